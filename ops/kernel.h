@@ -1,0 +1,63 @@
+/* kernel.h - how one backend computes one kernel operator. */
+#ifndef OT_KERNEL_H
+#define OT_KERNEL_H
+
+#include "ops/op.h"
+
+/* What a kernel sees while it runs. */
+typedef struct ot_call {
+    const ot_node     *node;
+    const void *const *in;    /* in[i]: bytes of node->in[i], NULL if left out */
+    void *const       *out;   /* out[i]: bytes of node->out[i], NULL if nobody asked */
+    void              *work;  /* workspace, 64-byte aligned; NULL if none was asked for */
+    void              *state; /* what prepare made */
+    int                threads;
+    ot_error          *err;   /* for values found while running (an index out of range) */
+} ot_call;
+
+/* What prepare asks for. */
+typedef struct ot_prep {
+    int       threads;
+    size_t    work;           /* out: bytes of workspace */
+    void     *state;          /* out: released by release */
+    ot_error *err;
+} ot_prep;
+
+typedef struct ot_kernel {
+    const char *name;         /* "ref", "cpu", "onednn" */
+
+    /* Can it run this node (types, shapes, attributes, layouts)?  *why receives a static reason
+     * when not.  NULL: always. */
+    bool (*can)(const ot_node *n, const char **why);
+
+    /* Descriptors, algorithm, workspace; once per plan.  NULL: nothing to prepare. */
+    ot_status (*prepare)(const ot_node *n, ot_prep *p);
+
+    /* One execution.  Allocates nothing.  The same inputs give the same bits for equal threads. */
+    ot_status (*run)(const ot_call *c);
+
+    void (*release)(void *state);
+
+    /* Bit i: output 0 may share memory with input i when nobody reads that later. */
+    uint32_t inplace;
+
+    /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */
+    bool any_layout;
+} ot_kernel;
+
+/* Candidates of a backend for an operator, best first, NULL-ended; the reference is always last.
+ * A lowered operator has none. */
+const ot_kernel *const *ot_kernels(const ot_op *op);
+const ot_kernel *ot_ref_kernel(const ot_op *op); /* NULL: it is lowered */
+
+/* Declares ot_ref_<Name> and ot_cpu_<Name> where list.h promises them. */
+#define OT_KERNEL_DECL_0(sym)
+#define OT_KERNEL_DECL_1(sym) extern const ot_kernel sym;
+#define OT_DECLARE(name, ref, cpu) OT_KERNEL_DECL_##ref(ot_ref_##name) OT_KERNEL_DECL_##cpu(ot_cpu_##name)
+OT_OPS(OT_DECLARE)
+#undef OT_DECLARE
+
+/* Element strides of v by logical axis, as its layout has it. */
+void ot_value_strides(const ot_value *v, int64_t stride[OT_MAX_RANK]);
+
+#endif

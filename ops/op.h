@@ -1,0 +1,134 @@
+/* op.h - what an operator is.
+ *
+ * ops/<name>.c describes an operator once, device-free, in a constant ot_op: its signature, its
+ * attributes, its shape rule, and either how it is lowered to other operators or its gradient.
+ * ops/ref/, ops/cpu/, ops/cuda/ hold kernels.  ops/list.h names every operator. */
+#ifndef OT_OP_H
+#define OT_OP_H
+
+#include "runtime/graph/graph.h"
+
+/* ---- attributes ---------------------------------------------------------- */
+
+typedef struct ot_ints   { int n; const int64_t *v; } ot_ints;      /* arena memory; n 0: left out */
+typedef struct ot_floats { int n; const float *v; } ot_floats;
+typedef struct ot_blob   { ot_dtype dtype; ot_shape shape; const void *data; int source; } ot_blob; /* a tensor */
+typedef struct ot_strings { int n; const char *const *v; } ot_strings;
+
+/* The C type of the field at `offset`: OT_INT int64_t · OT_FLOAT double · OT_ENUM int64_t (index
+ * into names) · OT_TEXT const char* · OT_INTS ot_ints · OT_FLOATS ot_floats · OT_TEXTS ot_strings ·
+ * OT_TENSOR ot_blob · OT_GRAPH ot_graph*. */
+typedef enum ot_attr_kind {
+    OT_INT, OT_FLOAT, OT_ENUM, OT_TEXT, OT_INTS, OT_FLOATS, OT_TEXTS, OT_TENSOR, OT_GRAPH
+} ot_attr_kind;
+
+/* One ONNX attribute: where the importer stores it, and its default. */
+typedef struct ot_attr {
+    const char        *name;   /* NULL ends the rows */
+    ot_attr_kind       kind;
+    size_t             offset; /* into the operator's attribute struct */
+    double             dflt;   /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed */
+    const char *const *names;  /* OT_ENUM: NULL-ended, index = stored value */
+} ot_attr;
+
+/* ---- building: lowering and gradients ------------------------------------ */
+
+/* Builds nodes in place of, or for the backward of, one node.  Errors stick: after the first
+ * failure every call is a no-op that returns NULL, so a rule reads as mathematics. */
+typedef struct ot_build {
+    ot_graph      *graph;
+    const ot_node *node;      /* the node being lowered or differentiated */
+    ot_value     **yield;     /* lowering: what stands for node->out[i] */
+    ot_value     **dout;      /* gradient: dL/d(out[i]), NULL: none reaches it */
+    ot_value     **din;       /* gradient: result, dL/d(in[i]) */
+    const bool    *wants;     /* gradient: is dL/d(in[i]) needed? */
+} ot_build;
+
+#define OT_IN(...)                                     \
+    (ot_value *[]){ __VA_ARGS__ },                     \
+    (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))
+
+/* Emits a node, infers its outputs.  attrs: of the operator's type, copied; NULL: its defaults. */
+ot_value *ot_emit(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
+ot_node  *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
+
+/* Lowering: v stands for output i from now on. */
+void ot_yield(ot_build *b, int output, ot_value *v);
+
+/* Gradient. */
+bool      ot_wants(const ot_build *b, int input);
+ot_value *ot_dout(const ot_build *b, int output);          /* NULL if no gradient reaches that output */
+void      ot_set_din(ot_build *b, int input, ot_value *dx); /* reduced to the input's shape by the driver */
+
+/* Short forms; each emits what it says.  Shapes of operands broadcast as in ONNX. */
+ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                 /* constant of rank 0 */
+ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);          /* int64 constant of rank 1 */
+ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a);            /* rows.h opcodes */
+ot_value *ot_map2(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c);
+ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c, ot_value *d);
+ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
+ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s);         /* same elements, other shape */
+ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims);
+ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s);       /* undoes broadcasting */
+ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s);       /* broadcasts */
+ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm);
+ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if asked */
+
+/* Records "<node>: <Op>: ..." in the graph's error. */
+ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT_PRINTF(3, 4);
+
+/* ---- the operator -------------------------------------------------------- */
+
+typedef struct ot_arity { int min, max; } ot_arity;
+#define OT_MANY 1000000
+
+enum {
+    OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */
+    OT_RANDOM   = 2, /* results differ from run to run: never folded, never merged */
+    OT_HOST     = 4  /* result depends on shapes only; infer sets the outputs' data */
+};
+
+struct ot_op {
+    const char    *name;      /* ONNX op_type, or ours */
+    const char    *domain;    /* NULL: ai.onnx */
+    int            since;     /* the opset form it implements; older files go through importer/upgrade.c */
+    ot_arity       in, out;
+    unsigned       flags;
+    uint32_t       nondiff;   /* bit i: no gradient flows into input i, by nature (indices, shapes) */
+    const ot_attr *attrs;     /* NULL: none */
+    size_t         attr_size;
+
+    /* Sets dtype and shape of every non-NULL output from inputs whose shapes are known.  May read
+     * in[i]->data where a shape depends on a value; fails when it is not constant. */
+    ot_status (*infer)(ot_node *n, ot_error *err);
+
+    /* Lowered operators and rows: builds the node from kernel operators.  NULL: it is one. */
+    void (*lower)(ot_build *b);
+
+    /* Kernel operators: builds the backward.  NULL with grad_zero NULL: not differentiable. */
+    void (*grad)(ot_build *b);
+    const char *grad_zero;    /* why the gradient is zero everywhere it exists; NULL: it is not */
+};
+
+/* Declares ot_op_<Name> for every row of list.h. */
+#include "ops/list.h"
+#define OT_DECLARE(name, ...) extern const ot_op ot_op_##name;
+OT_OPS(OT_DECLARE)
+#undef OT_DECLARE
+
+const ot_op *ot_find_op(const char *domain, const char *name); /* NULL: unknown.  domain "" is ai.onnx */
+const ot_op *ot_op_at(int i);                                  /* every operator, alphabetical; NULL: end */
+
+/* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
+void ot_attr_defaults(const ot_op *op, void *attrs);
+
+/* ---- helpers for shape rules --------------------------------------------- */
+
+ot_status ot_like(ot_value *y, const ot_value *x);              /* y gets dtype and shape of x */
+ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
+/* Resolves a possibly negative axis; false: out of range. */
+bool      ot_axis(int64_t axis, int rank, int *out);
+/* Constant integer input i as a list (rank 0 or 1).  Fails, naming the node, when it is not constant. */
+ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_graph *for_memory, ot_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* base.h - what every file needs: errors, arenas, checked sizes, shapes, element types. */
+#ifndef OT_BASE_H
+#define OT_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/onnxtrain.h"
+
+#if defined(__GNUC__)
+#define OT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define OT_PRINTF(fmt, args)
+#endif
+
+#define OT_LEN(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- errors -------------------------------------------------------------- */
+
+/* Records the failure if it is the first, and returns the recorded status.  err may be NULL. */
+ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
+
+/* Appends a line to an error that lists several findings; starts it when it is empty.
+ * A full text ends in "…"; nothing is lost silently. */
+ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
+
+/* Returns early when expr failed.  Only where there is nothing to release. */
+#define OT_TRY(expr)                               \
+    do {                                           \
+        ot_status ot_try_ = (expr);                \
+        if (ot_try_ != OT_OK) return ot_try_;      \
+    } while (0)
+
+/* ---- arena: memory with one lifetime -------------------------------------- */
+
+typedef struct ot_arena ot_arena;
+
+ot_arena *ot_arena_new(void);                    /* NULL: no memory */
+void      ot_arena_free(ot_arena *a);            /* everything it gave; NULL is fine */
+void     *ot_arena_alloc(ot_arena *a, size_t n); /* zeroed, aligned to 64 bytes; NULL: no memory */
+char     *ot_arena_strdup(ot_arena *a, const char *s);
+char     *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
+void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
+size_t    ot_arena_used(const ot_arena *a);      /* bytes given out */
+
+/* ---- checked sizes ------------------------------------------------------- */
+
+/* false: the result does not fit.  Every product of dimensions goes through these. */
+static inline bool ot_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool ot_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+/* ---- shapes -------------------------------------------------------------- */
+
+typedef struct ot_shape {
+    int     rank;             /* -1: unknown */
+    int64_t dim[OT_MAX_RANK]; /* dim[0..rank); -1: unknown */
+} ot_shape;
+
+#define OT_SCALAR ((ot_shape){ .rank = 0 })
+
+/* Product of the dimensions; 1 for rank 0.  The shape must be known and must have passed
+ * ot_shape_fits (verify.c sees to it for every value of a graph). */
+int64_t ot_numel(const ot_shape *s);
+bool    ot_shape_known(const ot_shape *s);                    /* rank and every dimension */
+bool    ot_shape_fits(const ot_shape *s, ot_dtype t);         /* its bytes fit in int64_t */
+bool    ot_shape_eq(const ot_shape *a, const ot_shape *b);
+const char *ot_shape_text(const ot_shape *s, char buf[128]);  /* "[2,3,?]"; returns buf */
+
+/* The result of ONNX's (numpy's) multidirectional broadcasting; false: it does not exist. */
+bool ot_broadcast(const ot_shape *a, const ot_shape *b, ot_shape *out);
+
+/* Row-major strides in elements. */
+void ot_strides(const ot_shape *s, int64_t stride[OT_MAX_RANK]);
+
+/* ---- element types ------------------------------------------------------- */
+
+const char *ot_dtype_name(ot_dtype t);   /* "float32"; numpy's names */
+int         ot_dtype_bits(ot_dtype t);   /* 4 for OT_I4; 0: no fixed size (strings, undefined) */
+size_t      ot_bytes(const ot_shape *s, ot_dtype t); /* of a dense tensor; sub-byte types pack */
+bool        ot_is_float(ot_dtype t);     /* any float, also the 8- and 4-bit ones */
+bool        ot_is_int(ot_dtype t);       /* any integer; bool is none */
+bool        ot_is_signed(ot_dtype t);
+
+/* Element i of a dense array of type t, as double or int64_t, and back.  Slow; for constants,
+ * references and tests.  Floats round to nearest even; integers wrap as C casts do. */
+double  ot_get_f64(const void *p, ot_dtype t, int64_t i);
+int64_t ot_get_i64(const void *p, ot_dtype t, int64_t i);
+void    ot_set_f64(void *p, ot_dtype t, int64_t i, double v);
+void    ot_set_i64(void *p, ot_dtype t, int64_t i, int64_t v);
+
+uint16_t ot_f32_to_f16(float v);
+float    ot_f16_to_f32(uint16_t v);
+uint16_t ot_f32_to_bf16(float v);
+float    ot_bf16_to_f32(uint16_t v);
+
+#endif

@@ -1,0 +1,133 @@
+/* graph.h - values, nodes, and the arena that owns them.
+ *
+ * A graph is in static single assignment: a value has one producer.  State that outlives a step
+ * (weights, optimizer moments, running statistics) is a value of role OT_WEIGHT or OT_STATE that
+ * is read like any other; "from now on it is that value" is an assignment (ot_graph_assign),
+ * carried out in place by the memory plan.
+ *
+ * Invariants, checked by verify.c:
+ *   I1  every input of a node is produced earlier in the list, or has no producer.
+ *   I2  v->producer->out[v->port] == v for every value with a producer.
+ *   I3  after infer every value has a known dtype and shape whose bytes fit in int64_t.
+ *   I4  a value with data has role OT_CONST, OT_WEIGHT or OT_STATE, and no producer or a folded one.
+ *   I5  names are only for people and for the exporter; nothing looks values up by name
+ *       after the import.
+ *
+ * Errors stick (graph->err): after the first failure builders return NULL and do nothing, so a
+ * pass may check once at its end. */
+#ifndef OT_GRAPH_H
+#define OT_GRAPH_H
+
+#include "runtime/base/base.h"
+
+typedef struct ot_op    ot_op; /* ops/op.h */
+typedef struct ot_node  ot_node;
+typedef struct ot_value ot_value;
+typedef struct ot_graph ot_graph;
+
+typedef enum ot_role {
+    OT_TEMP,   /* produced by a node */
+    OT_INPUT,  /* fed by the caller at every run */
+    OT_CONST,  /* never changes */
+    OT_WEIGHT, /* trained */
+    OT_STATE   /* changes, is not trained: running statistics, moments, counters */
+} ot_role;
+
+/* How the elements of a value of rank >= 3 lie in memory.  Shapes are always logical (N, C, ...). */
+typedef enum ot_layout {
+    OT_PLAIN,        /* row-major */
+    OT_CHANNELS_LAST /* N, spatial axes, C */
+} ot_layout;
+
+struct ot_value {
+    const char *name;     /* ONNX's name, or one made from the node's; never NULL */
+    int         id;       /* index in graph->values */
+    ot_dtype    dtype;    /* OT_UNDEFINED before infer */
+    ot_shape    shape;    /* rank -1 before infer */
+    ot_role     role;
+    ot_layout   layout;
+    ot_node    *producer; /* NULL: none */
+    int         port;     /* which output of the producer */
+    const void *data;     /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its bytes at the start.
+                           * Borrowed from the model or owned by the graph's arena. */
+    int         source;   /* which tensor of the file it comes from (model.h), -1: none */
+    const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
+    ot_value   *grad;     /* set by autodiff; NULL: none */
+    const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
+
+    /* Written by passes/memory.c, read by exec/. */
+    int      slab;        /* OT_SLAB_* */
+    int64_t  offset;      /* bytes into the slab */
+    int      mark;        /* scratch of whichever pass runs */
+};
+
+enum { OT_SLAB_NONE, OT_SLAB_STATE, OT_SLAB_SCRATCH, OT_SLAB_BORROWED };
+
+/* When a node runs. */
+typedef enum ot_phase {
+    OT_EVERY,  /* for every batch */
+    OT_UPDATE  /* once per optimizer update, after its batches */
+} ot_phase;
+
+struct ot_node {
+    const ot_op *op;
+    const char  *name;       /* from the ONNX file, or made from its outputs; never NULL */
+    const void  *attrs;      /* op-specific struct, owned by the arena; NULL if op->attr_size is 0 */
+    int          n_in, n_out;
+    ot_value   **in;         /* in[i] == NULL: optional input left out */
+    ot_value   **out;        /* out[i] == NULL: optional output nobody asked for */
+    ot_phase     phase;
+    ot_node     *prev, *next;
+    int          mark;
+};
+
+typedef struct ot_assign { ot_value *state, *value; } ot_assign;
+
+struct ot_graph {
+    ot_arena  *arena;        /* owns every node and value */
+    ot_error  *err;          /* the caller's; sticky */
+    ot_graph  *parent;       /* of a subgraph: whose values its nodes may read; else NULL */
+    const char *name;
+    ot_node   *first, *last;
+    ot_node   *cursor;       /* new nodes go before it; NULL: at the end */
+    ot_phase   phase;        /* of new nodes */
+    ot_value **values;  int n_values, cap_values;
+    ot_value **inputs;  int n_inputs, cap_inputs;
+    ot_value **outputs; int n_outputs, cap_outputs;
+    ot_assign *assigns; int n_assigns, cap_assigns;
+    int        n_nodes;
+};
+
+/* NULL: no memory.  err must outlive the graph. */
+ot_graph *ot_graph_new(ot_error *err);
+ot_graph *ot_graph_sub(ot_graph *parent, const char *name); /* shares arena and err with its parent */
+void      ot_graph_free(ot_graph *g);
+
+void *ot_graph_alloc(ot_graph *g, size_t n); /* zeroed; NULL and a recorded error: no memory */
+
+/* Makes a value without a producer.  s may be NULL: shape unknown. */
+ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t, const ot_shape *s);
+
+/* A constant with a copy of the bytes. */
+ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes);
+
+/* Makes a node at the cursor with n_out fresh TEMP outputs of unknown type.  attrs is copied
+ * (op->attr_size bytes; NULL: the defaults of the operator).  Does not infer. */
+ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs,
+                       ot_value *const *in, int n_in, int n_out);
+
+void ot_graph_remove(ot_graph *g, ot_node *n); /* its outputs must be unused by then */
+void ot_graph_input(ot_graph *g, ot_value *v);
+void ot_graph_output(ot_graph *g, ot_value *v);
+void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value);
+
+/* Every use of `old` (inputs of nodes, outputs, assignments) becomes `now`.  Walks the graph. */
+void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
+
+/* verify.c: checks I1..I4.  `typed`: I3 too. */
+ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err);
+
+/* print.c: the stable text form.  Caller frees the string with free(); NULL: no memory. */
+char *ot_graph_text(const ot_graph *g);
+
+#endif
