@@ -1,0 +1,41 @@
+/* import.h - ONNX file -> graph.  The folder's only entry point. */
+#ifndef OT_IMPORT_H
+#define OT_IMPORT_H
+
+#include "runtime/graph/graph.h"
+
+/* A tensor of the file that may be trained: an initializer (also external, also one listed as an
+ * input), a Constant node's value, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
+typedef struct ot_source {
+    const char *name;      /* initializer's name; a Constant's output name; DESIGN 7 for subgraphs */
+    ot_dtype    dtype;
+    ot_shape    shape;
+    const void *data;      /* row-major bytes, borrowed from the model */
+    enum { OT_FROM_INITIALIZER, OT_FROM_CONSTANT } kind;
+    int         order;     /* position among all tensors of the file in a depth-first walk: graph's
+                            * initializers, then its nodes' tensor attributes and subgraphs in order */
+    bool        external;
+} ot_source;
+
+typedef struct ot_dim_info { const char *name; int64_t value; } ot_dim_info; /* name NULL and value -1: unknown */
+
+typedef struct ot_imported {
+    ot_graph   *graph;         /* opset-upgraded, functions inlined; owned */
+    int         n_sources;
+    ot_source  *sources;
+    int64_t     ir_version, opset;   /* opset of ai.onnx; 0: none given */
+    const char *producer;      /* "" if none */
+    const char *path;          /* as given */
+    const char *notes;         /* lines worth telling the user; "" if none */
+    void       *file;          /* the parsed file and its bytes: exporter's and importer's only */
+} ot_imported;
+
+/* Reads and checks a file.  All findings are listed at once in err->text (status OT_E_MODEL, or
+ * OT_E_IO when it cannot be read, OT_E_NOMEM).  Free with ot_import_free. */
+ot_status ot_import(const char *path, ot_imported **out, ot_error *err);
+void      ot_import_free(ot_imported *m);
+
+/* A serialized TensorProto (the standard's test data).  bytes of out->data belong to the arena. */
+ot_status ot_import_tensor(const char *path, ot_arena *a, ot_tensor *out, ot_error *err);
+
+#endif

@@ -1,0 +1,142 @@
+/* passes.h - the pipeline, in order.
+ *
+ *     file -importer-> graph -passes-> plan -exec-> weights -exporter-> file
+ *
+ * A plan is built for concrete shapes: the model's graph is cloned, and the passes below turn the
+ * clone into a list of kernels with memory.  A trainer keeps a few plans (the training batch, a
+ * short last batch, an evaluation batch) over one set of weights. */
+#ifndef OT_PASSES_H
+#define OT_PASSES_H
+
+#include "runtime/graph/graph.h"
+
+/*    pass       leaves                                                                    */
+#define OT_PASSES(P)                                                                           \
+    P(classify,  "every initializer is weight, statistic or constant, with the reason")        \
+    P(rebatch,   "input shapes as the data has them; baked batch sizes follow")                \
+    P(infer,     "every value has type and shape; what depends on constants alone is folded")  \
+    P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
+    P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
+    P(prune,     "only what the wanted values need")                                           \
+    P(lower,     "kernel operators only")                                                      \
+    P(autodiff,  "a gradient value per trained weight")                                        \
+    P(optimizer, "accumulation, norm, clipping, one update per weight")                        \
+    P(precision, "casts by policy, fp32 masters")                                              \
+    P(simplify,  "no dead, repeated or pointless node")                                        \
+    P(fuse,      "chains of Maps are one Map")                                                 \
+    P(layout,    "a layout per value, conversions explicit")                                   \
+    P(schedule,  "one order")                                                                  \
+    P(memory,    "an offset in a slab per value")
+
+/* ---- "name:key=value,key=[1,2]" ------------------------------------------- */
+
+typedef struct ot_param {
+    const char   *key;
+    const char   *text;   /* the value as written */
+    double        num;    /* the value as a number, NaN if it is none; true/false are 1/0 */
+    int           n;      /* elements of a list; 0: no list */
+    const double *list;
+} ot_param;
+
+typedef struct ot_thing {
+    const char     *output;  /* losses: "cls=..." ; NULL: the only one */
+    const char     *name;
+    int             n;
+    const ot_param *param;
+} ot_thing;
+
+const ot_param *ot_thing_find(const ot_thing *t, const char *key); /* NULL: not given */
+double          ot_thing_num(const ot_thing *t, const char *key, double dflt);
+bool            ot_thing_flag(const ot_thing *t, const char *key, bool dflt);
+const char     *ot_thing_text(const ot_thing *t, const char *key, const char *dflt);
+
+/* ---- what is wanted -------------------------------------------------------- */
+
+typedef enum ot_want {
+    OT_WANT_RUN,   /* the outputs of the file, as it is written */
+    OT_WANT_EVAL,  /* outputs, loss and metrics in evaluation mode */
+    OT_WANT_GRAD,  /* loss and gradients, training mode without Dropout */
+    OT_WANT_TRAIN  /* loss, gradients, update */
+} ot_want;
+
+typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
+
+/* A fed array, as the passes see it: no bytes. */
+typedef struct ot_feed {
+    const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
+    ot_dtype    dtype;
+    ot_shape    shape;     /* as fed for one batch */
+    bool        whole;     /* no batch axis: the same with every batch */
+} ot_feed;
+
+typedef struct ot_config {
+    ot_want         want;
+    int             n_feeds;   const ot_feed  *feeds;
+    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass (DESIGN 6) */
+    ot_thing        optimizer;
+    double          clip_norm, clip_value;                /* 0: none */
+    int             accumulate;                           /* >= 1 */
+    ot_bn           bn;
+    bool            bn_unbiased;                          /* running variance as PyTorch's */
+    double          dropout;                              /* < 0: as the file says; 0: off */
+    int             n_train;   const char *const *train;  /* globs over initializer names */
+    int             n_freeze;  const char *const *freeze;
+    int             n_no_decay; const char *const *no_decay;
+    int             n_lr_scale; const char *const *lr_scale; const double *lr_scale_by;
+    int             n_wanted;  const char *const *wanted; /* run: outputs to compute; 0: all */
+    bool            eval_mode; /* run: force evaluation mode */
+    int             threads;
+    int             log_batch_metrics;
+} ot_config;
+
+/* ---- the result ------------------------------------------------------------ */
+
+typedef struct ot_kernel ot_kernel;
+
+/* One node of the schedule. */
+typedef struct ot_step {
+    const ot_node   *node;
+    const ot_kernel *kernel;
+    void            *state;     /* the kernel's */
+    int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
+} ot_step;
+
+/* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
+typedef struct ot_knobs {
+    ot_value *lr, *momentum;    /* f32: rate; momentum (sgd) or beta1 where a schedule moves it */
+    ot_value *t;                /* f32: updates so far, from 1 */
+    ot_value *seed, *micro;     /* u64: for random instructions: key, counter of the batch */
+} ot_knobs;
+
+typedef struct ot_plan {
+    ot_graph  *graph;           /* the final one; owns everything below */
+    ot_error   sticky;          /* the graph's err while passes run */
+    ot_knobs   knobs;
+    ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
+    ot_value  *grad_norm;       /* scalar; TRAIN only */
+    ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
+    int        n_weights; ot_value **weights;   /* trained, in file order */
+    int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */
+    int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
+    int        n_every, n_update;
+    ot_step   *every, *update;  /* OT_EVERY and OT_UPDATE nodes in order */
+    int64_t    state_bytes, scratch_bytes, const_bytes;
+    const char *notes;          /* lines for the user: tail joined, re-batched from 1 to 64 … ; "" : none */
+} ot_plan;
+
+typedef struct ot_model_graph ot_model_graph; /* importer/import.h */
+
+/* Builds a plan for the model.  `like`: a plan whose state slab this one shares (same keys, same
+ * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
+ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
+void      ot_plan_free(ot_plan *p);
+
+/* ---- the passes ------------------------------------------------------------ */
+
+#define OT_DECLARE(name, leaves) ot_status ot_pass_##name(ot_plan *p, const ot_config *c);
+OT_PASSES(OT_DECLARE)
+#undef OT_DECLARE
+
+void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3); /* adds a line for the user */
+
+#endif
