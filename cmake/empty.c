@@ -1,0 +1,2 @@
+/* empty.c - the shared library takes all its code from the static one. */
+typedef int ot_shared_library;
