@@ -122,6 +122,9 @@ const ot_op *ot_op_at(int i);                                  /* every operator
 /* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
 void ot_attr_defaults(const ot_op *op, void *attrs);
 
+/* Zeroed memory that lives as long as the node's graph; NULL and a recorded error: no memory. */
+void *ot_node_alloc(ot_node *n, size_t bytes);
+
 /* ---- helpers for shape rules --------------------------------------------- */
 
 ot_status ot_like(ot_value *y, const ot_value *x);              /* y gets dtype and shape of x */
@@ -129,6 +132,7 @@ ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 /* Resolves a possibly negative axis; false: out of range. */
 bool      ot_axis(int64_t axis, int rank, int *out);
 /* Constant integer input i as a list (rank 0 or 1).  Fails, naming the node, when it is not constant. */
-ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_graph *for_memory, ot_error *err);
+ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
+bool      ot_is_const(const ot_value *v);                       /* its bytes are known while planning */
 
 #endif

@@ -77,6 +77,7 @@ struct ot_node {
     ot_value   **in;         /* in[i] == NULL: optional input left out */
     ot_value   **out;        /* out[i] == NULL: optional output nobody asked for */
     ot_phase     phase;
+    ot_graph    *graph;
     ot_node     *prev, *next;
     int          mark;
 };
@@ -96,6 +97,7 @@ struct ot_graph {
     ot_value **outputs; int n_outputs, cap_outputs;
     ot_assign *assigns; int n_assigns, cap_assigns;
     int        n_nodes;
+    ot_value  *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
 };
 
 /* NULL: no memory.  err must outlive the graph. */
@@ -123,6 +125,14 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value);
 
 /* Every use of `old` (inputs of nodes, outputs, assignments) becomes `now`.  Walks the graph. */
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
+
+/* A deep copy: own arena, own nodes and values, subgraphs too.  Constant bytes and attribute lists stay
+ * the source's, which must outlive the copy.  NULL: no memory, or an error recorded in err. */
+ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err);
+
+/* The two inputs of random instructions: the run's key, and the number of the batch. */
+ot_value *ot_graph_seed(ot_graph *g);
+ot_value *ot_graph_counter(ot_graph *g);
 
 /* verify.c: checks I1..I4.  `typed`: I3 too. */
 ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err);

@@ -1,0 +1,142 @@
+/* op.c - the operator table and helpers for shape rules. */
+#include "ops/op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+
+/* NULL-ended, so that the table stands even while a section of list.h is empty. */
+static const ot_op *const table[] = {
+#define ROW(name, ...) &ot_op_##name,
+    OT_OPS(ROW)
+#undef ROW
+    NULL
+};
+
+const ot_op *ot_op_at(int i) { return i >= 0 && i < OT_LEN(table) ? table[i] : NULL; }
+
+const ot_op *ot_find_op(const char *domain, const char *name)
+{
+    if (!strcmp(domain, "ai.onnx")) domain = "";
+    for (const ot_op *const *o = table; *o; o++)
+        if (!((*o)->flags & OT_INTERNAL) && !strcmp((*o)->name, name) &&
+            !strcmp((*o)->domain ? (*o)->domain : "", domain))
+            return *o;
+    return NULL;
+}
+
+/* ---- kernels --------------------------------------------------------------- */
+
+#define HAVE_0(sym) NULL
+#define HAVE_1(sym) &sym
+
+static const struct {
+    const ot_op     *op;
+    const ot_kernel *candidates[3]; /* best first, NULL-ended */
+} kernels[] = {
+#define ROW_00(name)
+#define ROW_10(name) { &ot_op_##name, { &ot_ref_##name, NULL, NULL } },
+#define ROW_11(name) { &ot_op_##name, { &ot_cpu_##name, &ot_ref_##name, NULL } },
+#define ROW(name, ref, cpu) ROW_##ref##cpu(name)
+    OT_OPS(ROW)
+#undef ROW
+    { NULL, { NULL, NULL, NULL } }
+};
+
+const ot_kernel *const *ot_kernels(const ot_op *op)
+{
+    static const ot_kernel *const none[] = { NULL };
+    for (int i = 0; kernels[i].op; i++)
+        if (kernels[i].op == op) return kernels[i].candidates;
+    return none;
+}
+
+const ot_kernel *ot_ref_kernel(const ot_op *op)
+{
+    const ot_kernel *const *c = ot_kernels(op);
+    while (c[0] && c[1]) c++;
+    return c[0];
+}
+
+void ot_value_strides(const ot_value *v, int64_t stride[OT_MAX_RANK])
+{
+    const ot_shape *s = &v->shape;
+    if (v->layout == OT_PLAIN || s->rank < 3) {
+        ot_strides(s, stride);
+        return;
+    }
+    /* (N, C, i1 .. id) stored as N, i1 .. id, C. */
+    int64_t at = s->dim[1];
+    stride[1] = 1;
+    for (int d = s->rank - 1; d >= 2; d--) {
+        stride[d] = at;
+        at *= s->dim[d];
+    }
+    stride[0] = at;
+}
+
+/* ---- attributes ------------------------------------------------------------ */
+
+void ot_attr_defaults(const ot_op *op, void *attrs)
+{
+    memset(attrs, 0, op->attr_size);
+    for (const ot_attr *a = op->attrs; a && a->name; a++) {
+        char   *field = (char *)attrs + a->offset;
+        int64_t i = (int64_t)a->dflt;
+        if (a->kind == OT_INT || a->kind == OT_ENUM) memcpy(field, &i, sizeof i);
+        if (a->kind == OT_FLOAT) memcpy(field, &a->dflt, sizeof a->dflt);
+    }
+}
+
+/* ---- shape rules ----------------------------------------------------------- */
+
+ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...)
+{
+    char    text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return ot_fail(err, OT_E_MODEL, "%s: %s: %s", n->name, n->op->name, text);
+}
+
+void *ot_node_alloc(ot_node *n, size_t bytes) { return ot_graph_alloc(n->graph, bytes); }
+
+ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s)
+{
+    if (y) {
+        y->dtype = t;
+        y->shape = *s;
+    }
+    return OT_OK;
+}
+
+ot_status ot_like(ot_value *y, const ot_value *x) { return ot_set(y, x->dtype, &x->shape); }
+
+bool ot_axis(int64_t axis, int rank, int *out)
+{
+    if (axis < -rank || axis >= rank) return false;
+    *out = (int)(axis < 0 ? axis + rank : axis);
+    return true;
+}
+
+bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data; }
+
+ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
+{
+    *out = (ot_ints){ 0, NULL };
+    const ot_value *v = i < n->n_in ? n->in[i] : NULL;
+    if (!v) return OT_OK;
+    if (!ot_is_const(v))
+        return ot_node_fail(n, err, "input %d ('%s') must be known before the run: sizes that depend on data are not planned", i, v->name);
+    if (!ot_is_int(v->dtype) || v->shape.rank > 1)
+        return ot_node_fail(n, err, "input %d ('%s') must be a list of integers", i, v->name);
+    int64_t  len = ot_numel(&v->shape);
+    int64_t *list = ot_graph_alloc(n->graph, (size_t)len * sizeof *list);
+    if (!list) return ot_fail(err, OT_E_NOMEM, "%s: no memory", n->name);
+    for (int64_t k = 0; k < len; k++) list[k] = ot_get_i64(v->data, v->dtype, k);
+    *out = (ot_ints){ (int)len, list };
+    return OT_OK;
+}

@@ -1,0 +1,298 @@
+/* graph.c - building and copying graphs.
+ *
+ * Memory  everything lives in the graph's arena; lists grow by doubling, the old ones stay behind. */
+#include "runtime/graph/graph.h"
+
+#include <string.h>
+
+#include "ops/op.h"
+
+ot_graph *ot_graph_new(ot_error *err)
+{
+    ot_arena *a = ot_arena_new();
+    ot_graph *g = a ? ot_arena_alloc(a, sizeof *g) : NULL;
+    if (!g) {
+        ot_arena_free(a);
+        ot_fail(err, OT_E_NOMEM, "no memory for a graph");
+        return NULL;
+    }
+    g->arena = a;
+    g->err = err;
+    g->name = "";
+    return g;
+}
+
+ot_graph *ot_graph_sub(ot_graph *parent, const char *name)
+{
+    ot_graph *g = ot_graph_alloc(parent, sizeof *g);
+    if (!g) return NULL;
+    g->arena = parent->arena;
+    g->err = parent->err;
+    g->parent = parent;
+    g->name = ot_arena_strdup(g->arena, name);
+    return g->name ? g : NULL;
+}
+
+void ot_graph_free(ot_graph *g)
+{
+    if (g && !g->parent) ot_arena_free(g->arena);
+}
+
+void *ot_graph_alloc(ot_graph *g, size_t n)
+{
+    void *p = ot_arena_alloc(g->arena, n ? n : 1);
+    if (!p) ot_fail(g->err, OT_E_NOMEM, "no memory for %zu bytes of a graph", n);
+    return p;
+}
+
+/* Makes room for one more element in a list of pointers-or-structs; false: no memory. */
+static bool grow(ot_graph *g, void *list_pointer, int n, int *cap, size_t size)
+{
+    if (n < *cap) return true;
+    int   wider = *cap ? *cap * 2 : 8;
+    void *old, *now = ot_graph_alloc(g, (size_t)wider * size);
+    if (!now) return false;
+    memcpy(&old, list_pointer, sizeof old);
+    if (n) memcpy(now, old, (size_t)n * size);
+    memcpy(list_pointer, &now, sizeof now);
+    *cap = wider;
+    return true;
+}
+
+ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t, const ot_shape *s)
+{
+    if (g->err && g->err->status != OT_OK) return NULL;
+    ot_value *v = ot_graph_alloc(g, sizeof *v);
+    if (!v || !grow(g, &g->values, g->n_values, &g->cap_values, sizeof *g->values)) return NULL;
+    v->name = ot_arena_strdup(g->arena, name ? name : "");
+    if (!v->name) return ot_fail(g->err, OT_E_NOMEM, "no memory for a name"), NULL;
+    v->id = g->n_values;
+    v->role = role;
+    v->dtype = t;
+    v->shape = s ? *s : (ot_shape){ .rank = -1 };
+    v->source = -1;
+    g->values[g->n_values++] = v;
+    return v;
+}
+
+ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
+{
+    ot_value *v = ot_graph_value(g, name, OT_CONST, t, s);
+    if (!v) return NULL;
+    size_t n = ot_bytes(s, t);
+    void  *p = ot_graph_alloc(g, n);
+    if (!p) return NULL;
+    if (n) memcpy(p, bytes, n);
+    v->data = p;
+    return v;
+}
+
+static void link_before(ot_graph *g, ot_node *n, ot_node *at)
+{
+    n->next = at;
+    n->prev = at ? at->prev : g->last;
+    if (n->prev) n->prev->next = n;
+    else g->first = n;
+    if (at) at->prev = n;
+    else g->last = n;
+    g->n_nodes++;
+}
+
+ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs, ot_value *const *in,
+                       int n_in, int n_out)
+{
+    if (g->err && g->err->status != OT_OK) return NULL;
+    ot_node *n = ot_graph_alloc(g, sizeof *n);
+    if (!n) return NULL;
+    n->op = op;
+    n->graph = g;
+    n->phase = g->phase;
+    n->n_in = n_in;
+    n->n_out = n_out;
+    n->name = ot_arena_strdup(g->arena, name ? name : op->name);
+    n->in = ot_graph_alloc(g, (size_t)n_in * sizeof *n->in);
+    n->out = ot_graph_alloc(g, (size_t)n_out * sizeof *n->out);
+    if (!n->name || !n->in || !n->out) return NULL;
+    if (n_in) memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    if (op->attr_size) {
+        void *a = ot_graph_alloc(g, op->attr_size);
+        if (!a) return NULL;
+        if (attrs) memcpy(a, attrs, op->attr_size);
+        else ot_attr_defaults(op, a);
+        n->attrs = a;
+    }
+    for (int i = 0; i < n_out; i++) {
+        n->out[i] = ot_graph_value(g, n->name, OT_TEMP, OT_UNDEFINED, NULL);
+        if (!n->out[i]) return NULL;
+        n->out[i]->producer = n;
+        n->out[i]->port = i;
+    }
+    link_before(g, n, g->cursor);
+    return n;
+}
+
+void ot_graph_remove(ot_graph *g, ot_node *n)
+{
+    if (n->prev) n->prev->next = n->next;
+    else g->first = n->next;
+    if (n->next) n->next->prev = n->prev;
+    else g->last = n->prev;
+    if (g->cursor == n) g->cursor = n->next;
+    g->n_nodes--;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->producer == n) n->out[i]->producer = NULL;
+}
+
+void ot_graph_input(ot_graph *g, ot_value *v)
+{
+    if (v && grow(g, &g->inputs, g->n_inputs, &g->cap_inputs, sizeof *g->inputs)) g->inputs[g->n_inputs++] = v;
+}
+
+void ot_graph_output(ot_graph *g, ot_value *v)
+{
+    if (v && grow(g, &g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs)) g->outputs[g->n_outputs++] = v;
+}
+
+void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value)
+{
+    if (!state || !value) return;
+    if (grow(g, &g->assigns, g->n_assigns, &g->cap_assigns, sizeof *g->assigns))
+        g->assigns[g->n_assigns++] = (ot_assign){ state, value };
+}
+
+void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now)
+{
+    for (ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] == old) n->in[i] = now;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i] == old) g->outputs[i] = now;
+    for (int i = 0; i < g->n_assigns; i++) {
+        if (g->assigns[i].state == old) g->assigns[i].state = now;
+        if (g->assigns[i].value == old) g->assigns[i].value = now;
+    }
+}
+
+static ot_value *knob(ot_graph *g, ot_value **slot, const char *name)
+{
+    while (g->parent) g = g->parent;
+    if (!*slot) {
+        *slot = ot_graph_value(g, name, OT_INPUT, OT_U64, &OT_SCALAR);
+        ot_graph_input(g, *slot);
+    }
+    return *slot;
+}
+
+ot_value *ot_graph_seed(ot_graph *g)
+{
+    while (g->parent) g = g->parent;
+    return knob(g, &g->seed, "onnxtrain.seed");
+}
+
+ot_value *ot_graph_counter(ot_graph *g)
+{
+    while (g->parent) g = g->parent;
+    return knob(g, &g->counter, "onnxtrain.counter");
+}
+
+/* ---- copying --------------------------------------------------------------- */
+
+/* Maps values of the source graphs to their copies: a chain of frames, innermost first. */
+typedef struct frame {
+    const ot_graph     *src;
+    ot_value          **copy; /* by id */
+    const struct frame *outer;
+} frame;
+
+/* The copy of v: its graph is found by identity, since ids are only unique within one graph. */
+static ot_value *copied(const frame *f, const ot_value *v)
+{
+    for (; v && f; f = f->outer)
+        if (v->id < f->src->n_values && f->src->values[v->id] == v) return f->copy[v->id];
+    return NULL;
+}
+
+static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer);
+
+/* Attributes that hold subgraphs are copied with them; all others are shared. */
+static bool copy_attrs(ot_node *n, const frame *f)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+        if (a->kind != OT_GRAPH) continue;
+        char      *field = (char *)n->attrs + a->offset;
+        ot_graph  *sub, *dup;
+        memcpy(&sub, field, sizeof sub);
+        if (!sub) continue;
+        dup = ot_graph_sub(n->graph, sub->name);
+        if (!dup || !copy_body(sub, dup, f)) return false;
+        memcpy(field, &dup, sizeof dup);
+    }
+    return true;
+}
+
+static bool copy_nodes(const ot_graph *src, ot_graph *g, const frame *f)
+{
+    for (const ot_node *s = src->first; s; s = s->next) {
+        ot_node *n = ot_graph_alloc(g, sizeof *n);
+        if (!n) return false;
+        *n = *s;
+        n->graph = g;
+        n->prev = n->next = NULL;
+        n->in = ot_graph_alloc(g, (size_t)s->n_in * sizeof *n->in);
+        n->out = ot_graph_alloc(g, (size_t)s->n_out * sizeof *n->out);
+        if (!n->in || !n->out) return false;
+        for (int i = 0; i < s->n_in; i++) n->in[i] = copied(f, s->in[i]);
+        for (int i = 0; i < s->n_out; i++) {
+            n->out[i] = copied(f, s->out[i]);
+            if (n->out[i] && s->out[i]->producer == s) n->out[i]->producer = n;
+        }
+        if (s->op->attr_size) {
+            void *a = ot_graph_alloc(g, s->op->attr_size);
+            if (!a) return false;
+            memcpy(a, s->attrs, s->op->attr_size);
+            n->attrs = a;
+        }
+        link_before(g, n, NULL);
+        if (!copy_attrs(n, f)) return false;
+    }
+    return true;
+}
+
+static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
+{
+    ot_value **copy = ot_graph_alloc(g, (size_t)src->n_values * sizeof *copy);
+    frame      f = { src, copy, outer };
+    if (!copy) return false;
+    for (int i = 0; i < src->n_values; i++) {
+        const ot_value *s = src->values[i];
+        ot_value       *v = ot_graph_value(g, s->name, s->role, s->dtype, &s->shape);
+        if (!v) return false;
+        v->data = s->data;
+        v->source = s->source;
+        v->dim_names = s->dim_names;
+        v->port = s->port;
+        v->why = s->why;
+        copy[i] = v;
+    }
+    if (!copy_nodes(src, g, &f)) return false;
+    for (int i = 0; i < src->n_inputs; i++) ot_graph_input(g, copied(&f, src->inputs[i]));
+    for (int i = 0; i < src->n_outputs; i++) ot_graph_output(g, copied(&f, src->outputs[i]));
+    for (int i = 0; i < src->n_assigns; i++)
+        ot_graph_assign(g, copied(&f, src->assigns[i].state), copied(&f, src->assigns[i].value));
+    g->seed = copied(&f, src->seed);
+    g->counter = copied(&f, src->counter);
+    return !g->err || g->err->status == OT_OK;
+}
+
+ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
+{
+    ot_graph *g = ot_graph_new(err);
+    if (!g) return NULL;
+    g->name = src->name;
+    if (!copy_body(src, g, NULL)) {
+        ot_fail(err, OT_E_NOMEM, "no memory for a copy of the graph");
+        ot_graph_free(g);
+        return NULL;
+    }
+    return g;
+}
