@@ -18,12 +18,8 @@ ot_need(jansson jansson.h jansson libjansson-dev)
 ot_need(inih ini.h inih libinih-dev)
 ot_need(libarchive archive.h archive libarchive-dev)
 ot_need(zlib zlib.h z zlib1g-dev)
-
-find_package(dnnl CONFIG QUIET)
-if(NOT dnnl_FOUND)
-    message(FATAL_ERROR "oneDNN is missing (dnnl-config.cmake). Debian: apt-get install libdnnl-dev")
-endif()
-target_link_libraries(ot_dependencies INTERFACE DNNL::dnnl)
+# Not by its CMake package: Debian's asks for OpenCL's headers, which a CPU build has no use for.
+ot_need(oneDNN oneapi/dnnl/dnnl.h dnnl libdnnl-dev)
 
 find_path(OT_RANDOM123_INCLUDE Random123/philox.h)
 if(NOT OT_RANDOM123_INCLUDE)
