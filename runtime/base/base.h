@@ -90,6 +90,11 @@ int64_t ot_get_i64(const void *p, ot_dtype t, int64_t i);
 void    ot_set_f64(void *p, ot_dtype t, int64_t i, double v);
 void    ot_set_i64(void *p, ot_dtype t, int64_t i, int64_t v);
 
+/* Codes of the floats of 16 bits and less, in one rounding.  saturate: a value out of range becomes
+ * the largest finite one in the 8-bit types (ONNX's Cast; its default), else infinity or NaN. */
+uint32_t ot_float_encode(double v, ot_dtype t, bool saturate);
+double   ot_float_decode(uint32_t code, ot_dtype t);
+
 uint16_t ot_f32_to_f16(float v);
 float    ot_f16_to_f32(uint16_t v);
 uint16_t ot_f32_to_bf16(float v);
