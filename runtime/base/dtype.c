@@ -85,7 +85,7 @@ static const small e4m3fn = {3, 7, 0x7E, 0, 0x7F, 0x80, false};
 static const small e4m3fnuz = {3, 8, 0x7F, 0, 0x80, 0x80, true};
 static const small e5m2 = {2, 15, 0x7B, 0x7C, 0x7E, 0x80, false};
 static const small e5m2fnuz = {2, 16, 0x7F, 0, 0x80, 0x80, true};
-static const small e2m1 = {1, 1, 0x7, 0, 0, 0x8, false};
+static const small e2m1 = {1, 1, 0x7, 0, 0x8, 0x8, false}; /* NaN: minus zero */
 
 static const small *small_of(ot_dtype t)
 {
@@ -104,9 +104,8 @@ static const small *small_of(ot_dtype t)
 /* A power of two without sign and zero; code 255 is NaN, code k is 2^(k-127). */
 static uint32_t e8m0_encode(double v, bool saturate)
 {
-    if (isnan(v)) return 0xFF;
+    if (!isfinite(v)) return 0xFF;
     v = fabs(v);
-    if (isinf(v)) return saturate ? 0xFE : 0xFF;
     if (v <= 0x1p-127) return 0;
     int e;
     double m = frexp(v, &e);         /* v = m 2^e, m in [0.5,1) */
