@@ -87,6 +87,7 @@ typedef struct ot_config {
     bool            eval_mode; /* run: force evaluation mode */
     int             threads;
     int             log_batch_metrics;
+    bool            ref_only;  /* reference kernels only: the oracle of the tests */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
