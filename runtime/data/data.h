@@ -36,22 +36,76 @@ typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
 void      ot_dataset_free(ot_dataset *d);
 
+/* Makes the array `name` the target in place of the one that was, and counts samples anew
+ * (--target).  Errors: OT_E_DATA, listing the names there are. */
+ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
+
+/* What training and evaluation ask of data and `run` does not: no NaN in the arrays.  Errors:
+ * OT_E_DATA naming array and sample. */
+ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);
+
+const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
+
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) alone. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);
 
-/* One input of a batch: samples order[0..n) of src as the graph wants them. */
+/* ---- batches --------------------------------------------------------------- */
+
+enum { OT_MAX_CHANNELS = 16 };
+
+/* One input of a batch: samples index[0..n) of src as the graph wants them.  Element i of a result
+ * sample is  y = x * mul[c] + add[c]  with c = (i / inner) % channels. */
 typedef struct ot_gather {
     const ot_array *src;
     ot_dtype        dtype;       /* of the result; integers must fit (checked when the data is adapted) */
     int64_t         elements;    /* per sample */
-    bool            scale;       /* y = x * mul[c] + add[c] */
+    bool            scale;       /* apply mul and add */
     int             channels;    /* length of mul and add; 1: the same for all */
-    int64_t         inner;       /* elements per channel plane: c = (i / inner) % channels */
-    float           mul[16], add[16];
-    int64_t         permute[3];  /* source (H,W,C) to (C,H,W) when permute[0] is not permute[1]; sizes H, W, C; 0: none */
+    int64_t         inner;       /* result elements per channel plane */
+    float           mul[OT_MAX_CHANNELS], add[OT_MAX_CHANNELS];
+    int64_t         permute[3];  /* {H, W, C}: a source sample is (H,W,C), the result (C,H,W); {C,1,H*W}
+                                  * goes the other way; {0}: as it is */
 } ot_gather;
 
+/* dst: (n, elements) of g->dtype.  A whole array is taken with n 1 and index 0.  The same bits for
+ * any number of threads. */
 void ot_gather_run(const ot_gather *g, const int64_t *index, int64_t n, void *dst, int threads);
+
+/* Whether every element is exactly representable in integer type t (any value is in a float type).
+ * Errors: OT_E_DATA naming array, sample and value. */
+ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err);
+
+/* ---- pictures and --normalize ------------------------------------------------ */
+
+/* How a picture sample lies: (H,W), (H,W,C) or (C,H,W).  false: a is no picture. */
+typedef struct ot_picture {
+    int64_t h, w, c;
+    bool    channels_last; /* (H,W,C); false where c is 1 */
+} ot_picture;
+bool ot_picture_of(const ot_array *a, ot_picture *out);
+
+/* `1/255` (the default: NULL or ""), `none`, `imagenet`, `mean,std` (measured per channel on the
+ * training set), or numbers in [0,1] units: `0.13,0.31`, `[0.49,0.48,0.45],[0.25,0.24,0.26]`. */
+typedef enum ot_normalize_kind {
+    OT_NORMALIZE_NONE, OT_NORMALIZE_UNIT, OT_NORMALIZE_GIVEN, OT_NORMALIZE_MEASURE
+} ot_normalize_kind;
+
+typedef struct ot_normalize {
+    ot_normalize_kind kind;
+    int               channels; /* length of mean and std */
+    double            mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
+} ot_normalize;
+
+ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err); /* OT_E_USAGE */
+
+/* Replaces OT_NORMALIZE_MEASURE by the numbers of `train`; the others stay. */
+ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err);
+
+/* g->scale, channels, mul, add for pictures of c channels, and what it does as one line for the log.
+ * g->inner is the caller's: it knows the layout of the result. */
+ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, char line[256], ot_error *err);
+
+/* ---- writing --------------------------------------------------------------- */
 
 /* Writes arrays as .npz (stored, not deflated), atomically.  Names may hold any character. */
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err);
