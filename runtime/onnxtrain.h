@@ -2,6 +2,16 @@
  *
  * This is the whole public interface; what is not declared here may change.
  *
+ *     ot_error    err = {0};
+ *     ot_model   *m   = NULL;
+ *     ot_options *o   = ot_options_new();
+ *     ot_trainer *t   = NULL;
+ *
+ *     if (ot_options_set(o, "data", "mnist", &err) || ot_options_set(o, "lr", "0.01", &err) ||
+ *         ot_model_load("lenet.onnx", &m, &err) || ot_trainer_new(m, o, NULL, &t, &err) ||
+ *         ot_trainer_run(t, &err) || ot_trainer_export(t, "lenet-trained.onnx", &err))
+ *         puts(err.text);
+ *
  * Rules that hold for every function
  *   Errors     return ot_status, 0 on success.  On failure *err (if given) holds the first
  *              cause.  Nothing here exits, prints, or touches global state.
@@ -11,6 +21,7 @@
 #ifndef ONNXTRAIN_H
 #define ONNXTRAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -80,6 +91,175 @@ typedef struct ot_tensor {
     int64_t     dim[OT_MAX_RANK];
     void       *data;
 } ot_tensor;
+
+/* ---- models ---------------------------------------------------------------- */
+
+typedef struct ot_model ot_model;
+
+/* Reads and checks an ONNX file.  All findings are in err->text at once.
+ * Errors: OT_E_MODEL, OT_E_IO, OT_E_NOMEM. */
+OT_API OT_CHECK ot_status ot_model_load(const char *path, ot_model **out, ot_error *err);
+OT_API void ot_model_free(ot_model *m);
+
+/* Inputs and outputs of the graph: name, dtype, shape (-1: unknown or symbolic), data NULL.
+ * Borrowed from the model; false: there is no i-th. */
+OT_API bool ot_model_input(const ot_model *m, int i, ot_tensor *out);
+OT_API bool ot_model_output(const ot_model *m, int i, ot_tensor *out);
+
+/* Initializers (and tensors of Constant nodes) as the file has them, data included, borrowed. */
+OT_API bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out);
+
+/* ---- options --------------------------------------------------------------- */
+
+/* Options are texts by the names of the command line, without the dashes: ("batch-size", "64"). */
+typedef struct ot_options ot_options;
+
+enum { /* which commands an option concerns */
+    OT_CMD_TRAIN = 1, OT_CMD_EVAL = 2, OT_CMD_RUN = 4, OT_CMD_GRAD = 8, OT_CMD_CHECK = 16,
+    OT_CMD_INSPECT = 32, OT_CMD_PLAN = 64, OT_CMD_OPS = 128, OT_CMD_NEW = 256, OT_CMD_ENV = 512
+};
+
+/* One row of the option table: help, config keys and completion are made from it. */
+typedef struct ot_option_info {
+    const char *name;     /* "batch-size" */
+    char        letter;   /* 'o' for -o; 0: none */
+    const char *argument; /* "N", "FILE", "sgd|adam|adamw"; NULL: a flag */
+    const char *value;    /* the default as text; NULL: none */
+    const char *group;    /* "Data" */
+    const char *help;     /* one line */
+    unsigned    commands; /* OT_CMD_* */
+    bool        repeats;  /* may be given several times */
+    bool        basic;    /* in the short help */
+} ot_option_info;
+
+OT_API const ot_option_info *ot_option_at(int i);              /* NULL: end */
+OT_API const ot_option_info *ot_option_find(const char *name); /* NULL: unknown */
+OT_API const char *ot_option_nearest(const char *name);        /* within two edits; NULL: none */
+
+OT_API ot_options *ot_options_new(void); /* NULL: no memory */
+OT_API void        ot_options_free(ot_options *o);
+
+/* Sets one; of options that do not repeat the last counts.  Flags take "true" or "false".
+ * "config" reads a file of `key = value` lines; what was or will be set by itself wins over it.
+ * Errors: OT_E_USAGE (unknown name, malformed or impossible value), OT_E_IO (config). */
+OT_API OT_CHECK ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err);
+OT_API const char *ot_options_get(const ot_options *o, const char *name); /* text or default; NULL: none */
+
+/* Refuses options that mean nothing to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
+OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err);
+
+/* ---- callbacks --------------------------------------------------------------- */
+
+typedef enum ot_level { OT_INFO, OT_WARNING, OT_DETAIL } ot_level;
+
+typedef struct ot_progress {
+    int64_t step, steps;        /* updates done and to do in all */
+    int64_t epoch, epochs;      /* from 1 */
+    int64_t in_epoch, of_epoch; /* updates of this epoch */
+    double  loss;               /* mean since the epoch began */
+    double  accuracy;           /* of the training batches so far; NaN: none */
+    double  rate;               /* samples per second */
+    double  seconds, left;      /* since the first step; to the end, NaN: unknown */
+    bool    epoch_ends;
+    bool    evaluating;         /* step of the evaluation, not of the training */
+} ot_progress;
+
+typedef struct ot_callbacks { /* any may be NULL */
+    void *user;
+    void (*message)(void *user, ot_level level, const char *text); /* one line without its end */
+    void (*progress)(void *user, const ot_progress *p);            /* after every update */
+    void (*log)(void *user, const char *line, size_t n);           /* a JSON object and its line end */
+} ot_callbacks;
+
+/* ---- training ---------------------------------------------------------------- */
+
+typedef struct ot_trainer ot_trainer;
+
+typedef struct ot_result {
+    const char *reason;    /* "finished", "cancelled"; borrowed */
+    int64_t     steps, epochs;
+    double      loss;      /* of the last evaluation, else of the last update; NaN: none */
+    double      accuracy;  /* of the last evaluation; NaN: none */
+    double      best;      /* best accuracy, or lowest loss where there is none; NaN: none */
+    int64_t     best_epoch;
+    double      seconds, samples_per_second;
+    int64_t     planned_bytes, peak_bytes;
+    const char *run_dir;   /* NULL: none; borrowed */
+    const char *best_path; /* the best model; NULL: none; borrowed */
+} ot_result;
+
+/* Opens the data, checks it against the model, plans every batch size and allocates every byte
+ * the training will use.  Without the option "data" the trainer is for ot_trainer_step alone and
+ * plans when it sees the first batch.
+ *   m, o  borrowed until ot_trainer_free; cb is copied.
+ * Errors: OT_E_USAGE, OT_E_MODEL (names nodes), OT_E_DATA, OT_E_NOMEM, OT_E_DEVICE. */
+OT_API OT_CHECK ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                                         ot_trainer **out, ot_error *err);
+OT_API void ot_trainer_free(ot_trainer *t);
+
+/* The whole training; writes log and run folder.  Returns OT_OK when cancelled, too.
+ * Errors: OT_E_DIVERGED (names the step), OT_E_IO. */
+OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);
+
+/* From a signal handler or another thread: the run ends after the step it is in. */
+OT_API void ot_trainer_cancel(ot_trainer *t);
+
+/* One update by host tensors: every graph input by name, targets as "target" or
+ * "target_<output>"; all with the sample axis first.  loss may be NULL.
+ * Errors: OT_E_DATA, OT_E_DIVERGED. */
+OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss,
+                                          ot_error *err);
+
+/* Loss and accuracy of the set for evaluation; NaN where there is none.  Errors: OT_E_DATA: no set. */
+OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
+
+/* Trained weights and running statistics by ONNX name and in ONNX layout.  get: a view of the
+ * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.
+ * Errors: OT_E_USAGE. */
+OT_API int  ot_trainer_weight_count(const ot_trainer *t);
+OT_API bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out);
+OT_API bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out);
+OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err);
+
+/* The model's file with the trained payloads, written beside `path` and renamed over it.
+ * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO. */
+OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
+
+OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
+
+/* ---- other work ---------------------------------------------------------------- */
+
+/* A list of tensors that owns its memory. */
+typedef struct ot_tensors {
+    int        n;
+    ot_tensor *t;
+    void      *owner;
+} ot_tensors;
+OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
+
+/* The graph as the file has it, on whole arrays.  Options: mode, threads.
+ * Errors: OT_E_DATA (missing or ill-shaped input), OT_E_MODEL. */
+OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
+                                 ot_tensors *out, ot_error *err);
+
+/* The same from the option "data" to the option "o" (an .npz). */
+OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+
+/* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz). */
+OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+
+/* Texts of the commands, for standard output; JSON with the option "json".  Caller frees with
+ * free().  check: OT_E_MODEL with the text set when the model cannot be trained. */
+OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);
+
+/* Writes a fresh model ("lenet", "resnet18"; weights by "seed") to the option "o". */
+OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,364 @@
+/* options.c - the one table of options.
+ *
+ * Help, config keys and the program's arguments are made from it.  To add an option: a row here, a
+ * field in ot_settings, a line in settings.c. */
+
+#include <errno.h>
+#include <ini.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/options.h"
+#include "runtime/train/things.h"
+
+typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE } kind;
+
+typedef struct row {
+    ot_option_info info;
+    kind           kind;
+    double         min, max; /* INT and NUM */
+} row;
+
+#define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
+#define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
+#define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
+#define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV)
+
+#define BASIC  true
+#define REPEAT true
+/*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
+#define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max) \
+    { { name, letter, argument, dflt, group, help, commands, repeats, basic }, kind, min, max }
+
+static const row table[] = {
+#define G "Data"
+    ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist; .npz, .npy, idx files", FED, 0, BASIC, TEXT, 0, 0),
+    ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("test", 0, "NAME|PATH", NULL, G, "the same; a named set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none", "1/255", G, "what becomes of the bytes of pictures", FED, 0, 0, CHOICE, 0, 0),
+    ROW("target", 0, "NAME", "target", G, "array to predict", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("no-shuffle", 0, NULL, NULL, G, "samples in their order, wrapping around at the end", FIT, 0, 0, FLAG, 0, 0),
+    ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+#undef G
+#define G "Training"
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy, nll, bce, bce_with_logits, mse, l1, huber, smooth_l1, output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "sgd, adam, adamw", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
+    ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),
+    ROW("weight-decay", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights that do not decay", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "step, multistep, exponential, cosine, cosine-restarts, linear, polynomial, onecycle, plateau", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
+    ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("steps", 0, "N", NULL, G, "updates; with --epochs the first reached ends", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("accumulate", 0, "N", "1", G, "batches per update", FIT, 0, 0, INT, 1, 1e9),
+    ROW("clip-norm", 0, "X", NULL, G, "limit of the gradients' global norm", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("clip-value", 0, "X", NULL, G, "limit of each element of a gradient", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("seed", 0, "N", "0", G, "of order, Dropout and fresh weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
+    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what a loss that is no number does", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "The graph"
+    ROW("train", 0, "GLOB", NULL, G, "initializers to train whatever their slot says", GRAPH, REPEAT, 0, TEXT, 0, 0),
+    ROW("freeze", 0, "GLOB", NULL, G, "initializers that stay as they are", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of some initializers", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization: batch or running statistics", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("bn-variance", 0, "population|unbiased", "population", G, "which variance the running one follows", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
+    ROW("mode", 0, "file|eval", "file", G, "run: the graph as written, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "Machine"
+    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "where it runs", ALL, 0, BASIC, TEXT, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "threads (all cores)", ALL, 0, 0, INT, 1, 4096),
+    ROW("precision", 0, "fp32", "fp32", G, "nothing is computed in less", ALL, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "Output"
+    ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW, 0, BASIC, TEXT, 0, 0),
+    ROW("run-dir", 0, "DIR", NULL, G, "folder of the run (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
+    ROW("json", 0, NULL, NULL, G, "machine-readable text", ALL, 0, 0, FLAG, 0, 0),
+    ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
+    ROW("why", 0, NULL, NULL, G, "plan: why a faster kernel was refused", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "errors only", ALL, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "more about what was decided", ALL, 0, 0, FLAG, 0, 0),
+    ROW("config", 0, "FILE", NULL, G, "key = value, the same names; arguments win", ALL, 0, 0, TEXT, 0, 0),
+#undef G
+#define G "New models"
+    ROW("opset", 0, "N", NULL, G, "opset of the file (17)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
+    ROW("classes", 0, "N", NULL, G, "extent of the output (10)", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
+    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+    ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units (1)", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
+    ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers (128,64)", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+#undef G
+};
+
+typedef struct given {
+    const char **text;
+    int          n;
+    bool         from_config; /* an argument replaces it */
+} given;
+
+struct ot_options {
+    ot_arena *arena;
+    given     value[OT_LEN(table)];
+    bool      in_config; /* a file is being read */
+};
+
+/* ---- the table ---------------------------------------------------------------- */
+
+const ot_option_info *ot_option_at(int i)
+{
+    return i >= 0 && i < OT_LEN(table) ? &table[i].info : NULL;
+}
+
+static int index_of(const char *name)
+{
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (!strcmp(table[i].info.name, name)) return i;
+    return -1;
+}
+
+const ot_option_info *ot_option_find(const char *name)
+{
+    return ot_option_at(index_of(name));
+}
+
+const char *ot_option_nearest(const char *name)
+{
+    const char *near = NULL;
+    int best = 3;
+    for (int i = 0; i < OT_LEN(table); i++) {
+        int d = ot_edit_distance(name, table[i].info.name, 2);
+        /* Two edits away from a name of two letters is everything. */
+        if (d < best && d < (int)strlen(table[i].info.name)) best = d, near = table[i].info.name;
+    }
+    return near;
+}
+
+/* ---- a set of options ----------------------------------------------------------- */
+
+ot_options *ot_options_new(void)
+{
+    ot_options *o = calloc(1, sizeof *o);
+    if (o) o->arena = ot_arena_new();
+    if (o && !o->arena) {
+        free(o);
+        return NULL;
+    }
+    return o;
+}
+
+void ot_options_free(ot_options *o)
+{
+    if (!o) return;
+    ot_arena_free(o->arena);
+    free(o);
+}
+
+/* value is one of the words of "a|b|c". */
+static bool is_choice(const char *words, const char *value)
+{
+    size_t n = strlen(value);
+    for (;;) {
+        size_t k = strcspn(words, "|");
+        if (k == n && !memcmp(words, value, n)) return true;
+        if (!words[k]) return false;
+        words += k + 1;
+    }
+}
+
+static const char *limit_text(double v, char buf[32])
+{
+    snprintf(buf, 32, "%.17g", v);
+    return buf;
+}
+
+static ot_status check_value(const row *r, const char *value, ot_error *err)
+{
+    double v = 0;
+    bool integer = r->kind == INT;
+    const char *dashes = strlen(r->info.name) == 1 ? "-" : "--";
+    char lo[32], hi[32];
+    switch (r->kind) {
+    case FLAG:
+        if (strcmp(value, "true") && strcmp(value, "false"))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is neither true nor false", dashes, r->info.name, value);
+        return OT_OK;
+    case INT:
+    case NUM:
+        if (!ot_number(value, &v) || isnan(v) || (integer && v != floor(v)))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is no %snumber", dashes, r->info.name, value,
+                           integer ? "whole " : "");
+        if (v < r->min || v > r->max || isinf(v)) {
+            if (isinf(r->max))
+                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; at least %s is needed", dashes,
+                               r->info.name, value, limit_text(r->min, lo));
+            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; %s to %s is possible", dashes, r->info.name,
+                           value, limit_text(r->min, lo), limit_text(r->max, hi));
+        }
+        return OT_OK;
+    case CHOICE:
+        if (!is_choice(r->info.argument, value))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is not possible; possible: %s", dashes, r->info.name, value,
+                           r->info.argument);
+        return OT_OK;
+    case TEXT:
+        if (!*value) return ot_fail(err, OT_E_USAGE, "%s%s: the value is empty", dashes, r->info.name);
+        return OT_OK;
+    }
+    return OT_OK;
+}
+
+static ot_status read_config(ot_options *o, const char *path, ot_error *err);
+
+ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err)
+{
+    int i = index_of(name);
+    if (i < 0) {
+        const char *near = ot_option_nearest(name);
+        return near ? ot_fail(err, OT_E_USAGE, "unknown option '%s'; did you mean '%s'?", name, near)
+                    : ot_fail(err, OT_E_USAGE, "unknown option '%s'", name);
+    }
+    const row *r = &table[i];
+    given *g = &o->value[i];
+    OT_TRY(check_value(r, value, err));
+    if (!strcmp(name, "config")) {
+        if (o->in_config) return ot_fail(err, OT_E_USAGE, "a config file names another one");
+        return read_config(o, value, err);
+    }
+    if (o->in_config && g->n && !g->from_config) return OT_OK;
+    if (!o->in_config && g->from_config) g->n = 0;
+    if (!r->info.repeats) g->n = 0;
+
+    const char **text = ot_arena_alloc(o->arena, sizeof *text * (size_t)(g->n + 1));
+    const char *copy = ot_arena_strdup(o->arena, value);
+    if (!text || !copy) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int k = 0; k < g->n; k++) text[k] = g->text[k];
+    text[g->n++] = copy;
+    g->text = text;
+    g->from_config = o->in_config;
+    return OT_OK;
+}
+
+const char *ot_options_get(const ot_options *o, const char *name)
+{
+    int i = index_of(name);
+    if (i < 0) return NULL;
+    return o->value[i].n ? o->value[i].text[o->value[i].n - 1] : table[i].info.value;
+}
+
+int ot_options_count(const ot_options *o, const char *name)
+{
+    int i = index_of(name);
+    return i < 0 ? 0 : o->value[i].n;
+}
+
+const char *ot_options_nth(const ot_options *o, const char *name, int k)
+{
+    int i = index_of(name);
+    return i < 0 || k < 0 || k >= o->value[i].n ? NULL : o->value[i].text[k];
+}
+
+double ot_options_num(const ot_options *o, const char *name)
+{
+    const char *text = ot_options_get(o, name);
+    double v = 0;
+    return text && ot_number(text, &v) ? v : 0;
+}
+
+int64_t ot_options_int(const ot_options *o, const char *name)
+{
+    return (int64_t)ot_options_num(o, name);
+}
+
+bool ot_options_flag(const ot_options *o, const char *name)
+{
+    const char *text = ot_options_get(o, name);
+    return text && !strcmp(text, "true");
+}
+
+ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
+{
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
+            return ot_fail(err, OT_E_USAGE, "%s%s means nothing to this command", table[i].info.letter == 'o' ? "-" : "--",
+                           table[i].info.name);
+    return OT_OK;
+}
+
+char *ot_options_lines(const ot_options *o)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    for (int i = 0; i < OT_LEN(table); i++)
+        for (int k = 0; k < o->value[i].n; k++) fprintf(f, "%s = %s\n", table[i].info.name, o->value[i].text[k]);
+    if (fclose(f)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- config files ------------------------------------------------------------------ */
+
+typedef struct config_reader {
+    ot_options *o;
+    const char *path;
+    FILE       *file;
+    ot_error   *err;
+    int         line;
+    bool        too_long;
+} config_reader;
+
+/* Called by inih for each pair; 0 makes it stop. */
+static int config_pair(void *user, const char *section, const char *name, const char *value)
+{
+    config_reader *c = user;
+    ot_error e = { 0 };
+    if (*section) {
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as [%s] have no meaning", c->path, c->line, section);
+        return 0;
+    }
+    if (!ot_options_set(c->o, name, value, &e)) return 1;
+    ot_fail(c->err, e.status, "%s:%d: %s", c->path, c->line, e.text);
+    return 0;
+}
+
+/* inih takes the rest of a line that is longer than its buffer for another line. */
+static char *config_line(char *buf, int size, void *user)
+{
+    config_reader *c = user;
+    char *s = fgets(buf, size, c->file);
+    c->line++;
+    if (s && !strchr(s, '\n') && !feof(c->file)) {
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: the line is longer than %d characters", c->path, c->line, size - 2);
+        c->too_long = true;
+        return NULL;
+    }
+    /* An indented line would go on with the one before. */
+    size_t blank = s ? strspn(s, " \t") : 0;
+    if (blank) memmove(s, s + blank, strlen(s + blank) + 1);
+    return s;
+}
+
+static ot_status read_config(ot_options *o, const char *path, ot_error *err)
+{
+    config_reader c = { .o = o, .path = path, .err = err, .file = fopen(path, "r") };
+    if (!c.file) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+
+    ot_error first = { 0 };
+    c.err = &first;
+    o->in_config = true;
+    int bad = ini_parse_stream(config_line, &c, config_pair, &c);
+    o->in_config = false;
+    bool io = ferror(c.file);
+    fclose(c.file);
+    if (io) return ot_fail(err, OT_E_IO, "%s: cannot be read", path);
+    if (first.status) return ot_fail(err, first.status, "%s", first.text);
+    if (bad < 0) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: this is no 'key = value'", path, bad);
+    return OT_OK;
+}

@@ -1,0 +1,44 @@
+/* options.h - the option table, and what a set of options comes to. */
+#ifndef OT_OPTIONS_H
+#define OT_OPTIONS_H
+
+#include "runtime/passes/passes.h"
+
+/* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
+typedef struct ot_settings {
+    const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
+    int n_losses;
+    ot_thing *losses;
+    ot_thing optimizer, schedule;
+    int64_t batch;           /* 0: not given */
+    int64_t epochs;          /* 0: not given */
+    int64_t steps;           /* 0: not given */
+    int accumulate, threads; /* threads 0: all */
+    uint64_t seed;
+    bool shuffle, drop_last, skip_nonfinite;
+    double clip_norm, clip_value;
+    ot_bn bn;
+    bool bn_unbiased, eval_mode;
+    double dropout; /* < 0: as the file says */
+    int n_train, n_freeze, n_no_decay, n_lr_scale;
+    const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
+    const double *lr_scale_by;
+    bool json, why, graph, verbose, quiet;
+} ot_settings;
+
+/* Resolves o.  outputs: names of the model's outputs, NULL-ended, for losses that name one; may be
+ * NULL.  Errors: OT_E_USAGE, OT_E_DEVICE, OT_E_NOMEM. */
+ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
+                           ot_settings *out, ot_error *err);
+
+int ot_options_count(const ot_options *o, const char *name); /* times given */
+const char *ot_options_nth(const ot_options *o, const char *name, int i);
+int64_t ot_options_int(const ot_options *o,
+                       const char *name); /* value or default; checked by set */
+double ot_options_num(const ot_options *o, const char *name);
+bool ot_options_flag(const ot_options *o, const char *name);
+
+/* Every option that was given, as lines of a config file; caller frees with free(). */
+char *ot_options_lines(const ot_options *o);
+
+#endif

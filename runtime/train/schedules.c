@@ -1,0 +1,287 @@
+/* schedules.c - the learning rate of every update.
+ *
+ * Spec    k counts updates from 0, b is the optimizer's rate, g gamma.
+ *           constant         b
+ *           step             b g^floor(k / step_size)
+ *           multistep        b g^(milestones <= k)
+ *           exponential      b g^k
+ *           cosine           m + (b - m)(1 + cos(pi k / T_max)) / 2,  m = eta_min
+ *           cosine-restarts  the same within periods of T_0, T_0 T_mult, ... updates
+ *           linear           b (s + (e - s) min(k, n) / n),  s, e the factors, n = total_iters
+ *           polynomial       b (1 - min(k, n) / n)^power
+ *           onecycle         up to max_lr at pct_start, down to max_lr / div_factor /
+ * final_div_factor plateau          falls by factor when the loss no longer does With warmup W: b
+ * (f + (1 - f) k / W) for k < W, then the schedule at k - W. T_max, T_0, total_iters and
+ * total_steps default to the updates after the warm-up, max_lr to b, linear's factors to 1 and 0;
+ * the other defaults are PyTorch's. */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/schedules.h"
+
+enum {
+    CONSTANT,
+    STEP,
+    MULTISTEP,
+    EXPONENTIAL,
+    COSINE,
+    RESTARTS,
+    LINEAR,
+    POLYNOMIAL,
+    ONECYCLE,
+    PLATEAU
+};
+
+static const char *const names[] = { "constant",    "step",       "multistep",
+                                     "exponential", "cosine",     "cosine-restarts",
+                                     "linear",      "polynomial", "onecycle",
+                                     "plateau" };
+
+static const double pi = 3.14159265358979323846;
+
+/* What T_max and its like are when they are not given. */
+static double rest(const ot_schedule *s)
+{
+    double n = ceil((double)s->total / (double)s->per) - s->warmup;
+    return n > 1 ? n : 1;
+}
+
+static double count(const ot_schedule *s, const char *key)
+{
+    return ot_thing_num(s->thing, key, rest(s));
+}
+
+static bool one_of(const char *text, const char *a, const char *b)
+{
+    return !strcmp(text, a) || !strcmp(text, b);
+}
+
+/* Parameters that must be finite numbers above (or at) 0. */
+static ot_status check_numbers(const ot_thing *t, ot_error *err)
+{
+    static const char *const words[] = { "mode", "threshold_mode", "anneal_strategy", "per",
+                                         "milestones" };
+    static const char *const above[] = { "step_size",  "T_max",           "T_0",
+                                         "T_mult",     "total_iters",     "total_steps",
+                                         "div_factor", "final_div_factor" };
+    for (int i = 0; i < t->n; i++) {
+        const ot_param *p = &t->param[i];
+        bool word = false, positive = false;
+        for (int k = 0; k < OT_LEN(words); k++) word |= !strcmp(p->key, words[k]);
+        for (int k = 0; k < OT_LEN(above); k++) positive |= !strcmp(p->key, above[k]);
+        if (word) continue;
+        if (!isfinite(p->num) || p->num < 0 || (positive && p->num <= 0))
+            return ot_fail(err, OT_E_USAGE, "--schedule %s: %s=%s; a number %s 0 is needed",
+                           t->name, p->key, p->text, positive ? "above" : "of at least");
+    }
+    return OT_OK;
+}
+
+static ot_status check_words(const ot_thing *t, ot_error *err)
+{
+    const char *per = ot_thing_text(t, "per", "update");
+    if (!one_of(per, "update", "epoch"))
+        return ot_fail(err, OT_E_USAGE, "--schedule %s: per=%s; update or epoch is possible",
+                       t->name, per);
+    const char *anneal = ot_thing_text(t, "anneal_strategy", "cos");
+    if (!one_of(anneal, "cos", "linear"))
+        return ot_fail(err, OT_E_USAGE,
+                       "--schedule %s: anneal_strategy=%s; cos or linear is possible", t->name,
+                       anneal);
+    const char *mode = ot_thing_text(t, "mode", "min");
+    if (!one_of(mode, "min", "max"))
+        return ot_fail(err, OT_E_USAGE, "--schedule %s: mode=%s; min or max is possible", t->name,
+                       mode);
+    const char *threshold = ot_thing_text(t, "threshold_mode", "rel");
+    if (!one_of(threshold, "rel", "abs"))
+        return ot_fail(err, OT_E_USAGE, "--schedule %s: threshold_mode=%s; rel or abs is possible",
+                       t->name, threshold);
+    return OT_OK;
+}
+
+static ot_status check_needs(const ot_schedule *s, ot_error *err)
+{
+    const ot_thing *t = s->thing;
+    const char *key = s->kind == STEP          ? "step_size"
+                      : s->kind == MULTISTEP   ? "milestones"
+                      : s->kind == EXPONENTIAL ? "gamma"
+                                               : NULL;
+    if (key && !ot_thing_find(t, key))
+        return ot_fail(err, OT_E_USAGE, "--schedule %s needs %s=...", t->name, key);
+    if (s->kind == MULTISTEP) {
+        const ot_param *p = ot_thing_find(t, "milestones");
+        if (!p->list && isnan(p->num))
+            return ot_fail(err, OT_E_USAGE,
+                           "--schedule multistep: milestones=%s; a list such as [8,15] is needed",
+                           p->text);
+    }
+    if (s->kind == RESTARTS && ot_thing_num(t, "T_mult", 1) < 1)
+        return ot_fail(err, OT_E_USAGE, "--schedule cosine-restarts: T_mult is below 1");
+    if (s->kind == ONECYCLE) {
+        double pct = ot_thing_num(t, "pct_start", 0.3);
+        if (pct > 1)
+            return ot_fail(err, OT_E_USAGE, "--schedule onecycle: pct_start=%g; 0 to 1 is possible",
+                           pct);
+        if (ot_thing_flag(t, "cycle_momentum", false) && isnan(s->momentum))
+            return ot_fail(err, OT_E_USAGE,
+                           "--schedule onecycle: cycle_momentum needs an optimizer with momentum");
+    }
+    if (s->kind == PLATEAU && ot_thing_num(t, "factor", 0.1) >= 1)
+        return ot_fail(err, OT_E_USAGE, "--schedule plateau: factor must be below 1");
+    return OT_OK;
+}
+
+ot_status ot_schedule_init(ot_schedule *s, const ot_thing *t, double base, double momentum,
+                           int64_t total, int64_t epoch, ot_error *err)
+{
+    *s = (ot_schedule){ .thing = t, .base = base, .momentum = momentum, .total = total, .per = 1 };
+    while (s->kind < OT_LEN(names) && strcmp(names[s->kind], t->name)) s->kind++;
+    if (s->kind == OT_LEN(names))
+        return ot_fail(err, OT_E_INTERNAL, "schedule '%s' has no formula", t->name);
+    OT_TRY(check_numbers(t, err));
+    OT_TRY(check_words(t, err));
+    if (!strcmp(ot_thing_text(t, "per", "update"), "epoch")) s->per = epoch > 0 ? epoch : 1;
+    s->warmup = ot_thing_num(t, "warmup", 0);
+    s->warmup_factor = ot_thing_num(t, "warmup_start_factor", 0);
+    s->rate = base;
+    s->best = !strcmp(ot_thing_text(t, "mode", "min"), "max") ? -INFINITY : INFINITY;
+    return check_needs(s, err);
+}
+
+bool ot_schedule_moves_momentum(const ot_schedule *s)
+{
+    /* PyTorch cycles by default; an optimizer that has no momentum is left alone. */
+    return s->kind == ONECYCLE && !isnan(s->momentum) &&
+           ot_thing_flag(s->thing, "cycle_momentum", s->momentum > 0);
+}
+
+/* ---- formulas ------------------------------------------------------------------ */
+
+static double cosine(double from, double to, double part)
+{
+    return to + (from - to) * (1 + cos(pi * part)) / 2;
+}
+
+static double multistep(const ot_schedule *s, double k)
+{
+    const ot_param *p = ot_thing_find(s->thing, "milestones");
+    double passed = 0;
+    for (int i = 0; i < p->n; i++) passed += p->list[i] <= k;
+    if (!p->list) passed = p->num <= k;
+    return s->base * pow(ot_thing_num(s->thing, "gamma", 0.1), passed);
+}
+
+static double restarts(const ot_schedule *s, double k)
+{
+    double period = count(s, "T_0"), mult = ot_thing_num(s->thing, "T_mult", 1);
+    if (mult == 1) {
+        k = fmod(k, period);
+    } else {
+        for (; k >= period; period *= mult) k -= period;
+    }
+    return cosine(s->base, ot_thing_num(s->thing, "eta_min", 0), k / period);
+}
+
+/* Two phases between three values. */
+static double cycle(const ot_schedule *s, double k, double start, double middle, double end)
+{
+    double total = count(s, "total_steps");
+    double top = ot_thing_num(s->thing, "pct_start", 0.3) * total - 1, last = total - 1;
+    bool linear = !strcmp(ot_thing_text(s->thing, "anneal_strategy", "cos"), "linear");
+    double from = start, to = middle, part;
+    if (k <= top && top > 0) {
+        part = k / top;
+    } else {
+        if (top < 0) top = 0;
+        from = middle, to = end;
+        part = last > top ? (k - top) / (last - top) : 1;
+    }
+    if (part > 1) part = 1;
+    return linear ? from + (to - from) * part : cosine(from, to, part);
+}
+
+static double onecycle(const ot_schedule *s, double k)
+{
+    double most = ot_thing_num(s->thing, "max_lr", s->base);
+    double first = most / ot_thing_num(s->thing, "div_factor", 25);
+    return cycle(s, k, first, most, first / ot_thing_num(s->thing, "final_div_factor", 1e4));
+}
+
+static double formula(const ot_schedule *s, double k)
+{
+    const ot_thing *t = s->thing;
+    double n, part;
+    switch (s->kind) {
+    case STEP:
+        return s->base *
+               pow(ot_thing_num(t, "gamma", 0.1), floor(k / ot_thing_num(t, "step_size", 1)));
+    case MULTISTEP:
+        return multistep(s, k);
+    case EXPONENTIAL:
+        return s->base * pow(ot_thing_num(t, "gamma", 1), k);
+    case COSINE:
+        return cosine(s->base, ot_thing_num(t, "eta_min", 0), k / count(s, "T_max"));
+    case RESTARTS:
+        return restarts(s, k);
+    case LINEAR:
+        n = count(s, "total_iters");
+        part = fmin(k, n) / n;
+        return s->base *
+               (ot_thing_num(t, "start_factor", 1) +
+                (ot_thing_num(t, "end_factor", 0) - ot_thing_num(t, "start_factor", 1)) * part);
+    case POLYNOMIAL:
+        n = count(s, "total_iters");
+        return s->base * pow(1 - fmin(k, n) / n, ot_thing_num(t, "power", 1));
+    case ONECYCLE:
+        return onecycle(s, k);
+    case PLATEAU:
+        return s->rate;
+    default:
+        return s->base;
+    }
+}
+
+void ot_schedule_at(const ot_schedule *s, int64_t update, double *rate, double *momentum)
+{
+    double k = floor((double)update / (double)s->per);
+    *momentum = s->momentum;
+    if (k < s->warmup) {
+        *rate = s->base * (s->warmup_factor + (1 - s->warmup_factor) * k / s->warmup);
+        k = 0;
+    } else {
+        k -= s->warmup;
+        *rate = formula(s, k);
+    }
+    if (ot_schedule_moves_momentum(s)) {
+        double most = ot_thing_num(s->thing, "max_momentum", 0.95);
+        *momentum = cycle(s, k, most, ot_thing_num(s->thing, "base_momentum", 0.85), most);
+    }
+}
+
+void ot_schedule_feedback(ot_schedule *s, int64_t update, double loss)
+{
+    const ot_thing *t = s->thing;
+    if (s->kind != PLATEAU || floor((double)update / (double)s->per) < s->warmup) return;
+
+    bool max = !strcmp(ot_thing_text(t, "mode", "min"), "max");
+    bool relative = !strcmp(ot_thing_text(t, "threshold_mode", "rel"), "rel");
+    double threshold = ot_thing_num(t, "threshold", 1e-4), sign = max ? 1 : -1;
+    double bar = relative ? s->best * (1 + sign * threshold) : s->best + sign * threshold;
+    if (isinf(s->best) || (max ? loss > bar : loss < bar)) {
+        s->best = loss;
+        s->bad = 0;
+    } else {
+        s->bad++;
+    }
+    if (s->cooldown > 0) {
+        s->cooldown--;
+        s->bad = 0;
+    }
+    if (s->bad > (int64_t)ot_thing_num(t, "patience", 10)) {
+        double next = fmax(s->rate * ot_thing_num(t, "factor", 0.1), ot_thing_num(t, "min_lr", 0));
+        if (next < s->rate) s->rate = next;
+        s->cooldown = (int64_t)ot_thing_num(t, "cooldown", 0);
+        s->bad = 0;
+    }
+}

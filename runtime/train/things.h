@@ -1,0 +1,34 @@
+/* things.h - the grammar of things with parameters: name:key=value,key=[1,2]. */
+#ifndef OT_THINGS_H
+#define OT_THINGS_H
+
+#include "runtime/passes/passes.h"
+
+/* What may stand before the colon, and the keys each of them knows. */
+typedef struct ot_thing_kind {
+    const char *name;
+    const char *keys;   /* separated by blanks */
+    const char *common; /* keys of every thing of this sort; may be NULL */
+} ot_thing_kind;
+
+extern const ot_thing_kind ot_losses[], ot_optimizers[], ot_schedules[]; /* ended by a NULL name */
+
+/* Parses text into *out; strings and lists go to the arena.
+ *   sort     "loss", for messages
+ *   known    one of the tables above
+ *   outputs  NULL, or names of the model's outputs, NULL-ended: the text may begin with the longest
+ * of them that is followed by '=' Errors: OT_E_USAGE (what is wrong and what would be right),
+ * OT_E_NOMEM. */
+ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind *known,
+                         const char *const *outputs, ot_arena *a, ot_thing *out, ot_error *err);
+
+/* Adds or replaces a parameter that is one number. */
+ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_error *err);
+
+/* The whole text is one number, in C's notation whatever the locale. */
+bool ot_number(const char *text, double *v);
+
+/* Insertions, deletions, replacements and swaps that make b of a, at most `limit` + 1. */
+int ot_edit_distance(const char *a, const char *b, int limit);
+
+#endif
