@@ -19,7 +19,16 @@
 /* ---- linear algebra, convolution, pooling, norms, softmax, losses of ONNX --- */
 
 #define OT_NN_OPS(X)                    \
-    /* operator            ref cpu */
+    /* operator            ref cpu */   \
+    X(AveragePool,            0, 0)     \
+    X(Conv,                   0, 0)     \
+    X(Gemm,                   0, 0)     \
+    X(LogSoftmax,             0, 0)     \
+    X(MatMul,                 0, 0)     \
+    X(MaxPool,                0, 0)     \
+    X(NegativeLogLikelihoodLoss, 0, 0)  \
+    X(Softmax,                0, 0)     \
+    X(SoftmaxCrossEntropyLoss, 0, 0)
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 
@@ -30,7 +39,19 @@
     /* operator            ref cpu */
 
 #define OT_NN_KERNELS(X)                \
-    /* operator            ref cpu */
+    /* operator            ref cpu */   \
+    X(Convolve,               1, 0)     \
+    X(ConvolveDw,             1, 0)     \
+    X(ConvolveDx,             1, 0)     \
+    X(CrossEntropy,           1, 0)     \
+    X(CrossEntropyDx,         1, 0)     \
+    X(Dot,                    1, 0)     \
+    X(PoolAvg,                1, 0)     \
+    X(PoolAvgDx,              1, 0)     \
+    X(PoolMax,                1, 0)     \
+    X(PoolMaxDx,              1, 0)     \
+    X(SoftmaxRows,            1, 0)     \
+    X(SoftmaxRowsDx,          1, 0)
 
 #define OT_ONNX_OPS(X) OT_ROW_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
 #define OT_KERNEL_OPS(X) OT_MAP_KERNELS(X) OT_MOVE_KERNELS(X) OT_NN_KERNELS(X)

@@ -1,0 +1,31 @@
+/* crossentropy.h - attributes of CrossEntropy and CrossEntropyDx.
+ *
+ * CrossEntropy   (x, target[, weight]) -> loss[, logp]
+ *                x: logits, or log-probabilities (log_input), classes along `axis`, C of them
+ *                target: class numbers (any integer type, x's shape without `axis`), or with
+ *                probs floats of x's shape
+ *                weight: (C), of x's type
+ *                loss: rank 0, or without reduction x's shape without `axis`; logp: log-softmax of x
+ * CrossEntropyDx (dloss, x, target[, weight]) -> dx
+ *
+ * With p = softmax(x), s = label_smoothing, a sample's loss is
+ *     (1-s) w[t] (-log p[t]) + s/C sum_c w[c] (-log p[c]),     probs: t' = (1-s) t + s/C,
+ *     - sum_c w[c] t'[c] log p[c];
+ * the mean divides by sum w[t] over the samples that count, with probs by their number.  Targets equal to
+ * ignore_index count nowhere. */
+#ifndef OT_CROSSENTROPY_H
+#define OT_CROSSENTROPY_H
+
+#include "ops/op.h"
+
+typedef enum ot_reduction { OT_REDUCTION_NONE, OT_REDUCTION_SUM, OT_REDUCTION_MEAN } ot_reduction;
+
+typedef struct ot_cross_entropy {
+    int64_t axis;
+    int64_t reduction;     /* ot_reduction */
+    int64_t has_ignore, ignore_index;
+    double  label_smoothing;
+    int64_t probs, log_input;
+} ot_cross_entropy;
+
+#endif

@@ -1,0 +1,134 @@
+/* crossentropy.c - CrossEntropy and its gradient, the plain loops.  Numerics: f64 throughout. */
+#include "ops/crossentropy.h"
+
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/ref/element.h"
+#include "ops/softmaxrows.h"
+
+typedef struct ot_loss {
+    const ot_cross_entropy *a;
+    ot_rows_view            v;
+    const void             *x, *target, *weight;
+    ot_dtype                target_type;
+} ot_loss;
+
+static ot_loss loss_of(const ot_call *c, int x)
+{
+    const ot_node          *n = c->node;
+    const ot_cross_entropy *a = n->attrs;
+    return (ot_loss){ .a = a, .v = ot_rows_of(&n->in[x]->shape, a->axis), .x = c->in[x], .target = c->in[x + 1],
+                      .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL, .target_type = n->in[x + 1]->dtype };
+}
+
+OT_INLINE double weight_of(ot_dtype t, const ot_loss *l, int64_t c) { return l->weight ? ot_load(l->weight, t, c) : 1; }
+
+/* The class of sample r; -1: it does not count. */
+static ot_status class_of(const ot_loss *l, int64_t r, int64_t *label, const ot_call *c)
+{
+    *label = ot_get_i64(l->target, l->target_type, r);
+    if (l->a->has_ignore && *label == l->a->ignore_index) *label = -1;
+    else if (*label < 0 || *label >= l->v.n)
+        return ot_fail(c->err, OT_E_DATA, "%s: label %lld at sample %lld is outside 0..%lld", c->node->name,
+                       (long long)*label, (long long)r, (long long)(l->v.n - 1));
+    return OT_OK;
+}
+
+/* max + log sum exp of row r, or 0 where x is log-probabilities already. */
+OT_INLINE double log_sum(ot_dtype t, const ot_loss *l, int64_t at)
+{
+    double max = -INFINITY, sum = 0;
+    if (l->a->log_input) return 0;
+    for (int64_t i = 0; i < l->v.n; i++) {
+        double e = ot_load(l->x, t, at + i * l->v.after);
+        if (e > max) max = e;
+    }
+    for (int64_t i = 0; i < l->v.n; i++) sum += exp(ot_load(l->x, t, at + i * l->v.after) - max);
+    return max + log(sum);
+}
+
+/* What -log p[i] is multiplied by in the loss of the sample at `at`. */
+OT_INLINE double factor(ot_dtype t, const ot_loss *l, int64_t at, int64_t label, int64_t i)
+{
+    double s = l->a->label_smoothing, share = s / (double)l->v.n;
+    double w = weight_of(t, l, i);
+    if (l->a->probs) return w * ((1 - s) * ot_load(l->target, l->target_type, at + i * l->v.after) + share);
+    return w * ((i == label ? 1 - s : 0) + share);
+}
+
+/* Sum of the weights of the samples that count. */
+OT_INLINE ot_status denominator(ot_dtype t, const ot_loss *l, const ot_call *c, double *out)
+{
+    int64_t rows = l->v.before * l->v.after;
+    *out = (double)rows;
+    if (l->a->probs) return OT_OK;
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t label;
+        OT_TRY(class_of(l, r, &label, c));
+        if (label >= 0) sum += weight_of(t, l, label);
+    }
+    *out = sum;
+    return OT_OK;
+}
+
+OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
+{
+    ot_loss l = loss_of(c, 0);
+    double  total = 0, count;
+    void   *logp = c->node->n_out > 1 ? c->out[1] : NULL;
+    OT_TRY(denominator(t, &l, c, &count));
+    for (int64_t b = 0; b < l.v.before; b++)
+        for (int64_t k = 0; k < l.v.after; k++) {
+            int64_t r = b * l.v.after + k, at = b * l.v.n * l.v.after + k, label = 0;
+            double  lse = log_sum(t, &l, at), sum = 0;
+            if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
+            for (int64_t i = 0; i < l.v.n; i++) {
+                double p = ot_load(l.x, t, at + i * l.v.after) - lse, f = label < 0 ? 0 : factor(t, &l, at, label, i);
+                if (f != 0) sum -= f * p; /* 0 times an infinite logarithm counts nothing */
+                if (logp) ot_store(logp, t, at + i * l.v.after, p);
+            }
+            if (l.a->reduction == OT_REDUCTION_NONE && c->out[0]) ot_store(c->out[0], t, r, sum);
+            total += sum;
+        }
+    if (l.a->reduction == OT_REDUCTION_MEAN) total /= count;
+    if (l.a->reduction != OT_REDUCTION_NONE && c->out[0]) ot_store(c->out[0], t, 0, total);
+    return OT_OK;
+}
+
+OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
+{
+    ot_loss l = loss_of(c, 1);
+    double  count = 1;
+    bool    each = l.a->reduction == OT_REDUCTION_NONE;
+    if (l.a->reduction == OT_REDUCTION_MEAN) OT_TRY(denominator(t, &l, c, &count));
+    for (int64_t b = 0; b < l.v.before; b++)
+        for (int64_t k = 0; k < l.v.after; k++) {
+            int64_t r = b * l.v.after + k, at = b * l.v.n * l.v.after + k, label = 0;
+            double  lse = log_sum(t, &l, at), sum = 0, g = ot_load(c->in[0], t, each ? r : 0) / count;
+            if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
+            for (int64_t i = 0; i < l.v.n && !l.a->log_input && label >= 0; i++) sum += factor(t, &l, at, label, i);
+            for (int64_t i = 0; i < l.v.n; i++) {
+                double p = l.a->log_input ? 0 : sum * exp(ot_load(l.x, t, at + i * l.v.after) - lse);
+                double d = label < 0 ? 0 : g * (p - factor(t, &l, at, label, i));
+                ot_store(c->out[0], t, at + i * l.v.after, d);
+            }
+        }
+    return OT_OK;
+}
+
+static ot_status loss_run(const ot_call *c)
+{
+    ot_dtype t = c->node->in[0]->dtype;
+    return t == OT_F32 ? loss(OT_F32, c) : t == OT_F64 ? loss(OT_F64, c) : loss(t, c);
+}
+
+static ot_status dx_run(const ot_call *c)
+{
+    ot_dtype t = c->node->in[1]->dtype;
+    return t == OT_F32 ? loss_grad(OT_F32, c) : t == OT_F64 ? loss_grad(OT_F64, c) : loss_grad(t, c);
+}
+
+const ot_kernel ot_ref_CrossEntropy = { .name = "ref", .run = loss_run };
+const ot_kernel ot_ref_CrossEntropyDx = { .name = "ref", .run = dx_run };
