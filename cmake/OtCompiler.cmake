@@ -26,10 +26,15 @@ if(OT_SANITIZE)
 endif()
 
 # ot_vector_flags(SOURCES...): the loops of Map are built once per instruction set and chosen at start.
-# No contraction: the same bits whether or not the machine has fused multiply-add.
+# No contraction: the same bits whether or not the machine has fused multiply-add.  Integers wrap.
+# The reference of Map keeps plain functions, and wraps as well.
 function(ot_vector_flags)
-    set(always -O3 -fno-math-errno -ffp-contract=off)
+    set(always -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv)
     foreach(file IN LISTS ARGN)
+        if(file MATCHES "ops/ref/map\\.c$")
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-fwrapv;-ffp-contract=off")
+            continue()
+        endif()
         if(file MATCHES "ops/cpu/map_loops_avx2\\.c$")
             set(wide -mavx2 -mfma)
         elseif(file MATCHES "ops/cpu/map_loops_avx512\\.c$")

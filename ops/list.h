@@ -33,7 +33,8 @@
 /* ---- kernels: what a backend implements ------------------------------------ */
 
 #define OT_MAP_KERNELS(X)               \
-    /* operator            ref cpu */
+    /* operator            ref cpu */   \
+    X(Map,                 1,  0)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */
