@@ -66,8 +66,9 @@ FNR == 1 {
 
 { last_line = FNR }
 
-/TODO|FIXME|XXX/ && layer != "cmake" { finding("unfinished business: TODO, FIXME or XXX") }
-length($0) > 140 { finding("line of " length($0) " characters") }
+/TODO|FIXME|(^|[^X])XXX([^X]|$)/ && layer != "cmake" { finding("unfinished business: TODO, FIXME or XXX") }
+# Rows of tables may be long; code may not.
+length($0) > 140 && !/\\$/ && !/^ +(\{|[A-Z]+\() ?"?/ { finding("line of " length($0) " characters") }
 /\t/ { finding("tab") }
 
 /^[ ]*#[ ]*include/ {

@@ -63,7 +63,8 @@ static const char *compare(const ot_value *v, const void *got, const ot_tensor *
         } else {
             int64_t x = ot_get_i64(want->data, want->dtype, i), y = ot_get_i64(got, v->dtype, i);
             if (x == y) continue;
-            snprintf(buf, cap, "%s[%lld] of %s: is %lld, wants %lld", v->name, (long long)i, ot_shape_text(&s, a), (long long)y, (long long)x);
+            snprintf(buf, cap, "%s[%lld] of %s: is %lld, wants %lld", v->name, (long long)i, ot_shape_text(&s, a),
+                     (long long)y, (long long)x);
         }
         return buf;
     }
@@ -113,7 +114,8 @@ static const char *run_plan(const char *set, const ot_plan *p, ot_exec *x, const
 }
 
 /* true: passed; else buf says why not. */
-static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, bool values, char *buf, size_t cap, ot_error *err)
+static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, bool values, char *buf, size_t cap,
+                    ot_error *err)
 {
     ot_arena *arena = ot_arena_new();
     feeds f = { 0 };
