@@ -88,32 +88,6 @@ static char *piece(ot_arena *a, const char *from, size_t n)
     return ot_arena_printf(a, "%.*s", (int)n, from);
 }
 
-/* ---- reading parameters ----------------------------------------------------- */
-
-const ot_param *ot_thing_find(const ot_thing *t, const char *key)
-{
-    for (int i = 0; i < t->n; i++)
-        if (!strcmp(t->param[i].key, key)) return &t->param[i];
-    return NULL;
-}
-
-double ot_thing_num(const ot_thing *t, const char *key, double dflt)
-{
-    const ot_param *p = ot_thing_find(t, key);
-    return p && !isnan(p->num) ? p->num : dflt;
-}
-
-bool ot_thing_flag(const ot_thing *t, const char *key, bool dflt)
-{
-    return ot_thing_num(t, key, dflt) != 0;
-}
-
-const char *ot_thing_text(const ot_thing *t, const char *key, const char *dflt)
-{
-    const ot_param *p = ot_thing_find(t, key);
-    return p ? p->text : dflt;
-}
-
 ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_error *err)
 {
     ot_param *p = ot_arena_alloc(a, sizeof *p * (size_t)(t->n + 1));
