@@ -27,6 +27,23 @@ typedef struct ot_copy {
     const ot_piece *piece;           /* arena memory */
 } ot_copy;
 
+/* How a piece runs over its input: output axis d walks along input axis axis[d] (-1: stands still) in
+ * steps of step[d], and the box starts at coordinate at[] of the input.  false: its strides are not of
+ * that kind, or two output axes walk along one axis of the input. */
+bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_MAX_RANK],
+                   int64_t step[OT_MAX_RANK], int64_t at[OT_MAX_RANK]);
+
+/* Emits a Copy of n pieces (graph memory); nothing at all, or a View, where that says the same. */
+ot_value *ot_copy_emit(ot_build *b, const ot_shape *shape, double fill, const ot_piece *piece, int64_t n,
+                       ot_value *const *in, int n_in);
+
+/* n zeroed pieces; NULL and a recorded error: no memory. */
+ot_piece *ot_pieces(ot_build *b, int64_t n);
+
+/* The piece that copies box (start, start + extent * step) of x; the box begins at dst = 0. */
+void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step,
+                  const int64_t *extent);
+
 typedef struct ot_view_attrs { ot_shape shape; } ot_view_attrs; /* View: same elements in order, other shape; free */
 
 #endif

@@ -1,0 +1,17 @@
+/* identity.c - Identity: y is x.
+ *
+ * Spec    ai.onnx Identity 1, 13, 14, 16, 19, 21, 23, 24, 25, on tensors. */
+#include "ops/op.h"
+
+static ot_status identity_infer(ot_node *n, ot_error *err)
+{
+    (void)err;
+    return ot_like(n->out[0], n->in[0]);
+}
+
+static void identity_lower(ot_build *b) { ot_yield(b, 0, b->node->in[0]); }
+
+const ot_op ot_op_Identity = {
+    .name = "Identity", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .infer = identity_infer, .lower = identity_lower,
+};

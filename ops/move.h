@@ -1,0 +1,23 @@
+/* move.h - what the operators that move, index and reduce share. */
+#ifndef OT_MOVE_H
+#define OT_MOVE_H
+
+#include "ops/op.h"
+
+/* The axes that input i names, as a set of bits and in `list` (may be NULL) in the order given; no
+ * axes at all where it is left out.  Fails on an axis out of range or named twice. */
+ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints *list, ot_error *err);
+
+/* The constant list of input i as a shape.  Fails on negative sizes and more than OT_MAX_RANK. */
+ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err);
+
+/* Has the graph failed?  For rules that must look at values they made. */
+static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->graph->err->status != OT_OK; }
+
+/* A constant of rank 0 with one element's bytes. */
+ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes);
+
+/* Reduces x over a set of axes (bits); kind is an ot_reduce_kind. */
+ot_value *ot_reduce_axes(ot_build *b, ot_value *x, int64_t kind, int64_t axes, bool keepdims);
+
+#endif

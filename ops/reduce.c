@@ -1,0 +1,59 @@
+/* reduce.c - Reduce: sum, maximum, minimum or product over a set of axes.
+ *
+ * Shapes  x: any   y: x without the axes of attrs.axes, or with 1 there
+ * Grad    sum: g repeated.  max, min: g in equal parts to every element that has the value (as
+ *         PyTorch's amax).  prod: g times the product of the others, also where some are zero. */
+#include "ops/reduce.h"
+
+#include "ops/map.h"
+
+static ot_status reduce_infer(ot_node *n, ot_error *err)
+{
+    const ot_reduce *a = n->attrs;
+    const ot_value  *x = n->in[0];
+    ot_shape         y = { .rank = 0 };
+    if (!ot_dtype_bits(x->dtype)) return ot_node_fail(n, err, "%s cannot be reduced", ot_dtype_name(x->dtype));
+    for (int d = 0; d < x->shape.rank; d++) {
+        bool gone = a->axes >> d & 1;
+        if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x->shape.dim[d];
+    }
+    return ot_set(n->out[0], x->dtype, &y);
+}
+
+static void reduce_grad(ot_build *b)
+{
+    const ot_reduce *a = b->node->attrs;
+    ot_value        *x = b->node->in[0], *y = b->node->out[0], *g = ot_dout(b, 0);
+    ot_shape         kept = x->shape; /* of y with keepdims */
+    int64_t          axes[OT_MAX_RANK];
+    int              n = 0;
+    for (int d = 0; d < x->shape.rank; d++)
+        if (a->axes >> d & 1) {
+            axes[n++] = d;
+            kept.dim[d] = 1;
+        }
+    g = ot_view(b, g, &kept);
+    if (a->kind == OT_REDUCE_SUM) {
+        ot_set_din(b, 0, ot_expand(b, g, &x->shape));
+    } else if (a->kind == OT_REDUCE_PROD) {
+        /* With zeros taken for ones, p = prod(x') and count of zeros c, the product of the others is
+         * p / x' where c equals the element's own share of c, and 0 elsewhere. */
+        ot_value *zero = ot_cast(b, ot_map2(b, OT_ROW_Equal, 0, 0, x, ot_scalar(b, x->dtype, 0)), x->dtype);
+        ot_value *c = ot_sum(b, zero, axes, n, true);
+        ot_value *ones = ot_map2(b, OT_ROW_Add, 0, 0, x, zero);
+        ot_reduce keep = { .kind = OT_REDUCE_PROD, .axes = a->axes, .keepdims = 1 };
+        ot_value *p = ot_emit(b, &ot_op_Reduce, &keep, &ones, 1);
+        ot_value *others = ot_map2(b, OT_ROW_Div, 0, 0, ot_map2(b, OT_ROW_Mul, 0, 0, g, p), ones);
+        ot_value *alone = ot_cast(b, ot_map2(b, OT_ROW_Equal, 0, 0, c, zero), x->dtype);
+        ot_set_din(b, 0, ot_map2(b, OT_ROW_Mul, 0, 0, others, alone));
+    } else {
+        ot_value *hit = ot_cast(b, ot_map2(b, OT_ROW_Equal, 0, 0, x, ot_view(b, y, &kept)), x->dtype);
+        ot_value *share = ot_map2(b, OT_ROW_Div, 0, 0, g, ot_sum(b, hit, axes, n, true));
+        ot_set_din(b, 0, ot_map2(b, OT_ROW_Mul, 0, 0, hit, share));
+    }
+}
+
+const ot_op ot_op_Reduce = {
+    .name = "Reduce", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_reduce), .infer = reduce_infer, .grad = reduce_grad,
+};
