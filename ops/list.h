@@ -14,35 +14,34 @@
 /* ---- movement, shapes, reductions, indexing of ONNX ------------------------ */
 
 #define OT_MOVE_OPS(X)                  \
-    /* operator            ref cpu */ \
-    X(Concat,              0,  0) \
-    X(Constant,            0,  0) \
-    X(ConstantOfShape,     0,  0) \
-    X(Expand,              0,  0) \
-    X(Flatten,             0,  0) \
-    X(Gather,              0,  0) \
-    X(Identity,            0,  0) \
-    X(Pad,                 0,  0) \
-    X(ReduceL1,            0,  0) \
-    X(ReduceL2,            0,  0) \
-    X(ReduceLogSum,        0,  0) \
-    X(ReduceLogSumExp,     0,  0) \
-    X(ReduceMax,           0,  0) \
-    X(ReduceMean,          0,  0) \
-    X(ReduceMin,           0,  0) \
-    X(ReduceProd,          0,  0) \
-    X(ReduceSum,           0,  0) \
-    X(ReduceSumSquare,     0,  0) \
-    X(Reshape,             0,  0) \
-    X(Shape,               0,  0) \
-    X(Size,                0,  0) \
-    X(Slice,               0,  0) \
-    X(Split,               0,  0) \
-    X(Squeeze,             0,  0) \
-    X(Tile,                0,  0) \
-    X(Transpose,           0,  0) \
-    X(Unsqueeze,           0,  0) \
-
+    /* operator            ref cpu */   \
+    X(Concat,                0, 0)      \
+    X(Constant,              0, 0)      \
+    X(ConstantOfShape,       0, 0)      \
+    X(Expand,                0, 0)      \
+    X(Flatten,               0, 0)      \
+    X(Gather,                0, 0)      \
+    X(Identity,              0, 0)      \
+    X(Pad,                   0, 0)      \
+    X(ReduceL1,              0, 0)      \
+    X(ReduceL2,              0, 0)      \
+    X(ReduceLogSum,          0, 0)      \
+    X(ReduceLogSumExp,       0, 0)      \
+    X(ReduceMax,             0, 0)      \
+    X(ReduceMean,            0, 0)      \
+    X(ReduceMin,             0, 0)      \
+    X(ReduceProd,            0, 0)      \
+    X(ReduceSum,             0, 0)      \
+    X(ReduceSumSquare,       0, 0)      \
+    X(Reshape,               0, 0)      \
+    X(Shape,                 0, 0)      \
+    X(Size,                  0, 0)      \
+    X(Slice,                 0, 0)      \
+    X(Split,                 0, 0)      \
+    X(Squeeze,               0, 0)      \
+    X(Tile,                  0, 0)      \
+    X(Transpose,             0, 0)      \
+    X(Unsqueeze,             0, 0)
 
 /* ---- linear algebra, convolution, pooling, norms, softmax, losses of ONNX --- */
 
@@ -65,14 +64,13 @@
     X(Map,                 1,  0)
 
 #define OT_MOVE_KERNELS(X)              \
-    /* operator            ref cpu */ \
-    X(Copy,                1,  0) \
-    X(CopyAdd,             1,  0) \
-    X(Reduce,              1,  0) \
-    X(Take,                1,  0) \
-    X(TakeAdd,             1,  0) \
-    X(View,                1,  0) \
-
+    /* operator            ref cpu */   \
+    X(Copy,                  1, 0)      \
+    X(CopyAdd,               1, 0)      \
+    X(Reduce,                1, 0)      \
+    X(Take,                  1, 0)      \
+    X(TakeAdd,               1, 0)      \
+    X(View,                  1, 0)
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu */   \

@@ -83,10 +83,16 @@ static void mean_lower(ot_build *b)
         ot_node_fail(b->node, b->graph->err, "the mean of no integers");
         return;
     }
-    yield(b, n == 1 ? s : ot_map2(b, OT_ROW_Div, 0, 0, s, ot_scalar(b, s->dtype, (double)n)));
+    int row = ot_is_float(s->dtype) ? OT_ROW_Div : OT_ROW_IDiv;
+    yield(b, n == 1 ? s : ot_map2(b, row, 0, 0, s, ot_scalar(b, s->dtype, (double)n)));
 }
 
-static void l1_lower(ot_build *b) { yield(b, reduce(b, ot_map1(b, OT_ROW_Abs, 0, 0, wide(b, false)), OT_REDUCE_SUM)); }
+static void l1_lower(ot_build *b)
+{
+    ot_value *x = wide(b, false);
+    if (ot_broken(b)) return;
+    yield(b, reduce(b, ot_map1(b, ot_is_float(x->dtype) ? OT_ROW_Abs : OT_ROW_IAbs, 0, 0, x), OT_REDUCE_SUM));
+}
 
 static ot_value *square(ot_build *b, ot_value *x) { return ot_map2(b, OT_ROW_Mul, 0, 0, x, x); }
 
@@ -114,10 +120,12 @@ static void log_sum_exp_lower(ot_build *b)
     int64_t   set;
     if (ot_broken(b) || axes_of(b->node, &set, b->graph->err) != OT_OK) return;
     double top = x->dtype == OT_F64 ? DBL_MAX : FLT_MAX;
-    /* Held inside the finite numbers, so that infinite elements give infinity and not NaN.  It cancels
-     * out of the result, so no gradient goes through it. */
+    /* Any number near the maximum does: inside the finite numbers, so that infinite elements give
+     * infinity and not NaN; rounded, because it cancels out of the result and Round lets no gradient
+     * through. */
     ot_value *m = ot_reduce_axes(b, x, OT_REDUCE_MAX, set, true);
-    m = ot_map1(b, OT_ROW_Hold, -top, top, m);
+    m = ot_map3(b, OT_ROW_Clip, 0, 0, m, ot_scalar(b, x->dtype, -top), ot_scalar(b, x->dtype, top));
+    m = ot_map1(b, OT_ROW_Round, 0, 0, m);
     ot_value *s = reduce(b, ot_map1(b, OT_ROW_Exp, 0, 0, ot_map2(b, OT_ROW_Sub, 0, 0, x, m)), OT_REDUCE_SUM);
     if (ot_broken(b)) return;
     yield(b, ot_map2(b, OT_ROW_Add, 0, 0, ot_map1(b, OT_ROW_Log, 0, 0, s), ot_view(b, m, &s->shape)));
