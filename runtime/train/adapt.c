@@ -1,0 +1,370 @@
+/* adapt.c - matches the arrays of a data set to the inputs of a graph.
+ *
+ * Named arrays (NPZ) go to the inputs of their names and are fed as they are.  Pictures take the
+ * shape the input wants: planes or channels last, flat, padded or resized, grey or colour; what was
+ * done is said.  targets.c does the same for what is predicted. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/adapt.h"
+
+/* ---- small tools ---------------------------------------------------------------- */
+
+static void note(const ot_adapt_env *e, const char *text)
+{
+    if (!e->notes || !text) return;
+    const char *all = ot_arena_printf(e->a, "%s%s%s", *e->notes, **e->notes ? "\n" : "", text);
+    if (all) *e->notes = all;
+}
+
+static ot_shape array_shape(const ot_array *a)
+{
+    ot_shape s = { .rank = a->t.rank };
+    for (int i = 0; i < s.rank; i++) s.dim[i] = a->t.dim[i];
+    return s;
+}
+
+static ot_shape sample_shape(const ot_array *a)
+{
+    ot_shape s = { .rank = a->t.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.dim[i] = a->t.dim[i + 1];
+    return s;
+}
+
+/* Every known dimension of `want` from axis `first` on is that of s. */
+static bool agrees(const ot_shape *want, const ot_shape *s, int first)
+{
+    if (want->rank < 0) return true;
+    if (want->rank != s->rank) return false;
+    for (int i = first; i < s->rank; i++)
+        if (want->dim[i] >= 0 && want->dim[i] != s->dim[i]) return false;
+    return true;
+}
+
+static bool is_fed(const ot_value *v) { return v->role == OT_INPUT && !v->data; }
+
+/* bfloat16 and 8-bit floats travel as raw unsigned integers of their size. */
+static bool raw_bits(ot_dtype want, ot_dtype have)
+{
+    if (want == OT_BF16) return have == OT_U16;
+    return want >= OT_F8E4M3FN && want <= OT_F8E5M2FNUZ ? have == OT_U8
+                                                        : want == OT_F8E8M0 && have == OT_U8;
+}
+
+/* The element types go together, and if not by nature then by their values. */
+static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_error *err)
+{
+    ot_dtype have = a->t.dtype;
+    f->dtype = want == OT_UNDEFINED ? have : want;
+    f->src = a;
+    if (raw_bits(f->dtype, have)) {
+        f->own = *a;
+        f->own.t.dtype = f->dtype;
+        f->src = &f->own;
+        return OT_OK;
+    }
+    if (f->dtype == have || ot_is_float(f->dtype)) {
+        if (have != OT_STRING || f->dtype == have) return OT_OK;
+        return ot_fail_more(err, OT_E_DATA, "array '%s' holds texts; input '%s' is %s", a->t.name,
+                            f->name, ot_dtype_name(f->dtype));
+    }
+    if (f->dtype == OT_STRING || have == OT_STRING)
+        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s; input '%s' is %s", a->t.name,
+                            ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
+    ot_error e = { 0 };
+    if (ot_array_fits(a, f->dtype, &e))
+        return ot_fail_more(err, e.status, "input '%s': %s", f->name, e.text);
+    return OT_OK;
+}
+
+static void set_gather(ot_feeder *f)
+{
+    f->gather = (ot_gather){ .src = f->src,
+                             .dtype = f->dtype,
+                             .elements = ot_numel(&f->sample),
+                             .channels = 1,
+                             .inner = 1 };
+}
+
+/* ---- pictures --------------------------------------------------------------------- */
+
+typedef enum place { FLAT, PLANES, LAST, GREY } place; /* (N,CHW) (N,C,H,W) (N,H,W,C) (N,H,W) */
+
+static int64_t known(int64_t want, int64_t dflt) { return want >= 0 ? want : dflt; }
+
+static bool may_be_channels(int64_t dim, const ot_picture *p)
+{
+    return dim == p->c || dim == 1 || dim == 3;
+}
+
+/* A square side for n elements of a picture, 0: none. */
+static int64_t side_of(int64_t n, int64_t c)
+{
+    int64_t s = 1;
+    if (c <= 0 || n % c) return 0;
+    while (s < 1 << 20 && s * s < n / c) s++;
+    return s * s == n / c ? s : 0;
+}
+
+/* What the input wants of a picture.  false: nothing a picture can be. */
+static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot_picture *to)
+{
+    const int64_t *d = want->dim;
+    *to = (ot_picture){ p->h, p->w, p->c, false };
+    switch (want->rank) {
+    case -1:
+        *where = PLANES;
+        return true;
+    case 2:
+        *where = FLAT;
+        if (d[1] < 0 || d[1] == p->h * p->w * p->c) return true;
+        for (int64_t c = 1; c <= 3; c += 2)
+            if ((to->h = to->w = side_of(d[1], c)) > 0) {
+                to->c = c;
+                return true;
+            }
+        return false;
+    case 3:
+        *where = GREY;
+        *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), 1, false };
+        return true;
+    case 4:
+        if (d[1] < 0 ? !(d[3] >= 0 && may_be_channels(d[3], p)) : may_be_channels(d[1], p)) {
+            *where = PLANES;
+            *to = (ot_picture){ known(d[2], p->h), known(d[3], p->w), known(d[1], p->c), false };
+            return may_be_channels(to->c, p);
+        }
+        *where = LAST;
+        *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), known(d[3], p->c), true };
+        return may_be_channels(to->c, p);
+    default:
+        return false;
+    }
+}
+
+static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
+{
+    static const char *const as[] = { "flat", "planes (C,H,W)", "channels last (H,W,C)",
+                                      "planes (H,W)" };
+    const ot_picture *p = &f->from, *q = &f->to;
+    bool size = p->h != q->h || p->w != q->w;
+    char text[200] = "";
+    if (size)
+        snprintf(text, sizeof text, ", %s from %lldx%lld to %lldx%lld",
+                 ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h,
+                 (long long)p->w, (long long)q->h, (long long)q->w);
+    note(e, ot_arena_printf(e->a, "pictures of %lldx%lldx%lld feed '%s' as %s%s%s", (long long)p->h,
+                            (long long)p->w, (long long)p->c, f->name, as[where], text,
+                            p->c == q->c ? ""
+                            : p->c == 1  ? ", the channel repeated"
+                                         : ", joined to grey"));
+}
+
+static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
+                               ot_feeder *f, ot_error *err)
+{
+    char buf[128], line[256];
+    place where;
+    ot_shape have = array_shape(a);
+    if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) ||
+        f->to.h <= 0 || f->to.w <= 0)
+        return ot_fail_more(err, OT_E_DATA,
+                            "input '%s' is %s; pictures of %lldx%lldx%lld cannot become that",
+                            v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h,
+                            (long long)f->from.w, (long long)f->from.c);
+    const ot_picture *p = &f->from, *q = &f->to;
+    if (p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
+        return ot_fail_more(err, OT_E_DATA, "input '%s' wants %lld channels; the pictures are %s",
+                            v->name, (long long)q->c, ot_shape_text(&have, buf));
+    switch (where) {
+    case FLAT:
+        f->sample = (ot_shape){ 1, { q->c * q->h * q->w } };
+        break;
+    case GREY:
+        f->sample = (ot_shape){ 2, { q->h, q->w } };
+        break;
+    case PLANES:
+        f->sample = (ot_shape){ 3, { q->c, q->h, q->w } };
+        break;
+    case LAST:
+        f->sample = (ot_shape){ 3, { q->h, q->w, q->c } };
+        break;
+    }
+    if (!ot_shape_fits(&f->sample, OT_F64))
+        return ot_fail_more(err, OT_E_DATA, "input '%s' is too large a picture", v->name);
+    f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
+    f->src = a;
+    set_gather(f);
+    f->redraw = p->h != q->h || p->w != q->w || p->c != q->c;
+    bool planes = f->redraw || !p->channels_last;
+    if (where == LAST && planes && q->c > 1)
+        memcpy(f->gather.permute, (int64_t[]){ q->c, 1, q->h * q->w }, sizeof f->gather.permute);
+    if (where != LAST && !planes)
+        memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
+    if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
+    if (!ot_is_float(f->dtype)) return OT_OK;
+
+    ot_error bad = { 0 };
+    if (ot_normalize_apply(e->normalize, q->c, &f->gather, line, &bad))
+        return ot_fail_more(err, bad.status, "input '%s': %s", v->name, bad.text);
+    f->gather.inner = where == LAST ? 1 : q->h * q->w;
+    note(e, ot_arena_printf(e->a, "%s", line));
+    return OT_OK;
+}
+
+/* ---- inputs ------------------------------------------------------------------------- */
+
+static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
+                             bool named, ot_feeder *f, ot_error *err)
+{
+    char x[128], y[128];
+    ot_shape have = array_shape(a);
+    *f = (ot_feeder){ .name = v->name, .whole = a->whole || e->as_is };
+    if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
+    OT_TRY(set_dtype(f, a, v->dtype, err));
+
+    if (f->whole) {
+        f->sample = have;
+        /* `run` may be given another batch than the file was made with. */
+        if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s", v->name,
+                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y),
+                                e->as_is ? ""
+                                         : " and its first dimension is not the number of samples");
+    } else if (agrees(&v->shape, &have, 1)) {
+        f->sample = sample_shape(a);
+    } else {
+        /* Without names there is nothing but the sizes to go by. */
+        ot_shape want = v->shape, one = sample_shape(a);
+        bool all = want.rank > 0;
+        for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
+        memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+        want.rank--;
+        if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s", v->name,
+                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y));
+        f->sample = want;
+        note(e, ot_arena_printf(e->a, "samples of %s feed '%s' as %s", ot_shape_text(&one, x),
+                                v->name, ot_shape_text(&want, y)));
+    }
+    set_gather(f);
+    if (f->whole) f->gather.elements = ot_numel(&f->sample);
+    return OT_OK;
+}
+
+/* The array for input v: by name, or the only nameless one where v is the only input. */
+static const ot_array *array_for(const ot_dataset *d, const ot_value *v, int needed, bool *named)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    *named = true;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (!strcmp(a->t.name, v->name)) return a;
+        if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
+    }
+    *named = false;
+    return n == 1 && needed == 1 ? only : NULL;
+}
+
+static const char *array_names(const ot_dataset *d, ot_arena *a)
+{
+    const char *s = "";
+    for (int i = 0; i < d->n && s; i++)
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "",
+                            *d->array[i].t.name ? d->array[i].t.name : "(nameless)");
+    return s && *s ? s : "no array";
+}
+
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
+                          ot_error *err)
+{
+    const ot_graph *g = e->graph;
+    int needed = 0;
+    for (int i = 0; i < g->n_inputs; i++) needed += is_fed(g->inputs[i]);
+    *out = (ot_feeders){ .data = d, .samples = d->samples };
+    out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(needed + d->n + 1));
+    if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+
+    ot_error found = { 0 };
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        bool named;
+        if (!is_fed(v)) continue;
+        const ot_array *a = array_for(d, v, needed, &named);
+        if (!a) {
+            ot_fail_more(&found, OT_E_DATA, "input '%s' has no array; %s has %s", v->name, d->name,
+                         array_names(d, e->a));
+            continue;
+        }
+        ot_feeder *f = &out->f[out->n];
+        if (!adapt_array(e, v, a, named, f, &found)) out->n++;
+    }
+    if (found.status) return ot_fail(err, found.status, "%s", found.text);
+    return OT_OK;
+}
+
+/* ---- batches ---------------------------------------------------------------------------- */
+
+void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
+{
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        list[i] =
+            (ot_feed){ .name = f->name, .dtype = f->dtype, .shape = f->sample, .whole = f->whole };
+        if (f->whole) continue;
+        list[i].shape.rank++;
+        memcpy(list[i].shape.dim + 1, f->sample.dim,
+               sizeof *f->sample.dim * (size_t)f->sample.rank);
+        list[i].shape.dim[0] = batch;
+    }
+}
+
+int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
+{
+    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype);
+    if (f->whole) return n;
+    int64_t all, drawn = f->redraw ? f->to.c * f->to.h * f->to.w : 0;
+    return ot_add(n, drawn, &all) && ot_mul(all, batch, &all) ? all : INT64_MAX;
+}
+
+ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
+{
+    int64_t bytes;
+    if (!f->redraw || f->most >= batch) return OT_OK;
+    const ot_picture *q = &f->to;
+    if (!ot_mul(q->c * q->h * q->w, batch, &bytes))
+        return ot_fail(err, OT_E_NOMEM, "a batch of pictures is too large");
+    f->drawn = (ot_array){ .t = { .name = f->src->t.name,
+                                  .dtype = OT_U8,
+                                  .rank = 4,
+                                  .dim = { batch, q->c, q->h, q->w } },
+                           .role = OT_ARRAY_INPUT,
+                           .picture = true };
+    f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
+    if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of pictures");
+    f->gather.src = &f->drawn;
+    f->most = batch;
+    return OT_OK;
+}
+
+void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+{
+    static const int64_t first = 0;
+    if (f->whole) {
+        ot_gather_run(&f->gather, &first, 1, dst, threads);
+        return;
+    }
+    if (!f->redraw) {
+        ot_gather_run(&f->gather, index, n, dst, threads);
+        return;
+    }
+    const uint8_t *x = f->src->t.data;
+    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
+    size_t one = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
+    for (int64_t i = 0; i < n; i++) {
+        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)f->drawn.t.data + i * to);
+        ot_gather_run(&f->gather, &i, 1, (char *)dst + (size_t)i * one, 1);
+    }
+}
