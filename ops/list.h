@@ -74,12 +74,12 @@
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu */   \
-    X(Convolve,               1, 0)     \
-    X(ConvolveDw,             1, 0)     \
-    X(ConvolveDx,             1, 0)     \
+    X(Convolve,               1, 1)     \
+    X(ConvolveDw,             1, 1)     \
+    X(ConvolveDx,             1, 1)     \
     X(CrossEntropy,           1, 0)     \
     X(CrossEntropyDx,         1, 0)     \
-    X(Dot,                    1, 0)     \
+    X(Dot,                    1, 1)     \
     X(PoolAvg,                1, 0)     \
     X(PoolAvgDx,              1, 0)     \
     X(PoolMax,                1, 0)     \

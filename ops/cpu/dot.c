@@ -1,0 +1,86 @@
+/* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches. */
+#include "ops/cpu/onednn.h"
+#include "ops/dot.h"
+
+static bool can(const ot_node *n, const char **why)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        if (!v) continue;
+        if (v->dtype != OT_F32) return *why = "only float32", false;
+        for (int d = 0; d < v->shape.rank; d++)
+            if (v->shape.dim[d] <= 0 || v->shape.dim[d] >= INT32_MAX) return *why = "an empty or huge tensor", false;
+    }
+    return true;
+}
+
+/* Dimensions and strides of an operand with its leading axes aligned to rank; flip: last two swapped. */
+static void operand(const ot_shape *s, int rank, bool flip, int64_t *dim, int64_t *stride)
+{
+    int64_t step[OT_MAX_RANK];
+    int     lead = rank - s->rank;
+    ot_strides(s, step);
+    for (int d = 0; d < rank; d++) {
+        dim[d] = d < lead ? 1 : s->dim[d - lead];
+        stride[d] = d < lead ? ot_numel(s) : step[d - lead];
+    }
+    if (!flip) return;
+    int64_t t = dim[rank - 1];
+    dim[rank - 1] = dim[rank - 2];
+    dim[rank - 2] = t;
+    stride[rank - 1] = step[s->rank - 2];
+    stride[rank - 2] = step[s->rank - 1];
+}
+
+/* Leading axes where both operands agree become one: oneDNN's fast paths take three axes. */
+static void merge(ot_dot_call *c)
+{
+    int out = 0;
+    for (int d = 0; d < c->rank - 2; d++) {
+        bool one = c->y_dim[d] == 1;
+        if (one) continue;
+        bool a = c->a_dim[d] == c->y_dim[d], b = c->b_dim[d] == c->y_dim[d];
+        if (out > 0) {
+            bool pa = c->a_dim[out - 1] == c->y_dim[out - 1], pb = c->b_dim[out - 1] == c->y_dim[out - 1];
+            if (pa == a && pb == b) {
+                c->a_dim[out - 1] *= c->a_dim[d], c->a_stride[out - 1] = c->a_stride[d];
+                c->b_dim[out - 1] *= c->b_dim[d], c->b_stride[out - 1] = c->b_stride[d];
+                c->y_dim[out - 1] *= c->y_dim[d], c->y_stride[out - 1] = c->y_stride[d];
+                continue;
+            }
+        }
+        c->a_dim[out] = c->a_dim[d], c->a_stride[out] = c->a_stride[d];
+        c->b_dim[out] = c->b_dim[d], c->b_stride[out] = c->b_stride[d];
+        c->y_dim[out] = c->y_dim[d], c->y_stride[out] = c->y_stride[d];
+        out++;
+    }
+    for (int d = c->rank - 2; d < c->rank; d++, out++) {
+        c->a_dim[out] = c->a_dim[d], c->a_stride[out] = c->a_stride[d];
+        c->b_dim[out] = c->b_dim[d], c->b_stride[out] = c->b_stride[d];
+        c->y_dim[out] = c->y_dim[d], c->y_stride[out] = c->y_stride[d];
+    }
+    c->rank = out;
+}
+
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    const ot_dot *t = n->attrs;
+    ot_script    *s;
+    ot_dot_call   c = { .rank = n->out[0]->shape.rank, .a_arg = OT_ARG_IN, .b_arg = OT_ARG_IN + 1, .y_arg = OT_ARG_OUT,
+                        .bias_arg = n->n_in > 2 && n->in[2] ? OT_ARG_IN + 2 : OT_ARG_NONE };
+    operand(&n->in[0]->shape, c.rank, t->ta, c.a_dim, c.a_stride);
+    operand(&n->in[1]->shape, c.rank, t->tb, c.b_dim, c.b_stride);
+    operand(&n->out[0]->shape, c.rank, false, c.y_dim, c.y_stride);
+    merge(&c);
+    OT_TRY(ot_script_new(n, p, &s));
+    ot_status e = ot_script_dot(s, &c, p);
+    if (e != OT_OK) {
+        ot_script_free(s);
+        return e;
+    }
+    p->state = s;
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_Dot = { .name = "onednn", .can = can, .prepare = prepare, .run = ot_script_run,
+                               .release = ot_script_free };

@@ -1,0 +1,459 @@
+/* onednn.c - scripts of oneDNN primitives, for oneDNN 2.x and 3.x.
+ *
+ * Memory  a script owns its engine, stream, primitives and memory objects; bytes belong to the call.
+ *         Primitives take their scratchpad from the workspace (scratchpad mode user).
+ * Source  oneDNN's C interface, 2.6 and 3.x; the differences are the block below. */
+#include "ops/cpu/onednn.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMORIES = 24, PRIMITIVES = 8, ARGS = 8 };
+enum { BIND_WORK = 64 }; /* after OT_ARG_OUT + outputs */
+
+struct ot_script {
+    const ot_node *node;
+    dnnl_engine_t  engine;
+    dnnl_stream_t  stream;
+    int            threads;
+    int            n_memories, n_primitives;
+    struct { dnnl_memory_t m; int bind; size_t offset; void *at; } memory[MEMORIES];
+    struct { dnnl_primitive_t p; int n; dnnl_exec_arg_t arg[ARGS]; } primitive[PRIMITIVES];
+};
+
+/* ---- the differences between 2.x and 3.x -------------------------------------- */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef struct { dnnl_memory_desc_t d; } desc; /* a handle: desc_free */
+typedef const_dnnl_memory_desc_t desc_ref;
+#define REF(x) ((x).d)
+#define REF_OR_NULL(x) ((x) ? (x)->d : NULL)
+static void desc_free(desc *d) { if (d->d) dnnl_memory_desc_destroy(d->d); }
+static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(&d->d, rank, dim, dnnl_f32, tag);
+}
+static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, const dnnl_dims_t stride)
+{
+    return dnnl_memory_desc_create_with_strides(&d->d, rank, dim, dnnl_f32, stride);
+}
+#else
+typedef struct { dnnl_memory_desc_t d; } desc;
+typedef const dnnl_memory_desc_t *desc_ref;
+#define REF(x) (&(x).d)
+#define REF_OR_NULL(x) ((x) ? &(x)->d : NULL)
+static void desc_free(desc *d) { (void)d; }
+static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(&d->d, rank, dim, dnnl_f32, tag);
+}
+static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, const dnnl_dims_t stride)
+{
+    return dnnl_memory_desc_init_by_strides(&d->d, rank, dim, dnnl_f32, stride);
+}
+#endif
+
+static desc_ref query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
+
+typedef struct conv_spec {
+    dnnl_alg_kind_t algorithm;
+    dnnl_dims_t     stride, dilation, lo, hi;
+    desc            x, w, b, y;
+    const desc     *bias;    /* &b or NULL */
+} conv_spec;
+
+static dnnl_status_t forward_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t *pd)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, c->algorithm, REF(c->x), REF(c->w),
+                                                          REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation, c->lo,
+                                                          c->hi, attr);
+#else
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, c->algorithm, REF(c->x), REF(c->w),
+                                                                 REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation,
+                                                                 c->lo, c->hi);
+    return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+#endif
+}
+
+static dnnl_status_t dx_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t hint,
+                           dnnl_primitive_desc_t *pd)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_backward_data_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w), REF(c->y), c->stride,
+                                                                c->dilation, c->lo, c->hi, hint, attr);
+#else
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s = dnnl_dilated_convolution_backward_data_desc_init(&d, c->algorithm, REF(c->x), REF(c->w), REF(c->y),
+                                                                       c->stride, c->dilation, c->lo, c->hi);
+    return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
+#endif
+}
+
+static dnnl_status_t dw_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t hint,
+                           dnnl_primitive_desc_t *pd)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w),
+                                                                   REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation,
+                                                                   c->lo, c->hi, hint, attr);
+#else
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s = dnnl_dilated_convolution_backward_weights_desc_init(&d, c->algorithm, REF(c->x), REF(c->w),
+                                                                          REF_OR_NULL(c->bias), REF(c->y), c->stride,
+                                                                          c->dilation, c->lo, c->hi);
+    return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
+#endif
+}
+
+static dnnl_status_t matmul_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const desc *a, const desc *b, const desc *bias,
+                               const desc *y, dnnl_primitive_desc_t *pd)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_matmul_primitive_desc_create(pd, e, a->d, b->d, REF_OR_NULL(bias), y->d, attr);
+#else
+    dnnl_matmul_desc_t d;
+    dnnl_status_t      s = dnnl_matmul_desc_init(&d, &a->d, &b->d, REF_OR_NULL(bias), &y->d);
+    return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+#endif
+}
+
+/* ---- scripts ------------------------------------------------------------------- */
+
+static ot_status fail(const ot_node *n, ot_error *err, const char *what, dnnl_status_t s)
+{
+    if (s == dnnl_out_of_memory) return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN has no memory", n->name, n->op->name);
+    return ot_fail(err, OT_E_DEVICE, "%s: %s: oneDNN: %s failed with status %d", n->name, n->op->name, what, (int)s);
+}
+
+ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out)
+{
+    ot_script *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    s->node = n;
+    s->threads = p->threads;
+    /* Primitives split their work by the number of threads at creation, and run with the same. */
+    if (omp_get_max_threads() != s->threads) omp_set_num_threads(s->threads);
+    dnnl_status_t e = dnnl_engine_create(&s->engine, dnnl_cpu, 0);
+    if (!e) e = dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags);
+    if (e) {
+        ot_script_free(s);
+        return fail(n, p->err, "start", e);
+    }
+    *out = s;
+    return OT_OK;
+}
+
+void ot_script_free(void *script)
+{
+    ot_script *s = script;
+    if (!s) return;
+    for (int i = 0; i < s->n_primitives; i++)
+        if (s->primitive[i].p) dnnl_primitive_destroy(s->primitive[i].p);
+    for (int i = 0; i < s->n_memories; i++)
+        if (s->memory[i].m) dnnl_memory_destroy(s->memory[i].m);
+    if (s->stream) dnnl_stream_destroy(s->stream);
+    if (s->engine) dnnl_engine_destroy(s->engine);
+    free(s);
+}
+
+ot_status ot_script_run(const ot_call *c)
+{
+    ot_script *s = c->state;
+    if (omp_get_max_threads() != s->threads) omp_set_num_threads(s->threads);
+    for (int i = 0; i < s->n_memories; i++) {
+        int         bind = s->memory[i].bind;
+        const void *at = bind == BIND_WORK ? (char *)c->work + s->memory[i].offset
+                       : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT] : c->in[bind];
+        if (at == s->memory[i].at) continue; /* planned memory stays where it is */
+        /* oneDNN takes inputs by the same call as outputs; it does not write them. */
+        void *where;
+        memcpy(&where, &at, sizeof where);
+        dnnl_status_t e = dnnl_memory_set_data_handle(s->memory[i].m, where);
+        if (e) return fail(s->node, c->err, "binding of memory", e);
+        s->memory[i].at = where;
+    }
+    for (int i = 0; i < s->n_primitives; i++) {
+        dnnl_status_t e = dnnl_primitive_execute(s->primitive[i].p, s->stream, s->primitive[i].n, s->primitive[i].arg);
+        if (e) return fail(s->node, c->err, "execution", e);
+    }
+    dnnl_status_t e = dnnl_stream_wait(s->stream);
+    return e ? fail(s->node, c->err, "wait", e) : OT_OK;
+}
+
+/* While a script is written: the first status that is not success stays. */
+typedef struct writer {
+    ot_script    *s;
+    size_t        work;
+    dnnl_status_t status;
+    dnnl_primitive_attr_t attr;
+} writer;
+
+/* The memory of the script for a tensor; bind BIND_WORK takes workspace. */
+static dnnl_memory_t memory(writer *w, desc_ref d, int bind)
+{
+    ot_script *s = w->s;
+    if (w->status) return NULL;
+    if (s->n_memories == MEMORIES) {
+        w->status = dnnl_runtime_error;
+        return NULL;
+    }
+    dnnl_memory_t *m = &s->memory[s->n_memories].m;
+    if ((w->status = dnnl_memory_create(m, d, s->engine, DNNL_MEMORY_NONE))) return NULL;
+    s->memory[s->n_memories].bind = bind;
+    s->memory[s->n_memories].offset = w->work;
+    s->memory[s->n_memories].at = NULL;
+    if (bind == BIND_WORK) w->work += (dnnl_memory_desc_get_size(d) + 63) / 64 * 64;
+    s->n_memories++;
+    return *m;
+}
+
+static void add(writer *w, const_dnnl_primitive_desc_t pd, const dnnl_exec_arg_t *arg, int n)
+{
+    ot_script *s = w->s;
+    if (w->status) return;
+    if (s->n_primitives == PRIMITIVES || n + 1 > ARGS) {
+        w->status = dnnl_runtime_error;
+        return;
+    }
+    memcpy(s->primitive[s->n_primitives].arg, arg, (size_t)n * sizeof *arg);
+    desc_ref scratch = query(pd, dnnl_query_scratchpad_md);
+    if (scratch && dnnl_memory_desc_get_size(scratch) > 0)
+        s->primitive[s->n_primitives].arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, memory(w, scratch, BIND_WORK) };
+    s->primitive[s->n_primitives].n = n;
+    if (!w->status) w->status = dnnl_primitive_create(&s->primitive[s->n_primitives].p, pd);
+    if (!w->status) s->n_primitives++;
+}
+
+static void reorder(writer *w, desc_ref from, dnnl_memory_t a, desc_ref to, dnnl_memory_t b)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    if (w->status) return;
+    w->status = dnnl_reorder_primitive_desc_create(&pd, from, w->s->engine, to, w->s->engine, w->attr);
+    add(w, pd, (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, a }, { DNNL_ARG_TO, b } }, 2);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+}
+
+/* The memory a primitive reads as `wanted` where the caller has `have`: reordered first if they differ. */
+static dnnl_memory_t source(writer *w, const desc *have, desc_ref wanted, int bind)
+{
+    if (dnnl_memory_desc_equal(REF(*have), wanted)) return memory(w, wanted, bind);
+    dnnl_memory_t a = memory(w, REF(*have), bind), b = memory(w, wanted, BIND_WORK);
+    reorder(w, REF(*have), a, wanted, b);
+    return b;
+}
+
+static dnnl_memory_t target(writer *w, const desc *have, desc_ref wanted, int bind)
+{
+    return memory(w, wanted, dnnl_memory_desc_equal(REF(*have), wanted) ? bind : BIND_WORK);
+}
+
+/* After the primitive: the result into the caller's layout. */
+static void put_back(writer *w, const desc *have, desc_ref wanted, dnnl_memory_t from, int bind)
+{
+    if (dnnl_memory_desc_equal(REF(*have), wanted)) return;
+    reorder(w, wanted, from, REF(*have), memory(w, REF(*have), bind));
+}
+
+static void writer_start(writer *w, ot_script *s, const ot_prep *p)
+{
+    *w = (writer){ .s = s, .work = (p->work + 63) / 64 * 64 };
+    w->status = dnnl_primitive_attr_create(&w->attr);
+    if (!w->status) w->status = dnnl_primitive_attr_set_scratchpad_mode(w->attr, dnnl_scratchpad_mode_user);
+}
+
+/* ---- convolution ---------------------------------------------------------------- */
+
+static dnnl_format_tag_t plain_tag(int rank)
+{
+    static const dnnl_format_tag_t tags[] = { dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde, dnnl_abcdef };
+    return tags[rank - 1];
+}
+
+static dnnl_format_tag_t last_tag(int rank)
+{
+    static const dnnl_format_tag_t tags[] = { dnnl_acb, dnnl_acdb, dnnl_acdeb };
+    return tags[rank - 3];
+}
+
+/* With one channel, or one pixel, both layouts are the same bytes. */
+static bool is_last(const ot_value *v)
+{
+    int64_t pixels = 1;
+    for (int d = 2; d < v->shape.rank; d++) pixels *= v->shape.dim[d];
+    return v->layout == OT_CHANNELS_LAST || v->shape.dim[1] == 1 || pixels == 1;
+}
+
+typedef struct conv_user { desc x, w, b, y; } conv_user; /* as the caller's bytes are */
+
+static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_user *user)
+{
+    int         rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
+    int64_t     G = c->attrs->group;
+    dnnl_dims_t wd = { 0 }, bd = { c->y->shape.dim[1] };
+    dnnl_format_tag_t free_tag = c->winograd || c->direct_any ? dnnl_format_tag_any : last_tag(rank);
+    const ot_window  *win = &c->attrs->window;
+
+    if (G > 1) {
+        wd[0] = G;
+        wd[1] = c->w->shape.dim[0] / G;
+        for (int d = 1; d < rank; d++) wd[d + 1] = c->w->shape.dim[d];
+    } else {
+        for (int d = 0; d < rank; d++) wd[d] = c->w->shape.dim[d];
+    }
+    for (int j = 0; j < win->nd; j++) {
+        /* oneDNN wants the padding that makes the formula exact. */
+        int64_t span = (c->y->shape.dim[2 + j] - 1) * win->stride[j] + (win->kernel[j] - 1) * win->dilation[j] + 1;
+        spec->stride[j] = win->stride[j];
+        spec->dilation[j] = win->dilation[j] - 1;
+        spec->lo[j] = win->pad_lo[j];
+        spec->hi[j] = span - c->x->shape.dim[2 + j] - win->pad_lo[j];
+    }
+    spec->algorithm = c->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
+    spec->bias = c->b_arg == OT_ARG_NONE ? NULL : &spec->b;
+
+    dnnl_dims_t xd = { 0 }, yd = { 0 };
+    for (int d = 0; d < rank; d++) {
+        xd[d] = c->x->shape.dim[d];
+        yd[d] = c->y->shape.dim[d];
+    }
+    dnnl_status_t st[] = {
+        desc_tag(&spec->x, rank, xd, free_tag), desc_tag(&spec->y, rank, yd, free_tag),
+        desc_tag(&spec->w, wr, wd, dnnl_format_tag_any), desc_tag(&spec->b, 1, bd, dnnl_a),
+        desc_tag(&user->x, rank, xd, is_last(c->x) ? last_tag(rank) : plain_tag(rank)),
+        desc_tag(&user->y, rank, yd, is_last(c->y) ? last_tag(rank) : plain_tag(rank)),
+        desc_tag(&user->w, wr, wd, plain_tag(wr)), desc_tag(&user->b, 1, bd, dnnl_a),
+    };
+    for (int i = 0; i < OT_LEN(st); i++)
+        if (st[i] && !w->status) w->status = st[i];
+}
+
+static void write_forward(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
+{
+    desc_ref      yd = query(pd, dnnl_query_dst_md);
+    dnnl_memory_t x = source(w, &u->x, query(pd, dnnl_query_src_md), c->x_arg);
+    dnnl_memory_t k = source(w, &u->w, query(pd, dnnl_query_weights_md), c->w_arg);
+    dnnl_memory_t y = target(w, &u->y, yd, c->y_arg);
+    dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, k }, { DNNL_ARG_DST, y } };
+    int             n = 3;
+    if (c->b_arg != OT_ARG_NONE) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(w, REF(u->b), c->b_arg) };
+    add(w, pd, arg, n);
+    put_back(w, &u->y, yd, y, c->y_arg);
+}
+
+static void write_dx(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
+{
+    desc_ref      xd = query(pd, dnnl_query_diff_src_md);
+    dnnl_memory_t y = source(w, &u->y, query(pd, dnnl_query_diff_dst_md), c->y_arg);
+    dnnl_memory_t k = source(w, &u->w, query(pd, dnnl_query_weights_md), c->w_arg);
+    dnnl_memory_t x = target(w, &u->x, xd, c->x_arg);
+    add(w, pd, (dnnl_exec_arg_t[]){ { DNNL_ARG_DIFF_DST, y }, { DNNL_ARG_WEIGHTS, k }, { DNNL_ARG_DIFF_SRC, x } }, 3);
+    put_back(w, &u->x, xd, x, c->x_arg);
+}
+
+static void write_dw(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
+{
+    desc_ref      wd = query(pd, dnnl_query_diff_weights_md);
+    dnnl_memory_t y = source(w, &u->y, query(pd, dnnl_query_diff_dst_md), c->y_arg);
+    dnnl_memory_t x = source(w, &u->x, query(pd, dnnl_query_src_md), c->x_arg);
+    dnnl_memory_t k = target(w, &u->w, wd, c->w_arg);
+    dnnl_exec_arg_t arg[4] = { { DNNL_ARG_DIFF_DST, y }, { DNNL_ARG_SRC, x }, { DNNL_ARG_DIFF_WEIGHTS, k } };
+    int             n = 3;
+    if (c->b_arg != OT_ARG_NONE) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_DIFF_BIAS, memory(w, REF(u->b), c->b_arg) };
+    add(w, pd, arg, n);
+    put_back(w, &u->w, wd, k, c->w_arg);
+}
+
+/* Takes back what a failed call added. */
+static void rewind_to(ot_script *s, int memories, int primitives)
+{
+    while (s->n_primitives > primitives) dnnl_primitive_destroy(s->primitive[--s->n_primitives].p);
+    while (s->n_memories > memories) dnnl_memory_destroy(s->memory[--s->n_memories].m);
+}
+
+ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
+{
+    writer                w;
+    conv_spec             spec;
+    conv_user             user;
+    dnnl_primitive_desc_t hint = NULL, pd = NULL;
+    int                   memories = s->n_memories, primitives = s->n_primitives;
+
+    memset(&spec, 0, sizeof spec);
+    memset(&user, 0, sizeof user);
+    writer_start(&w, s, p);
+    if (!w.status) describe(&w, c, &spec, &user);
+    if (!w.status) w.status = forward_pd(s->engine, w.attr, &spec, c->kind == OT_CONV_FORWARD ? &pd : &hint);
+    if (!w.status && c->kind == OT_CONV_DX) w.status = dx_pd(s->engine, w.attr, &spec, hint, &pd);
+    if (!w.status && c->kind == OT_CONV_DW) w.status = dw_pd(s->engine, w.attr, &spec, hint, &pd);
+    if (!w.status) {
+        if (c->kind == OT_CONV_FORWARD) write_forward(&w, c, &user, pd);
+        else if (c->kind == OT_CONV_DX) write_dx(&w, c, &user, pd);
+        else write_dw(&w, c, &user, pd);
+    }
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    if (w.attr) dnnl_primitive_attr_destroy(w.attr);
+    for (int i = 0; i < 4; i++) {
+        desc_free((desc *[]){ &spec.x, &spec.w, &spec.b, &spec.y }[i]);
+        desc_free((desc *[]){ &user.x, &user.w, &user.b, &user.y }[i]);
+    }
+    if (w.status) {
+        rewind_to(s, memories, primitives);
+        return w.status == dnnl_unimplemented || w.status == dnnl_invalid_arguments
+                   ? OT_E_DEVICE : fail(s->node, p->err, "convolution", w.status);
+    }
+    p->work = w.work;
+    return OT_OK;
+}
+
+/* ---- matrix product -------------------------------------------------------------- */
+
+ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
+{
+    writer                w;
+    desc                  a, b, y, bias;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_dims_t           ad = { 0 }, as = { 0 }, bd = { 0 }, bs = { 0 }, yd = { 0 }, ys = { 0 }, vd = { 0 }, vs = { 0 };
+    bool                  has_bias = c->bias_arg != OT_ARG_NONE;
+
+    memset(&a, 0, sizeof a);
+    b = y = bias = a;
+    for (int d = 0; d < c->rank; d++) {
+        ad[d] = c->a_dim[d], as[d] = c->a_stride[d];
+        bd[d] = c->b_dim[d], bs[d] = c->b_stride[d];
+        yd[d] = c->y_dim[d], ys[d] = c->y_stride[d];
+        vd[d] = d == c->rank - 1 ? c->y_dim[d] : 1;
+        vs[d] = d == c->rank - 1 ? 1 : c->y_dim[c->rank - 1];
+    }
+    writer_start(&w, s, p);
+    if (!w.status) w.status = desc_strides(&a, c->rank, ad, as);
+    if (!w.status) w.status = desc_strides(&b, c->rank, bd, bs);
+    if (!w.status) w.status = desc_strides(&y, c->rank, yd, ys);
+    if (!w.status) w.status = desc_strides(&bias, c->rank, vd, vs);
+    if (!w.status) w.status = matmul_pd(s->engine, w.attr, &a, &b, has_bias ? &bias : NULL, &y, &pd);
+    if (!w.status) {
+        dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, memory(&w, REF(a), c->a_arg) },
+                                   { DNNL_ARG_WEIGHTS, memory(&w, REF(b), c->b_arg) },
+                                   { DNNL_ARG_DST, memory(&w, REF(y), c->y_arg) } };
+        int             n = 3;
+        if (has_bias) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(&w, REF(bias), c->bias_arg) };
+        add(&w, pd, arg, n);
+    }
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (w.attr) dnnl_primitive_attr_destroy(w.attr);
+    desc_free(&a);
+    desc_free(&b);
+    desc_free(&y);
+    desc_free(&bias);
+    if (w.status) return fail(s->node, p->err, "matrix product", w.status);
+    p->work = w.work;
+    return OT_OK;
+}
