@@ -38,7 +38,8 @@ typedef struct ot_kernel {
 
     void (*release)(void *state);
 
-    /* Bit i: output 0 may share memory with input i when nobody reads that later. */
+    /* Bit i: any output of input i's type and shape may lie in the same memory as input i: the
+     * kernel has read an element of the input before it writes that element of any output. */
     uint32_t inplace;
 
     /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */

@@ -272,6 +272,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
         v->dim_names = s->dim_names;
         v->port = s->port;
         v->why = s->why;
+        v->from_constant = s->from_constant;
         copy[i] = v;
     }
     if (!copy_nodes(src, g, &f)) return false;

@@ -51,17 +51,25 @@ struct ot_value {
     const void *data;     /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its bytes at the start.
                            * Borrowed from the model or owned by the graph's arena. */
     int         source;   /* which tensor of the file it comes from (model.h), -1: none */
+    bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     ot_value   *grad;     /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
 
     /* Written by passes/memory.c, read by exec/. */
-    int      slab;        /* OT_SLAB_* */
-    int64_t  offset;      /* bytes into the slab */
-    int      mark;        /* scratch of whichever pass runs */
+    ot_value *base;       /* whose memory it shares (a view, a result in place); itself: its own */
+    int       slab;       /* OT_SLAB_*, of a base */
+    int64_t   offset;     /* bytes into the slab, of a base */
+    int       mark;       /* scratch of whichever pass runs */
 };
 
-enum { OT_SLAB_NONE, OT_SLAB_STATE, OT_SLAB_SCRATCH, OT_SLAB_BORROWED };
+enum {
+    OT_SLAB_NONE,    /* needs no memory: nobody reads it */
+    OT_SLAB_STATE,   /* weights, statistics, moments: outlives the step */
+    OT_SLAB_SCRATCH, /* activations, gradients */
+    OT_SLAB_FED,     /* an input: the caller's bytes */
+    OT_SLAB_CONST    /* v->data */
+};
 
 /* When a node runs. */
 typedef enum ot_phase {

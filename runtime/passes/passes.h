@@ -104,15 +104,19 @@ typedef struct ot_step {
 
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
 typedef struct ot_knobs {
-    ot_value *lr, *momentum;    /* f32: rate; momentum (sgd) or beta1 where a schedule moves it */
-    ot_value *t;                /* f32: updates so far, from 1 */
-    ot_value *seed, *micro;     /* u64: for random instructions: key, counter of the batch */
+    ot_value *lr, *momentum;    /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
+    ot_value *t;                /* f64: number of the update, from 1 */
+    ot_value *seed, *counter;   /* u64: for random instructions: key, number of the batch */
 } ot_knobs;
 
 typedef struct ot_plan {
     ot_graph  *graph;           /* the final one; owns everything below */
     ot_error   sticky;          /* the graph's err while passes run */
     ot_knobs   knobs;
+    int        threads;         /* of every run */
+    const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
+    int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
+    int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
     ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
@@ -125,8 +129,6 @@ typedef struct ot_plan {
     const char *notes;          /* lines for the user: tail joined, re-batched from 1 to 64 … ; "" : none */
 } ot_plan;
 
-typedef struct ot_model_graph ot_model_graph; /* importer/import.h */
-
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (same keys, same
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
@@ -137,6 +139,27 @@ void      ot_plan_free(ot_plan *p);
 #define OT_DECLARE(name, leaves) ot_status ot_pass_##name(ot_plan *p, const ot_config *c);
 OT_PASSES(OT_DECLARE)
 #undef OT_DECLARE
+
+/* ---- shared by passes ------------------------------------------------------ */
+
+/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.
+ * Does nothing when a result is larger than the limit for folded values. */
+ot_status ot_fold(ot_graph *g, ot_node *n);
+
+/* Infers one node and folds it if it can be. */
+ot_status ot_infer_node(ot_graph *g, ot_node *n);
+
+/* Lowers every node until only kernel operators are left. */
+ot_status ot_lower(ot_graph *g);
+
+/* The host will read v after a run. */
+void ot_plan_keep(ot_plan *p, ot_value *v);
+
+/* Removes what no kept value, output, assignment or loss needs. */
+void ot_prune(ot_plan *p);
+
+/* *, ?, [abc] over initializer names. */
+bool ot_glob(const char *pattern, const char *name);
 
 void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3); /* adds a line for the user */
 

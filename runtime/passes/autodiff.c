@@ -1,0 +1,96 @@
+/* autodiff.c - a gradient value per trained weight, by reverse accumulation.
+ *
+ * Walk the nodes backwards from the loss.  When a node is reached, every node that reads its outputs
+ * has been visited, so the gradient of each output is complete: the sum over its uses.  The node's
+ * rule turns the gradients of its outputs into gradients of its inputs.  Three things are done here
+ * once, so that no rule needs them: an operand that was broadcast gets its gradient summed back to
+ * its own shape; a value used several times gets the sum; and nothing is built for what no weight
+ * is behind.
+ *
+ * Grad  a rule that gives nothing for an input says that this gradient is zero. */
+#include <string.h>
+
+#include "ops/map.h"
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+enum { NEEDS = 1 }; /* value->mark: a weight is behind it */
+
+static bool edge(const ot_node *n, int i) /* can a gradient flow into input i? */
+{
+    const ot_value *v = n->in[i];
+    if (!v || !ot_is_float(v->dtype)) return false;
+    return i >= 32 || !(n->op->nondiff >> i & 1);
+}
+
+/* Marks every value that a weight is behind; lists every operator without gradient on the way. */
+static ot_status mark_needs(ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = g->values[i]->role == OT_WEIGHT && ot_is_float(g->values[i]->dtype) ? NEEDS : 0;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool needs = false;
+        for (int i = 0; i < n->n_in && !needs; i++) needs = edge(n, i) && n->in[i]->mark == NEEDS;
+        if (!needs || n->op->grad_zero) continue;
+        bool carries = false;
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] && ot_is_float(n->out[i]->dtype)) n->out[i]->mark = NEEDS, carries = true;
+        if (carries && !n->op->grad)
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, and trained weights are behind it", n->name, n->op->name);
+    }
+    return g->err->status;
+}
+
+static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
+{
+    if (!dv) return;
+    dv = ot_sum_to(b, dv, &v->shape);
+    if (dv) dv = ot_cast(b, dv, v->dtype);
+    v->grad = v->grad ? ot_map2(b, OT_ROW_Add, 0, 0, v->grad, dv) : dv;
+}
+
+static ot_status backward(ot_graph *g, ot_node *n)
+{
+    ot_value **din = ot_graph_alloc(g, (size_t)n->n_in * sizeof *din);
+    ot_value **dout = ot_graph_alloc(g, (size_t)n->n_out * sizeof *dout);
+    bool      *wants = ot_graph_alloc(g, (size_t)n->n_in);
+    if (!din || !dout || !wants) return g->err->status;
+    bool reached = false, wanted = false;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && (dout[i] = n->out[i]->grad)) reached = true;
+    for (int i = 0; i < n->n_in; i++)
+        if ((wants[i] = edge(n, i) && n->in[i]->mark == NEEDS)) wanted = true;
+    if (!reached || !wanted || n->op->grad_zero) return OT_OK;
+    ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants };
+    n->op->grad(&b);
+    for (int i = 0; i < n->n_in && g->err->status == OT_OK; i++)
+        if (wants[i]) accumulate(&b, n->in[i], din[i]);
+    return g->err->status;
+}
+
+/* Weights that got a gradient, in file order. */
+static ot_status collect(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    p->weights = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->weights);
+    if (!p->weights) return g->err->status;
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
+        else if (v->role == OT_WEIGHT) v->why = "reaches no loss";
+    }
+    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight reaches the loss");
+    return OT_OK;
+}
+
+ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    if (c->want != OT_WANT_GRAD && c->want != OT_WANT_TRAIN) return OT_OK;
+    OT_TRY(mark_needs(g));
+    ot_build b = { .graph = g };
+    p->loss->grad = ot_scalar(&b, p->loss->dtype, 1);
+    for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n));
+    OT_TRY(collect(p));
+    for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);
+    return ot_lower(g);
+}

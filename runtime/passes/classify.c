@@ -1,0 +1,271 @@
+/* classify.c - every initializer is weight, statistic or constant, with the reason.
+ *
+ * An initializer is judged by the slots it feeds, through operators that only reshape or convert:
+ *   strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers …: trains
+ *   weak     norm scale and bias, Add, Mul, Concat, Expand, PRelu: trains from rank 1 up; a Constant
+ *            node's value only where the file keeps all its weights in Constants
+ *   neither  constants of arithmetic, bounds, sizes: does not train
+ * Never: integers, scalars, rotary tables, normalisers right at an input, values that reach no
+ * output through a differentiable path.  --train and --freeze override. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+typedef enum strength { NO_SLOT, WEAK, STRONG, STATISTIC } strength;
+
+typedef struct slot_rule {
+    const char *op;
+    uint32_t    inputs; /* bit i: input i is such a slot */
+    strength    how;
+} slot_rule;
+
+static const slot_rule rules[] = {
+    { "Conv", 6, STRONG }, { "ConvTranspose", 6, STRONG }, { "Gemm", 7, STRONG }, { "MatMul", 3, STRONG },
+    { "Gather", 1, STRONG }, { "Einsum", 0xffffffff, STRONG }, { "LSTM", 14, STRONG }, { "GRU", 14, STRONG },
+    { "RNN", 14, STRONG }, { "DeformConv", 0xa, STRONG }, { "BatchNormalization", 6, WEAK },
+    { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 6, WEAK }, { "InstanceNormalization", 6, WEAK },
+    { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
+    { "Sum", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
+};
+
+/* Operators that pass their first input on: its slot is the slot of what they make. */
+static const char *const carriers[] = { "Identity", "Transpose", "Reshape", "Cast", "Slice", "DequantizeLinear",
+                                        "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", NULL };
+
+static bool named(const ot_node *n, const char *const *list)
+{
+    for (; *list; list++)
+        if (!strcmp(n->op->name, *list)) return true;
+    return false;
+}
+
+/* ---- uses ------------------------------------------------------------------ */
+
+typedef struct use { const ot_node *node; int input; } use;
+typedef struct uses { int *first; use *list; } uses; /* list[first[id] .. first[id+1]) */
+
+static ot_status find_uses(ot_graph *g, uses *u)
+{
+    int total = 0;
+    u->first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first);
+    if (!u->first) return g->err->status;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) u->first[n->in[i]->id + 2]++, total++;
+    for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
+    u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
+    if (!u->list) return g->err->status;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) u->list[u->first[n->in[i]->id + 1]++] = (use){ n, i };
+    return OT_OK;
+}
+
+/* ---- what the graph says ---------------------------------------------------- */
+
+enum { REACHES = 1, NORMALISED = 2 }; /* value->mark */
+
+/* REACHES: a float path leads to an output.  NORMALISED: an input, or one after arithmetic with constants only. */
+static void mark_values(ot_graph *g)
+{
+    static const char *const arithmetic[] = { "Add", "Sub", "Mul", "Div", NULL };
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= NORMALISED;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool arith = named(n, arithmetic), any = false, all = true;
+        for (int i = 0; i < n->n_in; i++) {
+            const ot_value *v = n->in[i];
+            if (!v || (i && !arith)) continue;
+            any |= (v->mark & NORMALISED) != 0;
+            all &= (v->mark & NORMALISED) || v->role == OT_CONST;
+        }
+        if (any && all && (arith || named(n, carriers)) && n->out[0]) n->out[0]->mark |= NORMALISED;
+    }
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark |= REACHES;
+    for (ot_node *n = g->last; n; n = n->prev) {
+        bool reaches = false;
+        for (int i = 0; i < n->n_out; i++) reaches |= n->out[i] && n->out[i]->mark & REACHES;
+        if (!reaches || n->op->grad_zero) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
+    }
+}
+
+/* Cosine and sine of the same angles: a partner of equal size with c^2 + s^2 = 1 everywhere. */
+static bool is_rotary(const ot_graph *g, const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (v->shape.rank < 2 || n < 4 || n > 1 << 24) return false;
+    for (int64_t k = 0; k < n; k++)
+        if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *w = g->values[i];
+        if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !ot_shape_eq(&w->shape, &v->shape)) continue;
+        bool unit = true;
+        for (int64_t k = 0; k < n && unit; k++) {
+            double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);
+            unit = fabs(c * c + s * s - 1) < 1e-3;
+        }
+        if (unit) return true;
+    }
+    return false;
+}
+
+/* ---- judging one initializer ------------------------------------------------ */
+
+typedef struct verdict {
+    strength       how;
+    const ot_node *node; /* whose slot */
+    int            input;
+    bool           normaliser, rotary;
+} verdict;
+
+static strength slot_strength(const ot_node *n, int input)
+{
+    if (n->op->domain && *n->op->domain) return NO_SLOT;
+    for (int i = 0; i < OT_LEN(rules); i++)
+        if (input < 32 && rules[i].inputs >> input & 1 && !strcmp(rules[i].op, n->op->name)) return rules[i].how;
+    return NO_SLOT;
+}
+
+static bool at_input(const ot_node *n, int input) /* arithmetic between this and a normalised input */
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (i != input && n->in[i] && n->in[i]->mark & NORMALISED) return true;
+    return false;
+}
+
+static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, int depth, verdict *best)
+{
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const use     *k = &u->list[i];
+        const ot_node *n = k->node;
+        if (k->input == 0 && depth < 16 && named(n, carriers) && n->out[0]) {
+            judge(g, u, start, n->out[0], depth + 1, best);
+            continue;
+        }
+        strength s = slot_strength(n, k->input);
+        if (s != STATISTIC && n->out[0] && !(n->out[0]->mark & REACHES)) continue;
+        bool product = !strcmp(n->op->name, "Mul"), sum = !strcmp(n->op->name, "Add");
+        if (s == WEAK && (product || sum) && at_input(n, k->input)) {
+            best->normaliser = true;
+            continue;
+        }
+        if (s == WEAK && product && is_rotary(g, start)) {
+            best->rotary = true;
+            continue;
+        }
+        if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary };
+    }
+}
+
+/* ---- --train and --freeze --------------------------------------------------- */
+
+static int literal(const char *pattern) /* how specific a glob is */
+{
+    int n = 0;
+    for (; *pattern; pattern++) n += *pattern != '*' && *pattern != '?';
+    return n;
+}
+
+/* The most specific matching pattern; an exact name beats every glob.  -1: none matches. */
+static int specific(const char *const *pattern, int n, const char *name)
+{
+    int best = -1;
+    for (int i = 0; i < n; i++) {
+        int s = !strcmp(pattern[i], name) ? 1 << 20 : ot_glob(pattern[i], name) ? literal(pattern[i]) : -1;
+        if (s > best) best = s;
+    }
+    return best;
+}
+
+static ot_status check_patterns(const ot_graph *g, const char *option, const char *const *pattern, int n)
+{
+    for (int i = 0; i < n; i++) {
+        bool hit = false;
+        for (int k = 0; k < g->n_values && !hit; k++)
+            hit = g->values[k]->source >= 0 && ot_glob(pattern[i], g->values[k]->name);
+        if (!hit) return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer has such a name (see 'onnxtrain inspect')", option, pattern[i]);
+    }
+    return OT_OK;
+}
+
+/* ---- the pass --------------------------------------------------------------- */
+
+/* Does the file keep all its weights in Constant nodes?  Then no initializer feeds a strong slot. */
+static bool weights_in_constants(const ot_graph *g, const uses *u)
+{
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
+        verdict d = { 0 };
+        judge(g, u, v, v, 0, &d);
+        if (d.how == STRONG) return false;
+    }
+    return true;
+}
+
+static const char *describe(ot_graph *g, const verdict *d, const char *what)
+{
+    const char *s = ot_arena_printf(g->arena, "%s: input %d of %s '%s'", what, d->input, d->node->op->name, d->node->name);
+    return s ? s : what;
+}
+
+static void decide(ot_graph *g, ot_value *v, const verdict *d, bool in_constants)
+{
+    bool scalar = v->shape.rank == 0;
+    if (d->how == STATISTIC) {
+        v->role = OT_STATE;
+        v->why = describe(g, d, "statistic");
+    } else if (d->how == STRONG && !scalar) {
+        v->role = OT_WEIGHT;
+        v->why = describe(g, d, "trained");
+    } else if (d->how == WEAK && !scalar && (!v->from_constant || in_constants)) {
+        v->role = OT_WEIGHT;
+        v->why = describe(g, d, "trained");
+    } else if (d->how != NO_SLOT && scalar) v->why = "constant: a scalar";
+    else if (d->how == WEAK) v->why = "constant: a Constant node beside trained initializers";
+    else if (d->rotary) v->why = "constant: rotary table";
+    else if (d->normaliser) v->why = "constant: normalises an input";
+    else v->why = "constant: feeds no slot that trains";
+}
+
+static void override(ot_value *v, const ot_config *c)
+{
+    int train = specific(c->train, c->n_train, v->name), freeze = specific(c->freeze, c->n_freeze, v->name);
+    if (v->role == OT_STATE) return;
+    if (freeze >= 0 && freeze >= train) {
+        v->role = OT_CONST;
+        v->why = "frozen: --freeze";
+    } else if (train >= 0) {
+        v->role = OT_WEIGHT;
+        v->why = "trained: --train";
+    }
+}
+
+ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    uses      u;
+    if (c->want == OT_WANT_RUN) return OT_OK; /* everything is a constant */
+    OT_TRY(check_patterns(g, "train", c->train, c->n_train));
+    OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
+    OT_TRY(find_uses(g, &u));
+    mark_values(g);
+    bool in_constants = weights_in_constants(g, &u);
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
+        verdict d = { 0 };
+        if (!ot_is_float(v->dtype)) {
+            v->why = "constant: no float";
+            continue;
+        }
+        judge(g, &u, v, v, 0, &d);
+        decide(g, v, &d, in_constants);
+        override(v, c);
+    }
+    return g->err->status;
+}

@@ -1,0 +1,157 @@
+/* infer.c - types and shapes of every value; what depends on constants alone becomes a constant.
+ *
+ * Folding runs the reference kernels over the lowered node, so shape arithmetic, casts and weights
+ * computed from constants all take the one road that a step takes too. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "runtime/passes/passes.h"
+
+/* A folded value is kept in memory for as long as the plan: larger ones are computed in the step. */
+#define FOLD_LIMIT ((size_t)64 << 20)
+
+/* ---- running a small graph of constants ------------------------------------ */
+
+typedef struct bytes {
+    void **at;    /* by value id */
+    int    n;
+    size_t total;
+} bytes;
+
+static void bytes_free(bytes *b)
+{
+    for (int i = 0; i < b->n && b->at; i++) free(b->at[i]);
+    free(b->at);
+}
+
+static const void *read_from(const bytes *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
+
+/* Runs n with its reference kernel; false and *too_big: a result is over the limit. */
+static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
+{
+    const ot_kernel *k = ot_ref_kernel(n->op);
+    const void      *in[64] = { NULL };
+    void            *out[64] = { NULL };
+    ot_prep          prep = { .threads = 1, .err = err };
+    if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no reference kernel", n->name, n->op->name);
+    if (n->n_in > 64 || n->n_out > 64) return *too_big = true, OT_OK;
+    for (int i = 0; i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
+    for (int i = 0; i < n->n_out; i++) {
+        if (!n->out[i]) continue;
+        size_t size = ot_bytes(&n->out[i]->shape, n->out[i]->dtype);
+        b->total += size;
+        if (b->total > FOLD_LIMIT) return *too_big = true, OT_OK;
+        out[i] = b->at[n->out[i]->id] = calloc(1, size ? size : 1);
+        if (!out[i]) return ot_fail(err, OT_E_NOMEM, "%s: no memory to fold it", n->name);
+    }
+    if (k->prepare) OT_TRY(k->prepare(n, &prep));
+    void *work = prep.work ? aligned_alloc(64, (prep.work + 63) / 64 * 64) : NULL;
+    ot_status s = prep.work && !work ? ot_fail(err, OT_E_NOMEM, "%s: no memory to fold it", n->name) : OT_OK;
+    ot_call   call = { .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = 1, .err = err };
+    if (s == OT_OK) s = k->run(&call);
+    if (k->release && prep.state) k->release(prep.state);
+    free(work);
+    return s;
+}
+
+/* n becomes the only node of a subgraph of g, with its inputs as constants; the subgraph is lowered. */
+static ot_graph *isolate(ot_graph *g, const ot_node *n)
+{
+    ot_graph *s = ot_graph_sub(g, "");
+    if (!s) return NULL;
+    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    if (!in) return NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_value *v = n->in[i];
+        if (!v) continue;
+        in[i] = ot_graph_value(s, v->name, OT_CONST, v->dtype, &v->shape);
+        if (!in[i]) return NULL;
+        in[i]->data = v->data;
+    }
+    ot_node *c = ot_graph_node(s, n->op, n->name, n->attrs, in, n->n_in, n->n_out);
+    if (!c || n->op->infer(c, g->err) != OT_OK) return NULL;
+    for (int i = 0; i < n->n_out; i++) ot_graph_output(s, c->out[i]);
+    return ot_lower(s) == OT_OK ? s : NULL;
+}
+
+static ot_status adopt(ot_graph *g, ot_value *to, const ot_value *from, const bytes *b)
+{
+    size_t size = ot_bytes(&from->shape, from->dtype);
+    void  *copy = ot_graph_alloc(g, size);
+    if (!copy) return g->err->status;
+    if (size) memcpy(copy, read_from(b, from), size);
+    to->data = copy;
+    to->role = OT_CONST;
+    return OT_OK;
+}
+
+static bool foldable(const ot_node *n)
+{
+    if (n->op->flags & OT_RANDOM) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !ot_is_const(n->in[i])) return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && (n->out[i]->dtype == OT_STRING || ot_bytes(&n->out[i]->shape, n->out[i]->dtype) > FOLD_LIMIT))
+            return false;
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind == OT_GRAPH) return false;
+    return true;
+}
+
+ot_status ot_fold(ot_graph *g, ot_node *n)
+{
+    if (!foldable(n)) return OT_OK;
+    ot_graph *s = isolate(g, n);
+    if (!s) return g->err->status != OT_OK ? g->err->status : OT_E_NOMEM;
+    bytes b = { .at = calloc((size_t)s->n_values + 1, sizeof *b.at), .n = s->n_values };
+    bool  too_big = false;
+    if (!b.at) return ot_fail(g->err, OT_E_NOMEM, "%s: no memory to fold it", n->name);
+    ot_status st = OT_OK;
+    for (const ot_node *k = s->first; k && st == OT_OK && !too_big; k = k->next) st = run_ref(k, &b, &too_big, g->err);
+    for (int i = 0; i < n->n_out && st == OT_OK && !too_big; i++)
+        if (n->out[i]) st = adopt(g, n->out[i], s->outputs[i], &b);
+    bytes_free(&b);
+    return st;
+}
+
+/* ---- the pass -------------------------------------------------------------- */
+
+ot_status ot_infer_node(ot_graph *g, ot_node *n)
+{
+    OT_TRY(n->op->infer(n, g->err));
+    for (int i = 0; i < n->n_out; i++) {
+        ot_value *v = n->out[i];
+        if (!v) continue;
+        if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
+            return ot_node_fail(n, g->err, "the size of '%s' cannot be known or is too large", v->name);
+        if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
+    }
+    return ot_fold(g, n);
+}
+
+/* A node whose outputs are all constants leaves the graph; they lose their producer. */
+static void drop_if_folded(ot_graph *g, ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && !n->out[i]->data) return;
+    ot_graph_remove(g, n);
+}
+
+ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
+{
+    (void)c;
+    ot_graph *g = p->graph;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        OT_TRY(ot_infer_node(g, n));
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] && n->out[i]->data && n->out[i]->producer == n && n->n_out > 1) {
+                /* One of several outputs is known: a value of its own, so that I4 holds. */
+                n->out[i]->producer = NULL;
+                n->out[i] = NULL;
+            }
+        drop_if_folded(g, n);
+    }
+    return g->err->status;
+}

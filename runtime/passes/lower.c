@@ -1,0 +1,83 @@
+/* lower.c - kernel operators only: every node that its operator can spell out is replaced. */
+#include <string.h>
+
+#include "ops/copy.h"
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+/* Was v made by a node between `prev` (excluded; NULL: the head) and `end` (excluded)? */
+static bool made_between(const ot_graph *g, const ot_node *prev, const ot_node *end, const ot_value *v)
+{
+    for (const ot_node *n = prev ? prev->next : g->first; n != end; n = n->next)
+        if (v->producer == n) return true;
+    return false;
+}
+
+/* `out` takes the place of y, which the lowering of `end` has just made. */
+static void take_over(ot_graph *g, ot_node *prev, const ot_node *end, ot_value *out, ot_value *y)
+{
+    for (ot_node *n = prev ? prev->next : g->first; n != end; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] == y) n->in[i] = out;
+    out->producer = y->producer;
+    out->port = y->port;
+    out->producer->out[out->port] = out;
+    y->producer = NULL;
+}
+
+static ot_status settle(ot_build *b, ot_node *n, ot_node *prev, int i)
+{
+    ot_graph *g = b->graph;
+    ot_value *out = n->out[i], *y = b->yield[i];
+    if (!y) return ot_fail(g->err, OT_E_INTERNAL, "%s: lowering %s gives no output %d", n->name, n->op->name, i);
+    if (y->dtype != out->dtype || !ot_shape_eq(&y->shape, &out->shape)) {
+        char a[128], c[128];
+        return ot_fail(g->err, OT_E_INTERNAL, "%s: lowering %s gives %s%s for output %d, its rule says %s%s", n->name,
+                       n->op->name, ot_dtype_name(y->dtype), ot_shape_text(&y->shape, a), i, ot_dtype_name(out->dtype),
+                       ot_shape_text(&out->shape, c));
+    }
+    if (!made_between(g, prev, n, y)) /* an input, or already another output */
+        y = ot_emit(b, &ot_op_View, &(ot_view_attrs){ y->shape }, OT_IN(y));
+    if (!y) return g->err->status;
+    take_over(g, prev, n, out, y);
+    return OT_OK;
+}
+
+static ot_status lower_node(ot_graph *g, ot_node *n)
+{
+    ot_node  *prev = n->prev;
+    ot_build  b = { .graph = g, .node = n };
+    ot_value **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
+    if (!yield) return g->err->status;
+    b.yield = yield;
+    g->cursor = n;
+    g->phase = n->phase;
+    n->op->lower(&b);
+    for (int i = 0; i < n->n_out && g->err->status == OT_OK; i++)
+        if (n->out[i]) settle(&b, n, prev, i);
+    g->cursor = NULL;
+    g->phase = OT_EVERY;
+    if (g->err->status != OT_OK) return g->err->status;
+    ot_graph_remove(g, n);
+    return OT_OK;
+}
+
+ot_status ot_lower(ot_graph *g)
+{
+    for (ot_node *n = g->first; n;) {
+        if (!n->op->lower) {
+            n = n->next;
+            continue;
+        }
+        ot_node *prev = n->prev;
+        OT_TRY(lower_node(g, n));
+        n = prev ? prev->next : g->first; /* what it made may be lowered further */
+    }
+    return OT_OK;
+}
+
+ot_status ot_pass_lower(ot_plan *p, const ot_config *c)
+{
+    (void)c;
+    return ot_lower(p->graph);
+}

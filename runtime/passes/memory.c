@@ -1,0 +1,261 @@
+/* memory.c - an offset in a slab per value.
+ *
+ * Time is the schedule: node k of the every phase, then the update phase.  A value lives from the
+ * node that makes it to the last that reads it; one the host reads lives to the end.  Views, results
+ * in place and assignments share the memory of their base.  Bases are placed largest first at the
+ * lowest offset where no base alive at the same time lies; for real networks this meets the lower
+ * bound (the most bytes alive at once) within a few percent.
+ *
+ * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else,
+ *         reused by every plan of a trainer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "runtime/passes/passes.h"
+
+#define ALIGN 64
+
+typedef struct block { /* one base, or one workspace */
+    ot_value *v;       /* NULL: workspace of step */
+    ot_step  *step;
+    int64_t   bytes, offset;
+    int       from, to;
+} block;
+
+typedef struct life { int from, to; } life; /* by value id; from -1: no producer */
+
+static int64_t padded(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+static int64_t value_bytes(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
+
+static ot_value *base_of(ot_value *v)
+{
+    while (v->base && v->base != v) v = v->base;
+    return v;
+}
+
+static ot_step *step_at(ot_plan *p, int t) { return t < p->n_every ? &p->every[t] : &p->update[t - p->n_every]; }
+
+/* ---- lifetimes ------------------------------------------------------------- */
+
+static void lifetimes(ot_plan *p, life *l)
+{
+    int n = p->n_every + p->n_update;
+    for (int i = 0; i < p->graph->n_values; i++) l[i] = (life){ -1, -1 };
+    for (int t = 0; t < n; t++) {
+        const ot_node *k = step_at(p, t)->node;
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i]) l[k->in[i]->id].to = t;
+        for (int i = 0; i < k->n_out; i++)
+            if (k->out[i]) l[k->out[i]->id] = (life){ t, t };
+    }
+    for (int i = 0; i < p->n_kept; i++) l[p->kept[i]->id].to = n;
+    for (int i = 0; i < p->graph->n_outputs; i++) l[p->graph->outputs[i]->id].to = n;
+    for (int i = 0; i < p->graph->n_assigns; i++) l[p->graph->assigns[i].value->id].to = n;
+}
+
+static void share(ot_value *v, ot_value *base, life *l)
+{
+    base = base_of(base);
+    v->base = base;
+    if (l[v->id].to > l[base->id].to) l[base->id].to = l[v->id].to;
+}
+
+/* ---- sharing --------------------------------------------------------------- */
+
+/* An assignment in place: the new value is made over the state, by a kernel that allows it, after
+ * everybody else has read the state. */
+static bool assign_in_place(ot_plan *p, const ot_assign *a, const life *l)
+{
+    ot_value *v = a->value, *s = a->state;
+    if (!v->producer || v->base || v->dtype != s->dtype || !ot_shape_eq(&v->shape, &s->shape) || v->layout != s->layout)
+        return false;
+    int made = l[v->id].from;
+    if (made < 0 || l[s->id].to > made) return false;
+    const ot_step *step = step_at(p, made);
+    bool           reads = false;
+    for (int i = 0; i < step->node->n_in; i++) {
+        if (step->node->in[i] != s) continue;
+        reads = true;
+        if (i >= 32 || !(step->kernel->inplace >> i & 1)) return false;
+    }
+    return reads || l[s->id].to < made;
+}
+
+static ot_status assignments(ot_plan *p, life *l)
+{
+    ot_graph *g = p->graph;
+    p->copies = ot_graph_alloc(g, (size_t)g->n_assigns * sizeof *p->copies);
+    if (!p->copies) return g->err->status;
+    for (int i = 0; i < g->n_assigns; i++) {
+        if (assign_in_place(p, &g->assigns[i], l)) share(g->assigns[i].value, g->assigns[i].state, l);
+        else p->copies[p->n_copies++] = g->assigns[i];
+    }
+    return OT_OK;
+}
+
+/* A View is its input's memory. */
+static void share_view(ot_plan *p, int t, life *l)
+{
+    const ot_node *n = step_at(p, t)->node;
+    if (n->op == &ot_op_View && n->out[0] && n->in[0]->layout == OT_PLAIN) share(n->out[0], n->in[0], l);
+}
+
+/* Results in place, where the kernel allows it and the input dies here. */
+static void share_outputs(ot_plan *p, int t, life *l)
+{
+    const ot_step *s = step_at(p, t);
+    const ot_node *n = s->node;
+    for (int o = 0; o < n->n_out; o++) {
+        ot_value *y = n->out[o];
+        if (!y || y->base) continue;
+        for (int i = 0; i < n->n_in && i < 32; i++) {
+            ot_value *x = n->in[i];
+            if (!x || !(s->kernel->inplace >> i & 1) || x->dtype != y->dtype || x->layout != y->layout || !ot_shape_eq(&x->shape, &y->shape))
+                continue;
+            ot_value *b = base_of(x);
+            if (b->role != OT_TEMP || l[b->id].to != t || value_bytes(b) != value_bytes(y)) continue;
+            share(y, x, l);
+            if (l[b->id].to == t) l[b->id].to = t + 1; /* taken: no second output may have it */
+            break;
+        }
+    }
+}
+
+/* ---- placing --------------------------------------------------------------- */
+
+static int larger_first(const void *a, const void *b)
+{
+    const block *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->from != y->from ? (x->from > y->from ? 1 : -1) : (x->to > y->to) - (x->to < y->to);
+}
+
+/* The lowest offset at which b meets no placed block of its time.  placed[0..n) by offset. */
+static int64_t lowest_gap(block *const *placed, int n, const block *b)
+{
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const block *q = placed[i];
+        if (q->to < b->from || q->from > b->to) continue;
+        if (q->offset >= at + b->bytes) break;
+        if (q->offset + q->bytes > at) at = q->offset + q->bytes;
+    }
+    return at;
+}
+
+static int64_t place(block *list, int n, block **placed)
+{
+    int64_t end = 0;
+    qsort(list, (size_t)n, sizeof *list, larger_first);
+    for (int i = 0; i < n; i++) {
+        block *b = &list[i];
+        b->offset = lowest_gap(placed, i, b);
+        if (b->offset + b->bytes > end) end = b->offset + b->bytes;
+        int at = i; /* insertion by offset */
+        while (at > 0 && placed[at - 1]->offset > b->offset) placed[at] = placed[at - 1], at--;
+        placed[at] = b;
+    }
+    return end;
+}
+
+static int collect(ot_plan *p, const life *l, block *list)
+{
+    int n = 0, steps = p->n_every + p->n_update;
+    for (int i = 0; i < p->graph->n_values; i++) {
+        ot_value *v = p->graph->values[i];
+        if (base_of(v) != v || v->role != OT_TEMP || !v->producer || l[i].from < 0) continue;
+        v->slab = OT_SLAB_SCRATCH;
+        list[n++] = (block){ .v = v, .bytes = padded(value_bytes(v)), .from = l[i].from, .to = l[i].to };
+    }
+    for (int t = 0; t < steps; t++) {
+        ot_step *s = step_at(p, t);
+        if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(s->work), .from = t, .to = t };
+    }
+    return n;
+}
+
+static ot_status scratch(ot_plan *p, const life *l)
+{
+    size_t  cap = (size_t)p->graph->n_values + (size_t)(p->n_every + p->n_update) + 1;
+    block  *list = calloc(cap, sizeof *list);
+    block **placed = calloc(cap, sizeof *placed);
+    if (list && placed) {
+        int n = collect(p, l, list);
+        p->scratch_bytes = place(list, n, placed);
+        for (int i = 0; i < n; i++) *(list[i].v ? &list[i].v->offset : &list[i].step->work) = list[i].offset;
+    }
+    bool ok = list && placed;
+    free(list);
+    free(placed);
+    return ok ? OT_OK : ot_fail(p->graph->err, OT_E_NOMEM, "no memory to plan memory");
+}
+
+/* ---- state ----------------------------------------------------------------- */
+
+static const ot_value *same_state(const ot_plan *like, const ot_value *v)
+{
+    for (int i = 0; i < like->n_states; i++) {
+        const ot_value *s = like->states[i];
+        if (v->source >= 0 ? s->source == v->source : s->source < 0 && !strcmp(s->name, v->name)) return s;
+    }
+    return NULL;
+}
+
+static ot_status state(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    p->states = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->states);
+    if (!p->states) return g->err->status;
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        v->slab = v->role == OT_CONST ? OT_SLAB_CONST : v->role == OT_INPUT ? OT_SLAB_FED : v->slab;
+        if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
+        if ((v->role != OT_WEIGHT && v->role != OT_STATE) || v->mark != 1) continue;
+        const ot_value *s = p->like ? same_state(p->like, v) : NULL;
+        if (p->like && !s && v->data) { /* the training plan never touches it */
+            v->slab = OT_SLAB_CONST;
+            continue;
+        }
+        if (p->like && !s) return ot_fail(g->err, OT_E_INTERNAL, "state '%s' is not in the training plan", v->name);
+        v->slab = OT_SLAB_STATE;
+        v->offset = s ? s->offset : p->state_bytes;
+        if (!s) p->state_bytes += padded(value_bytes(v));
+        p->states[p->n_states++] = v;
+    }
+    if (p->like) p->state_bytes = p->like->state_bytes;
+    return OT_OK;
+}
+
+/* value->mark: some node or assignment of the plan uses it. */
+static void mark_used(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) n->in[i]->mark = 1;
+    for (int i = 0; i < g->n_assigns; i++) g->assigns[i].state->mark = g->assigns[i].value->mark = 1;
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = 1;
+    for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = 1;
+}
+
+ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
+{
+    (void)c;
+    life *l = calloc((size_t)p->graph->n_values + 1, sizeof *l);
+    if (!l) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to plan memory");
+    for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = NULL;
+    mark_used(p);
+    lifetimes(p, l);
+    int n = p->n_every + p->n_update;
+    for (int t = 0; t < n; t++) share_view(p, t, l);
+    ot_status s = assignments(p, l);
+    for (int t = 0; t < n; t++) share_outputs(p, t, l);
+    for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = base_of(p->graph->values[i]);
+    if (s == OT_OK) s = state(p);
+    if (s == OT_OK) s = scratch(p, l);
+    free(l);
+    return s;
+}

@@ -1,0 +1,116 @@
+/* plan.c - the pipeline of passes.h, run over a copy of the model's graph. */
+#include "runtime/passes/passes.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+
+/* ---- things ---------------------------------------------------------------- */
+
+const ot_param *ot_thing_find(const ot_thing *t, const char *key)
+{
+    for (int i = 0; i < t->n; i++)
+        if (!strcmp(t->param[i].key, key)) return &t->param[i];
+    return NULL;
+}
+
+double ot_thing_num(const ot_thing *t, const char *key, double dflt)
+{
+    const ot_param *p = ot_thing_find(t, key);
+    return p && !isnan(p->num) ? p->num : dflt;
+}
+
+bool ot_thing_flag(const ot_thing *t, const char *key, bool dflt) { return ot_thing_num(t, key, dflt) != 0; }
+
+const char *ot_thing_text(const ot_thing *t, const char *key, const char *dflt)
+{
+    const ot_param *p = ot_thing_find(t, key);
+    return p ? p->text : dflt;
+}
+
+bool ot_glob(const char *pattern, const char *name) { return !strcmp(pattern, name) || !fnmatch(pattern, name, 0); }
+
+/* ---- plans ----------------------------------------------------------------- */
+
+void ot_plan_note(ot_plan *p, const char *fmt, ...)
+{
+    char    line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    const char *notes = ot_arena_printf(p->graph->arena, "%s%s%s", p->notes, *p->notes ? "\n" : "", line);
+    if (notes) p->notes = notes;
+}
+
+void ot_plan_keep(ot_plan *p, ot_value *v)
+{
+    for (int i = 0; i < p->n_kept; i++)
+        if (p->kept[i] == v) return;
+    ot_value **list = ot_graph_alloc(p->graph, (size_t)(p->n_kept + 1) * sizeof *list);
+    if (!list || !v) return;
+    if (p->n_kept) memcpy(list, p->kept, (size_t)p->n_kept * sizeof *list);
+    list[p->n_kept++] = v;
+    p->kept = list;
+}
+
+typedef struct pass {
+    const char *name;
+    ot_status (*run)(ot_plan *p, const ot_config *c);
+} pass;
+
+static const pass pipeline[] = {
+#define ROW(name, leaves) { #name, ot_pass_##name },
+    OT_PASSES(ROW)
+#undef ROW
+};
+
+ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err)
+{
+    *out = NULL;
+    ot_plan *p = calloc(1, sizeof *p);
+    if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a plan");
+    p->notes = "";
+    p->like = like;
+    p->threads = c->threads > 0 ? c->threads : 1;
+    p->graph = ot_graph_clone(model, &p->sticky);
+    bool typed = false;
+    for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
+        ot_status s = pipeline[i].run(p, c);
+        if (s != OT_OK && p->sticky.status == OT_OK) ot_fail(&p->sticky, s, "pass %s failed", pipeline[i].name);
+        typed |= !strcmp(pipeline[i].name, "infer");
+#ifndef NDEBUG
+        if (p->sticky.status == OT_OK && ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
+            ot_error e = p->sticky;
+            p->sticky = (ot_error){ 0 };
+            ot_fail(&p->sticky, e.status, "after pass %s: %s", pipeline[i].name, e.text);
+        }
+#endif
+    }
+    if (p->sticky.status != OT_OK) {
+        ot_status s = ot_fail(err, p->sticky.status, "%s", p->sticky.text);
+        ot_plan_free(p);
+        return s;
+    }
+    *out = p;
+    return OT_OK;
+}
+
+static void release(ot_step *s, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (s[i].kernel && s[i].kernel->release && s[i].state) s[i].kernel->release(s[i].state);
+}
+
+void ot_plan_free(ot_plan *p)
+{
+    if (!p) return;
+    release(p->every, p->n_every);
+    release(p->update, p->n_update);
+    ot_graph_free(p->graph);
+    free(p);
+}

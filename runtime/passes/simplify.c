@@ -1,0 +1,107 @@
+/* simplify.c - no dead, repeated or pointless node.
+ *
+ * Views of views and views that change nothing disappear, nodes equal in operator, attributes and
+ * inputs become one, and what nobody needs any more is pruned. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/copy.h"
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+/* The value that stands for v: replacements are kept in `now` and resolved where inputs are read,
+ * so that the pass stays linear. */
+static ot_value *resolve(ot_value **now, ot_value *v)
+{
+    while (v && now[v->id] && now[v->id] != v) v = now[v->id];
+    return v;
+}
+
+static void resolve_all(ot_plan *p, ot_value **now)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i] = resolve(now, g->outputs[i]);
+    for (int i = 0; i < g->n_assigns; i++) g->assigns[i].value = resolve(now, g->assigns[i].value);
+    for (int i = 0; i < p->n_kept; i++) p->kept[i] = resolve(now, p->kept[i]);
+    for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = resolve(now, p->weights[i]->grad);
+    ot_value **fixed[] = { &p->loss, &p->grad_norm, &p->correct, &p->counted };
+    for (int i = 0; i < OT_LEN(fixed); i++) *fixed[i] = resolve(now, *fixed[i]);
+}
+
+/* A View of a View reads the first one's input; one that keeps the shape is its input. */
+static void shorten_view(ot_node *n, ot_value **now)
+{
+    if (n->op != &ot_op_View) return;
+    ot_value *x = n->in[0];
+    while (x->producer && x->producer->op == &ot_op_View && x->producer->phase == n->phase) x = x->producer->in[0];
+    n->in[0] = x;
+    if (ot_shape_eq(&x->shape, &n->out[0]->shape) && x->dtype == n->out[0]->dtype) now[n->out[0]->id] = x;
+}
+
+/* ---- equal nodes ----------------------------------------------------------- */
+
+static bool plain_attrs(const ot_node *n) /* can attributes be compared as bytes? */
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind != OT_INT && a->kind != OT_FLOAT && a->kind != OT_ENUM) return false;
+    return true;
+}
+
+static bool same_pieces(const ot_node *a, const ot_node *b)
+{
+    const ot_copy *x = a->attrs, *y = b->attrs;
+    return ot_shape_eq(&x->shape, &y->shape) && x->fill == y->fill && x->n == y->n &&
+           (!x->n || !memcmp(x->piece, y->piece, (size_t)x->n * sizeof *x->piece));
+}
+
+static bool same(const ot_node *a, const ot_node *b)
+{
+    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->phase != b->phase) return false;
+    if (memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in)) return false;
+    for (int i = 0; i < a->n_out; i++)
+        if (!a->out[i] != !b->out[i]) return false;
+    if (a->op == &ot_op_Copy || a->op == &ot_op_CopyAdd) return same_pieces(a, b);
+    return !a->op->attr_size || !memcmp(a->attrs, b->attrs, a->op->attr_size);
+}
+
+static uint64_t hash(const ot_node *n)
+{
+    uint64_t h = (uintptr_t)n->op;
+    for (int i = 0; i < n->n_in; i++) h = (h ^ (uintptr_t)n->in[i]) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static ot_status merge_equal(ot_plan *p, ot_value **now)
+{
+    ot_graph *g = p->graph;
+    size_t    cap = 64;
+    while (cap < 2 * (size_t)g->n_nodes) cap *= 2;
+    ot_node **seen = calloc(cap, sizeof *seen);
+    if (!seen) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        for (int i = 0; i < n->n_in; i++) n->in[i] = resolve(now, n->in[i]);
+        shorten_view(n, now);
+        if (n->op->flags & OT_RANDOM || !plain_attrs(n)) continue;
+        size_t at = hash(n) & (cap - 1);
+        while (seen[at] && !same(seen[at], n)) at = (at + 1) & (cap - 1);
+        if (!seen[at]) seen[at] = n;
+        else
+            for (int i = 0; i < n->n_out; i++)
+                if (n->out[i]) now[n->out[i]->id] = seen[at]->out[i];
+    }
+    free(seen);
+    return OT_OK;
+}
+
+ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
+{
+    (void)c;
+    ot_value **now = calloc((size_t)p->graph->n_values + 1, sizeof *now);
+    if (!now) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to simplify the graph");
+    ot_status s = merge_equal(p, now);
+    resolve_all(p, now);
+    free(now);
+    ot_prune(p);
+    return s;
+}
