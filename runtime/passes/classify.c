@@ -216,6 +216,8 @@ static const char *describe(ot_graph *g, const verdict *d, const char *what)
 static void decide(ot_graph *g, ot_value *v, const verdict *d, bool in_constants)
 {
     bool scalar = v->shape.rank == 0;
+    v->slot_op = d->node ? d->node->op : NULL;
+    v->slot_input = d->input;
     if (d->how == STATISTIC) {
         v->role = OT_STATE;
         v->why = describe(g, d, "statistic");

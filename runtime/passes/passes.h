@@ -67,6 +67,7 @@ typedef struct ot_feed {
     ot_dtype    dtype;
     ot_shape    shape;     /* as fed for one batch */
     bool        whole;     /* no batch axis: the same with every batch */
+    bool        binary;    /* targets: every value of the data set is 0 or 1 */
 } ot_feed;
 
 typedef struct ot_config {
@@ -76,6 +77,7 @@ typedef struct ot_config {
     ot_thing        optimizer;
     double          clip_norm, clip_value;                /* 0: none */
     int             accumulate;                           /* >= 1 */
+    bool            schedules_momentum;                   /* onecycle's cycle_momentum: the knob moves */
     ot_bn           bn;
     bool            bn_unbiased;                          /* running variance as PyTorch's */
     double          dropout;                              /* < 0: as the file says; 0: off */
@@ -151,6 +153,10 @@ ot_status ot_infer_node(ot_graph *g, ot_node *n);
 
 /* Lowers every node until only kernel operators are left. */
 ot_status ot_lower(ot_graph *g);
+
+/* The rate, and the value of the momentum knob (momentum or beta1), that an optimizer starts with:
+ * as given or its default.  false: no such optimizer. */
+bool ot_optimizer_defaults(const ot_thing *o, double *lr, double *momentum);
 
 /* The host will read v after a run. */
 void ot_plan_keep(ot_plan *p, ot_value *v);
