@@ -1,0 +1,278 @@
+/* dataset.c - data sets in memory: arrays, samples, fingerprint, checks. */
+#include "runtime/data/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+ot_dataset *ot_dataset_new(const char *name)
+{
+    ot_arena *a = ot_arena_new();
+    ot_dataset *d = a ? ot_arena_alloc(a, sizeof *d) : NULL;
+    if (d) d->name = ot_arena_strdup(a, name);
+    if (!d || !d->name) {
+        ot_arena_free(a);
+        return NULL;
+    }
+    d->arena = a;
+    return d;
+}
+
+void ot_dataset_free(ot_dataset *d)
+{
+    if (d) ot_arena_free(d->arena);
+}
+
+ot_array *ot_dataset_add(ot_dataset *d, const char *name)
+{
+    if ((d->n & (d->n - 1)) == 0 && d->n != 1) { /* 0, 2, 4, 8 …: full */
+        int cap = d->n ? 2 * d->n : 2;
+        ot_array *wide = ot_arena_alloc(d->arena, (size_t)cap * sizeof *wide);
+        if (!wide) return NULL;
+        if (d->n) memcpy(wide, d->array, (size_t)d->n * sizeof *wide);
+        d->array = wide;
+    }
+    char *copy = ot_arena_strdup(d->arena, name);
+    if (!copy) return NULL;
+    ot_array *a = &d->array[d->n++];
+    *a = (ot_array){.t.name = copy};
+    return a;
+}
+
+const ot_array *ot_dataset_find(const ot_dataset *d, const char *name)
+{
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->array[i].t.name, name)) return &d->array[i];
+    return NULL;
+}
+
+ot_shape ot_array_shape(const ot_array *a)
+{
+    ot_shape s = {.rank = a->t.rank};
+    memcpy(s.dim, a->t.dim, sizeof s.dim);
+    return s;
+}
+
+int64_t ot_array_elements(const ot_array *a)
+{
+    ot_shape s = ot_array_shape(a);
+    return ot_numel(&s);
+}
+
+ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
+                         const char *where, ot_error *err)
+{
+    char text[128];
+    if (!ot_shape_known(shape) || !ot_shape_fits(shape, t))
+        return ot_fail(err, OT_E_DATA, "%s: its shape %s is too large to exist", where,
+                       ot_shape_text(shape, text));
+    size_t n = ot_bytes(shape, t);
+    if (most >= 0 && n > (uint64_t)most)
+        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; no more than %lld can be there", where,
+                       ot_dtype_name(t), ot_shape_text(shape, text), n, (long long)most);
+    a->t.dtype = t;
+    a->t.rank = shape->rank;
+    memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
+    a->t.data = ot_arena_alloc(d->arena, n);
+    if (!a->t.data) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", where, n);
+    return OT_OK;
+}
+
+void ot_swap_bytes(void *p, int64_t n, int size)
+{
+    unsigned char *b = p;
+    if (size == 2 || size == 4 || size == 8) {
+        for (int64_t i = 0; i < n; i++, b += size) {
+            for (int k = 0; k < size / 2; k++) {
+                unsigned char x = b[k];
+                b[k] = b[size - 1 - k];
+                b[size - 1 - k] = x;
+            }
+        }
+    }
+}
+
+/* ---- samples --------------------------------------------------------------- */
+
+static bool is_target_name(const char *s) { return !strcmp(s, "target") || !strncmp(s, "target_", 7); }
+
+/* The first dimension most inputs have; the earliest of equals.  -1: no input has one. */
+static int64_t common_dimension(const ot_dataset *d)
+{
+    int64_t best = -1;
+    int votes = 0, n = d->n < 1024 ? d->n : 1024; /* enough to vote */
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        if (d->array[i].t.rank == 0) continue;
+        for (int j = 0; j < n; j++)
+            k += d->array[j].t.rank > 0 && d->array[j].t.dim[0] == d->array[i].t.dim[0];
+        if (k > votes) {
+            votes = k;
+            best = d->array[i].t.dim[0];
+        }
+    }
+    return best;
+}
+
+static void count_samples(ot_dataset *d)
+{
+    const ot_array *first = NULL;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (a->role != OT_ARRAY_TARGET || a->t.rank == 0) continue;
+        if (!first || !strcmp(a->t.name, "target")) first = a;
+    }
+    int64_t n = first ? first->t.dim[0] : common_dimension(d);
+    d->samples = n < 0 ? 0 : n;
+    for (int i = 0; i < d->n; i++) {
+        ot_array *a = &d->array[i];
+        a->whole = a->t.rank == 0 || a->t.dim[0] != n;
+    }
+}
+
+void ot_dataset_arrange(ot_dataset *d)
+{
+    for (int i = 0; i < d->n; i++)
+        if (is_target_name(d->array[i].t.name)) d->array[i].role = OT_ARRAY_TARGET;
+    count_samples(d);
+}
+
+ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
+{
+    const ot_array *found = ot_dataset_find(d, name);
+    if (!found) {
+        ot_fail(err, OT_E_DATA, "%s: has no array '%s' to predict; it has:", d->name, name);
+        for (int i = 0; i < d->n; i++) ot_fail_more(err, OT_E_DATA, "  %s", d->array[i].t.name);
+        return OT_E_DATA;
+    }
+    for (int i = 0; i < d->n; i++)
+        d->array[i].role = &d->array[i] == found ? OT_ARRAY_TARGET : OT_ARRAY_INPUT;
+    count_samples(d);
+    return OT_OK;
+}
+
+/* ---- checks ---------------------------------------------------------------- */
+
+/* The first NaN among n elements; n: there is none.  The inner loops have no exit and vectorise. */
+#define FIND_NAN(name, T, is_nan)                                                                  \
+    static int64_t name(const T *x, int64_t n)                                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < n;) {                                                              \
+            int64_t end = n - i < 1024 ? n : i + 1024;                                             \
+            int any = 0;                                                                           \
+            for (int64_t k = i; k < end; k++) any |= is_nan(x[k]);                                 \
+            if (any)                                                                               \
+                for (; i < end; i++)                                                               \
+                    if (is_nan(x[i])) return i;                                                    \
+            i = end;                                                                               \
+        }                                                                                          \
+        return n;                                                                                  \
+    }
+#define DIFFERS(v)   ((v) != (v))
+#define HALF_NAN(v)  (((v) & 0x7FFF) > 0x7C00)
+FIND_NAN(nan_f32, float, DIFFERS)
+FIND_NAN(nan_f64, double, DIFFERS)
+FIND_NAN(nan_f16, uint16_t, HALF_NAN)
+
+ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
+{
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        int64_t n = ot_array_elements(a), at = n;
+        if (n == 0) continue;
+        if (a->t.dtype == OT_F32) at = nan_f32(a->t.data, n);
+        else if (a->t.dtype == OT_F64) at = nan_f64(a->t.data, n);
+        else if (a->t.dtype == OT_F16) at = nan_f16(a->t.data, n);
+        if (at == n) continue;
+        const char *name = *a->t.name ? a->t.name : "the array";
+        if (a->whole)
+            return ot_fail(err, OT_E_DATA, "%s: %s: element %lld is not a number", d->name, name,
+                           (long long)at);
+        return ot_fail(err, OT_E_DATA, "%s: %s: sample %lld has an element that is not a number", d->name,
+                       name, (long long)(at / (n / a->t.dim[0])));
+    }
+    return OT_OK;
+}
+
+ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
+{
+    if (!ot_is_int(t) && t != OT_BOOL) return OT_OK;
+    if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
+    int bits = t == OT_BOOL ? 1 : ot_dtype_bits(t);
+    bool sign = ot_is_signed(t), wide = a->t.dtype == OT_U64;
+    if (ot_is_int(a->t.dtype) && bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
+        sign >= ot_is_signed(a->t.dtype))
+        return OT_OK; /* every value of the one type is one of the other */
+    int64_t least = sign ? INT64_MIN >> (64 - bits) : 0, n = ot_array_elements(a);
+    uint64_t most = UINT64_MAX >> (64 - bits + sign);
+    for (int64_t i = 0; i < n; i++) {
+        bool fits;
+        if (ot_is_float(a->t.dtype)) {
+            double v = ot_get_f64(a->t.data, a->t.dtype, i);
+            fits = v == floor(v) && v >= (double)least && v < ldexp(1, bits - sign);
+        } else {
+            int64_t v = ot_get_i64(a->t.data, a->t.dtype, i);
+            fits = wide ? (uint64_t)v <= most : v >= least && (v < 0 || (uint64_t)v <= most);
+        }
+        if (fits) continue;
+        bool cut = !a->whole && a->t.rank > 0 && a->t.dim[0] > 0;
+        int64_t each = cut ? n / a->t.dim[0] : 1;
+        return ot_fail(err, OT_E_DATA, "%s: %s %lld has the value %.9g, which %s cannot hold",
+                       *a->t.name ? a->t.name : "the array", cut ? "sample" : "element",
+                       (long long)(i / each), ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
+    }
+    return OT_OK;
+}
+
+/* ---- fingerprint ----------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 29;
+}
+
+/* Four chains, so that the multiplications of one do not wait for each other. */
+static uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
+{
+    const unsigned char *b = p;
+    uint64_t h[4] = {seed, seed + 1, seed + 2, seed + 3}, w[4];
+    size_t i = 0;
+    for (; i + sizeof w <= n; i += sizeof w) {
+        memcpy(w, b + i, sizeof w);
+        for (int k = 0; k < 4; k++) h[k] = mix(h[k], w[k]);
+    }
+    memset(w, 0, sizeof w);
+    if (n > i) memcpy(w, b + i, n - i);
+    for (int k = 0; k < 4; k++) h[k] = mix(h[k], w[k]);
+    return mix(mix(mix(mix(h[0], h[1]), h[2]), h[3]), n);
+}
+
+static void fingerprint(ot_dataset *d)
+{
+    uint64_t h = mix(1, (uint64_t)d->n);
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        ot_shape s = ot_array_shape(a);
+        h = hash_bytes(h, a->t.name, strlen(a->t.name));
+        h = mix(mix(h, a->t.dtype), (uint64_t)s.rank);
+        for (int k = 0; k < s.rank; k++) h = mix(h, (uint64_t)s.dim[k]);
+        h = hash_bytes(h, a->t.data, ot_bytes(&s, a->t.dtype));
+    }
+    d->hash = h;
+}
+
+ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
+{
+    for (int i = 0; i < d->n && d->n_classes > 0; i++) {
+        const ot_array *a = &d->array[i];
+        if (a->role != OT_ARRAY_TARGET || a->t.dtype != OT_U8) continue;
+        const unsigned char *y = a->t.data;
+        for (int64_t k = 0, n = ot_array_elements(a); k < n; k++)
+            if (y[k] >= d->n_classes)
+                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels are 0 to %d", d->name,
+                               (long long)k, y[k], d->n_classes - 1);
+    }
+    fingerprint(d);
+    return OT_OK;
+}

@@ -1,0 +1,128 @@
+/* idx.c - the format of MNIST: a big-endian header, then elements.
+ *
+ * Spec    0, 0, type, rank; rank sizes of 32 bits; elements, the last size running fastest.
+ * Source  Yann LeCun, Corinna Cortes, Christopher Burges: the MNIST database of handwritten digits. */
+#include "runtime/data/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static ot_dtype type_of(unsigned char code)
+{
+    switch (code) {
+    case 0x08: return OT_U8;
+    case 0x09: return OT_I8;
+    case 0x0B: return OT_I16;
+    case 0x0C: return OT_I32;
+    case 0x0D: return OT_F32;
+    case 0x0E: return OT_F64;
+    default: return OT_UNDEFINED;
+    }
+}
+
+static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+{
+    unsigned char head[4], size[4 * OT_MAX_RANK];
+    OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
+    ot_dtype t = type_of(head[2]);
+    if (head[0] || head[1] || !t)
+        return ot_fail(err, OT_E_DATA, "%s: is no idx file: it begins with %02x %02x %02x %02x", s->name,
+                       head[0], head[1], head[2], head[3]);
+    ot_shape shape = {.rank = head[3]};
+    if (shape.rank < 1 || shape.rank > OT_MAX_RANK)
+        return ot_fail(err, OT_E_DATA, "%s: has rank %d; 1 to %d is needed", s->name, shape.rank,
+                       OT_MAX_RANK);
+    OT_TRY(ot_source_take(s, size, 4 * shape.rank, "the header", err));
+    for (int i = 0; i < shape.rank; i++) {
+        const unsigned char *b = size + 4 * i;
+        shape.dim[i] = (int64_t)b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
+    }
+    OT_TRY(ot_array_alloc(d, a, t, &shape, s->most - 4 - 4 * shape.rank, s->name, err));
+    int64_t n = ot_array_elements(a);
+    int each = ot_dtype_bits(t) / 8;
+    OT_TRY(ot_source_take(s, a->t.data, n * each, "the elements", err));
+    OT_TRY(ot_source_end(s, err));
+    ot_swap_bytes(a->t.data, n, each);
+    return OT_OK;
+}
+
+ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err)
+{
+    ot_source s;
+    OT_TRY(ot_source_open(&s, path, err));
+    ot_status status = read_from(&s, d, a, err);
+    ot_source_close(&s);
+    return status;
+}
+
+/* Replaces the last occurrence of `from` in the file name; both have the same length. */
+static bool rename_part(char *path, const char *from, const char *to)
+{
+    char *name = strrchr(path, '/'), *at = NULL;
+    for (char *p = strstr(name ? name + 1 : path, from); p; p = strstr(p + 1, from)) at = p;
+    if (at) memcpy(at, to, strlen(to));
+    return at != NULL;
+}
+
+/* The labels beside the images: the same name, compressed or not.  NULL: none there. */
+static char *labels_beside(ot_dataset *d, const char *images)
+{
+    char *path = ot_arena_strdup(d->arena, images);
+    if (!path || !rename_part(path, "images", "labels")) return NULL;
+    rename_part(path, "idx3", "idx1");
+    if (access(path, F_OK) == 0) return path;
+    size_t n = strlen(path);
+    if (n > 3 && !strcmp(path + n - 3, ".gz")) path[n - 3] = 0;
+    else path = ot_arena_printf(d->arena, "%s.gz", path);
+    return path && access(path, F_OK) == 0 ? path : NULL;
+}
+
+static ot_status read_labels(const char *path, const char *images, ot_dataset *d, ot_error *err)
+{
+    ot_array *a = ot_dataset_add(d, "target");
+    if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    a->role = OT_ARRAY_TARGET;
+    OT_TRY(ot_idx_read(path, d, a, err));
+    int64_t n = d->array[0].t.dim[0];
+    if (a->t.dim[0] != n)
+        return ot_fail(err, OT_E_DATA, "%s: has %lld labels; %s has %lld images", path,
+                       (long long)a->t.dim[0], images, (long long)n);
+    return OT_OK;
+}
+
+ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
+{
+    ot_array *a = ot_dataset_add(d, "");
+    if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    OT_TRY(ot_idx_read(path, d, a, err));
+    a->picture = a->t.dtype == OT_U8 && (a->t.rank == 3 || a->t.rank == 4);
+    const char *labels = labels_beside(d, path);
+    if (labels) OT_TRY(read_labels(labels, path, d, err));
+    return OT_OK;
+}
+
+/* The first of the usual spellings that is there, in the arena; NULL: none. */
+static char *find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part)
+{
+    static const char *const end[] = {"", ".gz"};
+    for (int i = 0; i < 4; i++) {
+        char *path = ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
+        if (path && i >= 2) rename_part(path, "s-idx", "s.idx");
+        if (path && access(path, F_OK) == 0) return path;
+    }
+    return NULL;
+}
+
+ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err)
+{
+    char *images = find_part(d, folder, prefix, "images-idx3");
+    char *labels = find_part(d, folder, prefix, "labels-idx1");
+    *found = images != NULL;
+    if (!images) return OT_OK;
+    if (!labels)
+        return ot_fail(err, OT_E_DATA, "%s: has no labels beside it; %s-labels-idx1-ubyte is needed",
+                       images, prefix);
+    return ot_idx_open(images, d, err);
+}

@@ -1,0 +1,68 @@
+/* internal.h - what the readers of this folder share: byte sources and the making of a data set. */
+#ifndef OT_DATA_INTERNAL_H
+#define OT_DATA_INTERNAL_H
+
+#include "runtime/data/data.h"
+
+/* ---- sources: bytes in order, from a file (plain or gzip) or an archive's member ------------- */
+
+typedef struct ot_source ot_source;
+struct ot_source {
+    const char *name; /* for messages; borrowed */
+    int64_t     most; /* no more bytes than this can come: what a header claims is held against it */
+    void       *state;
+    /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
+    int64_t (*read)(ot_source *s, void *p, int64_t n, ot_error *err);
+};
+
+/* A regular file; gzip is seen by its first bytes.  The caller closes s after OT_OK. */
+ot_status ot_source_open(ot_source *s, const char *path, ot_error *err);
+void      ot_source_close(ot_source *s);
+
+/* Exactly n bytes of `what`, or an error that says how many came. */
+ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_error *err);
+/* Nothing follows, and what was read is intact (the checksum of gzip stands at the end). */
+ot_status ot_source_end(ot_source *s, ot_error *err);
+
+/* ---- data sets ------------------------------------------------------------------------------- */
+
+ot_dataset *ot_dataset_new(const char *name); /* NULL: no memory */
+
+/* A new array of role input, empty; its name is copied.  NULL: no memory.  A pointer got earlier may
+ * dangle afterwards. */
+ot_array *ot_dataset_add(ot_dataset *d, const char *name);
+
+/* Sets a->t's type and shape and gives it zeroed bytes; `most` bytes are there at most to fill it
+ * (negative: no limit).  Nothing is allocated for a shape that does not fit. */
+ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
+                         const char *where, ot_error *err);
+
+/* Roles by name, the sample count, and which arrays are whole (DESIGN 7). */
+void ot_dataset_arrange(ot_dataset *d);
+
+/* Fills n_classes where it is unknown, or refuses labels beyond it; then the fingerprint. */
+ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
+
+/* Shape of a->t as ot_shape. */
+ot_shape ot_array_shape(const ot_array *a);
+int64_t  ot_array_elements(const ot_array *a); /* of all samples together */
+
+void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 bytes; others stay */
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+/* One idx file into array `a`. */
+ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err);
+/* Images and, where they lie beside it, labels. */
+ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err);
+/* <folder>/<prefix>-images-idx3-ubyte and its relatives (.gz, a dot for the dash).  *found: it is there. */
+ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err);
+
+/* One .npy from a source into array `a`; reads to its end. */
+ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err);
+ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
+
+/* CIFAR's binary batches in a folder.  *found: the part is there. */
+ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
+
+#endif

@@ -1,0 +1,156 @@
+/* normalize.c - --normalize: what bytes of pixels become.
+ *
+ * Numerics  With mean m and deviation s of pixels in [0,1]: y = (x / 255 - m) / s, written as
+ *           x * mul + add.  Sums over a training set are exact integers, so that its mean and
+ *           deviation do not depend on the order of pixels or on threads. */
+#include "runtime/data/data.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool ot_picture_of(const ot_array *a, ot_picture *out)
+{
+    const int64_t *d = a->t.dim;
+    if (!a->picture) return false;
+    if (a->t.rank == 3) {
+        *out = (ot_picture){.h = d[1], .w = d[2], .c = 1};
+        return true;
+    }
+    if (a->t.rank != 4) return false;
+    bool first = d[1] == 1 || d[1] == 3 || d[1] == 4, last = d[3] == 1 || d[3] == 3 || d[3] == 4;
+    if (last && !first) *out = (ot_picture){.h = d[1], .w = d[2], .c = d[3], .channels_last = d[3] > 1};
+    else *out = (ot_picture){.h = d[2], .w = d[3], .c = d[1]};
+    return true;
+}
+
+/* One number, or a list [a,b,c]; *n is how many.  NULL: neither, else what follows. */
+static const char *numbers(const char *p, double *v, int *n)
+{
+    bool list = *p == '[';
+    *n = 0;
+    p += list;
+    do {
+        char *end;
+        if (*n == OT_MAX_CHANNELS) return NULL;
+        if (!strchr("+-.0123456789", *p) || !*p) return NULL; /* no spaces, nan, inf */
+        v[*n] = strtod(p, &end);
+        if (end == p || !isfinite(v[*n])) return NULL;
+        ++*n;
+        p = end;
+    } while (list && *p++ == ',');
+    if (!list) return p;
+    return p[-1] == ']' ? p : NULL;
+}
+
+static bool given(const char *text, ot_normalize *z)
+{
+    int means, deviations;
+    const char *p = numbers(text, z->mean, &means);
+    if (!p || *p++ != ',') return false;
+    p = numbers(p, z->std, &deviations);
+    if (!p || *p || means != deviations) return false;
+    for (int i = 0; i < means; i++)
+        if (!(z->std[i] > 0)) return false;
+    z->kind = OT_NORMALIZE_GIVEN;
+    z->channels = means;
+    return true;
+}
+
+ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
+{
+    *out = (ot_normalize){.kind = OT_NORMALIZE_UNIT};
+    if (!text || !*text || !strcmp(text, "1/255")) return OT_OK;
+    if (!strcmp(text, "none")) out->kind = OT_NORMALIZE_NONE;
+    else if (!strcmp(text, "mean,std")) out->kind = OT_NORMALIZE_MEASURE;
+    else if (!strcmp(text, "imagenet"))
+        *out = (ot_normalize){.kind = OT_NORMALIZE_GIVEN, .channels = 3,
+                              .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+    else if (!given(text, out))
+        return ot_fail(err, OT_E_USAGE, "--normalize %s: 1/255, mean,std, imagenet, none, or a mean and a "
+                       "deviation like 0.13,0.31 or [0.5,0.5,0.5],[0.2,0.2,0.2] is needed", text);
+    return OT_OK;
+}
+
+/* Counts of the 256 values per channel, from which the sums follow exactly. */
+static void count(const ot_array *a, const ot_picture *q, int64_t (*n)[256])
+{
+    const uint8_t *x = a->t.data;
+    int64_t plane = q->h * q->w;
+    for (int64_t s = 0; s < a->t.dim[0]; s++) {
+        if (q->channels_last) {
+            for (int64_t i = 0; i < plane; i++)
+                for (int64_t c = 0; c < q->c; c++) n[c][*x++]++;
+        } else {
+            for (int64_t c = 0; c < q->c; c++)
+                for (int64_t i = 0; i < plane; i++) n[c][*x++]++;
+        }
+    }
+}
+
+ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err)
+{
+    ot_picture q;
+    if (z->kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    if (!ot_picture_of(train, &q) || q.c < 1 || q.c > OT_MAX_CHANNELS || train->t.dim[0] == 0 ||
+        q.h * q.w == 0)
+        return ot_fail(err, OT_E_DATA, "--normalize mean,std: byte pictures with 1 to %d channels are needed "
+                       "to measure", OT_MAX_CHANNELS);
+    int64_t(*n)[256] = calloc((size_t)q.c, sizeof *n);
+    if (!n) return ot_fail(err, OT_E_NOMEM, "--normalize mean,std: no memory");
+    count(train, &q, n);
+    double pixels = (double)(train->t.dim[0] * q.h * q.w);
+    for (int c = 0; c < q.c; c++) {
+        double sum = 0, deviation = 0;
+        for (int v = 0; v < 256; v++) sum += (double)n[c][v] * v;
+        double mean = sum / pixels;
+        for (int v = 0; v < 256; v++) deviation += (double)n[c][v] * (v - mean) * (v - mean);
+        z->mean[c] = mean / 255;
+        z->std[c] = sqrt(deviation / pixels) / 255;
+        if (!(z->std[c] > 0)) z->std[c] = 1; /* a constant channel becomes zeros */
+    }
+    free(n);
+    z->channels = (int)q.c;
+    z->kind = OT_NORMALIZE_GIVEN;
+    return OT_OK;
+}
+
+static void describe(const double *v, int n, char *buf, size_t cap)
+{
+    size_t len = 0;
+    for (int i = 0; i < n && len < cap; i++)
+        len += (size_t)snprintf(buf + len, cap - len, "%s%.4g", i ? "," : n > 1 ? "[" : "", v[i]);
+    if (n > 1 && len < cap) snprintf(buf + len, cap - len, "]");
+}
+
+ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, char line[256], ot_error *err)
+{
+    char mean[96], std[96];
+    g->channels = 1;
+    g->scale = z->kind != OT_NORMALIZE_NONE;
+    g->mul[0] = 1;
+    g->add[0] = 0;
+    switch (z->kind) {
+    case OT_NORMALIZE_NONE: strcpy(line, "pixels stay 0..255"); return OT_OK;
+    case OT_NORMALIZE_UNIT:
+        g->mul[0] = 1 / 255.f;
+        strcpy(line, "pixels 0..255 become 0..1 (x/255)");
+        return OT_OK;
+    case OT_NORMALIZE_MEASURE:
+        return ot_fail(err, OT_E_INTERNAL, "--normalize mean,std: was not measured");
+    case OT_NORMALIZE_GIVEN: break;
+    }
+    if (z->channels != 1 && z->channels != c)
+        return ot_fail(err, OT_E_DATA, "--normalize: has %d channels; the pictures have %lld", z->channels,
+                       (long long)c);
+    g->channels = z->channels;
+    for (int i = 0; i < z->channels; i++) {
+        g->mul[i] = (float)(1 / (255 * z->std[i]));
+        g->add[i] = (float)(-z->mean[i] / z->std[i]);
+    }
+    describe(z->mean, z->channels, mean, sizeof mean);
+    describe(z->std, z->channels, std, sizeof std);
+    snprintf(line, 256, "pixels become (x/255 - mean)/std with mean %s, std %s", mean, std);
+    return OT_OK;
+}

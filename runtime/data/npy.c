@@ -1,0 +1,222 @@
+/* npy.c - numpy's array file: a header that is a Python dict literal, then elements.
+ *
+ * Spec    Versions 1 to 3 of the format.  The header holds exactly 'descr', 'fortran_order' and
+ *         'shape'.  Python objects, records, strings, dates and complex numbers are refused.
+ *         Raw 1- and 2-byte types (how numpy writes bfloat16 and f8) become uint8 and uint16.
+ * Source  NumPy Enhancement Proposal 1. */
+#include "runtime/data/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_HEADER = 64 << 10 };
+
+typedef struct header {
+    ot_dtype dtype;
+    bool     swapped; /* big-endian */
+    bool     fortran; /* the first index runs fastest */
+    ot_shape shape;
+} header;
+
+typedef struct parser {
+    const char *p, *end;
+    const char *name; /* for messages */
+    ot_error   *err;
+} parser;
+
+static ot_status bad(parser *q, const char *what)
+{
+    return ot_fail(q->err, OT_E_DATA, "%s: the .npy header is malformed: %s", q->name, what);
+}
+
+static void skip_space(parser *q)
+{
+    while (q->p < q->end && (*q->p == ' ' || *q->p == '\t' || *q->p == '\n')) q->p++;
+}
+
+static bool accept(parser *q, char c)
+{
+    skip_space(q);
+    if (q->p == q->end || *q->p != c) return false;
+    q->p++;
+    return true;
+}
+
+/* A quoted text without escapes, into buf. */
+static ot_status quoted(parser *q, char *buf, size_t cap)
+{
+    skip_space(q);
+    if (q->p == q->end || (*q->p != '\'' && *q->p != '"')) return bad(q, "a quoted text is needed");
+    char mark = *q->p++;
+    size_t n = 0;
+    while (q->p < q->end && *q->p != mark) {
+        if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap) return bad(q, "a text is too long or escaped");
+        buf[n++] = *q->p++;
+    }
+    if (q->p == q->end) return bad(q, "a text has no end");
+    q->p++;
+    buf[n] = 0;
+    return OT_OK;
+}
+
+static bool word(parser *q, const char *text)
+{
+    size_t n = strlen(text);
+    skip_space(q);
+    if ((size_t)(q->end - q->p) < n || memcmp(q->p, text, n)) return false;
+    q->p += n;
+    return true;
+}
+
+/* The element type behind the byte-order mark; OT_UNDEFINED: none of ours. */
+static ot_dtype type_of(const char *code)
+{
+    static const struct { const char *code; ot_dtype t; } row[] = {
+        {"f2", OT_F16}, {"f4", OT_F32}, {"f8", OT_F64}, {"i1", OT_I8},  {"i2", OT_I16},
+        {"i4", OT_I32}, {"i8", OT_I64}, {"u1", OT_U8},  {"u2", OT_U16}, {"u4", OT_U32},
+        {"u8", OT_U64}, {"b1", OT_BOOL}, {"V1", OT_U8}, {"V2", OT_U16},
+    };
+    for (int i = 0; i < OT_LEN(row); i++)
+        if (!strcmp(code, row[i].code)) return row[i].t;
+    return OT_UNDEFINED;
+}
+
+static ot_status parse_descr(parser *q, header *h)
+{
+    char text[32];
+    skip_space(q);
+    if (q->p < q->end && *q->p == '[')
+        return ot_fail(q->err, OT_E_DATA, "%s: holds records; plain numbers are needed", q->name);
+    OT_TRY(quoted(q, text, sizeof text));
+    char order = text[0];
+    h->dtype = order && strchr("<>|=", order) ? type_of(text + 1) : OT_UNDEFINED;
+    if (order && text[1] == 'O')
+        return ot_fail(q->err, OT_E_DATA, "%s: holds Python objects, which are never loaded; plain "
+                       "numbers are needed", q->name);
+    if (!h->dtype)
+        return ot_fail(q->err, OT_E_DATA, "%s: has element type '%s'; bool, integers of 8 to 64 bits "
+                       "or floats of 16 to 64 bits are needed", q->name, text);
+    h->swapped = order == '>';
+    return OT_OK;
+}
+
+static ot_status parse_shape(parser *q, header *h)
+{
+    h->shape = (ot_shape){.rank = 0};
+    if (!accept(q, '(')) return bad(q, "the shape is no tuple");
+    bool comma = true;
+    while (!accept(q, ')')) {
+        if (!comma) return bad(q, "the shape has no comma between its sizes");
+        int64_t n = 0;
+        bool any = false;
+        for (; q->p < q->end && *q->p >= '0' && *q->p <= '9'; q->p++, any = true)
+            if (!ot_mul(n, 10, &n) || !ot_add(n, *q->p - '0', &n))
+                return bad(q, "a size in the shape does not fit in 64 bits");
+        if (!any) return bad(q, "a size in the shape is no number from zero up");
+        if (q->p < q->end && *q->p == 'L') q->p++; /* Python 2 */
+        if (h->shape.rank == OT_MAX_RANK)
+            return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name, OT_MAX_RANK);
+        h->shape.dim[h->shape.rank++] = n;
+        comma = accept(q, ',');
+    }
+    if (h->shape.rank == 1 && !comma) return bad(q, "the shape is a number, no tuple");
+    return OT_OK;
+}
+
+static ot_status parse_dict(parser *q, header *h)
+{
+    unsigned seen = 0;
+    bool comma = true;
+    if (!accept(q, '{')) return bad(q, "it is no dict");
+    while (!accept(q, '}')) {
+        char key[16];
+        if (!comma) return bad(q, "a comma is missing");
+        OT_TRY(quoted(q, key, sizeof key));
+        if (!accept(q, ':')) return bad(q, "a colon is missing");
+        unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2
+                     : !strcmp(key, "shape") ? 4 : 0;
+        if (!bit || seen & bit) return bad(q, "its keys are not descr, fortran_order and shape once each");
+        seen |= bit;
+        if (bit == 1) OT_TRY(parse_descr(q, h));
+        else if (bit == 4) OT_TRY(parse_shape(q, h));
+        else if (word(q, "True")) h->fortran = true;
+        else if (!word(q, "False")) return bad(q, "fortran_order is neither True nor False");
+        comma = accept(q, ',');
+    }
+    if (seen != 7) return bad(q, "its keys are not descr, fortran_order and shape once each");
+    skip_space(q);
+    return q->p == q->end ? OT_OK : bad(q, "something follows the dict");
+}
+
+/* *taken: bytes of the file before the elements. */
+static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *err)
+{
+    unsigned char head[12];
+    OT_TRY(ot_source_take(s, head, 8, "the .npy header", err));
+    if (memcmp(head, "\x93NUMPY", 6))
+        return ot_fail(err, OT_E_DATA, "%s: is no .npy file", s->name);
+    int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
+    if (major < 1 || major > 3 || minor)
+        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; 1.0, 2.0 or 3.0 is needed", s->name,
+                       major, minor);
+    OT_TRY(ot_source_take(s, head + 8, wide, "the .npy header", err));
+    uint32_t n = head[8] | (uint32_t)head[9] << 8;
+    if (wide == 4) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
+    if (n > LONGEST_HEADER)
+        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; at most %d are read", s->name, n,
+                       LONGEST_HEADER);
+    char *text = malloc(n + 1);
+    if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
+    ot_status status = ot_source_take(s, text, n, "the .npy header", err);
+    if (!status) {
+        parser q = {text, text + n, s->name, err};
+        status = parse_dict(&q, h);
+    }
+    free(text);
+    *taken = 8 + wide + n;
+    return status;
+}
+
+/* (d0, d1, …) whose first index runs fastest into row-major order.  src is left as it is. */
+static void from_fortran(const char *src, char *dst, const ot_shape *shape, int size)
+{
+    int64_t index[OT_MAX_RANK] = {0}, step[OT_MAX_RANK], at = 0, n = ot_numel(shape);
+    int64_t stride = size;
+    for (int i = 0; i < shape->rank; i++) {
+        step[i] = stride;
+        stride *= shape->dim[i];
+    }
+    for (int64_t k = 0; k < n; k++, dst += size) {
+        memcpy(dst, src + at, (size_t)size);
+        for (int i = shape->rank - 1; i >= 0; i--) {
+            at += step[i];
+            if (++index[i] < shape->dim[i]) break;
+            at -= step[i] * shape->dim[i];
+            index[i] = 0;
+        }
+    }
+}
+
+ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+{
+    header h = {0};
+    int64_t taken = 0;
+    OT_TRY(read_header(s, &h, &taken, err));
+    OT_TRY(ot_array_alloc(d, a, h.dtype, &h.shape, s->most - taken, s->name, err));
+    int size = ot_dtype_bits(h.dtype) / 8;
+    int64_t n = ot_array_elements(a);
+    bool turn = h.fortran && h.shape.rank > 1 && n > 0;
+    char *bytes = a->t.data;
+    if (turn && !(bytes = malloc((size_t)(n * size))))
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory to transpose its %lld elements", s->name,
+                       (long long)n);
+    ot_status status = ot_source_take(s, bytes, n * size, "the elements", err);
+    if (!status) status = ot_source_end(s, err);
+    if (!status && turn) from_fortran(bytes, a->t.data, &h.shape, size);
+    if (turn) free(bytes);
+    if (status) return status;
+    if (h.swapped) ot_swap_bytes(a->t.data, n, size);
+    if (h.dtype == OT_BOOL)
+        for (int64_t i = 0; i < n; i++) ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
+    return OT_OK;
+}

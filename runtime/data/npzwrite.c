@@ -1,0 +1,254 @@
+/* npzwrite.c - writes arrays as .npz: a zip of stored members, the same bytes for the same arrays.
+ *
+ * Spec    PKWARE's APPNOTE 6.3: local header, data, central directory, end record; the zip64 forms
+ *         where a size, an offset or the count needs them.  A name that is UTF-8 is flagged so; data
+ *         begins at a multiple of 64 bytes, so that a reader may map it.
+ * Source  NumPy Enhancement Proposal 1 (the members). */
+#include "runtime/base/io.h"
+#include "runtime/data/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+enum {
+    LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR64 = 20, ALIGN = 64,
+    PAD_ID = 0xD935, /* an extra field of zeros, as zipalign names it */
+    NPY_ROOM = 512
+};
+
+typedef struct bytes { unsigned char *p; } bytes;
+
+static void put(bytes *b, uint64_t v, int size)
+{
+    for (int i = 0; i < size; i++) *b->p++ = (unsigned char)(v >> (8 * i));
+}
+
+typedef struct member {
+    const ot_tensor *t;
+    int64_t  offset, size; /* of the local header; of header and elements */
+    int64_t  data_bytes;
+    uint32_t crc;
+    bool     utf8;
+    int      npy_bytes;
+    unsigned char npy[NPY_ROOM]; /* the .npy header */
+} member;
+
+static const char *code_of(ot_dtype t)
+{
+    switch (t) {
+    case OT_F32: return "<f4";
+    case OT_F64: return "<f8";
+    case OT_F16: return "<f2";
+    case OT_I8: return "|i1";
+    case OT_I16: return "<i2";
+    case OT_I32: return "<i4";
+    case OT_I64: return "<i8";
+    case OT_U16: return "<u2";
+    case OT_U32: return "<u4";
+    case OT_U64: return "<u8";
+    case OT_BOOL: return "|b1";
+    case OT_U8: return "|u1";
+    case OT_BF16: return "<u2"; /* raw, as data sets bring them */
+    case OT_F8E4M3FN: case OT_F8E4M3FNUZ: case OT_F8E5M2: case OT_F8E5M2FNUZ: case OT_F8E8M0:
+        return "|u1";
+    default: return NULL;
+    }
+}
+
+/* Well-formed UTF-8 that is more than ASCII. */
+static bool is_utf8(const char *s)
+{
+    bool wide = false;
+    for (const unsigned char *p = (const unsigned char *)s; *p;) {
+        int more = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : *p >> 3 == 30 ? 3 : -1;
+        if (more < 0) return false;
+        wide |= more > 0;
+        p++;
+        for (; more > 0; more--, p++)
+            if (*p >> 6 != 2) return false;
+    }
+    return wide;
+}
+
+/* "\x93NUMPY", version 1.0, and the dict, padded to a multiple of 64 bytes. */
+static void make_header(member *m, const char *code)
+{
+    char dict[NPY_ROOM];
+    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
+    for (int i = 0; i < m->t->rank; i++)
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "", (long long)m->t->dim[i]);
+    n += snprintf(dict + n, sizeof dict - (size_t)n, "%s), }", m->t->rank == 1 ? "," : "");
+    m->npy_bytes = (10 + n + 1 + ALIGN - 1) / ALIGN * ALIGN;
+    bytes b = {m->npy};
+    memcpy(b.p, "\x93NUMPY\x01", 8); /* with the minor version's zero */
+    b.p += 8;
+    put(&b, (uint64_t)m->npy_bytes - 10, 2);
+    memcpy(b.p, dict, (size_t)n);
+    memset(b.p + n, ' ', (size_t)(m->npy_bytes - 10 - n));
+    m->npy[m->npy_bytes - 1] = '\n';
+}
+
+static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot_error *err)
+{
+    const char *name = t->name ? t->name : "";
+    const char *code = code_of(t->dtype);
+    ot_shape shape = {.rank = t->rank};
+    if (!code)
+        return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy cannot hold", path, name,
+                       ot_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) shape.dim[i] = t->dim[i];
+    if (!ot_shape_known(&shape) || !ot_shape_fits(&shape, t->dtype))
+        return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path, name);
+    if (strlen(name) > 60000)
+        return ot_fail(err, OT_E_DATA, "%s: an array's name has %zu bytes; at most 60000 fit", path,
+                       strlen(name));
+    *m = (member){.t = t, .utf8 = is_utf8(name), .data_bytes = (int64_t)ot_bytes(&shape, t->dtype)};
+    make_header(m, code);
+    m->size = m->npy_bytes + m->data_bytes;
+    m->crc = (uint32_t)crc32_z(0, m->npy, (size_t)m->npy_bytes);
+    if (m->data_bytes) m->crc = (uint32_t)crc32_z(m->crc, t->data, (size_t)m->data_bytes);
+    return OT_OK;
+}
+
+static const int64_t WIDE = 0xFFFFFFFE; /* sizes and offsets beyond this take the zip64 form */
+
+/* The part the local and the central header share, from "version needed" to the sizes. */
+static void put_common(bytes *b, const member *m, bool wide)
+{
+    put(b, wide ? 45 : 20, 2);
+    put(b, m->utf8 ? 0x800 : 0, 2);
+    put(b, 0, 2);          /* stored */
+    put(b, 0x00210000, 4); /* 1980-01-01 00:00: the same arrays give the same bytes */
+    put(b, m->crc, 4);
+    put(b, wide ? 0xFFFFFFFF : (uint64_t)m->size, 4);
+    put(b, wide ? 0xFFFFFFFF : (uint64_t)m->size, 4);
+}
+
+static ot_status write_member(ot_replace *r, member *m, int64_t *at, ot_error *err)
+{
+    unsigned char head[LOCAL + 20 + 4 + ALIGN];
+    const char *name = m->t->name ? m->t->name : "";
+    int64_t length = (int64_t)strlen(name) + 4;
+    bool wide = m->size > WIDE;
+    m->offset = *at;
+    int64_t begin = *at + LOCAL + length + (wide ? 20 : 0) + 4;
+    int64_t pad = (ALIGN - begin % ALIGN) % ALIGN;
+    bytes b = {head};
+    put(&b, 0x04034B50, 4);
+    put_common(&b, m, wide);
+    put(&b, (uint64_t)length, 2);
+    put(&b, (uint64_t)((wide ? 20 : 0) + 4 + pad), 2);
+    OT_TRY(ot_replace_write(r, head, (size_t)(b.p - head), err));
+    OT_TRY(ot_replace_write(r, name, strlen(name), err));
+    OT_TRY(ot_replace_write(r, ".npy", 4, err));
+    b.p = head;
+    if (wide) {
+        put(&b, 1, 2);
+        put(&b, 16, 2);
+        put(&b, (uint64_t)m->size, 8);
+        put(&b, (uint64_t)m->size, 8);
+    }
+    put(&b, PAD_ID, 2);
+    put(&b, (uint64_t)pad, 2);
+    memset(b.p, 0, (size_t)pad);
+    b.p += pad;
+    OT_TRY(ot_replace_write(r, head, (size_t)(b.p - head), err));
+    OT_TRY(ot_replace_write(r, m->npy, (size_t)m->npy_bytes, err));
+    OT_TRY(ot_replace_write(r, m->t->data, (size_t)m->data_bytes, err));
+    *at = begin + pad + m->size;
+    return OT_OK;
+}
+
+static ot_status write_central(ot_replace *r, const member *m, int64_t *at, ot_error *err)
+{
+    unsigned char head[CENTRAL + 28], extra[32];
+    const char *name = m->t->name ? m->t->name : "";
+    bool wide = m->size > WIDE, far = m->offset > WIDE;
+    bytes b = {head}, x = {extra};
+    if (wide || far) {
+        put(&x, 1, 2);
+        put(&x, (wide ? 16 : 0) + (far ? 8 : 0), 2);
+        if (wide) put(&x, (uint64_t)m->size, 8);
+        if (wide) put(&x, (uint64_t)m->size, 8);
+        if (far) put(&x, (uint64_t)m->offset, 8);
+    }
+    size_t more = (size_t)(x.p - extra), length = strlen(name) + 4;
+    put(&b, 0x02014B50, 4);
+    put(&b, 3 << 8 | 45, 2); /* made on Unix */
+    put_common(&b, m, wide || far);
+    if (far && !wide) { /* only the offset is in the extra field */
+        b.p -= 8;
+        put(&b, (uint64_t)m->size, 4);
+        put(&b, (uint64_t)m->size, 4);
+    }
+    put(&b, length, 2);
+    put(&b, more, 2);
+    put(&b, 0, 6);                       /* no comment, disk 0, no attributes inside */
+    put(&b, (uint64_t)0100644 << 16, 4); /* a regular file */
+    put(&b, far ? 0xFFFFFFFF : (uint64_t)m->offset, 4);
+    OT_TRY(ot_replace_write(r, head, (size_t)(b.p - head), err));
+    OT_TRY(ot_replace_write(r, name, strlen(name), err));
+    OT_TRY(ot_replace_write(r, ".npy", 4, err));
+    OT_TRY(ot_replace_write(r, extra, more, err));
+    *at += (int64_t)((size_t)(b.p - head) + length + more);
+    return OT_OK;
+}
+
+static ot_status write_end(ot_replace *r, int n, int64_t begin, int64_t end, ot_error *err)
+{
+    unsigned char tail[END64 + LOCATOR64 + END];
+    bytes b = {tail};
+    uint64_t size = (uint64_t)(end - begin);
+    bool wide = n >= 0xFFFF || end > WIDE;
+    if (wide) {
+        put(&b, 0x06064B50, 4);
+        put(&b, END64 - 12, 8);
+        put(&b, 3 << 8 | 45, 2);
+        put(&b, 45, 2);
+        put(&b, 0, 8); /* one disk */
+        put(&b, (uint64_t)n, 8);
+        put(&b, (uint64_t)n, 8);
+        put(&b, size, 8);
+        put(&b, (uint64_t)begin, 8);
+        put(&b, 0x07064B50, 4);
+        put(&b, 0, 4);
+        put(&b, (uint64_t)end, 8);
+        put(&b, 1, 4);
+    }
+    put(&b, 0x06054B50, 4);
+    put(&b, 0, 4);
+    put(&b, wide ? 0xFFFF : (uint64_t)n, 2);
+    put(&b, wide ? 0xFFFF : (uint64_t)n, 2);
+    put(&b, wide ? 0xFFFFFFFF : size, 4);
+    put(&b, wide ? 0xFFFFFFFF : (uint64_t)begin, 4);
+    put(&b, 0, 2);
+    return ot_replace_write(r, tail, (size_t)(b.p - tail), err);
+}
+
+static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n, ot_error *err)
+{
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        OT_TRY(member_make(&m[i], &t[i], path, err));
+        OT_TRY(write_member(r, &m[i], &at, err));
+    }
+    int64_t begin = at;
+    for (int i = 0; i < n; i++) OT_TRY(write_central(r, &m[i], &at, err));
+    return write_end(r, n, begin, at, err);
+}
+
+ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err)
+{
+    member *m = calloc((size_t)n + 1, sizeof *m);
+    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", path);
+    ot_replace *r = NULL;
+    ot_status s = ot_replace_begin(path, &r, err);
+    if (!s) s = write_all(r, path, m, t, n, err);
+    if (!s) s = ot_replace_commit(r, err);
+    else ot_replace_abort(r);
+    free(m);
+    return s;
+}

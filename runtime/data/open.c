@@ -1,0 +1,208 @@
+/* open.c - from what the user wrote to a data set: named sets and where they lie, files by content. */
+#include "runtime/data/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#ifndef OT_DATADIR
+#define OT_DATADIR "/usr/local/share/onnxtrain"
+#endif
+#ifndef OT_SOURCE_DATADIR
+#define OT_SOURCE_DATADIR ""
+#endif
+
+enum { MOST_ROOTS = 32 };
+
+/* ---- named sets -------------------------------------------------------------- */
+
+typedef struct named {
+    const char *name;
+    const char *folder[3];         /* below a root: our name, then the one torchvision uses */
+    const char *system;            /* where a package of the system puts it, or NULL */
+    bool        idx;               /* else CIFAR's binary batches */
+    int         n_classes;
+    const char *const *class_name; /* or NULL */
+    const char *how;               /* to get it */
+} named;
+
+static const char *const digit[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+static const char *const garment[] = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                      "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+static const char *const kuzushiji[] = {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"};
+static const char *const thing[] = {"airplane", "automobile", "bird", "cat", "deer",
+                                    "dog", "frog", "horse", "ship", "truck"};
+
+static const named set[] = {
+    {"mnist", {"mnist", "MNIST/raw"}, NULL, true, 10, digit,
+     "it comes with onnxtrain (models/data/mnist); else put the four files of "
+     "http://yann.lecun.com/exdb/mnist into <folder>/mnist"},
+    {"fashion-mnist", {"fashion-mnist", "FashionMNIST/raw"}, "/usr/share/datasets/fashion-mnist", true, 10,
+     garment, "apt-get install dataset-fashion-mnist, or put the four files of "
+     "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist"},
+    {"kmnist", {"kmnist", "KMNIST/raw"}, NULL, true, 10, kuzushiji,
+     "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist"},
+    {"cifar10", {"cifar10", "cifar-10-batches-bin"}, NULL, false, 10, thing,
+     "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into <folder>/cifar10"},
+    {"cifar100", {"cifar100", "cifar-100-binary"}, NULL, false, 100, NULL,
+     "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into <folder>/cifar100"},
+};
+
+static const named *named_find(const char *spec)
+{
+    for (int i = 0; i < OT_LEN(set); i++)
+        if (!strcmp(set[i].name, spec)) return &set[i];
+    return NULL;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folders that hold named sets, in the order they are asked. */
+static int roots(ot_arena *a, const char *const *search, const char *root[MOST_ROOTS])
+{
+    int n = 0;
+    const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    for (; search && *search && n < MOST_ROOTS - 8; search++) root[n++] = *search;
+    if (data && *data) root[n++] = data;
+    root[n++] = "./data";
+    if (xdg && *xdg) root[n++] = ot_arena_printf(a, "%s/onnxtrain", xdg);
+    else if (home && *home) root[n++] = ot_arena_printf(a, "%s/.local/share/onnxtrain", home);
+    root[n++] = OT_DATADIR;
+    if (*OT_SOURCE_DATADIR && is_folder(OT_SOURCE_DATADIR)) root[n++] = OT_SOURCE_DATADIR;
+    return n;
+}
+
+/* Reads the part of a set that lies in `folder`; *found tells whether it does. */
+static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d, bool *found,
+                             ot_error *err)
+{
+    if (idx) return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
+    return ot_cifar_folder(folder, split, d, found, err);
+}
+
+/* Whether the training part lies in `folder`: it decides which folder the set is taken from, so that
+ * training and test part are of one set. */
+static bool holds(const char *folder, bool idx)
+{
+    static const char *const first[2][4] = {
+        {"data_batch_1.bin", "train.bin", "test_batch.bin", "test.bin"},
+        {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-images.idx3-ubyte",
+         "train-images.idx3-ubyte.gz"},
+    };
+    ot_arena *a = ot_arena_new();
+    bool yes = false;
+    for (int i = 0; a && i < 4 && !yes; i++) {
+        const char *path = ot_arena_printf(a, "%s/%s", folder, first[idx][i]);
+        struct stat st;
+        yes = path && stat(path, &st) == 0;
+    }
+    ot_arena_free(a);
+    return yes;
+}
+
+static ot_status open_named(const named *s, ot_split split, const char *const *search, ot_dataset *d,
+                            bool *found, ot_error *err)
+{
+    const char *root[MOST_ROOTS], *folder[3 * MOST_ROOTS];
+    int n = 0, n_roots = roots(d->arena, search, root);
+    for (int i = 0; i < n_roots; i++) {
+        for (int k = 0; k < OT_LEN(s->folder) && s->folder[k]; k++) {
+            folder[n] = root[i] ? ot_arena_printf(d->arena, "%s/%s", root[i], s->folder[k]) : NULL;
+            if (!folder[n++]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
+        }
+    }
+    if (s->system) folder[n++] = s->system;
+    for (int i = 0; i < n; i++) {
+        if (!holds(folder[i], s->idx)) continue;
+        d->n_classes = s->n_classes;
+        d->class_name = s->class_name;
+        return read_folder(folder[i], s->idx, split, d, found, err);
+    }
+    if (is_folder(s->name) && holds(s->name, s->idx)) return read_folder(s->name, s->idx, split, d, found, err);
+    ot_fail(err, OT_E_DATA, "%s: this data set is in none of the folders", s->name);
+    for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
+    return ot_fail_more(err, OT_E_DATA, "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
+                        s->how);
+}
+
+/* ---- paths ------------------------------------------------------------------- */
+
+static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
+{
+    ot_source s;
+    ot_array *a = ot_dataset_add(d, "");
+    if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    OT_TRY(ot_source_open(&s, path, err));
+    ot_status status = ot_npy_read(&s, d, a, err);
+    ot_source_close(&s);
+    return status;
+}
+
+/* By content, not by name; only text has no signature. */
+static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
+{
+    ot_source s;
+    unsigned char head[4] = {0};
+    OT_TRY(ot_source_open(&s, path, err));
+    int64_t got = s.read(&s, head, sizeof head, err);
+    ot_source_close(&s);
+    if (got < 0) return err ? err->status : OT_E_DATA;
+    if (got == 4 && !memcmp(head, "\x93NUM", 4)) return open_npy(path, d, err);
+    if (got == 4 && !memcmp(head, "PK", 2)) return ot_npz_open(path, d, err);
+    if (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3])
+        return ot_idx_open(path, d, err);
+    return ot_fail(err, OT_E_DATA, "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz) "
+                   "or a folder with the files of MNIST or CIFAR (binary)", path);
+}
+
+static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+{
+    for (int idx = 1; idx >= 0; idx--)
+        if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
+    return ot_fail(err, OT_E_DATA, "%s: this folder holds no data set known here; needed are idx files "
+                   "(train-images-idx3-ubyte …) or CIFAR's binary batches (data_batch_1.bin …)", path);
+}
+
+static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+{
+    struct stat st;
+    if (stat(path, &st)) {
+        int number = errno;
+        if (strchr(path, '/') || strchr(path, '.'))
+            return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path,
+                           strerror_r(number, (char[128]){0}, 128));
+        ot_fail(err, OT_E_DATA, "%s: is no file and no data set known by name; these are:", path);
+        for (int i = 0; i < OT_LEN(set); i++) ot_fail_more(err, OT_E_DATA, "  %s", set[i].name);
+        return OT_E_DATA;
+    }
+    if (S_ISDIR(st.st_mode)) return open_folder(path, split, d, found, err);
+    *found = split == OT_SPLIT_TRAIN; /* a file is one part: the one for training */
+    return *found ? open_file(path, d, err) : OT_OK;
+}
+
+ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out,
+                          ot_error *err)
+{
+    *out = NULL;
+    ot_dataset *d = ot_dataset_new(spec);
+    if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
+    const named *known = named_find(spec);
+    bool found = false;
+    ot_status s = known ? open_named(known, split, search, d, &found, err)
+                        : open_path(spec, split, d, &found, err);
+    if (!s && !found && split == OT_SPLIT_TRAIN)
+        s = ot_fail(err, OT_E_DATA, "%s: has no training part, only a test part", spec);
+    if (!s && found) {
+        ot_dataset_arrange(d);
+        s = ot_dataset_finish(d, err);
+    }
+    if (s || !found) ot_dataset_free(d);
+    else *out = d;
+    return s;
+}
