@@ -67,7 +67,7 @@ static void gather_lower(ot_build *b)
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     ot_value *x = b->node->in[0], *index = b->node->in[1];
     int       axis;
-    int64_t   start[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], first, by;
+    int64_t   start[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], first = 0, by = 1;
     ot_axis(((const gather_attrs *)b->node->attrs)->axis, x->shape.rank, &axis);
     if (!in_steps(index, x->shape.dim[axis], &first, &by)) {
         if (index->dtype != OT_I32) index = ot_cast(b, index, OT_I64);
