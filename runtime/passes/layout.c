@@ -1,16 +1,185 @@
 /* layout.c - a layout per value, conversions explicit.
  *
- * Convolutions and pools run fastest with channels last.  Their inputs and outputs are put that way,
- * kernels that take any layout (Map, Reduce, norms) follow their largest operand, and where a kernel
- * needs plain memory a View-free Copy converts.  Weights, inputs and everything the host reads stay plain. */
+ * Convolutions run fastest with channels last, so what they make lies that way, and kernels that
+ * take any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes (Concat, Slice,
+ * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Weights, inputs and what the
+ * host reads stay plain.
+ *
+ * A Copy's input is memory, not a logical tensor: after this pass the strides of its pieces are those
+ * of the input's layout, and its shape is that of the output as it lies. */
 #include <string.h>
 
 #include "ops/copy.h"
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
+/* Do the two layouts differ for this shape? */
+static bool matters(const ot_shape *s)
+{
+    int64_t inner = 1;
+    for (int d = 2; d < s->rank; d++) inner *= s->dim[d];
+    return s->rank >= 3 && s->dim[1] > 1 && inner > 1;
+}
+
+static bool last(const ot_value *v) { return v && v->layout == OT_CHANNELS_LAST; }
+
+static void set_last(ot_value *v)
+{
+    if (v && v->role == OT_TEMP && matters(&v->shape)) v->layout = OT_CHANNELS_LAST;
+}
+
+static const ot_kernel *first_kernel(const ot_node *n, bool ref_only)
+{
+    const char *why;
+    for (const ot_kernel *const *k = ot_kernels(n->op); *k; k++)
+        if ((!(*k)->can || (*k)->can(n, &why)) && (!ref_only || !k[1])) return *k;
+    return NULL;
+}
+
+/* ---- converting --------------------------------------------------------------- */
+
+/* Axis d of the memory of a channels-last value is logical axis order(d). */
+static int order(int d, int rank) { return d == 0 ? 0 : d == rank - 1 ? 1 : d + 1; }
+
+/* A plain copy of v, made once; `plain` by value id. */
+static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **plain)
+{
+    if (plain[v->id]) return plain[v->id];
+    ot_piece *p = ot_graph_alloc(g, sizeof *p);
+    if (!p) return NULL;
+    ot_value_strides(v, p->stride);
+    memcpy(p->extent, v->shape.dim, sizeof p->extent);
+    ot_node *after = v->producer ? v->producer->next : g->first;
+    g->cursor = after ? after : before;
+    g->phase = v->producer ? v->producer->phase : before->phase;
+    ot_node *n = ot_graph_node(g, &ot_op_Copy, v->name, &(ot_copy){ .shape = v->shape, .n = 1, .piece = p }, OT_IN(v), 1);
+    g->cursor = NULL;
+    g->phase = OT_EVERY;
+    if (!n) return NULL;
+    ot_set(n->out[0], v->dtype, &v->shape);
+    return plain[v->id] = n->out[0];
+}
+
+/* ---- copies -------------------------------------------------------------------- */
+
+/* Rewrites piece p, whose strides are those of a plain x, for x as it lies and an output that lies
+ * channels last.  false: an axis of the output does not run along the same axis of x. */
+static bool rewrite(ot_piece *p, const ot_value *x, int rank)
+{
+    int64_t plain[OT_MAX_RANK], real[OT_MAX_RANK], src = p->src, at = 0;
+    ot_piece q = *p;
+    if (x->shape.rank != rank) return false;
+    ot_strides(&x->shape, plain);
+    ot_value_strides(x, real);
+    for (int d = 0; d < rank; d++) {
+        int64_t start = plain[d] ? src / plain[d] : 0;
+        if (plain[d]) src -= start * plain[d];
+        int64_t step = p->extent[d] > 1 && plain[d] ? p->stride[d] / plain[d] : 0;
+        if (p->extent[d] > 1 && step * plain[d] != p->stride[d]) return false;
+        int64_t end = start + step * (p->extent[d] - 1);
+        if (start >= x->shape.dim[d] || end < 0 || end >= x->shape.dim[d]) return false;
+        q.stride[d] = step * real[d];
+        at += start * real[d];
+    }
+    q.src = at;
+    *p = q;
+    return src == 0;
+}
+
+static void permute(ot_piece *p, int rank)
+{
+    ot_piece q = *p;
+    for (int d = 0; d < rank; d++) {
+        p->stride[d] = q.stride[order(d, rank)];
+        p->dst[d] = q.dst[order(d, rank)];
+        p->extent[d] = q.extent[order(d, rank)];
+    }
+}
+
+/* A Copy of channels-last values whose pieces keep their axes gives a channels-last value. */
+static bool follow_copy(ot_graph *g, ot_node *n)
+{
+    const ot_copy *a = n->attrs;
+    ot_value      *y = n->out[0];
+    bool           any = false;
+    int            rank = y->shape.rank;
+    for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
+    if (!any || !matters(&y->shape) || a->n > 4096) return false;
+    ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
+    ot_copy  *b = ot_graph_alloc(g, sizeof *b);
+    if (!p || !b) return false;
+    memcpy(p, a->piece, (size_t)a->n * sizeof *p);
+    for (int64_t i = 0; i < a->n; i++) {
+        bool empty = false;
+        for (int d = 0; d < rank; d++) empty |= p[i].extent[d] == 0;
+        if (!empty && !rewrite(&p[i], n->in[p[i].in], rank)) return false;
+        permute(&p[i], rank);
+    }
+    *b = *a;
+    b->piece = p;
+    for (int d = 0; d < rank; d++) b->shape.dim[d] = y->shape.dim[order(d, rank)];
+    n->attrs = b;
+    set_last(y);
+    return true;
+}
+
+/* ---- the pass ------------------------------------------------------------------- */
+
+/* Outputs of a kernel that takes any layout lie like its channels-last operands of their rank. */
+static void follow(ot_node *n)
+{
+    for (int o = 0; o < n->n_out; o++) {
+        ot_value *y = n->out[o];
+        for (int i = 0; y && i < n->n_in; i++)
+            if (last(n->in[i]) && n->in[i]->shape.rank == y->shape.rank && n->in[i]->shape.dim[1] == y->shape.dim[1]) {
+                set_last(y);
+                break;
+            }
+    }
+}
+
+static bool is_convolution(const ot_node *n) { return n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx; }
+
+static ot_status node_layout(ot_plan *p, ot_node *n, bool ref_only, ot_value **plain)
+{
+    ot_graph        *g = p->graph;
+    const ot_kernel *k = first_kernel(n, ref_only);
+    if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
+    if (k && k->any_layout) {
+        if (is_convolution(n)) set_last(n->out[0]);
+        else follow(n);
+        return OT_OK;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        if (!last(n->in[i])) continue;
+        n->in[i] = to_plain(g, n, n->in[i], plain);
+        if (!n->in[i]) return g->err->status;
+    }
+    return OT_OK;
+}
+
+/* What the host reads, and what becomes state, is plain. */
+static ot_status plain_ends(ot_plan *p, ot_value **plain)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (last(g->outputs[i]) && !(g->outputs[i] = to_plain(g, NULL, g->outputs[i], plain))) return g->err->status;
+    for (int i = 0; i < p->n_kept; i++)
+        if (last(p->kept[i]) && !(p->kept[i] = to_plain(g, NULL, p->kept[i], plain))) return g->err->status;
+    for (int i = 0; i < g->n_assigns; i++)
+        if (last(g->assigns[i].value) && !(g->assigns[i].value = to_plain(g, NULL, g->assigns[i].value, plain))) return g->err->status;
+    for (int i = 0; i < p->n_weights; i++)
+        if (last(p->weights[i]->grad) && !(p->weights[i]->grad = to_plain(g, NULL, p->weights[i]->grad, plain))) return g->err->status;
+    return OT_OK;
+}
+
 ot_status ot_pass_layout(ot_plan *p, const ot_config *c)
 {
-    (void)c;
-    return p->graph->err->status;
+    ot_graph  *g = p->graph;
+    size_t     cap = (size_t)g->n_values + 1; /* conversions are made of values that exist now */
+    ot_value **plain = ot_graph_alloc(g, cap * sizeof *plain);
+    if (!plain) return g->err->status;
+    for (ot_node *n = g->first; n; n = n->next)
+        if (n->graph == g) OT_TRY(node_layout(p, n, c->ref_only, plain));
+    return plain_ends(p, plain);
 }

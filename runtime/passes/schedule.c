@@ -7,18 +7,18 @@
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
-static const ot_kernel *choose(const ot_node *n)
+static const ot_kernel *choose(const ot_node *n, bool ref_only)
 {
     const char *why = NULL;
     for (const ot_kernel *const *k = ot_kernels(n->op); *k; k++)
-        if (!(*k)->can || (*k)->can(n, &why)) return *k;
+        if ((!(*k)->can || (*k)->can(n, &why)) && (!ref_only || !k[1])) return *k;
     return NULL;
 }
 
-static ot_status prepare(ot_step *s, int threads, ot_error *err)
+static ot_status prepare(ot_step *s, int threads, bool ref_only, ot_error *err)
 {
     const ot_node *n = s->node;
-    s->kernel = choose(n);
+    s->kernel = choose(n, ref_only);
     s->work = -1;
     if (!s->kernel) return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s", n->name, n->op->name, n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this");
     if (!s->kernel->prepare) return OT_OK;
@@ -31,7 +31,6 @@ static ot_status prepare(ot_step *s, int threads, ot_error *err)
 
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
 {
-    (void)c;
     ot_graph *g = p->graph;
     int       n_every = 0, n_update = 0;
     for (ot_node *n = g->first; n; n = n->next) *(n->phase == OT_EVERY ? &n_every : &n_update) += 1;
@@ -41,7 +40,7 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
     for (ot_node *n = g->first; n; n = n->next) {
         ot_step *s = n->phase == OT_EVERY ? &p->every[p->n_every++] : &p->update[p->n_update++];
         s->node = n;
-        OT_TRY(prepare(s, p->threads, g->err));
+        OT_TRY(prepare(s, p->threads, c->ref_only, g->err));
     }
     return OT_OK;
 }
