@@ -61,7 +61,7 @@
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu */   \
-    X(Map,                 1,  0)
+    X(Map,                 1,  1)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */   \

@@ -1,0 +1,275 @@
+/* map.c - Map on the CPU: tile by tile, each instruction a vector loop over a tile in L1.
+ *
+ * Memory  Dense inputs whose stored type is their class are read where they lie, and results are
+ *         written where they go; everything else passes through tile buffers of the workspace.  What
+ *         is the same for every element (constants, scalars and what is computed from them) is
+ *         computed once per thread.  An output may lie exactly where an input of the same shape,
+ *         layout and element size lies.
+ * Numerics  element by element: the same bits with any number of threads. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cpu/map.h"
+
+/* ---- the plan of one node ------------------------------------------------------ */
+
+static const ot_map_loops *best_loops(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return &ot_map_loops_avx512;
+    if (avx2) return &ot_map_loops_avx2;
+#endif
+    return &ot_map_loops_base;
+}
+
+static bool map_can(const ot_node *n, const char **why)
+{
+    const ot_program *p = n->attrs;
+    bool ok = true;
+    for (int i = 0; i < n->n_in; i++) ok = ok && cpu_map_type(n->in[i]->dtype);
+    for (int i = 0; i < n->n_out; i++) ok = ok && (!n->out[i] || cpu_map_type(n->out[i]->dtype));
+    for (int i = 0; i < p->n_inst; i++)
+        if (p->inst[i].row == OT_ROW_Convert && p->inst[i].p != 0) ok = ok && cpu_map_type((ot_dtype)p->inst[i].p);
+    if (!ok) *why = "a type of less than 16 bits that is no integer";
+    return ok;
+}
+
+/* Strides of value v along the axes of s, 0 where v is broadcast. */
+static void strides_along(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
+{
+    int64_t own[OT_MAX_RANK];
+    int gap = s->rank - v->shape.rank;
+    ot_value_strides(v, own);
+    for (int d = 0; d < s->rank; d++)
+        stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
+}
+
+/* The axes of more than one step, outermost in memory first, as output 0 (or any other) lies. */
+static int order_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
+{
+    int64_t by[OT_MAX_RANK];
+    int rank = 0;
+    ot_strides(s, by);
+    for (int k = n->n_out - 1; k >= 0; k--)
+        if (n->out[k]) strides_along(n->out[k], s, by);
+    for (int d = 0; d < s->rank; d++) {
+        if (s->dim[d] == 1) continue;
+        int at = rank++;
+        for (; at > 0 && by[axis[at - 1]] < by[d]; at--) axis[at] = axis[at - 1];
+        axis[at] = d;
+    }
+    return rank;
+}
+
+static bool may_join(const cpu_map *m, int d)
+{
+    for (int i = 0; i < m->n_operands; i++)
+        if (m->operand[i].stride[d] != m->operand[i].stride[d + 1] * m->dim[d + 1]) return false;
+    return true;
+}
+
+/* Joins neighbouring axes that every operand steps through as if they were one. */
+static void coalesce(cpu_map *m)
+{
+    for (int d = m->rank - 2; d >= 0; d--) {
+        if (!may_join(m, d)) continue;
+        m->dim[d] *= m->dim[d + 1];
+        m->rank--;
+        for (int i = 0; i < m->n_operands; i++) m->operand[i].stride[d] = m->operand[i].stride[d + 1];
+        for (int e = d + 1; e < m->rank; e++) {
+            m->dim[e] = m->dim[e + 1];
+            for (int i = 0; i < m->n_operands; i++)
+                m->operand[i].stride[e] = m->operand[i].stride[e + 1];
+        }
+    }
+}
+
+static void find_kind(const cpu_map *m, cpu_operand *o)
+{
+    int64_t step = 1;
+    bool dense = true, scalar = true;
+    for (int d = m->rank - 1; d >= 0; d--) {
+        dense = dense && o->stride[d] == step;
+        scalar = scalar && o->stride[d] == 0;
+        step *= m->dim[d];
+    }
+    o->dense = dense;
+    o->scalar = scalar && !dense;
+}
+
+static void plan_space(cpu_map *m, const ot_node *n, const ot_shape *s)
+{
+    int64_t stride[OT_MAX_RANK];
+    int axis[OT_MAX_RANK];
+    m->total = ot_numel(s);
+    m->rank = order_axes(n, s, axis);
+    m->n_operands = n->n_in + n->n_out + 1;
+    for (int d = 0; d < m->rank; d++) m->dim[d] = s->dim[axis[d]];
+    for (int i = 0; i < m->n_operands; i++) {
+        bool index = i == m->n_operands - 1;
+        const ot_value *v = index ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        memset(stride, 0, sizeof stride); /* what nobody reads or writes fits any axes */
+        if (v) strides_along(v, s, stride);
+        else if (index && m->needs_index) ot_strides(s, stride);
+        for (int d = 0; d < m->rank; d++) m->operand[i].stride[d] = stride[axis[d]];
+        m->operand[i].dtype = v ? v->dtype : OT_I64;
+        m->operand[i].size = ot_dtype_bits(m->operand[i].dtype) / 8;
+    }
+    coalesce(m);
+    for (int i = 0; i < m->n_operands; i++) find_kind(m, &m->operand[i]);
+}
+
+/* ---- places of registers ------------------------------------------------------- */
+
+static bool natural(const cpu_operand *o, ot_class cls) { return o->dtype == ot_class_dtype(cls); }
+
+/* last[r]: the last instruction that reads register r; n_inst when an output stores it. */
+static void find_uses(const ot_program *p, int *first, int *last)
+{
+    int n = p->n_in + p->n_inst;
+    for (int r = 0; r < n; r++) first[r] = p->n_inst, last[r] = -1;
+    for (int i = 0; i < p->n_inst; i++)
+        for (int k = 0; k < OT_MAP_ARGS; k++) {
+            int r = p->inst[i].arg[k];
+            if (r < 0) continue;
+            if (first[r] > i) first[r] = i;
+            last[r] = i;
+        }
+    for (int k = 0; k < p->n_out; k++) last[p->out[k]] = p->n_inst;
+}
+
+/* Registers that hold one value for all elements. */
+static void find_uniform(cpu_map *m, const ot_program *p)
+{
+    for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->operand[i].scalar || m->total == 1;
+    for (int i = 0; i < p->n_inst; i++) {
+        const ot_inst *inst = &p->inst[i];
+        bool u = inst->row != OT_ROW_Random && inst->row != OT_ROW_Index;
+        for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
+        m->uniform[p->n_in + i] = u;
+    }
+}
+
+typedef struct slots { bool used[CPU_MAP_SLOTS]; int n; } slots;
+
+static int16_t take(slots *s)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!s->used[i]) {
+            s->used[i] = true;
+            return (int16_t)i;
+        }
+    s->used[s->n] = true;
+    return (int16_t)s->n++;
+}
+
+/* Frees the slots of registers whose last reader is instruction i. */
+static void free_dead(cpu_map *m, const ot_program *p, slots *s, const int *last, int i)
+{
+    for (int k = 0; k < OT_MAP_ARGS; k++) {
+        int r = p->inst[i].arg[k];
+        if (r >= 0 && last[r] == i && !m->uniform[r] && m->slot[r] >= 0) s->used[m->slot[r]] = false;
+    }
+}
+
+/* Inputs whose memory is read after instruction i has written its tile. */
+static uint32_t read_later(const cpu_map *m, const ot_program *p, const int *last, int i)
+{
+    uint32_t later = 0;
+    for (int x = 0; x < p->n_in; x++)
+        if (!m->uniform[x] && (m->slot[x] < 0 ? last[x] > i : m->load_at[x] > i)) later |= 1u << x;
+    return later;
+}
+
+static void plan_registers(cpu_map *m, const ot_node *n)
+{
+    const ot_program *p = n->attrs;
+    int first[CPU_MAP_REGS], last[CPU_MAP_REGS], n_regs = p->n_in + p->n_inst;
+    slots s = { .n = 0 };
+    find_uses(p, first, last);
+    find_uniform(m, p);
+    for (int r = 0; r < n_regs; r++) m->slot[r] = -1, m->direct[r] = -1;
+    for (int r = 0; r < n_regs; r++)
+        if (m->uniform[r]) m->slot[r] = take(&s);
+    m->index_slot = m->needs_index ? take(&s) : (int16_t)-1;
+    for (int i = 0; i < p->n_in; i++) {
+        m->load_at[i] = (int16_t)first[i];
+        m->in_place[i] = !m->uniform[i] && m->operand[i].dense && natural(&m->operand[i], (ot_class)p->in_class[i]);
+    }
+    for (int i = 0; i < p->n_inst; i++) {
+        int r = p->n_in + i;
+        bool special = p->inst[i].row >= OT_ROW_Convert;
+        for (int x = 0; x < p->n_in; x++)
+            if (first[x] == i && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
+        if (!special) free_dead(m, p, &s, last, i); /* a loop may write over what it reads */
+        if (!m->uniform[r]) m->slot[r] = take(&s);
+        if (special) free_dead(m, p, &s, last, i);
+        if (last[r] < 0 && !m->uniform[r]) s.used[m->slot[r]] = false;
+    }
+    for (int x = 0; x < p->n_in; x++) /* only stored: loaded at the end */
+        if (first[x] == p->n_inst && last[x] == p->n_inst && !m->uniform[x] && !m->in_place[x])
+            m->slot[x] = take(&s);
+    for (int k = p->n_out - 1; k >= 0; k--) {
+        int r = p->out[k], i = r - p->n_in;
+        const cpu_operand *o = &m->operand[n->n_in + k];
+        if (!n->out[k] || i < 0 || m->uniform[r] || !o->dense || !natural(o, ot_map_class(p, r))) continue;
+        m->direct[r] = (int16_t)k;
+        m->later[k] = read_later(m, p, last, i);
+    }
+    m->raw_slot = take(&s);
+    m->n_slots = s.n;
+}
+
+static ot_status map_prepare(const ot_node *n, ot_prep *prep)
+{
+    const ot_program *p = n->attrs;
+    cpu_map *m = calloc(1, sizeof *m);
+    if (!m) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Map", n->name);
+    ot_shape s = OT_SCALAR;
+    for (int i = 0; i < n->n_in; i++) ot_broadcast(&s, &n->in[i]->shape, &s);
+    m->loops = best_loops();
+    for (int i = 0; i < p->n_inst; i++)
+        if (p->inst[i].row == OT_ROW_Random || p->inst[i].row == OT_ROW_Index) m->needs_index = true;
+    ot_strides(&s, m->logical);
+    m->shape = s;
+    plan_space(m, n, &s);
+    plan_registers(m, n);
+    int64_t work = m->total * (p->n_inst + 1);
+    m->threads = work < CPU_MAP_ALONE ? 1 : prep->threads < 1 ? 1 : prep->threads;
+    int64_t tiles = (m->total + CPU_MAP_TILE - 1) / CPU_MAP_TILE;
+    if (m->threads > tiles) m->threads = tiles < 1 ? 1 : (int)tiles;
+    prep->work = (size_t)m->threads * (size_t)m->n_slots * CPU_MAP_SLOT_BYTES;
+    prep->state = m;
+    return OT_OK;
+}
+
+static ot_status map_run(const ot_call *c)
+{
+    const cpu_map *m = c->state;
+    if (m->total == 0) return OT_OK;
+    int64_t tiles = (m->total + CPU_MAP_TILE - 1) / CPU_MAP_TILE;
+    int threads = m->threads;
+    if (threads == 1) {
+        cpu_map_tiles(c, 0, 0, tiles);
+        return OT_OK;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++)
+        cpu_map_tiles(c, t, tiles * t / threads, tiles * (t + 1) / threads);
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_Map = {
+    .name = "cpu",
+    .can = map_can,
+    .prepare = map_prepare,
+    .run = map_run,
+    .release = free,
+    .inplace = (1u << OT_MAP_IN) - 1,
+    .any_layout = true,
+};

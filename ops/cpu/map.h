@@ -1,0 +1,58 @@
+/* map.h - a Map as the CPU runs it: joined axes, places of registers. */
+#ifndef OT_CPU_MAP_H
+#define OT_CPU_MAP_H
+
+#include "ops/cpu/map_loops.h"
+#include "ops/kernel.h"
+
+enum {
+    CPU_MAP_TILE = 1024,                        /* elements; a handful of tiles fits in L1 */
+    CPU_MAP_SLOT_BYTES = CPU_MAP_TILE * 8 + 128, /* staggered, so that slots do not share cache sets */
+    CPU_MAP_REGS = OT_MAP_IN + OT_MAP_INST,
+    CPU_MAP_SLOTS = CPU_MAP_REGS + 2,
+    CPU_MAP_OPERANDS = OT_MAP_IN + OT_MAP_OUT + 1,
+    CPU_MAP_ALONE = 1 << 15                     /* less work than this (elements x instructions): one thread */
+};
+
+/* An input, an output, or (the last one) the logical positions. */
+typedef struct cpu_operand {
+    int64_t  stride[OT_MAX_RANK]; /* elements, along the joined axes */
+    ot_dtype dtype;
+    int      size;                /* bytes of an element */
+    bool     dense, scalar;       /* one after the other; always the same one */
+} cpu_operand;
+
+typedef struct cpu_map {
+    const ot_map_loops *loops;
+    ot_shape    shape;
+    int64_t     logical[OT_MAX_RANK]; /* row-major strides of shape */
+    int64_t     total, dim[OT_MAX_RANK];
+    int         rank;                 /* joined axes */
+    int         n_operands;
+    cpu_operand operand[CPU_MAP_OPERANDS];
+    bool        needs_index;
+    bool        uniform[CPU_MAP_REGS];  /* one value for all elements: computed once per thread */
+    bool        in_place[OT_MAP_IN];    /* read where it lies */
+    int16_t     slot[CPU_MAP_REGS];     /* tile buffer; -1: none */
+    int16_t     direct[CPU_MAP_REGS];   /* output that the register may be computed into; -1: none */
+    int16_t     load_at[OT_MAP_IN];     /* instruction before which an input is loaded */
+    uint32_t    later[OT_MAP_OUT];      /* inputs still read after a direct output is written */
+    int16_t     index_slot, raw_slot;
+    int         n_slots, threads;
+} cpu_map;
+
+static inline bool cpu_map_type(ot_dtype t)
+{
+    return (int)t < OT_LOOP_TYPES && ot_map_loops_base.load[OT_CLASS_F32][t];
+}
+
+/* Computes tiles lo .. hi-1 with the workspace of the given thread. */
+void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi);
+
+/* map_move.c: n elements from position `start` of the joined axes, to or from a dense array. */
+void cpu_map_gather(const cpu_map *m, const cpu_operand *o, const void *x, int64_t start, int64_t n, void *dense);
+void cpu_map_scatter(const cpu_map *m, const cpu_operand *o, void *y, int64_t start, int64_t n, const void *dense);
+void cpu_map_index(const cpu_map *m, const cpu_operand *o, int64_t start, int64_t n, int64_t *position);
+void cpu_map_fill(void *y, const void *one, int size, int64_t n); /* n copies of one element */
+
+#endif
