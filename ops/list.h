@@ -65,11 +65,11 @@
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */   \
-    X(Copy,                  1, 0)      \
-    X(CopyAdd,               1, 0)      \
-    X(Reduce,                1, 0)      \
-    X(Take,                  1, 0)      \
-    X(TakeAdd,               1, 0)      \
+    X(Copy,                  1, 1)      \
+    X(CopyAdd,               1, 1)      \
+    X(Reduce,                1, 1)      \
+    X(Take,                  1, 1)      \
+    X(TakeAdd,               1, 1)      \
     X(View,                  1, 0)
 
 #define OT_NN_KERNELS(X)                \

@@ -1,0 +1,252 @@
+/* copy.c - Copy by runs: memcpy where both sides are dense, tiles where two axes change places.
+ *
+ * Memory  prepare keeps one box per piece, with the strides that the layouts of input and output
+ *         have; a piece that strides cannot say there goes element by element.
+ *         Threads write disjoint parts. */
+#include "ops/cpu/box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUN = 16384, TILE = 32, SMALL = 1 << 16 };
+
+typedef struct copy_plan {
+    bool   covered; /* the pieces write every element */
+    ot_box box[];
+} copy_plan;
+
+/* The bytes are whatever the tensors hold. */
+typedef uint8_t  may_alias_8 __attribute__((may_alias));
+typedef uint16_t may_alias_16 __attribute__((may_alias));
+typedef uint32_t may_alias_32 __attribute__((may_alias));
+typedef uint64_t may_alias_64 __attribute__((may_alias));
+
+static bool copy_can(const ot_node *n, const char **why)
+{
+    if (ot_dtype_bits(n->out[0]->dtype) % 8 == 0) return true;
+    *why = "elements of less than a byte";
+    return false;
+}
+
+/* ---- prepare --------------------------------------------------------------- */
+
+/* A box without axes stands for a piece that strides do not describe. */
+static void odd_box(ot_box *b, const ot_piece *p)
+{
+    b->count = 1;
+    for (int d = 0; d < b->rank; d++) b->count *= p->extent[d];
+    b->rank = 0;
+}
+
+static ot_status copy_prepare(const ot_node *n, ot_prep *prep)
+{
+    const ot_copy  *a = n->attrs;
+    const ot_value *y = n->out[0];
+    int64_t         ys[OT_MAX_RANK], written = 0;
+    copy_plan      *plan = malloc(sizeof *plan + (size_t)a->n * sizeof(ot_box));
+    if (!plan) return ot_fail(prep->err, OT_E_NOMEM, "%s: Copy: no memory for %lld pieces", n->name, (long long)a->n);
+    ot_value_strides(y, ys);
+    for (int64_t i = 0; i < a->n; i++) {
+        const ot_piece *p = &a->piece[i];
+        const ot_value *x = n->in[p->in];
+        ot_box         *b = &plan->box[i];
+        int64_t         xs[OT_MAX_RANK], step[OT_MAX_RANK], at[OT_MAX_RANK];
+        int             axis[OT_MAX_RANK];
+        bool            plain = x->layout == OT_PLAIN || x->shape.rank < 3;
+        *b = (ot_box){ .rank = a->shape.rank, .from = p->src };
+        for (int d = 0; d < b->rank; d++) {
+            b->extent[d] = p->extent[d];
+            b->t[d] = ys[d];
+            b->f[d] = p->stride[d];
+            b->to += p->dst[d] * ys[d];
+        }
+        if (!plain && ot_numel(&x->shape)) {
+            if (!ot_piece_axes(p, b->rank, &x->shape, axis, step, at)) {
+                odd_box(b, p);
+                written += b->count;
+                continue;
+            }
+            ot_value_strides(x, xs);
+            b->from = 0;
+            for (int d = 0; d < x->shape.rank; d++) b->from += at[d] * xs[d];
+            for (int d = 0; d < b->rank; d++) b->f[d] = axis[d] < 0 ? 0 : step[d] * xs[axis[d]];
+        }
+        ot_box_simplify(b);
+        written += b->count;
+    }
+    plan->covered = written == ot_numel(&a->shape);
+    prep->state = plan;
+    return OT_OK;
+}
+
+/* ---- runs ------------------------------------------------------------------ */
+
+#define STRIDED(T)                                                                                 \
+    {                                                                                              \
+        may_alias_##T       *o = y;                                                                \
+        const may_alias_##T *i = x;                                                                \
+        for (int64_t k = 0; k < n; k++) o[k * t] = i[k * f];                                       \
+        break;                                                                                     \
+    }
+
+/* n elements of e bytes; t, f: strides in elements. */
+static void run_strided(void *y, int64_t t, const void *x, int64_t f, int64_t n, size_t e)
+{
+    switch (e) {
+    case 1: STRIDED(8)
+    case 2: STRIDED(16)
+    case 4: STRIDED(32)
+    default: STRIDED(64)
+    }
+}
+
+static void run(void *y, int64_t t, const void *x, int64_t f, int64_t n, size_t e)
+{
+    if (t == 1 && f == 1 && (size_t)n * e >= 32) memcpy(y, x, (size_t)n * e);
+    else run_strided(y, t, x, f, n, e);
+}
+
+/* A tile of (rows, n): y dense along n, x dense along the rows. */
+#define TILED(T)                                                                                   \
+    {                                                                                              \
+        may_alias_##T       *o = y;                                                                \
+        const may_alias_##T *i = x;                                                                \
+        int64_t              r = 0;                                                                \
+        for (; r + 4 <= rows; r += 4)                                                              \
+            for (int64_t k = 0; k < n; k++) {                                                      \
+                o[r * t + k] = i[k * f + r];                                                       \
+                o[(r + 1) * t + k] = i[k * f + r + 1];                                             \
+                o[(r + 2) * t + k] = i[k * f + r + 2];                                             \
+                o[(r + 3) * t + k] = i[k * f + r + 3];                                             \
+            }                                                                                      \
+        for (; r < rows; r++)                                                                      \
+            for (int64_t k = 0; k < n; k++) o[r * t + k] = i[k * f + r];                           \
+        break;                                                                                     \
+    }
+
+static void tile(void *y, int64_t t, const void *x, int64_t f, int64_t rows, int64_t n, size_t e)
+{
+    switch (e) {
+    case 1: TILED(8)
+    case 2: TILED(16)
+    case 4: TILED(32)
+    default: TILED(64)
+    }
+}
+
+/* ---- boxes ----------------------------------------------------------------- */
+
+/* Part `part` of `parts` of a box whose last axis is walked in runs. */
+static void box_runs(const ot_box *b, char *y, const char *x, size_t e, int64_t part, int64_t parts)
+{
+    int64_t n = b->extent[b->rank - 1], t = b->t[b->rank - 1], f = b->f[b->rank - 1];
+    int64_t cuts = (n + RUN - 1) / RUN, lo, hi;
+    ot_walk w;
+    ot_part(b->count / n * cuts, part, parts, &lo, &hi);
+    if (lo == hi) return;
+    ot_walk_start(&w, b, 1, lo / cuts);
+    for (int64_t i = lo, cut = lo % cuts; i < hi; i++) {
+        int64_t k = cut * RUN, m = n - k < RUN ? n - k : RUN;
+        run(y + (w.to + k * t) * (int64_t)e, t, x + (w.from + k * f) * (int64_t)e, f, m, e);
+        if (++cut == cuts) {
+            cut = 0;
+            ot_walk_next(&w, b);
+        }
+    }
+}
+
+/* The same where axis `row` is dense in x and the last one in y: tiles over both. */
+static void box_tiles(const ot_box *b, int row, char *y, const char *x, size_t e, int64_t part, int64_t parts)
+{
+    int     last = b->rank - 1;
+    int64_t rows = b->extent[row], n = b->extent[last], t = b->t[row], f = b->f[last];
+    int64_t down = (rows + TILE - 1) / TILE, across = (n + TILE - 1) / TILE, lo, hi;
+    ot_box  o = *b; /* the axes outside the tiles */
+    ot_walk w;
+    o.rank = 0;
+    for (int d = 0; d < last; d++) {
+        if (d == row) continue;
+        o.extent[o.rank] = b->extent[d];
+        o.t[o.rank] = b->t[d];
+        o.f[o.rank++] = b->f[d];
+    }
+    int64_t each = down * across;
+    ot_part(b->count / (rows * n) * each, part, parts, &lo, &hi);
+    if (lo == hi) return;
+    ot_walk_start(&w, &o, 0, lo / each);
+    for (int64_t i = lo, at = lo % each; i < hi; i++) {
+        int64_t r = at / across * TILE, k = at % across * TILE;
+        tile(y + (w.to + r * t + k) * (int64_t)e, t, x + (w.from + r + k * f) * (int64_t)e, f,
+             rows - r < TILE ? rows - r : TILE, n - k < TILE ? n - k : TILE, e);
+        if (++at == each) {
+            at = 0;
+            ot_walk_next(&w, &o);
+        }
+    }
+}
+
+static void box_copy(const ot_box *b, char *y, const char *x, size_t e, int64_t part, int64_t parts)
+{
+    int last = b->rank - 1, row = -1;
+    if (b->t[last] == 1 && b->f[last] != 1 && b->f[last] != 0)
+        for (int d = 0; d < last; d++)
+            if (b->f[d] == 1 && b->extent[d] >= 4 && b->extent[last] >= 4) row = d;
+    if (row >= 0) box_tiles(b, row, y, x, e, part, parts);
+    else box_runs(b, y, x, e, part, parts);
+}
+
+/* Element by element, from an input that is not in row-major order. */
+static void odd_copy(const ot_call *c, const ot_piece *p, size_t e)
+{
+    const ot_value *x = c->node->in[p->in], *y = c->node->out[0];
+    int64_t         dense[OT_MAX_RANK], xs[OT_MAX_RANK], ys[OT_MAX_RANK], k[OT_MAX_RANK] = { 0 };
+    int             d;
+    ot_strides(&x->shape, dense);
+    ot_value_strides(x, xs);
+    ot_value_strides(y, ys);
+    do {
+        int64_t flat = p->src, to = 0, from = 0;
+        for (d = 0; d < y->shape.rank; d++) {
+            flat += k[d] * p->stride[d];
+            to += (p->dst[d] + k[d]) * ys[d];
+        }
+        for (int a = 0; a < x->shape.rank; a++) from += flat / dense[a] % x->shape.dim[a] * xs[a];
+        memcpy((char *)c->out[0] + (size_t)to * e, (const char *)c->in[p->in] + (size_t)from * e, e);
+        for (d = y->shape.rank - 1; d >= 0 && ++k[d] == p->extent[d]; d--) k[d] = 0;
+    } while (d >= 0);
+}
+
+static void piece_copy(const ot_call *c, int64_t i, size_t e, int part, int parts)
+{
+    const ot_piece *p = &((const ot_copy *)c->node->attrs)->piece[i];
+    const ot_box   *b = &((const copy_plan *)c->state)->box[i];
+    if (!b->count) return;
+    if (b->rank) box_copy(b, c->out[0], c->in[p->in], e, part, parts);
+    else if (part == 0) odd_copy(c, p, e);
+}
+
+static ot_status copy_run(const ot_call *c)
+{
+    const ot_copy   *a = c->node->attrs;
+    const copy_plan *plan = c->state;
+    ot_dtype         t = c->node->out[0]->dtype;
+    size_t           e = (size_t)ot_dtype_bits(t) / 8;
+    int64_t          total = ot_numel(&a->shape), bytes = total * (int64_t)e;
+    int              threads = bytes < SMALL ? 1 : c->threads;
+
+    if (!plan->covered && total) {
+        uint64_t one = 0;
+        ot_set_f64(&one, t, 0, a->fill);
+        if (!one) memset(c->out[0], 0, (size_t)bytes);
+        else run_strided(c->out[0], 1, &one, 0, total, e);
+    }
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++)
+        for (int64_t i = 0; i < a->n; i++) piece_copy(c, i, e, part, threads);
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_Copy = {
+    .name = "cpu", .can = copy_can, .prepare = copy_prepare, .run = copy_run, .release = free,
+    .any_layout = true,
+};

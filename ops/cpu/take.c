@@ -1,0 +1,116 @@
+/* take.c - Take and TakeAdd by rows.
+ *
+ * Numerics  TakeAdd adds in the order of the indices whatever the threads: they own different rows
+ *           of dx, or different columns where the rows are long and few. */
+#include "ops/take.h"
+
+#include <string.h>
+
+#include "ops/cpu/box.h"
+
+enum { SMALL = 1 << 15 };
+
+/* x: (outer, n, inner), m indices */
+typedef struct rows { int64_t outer, n, inner, m; } rows;
+
+static rows rows_of(const ot_shape *x, int64_t axis, const ot_value *index)
+{
+    rows r = { 1, x->dim[axis], 1, ot_numel(&index->shape) };
+    for (int d = 0; d < axis; d++) r.outer *= x->dim[d];
+    for (int d = (int)axis + 1; d < x->rank; d++) r.inner *= x->dim[d];
+    return r;
+}
+
+static inline int64_t index_at(const ot_call *c, int64_t i)
+{
+    return c->node->in[1]->dtype == OT_I32 ? ((const int32_t *)c->in[1])[i] : ((const int64_t *)c->in[1])[i];
+}
+
+/* All indices are looked at before anything is written. */
+static ot_status check(const ot_call *c, const rows *r)
+{
+    for (int64_t i = 0; i < r->m; i++) {
+        int64_t v = index_at(c, i);
+        if (v < -r->n || v >= r->n)
+            return ot_fail(c->err, OT_E_DATA, "%s: %s: index %lld at place %lld; an axis of %lld needs -%lld to %lld",
+                           c->node->name, c->node->op->name, (long long)v, (long long)i, (long long)r->n,
+                           (long long)r->n, (long long)(r->n - 1));
+    }
+    return OT_OK;
+}
+
+static ot_status take_run(const ot_call *c)
+{
+    const ot_value *x = c->node->in[0];
+    rows            r = rows_of(&x->shape, ((const ot_take *)c->node->attrs)->axis, c->node->in[1]);
+    size_t          e = (size_t)ot_dtype_bits(x->dtype) / 8, row = (size_t)r.inner * e;
+    int64_t         total = r.outer * r.m;
+    int             threads = total * r.inner < SMALL ? 1 : c->threads;
+    OT_TRY(check(c, &r));
+    if (!total || !row) return OT_OK;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        int64_t lo, hi;
+        ot_part(total, part, threads, &lo, &hi);
+        for (int64_t i = lo; i < hi; i++) {
+            int64_t k = index_at(c, i % r.m);
+            if (k < 0) k += r.n;
+            char       *y = (char *)c->out[0] + (size_t)i * row;
+            const char *from = (const char *)c->in[0] + (size_t)(i / r.m * r.n + k) * row;
+            if (row == 4) memcpy(y, from, 4); /* scalars, without a call */
+            else memcpy(y, from, row);
+        }
+    }
+    return OT_OK;
+}
+
+/* ---- TakeAdd --------------------------------------------------------------- */
+
+static bool add_can(const ot_node *n, const char **why)
+{
+    if (n->in[0]->dtype == OT_F32) return true;
+    *why = "only float32";
+    return false;
+}
+
+/* Rows lo to hi of dx, columns from to to of each. */
+static void add_rows(const ot_call *c, const rows *r, int64_t lo, int64_t hi, int64_t from, int64_t to)
+{
+    float       *dx = c->out[0];
+    const float *dy = c->in[0];
+    for (int64_t o = 0; o < r->outer; o++) {
+        for (int64_t k = lo; k < hi; k++)
+            memset(dx + (o * r->n + k) * r->inner + from, 0, (size_t)(to - from) * sizeof(float));
+        for (int64_t i = 0; i < r->m; i++) {
+            int64_t k = index_at(c, i);
+            if (k < 0) k += r->n;
+            if (k < lo || k >= hi) continue;
+            float       *a = dx + (o * r->n + k) * r->inner;
+            const float *b = dy + (o * r->m + i) * r->inner;
+#pragma omp simd
+            for (int64_t j = from; j < to; j++) a[j] += b[j];
+        }
+    }
+}
+
+static ot_status add_run(const ot_call *c)
+{
+    const ot_take_add *a = c->node->attrs;
+    rows               r = rows_of(&a->shape, a->axis, c->node->in[1]);
+    int64_t            work = r.outer * (r.n + r.m) * r.inner;
+    int                threads = work < SMALL ? 1 : c->threads;
+    OT_TRY(check(c, &r));
+    if (!r.outer || !r.inner || !r.n) return OT_OK;
+    bool columns = r.inner >= 64 * (int64_t)threads && r.n < 16 * (int64_t)threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        int64_t lo, hi;
+        ot_part(columns ? r.inner : r.n, part, threads, &lo, &hi);
+        if (columns) add_rows(c, &r, 0, r.n, lo, hi);
+        else add_rows(c, &r, lo, hi, 0, r.inner);
+    }
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_Take = { .name = "cpu", .run = take_run };
+const ot_kernel ot_cpu_TakeAdd = { .name = "cpu", .can = add_can, .run = add_run };
