@@ -38,12 +38,12 @@ void      ot_guard_free(ProtobufCMessage *m, ot_budget *b);
 typedef struct ot_table {
     ot_arena    *arena;
     const char **key;
-    void       **value;
+    const void **value;
     size_t       n, cap;
 } ot_table;
 
 void *ot_table_find(const ot_table *t, const char *key);            /* NULL: not there */
-bool  ot_table_set(ot_table *t, const char *key, void *value);      /* false: no memory */
+bool  ot_table_set(ot_table *t, const char *key, const void *value);/* false: no memory */
 
 /* ---- the file --------------------------------------------------------------- */
 

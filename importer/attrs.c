@@ -1,0 +1,170 @@
+/* attrs.c - attributes of a node -> the operator's struct, by the rows of its ot_op.
+ *
+ * An attribute that the operator does not have, of another type, or with a word that it does not
+ * know is a finding: guessing would train another model than the file says. */
+#include "importer/build.h"
+
+#define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
+
+int ot_attribute_type(const ot_attribute *a)
+{
+    if (a->has_type && a->type != TYPE(UNDEFINED)) return a->type;
+    if (a->has_f) return TYPE(FLOAT);
+    if (a->has_i) return TYPE(INT);
+    if (a->has_s) return TYPE(STRING);
+    if (a->t) return TYPE(TENSOR);
+    if (a->g) return TYPE(GRAPH);
+    if (a->n_floats) return TYPE(FLOATS);
+    if (a->n_ints) return TYPE(INTS);
+    if (a->n_strings) return TYPE(STRINGS);
+    return TYPE(UNDEFINED);
+}
+
+/* What a row wants, in ONNX's terms. */
+static int wanted_type(ot_attr_kind k)
+{
+    switch (k) {
+    case OT_INT: return TYPE(INT);
+    case OT_FLOAT: return TYPE(FLOAT);
+    case OT_ENUM:
+    case OT_TEXT: return TYPE(STRING);
+    case OT_INTS: return TYPE(INTS);
+    case OT_FLOATS: return TYPE(FLOATS);
+    case OT_TEXTS: return TYPE(STRINGS);
+    case OT_TENSOR: return TYPE(TENSOR);
+    case OT_GRAPH: return TYPE(GRAPH);
+    }
+    return TYPE(UNDEFINED);
+}
+
+static const char *type_name(int type)
+{
+    const ProtobufCEnumValue *v =
+        protobuf_c_enum_descriptor_get_value(&onnx__attribute_proto__attribute_type__descriptor, type);
+    return v ? v->name : "of an unknown type";
+}
+
+/* A copy in the graph's arena, so that attributes live as long as the graph. */
+static const void *keep(ot_form *f, const void *p, size_t n)
+{
+    void *q = ot_graph_alloc(f->scope->graph, n);
+    if (q && n) memcpy(q, p, n);
+    return q;
+}
+
+static const char *keep_text(ot_form *f, ProtobufCBinaryData s)
+{
+    char *p = ot_graph_alloc(f->scope->graph, s.len + 1);
+    if (p && s.len) memcpy(p, s.data, s.len);
+    return p;
+}
+
+static bool fill_enum(ot_form *f, const ot_attribute *a, const ot_attr *row, int64_t *out)
+{
+    for (int64_t i = 0; row->names[i]; i++)
+        if (strlen(row->names[i]) == a->s.len && !memcmp(row->names[i], a->s.data, a->s.len)) {
+            *out = i;
+            return true;
+        }
+    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s is '%.*s', which is not known", f->name, f->op, row->name,
+                 (int)(a->s.len < 60 ? a->s.len : 60), a->s.len ? (const char *)a->s.data : "");
+    return true;
+}
+
+static bool fill_texts(ot_form *f, const ot_attribute *a, ot_strings *out)
+{
+    const char **v = ot_graph_alloc(f->scope->graph, (a->n_strings + 1) * sizeof *v);
+    if (!v) return false;
+    for (size_t i = 0; i < a->n_strings; i++)
+        if (!(v[i] = keep_text(f, a->strings[i]))) return false;
+    *out = (ot_strings){ (int)a->n_strings, v };
+    return true;
+}
+
+static bool fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
+{
+    ot_job *j = f->job;
+    const ot_external *e;
+    const char *what = ot_arena_printf(j->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, a->name);
+    if (!what) return false;
+    if (!ot_tensor_decode(j->f, j->f->arena, a->t, what, out, &e, j->found)) return true;
+    out->source = -1;
+    if (ot_tensor_index(j, a->t) < 0) return true; /* an upgrade made it */
+    const char *name = f->n_out ? f->out_name[0] : f->name;
+    return (out->source = ot_source_add(j, f->scope, a->t, out, e, name, OT_FROM_CONSTANT)) >= 0;
+}
+
+/* false: no memory. */
+static bool fill(ot_form *f, const ot_attribute *a, const ot_attr *row, void *field)
+{
+    double     d = a->f;
+    ot_ints    ints;
+    ot_floats  floats;
+    ot_strings texts;
+    ot_blob    blob = { .source = -1 };
+    int64_t    word = 0;
+    const void *p;
+    switch (row->kind) {
+    case OT_INT: memcpy(field, &a->i, sizeof a->i); return true;
+    case OT_FLOAT: memcpy(field, &d, sizeof d); return true;
+    case OT_ENUM:
+        memcpy(&word, field, sizeof word);
+        if (!fill_enum(f, a, row, &word)) return false;
+        memcpy(field, &word, sizeof word);
+        return true;
+    case OT_TEXT:
+        p = keep_text(f, a->s);
+        memcpy(field, &p, sizeof p);
+        return p != NULL;
+    case OT_INTS:
+        ints = (ot_ints){ (int)a->n_ints, keep(f, a->ints, a->n_ints * sizeof *a->ints) };
+        memcpy(field, &ints, sizeof ints);
+        return ints.v != NULL;
+    case OT_FLOATS:
+        floats = (ot_floats){ (int)a->n_floats, keep(f, a->floats, a->n_floats * sizeof *a->floats) };
+        memcpy(field, &floats, sizeof floats);
+        return floats.v != NULL;
+    case OT_TEXTS:
+        if (!fill_texts(f, a, &texts)) return false;
+        memcpy(field, &texts, sizeof texts);
+        return true;
+    case OT_TENSOR:
+        if (!fill_tensor(f, a, &blob)) return false;
+        memcpy(field, &blob, sizeof blob);
+        return true;
+    case OT_GRAPH:
+        p = ot_subgraph_build(f->job, f->scope, a->g, f->name, a->name);
+        memcpy(field, &p, sizeof p);
+        return p != NULL;
+    }
+    return true;
+}
+
+static bool has_value(const ot_attribute *a, int type)
+{
+    return type == TYPE(TENSOR) ? a->t != NULL : type == TYPE(GRAPH) ? a->g != NULL : true;
+}
+
+bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
+{
+    for (int i = 0; i < f->n_attr; i++) {
+        const ot_attribute *a = f->attr[i];
+        const ot_attr      *row = op->attrs;
+        while (row && row->name && strcmp(row->name, ot_text(a->name))) row++;
+        if (!row || !row->name) {
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: has no attribute '%.100s'", f->name, op->name,
+                         ot_text(a->name));
+            continue;
+        }
+        int type = ot_attribute_type(a), wanted = wanted_type(row->kind);
+        bool list = wanted == TYPE(INTS) || wanted == TYPE(FLOATS) || wanted == TYPE(STRINGS);
+        if (type == TYPE(UNDEFINED) && list) continue; /* an empty list of IR version 1 */
+        if (type != wanted || !has_value(a, type)) {
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is %s; %s is needed", f->name, op->name,
+                         row->name, type == wanted ? "empty" : type_name(type), type_name(wanted));
+            continue;
+        }
+        if (!fill(f, a, row, (char *)attrs + row->offset)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,110 @@
+/* build.h - from messages to a graph: what import.c, attrs.c, functions.c and upgrade.c share.
+ *
+ * A node of the file becomes an ot_form: its inputs are already values, its attributes still
+ * messages, with the references of functions resolved.  upgrade.c turns a form of an old opset
+ * into the newest one (and may emit nodes around it); ot_form_emit makes the graph's node. */
+#ifndef OT_IMPORTER_BUILD_H
+#define OT_IMPORTER_BUILD_H
+
+#include "importer/internal.h"
+
+typedef Onnx__AttributeProto ot_attribute;
+
+/* A function call that is being inlined. */
+typedef struct ot_inlining {
+    const struct ot_inlining  *up;
+    const Onnx__FunctionProto *fn;
+    const ot_attribute *const *attr;    /* of the calling node, resolved */
+    int                        n_attr, depth;
+} ot_inlining;
+
+/* The names that a body (a graph, a subgraph, a function) can use. */
+typedef struct ot_scope {
+    const struct ot_scope *up;          /* names around a subgraph; NULL for the file's graph and functions */
+    ot_graph              *graph;       /* where nodes go */
+    ot_table               values;      /* name -> ot_value, or OT_ABSENT */
+    const ot_inlining     *call;        /* NULL: not in a function */
+    const char            *prefix;      /* of the names of values and nodes */
+    const char            *path;        /* "node/branch/" for subgraphs, "" outside */
+    Onnx__OperatorSetIdProto *const *opset; /* of this body */
+    size_t                 n_opset;
+} ot_scope;
+
+extern const char ot_absent_mark;
+#define OT_ABSENT ((void *)(uintptr_t)&ot_absent_mark) /* an input of a function that the call left out */
+
+typedef struct ot_unsupported {
+    const char *op, *domain, *first;
+    int         nodes;
+} ot_unsupported;
+
+typedef struct ot_job {
+    ot_imported *m;
+    ot_file     *f;
+    ot_error    *found;
+    ot_graph    *graph;                 /* the file's */
+    ot_table     functions;             /* "domain\1name\1overload" -> message */
+    ot_unsupported *unsupported;
+    int          n_unsupported, cap_unsupported;
+    const Onnx__TensorProto **order;    /* every tensor of the file, sorted by address … */
+    int         *order_of;              /* … and its position in the file */
+    int          n_order;
+    ot_value   **order_value;           /* constants of functions, made once */
+    const char **path_of;               /* parallel to sources: "node/branch/" */
+    int          cap_sources;
+    int64_t      nodes;                 /* built so far: bounds what functions may grow to */
+    const char  *notes;
+} ot_job;
+
+/* One node on its way. */
+typedef struct ot_form {
+    ot_job       *job;
+    ot_scope     *scope;
+    const char   *op, *domain, *name;
+    int64_t       version;              /* of the opset it is written in */
+    int           n_in, n_out, n_attr, cap_in, cap_attr;
+    ot_value    **in;                   /* NULL: left out */
+    ot_value    **out;                  /* filled by ot_form_emit */
+    const char  **out_name;             /* "": nobody asks */
+    const ot_attribute **attr;
+    bool          done;                 /* an upgrade has emitted everything and filled out */
+} ot_form;
+
+/* import.c */
+void      ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
+void     *ot_job_alloc(ot_job *j, size_t n);          /* NULL and a finding: no memory */
+bool      ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
+ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch);
+bool      ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
+ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
+int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b,
+                        const ot_external *e, const char *name, int kind);  /* -1: no memory */
+int       ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t); /* into order; -1: in none */
+int64_t   ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain);
+
+/* emit.c */
+bool      ot_form_emit(ot_form *f);                    /* false: no memory */
+void      ot_hints_clear(ot_graph *g);
+
+/* attrs.c */
+bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
+int  ot_attribute_type(const ot_attribute *a);         /* IR version 1 tells it by the field that is set */
+
+/* functions.c */
+bool ot_functions_index(ot_job *j);
+const Onnx__FunctionProto *ot_function_find(const ot_job *j, const Onnx__NodeProto *n);
+bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn);
+bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out, int *n_out);
+
+/* constant.c */
+bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n);
+ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const char *name, int kind);
+ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto *t, const char *name);
+
+/* sort.c: the order to build nodes in; NULL: no memory or a cycle (a finding). */
+const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found);
+
+/* upgrade.c */
+bool ot_upgrade(ot_form *f);
+
+#endif

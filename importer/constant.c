@@ -1,0 +1,98 @@
+/* constant.c - what a file holds as data: initializers and Constant nodes become values.
+ *
+ * A tensor inside a function is one tensor however often the function is called: its value is made
+ * once, in the file's graph, and every call reads it. */
+#include "importer/build.h"
+
+/* Keeps the walk going after a finding. */
+static ot_value *placeholder(ot_graph *g, const char *name)
+{
+    return ot_graph_value(g, name, OT_TEMP, OT_UNDEFINED, NULL);
+}
+
+static ot_value *value_of(ot_graph *g, const char *name, const ot_blob *b)
+{
+    ot_value *v = ot_graph_value(g, name, OT_CONST, b->dtype, &b->shape);
+    if (!v) return NULL;
+    v->data = b->data;
+    v->source = b->source;
+    return v;
+}
+
+ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const char *name, int kind)
+{
+    int at = ot_tensor_index(j, t);
+    ot_graph *g = s->call ? j->graph : s->graph;
+    if (s->call && at >= 0 && j->order_value[at]) return j->order_value[at];
+    const ot_external *e;
+    ot_blob b;
+    const char *what = ot_arena_printf(j->f->arena, "%s%s '%.200s'", s->path,
+                                       kind == OT_FROM_INITIALIZER ? "initializer" : "constant", name);
+    const char *full = ot_arena_printf(j->f->arena, "%s%s", s->prefix, name);
+    if (!what || !full) return NULL;
+    ot_value *v;
+    if (ot_tensor_decode(j->f, j->f->arena, t, what, &b, &e, j->found)) {
+        b.source = ot_source_add(j, s, t, &b, e, full, kind);
+        v = b.source < 0 ? NULL : value_of(g, full, &b);
+    } else {
+        v = placeholder(g, full);
+    }
+    if (s->call && at >= 0) j->order_value[at] = v;
+    return v;
+}
+
+ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto *t, const char *name)
+{
+    ot_blob b;
+    const char *what = ot_arena_printf(j->f->arena, "%ssparse tensor '%.200s'", s->path, name);
+    if (!what) return NULL;
+    if (!ot_tensor_densify(j->f, j->f->arena, t, what, &b, j->found)) return placeholder(s->graph, name);
+    return value_of(s->graph, name, &b);
+}
+
+static ot_value *number(ot_scope *s, const char *name, ot_dtype t, size_t n, bool list, const void *p)
+{
+    ot_shape shape = { .rank = list, .dim = { list ? (int64_t)n : 0 } };
+    return ot_graph_const(s->graph, name, t, &shape, p);
+}
+
+static ot_value *strings(ot_job *j, ot_scope *s, const char *name, const ProtobufCBinaryData *p, size_t n, bool list)
+{
+    ot_blob b = { .dtype = OT_STRING, .shape = { .rank = list, .dim = { list ? (int64_t)n : 0 } }, .source = -1 };
+    const char **v = ot_job_alloc(j, (n + 1) * sizeof *v);
+    for (size_t i = 0; v && i < n; i++) {
+        char *c = ot_job_alloc(j, p[i].len + 1);
+        if (!c) return NULL;
+        if (p[i].len) memcpy(c, p[i].data, p[i].len);
+        v[i] = c;
+    }
+    b.data = v;
+    return v ? value_of(s->graph, name, &b) : NULL;
+}
+
+static ot_value *from_attribute(ot_job *j, ot_scope *s, const ot_attribute *a, const char *name)
+{
+    const char *k = ot_text(a->name);
+    if (!strcmp(k, "value") && a->t) return ot_tensor_value(j, s, a->t, name, OT_FROM_CONSTANT);
+    if (!strcmp(k, "sparse_value") && a->sparse_tensor) return ot_sparse_value(j, s, a->sparse_tensor, name);
+    if (!strcmp(k, "value_float")) return number(s, name, OT_F32, 1, false, &a->f);
+    if (!strcmp(k, "value_floats")) return number(s, name, OT_F32, a->n_floats, true, a->floats);
+    if (!strcmp(k, "value_int")) return number(s, name, OT_I64, 1, false, &a->i);
+    if (!strcmp(k, "value_ints")) return number(s, name, OT_I64, a->n_ints, true, a->ints);
+    if (!strcmp(k, "value_string")) return strings(j, s, name, &a->s, 1, false);
+    if (!strcmp(k, "value_strings")) return strings(j, s, name, a->strings, a->n_strings, true);
+    ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': attribute '%.60s' holds no value that is known", name, k);
+    return placeholder(s->graph, name);
+}
+
+bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
+{
+    const ot_attribute **attr;
+    int n_attr;
+    if (!n->n_output || !*n->output[0]) return true;
+    if (!ot_attributes_resolve(j, s, n, &attr, &n_attr)) return false;
+    if (n_attr != 1)
+        ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values; one is needed", n->output[0], n_attr);
+    ot_value *v = n_attr == 1 ? from_attribute(j, s, attr[0], n->output[0]) : placeholder(s->graph, n->output[0]);
+    return v && ot_scope_bind(j, s, n->output[0], v);
+}

@@ -1,0 +1,113 @@
+/* emit.c - a form in the newest opset -> a node of the graph.
+ *
+ * Besides, a guess of each value's element type is kept in value->mark while the graph is built:
+ * upgrades that turn an attribute into an input need to know the type of the constant they make. */
+#include "importer/build.h"
+
+/* ---- element types ------------------------------------------------------------------ */
+
+ot_dtype ot_hint(const ot_value *v)
+{
+    if (!v) return OT_F32;
+    if (v->dtype != OT_UNDEFINED) return v->dtype;
+    return v->mark ? (ot_dtype)v->mark : OT_F32;
+}
+
+void ot_hints_clear(ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names)) names++;
+    return *names != NULL;
+}
+
+static ot_dtype output_type(const ot_form *f)
+{
+    static const char *const bools[] = { "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less",
+                                         "LessOrEqual", "Not", "Or", "Xor", NULL };
+    static const char *const counts[] = { "ArgMax", "ArgMin", "NonZero", "Shape", "Size", NULL };
+    if (is_one_of(f->op, bools)) return OT_BOOL;
+    if (is_one_of(f->op, counts)) return OT_I64;
+    if (!strcmp(f->op, "Cast"))
+        for (int i = 0; i < f->n_attr; i++)
+            if (!strcmp(f->attr[i]->name, "to")) return (ot_dtype)f->attr[i]->i;
+    if (!strcmp(f->op, "ConstantOfShape"))
+        return f->n_attr && f->attr[0]->t ? (ot_dtype)f->attr[0]->t->data_type : OT_F32;
+    return ot_hint(f->n_in > (!strcmp(f->op, "Where")) ? f->in[!strcmp(f->op, "Where")] : NULL);
+}
+
+/* ---- what is not supported --------------------------------------------------------------- */
+
+static bool count_unsupported(ot_form *f)
+{
+    ot_job *j = f->job;
+    int i = 0;
+    while (i < j->n_unsupported &&
+           (strcmp(j->unsupported[i].op, f->op) || strcmp(j->unsupported[i].domain, f->domain)))
+        i++;
+    if (i == j->cap_unsupported) {
+        int wider = i ? 2 * i : 16;
+        ot_unsupported *u = ot_job_alloc(j, (size_t)wider * sizeof *u);
+        if (!u) return false;
+        if (i) memcpy(u, j->unsupported, (size_t)i * sizeof *u);
+        j->unsupported = u;
+        j->cap_unsupported = wider;
+    }
+    if (i == j->n_unsupported) j->unsupported[j->n_unsupported++] = (ot_unsupported){ f->op, f->domain, f->name, 0 };
+    j->unsupported[i].nodes++;
+    return true;
+}
+
+/* What its subgraphs hold may be unsupported too, and all is told at once. */
+static bool unsupported(ot_form *f)
+{
+    for (int i = 0; i < f->n_attr; i++)
+        if (f->attr[i]->g && !ot_subgraph_build(f->job, f->scope, f->attr[i]->g, f->name, f->attr[i]->name))
+            return false;
+    return count_unsupported(f);
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+static bool arity_fits(const ot_form *f, const ot_op *op)
+{
+    ot_error *e = f->job->found;
+    if (f->n_in > op->in.max)
+        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d belong there", f->name, op->name, f->n_in,
+                            op->in.max), false;
+    if (f->n_out > op->out.max)
+        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d belong there", f->name, op->name,
+                            f->n_out, op->out.max), false;
+    for (int i = 0; i < op->in.min; i++)
+        if (i >= f->n_in || !f->in[i])
+            return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: input %d is left out; it is needed", f->name, op->name, i),
+                   false;
+    return true;
+}
+
+bool ot_form_emit(ot_form *f)
+{
+    const ot_op *op = ot_find_op(f->domain, f->op);
+    if (!op) return unsupported(f);
+    if (!arity_fits(f, op)) return true;
+    void *attrs = ot_job_alloc(f->job, op->attr_size);
+    if (!attrs) return false;
+    ot_attr_defaults(op, attrs);
+    if (!ot_attrs_fill(f, op, attrs)) return false;
+    int n_out = f->n_out > op->out.min ? f->n_out : op->out.min;
+    ot_node *n = ot_graph_node(f->scope->graph, op, f->name, attrs, f->in, f->n_in, n_out);
+    if (!n) return false;
+    for (int i = 0; i < n->n_out; i++) {
+        if (i < f->n_out && *f->out_name[i]) {
+            f->out[i] = n->out[i];
+            n->out[i]->mark = output_type(f);
+        } else if (i > 0) { /* nobody asks; output 0 always stands */
+            n->out[i]->producer = NULL;
+            n->out[i] = NULL;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,254 @@
+/* file.c - the model file and the data files beside it.
+ *
+ * External data may lie in the model's folder and below, nowhere else.  A location is refused by
+ * its components (empty, absolute, ".."), then opened so that the kernel holds it below the folder
+ * (openat2).  A link that leads out is followed in one case: the model is itself a link, and both
+ * lead into the same folder (how model stores are laid out).
+ *
+ * Memory  External bytes are read, not mapped: a file that shrinks is an error and not a signal,
+ *         and every tensor is aligned.  Equal ranges are read once; all ranges of one file together
+ *         may be twice its size. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "importer/internal.h"
+#include "runtime/base/io.h"
+
+/* A range of a data file that has been read. */
+typedef struct range {
+    struct range *next;
+    uint64_t      offset, length;
+    const void   *bytes;
+} range;
+
+enum { BUCKETS = 256, LARGEST_CALL = 1 << 30 };
+
+typedef struct ot_data_file {
+    struct ot_data_file *next;
+    const char *location, *first;   /* the first tensor that asked for it */
+    int         fd;                 /* -1: could not be opened */
+    const char *why;                /* then: the reason */
+    int         users;
+    uint64_t    size, taken;
+    range      *bucket[BUCKETS];    /* by offset */
+} ot_data_file;
+
+#define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
+
+/* ---- the model ----------------------------------------------------------------- */
+
+static const char *folder_of(ot_arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : ot_arena_printf(a, "%.*s", (int)(slash - path), path);
+}
+
+/* The folder of the file that the path leads to, when the path is a link. */
+static const char *linked_folder(ot_arena *a, const char *path)
+{
+    struct stat st;
+    char real[PATH_MAX];
+    if (lstat(path, &st) || !S_ISLNK(st.st_mode) || !realpath(path, real)) return NULL;
+    return folder_of(a, real);
+}
+
+static ot_status open_in(ot_file *f, const char *path, ot_error *err)
+{
+    f->path = ot_arena_strdup(f->arena, path);
+    f->dir = folder_of(f->arena, path);
+    if (!f->path || !f->dir) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    f->real_dir = linked_folder(f->arena, path);
+    void *bytes;
+    OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    f->bytes = bytes;
+    if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: is empty", path);
+    ProtobufCMessage *m;
+    OT_TRY(ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, err));
+    f->model = (Onnx__ModelProto *)m;
+    return OT_OK;
+}
+
+ot_status ot_file_open(const char *path, ot_file **out, ot_error *err)
+{
+    *out = NULL;
+    ot_arena *a = ot_arena_new();
+    ot_file  *f = a ? ot_arena_alloc(a, sizeof *f) : NULL;
+    if (!f) {
+        ot_arena_free(a);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    }
+    f->arena = a;
+    ot_status s = open_in(f, path, err);
+    if (s != OT_OK) ot_file_free(f);
+    else *out = f;
+    return s;
+}
+
+void ot_file_free(ot_file *f)
+{
+    if (!f) return;
+    for (ot_data_file *d = f->data_files; d; d = d->next)
+        if (d->fd >= 0) close(d->fd);
+    if (f->model) ot_guard_free(&f->model->base, &f->budget);
+    free(f->bytes);
+    ot_arena_free(f->arena); /* f is in it */
+}
+
+/* ---- containment ------------------------------------------------------------------ */
+
+/* Why a location cannot be meant well; NULL: it can. */
+static const char *location_fault(const char *location)
+{
+    if (!*location) return "is empty";
+    if (*location == '/') return "is absolute";
+    for (const char *p = location; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/')) return "leaves the model's folder";
+    return NULL;
+}
+
+static bool lies_under(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return !strcmp(folder, "/") || (!strncmp(path, folder, n) && path[n] == '/');
+}
+
+/* Opens dir/location if what it leads to lies under `folder` (a real path). */
+static int open_under(const char *dir, const char *location, const char *folder)
+{
+    char path[PATH_MAX], real[PATH_MAX];
+    int  n = snprintf(path, sizeof path, "%s/%s", dir, location);
+    if (n < 0 || (size_t)n >= sizeof path) return errno = ENAMETOOLONG, -1;
+    if (!realpath(path, real)) return -1;
+    if (!lies_under(real, folder)) return errno = EXDEV, -1;
+    return open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+}
+
+static int open_beneath(const char *dir, const char *location)
+{
+    int base = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0) return -1;
+    struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    int fd = (int)syscall(SYS_openat2, base, location, &how, sizeof how);
+    int reason = errno;
+    close(base);
+    if (fd < 0 && (reason == ENOSYS || reason == EPERM)) {
+        /* No such call here (or it is filtered): by names. */
+        char real[PATH_MAX];
+        return realpath(dir, real) ? open_under(dir, location, real) : -1;
+    }
+    errno = reason;
+    return fd;
+}
+
+static int open_location(const ot_file *f, const char *location)
+{
+    int fd = open_beneath(f->dir, location);
+    if (fd >= 0 || !f->real_dir) return fd;
+    if (errno == EXDEV) return open_under(f->dir, location, f->real_dir);
+    return errno == ENOENT ? open_beneath(f->real_dir, location) : -1;
+}
+
+/* ---- data files -------------------------------------------------------------------- */
+
+static const char *open_data(ot_file *f, ot_data_file *d)
+{
+    const char *fault = location_fault(d->location);
+    if (fault) return fault;
+    d->fd = open_location(f, d->location);
+    if (d->fd < 0 && errno == EXDEV) return "leads out of the model's folder";
+    if (d->fd < 0) return ot_arena_printf(f->arena, "cannot be opened: %s", REASON(errno));
+    struct stat st;
+    const char *why = NULL;
+    if (fstat(d->fd, &st)) why = "cannot be examined";
+    else if (!S_ISREG(st.st_mode)) why = S_ISDIR(st.st_mode) ? "is a folder" : "is no regular file";
+    if (why) {
+        close(d->fd);
+        d->fd = -1;
+        return why;
+    }
+    d->size = (uint64_t)st.st_size;
+    return NULL;
+}
+
+static ot_data_file *find_data(ot_file *f, const char *location, const char *tensor)
+{
+    for (ot_data_file *d = f->data_files; d; d = d->next)
+        if (!strcmp(d->location, location)) return d;
+    ot_data_file *d = ot_arena_alloc(f->arena, sizeof *d);
+    if (!d) return NULL;
+    d->location = location;
+    d->first = tensor;
+    d->fd = -1;
+    d->why = open_data(f, d);
+    d->next = f->data_files;
+    f->data_files = d;
+    return d;
+}
+
+void ot_file_missing(const ot_file *f, ot_error *found)
+{
+    for (const ot_data_file *d = f->data_files; d; d = d->next) {
+        if (d->fd >= 0) continue;
+        /* What the file could never mean is its own fault; the rest is the disk's. */
+        ot_status s = d->why && !strncmp(d->why, "cannot", 6) ? OT_E_IO : OT_E_MODEL;
+        ot_fail_more(found, s, "external data '%.300s' in folder '%.300s': %s; needed by tensor '%.200s'%s",
+                     d->location, f->dir, d->why ? d->why : "no memory", d->first,
+                     d->users > 1 ? ot_arena_printf(f->arena, " and %d more", d->users - 1) : "");
+    }
+}
+
+static bool read_at(int fd, unsigned char *p, uint64_t n, uint64_t at)
+{
+    while (n) {
+        ssize_t got = pread(fd, p, n < LARGEST_CALL ? (size_t)n : LARGEST_CALL, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        p += got;
+        at += (uint64_t)got;
+        n -= (uint64_t)got;
+    }
+    return true;
+}
+
+const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found)
+{
+    ot_data_file *d = find_data(f, e->location, tensor);
+    if (!d) return ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor), NULL;
+    d->users++;
+    if (d->fd < 0) return NULL;
+    uint64_t offset = (uint64_t)e->offset, length = bytes;
+    if (offset > d->size || length > d->size - offset) {
+        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': bytes %llu to %llu of '%.300s'; the file has %llu", tensor,
+                     (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
+                     (unsigned long long)d->size);
+        return NULL;
+    }
+    range **head = &d->bucket[offset / 64 % BUCKETS];
+    for (range *r = *head; r; r = r->next)
+        if (r->offset == offset && r->length == length) return r->bytes;
+    if (length > 2 * d->size - d->taken) {
+        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': the tensors in '%.300s' overlap: together they are larger than twice the file",
+                     tensor, d->location);
+        return NULL;
+    }
+    range         *r = ot_arena_alloc(f->arena, sizeof *r);
+    unsigned char *p = r ? ot_arena_alloc(f->arena, length ? (size_t)length : 1) : NULL;
+    if (!p) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes), NULL;
+    if (!read_at(d->fd, p, length, offset)) {
+        ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
+        return NULL;
+    }
+    d->taken += length;
+    *r = (range){ *head, offset, length, p };
+    *head = r;
+    return p;
+}

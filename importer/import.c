@@ -1,0 +1,445 @@
+/* import.c - ONNX file -> graph: the walk over a checked file.
+ *
+ * A body (the file's graph, a subgraph, a function) is built in a scope that maps its names to
+ * values; subgraphs see the scope around them, functions see their inputs only.  Findings do not
+ * stop the walk: everything wrong with a file is told at once.
+ *
+ * Memory  Values borrow their bytes from the ot_file, which lives as long as the ot_imported. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "importer/build.h"
+
+enum { MOST_NODES = 1000000, NEWEST_IR = 14, NEWEST_OPSET = 28 };
+
+const char ot_absent_mark = 0;
+
+void *ot_job_alloc(ot_job *j, size_t n)
+{
+    void *p = ot_arena_alloc(j->f->arena, n ? n : 1);
+    if (!p) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+    return p;
+}
+
+void ot_note(ot_job *j, const char *fmt, ...)
+{
+    char    line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    char *all = ot_arena_printf(j->f->arena, "%s%s%s", j->notes, *j->notes ? "\n" : "", line);
+    if (all) j->notes = all;
+}
+
+/* ---- tensors of the file, in order ---------------------------------------------- */
+
+typedef struct tensor_list { const Onnx__TensorProto **t; int n, cap; } tensor_list;
+
+static void list_tensor(tensor_list *l, const Onnx__TensorProto *t)
+{
+    if (l->t && l->n < l->cap) l->t[l->n] = t;
+    l->n++;
+}
+
+static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n);
+
+static void list_graph(tensor_list *l, const Onnx__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_initializer; i++) list_tensor(l, g->initializer[i]);
+    list_nodes(l, g->node, g->n_node);
+}
+
+static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < node[i]->n_attribute; k++) {
+            const ot_attribute *a = node[i]->attribute[k];
+            if (a->t) list_tensor(l, a->t);
+            for (size_t m = 0; m < a->n_tensors; m++) list_tensor(l, a->tensors[m]);
+            if (a->g) list_graph(l, a->g);
+            for (size_t m = 0; m < a->n_graphs; m++) list_graph(l, a->graphs[m]);
+        }
+}
+
+/* The graph's tensors, then those of the functions. */
+static void list_model(tensor_list *l, const Onnx__ModelProto *m)
+{
+    list_graph(l, m->graph);
+    for (size_t i = 0; i < m->n_functions; i++) list_nodes(l, m->functions[i]->node, m->functions[i]->n_node);
+}
+
+typedef struct placed { const Onnx__TensorProto *t; int at; } placed;
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const placed *)a)->t, y = (uintptr_t)((const placed *)b)->t;
+    return x < y ? -1 : x > y;
+}
+
+static bool order_tensors(ot_job *j)
+{
+    tensor_list l = { 0 };
+    list_model(&l, j->f->model);
+    l.cap = l.n;
+    l.n = 0;
+    l.t = ot_job_alloc(j, (size_t)l.cap * sizeof *l.t);
+    placed *p = ot_job_alloc(j, (size_t)l.cap * sizeof *p);
+    j->order = l.t;
+    j->order_of = ot_job_alloc(j, (size_t)l.cap * sizeof *j->order_of);
+    j->order_value = ot_job_alloc(j, (size_t)l.cap * sizeof *j->order_value);
+    if (!l.t || !p || !j->order_of || !j->order_value) return false;
+    list_model(&l, j->f->model);
+    for (int i = 0; i < l.n; i++) p[i] = (placed){ l.t[i], i };
+    if (l.n) qsort(p, (size_t)l.n, sizeof *p, by_address);
+    for (int i = 0; i < l.n; i++) {
+        j->order[i] = p[i].t;
+        j->order_of[i] = p[i].at;
+    }
+    j->n_order = l.n;
+    return true;
+}
+
+int ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t)
+{
+    int low = 0, high = j->n_order;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if ((uintptr_t)j->order[mid] < (uintptr_t)t) low = mid + 1;
+        else high = mid;
+    }
+    return low < j->n_order && j->order[low] == t ? low : -1;
+}
+
+/* ---- sources ------------------------------------------------------------------------ */
+
+static bool grow_sources(ot_job *j)
+{
+    ot_imported *m = j->m;
+    if (m->n_sources < j->cap_sources) return true;
+    int n = m->n_sources, wider = n ? 2 * n : 64;
+    ot_source   *source = ot_job_alloc(j, (size_t)wider * sizeof *source);
+    ot_origin   *origin = ot_job_alloc(j, (size_t)wider * sizeof *origin);
+    const char **path = ot_job_alloc(j, (size_t)wider * sizeof *path);
+    if (!source || !origin || !path) return false;
+    if (n) {
+        memcpy(source, m->sources, (size_t)n * sizeof *source);
+        memcpy(origin, j->f->origins, (size_t)n * sizeof *origin);
+        memcpy(path, j->path_of, (size_t)n * sizeof *path);
+    }
+    m->sources = source;
+    j->f->origins = origin;
+    j->path_of = path;
+    j->cap_sources = wider;
+    return true;
+}
+
+int ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b, const ot_external *e,
+                  const char *name, int kind)
+{
+    if (!grow_sources(j)) return -1;
+    int n = j->m->n_sources++, at = ot_tensor_index(j, t);
+    ot_source *o = &j->m->sources[n];
+    *o = (ot_source){ .name = name, .dtype = b->dtype, .shape = b->shape, .data = b->data,
+                      .order = at < 0 ? -1 : j->order_of[at], .external = e != NULL };
+    o->kind = kind;
+    j->f->origins[n] = (ot_origin){ t, e };
+    j->path_of[n] = s->path;
+    return n;
+}
+
+/* Sources inside subgraphs are told apart by their place where their plain names are not enough. */
+static bool name_sources(ot_job *j)
+{
+    ot_table count = { .arena = j->f->arena };
+    static const char once, often;
+    for (int i = 0; i < j->m->n_sources; i++) {
+        const char *name = j->m->sources[i].name;
+        bool seen = ot_table_find(&count, name) != NULL;
+        if (!ot_table_set(&count, name, seen ? &often : &once)) return false;
+    }
+    for (int i = 0; i < j->m->n_sources; i++) {
+        ot_source *o = &j->m->sources[i];
+        if (!*j->path_of[i] || ot_table_find(&count, o->name) == &once) continue;
+        o->name = ot_arena_printf(j->f->arena, "%s%s", j->path_of[i], o->name);
+        if (!o->name) return false;
+    }
+    return true;
+}
+
+/* ---- scopes --------------------------------------------------------------------------- */
+
+bool ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v)
+{
+    if (ot_table_set(&s->values, name, v ? (void *)v : OT_ABSENT)) return true;
+    ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+    return false;
+}
+
+ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent)
+{
+    *absent = false;
+    for (; s; s = s->up) {
+        void *v = ot_table_find(&s->values, name);
+        if (v) return (*absent = v == OT_ABSENT) ? NULL : v;
+    }
+    return NULL;
+}
+
+int64_t ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain)
+{
+    for (size_t i = 0; i < s->n_opset; i++)
+        if (!strcmp(ot_domain(s->opset[i]->domain), domain)) return s->opset[i]->version;
+    return *domain ? 1 : j->m->opset;
+}
+
+/* ---- bodies ----------------------------------------------------------------------------- */
+
+/* A node's name for people: its own, or that of its first output. */
+static const char *node_name(const Onnx__NodeProto *n)
+{
+    if (n->name && *n->name) return n->name;
+    for (size_t i = 0; i < n->n_output; i++)
+        if (*n->output[i]) return n->output[i];
+    return ot_text(n->op_type);
+}
+
+static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *f)
+{
+    *f = (ot_form){ .job = j, .scope = s, .op = ot_text(n->op_type), .domain = ot_domain(n->domain),
+                    .n_in = (int)n->n_input, .n_out = (int)n->n_output, .cap_in = (int)n->n_input + 8 };
+    f->version = ot_scope_version(j, s, f->domain);
+    f->name = *s->prefix ? ot_arena_printf(j->f->arena, "%s%s", s->prefix, node_name(n)) : node_name(n);
+    f->in = ot_job_alloc(j, (size_t)f->cap_in * sizeof *f->in);
+    f->out = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out);
+    f->out_name = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out_name);
+    if (!f->name || !f->in || !f->out || !f->out_name) return false;
+    for (int i = 0; i < f->n_in; i++) {
+        bool absent = !*n->input[i];
+        if (!absent) f->in[i] = ot_scope_find(s, n->input[i], &absent);
+        if (!f->in[i] && !absent)
+            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: input '%.200s' is not known here", f->name, f->op,
+                         n->input[i]);
+    }
+    for (int i = 0; i < f->n_out; i++) f->out_name[i] = n->output[i];
+    while (f->n_in && !f->in[f->n_in - 1]) f->n_in--;
+    while (f->n_out && !*f->out_name[f->n_out - 1]) f->n_out--;
+    if (!ot_attributes_resolve(j, s, n, &f->attr, &f->n_attr)) return false;
+    f->cap_attr = f->n_attr;
+    return true;
+}
+
+/* Gives the values of an emitted form their names in the scope. */
+static bool bind_outputs(ot_form *f)
+{
+    ot_scope *s = f->scope;
+    for (int i = 0; i < f->n_out; i++) {
+        const char *name = f->out_name[i];
+        if (!*name) continue;
+        ot_value *v = f->out[i];
+        /* After a finding there may be none; a value without a producer keeps the walk going. */
+        if (!v) v = f->out[i] = ot_graph_value(s->graph, name, OT_TEMP, OT_UNDEFINED, NULL);
+        if (!v) return false;
+        if (v->role == OT_TEMP) {
+            v->name = ot_arena_printf(s->graph->arena, "%s%s", s->prefix, name);
+            if (!v->name) return ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name), false;
+        }
+        if (!ot_scope_bind(f->job, s, name, v)) return false;
+    }
+    return true;
+}
+
+static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
+{
+    if (++j->nodes > MOST_NODES) {
+        if (j->nodes == MOST_NODES + 1)
+            ot_fail_more(j->found, OT_E_MODEL, "with its functions inlined the model has more than %d nodes", MOST_NODES);
+        return false;
+    }
+    const Onnx__FunctionProto *fn = ot_function_find(j, n);
+    if (fn) return ot_function_inline(j, s, n, fn);
+    if (!*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Constant")) return ot_constant_build(j, s, n);
+    ot_form f;
+    if (!form_new(j, s, n, &f)) return false;
+    if (!ot_upgrade(&f)) return false;
+    if (!f.done && !ot_form_emit(&f)) return false;
+    return bind_outputs(&f);
+}
+
+bool ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n)
+{
+    const int *order = ot_sort_nodes(j->f->arena, node, n, s->path, j->found);
+    if (!order) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!node_build(j, s, node[order[i]])) return false;
+    return true;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------- */
+
+/* Shape and symbolic names of an input; a dimension of 0 or less is how some writers say unknown. */
+static void read_dims(ot_job *j, const Onnx__TensorShapeProto *shape, ot_value *v)
+{
+    if (!shape) return;
+    v->shape.rank = (int)shape->n_dim;
+    const char **names = ot_job_alloc(j, (size_t)OT_MAX_RANK * sizeof *names);
+    for (int d = 0; d < v->shape.rank; d++) {
+        const Onnx__TensorShapeProto__Dimension *dim = shape->dim[d];
+        bool known = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value > 0;
+        v->shape.dim[d] = known ? dim->dim_value : -1;
+        if (names && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+            names[d] = dim->dim_param;
+    }
+    v->dim_names = names;
+}
+
+static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info)
+{
+    const char *name = ot_text(info->name);
+    if (ot_table_find(&s->values, name)) return true; /* an initializer: not fed */
+    ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
+    if (!v) return false;
+    /* What a subgraph is fed, its node says. */
+    if (!s->up && info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+        v->dtype = (ot_dtype)info->type->tensor_type->elem_type;
+        read_dims(j, info->type->tensor_type->shape, v);
+    }
+    ot_graph_input(s->graph, v);
+    return ot_scope_bind(j, s, name, v);
+}
+
+static bool graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        const char *name = ot_text(g->initializer[i]->name);
+        ot_value *v = ot_tensor_value(j, s, g->initializer[i], name, OT_FROM_INITIALIZER);
+        if (!v || !ot_scope_bind(j, s, name, v)) return false;
+    }
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
+        ot_value *v = ot_sparse_value(j, s, t, t->values ? ot_text(t->values->name) : "");
+        if (!v || !ot_scope_bind(j, s, ot_text(t->values->name), v)) return false;
+    }
+    for (size_t i = 0; i < g->n_input; i++)
+        if (!input_build(j, s, g->input[i])) return false;
+    if (!ot_body_build(j, s, g->node, g->n_node)) return false;
+    for (size_t i = 0; i < g->n_output; i++) {
+        bool absent;
+        const char *name = ot_text(g->output[i]->name);
+        ot_value *v = ot_scope_find(s, name, &absent);
+        if (v) ot_graph_output(s->graph, v);
+        else ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is made by no node", s->path, name);
+    }
+    return true;
+}
+
+ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch)
+{
+    ot_scope s = { .up = up, .values = { .arena = j->f->arena }, .call = up->call, .prefix = up->prefix,
+                   .opset = up->opset, .n_opset = up->n_opset };
+    s.graph = ot_graph_sub(up->graph, branch);
+    s.path = ot_arena_printf(j->f->arena, "%s%s/%s/", up->path, node, branch);
+    if (!s.graph || !s.path || !graph_build(j, &s, g)) return NULL;
+    return s.graph;
+}
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+/* A file without an opset says by its IR version which one it can mean: the newest of its time. */
+static int64_t opset_of_ir(int64_t ir)
+{
+    static const int64_t newest[] = { 1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, NEWEST_OPSET };
+    return ir < 0 ? 1 : ir < OT_LEN(newest) ? newest[ir] : NEWEST_OPSET;
+}
+
+static void read_header(ot_job *j)
+{
+    const Onnx__ModelProto *m = j->f->model;
+    ot_imported *o = j->m;
+    o->ir_version = m->has_ir_version ? m->ir_version : 0;
+    o->producer = ot_text(m->producer_name);
+    o->path = j->f->path;
+    o->opset = 0;
+    for (size_t i = 0; i < m->n_opset_import; i++)
+        if (!*ot_domain(m->opset_import[i]->domain)) o->opset = m->opset_import[i]->version;
+    if (!o->opset) {
+        o->opset = opset_of_ir(o->ir_version);
+        ot_note(j, "the file names no opset; %lld is assumed, from its IR version %lld", (long long)o->opset,
+                (long long)o->ir_version);
+    }
+    if (o->opset > NEWEST_OPSET)
+        ot_note(j, "opset %lld is newer than %d; operators are read as of %d", (long long)o->opset, NEWEST_OPSET,
+                NEWEST_OPSET);
+    if (o->ir_version > NEWEST_IR)
+        ot_note(j, "IR version %lld is newer than %d; what it adds is not read", (long long)o->ir_version, NEWEST_IR);
+    int listed = 0;
+    ot_table inputs = { .arena = j->f->arena };
+    for (size_t i = 0; i < m->graph->n_input; i++)
+        if (!ot_table_set(&inputs, ot_text(m->graph->input[i]->name), m)) return;
+    for (size_t i = 0; i < m->graph->n_initializer; i++)
+        listed += ot_table_find(&inputs, ot_text(m->graph->initializer[i]->name)) != NULL;
+    if (listed && o->ir_version >= 4)
+        ot_note(j, "%d initializer%s listed as graph inputs too; they are not fed", listed, listed > 1 ? "s are" : " is");
+}
+
+/* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
+static void report_unsupported(ot_job *j)
+{
+    if (!j->n_unsupported) return;
+    const char *text = "";
+    for (int i = 0; i < j->n_unsupported && text; i++) {
+        const ot_unsupported *u = &j->unsupported[i];
+        text = ot_arena_printf(j->f->arena, "%s%s%.60s%s%.60s (%d node%s, first '%.100s')", text, i ? ", " : "",
+                               u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
+    }
+    ot_fail_more(j->found, OT_E_MODEL, "%d operator%s not supported: %s", j->n_unsupported,
+                 j->n_unsupported > 1 ? "s are" : " is", text ? text : "");
+}
+
+static ot_status model_build(ot_job *j)
+{
+    const Onnx__ModelProto *m = j->f->model;
+    ot_check_model(m, j->found);
+    if (j->found->status != OT_OK) return j->found->status;
+    read_header(j);
+    j->graph = j->m->graph = ot_graph_new(&j->f->sticky);
+    if (!j->graph) return ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+    j->graph->name = ot_text(m->graph->name);
+    ot_scope s = { .graph = j->graph, .values = { .arena = j->f->arena }, .prefix = "", .path = "",
+                   .opset = m->opset_import, .n_opset = m->n_opset_import };
+    bool whole = order_tensors(j) && ot_functions_index(j) && graph_build(j, &s, m->graph) && name_sources(j);
+    ot_file_missing(j->f, j->found);
+    report_unsupported(j);
+    if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
+    if (!whole && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+    ot_hints_clear(j->graph);
+    return j->found->status;
+}
+
+ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
+{
+    *out = NULL;
+    ot_imported *m = calloc(1, sizeof *m);
+    ot_error    *found = calloc(1, sizeof *found);
+    ot_file     *f = NULL;
+    ot_status    s = m && found ? ot_file_open(path, &f, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (s == OT_OK) {
+        ot_job j = { .m = m, .f = f, .found = found, .notes = "" };
+        m->file = f;
+        s = model_build(&j);
+        m->notes = j.notes;
+        if (s != OT_OK) ot_fail(err, s, "%s: %s", path, found->text);
+    }
+    free(found);
+    if (s == OT_OK) *out = m;
+    else ot_import_free(m);
+    return s;
+}
+
+void ot_import_free(ot_imported *m)
+{
+    if (!m) return;
+    ot_graph_free(m->graph);
+    ot_file_free(m->file);
+    free(m);
+}

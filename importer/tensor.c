@@ -1,0 +1,280 @@
+/* tensor.c - TensorProto, of every element type and encoding, to bytes.
+ *
+ * The bytes must be exactly what shape and type say: one more or one less is a finding, because a
+ * shape larger than its data would read foreign memory and one that is smaller hides a fault.
+ *
+ * Numerics  Bits are kept as they are.  Only bool is normalised to 0 and 1.
+ * Spec      Sub-byte types pack low bits first; complex and 6-bit floats are not supported. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "importer/internal.h"
+
+typedef struct decode {
+    ot_file    *file;    /* NULL: external data is refused */
+    ot_arena   *arena;
+    const char *what;
+    ot_error   *found;
+} decode;
+
+#define FINDING(d, ...) (ot_fail_more((d)->found, OT_E_MODEL, __VA_ARGS__), false)
+#define NO_MEMORY(d) (ot_fail_more((d)->found, OT_E_NOMEM, "%.200s: no memory", (d)->what), false)
+
+/* ---- type and shape ------------------------------------------------------------- */
+
+static bool known_type(const decode *d, int32_t t)
+{
+    if (t == OT_STRING || (t > 0 && t <= OT_I2 && ot_dtype_bits((ot_dtype)t))) return true;
+    const ProtobufCEnumValue *e =
+        protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, t);
+    return e && t ? FINDING(d, "%.200s: element type %s is not supported", d->what, e->name)
+                  : FINDING(d, "%.200s: element type %d does not exist", d->what, t);
+}
+
+static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dtype t, ot_shape *s)
+{
+    if (rank > OT_MAX_RANK)
+        return FINDING(d, "%.200s: %zu dimensions; at most %d are supported", d->what, rank, OT_MAX_RANK);
+    s->rank = (int)rank;
+    for (size_t i = 0; i < rank; i++) {
+        if (dims[i] < 0)
+            return FINDING(d, "%.200s: dimension %zu is %lld", d->what, i, (long long)dims[i]);
+        s->dim[i] = dims[i];
+    }
+    if (!ot_shape_fits(s, t == OT_STRING ? OT_U64 : t))
+        return FINDING(d, "%.200s: %s is too large a shape", d->what, ot_shape_text(s, (char[128]){ 0 }));
+    return true;
+}
+
+/* ---- encodings -------------------------------------------------------------------- */
+
+/* A bool that is neither 0 nor 1 would be undefined behaviour where it is read as one. */
+static const void *normal_bools(const decode *d, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    size_t i = 0;
+    while (i < n && p[i] <= 1) i++;
+    if (i == n) return bytes;
+    unsigned char *q = ot_arena_alloc(d->arena, n);
+    for (i = 0; q && i < n; i++) q[i] = p[i] != 0;
+    return q;
+}
+
+/* int32_data holds the bits of the smaller types; the sub-byte ones a byte of several each. */
+static bool narrow(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+{
+    unsigned char *p = ot_arena_alloc(d->arena, bytes ? bytes : 1);
+    if (!p) return NO_MEMORY(d);
+    bool wide = ot_dtype_bits(out->dtype) == 16;
+    for (size_t i = 0; i < t->n_int32_data; i++) {
+        uint32_t v = (uint32_t)t->int32_data[i];
+        p[wide ? 2 * i : i] = (unsigned char)(out->dtype == OT_BOOL ? v != 0 : v & 0xFF);
+        if (wide) p[2 * i + 1] = (unsigned char)(v >> 8 & 0xFF);
+    }
+    out->data = p;
+    return true;
+}
+
+static bool narrow_u32(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
+{
+    uint32_t *p = ot_arena_alloc(d->arena, t->n_uint64_data * sizeof *p + 1);
+    if (!p) return NO_MEMORY(d);
+    for (size_t i = 0; i < t->n_uint64_data; i++) p[i] = (uint32_t)t->uint64_data[i];
+    out->data = p;
+    return true;
+}
+
+static bool read_strings(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
+{
+    const char **p = ot_arena_alloc(d->arena, t->n_string_data * sizeof *p + 1);
+    if (!p) return NO_MEMORY(d);
+    for (size_t i = 0; i < t->n_string_data; i++) {
+        const ProtobufCBinaryData *s = &t->string_data[i];
+        char *c = ot_arena_alloc(d->arena, s->len + 1);
+        if (!c) return NO_MEMORY(d);
+        if (s->len) memcpy(c, s->data, s->len);
+        p[i] = c;
+    }
+    out->data = p;
+    return true;
+}
+
+/* The typed field that belongs to a type: its name and how many entries it has. */
+static size_t entries(const Onnx__TensorProto *t, ot_dtype type, const char **field)
+{
+    switch (type) {
+    case OT_F32: return *field = "float_data", t->n_float_data;
+    case OT_F64: return *field = "double_data", t->n_double_data;
+    case OT_I64: return *field = "int64_data", t->n_int64_data;
+    case OT_U32:
+    case OT_U64: return *field = "uint64_data", t->n_uint64_data;
+    case OT_STRING: return *field = "string_data", t->n_string_data;
+    default: return *field = "int32_data", t->n_int32_data;
+    }
+}
+
+static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+{
+    const char *field;
+    size_t n = entries(t, out->dtype, &field);
+    size_t want = (size_t)ot_numel(&out->shape);
+    int    bits = ot_dtype_bits(out->dtype);
+    if (bits && bits < 8) want = bytes;
+    if (n != want)
+        return FINDING(d, "%.200s: %s has %zu entries; %s of type %s needs %zu", d->what, field, n,
+                       ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), want);
+    switch (out->dtype) {
+    case OT_F32: out->data = t->float_data; return true;
+    case OT_F64: out->data = t->double_data; return true;
+    case OT_I32: out->data = t->int32_data; return true;
+    case OT_I64: out->data = t->int64_data; return true;
+    case OT_U64: out->data = t->uint64_data; return true;
+    case OT_U32: return narrow_u32(d, t, out);
+    case OT_STRING: return read_strings(d, t, out);
+    default: return narrow(d, t, out, bytes);
+    }
+}
+
+static bool read_raw(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+{
+    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings in raw_data", d->what);
+    if (t->raw_data.len != bytes)
+        return FINDING(d, "%.200s: raw_data has %zu bytes; %s of type %s needs %zu", d->what, t->raw_data.len,
+                       ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), bytes);
+    out->data = out->dtype == OT_BOOL ? normal_bools(d, t->raw_data.data, bytes) : t->raw_data.data;
+    return out->data || !bytes || NO_MEMORY(d);
+}
+
+/* ---- external data ------------------------------------------------------------------ */
+
+/* A decimal number without sign that fits in int64_t. */
+static bool read_size(const char *s, int64_t *out)
+{
+    char *end;
+    if (*s < '0' || *s > '9') return false;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    *out = v;
+    return !*end && !errno;
+}
+
+static bool read_entries(const decode *d, const Onnx__TensorProto *t, ot_external *e)
+{
+    unsigned seen = 0;
+    *e = (ot_external){ NULL, 0, -1 };
+    for (size_t i = 0; i < t->n_external_data; i++) {
+        const char *key = ot_text(t->external_data[i]->key), *value = ot_text(t->external_data[i]->value);
+        unsigned bit = !strcmp(key, "location") ? 1 : !strcmp(key, "offset") ? 2 : !strcmp(key, "length") ? 4 : 0;
+        if (bit & seen) return FINDING(d, "%.200s: external data has two entries '%s'", d->what, key);
+        seen |= bit;
+        if (bit == 1) e->location = value;
+        if ((bit == 2 && !read_size(value, &e->offset)) || (bit == 4 && !read_size(value, &e->length)))
+            return FINDING(d, "%.200s: external data: %s '%.40s' is no size", d->what, key, value);
+    }
+    if (!e->location) return FINDING(d, "%.200s: external data without a location", d->what);
+    return true;
+}
+
+static bool read_external(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes,
+                          const ot_external **external)
+{
+    if (!d->file) return FINDING(d, "%.200s: external data does not belong here", d->what);
+    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings in external data", d->what);
+    ot_external *e = ot_arena_alloc(d->arena, sizeof *e);
+    if (!e) return NO_MEMORY(d);
+    if (!read_entries(d, t, e)) return false;
+    if (e->length >= 0 && (uint64_t)e->length != bytes)
+        return FINDING(d, "%.200s: external data has length %lld; %s of type %s needs %zu", d->what,
+                       (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }),
+                       ot_dtype_name(out->dtype), bytes);
+    const void *p = ot_file_external(d->file, e, bytes, ot_text(t->name), d->found);
+    if (!p) return false;
+    if (external) *external = e;
+    out->data = out->dtype == OT_BOOL ? normal_bools(d, p, bytes) : p;
+    return out->data || NO_MEMORY(d);
+}
+
+/* ---- all of it ------------------------------------------------------------------------ */
+
+static int encodings(const Onnx__TensorProto *t)
+{
+    return (t->n_float_data > 0) + (t->n_int32_data > 0) + (t->n_int64_data > 0) + (t->n_double_data > 0) +
+           (t->n_uint64_data > 0) + (t->n_string_data > 0) + (t->raw_data.len > 0);
+}
+
+bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
+                      const ot_external **external, ot_error *found)
+{
+    decode d = { f, a, what, found };
+    *out = (ot_blob){ .source = -1 };
+    if (external) *external = NULL;
+    if (!known_type(&d, t->data_type)) return false;
+    out->dtype = (ot_dtype)t->data_type;
+    if (!read_shape(&d, t->dims, t->n_dims, out->dtype, &out->shape)) return false;
+    if (t->segment) return FINDING(&d, "%.200s: tensors in segments are not supported", what);
+    size_t bytes = out->dtype == OT_STRING ? 0 : ot_bytes(&out->shape, out->dtype);
+    int    n = encodings(t);
+    bool   ok;
+    if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        if (n) return FINDING(&d, "%.200s: has both external data and data of its own", what);
+        ok = read_external(&d, t, out, bytes, external);
+    } else if (n > 1) {
+        return FINDING(&d, "%.200s: has data in %d fields; one is needed", what, n);
+    } else {
+        ok = t->raw_data.len ? read_raw(&d, t, out, bytes) : read_typed(&d, t, out, bytes);
+    }
+    /* An empty tensor has data too: a pointer that is never read. */
+    if (ok && !out->data && !(out->data = ot_arena_alloc(a, 1))) return NO_MEMORY(&d);
+    return ok;
+}
+
+/* Position in row-major order of entry i; false: out of range. */
+static bool sparse_position(const ot_blob *index, const ot_shape *s, int64_t i, int64_t total, int64_t *out)
+{
+    const int64_t *p = index->data;
+    if (index->shape.rank == 1) {
+        *out = p[i];
+        return p[i] >= 0 && p[i] < total;
+    }
+    int64_t at = 0;
+    for (int d = 0; d < s->rank; d++) {
+        int64_t k = p[i * s->rank + d];
+        if (k < 0 || k >= s->dim[d]) return false;
+        at = at * s->dim[d] + k;
+    }
+    *out = at;
+    return true;
+}
+
+bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what,
+                       ot_blob *out, ot_error *found)
+{
+    decode  d = { f, a, what, found };
+    ot_blob values, index;
+    *out = (ot_blob){ .source = -1 };
+    if (!t->values || !t->indices) return FINDING(&d, "%.200s: a sparse tensor without values or indices", what);
+    if (!ot_tensor_decode(f, a, t->values, what, &values, NULL, found) ||
+        !ot_tensor_decode(f, a, t->indices, what, &index, NULL, found))
+        return false;
+    out->dtype = values.dtype;
+    if (!read_shape(&d, t->dims, t->n_dims, values.dtype, &out->shape)) return false;
+    int bits = ot_dtype_bits(values.dtype);
+    if (bits < 8) return FINDING(&d, "%.200s: sparse tensors of type %s are not supported", what, ot_dtype_name(values.dtype));
+    int64_t n = values.shape.rank == 1 ? values.shape.dim[0] : -1, total = ot_numel(&out->shape);
+    bool rows = index.shape.rank == 2 && index.shape.dim[1] == out->shape.rank;
+    if (n < 0 || index.dtype != OT_I64 || !(index.shape.rank == 1 || rows) || index.shape.dim[0] != n)
+        return FINDING(&d, "%.200s: values %s and indices %s of a sparse tensor do not fit together", what,
+                       ot_shape_text(&values.shape, (char[128]){ 0 }), ot_shape_text(&index.shape, (char[128]){ 0 }));
+    size_t bytes = ot_bytes(&out->shape, out->dtype), each = (size_t)bits / 8;
+    /* What a few entries stand for is the file's claim alone: keep it within what files hold. */
+    if (bytes > OT_LARGEST_FILE) return FINDING(&d, "%.200s: a sparse tensor of %zu bytes", what, bytes);
+    unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
+    if (!p) return NO_MEMORY(&d);
+    for (int64_t i = 0, at; i < n; i++) {
+        if (!sparse_position(&index, &out->shape, i, total, &at))
+            return FINDING(&d, "%.200s: entry %lld of a sparse tensor lies outside its shape", what, (long long)i);
+        memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
+    }
+    out->data = p;
+    return true;
+}
