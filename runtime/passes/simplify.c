@@ -1,11 +1,13 @@
 /* simplify.c - no dead, repeated or pointless node.
  *
- * Views of views and views that change nothing disappear, nodes equal in operator, attributes and
- * inputs become one, and what nobody needs any more is pruned. */
+ * Views of views and views that change nothing disappear, a Map reads what was expanded for it as it
+ * was before, nodes equal in operator, attributes and inputs become one, and what nobody needs any
+ * more is pruned. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/copy.h"
+#include "ops/map.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -36,6 +38,47 @@ static void shorten_view(ot_node *n, ot_value **now)
     while (x->producer && x->producer->op == &ot_op_View && x->producer->phase == n->phase) x = x->producer->in[0];
     n->in[0] = x;
     if (ot_shape_eq(&x->shape, &n->out[0]->shape) && x->dtype == n->out[0]->dtype) now[n->out[0]->id] = x;
+}
+
+/* ---- expanding for a Map ------------------------------------------------------ */
+
+/* Is c an expansion of its input?  *small: the input's shape with ones where it is repeated. */
+static bool is_expand(const ot_node *c, ot_shape *small)
+{
+    const ot_copy *a = c->attrs;
+    if (c->op != &ot_op_Copy || a->n != 1 || a->piece[0].src) return false;
+    const ot_piece *p = a->piece;
+    int64_t         dense = 1;
+    *small = a->shape;
+    for (int d = a->shape.rank - 1; d >= 0; d--) {
+        if (p->dst[d] || p->extent[d] != a->shape.dim[d]) return false;
+        if (p->extent[d] == 1) continue;
+        if (p->stride[d] == 0) small->dim[d] = 1;
+        else if (p->stride[d] != dense) return false;
+        else dense *= p->extent[d];
+    }
+    return dense == ot_numel(&c->in[0]->shape) && dense < ot_numel(&a->shape);
+}
+
+/* A Map broadcasts by itself: it reads what was expanded for it. */
+static void read_unexpanded(ot_graph *g, ot_node *n)
+{
+    if (n->op != &ot_op_Map || !n->out[0]) return;
+    for (int i = 0; i < n->n_in; i++) {
+        ot_shape small, all;
+        if (!n->in[i]->producer || !is_expand(n->in[i]->producer, &small)) continue;
+        all = small; /* the other operands must still span the result */
+        for (int k = 0; k < n->n_in; k++)
+            if (k != i && !ot_broadcast(&all, &n->in[k]->shape, &all)) return;
+        if (!ot_shape_eq(&all, &n->out[0]->shape)) continue;
+        ot_build b = { .graph = g, .node = n };
+        g->cursor = n;
+        g->phase = n->phase;
+        ot_value *x = ot_view(&b, n->in[i]->producer->in[0], &small);
+        g->cursor = NULL;
+        g->phase = OT_EVERY;
+        if (x) n->in[i] = x;
+    }
 }
 
 /* ---- equal nodes ----------------------------------------------------------- */
@@ -97,6 +140,7 @@ static ot_status merge_equal(ot_plan *p, ot_value **now)
 ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
 {
     (void)c;
+    for (ot_node *n = p->graph->first; n; n = n->next) read_unexpanded(p->graph, n);
     ot_value **now = calloc((size_t)p->graph->n_values + 1, sizeof *now);
     if (!now) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to simplify the graph");
     ot_status s = merge_equal(p, now);
