@@ -6,7 +6,10 @@
  * and `fill` where no piece writes.  Pieces do not overlap in the output.  Strides may be 0
  * (expand, edge padding) or negative (reflection, reversed slices).  Transpose, Slice, Expand, Pad,
  * Concat, Split, Tile are Copies.  CopyAdd is the map backwards: zeros, then every piece's box of dy
- * added to where it came from. */
+ * added to where it came from.
+ *
+ * Kernels see memory on both sides.  Up to the layout pass that is the tensors in row-major order; the
+ * pass rewrites pieces and shape where a value lies otherwise. */
 #ifndef OT_COPY_H
 #define OT_COPY_H
 

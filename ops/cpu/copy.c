@@ -1,8 +1,7 @@
 /* copy.c - Copy by runs: memcpy where both sides are dense, tiles where two axes change places.
  *
- * Memory  prepare keeps one box per piece, with the strides that the layouts of input and output
- *         have; a piece that strides cannot say there goes element by element.
- *         Threads write disjoint parts. */
+ * Memory  both sides are memory, not logical tensors: the layout pass has put the strides of channels-last
+ *         values into the pieces.  prepare keeps a box per piece; threads write disjoint parts. */
 #include "ops/cpu/box.h"
 
 #include <stdlib.h>
@@ -30,46 +29,22 @@ static bool copy_can(const ot_node *n, const char **why)
 
 /* ---- prepare --------------------------------------------------------------- */
 
-/* A box without axes stands for a piece that strides do not describe. */
-static void odd_box(ot_box *b, const ot_piece *p)
-{
-    b->count = 1;
-    for (int d = 0; d < b->rank; d++) b->count *= p->extent[d];
-    b->rank = 0;
-}
-
 static ot_status copy_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_copy  *a = n->attrs;
-    const ot_value *y = n->out[0];
     int64_t         ys[OT_MAX_RANK], written = 0;
     copy_plan      *plan = malloc(sizeof *plan + (size_t)a->n * sizeof(ot_box));
     if (!plan) return ot_fail(prep->err, OT_E_NOMEM, "%s: Copy: no memory for %lld pieces", n->name, (long long)a->n);
-    ot_value_strides(y, ys);
+    ot_strides(&a->shape, ys);
     for (int64_t i = 0; i < a->n; i++) {
         const ot_piece *p = &a->piece[i];
-        const ot_value *x = n->in[p->in];
         ot_box         *b = &plan->box[i];
-        int64_t         xs[OT_MAX_RANK], step[OT_MAX_RANK], at[OT_MAX_RANK];
-        int             axis[OT_MAX_RANK];
-        bool            plain = x->layout == OT_PLAIN || x->shape.rank < 3;
         *b = (ot_box){ .rank = a->shape.rank, .from = p->src };
         for (int d = 0; d < b->rank; d++) {
             b->extent[d] = p->extent[d];
             b->t[d] = ys[d];
             b->f[d] = p->stride[d];
             b->to += p->dst[d] * ys[d];
-        }
-        if (!plain && ot_numel(&x->shape)) {
-            if (!ot_piece_axes(p, b->rank, &x->shape, axis, step, at)) {
-                odd_box(b, p);
-                written += b->count;
-                continue;
-            }
-            ot_value_strides(x, xs);
-            b->from = 0;
-            for (int d = 0; d < x->shape.rank; d++) b->from += at[d] * xs[d];
-            for (int d = 0; d < b->rank; d++) b->f[d] = axis[d] < 0 ? 0 : step[d] * xs[axis[d]];
         }
         ot_box_simplify(b);
         written += b->count;
@@ -195,36 +170,6 @@ static void box_copy(const ot_box *b, char *y, const char *x, size_t e, int64_t 
     else box_runs(b, y, x, e, part, parts);
 }
 
-/* Element by element, from an input that is not in row-major order. */
-static void odd_copy(const ot_call *c, const ot_piece *p, size_t e)
-{
-    const ot_value *x = c->node->in[p->in], *y = c->node->out[0];
-    int64_t         dense[OT_MAX_RANK], xs[OT_MAX_RANK], ys[OT_MAX_RANK], k[OT_MAX_RANK] = { 0 };
-    int             d;
-    ot_strides(&x->shape, dense);
-    ot_value_strides(x, xs);
-    ot_value_strides(y, ys);
-    do {
-        int64_t flat = p->src, to = 0, from = 0;
-        for (d = 0; d < y->shape.rank; d++) {
-            flat += k[d] * p->stride[d];
-            to += (p->dst[d] + k[d]) * ys[d];
-        }
-        for (int a = 0; a < x->shape.rank; a++) from += flat / dense[a] % x->shape.dim[a] * xs[a];
-        memcpy((char *)c->out[0] + (size_t)to * e, (const char *)c->in[p->in] + (size_t)from * e, e);
-        for (d = y->shape.rank - 1; d >= 0 && ++k[d] == p->extent[d]; d--) k[d] = 0;
-    } while (d >= 0);
-}
-
-static void piece_copy(const ot_call *c, int64_t i, size_t e, int part, int parts)
-{
-    const ot_piece *p = &((const ot_copy *)c->node->attrs)->piece[i];
-    const ot_box   *b = &((const copy_plan *)c->state)->box[i];
-    if (!b->count) return;
-    if (b->rank) box_copy(b, c->out[0], c->in[p->in], e, part, parts);
-    else if (part == 0) odd_copy(c, p, e);
-}
-
 static ot_status copy_run(const ot_call *c)
 {
     const ot_copy   *a = c->node->attrs;
@@ -242,11 +187,11 @@ static ot_status copy_run(const ot_call *c)
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++)
-        for (int64_t i = 0; i < a->n; i++) piece_copy(c, i, e, part, threads);
+        for (int64_t i = 0; i < a->n; i++)
+            if (plan->box[i].count) box_copy(&plan->box[i], c->out[0], c->in[a->piece[i].in], e, part, threads);
     return OT_OK;
 }
 
 const ot_kernel ot_cpu_Copy = {
     .name = "cpu", .can = copy_can, .prepare = copy_prepare, .run = copy_run, .release = free,
-    .any_layout = true,
 };
