@@ -1,7 +1,7 @@
 /* reduce.c - Reduce: sum, maximum, minimum or product over a set of axes.
  *
  * Shapes  x: any   y: x without the axes of attrs.axes, or with 1 there
- * Grad    sum: g repeated.  max, min: g in equal parts to every element that has the value (as
+ * Grad    sum: g repeated.  sumsq: 2 g x.  max, min: g in equal parts to every element that has the value (as
  *         PyTorch's amax).  prod: g times the product of the others, also where some are zero. */
 #include "ops/reduce.h"
 
@@ -35,6 +35,9 @@ static void reduce_grad(ot_build *b)
     g = ot_view(b, g, &kept);
     if (a->kind == OT_REDUCE_SUM) {
         ot_set_din(b, 0, ot_expand(b, g, &x->shape));
+    } else if (a->kind == OT_REDUCE_SUMSQ) {
+        ot_value *twice = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, x->dtype, 2));
+        ot_set_din(b, 0, ot_map2(b, OT_ROW_Mul, 0, 0, twice, x));
     } else if (a->kind == OT_REDUCE_PROD) {
         /* With zeros taken for ones, p = prod(x') and count of zeros c, the product of the others is
          * p / x' where c equals the element's own share of c, and 0 elsewhere. */

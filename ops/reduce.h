@@ -1,13 +1,14 @@
 /* reduce.h - attributes of the Reduce kernel: x reduced over a set of axes.
  *
  * Sums and products accumulate in f32 for f16/bf16/f32, in f64 for f64, in int64 for integers, in a fixed
- * tree that depends on the shape only.  The axes stay as 1 when keepdims is set. */
+ * tree that depends on the shape only.  SUMSQ is the sum of squares.  The axes stay as 1 when keepdims
+ * is set. */
 #ifndef OT_REDUCE_H
 #define OT_REDUCE_H
 
 #include "ops/op.h"
 
-typedef enum ot_reduce_kind { OT_REDUCE_SUM, OT_REDUCE_MAX, OT_REDUCE_MIN, OT_REDUCE_PROD } ot_reduce_kind;
+typedef enum ot_reduce_kind { OT_REDUCE_SUM, OT_REDUCE_MAX, OT_REDUCE_MIN, OT_REDUCE_PROD, OT_REDUCE_SUMSQ } ot_reduce_kind;
 
 typedef struct ot_reduce {
     int64_t kind;      /* ot_reduce_kind */

@@ -29,20 +29,23 @@ typedef struct plan {
 
 static bool reduce_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype == OT_F32) return true;
-    *why = "only float32";
-    return false;
+    const ot_reduce *a = n->attrs;
+    int64_t          all = ((int64_t)1 << n->in[0]->shape.rank) - 1;
+    if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
+    if (a->kind == OT_REDUCE_SUMSQ && (a->axes & all) != all) return *why = "sums of squares over all axes only", false;
+    return true;
 }
 
 static double start(int64_t kind)
 {
-    return kind == OT_REDUCE_SUM ? 0 : kind == OT_REDUCE_PROD ? 1 : kind == OT_REDUCE_MAX ? -INFINITY : INFINITY;
+    return kind == OT_REDUCE_SUM || kind == OT_REDUCE_SUMSQ ? 0 : kind == OT_REDUCE_PROD ? 1 : kind == OT_REDUCE_MAX ? -INFINITY : INFINITY;
 }
 
 static double join(int64_t kind, double a, double b)
 {
     switch (kind) {
-    case OT_REDUCE_SUM: return a + b;
+    case OT_REDUCE_SUM:
+    case OT_REDUCE_SUMSQ: return a + b;
     case OT_REDUCE_PROD: return a * b;
     case OT_REDUCE_MAX: return b > a || isnan(b) ? b : a;
     default: return b < a || isnan(b) ? b : a;
@@ -145,6 +148,21 @@ static double row_sum(const float *x, int64_t n)
     return total;
 }
 
+static double row_sumsq(const float *x, int64_t n)
+{
+    double total = 0;
+    while (n >= LANES) {
+        int64_t m = n < BLOCK ? n / LANES : BLOCK / LANES;
+        vec     v = { 0 };
+        for (int64_t i = 0; i < m; i++) v += *(const vec *)(x + i * LANES) * *(const vec *)(x + i * LANES);
+        total += lanes(OT_REDUCE_SUM, &v);
+        x += m * LANES;
+        n -= m * LANES;
+    }
+    for (int64_t i = 0; i < n; i++) total += (double)x[i] * (double)x[i];
+    return total;
+}
+
 static double row_other(int64_t kind, const float *x, int64_t n)
 {
     double total = start(kind);
@@ -161,6 +179,11 @@ static double row_other(int64_t kind, const float *x, int64_t n)
     return total;
 }
 
+static double row_of(int64_t kind, const float *x, int64_t n)
+{
+    return kind == OT_REDUCE_SUM ? row_sum(x, n) : kind == OT_REDUCE_SUMSQ ? row_sumsq(x, n) : row_other(kind, x, n);
+}
+
 /* Terms lo to hi of the result at x. */
 static double row_terms(const plan *p, const float *x, int64_t lo, int64_t hi)
 {
@@ -173,8 +196,8 @@ static double row_terms(const plan *p, const float *x, int64_t lo, int64_t hi)
         int64_t      m = n - at < hi - lo ? n - at : hi - lo;
         const float *row = x + w.to + at * s;
         if (s != 1)
-            for (int64_t i = 0; i < m; i++) total = join(p->kind, total, (double)row[i * s]);
-        else total = join(p->kind, total, p->kind == OT_REDUCE_SUM ? row_sum(row, m) : row_other(p->kind, row, m));
+            for (int64_t i = 0; i < m; i++) total = join(p->kind, total, row_of(p->kind, row + i * s, 1));
+        else total = join(p->kind, total, row_of(p->kind, row, m));
         lo += m;
     }
     return total;

@@ -33,9 +33,11 @@ static acc acc_start(int64_t kind, ot_dtype t)
 
 static void acc_float(acc *a, int64_t kind, double v)
 {
+    if (kind == OT_REDUCE_SUMSQ) v *= v;
     double s = a->f + v;
     switch (kind) {
     case OT_REDUCE_SUM:
+    case OT_REDUCE_SUMSQ:
         a->lost += fabs(a->f) >= fabs(v) ? a->f - s + v : v - s + a->f;
         a->f = s;
         break;
@@ -50,6 +52,7 @@ static void acc_int(acc *a, int64_t kind, int64_t v, ot_dtype t)
     bool less = t == OT_U64 ? (uint64_t)a->i < (uint64_t)v : a->i < v;
     switch (kind) {
     case OT_REDUCE_SUM: a->i = (int64_t)((uint64_t)a->i + (uint64_t)v); break;
+    case OT_REDUCE_SUMSQ: a->i = (int64_t)((uint64_t)a->i + (uint64_t)v * (uint64_t)v); break;
     case OT_REDUCE_PROD: a->i = (int64_t)((uint64_t)a->i * (uint64_t)v); break;
     case OT_REDUCE_MAX: a->i = less ? v : a->i; break;
     default: a->i = less ? a->i : v; break;

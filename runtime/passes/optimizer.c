@@ -12,6 +12,7 @@
 
 #include "ops/dot.h"
 #include "ops/map.h"
+#include "ops/reduce.h"
 #include "runtime/passes/passes.h"
 
 typedef struct opt {
@@ -399,11 +400,9 @@ static ot_value *global_norm(ot_plan *p, opt *x)
     ot_value *sum = NULL;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        int64_t   axes[OT_MAX_RANK];
+        if (g && g->dtype != OT_F64) g = ot_cast(&x->b, g, OT_F32);
         if (!g) return NULL;
-        for (int d = 0; d < g->shape.rank; d++) axes[d] = d;
-        if (g->dtype != OT_F64) g = ot_cast(&x->b, g, OT_F32);
-        ot_value *s = ot_sum(&x->b, square(x, g), axes, g ? g->shape.rank : 0, false);
+        ot_value *s = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1 }, OT_IN(g));
         s = ot_cast(&x->b, s, OT_F64);
         sum = sum ? add(x, sum, s) : s;
     }
