@@ -47,15 +47,21 @@
 
 #define OT_NN_OPS(X)                    \
     /* operator            ref cpu */   \
-    X(AveragePool,            0, 0)     \
-    X(Conv,                   0, 0)     \
-    X(Gemm,                   0, 0)     \
-    X(LogSoftmax,             0, 0)     \
-    X(MatMul,                 0, 0)     \
-    X(MaxPool,                0, 0)     \
-    X(NegativeLogLikelihoodLoss, 0, 0)  \
-    X(Softmax,                0, 0)     \
-    X(SoftmaxCrossEntropyLoss, 0, 0)
+    X(AveragePool,               0, 0)    \
+    X(BatchNormalization,        0, 0)    \
+    X(Conv,                      0, 0)    \
+    X(ConvTranspose,             0, 0)    \
+    X(Gemm,                      0, 0)    \
+    X(GlobalAveragePool,         0, 0)    \
+    X(GlobalMaxPool,             0, 0)    \
+    X(LayerNormalization,        0, 0)    \
+    X(LogSoftmax,                0, 0)    \
+    X(MatMul,                    0, 0)    \
+    X(MaxPool,                   0, 0)    \
+    X(NegativeLogLikelihoodLoss, 0, 0)    \
+    X(RMSNormalization,          0, 0)    \
+    X(Softmax,                   0, 0)    \
+    X(SoftmaxCrossEntropyLoss,   0, 0)
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 
@@ -74,18 +80,22 @@
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu */   \
-    X(Convolve,               1, 1)     \
-    X(ConvolveDw,             1, 1)     \
-    X(ConvolveDx,             1, 1)     \
-    X(CrossEntropy,           1, 0)     \
-    X(CrossEntropyDx,         1, 0)     \
-    X(Dot,                    1, 1)     \
-    X(PoolAvg,                1, 0)     \
-    X(PoolAvgDx,              1, 0)     \
-    X(PoolMax,                1, 0)     \
-    X(PoolMaxDx,              1, 0)     \
-    X(SoftmaxRows,            1, 0)     \
-    X(SoftmaxRowsDx,          1, 0)
+    X(BatchNorm,                 1, 0)    \
+    X(BatchNormDx,               1, 0)    \
+    X(Convolve,                  1, 1)    \
+    X(ConvolveDw,                1, 1)    \
+    X(ConvolveDx,                1, 1)    \
+    X(CrossEntropy,              1, 0)    \
+    X(CrossEntropyDx,            1, 0)    \
+    X(Dot,                       1, 1)    \
+    X(PoolAvg,                   1, 0)    \
+    X(PoolAvgDx,                 1, 0)    \
+    X(PoolMax,                   1, 0)    \
+    X(PoolMaxDx,                 1, 0)    \
+    X(RowNorm,                   1, 0)    \
+    X(RowNormDx,                 1, 0)    \
+    X(SoftmaxRows,               1, 0)    \
+    X(SoftmaxRowsDx,             1, 0)
 
 #define OT_ONNX_OPS(X) OT_ROW_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
 #define OT_KERNEL_OPS(X) OT_MAP_KERNELS(X) OT_MOVE_KERNELS(X) OT_NN_KERNELS(X)
