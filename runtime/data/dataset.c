@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 ot_dataset *ot_dataset_new(const char *name)
 {
@@ -59,6 +60,14 @@ int64_t ot_array_elements(const ot_array *a)
     return ot_numel(&s);
 }
 
+/* Samples are read in random order: with pages of 4 KiB nearly each would miss the TLB.  Only a wish. */
+static void ask_large_pages(void *p, size_t n)
+{
+    const uintptr_t large = 2 << 20, mask = 4095;
+    uintptr_t begin = ((uintptr_t)p + mask) & ~mask, end = ((uintptr_t)p + n) & ~mask;
+    if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
                          const char *where, ot_error *err)
 {
@@ -75,6 +84,7 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
     memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
     a->t.data = ot_arena_alloc(d->arena, n);
     if (!a->t.data) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", where, n);
+    ask_large_pages(a->t.data, n);
     return OT_OK;
 }
 

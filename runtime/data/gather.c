@@ -293,8 +293,8 @@ void ot_gather_run(const ot_gather *g, const int64_t *index, int64_t n, void *ds
     for (int64_t k = 0; k < n; k++) {
         if (k + 1 < n) {
             const char *next = (const char *)g->src->t.data + index[k + 1] * g->elements * p.from;
-            __builtin_prefetch(next);
-            __builtin_prefetch(next + 64);
+            int64_t bytes = g->elements * p.from < 1024 ? g->elements * p.from : 1024;
+            for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
         }
         one_sample(&p, index[k], k, dst);
     }
