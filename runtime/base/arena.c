@@ -40,7 +40,7 @@ void ot_arena_free(ot_arena *a)
 
 static chunk *chunk_new(size_t room)
 {
-    if (room > SIZE_MAX - sizeof(chunk) - ALIGN) return NULL;
+    if (room > PTRDIFF_MAX - sizeof(chunk) - ALIGN) return NULL;
     size_t n = sizeof(chunk) + ALIGN + room;
     chunk *c = calloc(1, n);
     if (!c) return NULL;

@@ -1,0 +1,295 @@
+/* io.c - reading files and replacing them, with failures at every stage. */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+
+static char folder[64], target[128];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/onnxtrain-io-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(target, sizeof target, "%s/out.bin", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char path[512];
+    chmod(folder, 0700);
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.' && (!e->d_name[1] || e->d_name[1] == '.')) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (unlink(path)) rmdir(path);
+    }
+    if (d) closedir(d);
+    return rmdir(folder);
+}
+
+static int files_there(void)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    if (d) closedir(d);
+    return n;
+}
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+    void *p;
+    size_t n;
+    ot_error e = {0};
+    assert_int_equal(ot_read_file(path, 1 << 20, &p, &n, &e), OT_OK);
+    assert_int_equal(n, strlen(text));
+    assert_memory_equal(p, text, n);
+    free(p);
+}
+
+static void reading(void **state)
+{
+    (void)state;
+    void *p;
+    size_t n;
+    char pipe_path[160];
+    put(target, "hello");
+    assert_holds(target, "hello");
+    put(target, "");
+    assert_holds(target, "");
+    put(target, "hello");
+    ot_error e = {0};
+    assert_int_equal(ot_read_file(target, 4, &p, &n, &e), OT_E_IO);
+    assert_null(p);
+    assert_non_null(strstr(e.text, target));
+    e = (ot_error){0};
+    assert_int_equal(ot_read_file(folder, 100, &p, &n, &e), OT_E_IO);
+    assert_non_null(strstr(e.text, "folder"));
+    e = (ot_error){0};
+    assert_int_equal(ot_read_file("/dev/zero", 100, &p, &n, &e), OT_E_IO);
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    e = (ot_error){0};
+    assert_int_equal(ot_read_file(pipe_path, 100, &p, &n, &e), OT_E_IO); /* and it does not wait */
+    e = (ot_error){0};
+    assert_int_equal(ot_read_file("/nowhere/x", 100, &p, &n, &e), OT_E_IO);
+    assert_non_null(strstr(e.text, "No such file"));
+}
+
+static void replacing(void **state)
+{
+    (void)state;
+    ot_replace *r;
+    ot_error e = {0};
+    put(target, "old");
+    chmod(target, 0640);
+    assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
+    assert_int_equal(ot_replace_write(r, "new ", 4, &e), OT_OK);
+    assert_int_equal(ot_replace_write(r, NULL, 0, &e), OT_OK);
+    assert_int_equal(ot_replace_write(r, "text", 4, &e), OT_OK);
+    assert_holds(target, "old");
+    assert_int_equal(ot_replace_sync(r, &e), OT_OK);
+    assert_holds(ot_replace_path(r), "new text");
+    assert_int_equal(ot_replace_commit(r, &e), OT_OK);
+    assert_holds(target, "new text");
+    struct stat st;
+    assert_int_equal(stat(target, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(files_there(), 1);
+}
+
+static void large_pieces_keep_their_order(void **state)
+{
+    (void)state;
+    enum { N = 300000 };
+    unsigned char *want = malloc(N);
+    size_t at = 0, n;
+    ot_replace *r;
+    ot_error e = {0};
+    void *got;
+    for (int i = 0; i < N; i++) want[i] = (unsigned char)(i * 7 + i / 251);
+    assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
+    for (size_t piece = 1; at < N; piece = piece * 3 % 100003 + 1) {
+        size_t k = piece < N - at ? piece : N - at;
+        assert_int_equal(ot_replace_write(r, want + at, k, &e), OT_OK);
+        at += k;
+    }
+    assert_int_equal(ot_replace_commit(r, &e), OT_OK);
+    assert_int_equal(ot_read_file(target, N, &got, &n, &e), OT_OK);
+    assert_int_equal(n, N);
+    assert_memory_equal(got, want, N);
+    free(got);
+    free(want);
+}
+
+static void aborting_leaves_nothing(void **state)
+{
+    (void)state;
+    ot_replace *r;
+    ot_error e = {0};
+    put(target, "old");
+    assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
+    assert_int_equal(ot_replace_write(r, "new", 3, &e), OT_OK);
+    ot_replace_abort(r);
+    ot_replace_abort(NULL);
+    assert_holds(target, "old");
+    assert_int_equal(files_there(), 1);
+}
+
+/* A limit of any number of bytes ends some write in the middle; the old file stays. */
+static void full_disk_leaves_the_old_file(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    struct rlimit before, limit;
+    char *bytes = calloc(1, N);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    put(target, "old");
+    for (rlim_t room = 0; room < N; room += 9973) {
+        ot_replace *r;
+        ot_error e = {0};
+        limit = before;
+        limit.rlim_cur = room;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
+        for (int at = 0; at < N; at += 1000) (void)ot_replace_write(r, bytes + at, 1000, &e);
+        ot_status s = ot_replace_commit(r, &e);
+        setrlimit(RLIMIT_FSIZE, &before);
+        assert_int_equal(s, OT_E_IO);
+        assert_non_null(strstr(e.text, target));
+        assert_holds(target, "old");
+        assert_int_equal(files_there(), 1);
+    }
+    signal(SIGXFSZ, handler);
+    free(bytes);
+}
+
+static void refused_before_anything_is_written(void **state)
+{
+    (void)state;
+    ot_replace *r;
+    char path[160];
+    const char *bad[] = {"/nowhere/at/all/x", "/dev/null", folder, "/tmp/", ""};
+    for (int i = 0; i < OT_LEN(bad); i++) {
+        ot_error e = {0};
+        assert_int_equal(ot_replace_begin(bad[i], &r, &e), OT_E_IO);
+        assert_null(r);
+    }
+    put(target, "old"); /* a file where a folder is needed */
+    snprintf(path, sizeof path, "%s/x", target);
+    ot_error e = {0};
+    assert_int_equal(ot_replace_begin(path, &r, &e), OT_E_IO);
+    assert_holds(target, "old");
+}
+
+/* As root permissions do not hold, so this goes on as nobody. */
+static void read_only_folder(void **state)
+{
+    (void)state;
+    ot_replace *r;
+    ot_error e = {0};
+    bool root = geteuid() == 0;
+    put(target, "old");
+    assert_int_equal(chmod(folder, 0555), 0);
+    if (root) assert_int_equal(seteuid(65534), 0);
+    ot_status s = ot_replace_begin(target, &r, &e);
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(s, OT_E_IO);
+    assert_non_null(strstr(e.text, "denied"));
+    assert_holds(target, "old");
+    assert_int_equal(files_there(), 1);
+}
+
+/* The folder goes away while the file is written. */
+static void lost_folder(void **state)
+{
+    (void)state;
+    char inner[96], path[128];
+    ot_replace *r;
+    ot_error e = {0};
+    snprintf(inner, sizeof inner, "%s/d", folder);
+    snprintf(path, sizeof path, "%s/f", inner);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(ot_replace_begin(path, &r, &e), OT_OK);
+    assert_int_equal(unlink(ot_replace_path(r)), 0);
+    assert_int_equal(rmdir(inner), 0);
+    assert_int_equal(ot_replace_commit(r, &e), OT_E_IO);
+}
+
+static void links_are_replaced_not_followed(void **state)
+{
+    (void)state;
+    char link_path[160];
+    ot_replace *r;
+    ot_error e = {0};
+    struct stat st;
+    put(target, "old");
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    assert_int_equal(symlink(target, link_path), 0);
+    assert_int_equal(ot_replace_begin(link_path, &r, &e), OT_OK);
+    assert_int_equal(ot_replace_write(r, "new", 3, &e), OT_OK);
+    assert_int_equal(ot_replace_commit(r, &e), OT_OK);
+    assert_holds(target, "old");
+    assert_holds(link_path, "new");
+    assert_int_equal(lstat(link_path, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+}
+
+static void odd_names(void **state)
+{
+    (void)state;
+    char path[400], name[256];
+    memset(name, 'n', 255);
+    name[255] = 0;
+    const char *odd[] = {"with space", "línea\nnueva", "%s%n", name};
+    for (int i = 0; i < OT_LEN(odd); i++) {
+        ot_replace *r;
+        ot_error e = {0};
+        snprintf(path, sizeof path, "%s/%s", folder, odd[i]);
+        assert_int_equal(ot_replace_begin(path, &r, &e), OT_OK);
+        assert_int_equal(ot_replace_write(r, "x", 1, &e), OT_OK);
+        assert_int_equal(ot_replace_commit(r, &e), OT_OK);
+        assert_holds(path, "x");
+    }
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+
+int ot_test_io(void)
+{
+    const struct CMUnitTest io[] = {
+        IN_FOLDER(reading),
+        IN_FOLDER(replacing),
+        IN_FOLDER(large_pieces_keep_their_order),
+        IN_FOLDER(aborting_leaves_nothing),
+        IN_FOLDER(full_disk_leaves_the_old_file),
+        IN_FOLDER(refused_before_anything_is_written),
+        IN_FOLDER(read_only_folder),
+        IN_FOLDER(lost_folder),
+        IN_FOLDER(links_are_replaced_not_followed),
+        IN_FOLDER(odd_names),
+    };
+    return cmocka_run_group_tests(io, NULL, NULL);
+}
