@@ -63,6 +63,7 @@ typedef struct ot_form {
     const char   *op, *domain, *name;
     int64_t       version;              /* of the opset it is written in */
     int           n_in, n_out, n_attr, cap_in, cap_attr;
+    int           n_listed;             /* outputs as the file lists them, with empty ones at the end */
     ot_value    **in;                   /* NULL: left out */
     ot_value    **out;                  /* filled by ot_form_emit */
     const char  **out_name;             /* "": nobody asks */
@@ -84,7 +85,26 @@ int64_t   ot_scope_version(const ot_job *j, const ot_scope *s, const char *domai
 
 /* emit.c */
 bool      ot_form_emit(ot_form *f);                    /* false: no memory */
+ot_dtype  ot_hint(const ot_value *v);                  /* a guess of its element type; float32 if none */
 void      ot_hints_clear(ot_graph *g);
+
+/* form.c: changing forms.  NULL or false: no memory (told). */
+const ot_attribute *ot_form_get(const ot_form *f, const char *name);
+int64_t     ot_form_int(const ot_form *f, const char *name, int64_t dflt);
+double      ot_form_float(const ot_form *f, const char *name, double dflt);
+bool        ot_form_says(const ot_form *f, const char *name, const char *text);
+void        ot_form_drop(ot_form *f, const char *name);
+bool        ot_form_set_int(ot_form *f, const char *name, int64_t v);
+bool        ot_form_set_float(ot_form *f, const char *name, float v);
+bool        ot_form_set_text(ot_form *f, const char *name, const char *text);
+bool        ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n);
+bool        ot_form_set_input(ot_form *f, int i, ot_value *v);
+ot_value   *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v); /* rank 0 or 1 */
+ot_value   *ot_form_ints(ot_form *f, const int64_t *v, size_t n);    /* int64 of rank 1 */
+/* Emits a node of one output, in the newest opset, before this one; the second form sets an attribute. */
+ot_value   *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in);
+ot_value   *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
+bool        ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
 
 /* attrs.c */
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);

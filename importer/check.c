@@ -124,10 +124,9 @@ static void check_graph(const check *outer, const Onnx__GraphProto *g, const cha
         if (fed && *name && !ot_table_set(&names, name, &made)) FINDING(&c, "no memory");
     }
     for (size_t i = 0; i < g->n_node; i++) check_node(&c, g->node[i], i, &names);
-    ot_table outputs = { .arena = c.arena };
     for (size_t i = 0; i < g->n_output; i++) {
         const char *name = ot_text(g->output[i]->name);
-        give(&c, &outputs, name, "output");
+        if (!*name) FINDING(&c, "%soutput %zu has no name", where, i);
         if (top && *name && !ot_table_find(&names, name))
             FINDING(&c, "%soutput '%.200s' is made by no node", where, name);
     }

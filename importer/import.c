@@ -207,7 +207,8 @@ static const char *node_name(const Onnx__NodeProto *n)
 static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *f)
 {
     *f = (ot_form){ .job = j, .scope = s, .op = ot_text(n->op_type), .domain = ot_domain(n->domain),
-                    .n_in = (int)n->n_input, .n_out = (int)n->n_output, .cap_in = (int)n->n_input + 8 };
+                    .n_in = (int)n->n_input, .n_out = (int)n->n_output, .n_listed = (int)n->n_output,
+                    .cap_in = (int)n->n_input + 8 };
     f->version = ot_scope_version(j, s, f->domain);
     f->name = *s->prefix ? ot_arena_printf(j->f->arena, "%s%s", s->prefix, node_name(n)) : node_name(n);
     f->in = ot_job_alloc(j, (size_t)f->cap_in * sizeof *f->in);
@@ -383,7 +384,7 @@ static void read_header(ot_job *j)
 }
 
 /* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
-static void report_unsupported(ot_job *j)
+static void report_unsupported(ot_job *j, ot_error *err)
 {
     if (!j->n_unsupported) return;
     const char *text = "";
@@ -392,8 +393,8 @@ static void report_unsupported(ot_job *j)
         text = ot_arena_printf(j->f->arena, "%s%s%.60s%s%.60s (%d node%s, first '%.100s')", text, i ? ", " : "",
                                u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
     }
-    ot_fail_more(j->found, OT_E_MODEL, "%d operator%s not supported: %s", j->n_unsupported,
-                 j->n_unsupported > 1 ? "s are" : " is", text ? text : "");
+    ot_fail(err, OT_E_MODEL, "%s: %d operator%s not supported: %s", j->f->path, j->n_unsupported,
+            j->n_unsupported > 1 ? "s are" : " is", text ? text : "");
 }
 
 static ot_status model_build(ot_job *j)
@@ -409,7 +410,6 @@ static ot_status model_build(ot_job *j)
                    .opset = m->opset_import, .n_opset = m->n_opset_import };
     bool whole = order_tensors(j) && ot_functions_index(j) && graph_build(j, &s, m->graph) && name_sources(j);
     ot_file_missing(j->f, j->found);
-    report_unsupported(j);
     if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
     if (!whole && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
     ot_hints_clear(j->graph);
@@ -428,7 +428,10 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
         m->file = f;
         s = model_build(&j);
         m->notes = j.notes;
-        if (s != OT_OK) ot_fail(err, s, "%s: %s", path, found->text);
+        /* What is not supported comes first: a long list of findings must not hide it. */
+        report_unsupported(&j, err);
+        if (s != OT_OK) ot_fail_more(err, s, "%s: %s", path, found->text);
+        if (j.n_unsupported && s == OT_OK) s = OT_E_MODEL;
     }
     free(found);
     if (s == OT_OK) *out = m;

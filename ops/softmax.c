@@ -1,12 +1,16 @@
 /* softmax.c - Softmax and LogSoftmax.
  *
- * Spec    ai.onnx Softmax, LogSoftmax 13: one axis, the last by default.  Older forms, which flatten to two
- *         axes, are reshaped by importer/upgrade.c. */
+ * Spec    ai.onnx Softmax, LogSoftmax 13: one axis, the last by default.  Older forms, which make one row
+ *         of all axes from `axis` on, have `flatten` set by importer/upgrade.c. */
 #include "ops/softmaxrows.h"
 
-typedef struct ot_softmax { int64_t axis; } ot_softmax;
+typedef struct ot_softmax { int64_t axis, flatten; } ot_softmax;
 
-static const ot_attr attrs[] = { { "axis", OT_INT, offsetof(ot_softmax, axis), -1, NULL }, { 0 } };
+static const ot_attr attrs[] = {
+    { "axis",    OT_INT, offsetof(ot_softmax, axis),    -1, NULL },
+    { "flatten", OT_INT, offsetof(ot_softmax, flatten), 0,  NULL }, /* set by upgrade.c: one row is all axes from `axis` on */
+    { 0 }
+};
 
 static ot_status softmax_infer(ot_node *n, ot_error *err)
 {
@@ -26,6 +30,14 @@ static void lower(ot_build *b, bool log)
     int             axis = 0;
     ot_axis(((const ot_softmax *)b->node->attrs)->axis, s.rank, &axis);
     r.axis = axis;
+    if (((const ot_softmax *)b->node->attrs)->flatten && s.rank > 0) {
+        ot_shape flat = { .rank = 2, .dim = { 1, 1 } };
+        for (int d = 0; d < s.rank; d++) flat.dim[d >= axis] *= s.dim[d];
+        x = ot_view(b, x, &flat);
+        r.axis = 1;
+        ot_yield(b, 0, ot_view(b, ot_emit(b, &ot_op_SoftmaxRows, &r, OT_IN(x)), &s));
+        return;
+    }
     if (s.rank == 0) x = ot_view(b, x, &row);
     ot_value *y = ot_emit(b, &ot_op_SoftmaxRows, &r, OT_IN(x));
     ot_yield(b, 0, s.rank ? y : ot_view(b, y, &s));

@@ -1,0 +1,187 @@
+/* form.c - reading and changing a node on its way: what the rows of upgrade.c are written with. */
+#include <stdio.h>
+
+#include "importer/build.h"
+
+#define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
+
+enum { NEWEST = 1 << 20 }; /* above every row of the table */
+
+bool ot_form_finding(ot_form *f, const char *fmt, ...)
+{
+    char    text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s", f->name, f->op, text);
+    return true;
+}
+
+/* ---- attributes -------------------------------------------------------------------- */
+
+static int place_of(const ot_form *f, const char *name)
+{
+    int i = 0;
+    while (i < f->n_attr && strcmp(ot_text(f->attr[i]->name), name)) i++;
+    return i;
+}
+
+const ot_attribute *ot_form_get(const ot_form *f, const char *name)
+{
+    int i = place_of(f, name);
+    return i < f->n_attr ? f->attr[i] : NULL;
+}
+
+int64_t ot_form_int(const ot_form *f, const char *name, int64_t dflt)
+{
+    const ot_attribute *a = ot_form_get(f, name);
+    return a && a->has_i ? a->i : dflt;
+}
+
+double ot_form_float(const ot_form *f, const char *name, double dflt)
+{
+    const ot_attribute *a = ot_form_get(f, name);
+    return a && a->has_f ? (double)a->f : dflt;
+}
+
+bool ot_form_says(const ot_form *f, const char *name, const char *text)
+{
+    const ot_attribute *a = ot_form_get(f, name);
+    return a && a->s.len == strlen(text) && !memcmp(a->s.data, text, a->s.len);
+}
+
+void ot_form_drop(ot_form *f, const char *name)
+{
+    int i = place_of(f, name);
+    if (i == f->n_attr) return;
+    memmove(f->attr + i, f->attr + i + 1, (size_t)(f->n_attr - i - 1) * sizeof *f->attr);
+    f->n_attr--;
+}
+
+/* A fresh attribute in place of any of that name. */
+static ot_attribute *add(ot_form *f, const char *name, int type)
+{
+    ot_attribute *a = ot_job_alloc(f->job, sizeof *a);
+    if (!a) return NULL;
+    *a = (ot_attribute)ONNX__ATTRIBUTE_PROTO__INIT;
+    a->name = ot_arena_strdup(f->job->f->arena, name);
+    a->has_type = true;
+    a->type = (Onnx__AttributeProto__AttributeType)type;
+    ot_form_drop(f, name);
+    if (f->n_attr == f->cap_attr) {
+        const ot_attribute **wider = ot_job_alloc(f->job, (size_t)(f->n_attr + 8) * sizeof *wider);
+        if (!wider) return NULL;
+        if (f->n_attr) memcpy(wider, f->attr, (size_t)f->n_attr * sizeof *wider);
+        f->attr = wider;
+        f->cap_attr = f->n_attr + 8;
+    }
+    f->attr[f->n_attr++] = a;
+    return a->name ? a : NULL;
+}
+
+bool ot_form_set_int(ot_form *f, const char *name, int64_t v)
+{
+    ot_attribute *a = add(f, name, TYPE(INT));
+    if (!a) return false;
+    a->has_i = true;
+    a->i = v;
+    return true;
+}
+
+bool ot_form_set_float(ot_form *f, const char *name, float v)
+{
+    ot_attribute *a = add(f, name, TYPE(FLOAT));
+    if (!a) return false;
+    a->has_f = true;
+    a->f = v;
+    return true;
+}
+
+bool ot_form_set_text(ot_form *f, const char *name, const char *text)
+{
+    ot_attribute *a = add(f, name, TYPE(STRING));
+    if (!a) return false;
+    a->has_s = true;
+    a->s.len = strlen(text);
+    a->s.data = (uint8_t *)ot_arena_strdup(f->job->f->arena, text);
+    return a->s.data != NULL;
+}
+
+bool ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n)
+{
+    ot_attribute *a = add(f, name, TYPE(INTS));
+    if (!a || !(a->ints = ot_job_alloc(f->job, n * sizeof *v))) return false;
+    if (n) memcpy(a->ints, v, n * sizeof *v);
+    a->n_ints = n;
+    return true;
+}
+
+/* ---- inputs -------------------------------------------------------------------------- */
+
+bool ot_form_set_input(ot_form *f, int i, ot_value *v)
+{
+    if (!v) return false;
+    if (i >= f->cap_in) {
+        ot_value **wider = ot_job_alloc(f->job, (size_t)(i + 8) * sizeof *wider);
+        if (!wider) return false;
+        if (f->n_in) memcpy(wider, f->in, (size_t)f->n_in * sizeof *wider);
+        f->in = wider;
+        f->cap_in = i + 8;
+    }
+    while (f->n_in <= i) f->in[f->n_in++] = NULL;
+    f->in[i] = v;
+    return true;
+}
+
+ot_value *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v)
+{
+    ot_shape s = { .rank = rank, .dim = { n } };
+    unsigned char *p = ot_job_alloc(f->job, ot_bytes(&s, t) + 1);
+    const char *name = ot_arena_printf(f->job->f->arena, "%s/constant", f->name);
+    if (!p || !name) return NULL;
+    for (int64_t i = 0; i < n; i++) ot_set_f64(p, t, i, v[i]);
+    return ot_graph_const(f->scope->graph, name, t, &s, p);
+}
+
+ot_value *ot_form_ints(ot_form *f, const int64_t *v, size_t n)
+{
+    ot_shape s = { .rank = 1, .dim = { (int64_t)n } };
+    const char *name = ot_arena_printf(f->job->f->arena, "%s/constant", f->name);
+    return name ? ot_graph_const(f->scope->graph, name, OT_I64, &s, v) : NULL;
+}
+
+/* ---- nodes around it --------------------------------------------------------------------- */
+
+static bool emit_before(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in)
+{
+    ot_value **copy = ot_job_alloc(f->job, (size_t)(n_in + 1) * sizeof *copy);
+    const char **name = ot_job_alloc(f->job, sizeof *name);
+    *g = (ot_form){ .job = f->job, .scope = f->scope, .op = op, .domain = "", .version = NEWEST, .n_in = n_in,
+                    .cap_in = n_in, .n_out = 1, .n_listed = 1, .in = copy, .out_name = name };
+    g->name = ot_arena_printf(f->job->f->arena, "%s/%s", f->name, op);
+    g->out = ot_job_alloc(f->job, sizeof *g->out);
+    if (!copy || !name || !g->name || !g->out) return false;
+    for (int i = 0; i < n_in; i++) copy[i] = in[i];
+    *name = g->name;
+    return true;
+}
+
+/* After a finding about the emitted node a value stands for it. */
+static ot_value *result(ot_form *g)
+{
+    if (!ot_form_emit(g)) return NULL;
+    return g->out[0] ? g->out[0] : ot_graph_value(g->scope->graph, g->name, OT_TEMP, OT_UNDEFINED, NULL);
+}
+
+ot_value *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in)
+{
+    ot_form g;
+    return emit_before(f, &g, op, in, n_in) ? result(&g) : NULL;
+}
+
+ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v)
+{
+    ot_form g;
+    return emit_before(f, &g, op, in, n_in) && ot_form_set_int(&g, attr, v) ? result(&g) : NULL;
+}
