@@ -9,7 +9,77 @@
 /* ---- element-wise operators of ONNX: each becomes a Map -------------------- */
 
 #define OT_ROW_OPS(X)                   \
-    /* operator            ref cpu */
+    /* operator            ref cpu */   \
+    X(Abs,                   0, 0)      \
+    X(Acos,                  0, 0)      \
+    X(Acosh,                 0, 0)      \
+    X(Add,                   0, 0)      \
+    X(And,                   0, 0)      \
+    X(Asin,                  0, 0)      \
+    X(Asinh,                 0, 0)      \
+    X(Atan,                  0, 0)      \
+    X(Atanh,                 0, 0)      \
+    X(BitShift,              0, 0)      \
+    X(BitwiseAnd,            0, 0)      \
+    X(BitwiseNot,            0, 0)      \
+    X(BitwiseOr,             0, 0)      \
+    X(BitwiseXor,            0, 0)      \
+    X(Cast,                  0, 0)      \
+    X(CastLike,              0, 0)      \
+    X(Ceil,                  0, 0)      \
+    X(Celu,                  0, 0)      \
+    X(Clip,                  0, 0)      \
+    X(Cos,                   0, 0)      \
+    X(Cosh,                  0, 0)      \
+    X(Div,                   0, 0)      \
+    X(Dropout,               0, 0)      \
+    X(Elu,                   0, 0)      \
+    X(Equal,                 0, 0)      \
+    X(Erf,                   0, 0)      \
+    X(Exp,                   0, 0)      \
+    X(Floor,                 0, 0)      \
+    X(Gelu,                  0, 0)      \
+    X(Greater,               0, 0)      \
+    X(GreaterOrEqual,        0, 0)      \
+    X(HardSigmoid,           0, 0)      \
+    X(HardSwish,             0, 0)      \
+    X(IsInf,                 0, 0)      \
+    X(IsNaN,                 0, 0)      \
+    X(LeakyRelu,             0, 0)      \
+    X(Less,                  0, 0)      \
+    X(LessOrEqual,           0, 0)      \
+    X(Log,                   0, 0)      \
+    X(Max,                   0, 0)      \
+    X(Mean,                  0, 0)      \
+    X(Min,                   0, 0)      \
+    X(Mish,                  0, 0)      \
+    X(Mod,                   0, 0)      \
+    X(Mul,                   0, 0)      \
+    X(Neg,                   0, 0)      \
+    X(Not,                   0, 0)      \
+    X(Or,                    0, 0)      \
+    X(PRelu,                 0, 0)      \
+    X(Pow,                   0, 0)      \
+    X(Reciprocal,            0, 0)      \
+    X(Relu,                  0, 0)      \
+    X(Round,                 0, 0)      \
+    X(Selu,                  0, 0)      \
+    X(Shrink,                0, 0)      \
+    X(Sigmoid,               0, 0)      \
+    X(Sign,                  0, 0)      \
+    X(Sin,                   0, 0)      \
+    X(Sinh,                  0, 0)      \
+    X(Softplus,              0, 0)      \
+    X(Softsign,              0, 0)      \
+    X(Sqrt,                  0, 0)      \
+    X(Sub,                   0, 0)      \
+    X(Sum,                   0, 0)      \
+    X(Swish,                 0, 0)      \
+    X(Tan,                   0, 0)      \
+    X(Tanh,                  0, 0)      \
+    X(ThresholdedRelu,       0, 0)      \
+    X(Where,                 0, 0)      \
+    X(Xor,                   0, 0)
 
 /* ---- movement, shapes, reductions, indexing of ONNX ------------------------ */
 
@@ -67,7 +137,7 @@
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu */   \
-    X(Map,                 1,  1)
+    X(Map,                   1, 1)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */   \

@@ -112,7 +112,7 @@ const char *ot_map_check(const ot_program *p)
     }
     for (int k = 0; k < p->n_out; k++) {
         if (p->out[k] < 0 || p->out[k] >= p->n_in + p->n_inst) return "an output is never computed";
-        if (!ot_dtype_bits((ot_dtype)p->out_dtype[k])) return "an output has no type";
+        if (!ot_dtype_bits((ot_dtype)(p->out_dtype[k] & ~OT_MAP_NO_SATURATE))) return "an output has no type";
     }
     return NULL;
 }
@@ -213,7 +213,7 @@ static ot_status map_infer(ot_node *n, ot_error *err)
         s = both;
     }
     for (int k = 0; k < n->n_out; k++)
-        if (n->out[k]) OT_TRY(ot_set(n->out[k], (ot_dtype)p->out_dtype[k], &s));
+        if (n->out[k]) OT_TRY(ot_set(n->out[k], (ot_dtype)(p->out_dtype[k] & ~OT_MAP_NO_SATURATE), &s));
     return OT_OK;
 }
 

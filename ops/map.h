@@ -19,6 +19,9 @@ typedef enum ot_class { OT_CLASS_F32, OT_CLASS_F64, OT_CLASS_I64, OT_CLASS_U64 }
 
 enum { OT_MAP_ARGS = 5, OT_MAP_IN = 16, OT_MAP_OUT = 8, OT_MAP_INST = 64 };
 
+/* 8-bit floats: what is too large becomes infinity or NaN, not the largest number. */
+enum { OT_MAP_NO_SATURATE = 0x80 };
+
 /* Opcodes.  A row's derivatives follow it, so OT_ROW_x + 1 + i is the derivative by operand i. */
 typedef enum ot_row_code {
 #define OT_ROW_CODES(name) OT_ROW_##name, OT_ROW_##name##_da, OT_ROW_##name##_db, OT_ROW_##name##_dc,
@@ -44,7 +47,7 @@ typedef struct ot_program {
     int     n_in, n_inst, n_out;
     uint8_t in_class[OT_MAP_IN];
     int8_t  out[OT_MAP_OUT];     /* registers */
-    uint8_t out_dtype[OT_MAP_OUT]; /* ot_dtype: how each output is stored */
+    uint8_t out_dtype[OT_MAP_OUT]; /* ot_dtype: how each output is stored; may have OT_MAP_NO_SATURATE */
     ot_inst inst[OT_MAP_INST];
 } ot_program;                    /* is the attribute struct of Map */
 

@@ -70,6 +70,18 @@ static void store(void *p, ot_dtype t, int64_t i, ot_class cls, reg r)
     }
 }
 
+static void store_out(void *p, int how, int64_t i, ot_class cls, reg r)
+{
+    ot_dtype t = (ot_dtype)(how & ~OT_MAP_NO_SATURATE);
+    if (!(how & OT_MAP_NO_SATURATE)) {
+        store(p, t, i, cls, r);
+        return;
+    }
+    uint64_t v; /* any class as a double, then without saturation */
+    store(&v, OT_F64, 0, cls, r);
+    ((uint8_t *)p)[i] = (uint8_t)ot_float_encode(ot_get_f64(&v, OT_F64, 0), t, false);
+}
+
 static reg load(const void *p, ot_dtype t, int64_t i, ot_class cls)
 {
     reg r = { .u64 = 0 };
@@ -157,8 +169,7 @@ static ot_status map_run(const ot_call *c)
             r[i] = load(c->in[i], n->in[i]->dtype, at[i], (ot_class)p->in_class[i]);
         for (int i = 0; i < p->n_inst; i++) r[p->n_in + i] = step(p, &p->inst[i], r, k, &s);
         for (int o = 0; o < p->n_out; o++)
-            if (c->out[o])
-                store(c->out[o], (ot_dtype)p->out_dtype[o], k, ot_map_class(p, p->out[o]), r[p->out[o]]);
+            if (c->out[o]) store_out(c->out[o], p->out_dtype[o], k, ot_map_class(p, p->out[o]), r[p->out[o]]);
         for (int d = s.rank - 1; d >= 0; d--) { /* the next coordinate */
             for (int i = 0; i < p->n_in; i++) at[i] += stride[i][d];
             if (++coord[d] < s.dim[d]) break;
