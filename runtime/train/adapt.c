@@ -331,11 +331,19 @@ int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
 
 ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
 {
-    int64_t bytes;
-    if (!f->redraw || f->most >= batch) return OT_OK;
+    int64_t bytes, one = (int64_t)ot_bytes(&f->sample, f->dtype);
+    if (f->buffer && f->most >= batch) return OT_OK;
+    if (!ot_mul(one, f->whole ? 1 : batch, &bytes))
+        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
+    f->buffer = ot_arena_alloc(a, (size_t)bytes + 64);
+    if (!f->buffer) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
+    f->most = batch;
+    if (f->whole) ot_feeder_take(f, NULL, 1, f->buffer, 1);
+    if (!f->redraw) return OT_OK;
+
     const ot_picture *q = &f->to;
     if (!ot_mul(q->c * q->h * q->w, batch, &bytes))
-        return ot_fail(err, OT_E_NOMEM, "a batch of pictures is too large");
+        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
     f->drawn = (ot_array){ .t = { .name = f->src->t.name,
                                   .dtype = OT_U8,
                                   .rank = 4,
@@ -343,9 +351,8 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
                            .role = OT_ARRAY_INPUT,
                            .picture = true };
     f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
-    if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of pictures");
+    if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
     f->gather.src = &f->drawn;
-    f->most = batch;
     return OT_OK;
 }
 

@@ -7,66 +7,69 @@
 
 /* One value the plans are fed with, and how a batch of it is made. */
 typedef struct ot_feeder {
-    const char     *name;    /* of the graph input, or "target", "target_<output>" */
-    const ot_array *src;     /* of the data set, or `own` */
-    ot_array        own;     /* src with another reading of its bytes, or of its shape */
-    bool            target, whole;
-    ot_dtype        dtype;
-    ot_shape        sample;  /* whole: the shape as it is; else that of one sample */
-    ot_gather       gather;
+    const char *name;    /* of the graph input, or "target", "target_<output>" */
+    const ot_array *src; /* of the data set, or `own` */
+    ot_array own;        /* src with another reading of its bytes, or of its shape */
+    bool target, whole;
+    ot_dtype dtype;
+    ot_shape sample; /* whole: the shape as it is; else that of one sample */
+    ot_gather gather;
     /* pictures of another size or number of channels than the model wants */
-    bool            redraw;
-    ot_picture      from, to;
-    ot_array        drawn;   /* (batch, C, H, W) bytes; its data is made by ot_feeders_prepare */
-    int64_t         most;    /* samples `drawn` holds */
+    bool redraw;
+    ot_picture from, to;
+    int64_t most;   /* samples `drawn` and `buffer` hold */
+    ot_array drawn; /* (batch, C, H, W) bytes */
+    void *buffer;   /* the batch as the plans read it */
 } ot_feeder;
 
 typedef struct ot_feeders {
     const ot_dataset *data;
-    int               n;
-    ot_feeder        *f;
-    int64_t           samples;
+    int n;
+    ot_feeder *f;
+    int64_t samples;
 } ot_feeders;
 
 /* What a graph's output looks like; shape with the batch first. */
 typedef struct ot_output {
     const char *name;
-    ot_dtype    dtype;
-    ot_shape    shape;
+    ot_dtype dtype;
+    ot_shape shape;
 } ot_output;
 
 /* Lines worth telling the user are added to *notes. */
 typedef struct ot_adapt_env {
-    const ot_graph     *graph;    /* as imported */
-    const ot_settings  *s;
+    const ot_graph *graph; /* as imported */
+    const ot_settings *s;
     const ot_normalize *normalize;
-    bool                as_is;    /* `run`: arrays are fed whole, matched by name alone */
-    ot_arena           *a;
-    const char        **notes;    /* NULL: nobody listens */
-    int64_t             batch;    /* samples in the outputs' shapes */
+    bool as_is; /* `run`: arrays are fed whole, matched by name alone */
+    ot_arena *a;
+    const char **notes; /* NULL: nobody listens */
+    int64_t batch;      /* samples in the outputs' shapes */
 } ot_adapt_env;
 
 /* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
  * all findings at once. */
-ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err);
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
+                          ot_error *err);
 
 /* Adds feeders for the targets the losses want and checks every label.  outputs: n of them.
  * Errors: OT_E_DATA (missing, ill-shaped, label out of range), OT_E_USAGE. */
-ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err);
+ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
+                           ot_error *err);
 
 /* The feeders as a plan for `batch` samples sees them; list has fs->n. */
 void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list);
 
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch);
 
-/* Makes room for batches of up to `batch` samples. */
+/* Makes room for batches of up to `batch` samples; takes a whole array. */
 ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err);
 
 /* dst: samples index[0..n) (whole: all of it) as the graph wants them. */
 void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
 
-/* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded with
- * zeros where a few pixels are missing, else resized bilinearly.  y: (C,H,W). */
+/* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded
+ * with zeros where a few pixels are missing, else resized bilinearly.  y: (C,H,W). */
 void ot_redraw(const uint8_t *x, const ot_picture *from, const ot_picture *to, uint8_t *y);
 
 bool ot_is_pad(const ot_picture *from, const ot_picture *to); /* padded, not resized */

@@ -15,10 +15,8 @@ static ot_status short_form(const ot_options *o, const char *name, const char *k
     if (!ot_options_get(o, name)) return OT_OK;
     while (strcmp(k->name, s->optimizer.name)) k++;
 
-    size_t n = strlen(key);
-    for (const char *p = k->keys; (p = strstr(p, key)); p += n)
-        if ((p == k->keys || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-            return ot_thing_set(&s->optimizer, key, ot_options_num(o, name), a, err);
+    if (ot_has_word(k->keys, key) || ot_has_word(k->common, key))
+        return ot_thing_set(&s->optimizer, key, ot_options_num(o, name), a, err);
     return ot_fail(err, OT_E_USAGE, "--%s: %s has no %s", name, s->optimizer.name, key);
 }
 
@@ -35,10 +33,10 @@ static ot_status check_optimizer(const ot_thing *t, ot_error *err)
             return ot_fail(err, OT_E_USAGE, "--optimizer %s: %s=%s; less than 1 is needed", t->name,
                            p->key, p->text);
     }
-    if (ot_thing_flag(t, "nesterov", false) &&
+    if (!strcmp(t->name, "sgd") && ot_thing_flag(t, "nesterov", false) &&
         (ot_thing_num(t, "momentum", 0) <= 0 || ot_thing_num(t, "dampening", 0) != 0))
         return ot_fail(err, OT_E_USAGE,
-                       "--optimizer sgd: nesterov needs a momentum and no dampening");
+                       "--optimizer %s: nesterov needs a momentum and no dampening", t->name);
     return OT_OK;
 }
 

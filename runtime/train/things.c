@@ -18,14 +18,29 @@ const ot_thing_kind ot_losses[] = {
     { "l1", "", EVERY_LOSS },
     { "huber", "delta", EVERY_LOSS },
     { "smooth_l1", "beta", EVERY_LOSS },
+    { "kl", "", EVERY_LOSS },
+    { "hinge", "margin class_axis", EVERY_LOSS },
     { "output", "", EVERY_LOSS },
     { NULL, NULL, NULL }
 };
 
+#define EVERY_OPTIMIZER "lr weight_decay"
+#define ADAM            "beta1 beta2 eps"
+
 const ot_thing_kind ot_optimizers[] = {
-    { "sgd", "lr momentum dampening weight_decay nesterov", NULL },
-    { "adam", "lr beta1 beta2 eps weight_decay amsgrad", NULL },
-    { "adamw", "lr beta1 beta2 eps weight_decay amsgrad", NULL },
+    { "sgd", "momentum dampening nesterov", EVERY_OPTIMIZER },
+    { "adam", ADAM " amsgrad", EVERY_OPTIMIZER },
+    { "adamw", ADAM " amsgrad", EVERY_OPTIMIZER },
+    { "adagrad", "lr_decay initial_accumulator_value eps", EVERY_OPTIMIZER },
+    { "adadelta", "rho eps", EVERY_OPTIMIZER },
+    { "rmsprop", "alpha eps centered momentum", EVERY_OPTIMIZER },
+    { "adamax", ADAM, EVERY_OPTIMIZER },
+    { "nadam", ADAM " momentum_decay decoupled_weight_decay", EVERY_OPTIMIZER },
+    { "radam", ADAM " decoupled_weight_decay", EVERY_OPTIMIZER },
+    { "lion", "beta1 beta2", EVERY_OPTIMIZER },
+    { "lamb", ADAM, EVERY_OPTIMIZER },
+    { "lars", "momentum eta trust_coefficient eps", EVERY_OPTIMIZER },
+    { "muon", "momentum nesterov ns_steps", EVERY_OPTIMIZER },
     { NULL, NULL, NULL }
 };
 
@@ -112,7 +127,7 @@ typedef struct parser {
     ot_error *err;
 } parser;
 
-static bool has_word(const char *words, const char *word)
+bool ot_has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = words; p && *p;) {
@@ -263,7 +278,7 @@ ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind
     while (*s) {
         ot_param one;
         OT_TRY(parse_param(&p, &s, &one));
-        if (!has_word(kind->keys, one.key) && !has_word(kind->common, one.key))
+        if (!ot_has_word(kind->keys, one.key) && !ot_has_word(kind->common, one.key))
             return ot_fail(err, OT_E_USAGE, "%s '%s': %s has no '%s'; it has %s%s%s", sort, text,
                            kind->name, one.key, kind->keys, *kind->keys && kind->common ? " " : "",
                            kind->common ? kind->common : "");

@@ -28,6 +28,9 @@ ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_e
 /* The whole text is one number, in C's notation whatever the locale. */
 bool ot_number(const char *text, double *v);
 
+/* word is one of the blank-separated words; words may be NULL. */
+bool ot_has_word(const char *words, const char *word);
+
 /* Insertions, deletions, replacements and swaps that make b of a, at most `limit` + 1. */
 int ot_edit_distance(const char *a, const char *b, int limit);
 

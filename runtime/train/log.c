@@ -1,0 +1,122 @@
+/* log.c - the log of a run: JSON lines.
+ *
+ * A step's line is written without building an object, and files are flushed at most once a second,
+ * so that a run of a hundred microseconds a step does not notice its log. */
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/log.h"
+
+ot_status ot_log_open(ot_log *l, const char *path, ot_error *err)
+{
+    int i = l->file[0] ? 1 : 0;
+    if (l->file[i]) return ot_fail(err, OT_E_INTERNAL, "a log has two files at most");
+    l->path[i] = strdup(path);
+    if (!l->path[i]) return ot_fail(err, OT_E_NOMEM, "no memory for the log");
+    l->file[i] = fopen(path, "w");
+    if (!l->file[i]) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    return OT_OK;
+}
+
+static void flush(ot_log *l, int i)
+{
+    if (fflush(l->file[i]) || ferror(l->file[i]))
+        ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
+}
+
+ot_status ot_log_close(ot_log *l, ot_error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        if (l->file[i]) {
+            flush(l, i);
+            if (fclose(l->file[i]))
+                ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
+        }
+        free(l->path[i]);
+        l->file[i] = NULL;
+        l->path[i] = NULL;
+    }
+    return l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
+}
+
+static void put(ot_log *l, const char *line, size_t n)
+{
+    for (int i = 0; i < 2; i++)
+        if (l->file[i] && fwrite(line, 1, n, l->file[i]) != n)
+            ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
+    if (l->line) l->line(l->user, line, n);
+}
+
+/* A number with `digits` significant digits ("%.*g" in C's notation whatever the locale), or null.
+ */
+static char *number(char *to, const char *format, int digits, double v)
+{
+    if (!isfinite(v)) return stpcpy(to, "null");
+    int n = sprintf(to, format, digits, v);
+    for (char *p = to; *p; p++)
+        if (*p == ',') *p = '.';
+    return to + n;
+}
+
+static const char *nonfinite(double v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
+
+void ot_log_write_step(ot_log *l, const ot_log_step *s)
+{
+    char line[640], *p = line; /* the longest "%.9f" has 320 characters */
+    p +=
+        sprintf(p, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld,\"loss\":", (long long)s->step,
+                (long long)s->epoch);
+    p = number(p, "%.*g", 9, s->loss);
+    p = number(stpcpy(p, ",\"lr\":"), "%.*g", 12, s->lr);
+    if (s->has_norm) p = number(stpcpy(p, ",\"grad_norm\":"), "%.*g", 9, s->grad_norm);
+    p += sprintf(p, ",\"samples\":%lld", (long long)s->samples);
+    p = number(stpcpy(p, ",\"seconds\":"), "%.*f", 9, s->seconds);
+    bool bad_loss = !isfinite(s->loss), bad_norm = s->has_norm && !isfinite(s->grad_norm);
+    if (bad_loss || bad_norm) {
+        p = stpcpy(p, ",\"nonfinite\":{");
+        if (bad_loss) p += sprintf(p, "\"loss\":\"%s\"", nonfinite(s->loss));
+        if (bad_norm)
+            p += sprintf(p, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
+        p = stpcpy(p, "}");
+    }
+    p = stpcpy(p, "}\n");
+    put(l, line, (size_t)(p - line));
+    if (s->seconds - l->flushed > 1) {
+        l->flushed = s->seconds;
+        for (int i = 0; i < 2; i++)
+            if (l->file[i]) flush(l, i);
+    }
+}
+
+void ot_log_real(json_t *event, const char *key, double v)
+{
+    if (isfinite(v)) {
+        json_object_set_new(event, key, json_real(v));
+        return;
+    }
+    json_t *bad = json_object_get(event, "nonfinite");
+    if (!bad) {
+        bad = json_object();
+        json_object_set_new(event, "nonfinite", bad);
+    }
+    json_object_set_new(event, key, json_null());
+    json_object_set_new(bad, key, json_string(nonfinite(v)));
+}
+
+void ot_log_write(ot_log *l, json_t *event)
+{
+    char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(event);
+    if (!text) {
+        ot_fail(&l->err, OT_E_NOMEM, "no memory for the log");
+        return;
+    }
+    put(l, text, strlen(text));
+    put(l, "\n", 1);
+    free(text);
+    for (int i = 0; i < 2; i++)
+        if (l->file[i]) flush(l, i);
+}

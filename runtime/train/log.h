@@ -1,0 +1,36 @@
+/* log.h - the log of a run: JSON lines. */
+#ifndef OT_LOG_H
+#define OT_LOG_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "runtime/base/base.h"
+
+/* Lines go to every file that is open and to the callback.  The first error is kept; logging goes
+ * on where it can. */
+typedef struct ot_log {
+    FILE *file[2];
+    char *path[2];
+    double flushed; /* seconds at which the files were last flushed */
+    void *user;
+    void (*line)(void *user, const char *line, size_t n);
+    ot_error err;
+} ot_log;
+
+typedef struct ot_log_step {
+    int64_t step, epoch, samples;
+    double loss, lr, grad_norm, seconds; /* grad_norm: NaN with has_norm false is left out */
+    bool has_norm;
+} ot_log_step;
+
+ot_status ot_log_open(ot_log *l, const char *path, ot_error *err); /* adds a file, written anew */
+ot_status ot_log_close(ot_log *l, ot_error *err); /* reports what failed on the way */
+
+void ot_log_write_step(ot_log *l, const ot_log_step *s);
+void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */
+
+/* v as JSON; a number that is none is null and named in event's "nonfinite". */
+void ot_log_real(json_t *event, const char *key, double v);
+
+#endif

@@ -1,0 +1,121 @@
+/* model.c - loading, and what the system says about the process. */
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/model.h"
+
+int64_t ot_rss(void)
+{
+    long long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f) return 0;
+    int n = fscanf(f, "%lld %lld", &pages, &resident);
+    fclose(f);
+    return n == 2 ? (int64_t)resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t ot_rss_peak(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
+}
+
+int ot_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? n : 1;
+}
+
+double ot_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static ot_status list_outputs(ot_model *m, ot_error *err)
+{
+    const ot_graph *g = m->file->graph;
+    const char **name = ot_arena_alloc(m->arena, sizeof *name * (size_t)(g->n_outputs + 1));
+    if (!name) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    for (int i = 0; i < g->n_outputs; i++) name[i] = g->outputs[i]->name;
+    m->outputs = name;
+    for (int i = 0; i < m->file->n_sources; i++) {
+        const ot_source *s = &m->file->sources[i];
+        m->bytes += (int64_t)ot_bytes(&s->shape, s->dtype);
+    }
+    return OT_OK;
+}
+
+ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
+{
+    *out = NULL;
+    int64_t before = ot_rss();
+    ot_model *m = calloc(1, sizeof *m);
+    if (m) m->arena = ot_arena_new();
+    if (!m || !m->arena) {
+        ot_model_free(m);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    }
+    m->rss_before = before;
+    ot_status s = ot_import(path, &m->file, err);
+    if (!s) s = list_outputs(m, err);
+    if (s) {
+        ot_model_free(m);
+        return s;
+    }
+    *out = m;
+    return OT_OK;
+}
+
+void ot_model_free(ot_model *m)
+{
+    if (!m) return;
+    if (m->file) ot_import_free(m->file);
+    ot_arena_free(m->arena);
+    free(m);
+}
+
+static bool describe(const ot_value *v, ot_tensor *out)
+{
+    *out = (ot_tensor){ .name = v->name,
+                        .dtype = v->dtype,
+                        .rank = v->shape.rank < 0 ? 0 : v->shape.rank };
+    for (int i = 0; i < out->rank; i++) out->dim[i] = v->shape.dim[i];
+    return true;
+}
+
+bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
+{
+    const ot_graph *g = m->file->graph;
+    for (int k = 0; k < g->n_inputs; k++)
+        if (g->inputs[k]->role == OT_INPUT && !g->inputs[k]->data && i-- == 0)
+            return describe(g->inputs[k], out);
+    return false;
+}
+
+bool ot_model_output(const ot_model *m, int i, ot_tensor *out)
+{
+    const ot_graph *g = m->file->graph;
+    return i >= 0 && i < g->n_outputs && describe(g->outputs[i], out);
+}
+
+bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out)
+{
+    if (i < 0 || i >= m->file->n_sources) return false;
+    const ot_source *s = &m->file->sources[i];
+    *out = (ot_tensor){ .name = s->name,
+                        .dtype = s->dtype,
+                        .rank = s->shape.rank,
+                        .data = (void *)(uintptr_t)s->data };
+    for (int k = 0; k < out->rank; k++) out->dim[k] = s->shape.dim[k];
+    return true;
+}
