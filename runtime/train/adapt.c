@@ -42,7 +42,10 @@ static bool agrees(const ot_shape *want, const ot_shape *s, int first)
     return true;
 }
 
-static bool is_fed(const ot_value *v) { return v->role == OT_INPUT && !v->data; }
+static bool is_fed(const ot_graph *g, const ot_value *v)
+{
+    return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
+}
 
 /* bfloat16 and 8-bit floats travel as raw unsigned integers of their size. */
 static bool raw_bits(ot_dtype want, ot_dtype have)
@@ -282,7 +285,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
 {
     const ot_graph *g = e->graph;
     int needed = 0;
-    for (int i = 0; i < g->n_inputs; i++) needed += is_fed(g->inputs[i]);
+    for (int i = 0; i < g->n_inputs; i++) needed += is_fed(g, g->inputs[i]);
     *out = (ot_feeders){ .data = d, .samples = d->samples };
     out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(needed + d->n + 1));
     if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
@@ -291,7 +294,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         bool named;
-        if (!is_fed(v)) continue;
+        if (!is_fed(g, v)) continue;
         const ot_array *a = array_for(d, v, needed, &named);
         if (!a) {
             ot_fail_more(&found, OT_E_DATA, "input '%s' has no array; %s has %s", v->name, d->name,

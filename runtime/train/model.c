@@ -96,9 +96,11 @@ static bool describe(const ot_value *v, ot_tensor *out)
 bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 {
     const ot_graph *g = m->file->graph;
-    for (int k = 0; k < g->n_inputs; k++)
-        if (g->inputs[k]->role == OT_INPUT && !g->inputs[k]->data && i-- == 0)
-            return describe(g->inputs[k], out);
+    for (int k = 0; k < g->n_inputs; k++) {
+        const ot_value *v = g->inputs[k];
+        bool asked = v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
+        if (asked && i-- == 0) return describe(v, out);
+    }
     return false;
 }
 

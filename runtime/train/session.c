@@ -73,6 +73,7 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
     c.feeds = feeds;
     c.n_feeds = fs->n;
     c.accumulate = accumulate;
+    c.schedules_momentum = x->moves_momentum;
 
     ot_slot *q = &x->slot[x->n];
     *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };

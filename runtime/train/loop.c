@@ -1,0 +1,248 @@
+/* loop.c - runs a training: epochs, evaluation, log, run folder, the best model. */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/folder.h"
+#include "runtime/train/trainer.h"
+
+/* ---- evaluation -------------------------------------------------------------------- */
+
+/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
+typedef struct tally {
+    double loss, weight, correct, counted;
+} tally;
+
+static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[slot];
+    for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
+    OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
+    double weight = (double)q->batch;
+    if (q->plan->counted && q->plan->correct) {
+        double counted = ot_session_scalar(&t->x, slot, q->plan->counted);
+        y->correct += ot_session_scalar(&t->x, slot, q->plan->correct);
+        y->counted += counted;
+        if (t->s.n_losses < 2) weight = counted;
+    }
+    if (q->plan->loss && weight > 0) {
+        y->loss += ot_session_scalar(&t->x, slot, q->plan->loss) * weight;
+        y->weight += weight;
+    }
+    return OT_OK;
+}
+
+ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
+{
+    tally y = { 0 };
+    *loss = *accuracy = NAN;
+    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
+    int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0;
+    for (; done + batch <= n && t->cancelled < 2; done += batch) OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
+    if (done < n && t->evaluation_rest >= 0) OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
+    if (y.weight > 0) *loss = y.loss / y.weight;
+    if (y.counted > 0) *accuracy = y.correct / y.counted;
+    return OT_OK;
+}
+
+/* ---- log ------------------------------------------------------------------------------ */
+
+static json_t *given_options(const ot_options *o)
+{
+    json_t *all = json_object();
+    const ot_option_info *row;
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        int n = ot_options_count(o, row->name);
+        if (n == 1) json_object_set_new(all, row->name, json_string(ot_options_nth(o, row->name, 0)));
+        if (n < 2) continue;
+        json_t *list = json_array();
+        for (int k = 0; k < n; k++) json_array_append_new(list, json_string(ot_options_nth(o, row->name, k)));
+        json_object_set_new(all, row->name, list);
+    }
+    return all;
+}
+
+static void log_start(ot_trainer *t)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    int64_t trained = 0, all = 0;
+    for (int i = 0; i < p->n_weights; i++) trained += ot_numel(&p->weights[i]->shape);
+    for (int i = 0; i < t->m->file->n_sources; i++)
+        if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
+    json_t *e = json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start", "version",
+                          OT_VERSION, "model", t->m->file->path, "options", given_options(t->o), "device", "cpu", "threads",
+                          t->x.threads, "precision", "fp32", "parameters", (json_int_t)all, "trained", (json_int_t)trained,
+                          "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
+                          (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
+    ot_log_write(&t->log, e);
+}
+
+static void log_eval(ot_trainer *t, double loss, double accuracy)
+{
+    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
+                          (json_int_t)t->epoch + 1, "split", t->s.val ? "val" : "test", "samples",
+                          (json_int_t)t->eval.samples);
+    if (e) ot_log_real(e, "loss", loss);
+    if (e && !isnan(accuracy)) ot_log_real(e, "accuracy", accuracy);
+    ot_log_write(&t->log, e);
+}
+
+static void log_end(ot_trainer *t)
+{
+    const ot_result *r = &t->result;
+    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason", r->reason, "steps",
+                          (json_int_t)t->step, "planned_bytes", (json_int_t)r->planned_bytes, "peak_bytes",
+                          (json_int_t)r->peak_bytes, "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
+                          (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
+    if (e) {
+        ot_log_real(e, "seconds", r->seconds);
+        ot_log_real(e, "samples_per_second", r->samples_per_second);
+        if (!isnan(r->best)) ot_log_real(e, "best", r->best);
+        else json_object_set_new(e, "best", json_null());
+    }
+    ot_log_write(&t->log, e);
+}
+
+/* ---- the run's folder -------------------------------------------------------------------- */
+
+static ot_status write_options(ot_trainer *t, ot_error *err)
+{
+    const char *path = ot_arena_printf(t->a, "%s/options.conf", t->run_dir);
+    char *lines = ot_options_lines(t->o);
+    FILE *f = path && lines ? fopen(path, "w") : NULL;
+    if (!f) {
+        free(lines);
+        return ot_fail(err, path && lines ? OT_E_IO : OT_E_NOMEM, "%s: %s", path ? path : "", strerror(errno));
+    }
+    fprintf(f, "# onnxtrain %s; model: %s\n%s", OT_VERSION, t->m->file->path, lines);
+    fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads, (long long)t->train.samples,
+            (long long)t->total);
+    for (const char *p = t->notes; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        fprintf(f, "# %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    free(lines);
+    bool bad = ferror(f);
+    if (fclose(f) || bad) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    return OT_OK;
+}
+
+static ot_status open_folder(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(ot_folder_make(t->s.run_dir, t->m->file->path, t->a, &t->run_dir, err));
+    OT_TRY(write_options(t, err));
+    const char *log = ot_arena_printf(t->a, "%s/log.jsonl", t->run_dir);
+    if (!log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    OT_TRY(ot_log_open(&t->log, log, err));
+    if (t->s.log && strcmp(t->s.log, log)) OT_TRY(ot_log_open(&t->log, t->s.log, err));
+    t->result.run_dir = t->run_dir;
+    return OT_OK;
+}
+
+static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error *err)
+{
+    ot_result *r = &t->result;
+    bool by_accuracy = !isnan(accuracy);
+    double now = by_accuracy ? accuracy : loss;
+    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best))) return OT_OK;
+    r->best = now;
+    r->best_epoch = t->epoch + 1;
+    r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->run_dir);
+    if (!r->best_path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    return ot_trainer_export(t, r->best_path, err);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static void report(ot_trainer *t, int64_t u, bool epoch_ends)
+{
+    if (!t->cb.progress) return;
+    double done = (double)t->step;
+    ot_progress p = {
+        .step = t->step, .steps = t->total, .epoch = t->epoch + 1, .epochs = t->epochs,
+        .in_epoch = u + 1, .of_epoch = t->updates, .loss = t->epoch_loss / (double)(u + 1), .accuracy = NAN,
+        .rate = t->seconds > 0 ? (double)t->samples / t->seconds : 0, .seconds = t->seconds,
+        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : NAN, .epoch_ends = epoch_ends,
+    };
+    t->cb.progress(t->cb.user, &p);
+}
+
+static ot_status step(ot_trainer *t, int64_t u, ot_error *err)
+{
+    ot_update now;
+    ot_status s = ot_trainer_update(t, u, &now, err);
+    if (s && s != OT_E_DIVERGED) return s;
+    t->seconds = ot_seconds() - t->began;
+    t->samples += now.samples;
+    t->step++;
+    t->epoch_loss += now.skipped ? 0 : now.loss;
+    ot_log_step line = { .step = t->step, .epoch = t->epoch + 1, .samples = now.samples, .loss = now.loss, .lr = now.rate,
+                         .grad_norm = now.norm, .seconds = t->seconds, .has_norm = !now.skipped && isfinite(now.loss) };
+    ot_log_write_step(&t->log, &line);
+    if (s) return s;
+    t->result.loss = now.loss;
+    bool evaluated = t->evaluation >= 0;
+    if (!evaluated && !now.skipped) ot_schedule_feedback(&t->schedule, t->step - 1, now.loss);
+    report(t, u, u + 1 == t->updates || t->step == t->total);
+    return OT_OK;
+}
+
+static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
+{
+    double loss, accuracy;
+    if (t->evaluation < 0) return OT_OK;
+    double before = ot_seconds();
+    OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
+    log_eval(t, loss, accuracy);
+    bool max = !strcmp(ot_thing_text(&t->s.schedule, "mode", "min"), "max");
+    ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);
+    t->result.loss = loss;
+    t->result.accuracy = accuracy;
+    if (isnan(accuracy))
+        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %lld others (%.1f s)", (long long)t->epoch + 1, loss,
+                       (long long)t->eval.samples, ot_seconds() - before);
+    else
+        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %lld others, loss %.5g (%.1f s)", (long long)t->epoch + 1,
+                       100 * accuracy, (long long)t->eval.samples, loss, ot_seconds() - before);
+    return keep_best(t, loss, accuracy, err);
+}
+
+static ot_status run_epochs(ot_trainer *t, ot_error *err)
+{
+    while (t->step < t->total && !t->cancelled) {
+        t->epoch_loss = 0;
+        if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
+        for (int64_t u = 0; u < t->updates && t->step < t->total && !t->cancelled; u++) OT_TRY(step(t, u, err));
+        OT_TRY(evaluate_epoch(t, err));
+        t->epoch++;
+    }
+    return OT_OK;
+}
+
+ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
+{
+    ot_error first = { 0 };
+    if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; --data names some");
+    if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has run already");
+    ot_status s = open_folder(t, &first);
+    if (!s) {
+        log_start(t);
+        t->began = ot_seconds();
+        s = run_epochs(t, &first);
+        t->seconds = t->step ? t->seconds : 0;
+        ot_result *r = &t->result;
+        r->reason = s == OT_E_DIVERGED ? "diverged" : s ? "failed" : t->step < t->total ? "cancelled" : "finished";
+        r->steps = t->step;
+        r->epochs = t->epoch;
+        r->seconds = t->seconds;
+        r->samples_per_second = t->seconds > 0 ? (double)t->samples / t->seconds : 0;
+        log_end(t);
+    }
+    ot_error io = { 0 };
+    if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}

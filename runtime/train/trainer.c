@@ -1,0 +1,332 @@
+/* trainer.c - a training: opening its data, cutting epochs, planning.  loop.c runs it. */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/folder.h"
+#include "runtime/train/trainer.h"
+
+/* ---- telling ------------------------------------------------------------------- */
+
+void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...)
+{
+    char line[1024];
+    if (!t->cb.message) return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    t->cb.message(t->cb.user, level, line);
+}
+
+void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines)
+{
+    while (lines && *lines) {
+        size_t n = strcspn(lines, "\n");
+        ot_trainer_say(t, level, "%.*s", (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+/* ---- data ------------------------------------------------------------------------ */
+
+static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
+{
+    OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
+    if (!*out) return OT_OK;
+    if (strcmp(t->s.target, "target")) OT_TRY(ot_dataset_target(*out, t->s.target, err));
+    return ot_dataset_check(*out, err);
+}
+
+static ot_status open_data(ot_trainer *t, ot_error *err)
+{
+    const char *other = t->s.val ? t->s.val : t->s.test;
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    if (!other) return open_set(t, t->s.data, OT_SPLIT_TEST, &t->eval_data, err);
+    OT_TRY(ot_dataset_open(other, OT_SPLIT_TEST, NULL, &t->eval_data, err));
+    if (!t->eval_data) return open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err);
+    if (strcmp(t->s.target, "target")) OT_TRY(ot_dataset_target(t->eval_data, t->s.target, err));
+    return ot_dataset_check(t->eval_data, err);
+}
+
+static int64_t set_bytes(const ot_dataset *d)
+{
+    int64_t bytes = 0;
+    for (int i = 0; d && i < d->n; i++) {
+        ot_shape s = { .rank = d->array[i].t.rank };
+        memcpy(s.dim, d->array[i].t.dim, sizeof s.dim);
+        bytes += (int64_t)ot_bytes(&s, d->array[i].t.dtype);
+    }
+    return bytes;
+}
+
+/* ---- epochs ------------------------------------------------------------------------ */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static ot_status cut_epochs(ot_trainer *t, ot_error *err)
+{
+    const ot_settings *s = &t->s;
+    int64_t n = t->train.samples;
+    if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
+    t->batch = s->batch ? s->batch : n < 32 ? n : 32;
+    if (s->shuffle && t->batch > n) t->batch = n;
+    t->full = n / t->batch;
+    t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
+    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
+    t->updates = ceil_div(batches, s->accumulate);
+
+    int64_t by_epochs;
+    if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;
+    t->total = !s->steps ? by_epochs : !s->epochs || s->steps < by_epochs ? s->steps : by_epochs;
+    t->epochs = ceil_div(t->total, t->updates);
+    t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
+    t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
+    return t->index && t->order ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
+}
+
+/* Batches of update u of an epoch: first .. first + n. */
+static void batches_of(const ot_trainer *t, int64_t u, int64_t *first, int *n)
+{
+    int64_t all = t->full + (t->rest > 0), left = all - u * t->s.accumulate;
+    *first = u * t->s.accumulate;
+    *n = !t->s.shuffle || left > t->s.accumulate ? t->s.accumulate : (int)left;
+}
+
+static int64_t batch_size(const ot_trainer *t, int64_t k)
+{
+    return t->s.shuffle && k >= t->full ? t->rest : t->batch;
+}
+
+/* ---- planning ------------------------------------------------------------------------ */
+
+static ot_status plan_training(ot_trainer *t, ot_error *err)
+{
+    int slot, n;
+    int64_t first, ends[2] = { 0, t->updates - 1 };
+    for (int i = 0; i < 2; i++) {
+        batches_of(t, ends[i], &first, &n);
+        for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
+            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, batch_size(t, first + k), n, &slot, err));
+    }
+    return OT_OK;
+}
+
+static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
+{
+    int64_t n = t->eval_data ? t->eval.samples : 0, batch = t->batch < n ? t->batch : n;
+    t->evaluation = t->evaluation_rest = -1;
+    if (n < 1) return OT_OK;
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, batch, 1, &t->evaluation, err));
+    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
+    return OT_OK;
+}
+
+static ot_status adapt(ot_trainer *t, ot_error *err)
+{
+    ot_output *outputs;
+    int n;
+    ot_adapt_env e = { .graph = t->m->file->graph, .s = &t->s, .normalize = &t->normalize, .a = t->a, .notes = &t->notes };
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    for (int i = 0; i < t->data->n; i++)
+        if (t->data->array[i].picture && t->data->array[i].role == OT_ARRAY_INPUT)
+            OT_TRY(ot_normalize_fit(&t->normalize, &t->data->array[i], err));
+    OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
+    OT_TRY(cut_epochs(t, err));
+    OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
+    e.batch = t->batch;
+    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
+    if (!t->eval_data) return OT_OK;
+    e.notes = NULL;
+    OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
+    return ot_adapt_targets(&e, outputs, n, &t->eval, err);
+}
+
+static ot_status start_schedule(ot_trainer *t, ot_error *err)
+{
+    double rate, momentum;
+    if (!ot_optimizer_defaults(&t->s.optimizer, &rate, &momentum))
+        return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.optimizer.name);
+    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
+    t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
+    return OT_OK;
+}
+
+/* ---- what the user reads first ---------------------------------------------------------- */
+
+static int64_t parameters(const ot_plan *p)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->n_weights; i++) n += ot_numel(&p->weights[i]->shape);
+    return n;
+}
+
+static void say_plan(const ot_trainer *t)
+{
+    const ot_session *x = &t->x;
+    const ot_plan *p = x->slot[x->lead].plan;
+    double mib = 1 << 20;
+    const char *stem = ot_stem(t->m->file->path, t->a);
+    ot_trainer_say(t, OT_INFO, "%s: %lld parameters in %d initializers train (of %d tensors, opset %lld)", stem ? stem : "",
+                   (long long)parameters(p), p->n_weights, t->m->file->n_sources, (long long)t->m->file->opset);
+    if (t->eval_data)
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %lld others", t->data->name, (long long)t->train.samples,
+                       (long long)t->eval.samples);
+    else
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
+    ot_trainer_say_lines(t, OT_INFO, t->m->file->notes);
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    ot_trainer_say_lines(t, OT_INFO, p->notes);
+    ot_trainer_say(t, OT_INFO, "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s",
+                   t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
+                   t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total, x->threads,
+                   x->threads > 1 ? "s" : "");
+    ot_trainer_say(t, OT_INFO,
+                   "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, file and constants %.1f)",
+                   (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
+                   (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib, (double)(t->m->bytes + x->const_bytes) / mib);
+}
+
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(adapt(t, err));
+    OT_TRY(start_schedule(t, err));
+    OT_TRY(plan_training(t, err));
+    OT_TRY(plan_evaluation(t, err));
+    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) + t->m->bytes +
+                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+    say_plan(t);
+    OT_TRY(ot_session_allocate(&t->x, err));
+    t->result.planned_bytes = t->result.peak_bytes = t->planned;
+    return OT_OK;
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+static ot_status open_trainer(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(ot_settings_read(t->o, t->m->outputs, t->a, &t->s, err));
+    OT_TRY(ot_session_open(&t->x, t->m, &t->s, err));
+    t->by_steps = !t->s.data;
+    if (t->by_steps) return OT_OK;
+    if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
+    if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
+    OT_TRY(open_data(t, err));
+    return ot_trainer_prepare(t, err);
+}
+
+ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out, ot_error *err)
+{
+    *out = NULL;
+    ot_error first = { 0 };
+    ot_trainer *t = calloc(1, sizeof *t);
+    if (t) t->a = ot_arena_new();
+    if (!t || !t->a) {
+        free(t);
+        return ot_fail(err, OT_E_NOMEM, "no memory for a trainer");
+    }
+    t->m = m;
+    t->o = o;
+    t->notes = "";
+    t->x.lead = t->evaluation = t->evaluation_rest = -1;
+    if (cb) t->cb = *cb;
+    t->log.user = t->cb.user;
+    t->log.line = t->cb.log;
+    t->result = (ot_result){ .reason = "not begun", .loss = NAN, .accuracy = NAN, .best = NAN };
+    ot_status s = open_trainer(t, &first);
+    if (s) {
+        ot_trainer_free(t);
+        return ot_fail(err, s, "%s", first.text);
+    }
+    *out = t;
+    return OT_OK;
+}
+
+void ot_trainer_free(ot_trainer *t)
+{
+    if (!t) return;
+    ot_error ignored = { 0 };
+    (void)ot_log_close(&t->log, &ignored);
+    ot_session_close(&t->x);
+    ot_dataset_free(t->eval_data);
+    ot_dataset_free(t->data);
+    ot_arena_free(t->a);
+    free(t);
+}
+
+void ot_trainer_cancel(ot_trainer *t)
+{
+    t->cancelled = 1;
+}
+
+void ot_trainer_result(const ot_trainer *t, ot_result *out)
+{
+    *out = t->result;
+}
+
+/* ---- one update -------------------------------------------------------------------------------- */
+
+/* Samples of batch k of the epoch; k counts on over epochs where nothing is shuffled. */
+static void fill_index(ot_trainer *t, int64_t k, int64_t size)
+{
+    int64_t n = t->train.samples;
+    for (int64_t j = 0; j < size; j++) {
+        int64_t at = k * t->batch + j;
+        t->index[j] = t->s.shuffle ? t->order[at] : at % n;
+    }
+}
+
+/* What earlier batches of a skipped update have added up. */
+static void forget_gradients(ot_trainer *t, int slot)
+{
+    const ot_plan *p = t->x.slot[slot].plan;
+    static const char end[] = "/accumulated";
+    for (int i = 0; i < p->n_states; i++) {
+        const ot_value *v = p->states[i];
+        size_t n = strlen(v->name), k = sizeof end - 1, bytes = ot_bytes(&v->shape, v->dtype);
+        if (v->source < 0 && n > k && !strcmp(v->name + n - k, end) && bytes)
+            memset(ot_exec_bytes(t->x.slot[slot].exec, v), 0, bytes);
+    }
+}
+
+static ot_status diverged(const ot_trainer *t, const char *what, double v, ot_error *err)
+{
+    return ot_fail(err, OT_E_DIVERGED, "step %lld: the %s is %s; nothing was written. A smaller --lr or --clip-norm may help",
+                   (long long)t->step + 1, what, isnan(v) ? "not a number" : "infinite");
+}
+
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *err)
+{
+    int64_t first = t->step * t->s.accumulate;
+    int n = t->s.accumulate, slot = -1;
+    if (t->s.shuffle) batches_of(t, u, &first, &n);
+    *out = (ot_update){ 0 };
+    ot_schedule_at(&t->schedule, t->step, &out->rate, &out->momentum);
+    t->x.lr = out->rate;
+    t->x.momentum = out->momentum;
+    t->x.t = (double)(t->step + 1);
+    for (int k = 0; k < n; k++) {
+        int64_t size = batch_size(t, first + k);
+        OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, &slot, err));
+        if (!t->by_steps) fill_index(t, first + k, size);
+        OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
+        t->x.counter++;
+        out->samples += size;
+        out->loss += ot_session_scalar(&t->x, slot, t->x.slot[slot].plan->loss) / n;
+    }
+    if (!isfinite(out->loss)) {
+        if (!t->s.skip_nonfinite) return diverged(t, "loss", out->loss, err);
+        out->skipped = true;
+        forget_gradients(t, slot);
+        return OT_OK;
+    }
+    OT_TRY(ot_exec_update(t->x.slot[slot].exec, err));
+    out->norm = ot_session_scalar(&t->x, slot, t->x.slot[slot].plan->grad_norm);
+    if (t->x.slot[slot].plan->grad_norm && !isfinite(out->norm)) return diverged(t, "gradient's norm", out->norm, err);
+    return OT_OK;
+}

@@ -1,0 +1,63 @@
+/* trainer.h - a training: its data, plans, counters, log. */
+#ifndef OT_TRAINER_H
+#define OT_TRAINER_H
+
+#include <signal.h>
+
+#include "runtime/train/log.h"
+#include "runtime/train/schedules.h"
+#include "runtime/train/session.h"
+
+struct ot_trainer {
+    const ot_model   *m;
+    const ot_options *o;
+    ot_callbacks      cb;
+    ot_arena         *a;
+    ot_settings       s;
+    const char       *notes;
+
+    ot_dataset *data, *eval_data;
+    ot_feeders  train, eval;
+    ot_normalize normalize;
+    ot_session  x;
+    int         evaluation, evaluation_rest; /* slots; -1: none */
+
+    /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
+    int64_t batch, full, rest;  /* samples, batches, samples of the short batch (0: none) */
+    int64_t updates, total;     /* of an epoch, of the run */
+    int64_t epochs;
+    int64_t *index;             /* of a batch */
+    int64_t *order;             /* of an epoch */
+
+    ot_schedule schedule;
+    ot_log      log;
+    const char *run_dir;
+    volatile sig_atomic_t cancelled;
+
+    /* counters */
+    int64_t step, epoch, samples;
+    double  began, seconds;     /* of the clock; since then */
+    double  epoch_loss;         /* sum over the epoch's updates */
+    ot_result result;
+    bool    by_steps;           /* fed by ot_trainer_step */
+    int64_t planned;            /* bytes */
+};
+
+/* One line for the user. */
+void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
+void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
+
+/* Adapts, plans and allocates for t->data and t->eval_data. */
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err);
+
+/* Batches k = 0 .. n-1 of one update, and the update.  Errors: OT_E_DIVERGED. */
+typedef struct ot_update {
+    double  loss, norm, rate, momentum;
+    int64_t samples;
+    bool    skipped; /* the loss was no number and --on-nonfinite skip */
+} ot_update;
+
+/* Update number t->step: of epoch t->epoch (from 0) and the u-th in it. */
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *err);
+
+#endif
