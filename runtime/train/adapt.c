@@ -223,7 +223,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
 {
     char x[128], y[128];
     ot_shape have = array_shape(a);
-    *f = (ot_feeder){ .name = v->name, .whole = a->whole || e->as_is };
+    *f = (ot_feeder){ .name = v->name, .whole = a->whole || e->as_is, .as_is = e->as_is };
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
     OT_TRY(set_dtype(f, a, v->dtype, err));
 
@@ -314,8 +314,9 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
 {
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        list[i] =
-            (ot_feed){ .name = f->name, .dtype = f->dtype, .shape = f->sample, .whole = f->whole };
+        list[i] = (ot_feed){
+            .name = f->name, .dtype = f->dtype, .shape = f->sample, .whole = f->whole && !f->as_is
+        };
         if (f->whole) continue;
         list[i].shape.rank++;
         memcpy(list[i].shape.dim + 1, f->sample.dim,

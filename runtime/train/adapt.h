@@ -11,6 +11,7 @@ typedef struct ot_feeder {
     const ot_array *src; /* of the data set, or `own` */
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     bool target, whole;
+    bool as_is; /* whole, and its first dimension may be another than the file's */
     ot_dtype dtype;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */
     ot_gather gather;

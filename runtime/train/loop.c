@@ -16,12 +16,35 @@ typedef struct tally {
     double loss, weight, correct, counted;
 } tally;
 
+/* Which class the model answers, and which was right; labels that are no class are not counted. */
+static void count_answers(ot_trainer *t, int slot)
+{
+    const ot_slot *q = &t->x.slot[slot];
+    const ot_value *y = q->plan->graph->outputs[0]; /* (N, C) */
+    const ot_feeder *target = NULL;
+    int64_t stride[OT_MAX_RANK];
+    for (int i = 0; i < q->feeders->n; i++)
+        if (q->feeders->f[i].target) target = &q->feeders->f[i];
+    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return;
+    const void *p = ot_exec_bytes(q->exec, y);
+    ot_strides(&y->shape, stride);
+    for (int64_t i = 0; i < q->batch; i++) {
+        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0;
+        for (int64_t c = 1; c < t->classes; c++)
+            if (ot_get_f64(p, y->dtype, i * stride[0] + c) >
+                ot_get_f64(p, y->dtype, i * stride[0] + best))
+                best = c;
+        if (right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
+    }
+}
+
 static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[slot];
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
     OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
     double weight = (double)q->batch;
+    if (t->confusion) count_answers(t, slot);
     if (q->plan->counted && q->plan->correct) {
         double counted = ot_session_scalar(&t->x, slot, q->plan->counted);
         y->correct += ot_session_scalar(&t->x, slot, q->plan->correct);
@@ -39,10 +62,13 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
 {
     tally y = { 0 };
     *loss = *accuracy = NAN;
-    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
+    if (t->evaluation < 0)
+        return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
     int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0;
-    for (; done + batch <= n && t->cancelled < 2; done += batch) OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
-    if (done < n && t->evaluation_rest >= 0) OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
+    for (; done + batch <= n; done += batch)
+        OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
+    if (done < n && t->evaluation_rest >= 0)
+        OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
@@ -56,10 +82,12 @@ static json_t *given_options(const ot_options *o)
     const ot_option_info *row;
     for (int i = 0; (row = ot_option_at(i)); i++) {
         int n = ot_options_count(o, row->name);
-        if (n == 1) json_object_set_new(all, row->name, json_string(ot_options_nth(o, row->name, 0)));
+        if (n == 1)
+            json_object_set_new(all, row->name, json_string(ot_options_nth(o, row->name, 0)));
         if (n < 2) continue;
         json_t *list = json_array();
-        for (int k = 0; k < n; k++) json_array_append_new(list, json_string(ot_options_nth(o, row->name, k)));
+        for (int k = 0; k < n; k++)
+            json_array_append_new(list, json_string(ot_options_nth(o, row->name, k)));
         json_object_set_new(all, row->name, list);
     }
     return all;
@@ -71,20 +99,23 @@ static void log_start(ot_trainer *t)
     int64_t trained = 0, all = 0;
     for (int i = 0; i < p->n_weights; i++) trained += ot_numel(&p->weights[i]->shape);
     for (int i = 0; i < t->m->file->n_sources; i++)
-        if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
-    json_t *e = json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start", "version",
-                          OT_VERSION, "model", t->m->file->path, "options", given_options(t->o), "device", "cpu", "threads",
-                          t->x.threads, "precision", "fp32", "parameters", (json_int_t)all, "trained", (json_int_t)trained,
-                          "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
-                          (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
+        if (ot_is_float(t->m->file->sources[i].dtype))
+            all += ot_numel(&t->m->file->sources[i].shape);
+    json_t *e =
+        json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
+                  "start", "version", OT_VERSION, "model", t->m->file->path, "options",
+                  given_options(t->o), "device", "cpu", "threads", t->x.threads, "precision",
+                  "fp32", "parameters", (json_int_t)all, "trained", (json_int_t)trained, "samples",
+                  (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
+                  (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_log_write(&t->log, e);
 }
 
 static void log_eval(ot_trainer *t, double loss, double accuracy)
 {
-    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
-                          (json_int_t)t->epoch + 1, "split", t->s.val ? "val" : "test", "samples",
-                          (json_int_t)t->eval.samples);
+    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
+                          "epoch", (json_int_t)t->epoch + 1, "split", t->s.val ? "val" : "test",
+                          "samples", (json_int_t)t->eval.samples);
     if (e) ot_log_real(e, "loss", loss);
     if (e && !isnan(accuracy)) ot_log_real(e, "accuracy", accuracy);
     ot_log_write(&t->log, e);
@@ -93,9 +124,10 @@ static void log_eval(ot_trainer *t, double loss, double accuracy)
 static void log_end(ot_trainer *t)
 {
     const ot_result *r = &t->result;
-    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason", r->reason, "steps",
-                          (json_int_t)t->step, "planned_bytes", (json_int_t)r->planned_bytes, "peak_bytes",
-                          (json_int_t)r->peak_bytes, "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
+    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason",
+                          r->reason, "steps", (json_int_t)t->step, "planned_bytes",
+                          (json_int_t)r->planned_bytes, "peak_bytes", (json_int_t)r->peak_bytes,
+                          "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
     if (e) {
         ot_log_real(e, "seconds", r->seconds);
@@ -115,11 +147,12 @@ static ot_status write_options(ot_trainer *t, ot_error *err)
     FILE *f = path && lines ? fopen(path, "w") : NULL;
     if (!f) {
         free(lines);
-        return ot_fail(err, path && lines ? OT_E_IO : OT_E_NOMEM, "%s: %s", path ? path : "", strerror(errno));
+        return ot_fail(err, path && lines ? OT_E_IO : OT_E_NOMEM, "%s: %s", path ? path : "",
+                       strerror(errno));
     }
     fprintf(f, "# onnxtrain %s; model: %s\n%s", OT_VERSION, t->m->file->path, lines);
-    fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads, (long long)t->train.samples,
-            (long long)t->total);
+    fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
+            (long long)t->train.samples, (long long)t->total);
     for (const char *p = t->notes; p && *p;) {
         size_t n = strcspn(p, "\n");
         fprintf(f, "# %.*s\n", (int)n, p);
@@ -148,7 +181,8 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     ot_result *r = &t->result;
     bool by_accuracy = !isnan(accuracy);
     double now = by_accuracy ? accuracy : loss;
-    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best))) return OT_OK;
+    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best)))
+        return OT_OK;
     r->best = now;
     r->best_epoch = t->epoch + 1;
     r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->run_dir);
@@ -163,10 +197,18 @@ static void report(ot_trainer *t, int64_t u, bool epoch_ends)
     if (!t->cb.progress) return;
     double done = (double)t->step;
     ot_progress p = {
-        .step = t->step, .steps = t->total, .epoch = t->epoch + 1, .epochs = t->epochs,
-        .in_epoch = u + 1, .of_epoch = t->updates, .loss = t->epoch_loss / (double)(u + 1), .accuracy = NAN,
-        .rate = t->seconds > 0 ? (double)t->samples / t->seconds : 0, .seconds = t->seconds,
-        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : NAN, .epoch_ends = epoch_ends,
+        .step = t->step,
+        .steps = t->total,
+        .epoch = t->epoch + 1,
+        .epochs = t->epochs,
+        .in_epoch = u + 1,
+        .of_epoch = t->updates,
+        .loss = t->epoch_loss / (double)(u + 1),
+        .accuracy = NAN,
+        .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
+        .seconds = t->seconds,
+        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : NAN,
+        .epoch_ends = epoch_ends,
     };
     t->cb.progress(t->cb.user, &p);
 }
@@ -174,14 +216,24 @@ static void report(ot_trainer *t, int64_t u, bool epoch_ends)
 static ot_status step(ot_trainer *t, int64_t u, ot_error *err)
 {
     ot_update now;
+    double before = ot_seconds();
+    if (!t->step) t->began = before;
     ot_status s = ot_trainer_update(t, u, &now, err);
     if (s && s != OT_E_DIVERGED) return s;
-    t->seconds = ot_seconds() - t->began;
+    double after = ot_seconds();
+    t->seconds = after - t->began;
+    t->busy += after - before;
     t->samples += now.samples;
     t->step++;
     t->epoch_loss += now.skipped ? 0 : now.loss;
-    ot_log_step line = { .step = t->step, .epoch = t->epoch + 1, .samples = now.samples, .loss = now.loss, .lr = now.rate,
-                         .grad_norm = now.norm, .seconds = t->seconds, .has_norm = !now.skipped && isfinite(now.loss) };
+    ot_log_step line = { .step = t->step,
+                         .epoch = t->epoch + 1,
+                         .samples = now.samples,
+                         .loss = now.loss,
+                         .lr = now.rate,
+                         .grad_norm = now.norm,
+                         .seconds = t->seconds,
+                         .has_norm = !now.skipped && isfinite(now.loss) };
     ot_log_write_step(&t->log, &line);
     if (s) return s;
     t->result.loss = now.loss;
@@ -203,11 +255,13 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     t->result.loss = loss;
     t->result.accuracy = accuracy;
     if (isnan(accuracy))
-        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %lld others (%.1f s)", (long long)t->epoch + 1, loss,
-                       (long long)t->eval.samples, ot_seconds() - before);
+        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %lld others (%.1f s)",
+                       (long long)t->epoch + 1, loss, (long long)t->eval.samples,
+                       ot_seconds() - before);
     else
-        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %lld others, loss %.5g (%.1f s)", (long long)t->epoch + 1,
-                       100 * accuracy, (long long)t->eval.samples, loss, ot_seconds() - before);
+        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %lld others, loss %.5g (%.1f s)",
+                       (long long)t->epoch + 1, 100 * accuracy, (long long)t->eval.samples, loss,
+                       ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 
@@ -216,8 +270,9 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     while (t->step < t->total && !t->cancelled) {
         t->epoch_loss = 0;
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
-        for (int64_t u = 0; u < t->updates && t->step < t->total && !t->cancelled; u++) OT_TRY(step(t, u, err));
-        OT_TRY(evaluate_epoch(t, err));
+        for (int64_t u = 0; u < t->updates && t->step < t->total && !t->cancelled; u++)
+            OT_TRY(step(t, u, err));
+        if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
         t->epoch++;
     }
     return OT_OK;
@@ -231,15 +286,16 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     ot_status s = open_folder(t, &first);
     if (!s) {
         log_start(t);
-        t->began = ot_seconds();
         s = run_epochs(t, &first);
-        t->seconds = t->step ? t->seconds : 0;
         ot_result *r = &t->result;
-        r->reason = s == OT_E_DIVERGED ? "diverged" : s ? "failed" : t->step < t->total ? "cancelled" : "finished";
+        r->reason = s == OT_E_DIVERGED   ? "diverged"
+                    : s                  ? "failed"
+                    : t->step < t->total ? "cancelled"
+                                         : "finished";
         r->steps = t->step;
         r->epochs = t->epoch;
         r->seconds = t->seconds;
-        r->samples_per_second = t->seconds > 0 ? (double)t->samples / t->seconds : 0;
+        r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);
     }
     ot_error io = { 0 };

@@ -32,7 +32,8 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* ---- data ------------------------------------------------------------------------ */
 
-static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
+static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out,
+                          ot_error *err)
 {
     OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
     if (!*out) return OT_OK;
@@ -64,10 +65,7 @@ static int64_t set_bytes(const ot_dataset *d)
 
 /* ---- epochs ------------------------------------------------------------------------ */
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 static ot_status cut_epochs(ot_trainer *t, ot_error *err)
 {
@@ -87,7 +85,9 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->epochs = ceil_div(t->total, t->updates);
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
-    return t->index && t->order ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    return t->index && t->order
+               ? OT_OK
+               : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
 }
 
 /* Batches of update u of an epoch: first .. first + n. */
@@ -111,8 +111,9 @@ static ot_status plan_training(ot_trainer *t, ot_error *err)
     int64_t first, ends[2] = { 0, t->updates - 1 };
     for (int i = 0; i < 2; i++) {
         batches_of(t, ends[i], &first, &n);
-        for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
-            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, batch_size(t, first + k), n, &slot, err));
+        for (int k = 0; k<n; k += n> 1 ? n - 1 : 1) /* only the last may be short */
+            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, batch_size(t, first + k), n,
+                                   &slot, err));
     }
     return OT_OK;
 }
@@ -123,19 +124,37 @@ static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
     t->evaluation = t->evaluation_rest = -1;
     if (n < 1) return OT_OK;
     OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, batch, 1, &t->evaluation, err));
-    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
+    if (n % batch)
+        OT_TRY(
+            ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
     return OT_OK;
+}
+
+/* --normalize, measured on the training set where it is to be. */
+static ot_status normalization(ot_trainer *t, const ot_dataset *train, ot_error *err)
+{
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    for (int i = 0; i < train->n; i++)
+        if (train->array[i].picture && train->array[i].role == OT_ARRAY_INPUT)
+            OT_TRY(ot_normalize_fit(&t->normalize, &train->array[i], err));
+    return OT_OK;
+}
+
+static ot_adapt_env adapt_env(ot_trainer *t)
+{
+    return (ot_adapt_env){ .graph = t->m->file->graph,
+                           .s = &t->s,
+                           .normalize = &t->normalize,
+                           .a = t->a,
+                           .notes = &t->notes };
 }
 
 static ot_status adapt(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs;
     int n;
-    ot_adapt_env e = { .graph = t->m->file->graph, .s = &t->s, .normalize = &t->normalize, .a = t->a, .notes = &t->notes };
-    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    for (int i = 0; i < t->data->n; i++)
-        if (t->data->array[i].picture && t->data->array[i].role == OT_ARRAY_INPUT)
-            OT_TRY(ot_normalize_fit(&t->normalize, &t->data->array[i], err));
+    ot_adapt_env e = adapt_env(t);
+    OT_TRY(normalization(t, t->data, err));
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     OT_TRY(cut_epochs(t, err));
     OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
@@ -152,7 +171,8 @@ static ot_status start_schedule(ot_trainer *t, ot_error *err)
     double rate, momentum;
     if (!ot_optimizer_defaults(&t->s.optimizer, &rate, &momentum))
         return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.optimizer.name);
-    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
+    OT_TRY(
+        ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
     t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
     return OT_OK;
 }
@@ -172,24 +192,30 @@ static void say_plan(const ot_trainer *t)
     const ot_plan *p = x->slot[x->lead].plan;
     double mib = 1 << 20;
     const char *stem = ot_stem(t->m->file->path, t->a);
-    ot_trainer_say(t, OT_INFO, "%s: %lld parameters in %d initializers train (of %d tensors, opset %lld)", stem ? stem : "",
-                   (long long)parameters(p), p->n_weights, t->m->file->n_sources, (long long)t->m->file->opset);
+    ot_trainer_say(t, OT_INFO,
+                   "%s: %lld parameters in %d initializers train (of %d tensors, opset %lld)",
+                   stem ? stem : "", (long long)parameters(p), p->n_weights, t->m->file->n_sources,
+                   (long long)t->m->file->opset);
     if (t->eval_data)
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %lld others", t->data->name, (long long)t->train.samples,
-                       (long long)t->eval.samples);
-    else
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %lld others", t->data->name,
+                       (long long)t->train.samples, (long long)t->eval.samples);
+    else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
     ot_trainer_say_lines(t, OT_INFO, t->m->file->notes);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_lines(t, OT_INFO, p->notes);
-    ot_trainer_say(t, OT_INFO, "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s",
-                   t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
-                   t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total, x->threads,
-                   x->threads > 1 ? "s" : "");
+    ot_trainer_say(
+        t, OT_INFO,
+        "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s",
+        t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
+        t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
+        x->threads, x->threads > 1 ? "s" : "");
     ot_trainer_say(t, OT_INFO,
-                   "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, file and constants %.1f)",
-                   (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
-                   (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib, (double)(t->m->bytes + x->const_bytes) / mib);
+                   "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
+                   "file and constants %.1f)",
+                   (double)t->planned / mib, (double)x->state_bytes / mib,
+                   (double)x->scratch_bytes / mib,
+                   (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib,
+                   (double)(t->m->bytes + x->const_bytes) / mib);
 }
 
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
@@ -198,32 +224,69 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(plan_training(t, err));
     OT_TRY(plan_evaluation(t, err));
-    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) + t->m->bytes +
-                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
+                 t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
     return OT_OK;
 }
 
-/* ---- the object ---------------------------------------------------------------------------- */
+/* ---- evaluation alone ------------------------------------------------------------------ */
 
-static ot_status open_trainer(ot_trainer *t, ot_error *err)
+static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
 {
-    OT_TRY(ot_settings_read(t->o, t->m->outputs, t->a, &t->s, err));
-    OT_TRY(ot_session_open(&t->x, t->m, &t->s, err));
-    t->by_steps = !t->s.data;
-    if (t->by_steps) return OT_OK;
-    if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
-    if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
-    OT_TRY(open_data(t, err));
-    return ot_trainer_prepare(t, err);
+    const char *spec = t->s.test ? t->s.test : t->s.data;
+    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval_data, err));
+    if (!t->eval_data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval_data, err));
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return normalization(t, t->eval_data, err);
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    return normalization(t, t->data, err);
 }
 
-ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out, ot_error *err)
+ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
+{
+    ot_output *outputs;
+    int n;
+    ot_adapt_env e = adapt_env(t);
+    if (!t->s.data && !t->s.test)
+        return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
+    OT_TRY(open_evaluation_set(t, err));
+    OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
+    if (t->eval.samples < 1)
+        return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
+    t->batch = t->s.batch ? t->s.batch : 64;
+    if (t->batch > t->eval.samples) t->batch = t->eval.samples;
+    t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
+    if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
+    OT_TRY(ot_session_outputs(&t->x, &t->eval, t->batch, &outputs, &n, err));
+    e.batch = t->batch;
+    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
+    OT_TRY(plan_evaluation(t, err));
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    ot_trainer_say_lines(t, OT_DETAIL, t->x.slot[t->x.lead].plan->notes);
+    return ot_session_allocate(&t->x, err);
+}
+
+ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
+{
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    if (!t->s.batch) t->s.batch = t->data->samples;
+    t->s.shuffle = false;
+    OT_TRY(adapt(t, err));
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    ot_trainer_say_lines(t, OT_INFO, t->x.slot[*slot].plan->notes);
+    return ot_session_allocate(&t->x, err);
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                           ot_trainer **out, ot_error *err)
 {
     *out = NULL;
-    ot_error first = { 0 };
     ot_trainer *t = calloc(1, sizeof *t);
     if (t) t->a = ot_arena_new();
     if (!t || !t->a) {
@@ -238,13 +301,37 @@ ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callba
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;
     t->result = (ot_result){ .reason = "not begun", .loss = NAN, .accuracy = NAN, .best = NAN };
-    ot_status s = open_trainer(t, &first);
+    ot_error first = { 0 };
+    ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
+    if (!s) s = ot_session_open(&t->x, m, &t->s, &first);
     if (s) {
         ot_trainer_free(t);
         return ot_fail(err, s, "%s", first.text);
     }
     *out = t;
     return OT_OK;
+}
+
+static ot_status open_trainer(ot_trainer *t, ot_error *err)
+{
+    t->by_steps = !t->s.data;
+    if (t->by_steps) return OT_OK;
+    if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
+    if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
+    OT_TRY(open_data(t, err));
+    return ot_trainer_prepare(t, err);
+}
+
+ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                         ot_trainer **out, ot_error *err)
+{
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, out, err));
+    ot_status s = open_trainer(*out, &first);
+    if (!s) return OT_OK;
+    ot_trainer_free(*out);
+    *out = NULL;
+    return ot_fail(err, s, "%s", first.text);
 }
 
 void ot_trainer_free(ot_trainer *t)
@@ -259,17 +346,12 @@ void ot_trainer_free(ot_trainer *t)
     free(t);
 }
 
-void ot_trainer_cancel(ot_trainer *t)
-{
-    t->cancelled = 1;
-}
+void ot_trainer_cancel(ot_trainer *t) { t->cancelled = 1; }
 
-void ot_trainer_result(const ot_trainer *t, ot_result *out)
-{
-    *out = t->result;
-}
+void ot_trainer_result(const ot_trainer *t, ot_result *out) { *out = t->result; }
 
-/* ---- one update -------------------------------------------------------------------------------- */
+/* ---- one update --------------------------------------------------------------------------------
+ */
 
 /* Samples of batch k of the epoch; k counts on over epochs where nothing is shuffled. */
 static void fill_index(ot_trainer *t, int64_t k, int64_t size)
@@ -296,8 +378,10 @@ static void forget_gradients(ot_trainer *t, int slot)
 
 static ot_status diverged(const ot_trainer *t, const char *what, double v, ot_error *err)
 {
-    return ot_fail(err, OT_E_DIVERGED, "step %lld: the %s is %s; nothing was written. A smaller --lr or --clip-norm may help",
-                   (long long)t->step + 1, what, isnan(v) ? "not a number" : "infinite");
+    return ot_fail(
+        err, OT_E_DIVERGED,
+        "step %lld: the %s is %s; nothing was written. A smaller --lr or --clip-norm may help",
+        (long long)t->step + 1, what, isnan(v) ? "not a number" : "infinite");
 }
 
 ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *err)
@@ -327,6 +411,7 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *
     }
     OT_TRY(ot_exec_update(t->x.slot[slot].exec, err));
     out->norm = ot_session_scalar(&t->x, slot, t->x.slot[slot].plan->grad_norm);
-    if (t->x.slot[slot].plan->grad_norm && !isfinite(out->norm)) return diverged(t, "gradient's norm", out->norm, err);
+    if (t->x.slot[slot].plan->grad_norm && !isfinite(out->norm))
+        return diverged(t, "gradient's norm", out->norm, err);
     return OT_OK;
 }

@@ -36,19 +36,32 @@ struct ot_trainer {
 
     /* counters */
     int64_t step, epoch, samples;
-    double  began, seconds;     /* of the clock; since then */
+    double  began, seconds;     /* the first step, by the clock; since then */
+    double  busy;               /* seconds within steps */
     double  epoch_loss;         /* sum over the epoch's updates */
     ot_result result;
     bool    by_steps;           /* fed by ot_trainer_step */
     int64_t planned;            /* bytes */
+    int64_t *confusion;         /* classes x classes, [target][answer]; NULL: not counted */
+    int64_t  classes;
 };
 
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
 
+/* A trainer that has read its options and nothing else. */
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
+                           ot_error *err);
+
 /* Adapts, plans and allocates for t->data and t->eval_data. */
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err);
+
+/* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
+ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
+
+/* For `grad`: opens the data, adapts, plans and allocates one slot. */
+ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 
 /* Batches k = 0 .. n-1 of one update, and the update.  Errors: OT_E_DIVERGED. */
 typedef struct ot_update {

@@ -1,0 +1,210 @@
+/* whole.c - the commands run and grad: arrays in, arrays out. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "runtime/train/folder.h"
+#include "runtime/train/trainer.h"
+
+/* A value's elements in row-major order, whatever its layout. */
+static void copy_plain(const ot_value *v, const void *from, void *to)
+{
+    int64_t n = ot_numel(&v->shape), stride[OT_MAX_RANK], at[OT_MAX_RANK] = { 0 };
+    size_t bytes = ot_bytes(&v->shape, v->dtype), one = (size_t)ot_dtype_bits(v->dtype) / 8;
+    if (!bytes) return;
+    if (v->layout == OT_PLAIN || one == 0) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    ot_value_strides(v, stride);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0;
+        for (int d = 0; d < v->shape.rank; d++) offset += at[d] * stride[d];
+        memcpy((char *)to + (size_t)i * one, (const char *)from + (size_t)offset * one, one);
+        for (int d = v->shape.rank - 1; d >= 0 && ++at[d] == v->shape.dim[d]; d--) at[d] = 0;
+    }
+}
+
+static ot_status take_tensor(ot_arena *a, const char *name, const ot_value *v, const void *from,
+                             ot_tensor *out, ot_error *err)
+{
+    *out =
+        (ot_tensor){ .name = ot_arena_strdup(a, name), .dtype = v->dtype, .rank = v->shape.rank };
+    memcpy(out->dim, v->shape.dim, sizeof out->dim);
+    out->data = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
+    if (v->dtype == OT_STRING)
+        return ot_fail(err, OT_E_MODEL, "output '%s' holds texts; numbers are possible", name);
+    copy_plain(v, from, out->data);
+    return OT_OK;
+}
+
+void ot_tensors_free(ot_tensors *ts)
+{
+    if (ts->owner) ot_arena_free(ts->owner);
+    *ts = (ot_tensors){ 0 };
+}
+
+/* ---- run ------------------------------------------------------------------------- */
+
+static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
+                         ot_tensors *out, ot_error *err)
+{
+    ot_session x;
+    ot_feeders fs;
+    int slot = 0;
+    ot_adapt_env e = { .graph = m->file->graph, .s = s, .as_is = true, .a = a };
+    OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
+    OT_TRY(ot_session_open(&x, m, s, err));
+    ot_status r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, err);
+    if (!r) r = ot_session_allocate(&x, err);
+    if (!r) r = ot_session_batch(&x, slot, NULL, err);
+    const ot_graph *g = r ? NULL : x.slot[slot].plan->graph;
+    out->t = ot_arena_alloc(out->owner, sizeof *out->t * (size_t)(m->file->graph->n_outputs + 1));
+    if (!r && !out->t) r = ot_fail(err, OT_E_NOMEM, "no memory for the outputs");
+    for (int i = 0; !r && i < g->n_outputs; i++) {
+        const ot_value *v = g->outputs[i];
+        r = take_tensor(out->owner, m->outputs[i], v, ot_exec_bytes(x.slot[slot].exec, v),
+                        &out->t[i], err);
+        out->n = i + 1;
+    }
+    ot_session_close(&x);
+    return r;
+}
+
+static ot_status run_with(const ot_model *m, const ot_options *o, const ot_dataset *d,
+                          ot_tensors *out, ot_error *err)
+{
+    ot_settings s;
+    ot_arena *a = ot_arena_new();
+    *out = (ot_tensors){ .owner = ot_arena_new() };
+    ot_error first = { 0 };
+    ot_status r =
+        a && out->owner ? OT_OK : ot_fail(&first, OT_E_NOMEM, "no memory to run the model");
+    if (!r) r = ot_settings_read(o, m->outputs, a, &s, &first);
+    if (!r) r = run_set(m, &s, d, a, out, &first);
+    if (a) ot_arena_free(a);
+    if (!r) return OT_OK;
+    ot_tensors_free(out);
+    return ot_fail(err, r, "%s", first.text);
+}
+
+ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
+                 ot_tensors *out, ot_error *err)
+{
+    ot_array *list = calloc((size_t)n + 1, sizeof *list);
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to run the model");
+    for (int i = 0; i < n; i++) list[i] = (ot_array){ .t = in[i], .whole = true };
+    ot_dataset d = { .name = "the call", .n = n, .array = list };
+    ot_status s = run_with(m, o, &d, out, err);
+    free(list);
+    return s;
+}
+
+ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
+    ot_dataset *d = NULL;
+    ot_tensors out;
+    (void)cb;
+    if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of the inputs");
+    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+    OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
+    ot_status s = run_with(m, o, d, &out, err);
+    if (!s) {
+        s = ot_npz_write(to, out.t, out.n, err);
+        ot_tensors_free(&out);
+    }
+    ot_dataset_free(d);
+    return s;
+}
+
+/* ---- grad ------------------------------------------------------------------------- */
+
+/* Adds gradients of the batch that has just run, in f64. */
+static void add_gradients(const ot_slot *q, double **sum, void *scratch)
+{
+    for (int i = 0; i < q->plan->n_weights; i++) {
+        const ot_value *g = q->plan->weights[i]->grad;
+        if (!g) continue;
+        copy_plain(g, ot_exec_bytes(q->exec, g), scratch);
+        for (int64_t k = 0, n = ot_numel(&g->shape); k < n; k++)
+            sum[i][k] += ot_get_f64(scratch, g->dtype, k);
+    }
+}
+
+static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **scratch,
+                           ot_error *err)
+{
+    int64_t most = 1;
+    *sum = ot_arena_alloc(a, sizeof **sum * (size_t)(p->n_weights + 1));
+    for (int i = 0; *sum && i < p->n_weights; i++) {
+        int64_t n = ot_numel(&p->weights[i]->shape);
+        (*sum)[i] = ot_arena_alloc(a, (size_t)(n + 1) * sizeof(double));
+        if (!(*sum)[i]) *sum = NULL;
+        if (n > most) most = n;
+    }
+    *scratch = ot_arena_alloc(a, (size_t)most * sizeof(double));
+    return *sum && *scratch ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
+}
+
+/* A gradient has its weight's name, type and shape. */
+static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, double loss,
+                                 int batches, ot_error *err)
+{
+    ot_tensor *out = ot_arena_alloc(t->a, sizeof *out * (size_t)(p->n_weights + 1));
+    double *mean = ot_arena_alloc(t->a, sizeof *mean);
+    if (!out || !mean) return ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
+    for (int i = 0; i < p->n_weights; i++) {
+        const ot_value *w = p->weights[i];
+        ot_tensor *g = &out[i];
+        *g = (ot_tensor){ .name = t->m->file->sources[w->source].name,
+                          .dtype = w->dtype,
+                          .rank = w->shape.rank };
+        memcpy(g->dim, w->shape.dim, sizeof g->dim);
+        g->data = ot_arena_alloc(t->a, ot_bytes(&w->shape, w->dtype) + 1);
+        if (!g->data) return ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
+        for (int64_t k = 0, n = ot_numel(&w->shape); k < n; k++)
+            ot_set_f64(g->data, g->dtype, k, sum[i][k] / batches);
+    }
+    *mean = loss / batches;
+    out[p->n_weights] = (ot_tensor){ .name = "loss", .dtype = OT_F64, .data = mean };
+    return ot_npz_write(t->s.out, out, p->n_weights + 1, err);
+}
+
+static ot_status gradients(ot_trainer *t, ot_error *err)
+{
+    double **sum, loss = 0;
+    void *scratch;
+    int slot, batches = t->s.accumulate;
+    const char *to = t->s.out;
+    if (!t->s.data)
+        return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of inputs and targets");
+    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+    OT_TRY(ot_trainer_open_gradient(t, &slot, err));
+    const ot_slot *q = &t->x.slot[slot];
+    OT_TRY(make_room(q->plan, t->a, &sum, &scratch, err));
+    for (int k = 0; k < batches; k++) {
+        for (int64_t i = 0; i < t->batch; i++) t->index[i] = (k * t->batch + i) % t->train.samples;
+        OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
+        t->x.counter++;
+        loss += ot_session_scalar(&t->x, slot, q->plan->loss);
+        add_gradients(q, sum, scratch);
+    }
+    if (!isfinite(loss))
+        ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
+    return write_gradients(t, q->plan, sum, loss, batches, err);
+}
+
+ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                       ot_error *err)
+{
+    ot_trainer *t = NULL;
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
+    ot_status s = gradients(t, &first);
+    ot_trainer_free(t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
