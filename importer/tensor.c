@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "importer/internal.h"
+#include "runtime/base/io.h"
 
 typedef struct decode {
     ot_file    *file;    /* NULL: external data is refused */
@@ -277,4 +278,36 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     }
     out->data = p;
     return true;
+}
+
+static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, ot_arena *a, ot_tensor *out, ot_error *err)
+{
+    ot_budget budget;
+    ProtobufCMessage *m;
+    OT_TRY(ot_guard_unpack(&onnx__tensor_proto__descriptor, bytes, n, path, &budget, &m, err));
+    const Onnx__TensorProto *t = (const Onnx__TensorProto *)m;
+    ot_blob b;
+    bool ok = ot_tensor_decode(NULL, a, t, path, &b, NULL, err);
+    if (ok) {
+        size_t size = b.dtype == OT_STRING ? (size_t)ot_numel(&b.shape) * sizeof(char *) : ot_bytes(&b.shape, b.dtype);
+        *out = (ot_tensor){ .name = ot_arena_strdup(a, ot_text(t->name)), .dtype = b.dtype, .rank = b.shape.rank,
+                            .data = ot_arena_copy(a, b.data, size ? size : 1) };
+        for (int i = 0; i < b.shape.rank; i++) out->dim[i] = b.shape.dim[i];
+        if (!out->name || !out->data) ok = (ot_fail(err, OT_E_NOMEM, "%s: no memory", path), false);
+    }
+    ot_guard_free(m, &budget);
+    return ok ? OT_OK : err ? err->status : OT_E_MODEL;
+}
+
+ot_status ot_import_tensor(const char *path, ot_arena *a, ot_tensor *out, ot_error *err)
+{
+    void  *bytes;
+    size_t n;
+    ot_error own = { 0 };
+    if (!err) err = &own; /* decoding tells through it whether it failed */
+    *out = (ot_tensor){ 0 };
+    OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &n, err));
+    ot_status s = import_bytes(path, bytes, n, a, out, err);
+    free(bytes);
+    return s;
 }
