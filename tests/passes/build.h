@@ -1,0 +1,34 @@
+/* build.h - small models made in memory, for tests of passes. */
+#ifndef OT_TESTS_BUILD_H
+#define OT_TESTS_BUILD_H
+
+#include "runtime/exec/exec.h"
+
+/* A graph of ONNX operators with float weights from a fixed seed. */
+typedef struct model {
+    ot_error  err;
+    ot_graph *g;
+    uint64_t  draws;
+} model;
+
+void      model_new(model *m);
+void      model_free(model *m);
+ot_value *model_input(model *m, const char *name, ot_dtype t, ot_shape s);
+ot_value *model_weight(model *m, const char *name, ot_shape s);         /* an initializer */
+ot_value *model_ints(model *m, const int64_t *v, int n);                /* a constant list */
+ot_value *model_node(model *m, const char *op, ot_value *const *in, int n_in);
+void      model_output(model *m, ot_value *v, const char *name);
+
+/* input (N,1,8,8) -> Conv 3x3 -> Relu -> MaxPool 2 -> Flatten -> Gemm -> output (N,5); `deep` more convolutions. */
+void model_cnn(model *m, int deep);
+
+/* Feeds for a batch of model_cnn, with class numbers as target. */
+ot_config cnn_config(ot_want want, int64_t batch, ot_feed feeds[2]);
+
+/* Plans, and runs `steps` updates over fixed random data; the weights' bytes after them go to *bytes
+ * (malloc'ed).  Returns the last loss. */
+double run_steps(const model *m, const ot_config *c, int steps, void **bytes, size_t *n);
+
+#define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
+
+#endif

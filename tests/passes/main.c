@@ -1,0 +1,242 @@
+/* main.c - what the passes promise: memory without overlap near the lower bound, equal results with
+ * passes on and off and with equal threads, batches followed, errors in words. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ops/kernel.h"
+#include "tests/passes/build.h"
+
+/* ---- memory ------------------------------------------------------------------- */
+
+typedef struct span { int64_t lo, hi; int from, to; } span;
+
+static const ot_node *node_at(const ot_plan *p, int t) { return t < p->n_every ? p->every[t].node : p->update[t - p->n_every].node; }
+
+/* When each base of the scratch slab is alive, from the schedule alone. */
+static int spans(const ot_plan *p, span *out)
+{
+    int      steps = p->n_every + p->n_update, n = 0;
+    span    *of = calloc((size_t)p->graph->n_values, sizeof *of);
+    assert_non_null(of);
+    for (int i = 0; i < p->graph->n_values; i++) of[i] = (span){ 0, 0, -1, -1 };
+    for (int t = 0; t < steps; t++) {
+        const ot_node *k = node_at(p, t);
+        for (int i = 0; i < k->n_in + k->n_out; i++) {
+            const ot_value *v = i < k->n_in ? k->in[i] : k->out[i - k->n_in];
+            if (!v || v->base->slab != OT_SLAB_SCRATCH) continue;
+            span *s = &of[v->base->id];
+            if (s->from < 0) *s = (span){ v->base->offset, v->base->offset + (int64_t)ot_bytes(&v->base->shape, v->base->dtype), t, t };
+            s->to = t;
+        }
+    }
+    for (int i = 0; i < p->n_kept; i++)
+        if (p->kept[i]->base->slab == OT_SLAB_SCRATCH) of[p->kept[i]->base->id].to = steps;
+    for (int i = 0; i < p->graph->n_values; i++)
+        if (of[i].from >= 0 && of[i].hi > of[i].lo) out[n++] = of[i];
+    free(of);
+    return n;
+}
+
+static void memory_has_no_overlap(void **state)
+{
+    model   m;
+    ot_feed f[2];
+    ot_error e = { 0 };
+    ot_plan *p;
+    (void)state;
+    model_cnn(&m, 6);
+    ot_config c = cnn_config(OT_WANT_TRAIN, 16, f);
+    assert_int_equal(ot_plan_new(m.g, &c, NULL, &p, &e), OT_OK);
+    span   *s = calloc((size_t)p->graph->n_values + 1, sizeof *s);
+    int     n = spans(p, s), steps = p->n_every + p->n_update;
+    int64_t bound = 0;
+    assert_true(n > 20);
+    for (int i = 0; i < n; i++) {
+        assert_true(s[i].lo >= 0 && s[i].hi <= p->scratch_bytes);
+        for (int k = 0; k < i; k++) {
+            bool time = s[i].from <= s[k].to && s[k].from <= s[i].to, place = s[i].lo < s[k].hi && s[k].lo < s[i].hi;
+            assert_false(time && place);
+        }
+    }
+    for (int t = 0; t < steps; t++) {
+        const ot_step *k = t < p->n_every ? &p->every[t] : &p->update[t - p->n_every];
+        int64_t        live = 0;
+        for (int i = 0; i < n; i++) {
+            bool alive = s[i].from <= t && t <= s[i].to;
+            if (alive) live += s[i].hi - s[i].lo;
+            if (alive && k->work >= 0) assert_false(k->work >= s[i].lo && k->work < s[i].hi);
+        }
+        if (live > bound) bound = live;
+    }
+    assert_true(p->scratch_bytes >= bound);
+    free(s);
+    ot_plan_free(p);
+    model_free(&m);
+}
+
+/* Plans of other batch sizes find every weight where the first one put it. */
+static void plans_share_state(void **state)
+{
+    model    m;
+    ot_feed  f[2];
+    ot_error e = { 0 };
+    ot_plan *a, *b;
+    (void)state;
+    model_cnn(&m, 1);
+    ot_config c = cnn_config(OT_WANT_TRAIN, 16, f);
+    assert_int_equal(ot_plan_new(m.g, &c, NULL, &a, &e), OT_OK);
+    c = cnn_config(OT_WANT_EVAL, 5, f);
+    assert_int_equal(ot_plan_new(m.g, &c, a, &b, &e), OT_OK);
+    assert_true(b->n_states > 0 && a->n_weights == 6);
+    for (int i = 0; i < b->n_states; i++) {
+        bool found = false;
+        for (int k = 0; k < a->n_states; k++)
+            if (a->states[k]->source == b->states[i]->source) found = a->states[k]->offset == b->states[i]->offset;
+        assert_true(found);
+    }
+    ot_plan_free(b);
+    ot_plan_free(a);
+    model_free(&m);
+}
+
+/* ---- results ------------------------------------------------------------------- */
+
+static void same_bits_for_equal_threads(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        model  m;
+        ot_feed f[2];
+        void  *w[2];
+        size_t n[2];
+        model_cnn(&m, 2);
+        ot_config c = cnn_config(OT_WANT_TRAIN, 32, f);
+        c.threads = threads;
+        double a = run_steps(&m, &c, 5, &w[0], &n[0]), b = run_steps(&m, &c, 5, &w[1], &n[1]);
+        assert_true(a == b && n[0] == n[1]);
+        assert_memory_equal(w[0], w[1], n[0]);
+        free(w[0]);
+        free(w[1]);
+        model_free(&m);
+    }
+}
+
+static void fast_kernels_follow_the_reference(void **state)
+{
+    model  m;
+    ot_feed f[2];
+    void  *w[2];
+    size_t n;
+    (void)state;
+    model_cnn(&m, 2);
+    ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
+    double    a = run_steps(&m, &c, 10, &w[0], &n);
+    c.ref_only = true;
+    double b = run_steps(&m, &c, 10, &w[1], &n);
+    assert_true(fabs(a - b) < 1e-4 * fabs(b));
+    free(w[0]);
+    free(w[1]);
+    model_free(&m);
+}
+
+/* The mean over two equal batches is the batch: accumulation changes nothing but rounding. */
+static void accumulation_is_the_mean(void **state)
+{
+    model  m;
+    ot_feed f[2];
+    void  *w[2];
+    size_t n[2];
+    (void)state;
+    model_cnn(&m, 0);
+    ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
+    c.optimizer.name = "sgd";
+    double a = run_steps(&m, &c, 10, &w[0], &n[0]);
+    c.accumulate = 3;
+    double b = run_steps(&m, &c, 10, &w[1], &n[1]);
+    assert_true(fabs(a - b) < 1e-5 * fabs(b));
+    free(w[0]);
+    free(w[1]);
+    model_free(&m);
+}
+
+/* ---- batches --------------------------------------------------------------------- */
+
+/* input (1,12) -> Reshape to the constant (1,3,4) -> Concat with a (1,1,4) weight -> ReduceSum: at batch 6. */
+static void baked_batch_follows(void **state)
+{
+    model    m;
+    ot_error e = { 0 };
+    ot_plan *p;
+    int64_t  shape[] = { 1, 3, 4 };
+    (void)state;
+    model_new(&m);
+    ot_value *x = model_input(&m, "input", OT_F32, SHAPE(1, 12));
+    ot_value *y = model_node(&m, "Reshape", OT_IN(x, model_ints(&m, shape, 3)));
+    ot_node  *cat = ot_graph_node(m.g, ot_find_op("", "Concat"), "cat", NULL, OT_IN(model_weight(&m, "token", SHAPE(1, 1, 4)), y), 1);
+    for (const ot_attr *a = cat->op->attrs; a->name; a++)
+        if (!strcmp(a->name, "axis")) *(int64_t *)((char *)(uintptr_t)cat->attrs + a->offset) = 1;
+    model_output(&m, cat->out[0], "output");
+    ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(6, 12) };
+    ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1 };
+    if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
+    assert_true(ot_shape_eq(&p->graph->outputs[0]->shape, &SHAPE(6, 4, 4)));
+    ot_plan_free(p);
+    model_free(&m);
+}
+
+/* ---- errors ----------------------------------------------------------------------- */
+
+static void expect(const model *m, const ot_config *c, ot_status s, const char *text)
+{
+    ot_error e = { 0 };
+    ot_plan *p;
+    assert_int_equal(ot_plan_new(m->g, c, NULL, &p, &e), s);
+    assert_null(p);
+    if (!strstr(e.text, text)) fail_msg("'%s' says nothing of '%s'", e.text, text);
+}
+
+static void errors_say_what(void **state)
+{
+    model       m;
+    ot_feed     f[2];
+    const char *none = "nothing.*", *all = "*";
+    (void)state;
+    model_cnn(&m, 0);
+    ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
+    c.freeze = &none, c.n_freeze = 1;
+    expect(&m, &c, OT_E_USAGE, "nothing.*");
+    c.freeze = &all;
+    expect(&m, &c, OT_E_MODEL, "nothing to train");
+    c = cnn_config(OT_WANT_TRAIN, 8, f);
+    c.optimizer.name = "adamm";
+    expect(&m, &c, OT_E_USAGE, "adamm");
+    c = cnn_config(OT_WANT_TRAIN, 8, f);
+    f[1].shape = SHAPE(8, 3);
+    expect(&m, &c, OT_E_DATA, "class axis");
+    c = cnn_config(OT_WANT_TRAIN, 8, f);
+    f[0].shape = SHAPE(8, 1, 8, 9);
+    expect(&m, &c, OT_E_DATA, "input 'input'");
+    c = cnn_config(OT_WANT_TRAIN, 8, f);
+    ot_thing l = { .name = "mse", .output = "nowhere" };
+    c.losses = &l, c.n_losses = 1;
+    expect(&m, &c, OT_E_USAGE, "nowhere");
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_has_no_overlap),    cmocka_unit_test(plans_share_state),
+        cmocka_unit_test(same_bits_for_equal_threads), cmocka_unit_test(fast_kernels_follow_the_reference),
+        cmocka_unit_test(accumulation_is_the_mean), cmocka_unit_test(baked_batch_follows),
+        cmocka_unit_test(errors_say_what),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
