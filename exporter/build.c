@@ -1,0 +1,478 @@
+/* build.c - writes an ONNX model layer by layer.
+ *
+ * Spec    Operators in the form of the opset asked for: Clip's bounds are attributes below 11; with
+ *         IR version 3 (opsets 7 and 8) every initializer is listed as an input too.
+ * Memory  Everything lies in the caller's arena until ot_net_end packs it. */
+#include "exporter/build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/io.h"
+#include "runtime/base/random.h"
+
+/* Each opset came with an ONNX release, and that with an IR version. */
+static int64_t ir_version(int opset)
+{
+    static const struct { int opset, ir; } table[] = {
+        { 8, 3 }, { 9, 4 }, { 10, 5 }, { 11, 6 }, { 14, 7 }, { 18, 8 }, { 20, 9 }, { 22, 10 },
+        { 23, 11 }, { 24, 12 }, { 25, 13 },
+    };
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (opset <= table[i].opset) return table[i].ir;
+    return table[OT_LEN(table) - 1].ir;
+}
+
+/* ---- memory ---------------------------------------------------------------- */
+
+static void net_fail_memory(ot_net *b)
+{
+    if (b->status == OT_OK) b->status = ot_fail(b->err, OT_E_NOMEM, "new model: out of memory");
+}
+
+static void *net_alloc(ot_net *b, size_t n)
+{
+    void *p = b->status == OT_OK ? ot_arena_alloc(b->arena, n ? n : 1) : NULL;
+    if (!p) net_fail_memory(b);
+    return p;
+}
+
+const char *ot_net_name(ot_net *b, const char *fmt, ...)
+{
+    char buf[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(buf, sizeof buf, fmt, ap);
+    va_end(ap);
+    const char *s = b->status == OT_OK ? ot_arena_strdup(b->arena, buf) : NULL;
+    if (!s) net_fail_memory(b);
+    return s ? s : "";
+}
+
+/* Appends to a repeated field; the arena keeps outgrown lists, which sum to less than the last. */
+#define NET_PUSH(b, msg, field, cap, item)                                          \
+    do {                                                                            \
+        if ((msg)->n_##field == (cap)) {                                            \
+            size_t want_ = (cap) ? 2 * (cap) : 16;                                  \
+            void *list_ = net_alloc(b, want_ * sizeof *(msg)->field);               \
+            if (!list_) break;                                                      \
+            if (cap) memcpy(list_, (msg)->field, (cap) * sizeof *(msg)->field);     \
+            (msg)->field = list_;                                                   \
+            (cap) = want_;                                                          \
+        }                                                                           \
+        (msg)->field[(msg)->n_##field++] = (item);                                  \
+    } while (0)
+
+/* protobuf-c's strings are not const, but packing only reads them. */
+static char *text(const char *s) { return (char *)(uintptr_t)s; }
+
+/* ---- graph inputs and outputs ---------------------------------------------- */
+
+/* dim[0] = 0 is the symbolic batch "N". */
+static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, int rank, const int64_t *dim)
+{
+    struct value {
+        Onnx__ValueInfoProto               info;
+        Onnx__TypeProto                    type;
+        Onnx__TypeProto__Tensor            tensor;
+        Onnx__TensorShapeProto             shape;
+        Onnx__TensorShapeProto__Dimension  dim[4], *list[4];
+    } *v = net_alloc(b, sizeof *v);
+    if (!v) return NULL;
+    onnx__value_info_proto__init(&v->info);
+    onnx__type_proto__init(&v->type);
+    onnx__type_proto__tensor__init(&v->tensor);
+    onnx__tensor_shape_proto__init(&v->shape);
+    v->info.name = text(name);
+    v->info.type = &v->type;
+    v->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    v->type.tensor_type = &v->tensor;
+    v->tensor.has_elem_type = 1;
+    v->tensor.elem_type = OT_F32;
+    v->tensor.shape = &v->shape;
+    v->shape.n_dim = (size_t)rank;
+    v->shape.dim = v->list;
+    for (int i = 0; i < rank; i++) {
+        v->list[i] = &v->dim[i];
+        onnx__tensor_shape_proto__dimension__init(&v->dim[i]);
+        if (dim[i]) {
+            v->dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+            v->dim[i].dim_value = dim[i];
+        } else {
+            v->dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+            v->dim[i].dim_param = text("N");
+        }
+    }
+    return &v->info;
+}
+
+static Onnx__ValueInfoProto *net_feature_info(ot_net *b, ot_feature x)
+{
+    return net_value(b, x.name, x.h ? 4 : 2, (int64_t[]){ b->o.batch, x.c, x.h, x.w });
+}
+
+/* ---- initializers ----------------------------------------------------------- */
+
+/* A new f32 initializer, zero; its elements, or NULL after an error. */
+static float *net_tensor(ot_net *b, const char *name, int rank, const int64_t *dim, int64_t *count)
+{
+    int64_t n = 1, bytes;
+    bool fits = true;
+    for (int i = 0; i < rank; i++) fits = fits && ot_mul(n, dim[i], &n);
+    if (!fits || !ot_mul(n, (int64_t)sizeof(float), &bytes) || bytes > INT32_MAX) {
+        if (b->status == OT_OK)
+            b->status = ot_fail(b->err, OT_E_USAGE, "%s: larger than the 2 GiB an ONNX file holds", name);
+        return NULL;
+    }
+    Onnx__TensorProto *t = net_alloc(b, sizeof *t);
+    int64_t *dims = net_alloc(b, (size_t)rank * sizeof *dims);
+    float *data = net_alloc(b, (size_t)bytes);
+    if (!t || !dims || !data) return NULL;
+    for (int i = 0; i < rank; i++) dims[i] = dim[i];
+    onnx__tensor_proto__init(t);
+    t->name = text(name);
+    t->has_data_type = 1;
+    t->data_type = OT_F32;
+    t->n_dims = (size_t)rank;
+    t->dims = dims;
+    t->has_raw_data = 1;
+    t->raw_data.len = (size_t)bytes;
+    t->raw_data.data = (uint8_t *)data;
+    NET_PUSH(b, &b->graph, initializer, b->cap_initializer, t);
+    if (b->model.ir_version < 4) {
+        Onnx__ValueInfoProto *v = net_value(b, name, rank, dim);
+        if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
+    }
+    *count = n;
+    return b->status == OT_OK ? data : NULL;
+}
+
+static const char *net_filled(ot_net *b, const char *name, int64_t n, float value)
+{
+    int64_t count;
+    float *p = net_tensor(b, name, 1, &n, &count);
+    for (int64_t i = 0; p && i < count; i++) p[i] = value;
+    return name;
+}
+
+/* A scalar input, such as Clip's bounds. */
+static const char *net_scalar(ot_net *b, const char *name, float value)
+{
+    int64_t count;
+    float *p = net_tensor(b, name, 0, NULL, &count);
+    if (p) p[0] = value;
+    return name;
+}
+
+/* Uniform in ±1/sqrt(fan_in): what Kaiming's rule gives with PyTorch's slope sqrt(5). */
+static const char *net_uniform(ot_net *b, const char *name, int rank, const int64_t *dim, int64_t fan_in)
+{
+    int64_t count;
+    float *p = net_tensor(b, name, rank, dim, &count);
+    if (!p) return name;
+    float bound = (float)(1 / sqrt((double)fan_in));
+    uint64_t stream = (uint64_t)OT_STREAM_INIT << 32 | b->tensors++;
+    for (int64_t i = 0; i < count; i += 4) {
+        uint32_t bits[4];
+        ot_philox(b->o.seed, (uint64_t)i / 4, stream, bits);
+        for (int64_t j = 0; j < 4 && i + j < count; j++)
+            p[i + j] = bound * (2 * ot_uniform(bits[j]) - 1);
+    }
+    return name;
+}
+
+/* ---- nodes ------------------------------------------------------------------- */
+
+/* A node with room for its attributes.  Its output is named after it; NULL after an error. */
+static Onnx__NodeProto *net_node(ot_net *b, const char *op, const char *name, int n,
+                                 const char *const *input)
+{
+    struct node {
+        Onnx__NodeProto       node;
+        Onnx__AttributeProto *attribute[8];
+        char                 *input[8], *output[1];
+    } *p = net_alloc(b, sizeof *p);
+    const char *output = ot_net_name(b, "%s.out", name);
+    if (b->status != OT_OK) return NULL;
+    onnx__node_proto__init(&p->node);
+    p->node.op_type = text(op);
+    p->node.name = text(name);
+    p->node.input = p->input;
+    p->node.output = p->output;
+    p->node.attribute = p->attribute;
+    for (int i = 0; i < n; i++) p->input[i] = text(input[i]);
+    p->node.n_input = (size_t)n;
+    p->output[0] = text(output);
+    p->node.n_output = 1;
+    NET_PUSH(b, &b->graph, node, b->cap_node, &p->node);
+    return b->status == OT_OK ? &p->node : NULL;
+}
+
+static Onnx__AttributeProto *net_attribute(ot_net *b, Onnx__NodeProto *node, const char *name,
+                                           Onnx__AttributeProto__AttributeType type)
+{
+    Onnx__AttributeProto *a = node ? net_alloc(b, sizeof *a) : NULL;
+    if (!a) return NULL;
+    onnx__attribute_proto__init(a);
+    a->name = text(name);
+    a->has_type = 1;
+    a->type = type;
+    node->attribute[node->n_attribute++] = a;
+    return a;
+}
+
+static void net_int(ot_net *b, Onnx__NodeProto *node, const char *name, int64_t i)
+{
+    Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    if (!a) return;
+    a->has_i = 1;
+    a->i = i;
+}
+
+static void net_float(ot_net *b, Onnx__NodeProto *node, const char *name, float f)
+{
+    Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    if (!a) return;
+    a->has_f = 1;
+    a->f = f;
+}
+
+/* n times the same number: our windows are square. */
+static void net_ints(ot_net *b, Onnx__NodeProto *node, const char *name, int n, int64_t value)
+{
+    Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    int64_t *list = a ? net_alloc(b, (size_t)n * sizeof *list) : NULL;
+    if (!list) return;
+    for (int i = 0; i < n; i++) list[i] = value;
+    a->n_ints = (size_t)n;
+    a->ints = list;
+}
+
+/* A node of one operand and no attributes; shape as given. */
+static ot_feature net_simple(ot_net *b, const char *op, ot_feature x, const char *name)
+{
+    Onnx__NodeProto *node = net_node(b, op, name, 1, &x.name);
+    if (node) x.name = node->output[0];
+    return x;
+}
+
+static void net_window(ot_net *b, Onnx__NodeProto *node, ot_window w)
+{
+    net_ints(b, node, "kernel_shape", 2, w.kernel);
+    net_ints(b, node, "strides", 2, w.stride);
+    net_ints(b, node, "pads", 4, w.pad);
+}
+
+/* Resolves the window's defaults and the result's extents; false: it does not fit. */
+static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_window *w)
+{
+    if (!w->stride) w->stride = 1;
+    if (!w->groups) w->groups = 1;
+    int64_t h = x->h + 2 * w->pad - w->kernel, v = x->w + 2 * w->pad - w->kernel;
+    if (b->status == OT_OK && (h < 0 || v < 0))
+        b->status = ot_fail(b->err, OT_E_USAGE,
+                            "%s: a window of %lld does not fit in %lldx%lld; use a larger --height and --width",
+                            name, (long long)w->kernel, (long long)x->h, (long long)x->w);
+    if (b->status != OT_OK) return false;
+    x->h = h / w->stride + 1;
+    x->w = v / w->stride + 1;
+    return true;
+}
+
+/* ---- layers ------------------------------------------------------------------ */
+
+ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_window w)
+{
+    int64_t in = x.c;
+    const char *source = x.name;
+    if (!net_slide(b, &x, name, &w)) return x;
+    int64_t fan = in / w.groups * w.kernel * w.kernel;
+    const char *input[3] = { source, ot_net_name(b, "%s.weight", name), ot_net_name(b, "%s.bias", name) };
+    net_uniform(b, input[1], 4, (int64_t[]){ w.out, in / w.groups, w.kernel, w.kernel }, fan);
+    if (!w.no_bias) net_uniform(b, input[2], 1, &w.out, fan);
+    Onnx__NodeProto *node = net_node(b, "Conv", name, w.no_bias ? 2 : 3, input);
+    net_window(b, node, w);
+    if (w.groups > 1) net_int(b, node, "group", w.groups);
+    if (node) x.name = node->output[0];
+    x.c = w.out;
+    return x;
+}
+
+ot_feature ot_net_deconv(ot_net *b, ot_feature x, const char *name, ot_window w)
+{
+    if (!w.stride) w.stride = 1;
+    /* Of a transposed convolution every input element reaches out * kernel² results; PyTorch calls
+     * that its fan in. */
+    int64_t fan = w.out * w.kernel * w.kernel;
+    const char *input[3] = { x.name, ot_net_name(b, "%s.weight", name), ot_net_name(b, "%s.bias", name) };
+    net_uniform(b, input[1], 4, (int64_t[]){ x.c, w.out, w.kernel, w.kernel }, fan);
+    net_uniform(b, input[2], 1, &w.out, fan);
+    Onnx__NodeProto *node = net_node(b, "ConvTranspose", name, 3, input);
+    net_window(b, node, w);
+    if (node) x.name = node->output[0];
+    x.c = w.out;
+    x.h = (x.h - 1) * w.stride - 2 * w.pad + w.kernel;
+    x.w = (x.w - 1) * w.stride - 2 * w.pad + w.kernel;
+    return x;
+}
+
+ot_feature ot_net_norm(ot_net *b, ot_feature x, const char *name)
+{
+    const char *input[5] = {
+        x.name,
+        net_filled(b, ot_net_name(b, "%s.weight", name), x.c, 1),
+        net_filled(b, ot_net_name(b, "%s.bias", name), x.c, 0),
+        net_filled(b, ot_net_name(b, "%s.running_mean", name), x.c, 0),
+        net_filled(b, ot_net_name(b, "%s.running_var", name), x.c, 1),
+    };
+    Onnx__NodeProto *node = net_node(b, "BatchNormalization", name, 5, input);
+    net_float(b, node, "epsilon", 1e-5f);
+    net_float(b, node, "momentum", 0.9f);
+    if (node) x.name = node->output[0];
+    return x;
+}
+
+ot_feature ot_net_linear(ot_net *b, ot_feature x, const char *name, int64_t out)
+{
+    const char *input[3] = { x.name, ot_net_name(b, "%s.weight", name), ot_net_name(b, "%s.bias", name) };
+    net_uniform(b, input[1], 2, (int64_t[]){ out, x.c }, x.c);
+    net_uniform(b, input[2], 1, &out, x.c);
+    Onnx__NodeProto *node = net_node(b, "Gemm", name, 3, input);
+    net_int(b, node, "transB", 1);
+    if (node) x.name = node->output[0];
+    x.c = out;
+    return x;
+}
+
+ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_window w)
+{
+    const char *source = x.name;
+    if (!net_slide(b, &x, name, &w)) return x;
+    Onnx__NodeProto *node = net_node(b, "MaxPool", name, 1, &source);
+    net_window(b, node, w);
+    if (node) x.name = node->output[0];
+    return x;
+}
+
+ot_feature ot_net_global_pool(ot_net *b, ot_feature x, const char *name)
+{
+    x = net_simple(b, "GlobalAveragePool", x, name);
+    x.h = x.w = 1;
+    return x;
+}
+
+ot_feature ot_net_flatten(ot_net *b, ot_feature x, const char *name)
+{
+    Onnx__NodeProto *node = net_node(b, "Flatten", name, 1, &x.name);
+    net_int(b, node, "axis", 1);
+    if (node) x.name = node->output[0];
+    x.c *= x.h * x.w;
+    x.h = x.w = 0;
+    return x;
+}
+
+ot_feature ot_net_relu(ot_net *b, ot_feature x, const char *name) { return net_simple(b, "Relu", x, name); }
+
+ot_feature ot_net_sigmoid(ot_net *b, ot_feature x, const char *name)
+{
+    return net_simple(b, "Sigmoid", x, name);
+}
+
+ot_feature ot_net_relu6(ot_net *b, ot_feature x, const char *name)
+{
+    Onnx__NodeProto *node;
+    if (b->o.opset < 11) {
+        node = net_node(b, "Clip", name, 1, &x.name);
+        net_float(b, node, "min", 0);
+        net_float(b, node, "max", 6);
+    } else {
+        const char *input[3] = { x.name, net_scalar(b, ot_net_name(b, "%s.min", name), 0),
+                                 net_scalar(b, ot_net_name(b, "%s.max", name), 6) };
+        node = net_node(b, "Clip", name, 3, input);
+    }
+    if (node) x.name = node->output[0];
+    return x;
+}
+
+ot_feature ot_net_add(ot_net *b, ot_feature x, ot_feature y, const char *name)
+{
+    Onnx__NodeProto *node = net_node(b, "Add", name, 2, (const char *[]){ x.name, y.name });
+    if (node) x.name = node->output[0];
+    return x;
+}
+
+int64_t ot_net_scaled(const ot_net *b, int64_t c, int64_t unit)
+{
+    double units = round((double)c * b->o.scale / (double)unit);
+    return units < 1 ? unit : (int64_t)units * unit;
+}
+
+/* ---- the file ------------------------------------------------------------------ */
+
+void ot_net_begin(ot_net *b, ot_arena *arena, const char *name, const ot_new_options *o, ot_error *err)
+{
+    *b = (ot_net){ .arena = arena, .o = *o, .err = err };
+    onnx__model_proto__init(&b->model);
+    onnx__graph_proto__init(&b->graph);
+    onnx__operator_set_id_proto__init(&b->opset);
+    b->model.has_ir_version = 1;
+    b->model.ir_version = ir_version(o->opset);
+    b->model.producer_name = text("onnxtrain");
+    b->model.producer_version = text(OT_VERSION);
+    b->model.graph = &b->graph;
+    b->graph.name = text(name);
+    b->opset.domain = text("");
+    b->opset.has_version = 1;
+    b->opset.version = o->opset;
+    Onnx__OperatorSetIdProto **list = net_alloc(b, sizeof *list);
+    if (!list) return;
+    list[0] = &b->opset;
+    b->model.n_opset_import = 1;
+    b->model.opset_import = list;
+}
+
+ot_feature ot_net_input(ot_net *b, bool flat)
+{
+    ot_feature x = { "input", b->o.channels, b->o.height, b->o.width };
+    if (flat) x = (ot_feature){ "input", x.c * x.h * x.w, 0, 0 };
+    Onnx__ValueInfoProto *v = net_feature_info(b, x);
+    if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
+    return x;
+}
+
+/* The result of the last node is what the graph gives back, under the name everyone expects. */
+static void net_output(ot_net *b, ot_feature y)
+{
+    Onnx__NodeProto *last = b->graph.node[b->graph.n_node - 1];
+    y.name = last->output[0] = text("output");
+    Onnx__ValueInfoProto **list = net_alloc(b, sizeof *list);
+    Onnx__ValueInfoProto *v = net_feature_info(b, y);
+    if (!list || !v) return;
+    list[0] = v;
+    b->graph.n_output = 1;
+    b->graph.output = list;
+}
+
+ot_status ot_net_end(ot_net *b, ot_feature y, const char *path)
+{
+    if (b->status == OT_OK) net_output(b, y);
+    if (b->status != OT_OK) return b->status;
+    size_t n = onnx__model_proto__get_packed_size(&b->model);
+    if (n > INT32_MAX)
+        return ot_fail(b->err, OT_E_USAGE, "%s: %zu bytes; an ONNX file holds less than 2 GiB", path, n);
+    uint8_t *bytes = malloc(n);
+    if (!bytes) return ot_fail(b->err, OT_E_NOMEM, "%s: no memory for %zu bytes", path, n);
+    onnx__model_proto__pack(&b->model, bytes);
+    ot_replace *r = NULL;
+    ot_status s = ot_replace_begin(path, &r, b->err);
+    if (s == OT_OK) s = ot_replace_write(r, bytes, n, b->err);
+    if (s == OT_OK) {
+        s = ot_replace_commit(r, b->err);
+        r = NULL;
+    }
+    ot_replace_abort(r);
+    free(bytes);
+    return s;
+}
