@@ -1,0 +1,62 @@
+/* harness.h - pieces of the operator test: texts of rows, and running a graph node by node. */
+#ifndef OT_TEST_OPS_HARNESS_H
+#define OT_TEST_OPS_HARNESS_H
+
+#include "ops/kernel.h"
+#include "tests/ops/case.h"
+
+/* ---- texts (parse.c) -------------------------------------------------------- */
+
+enum { MAX_IN = 32, MAX_OUT = 16, MAX_VALUES = 4096 };
+
+/* How an input gets its elements. */
+typedef enum source { LEFT_OUT, RANDOM, FED, CONSTANT } source;
+
+typedef struct operand {
+    source   source;
+    ot_dtype dtype;
+    ot_shape shape;
+    double   lo, hi;       /* RANDOM */
+    int      n;            /* FED, CONSTANT: how many values the text has; 1 fills the shape */
+    double   v[MAX_VALUES];
+} operand;
+
+/* Each returns false and prints what is wrong with the row's text. */
+bool parse_operand(const char **text, operand *o);      /* one word of `in` */
+bool parse_output(const char **text, operand *o);       /* one word of `out`; LEFT_OUT: not asked for */
+bool parse_numbers(const char **text, double *v, int *n); /* "1,2,3", up to a space; n: room, then count */
+bool parse_attrs(const char *text, const ot_op *op, ot_graph *g, void *attrs);
+
+/* Deterministic numbers: the same row has the same data on every machine. */
+typedef struct dice { uint64_t state; } dice;
+dice   dice_of(const char *text);
+double dice_roll(dice *d); /* uniform in [0,1) */
+
+/* ---- execution (execute.c) --------------------------------------------------- */
+
+/* Bytes of every value of one graph, with guard bytes around them. */
+typedef struct memory { void **at; int n; } memory;
+
+memory      memory_new(const ot_graph *g);
+void        memory_free(memory *m);
+void       *memory_of(memory *m, const ot_value *v); /* constants: their data; others: made at first */
+bool        memory_guarded(const memory *m, const ot_value *v);
+
+/* Runs n with kernel k on the given buffers; a workspace with guard bytes.  *intact: none was touched. */
+ot_status kernel_run(const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
+                     int threads, bool *intact, ot_error *err);
+
+/* Every node from the first up to `last` (NULL: all) by its reference kernel. */
+ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error *err);
+
+/* Tries every kernel of n but the reference against it, in f32 tolerance tol; prints what differs.
+ * Returns the number of comparisons, -1: one failed. */
+int kernels_compare(const char *name, const ot_node *n, memory *m, double tol);
+
+bool values_close(const char *name, const char *what, ot_dtype t, int64_t n, const void *got, const void *want,
+                  double tol);
+void *guarded_new(size_t bytes);             /* aligned, with guard bytes on both sides */
+bool  guarded_intact(const void *p, size_t bytes);
+void  guarded_free(void *p);
+
+#endif
