@@ -155,17 +155,17 @@
     X(Convolve,                  1, 1)    \
     X(ConvolveDw,                1, 1)    \
     X(ConvolveDx,                1, 1)    \
-    X(CrossEntropy,              1, 0)    \
-    X(CrossEntropyDx,            1, 0)    \
+    X(CrossEntropy,              1, 1)    \
+    X(CrossEntropyDx,            1, 1)    \
     X(Dot,                       1, 1)    \
-    X(PoolAvg,                   1, 0)    \
-    X(PoolAvgDx,                 1, 0)    \
-    X(PoolMax,                   1, 0)    \
-    X(PoolMaxDx,                 1, 0)    \
+    X(PoolAvg,                   1, 1)    \
+    X(PoolAvgDx,                 1, 1)    \
+    X(PoolMax,                   1, 1)    \
+    X(PoolMaxDx,                 1, 1)    \
     X(RowNorm,                   1, 0)    \
     X(RowNormDx,                 1, 0)    \
-    X(SoftmaxRows,               1, 0)    \
-    X(SoftmaxRowsDx,             1, 0)
+    X(SoftmaxRows,               1, 1)    \
+    X(SoftmaxRowsDx,             1, 1)
 
 #define OT_ONNX_OPS(X) OT_ROW_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
 #define OT_KERNEL_OPS(X) OT_MAP_KERNELS(X) OT_MOVE_KERNELS(X) OT_NN_KERNELS(X)

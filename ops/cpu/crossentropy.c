@@ -1,0 +1,190 @@
+/* crossentropy.c - CrossEntropy and its gradient for f32 logits, one sample per thread step.
+ *
+ * Memory    workspace: one f64 per sample
+ * Numerics  log-sum-exp in f32 lanes, losses added in f64 in the order of the samples */
+#include "ops/crossentropy.h"
+
+#include "ops/cpu/vector.h"
+#include "ops/kernel.h"
+#include "ops/softmaxrows.h"
+
+typedef struct ot_loss {
+    const ot_cross_entropy *a;
+    ot_rows_view            v;
+    const float            *x, *weight;
+    const void             *target;
+    ot_dtype                target_type;
+    float                   all; /* sum of the class weights */
+} ot_loss;
+
+static ot_loss loss_of(const ot_call *c, int x)
+{
+    const ot_node *n = c->node;
+    ot_loss l = { .a = n->attrs, .x = c->in[x], .target = c->in[x + 1], .target_type = n->in[x + 1]->dtype,
+                  .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL };
+    double  sum = 0;
+    l.v = ot_rows_of(&n->in[x]->shape, l.a->axis);
+    for (int64_t i = 0; i < l.v.n; i++) sum += l.weight ? l.weight[i] : 1;
+    l.all = (float)sum;
+    return l;
+}
+
+static int64_t label_of(const ot_loss *l, int64_t r)
+{
+    int64_t t = l->target_type == OT_I64 ? ((const int64_t *)l->target)[r] : ot_get_i64(l->target, l->target_type, r);
+    return l->a->has_ignore && t == l->a->ignore_index ? -1 : t;
+}
+
+/* Every label is checked before any is used; the sum of the weights of those that count. */
+static ot_status denominator(const ot_loss *l, const ot_call *c, double *out)
+{
+    int64_t rows = l->v.before * l->v.after;
+    double  sum = 0;
+    *out = (double)rows;
+    if (l->a->probs) return OT_OK;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t t = label_of(l, r);
+        if (t >= 0 && t < l->v.n) sum += l->weight ? l->weight[t] : 1;
+        else if (t != -1 || !(l->a->has_ignore && ot_get_i64(l->target, l->target_type, r) == l->a->ignore_index))
+            return ot_fail(c->err, OT_E_DATA, "%s: label %lld at sample %lld is outside 0..%lld", c->node->name,
+                           (long long)t, (long long)r, (long long)(l->v.n - 1));
+    }
+    *out = sum;
+    return OT_OK;
+}
+
+OT_ALWAYS float log_sum_strided(const float *x, int64_t n, int64_t stride)
+{
+    float max = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : max)
+    for (int64_t i = 0; i < n; i++) max = x[i * stride] > max ? x[i * stride] : max;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += expf(x[i * stride] - max);
+    return max + logf(sum);
+}
+
+OT_WIDE static float log_sum_row(const float *x, int64_t n) { return log_sum_strided(x, n, 1); }
+
+static float log_sum(const ot_loss *l, const float *x)
+{
+    if (l->a->log_input) return 0;
+    return l->v.after == 1 ? log_sum_row(x, l->v.n) : log_sum_strided(x, l->v.n, l->v.after);
+}
+
+/* Element i of what -log p[i] is multiplied by, without the label's own share. */
+static float spread(const ot_loss *l, int64_t at, int64_t i)
+{
+    float s = (float)l->a->label_smoothing, w = l->weight ? l->weight[i] : 1, share = s / (float)l->v.n;
+    if (!l->a->probs) return w * share;
+    return w * ((1 - s) * (float)ot_get_f64(l->target, l->target_type, at + i * l->v.after) + share);
+}
+
+static double sample_loss(const ot_loss *l, int64_t at, int64_t label, float lse)
+{
+    const float *x = l->x + at;
+    double       sum = 0;
+    if (label >= 0 && !l->a->probs) {
+        double own = (1 - l->a->label_smoothing) * (l->weight ? l->weight[label] : 1);
+        if (own != 0) sum -= own * (x[label * l->v.after] - lse);
+    }
+    if ((l->a->probs || l->a->label_smoothing != 0) && label >= 0)
+        for (int64_t i = 0; i < l->v.n; i++) {
+            float f = spread(l, at, i);
+            if (f != 0) sum -= (double)f * (x[i * l->v.after] - lse);
+        }
+    return sum;
+}
+
+static bool can(const ot_node *n, const char **why)
+{
+    return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
+}
+
+static ot_status loss_prepare(const ot_node *n, ot_prep *p)
+{
+    const ot_cross_entropy *a = n->attrs;
+    ot_rows_view            v = ot_rows_of(&n->in[0]->shape, a->axis);
+    p->work = (size_t)(v.before * v.after) * sizeof(double);
+    return OT_OK;
+}
+
+static ot_status loss_run(const ot_call *c)
+{
+    ot_loss l = loss_of(c, 0);
+    double  count, *each = c->work, total = 0;
+    int64_t rows = l.v.before * l.v.after;
+    float  *logp = c->node->n_out > 1 ? c->out[1] : NULL, *loss = c->out[0];
+    int     threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    OT_TRY(denominator(&l, c, &count));
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = r / l.v.after * l.v.n * l.v.after + r % l.v.after;
+        float   lse = log_sum(&l, l.x + at);
+        each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
+        for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.after] = l.x[at + i * l.v.after] - lse;
+    }
+    if (!loss) return OT_OK;
+    for (int64_t r = 0; r < rows; r++) {
+        if (l.a->reduction == OT_REDUCTION_NONE) loss[r] = (float)each[r];
+        else total += each[r];
+    }
+    if (l.a->reduction == OT_REDUCTION_MEAN) total /= count;
+    if (l.a->reduction != OT_REDUCTION_NONE) loss[0] = (float)total;
+    return OT_OK;
+}
+
+OT_WIDE static void softmax_times(const float *restrict x, float *restrict dx, int64_t n, float lse, float f)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dx[i] = f * expf(x[i] - lse);
+}
+
+static void sample_grad(const ot_loss *l, float *dx, int64_t at, int64_t label, float g)
+{
+    const float *x = l->x + at;
+    float       *d = dx + at;
+    int64_t      n = l->v.n, step = l->v.after;
+    float        s = (float)l->a->label_smoothing, own = 0, sum = 0;
+    if (label < 0) {
+        for (int64_t i = 0; i < n; i++) d[i * step] = 0;
+        return;
+    }
+    if (!l->a->probs) own = (1 - s) * (l->weight ? l->weight[label] : 1);
+    if (l->a->probs)
+        for (int64_t i = 0; i < n; i++) sum += spread(l, at, i);
+    else sum = own + s / (float)n * l->all;
+
+    float lse = log_sum(l, x);
+    if (l->a->log_input) for (int64_t i = 0; i < n; i++) d[i * step] = 0;
+    else if (step == 1) softmax_times(x, d, n, lse, g * sum);
+    else for (int64_t i = 0; i < n; i++) d[i * step] = g * sum * expf(x[i * step] - lse);
+    if (l->a->probs || s != 0)
+        for (int64_t i = 0; i < n; i++) d[i * step] -= g * spread(l, at, i);
+    if (!l->a->probs) d[label * step] -= g * own;
+}
+
+static bool dx_can(const ot_node *n, const char **why)
+{
+    return n->in[1]->dtype == OT_F32 || (*why = "only float32", false);
+}
+
+static ot_status dx_run(const ot_call *c)
+{
+    ot_loss      l = loss_of(c, 1);
+    const float *dloss = c->in[0];
+    double       count;
+    int64_t      rows = l.v.before * l.v.after;
+    bool         each = l.a->reduction == OT_REDUCTION_NONE;
+    int          threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    OT_TRY(denominator(&l, c, &count));
+    if (l.a->reduction != OT_REDUCTION_MEAN) count = 1;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = r / l.v.after * l.v.n * l.v.after + r % l.v.after;
+        sample_grad(&l, c->out[0], at, l.a->probs ? 0 : label_of(&l, r), (float)(dloss[each ? r : 0] / count));
+    }
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_CrossEntropy = { .name = "cpu", .can = can, .prepare = loss_prepare, .run = loss_run };
+const ot_kernel ot_cpu_CrossEntropyDx = { .name = "cpu", .can = dx_can, .run = dx_run };

@@ -1,0 +1,28 @@
+/* vector.h - loops that the compiler builds for several instruction sets, chosen when the program starts.
+ *
+ * OT_WIDE goes before a function whose loops are the work: long, over float arrays.  Its sums keep a
+ * fixed order for a machine: lanes first, then rows.  Elsewhere than x86-64 it means nothing. */
+#ifndef OT_CPU_VECTOR_H
+#define OT_CPU_VECTOR_H
+
+#include <math.h>
+
+#include "runtime/base/base.h"
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#define OT_WIDE __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#if __GLIBC_PREREQ(2, 35)
+/* glibc's vector versions, which gcc takes inside simd loops (map_loops.inc). */
+extern float (expf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
+#endif
+#else
+#define OT_WIDE
+#endif
+
+#ifdef __clang__ /* what does not vectorise there is no news */
+#pragma GCC diagnostic ignored "-Wpass-failed"
+#endif
+
+#define OT_ALWAYS static inline __attribute__((always_inline))
+
+#endif
