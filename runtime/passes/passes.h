@@ -61,12 +61,13 @@ typedef enum ot_want {
 
 typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
-/* A fed array, as the passes see it: no bytes. */
+/* A fed array, as the passes see it. */
 typedef struct ot_feed {
     const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
     ot_dtype    dtype;
     ot_shape    shape;     /* as fed for one batch */
     bool        whole;     /* no batch axis: the same with every batch */
+    const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
 } ot_feed;
 

@@ -51,6 +51,14 @@ static ot_status bind_input(ot_graph *g, ot_value *v, const ot_feed *f, int64_t 
     return OT_OK;
 }
 
+/* What is known before the run is a constant; the input stays in the list, and unused. */
+static ot_status bind_bytes(ot_graph *g, ot_value *v, const ot_feed *f)
+{
+    ot_value *known = ot_graph_const(g, v->name, v->dtype, &v->shape, f->data);
+    if (known) ot_graph_replace(g, v, known);
+    return g->err->status;
+}
+
 /* ---- following ------------------------------------------------------------- */
 
 typedef struct ratio { int64_t from, to; } ratio;
@@ -154,6 +162,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     for (int i = 0; i < g->n_inputs && s == OT_OK; i++) {
         const ot_feed *f = feed_of(c, g->inputs[i]->name);
         if (f) s = bind_input(g, g->inputs[i], f, &r.from, &r.to);
+        if (f && f->data && s == OT_OK) s = bind_bytes(g, g->inputs[i], f);
         else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
             s = ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
     }

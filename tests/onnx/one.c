@@ -130,7 +130,12 @@ static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, 
     }
     ot_config c = { .want = OT_WANT_RUN, .n_feeds = f.n, .feeds = feed, .accumulate = 1, .dropout = -1,
                     .threads = s->threads, .ref_only = s->ref_only };
-    if (!why && ot_plan_new(m->graph, &c, NULL, &plan, err)) why = err->text;
+    if (!why && ot_plan_new(m->graph, &c, NULL, &plan, err)) {
+        /* Sizes may come from data: once more, with everything known. */
+        for (int i = 0; i < f.n; i++) feed[i].data = f.tensor[i].data;
+        *err = (ot_error){ 0 };
+        if (ot_plan_new(m->graph, &c, NULL, &plan, err)) why = err->text;
+    }
     if (!why && ot_exec_new(plan, NULL, NULL, &exec, err)) why = err->text;
     if (!why) why = run_plan(set, plan, exec, &f, arena, values, buf, cap, err);
     if (why && why != buf) snprintf(buf, cap, "%s", why);
