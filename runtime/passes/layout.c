@@ -147,7 +147,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, bool ref_only, ot_value **p
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
         if (is_convolution(n)) set_last(n->out[0]);
-        else follow(n);
+        else if (n->op != &ot_op_ConvolveDw) follow(n); /* dw lies as the weight does */
         return OT_OK;
     }
     for (int i = 0; i < n->n_in; i++) {
