@@ -184,6 +184,7 @@ typedef struct ot_result {
     int64_t     best_epoch;
     double      seconds, samples_per_second;
     int64_t     planned_bytes, peak_bytes;
+    const char *model_path; /* the last file ot_trainer_export wrote; NULL: none; borrowed */
     const char *run_dir;   /* NULL: none; borrowed */
     const char *best_path; /* the best model; NULL: none; borrowed */
 } ot_result;
@@ -222,6 +223,7 @@ OT_API bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *ou
 OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err);
 
 /* The model's file with the trained payloads, written beside `path` and renamed over it.
+ *   path  NULL: the option "o", else <model>-trained.onnx in the current folder.
  * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO. */
 OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
 

@@ -50,45 +50,62 @@ static void put(ot_log *l, const char *line, size_t n)
     if (l->line) l->line(l->user, line, n);
 }
 
-/* A number with `digits` significant digits ("%.*g" in C's notation whatever the locale), or null.
- */
-static char *number(char *to, const char *format, int digits, double v)
+/* A line being written. */
+typedef struct writer {
+    char text[640]; /* the longest "%.9f" has 320 characters */
+    size_t n;
+} writer;
+
+static void add(writer *w, const char *fmt, ...) OT_PRINTF(2, 3);
+
+static void add(writer *w, const char *fmt, ...)
 {
-    if (!isfinite(v)) return stpcpy(to, "null");
-    int n = sprintf(to, format, digits, v);
-    for (char *p = to; *p; p++)
-        if (*p == ',') *p = '.';
-    return to + n;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(w->text + w->n, sizeof w->text - w->n, fmt, ap);
+    va_end(ap);
+    w->n += n > 0 ? (size_t)n : 0;
+    if (w->n >= sizeof w->text) w->n = sizeof w->text - 1;
 }
 
 static const char *nonfinite(double v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
 
+/* "key":v in C's notation whatever the locale, or null. */
+static void add_number(writer *w, const char *key, bool fixed, int digits, double v)
+{
+    add(w, ",\"%s\":", key);
+    size_t from = w->n;
+    if (!isfinite(v)) add(w, "null");
+    else if (fixed) add(w, "%.*f", digits, v);
+    else add(w, "%.*g", digits, v);
+    for (; from < w->n; from++)
+        if (w->text[from] == ',') w->text[from] = '.';
+}
+
 void ot_log_write_step(ot_log *l, const ot_log_step *s)
 {
-    char line[640], *p = line; /* the longest "%.9f" has 320 characters */
-    p +=
-        sprintf(p, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld,\"loss\":", (long long)s->step,
-                (long long)s->epoch);
-    p = number(p, "%.*g", 9, s->loss);
-    p = number(stpcpy(p, ",\"lr\":"), "%.*g", 12, s->lr);
-    if (s->has_norm) p = number(stpcpy(p, ",\"grad_norm\":"), "%.*g", 9, s->grad_norm);
-    p += sprintf(p, ",\"samples\":%lld", (long long)s->samples);
-    p = number(stpcpy(p, ",\"seconds\":"), "%.*f", 9, s->seconds);
+    writer w = { .n = 0 };
+    add(&w, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld", (long long)s->step,
+        (long long)s->epoch);
+    add_number(&w, "loss", false, 9, s->loss);
+    add_number(&w, "lr", false, 12, s->lr);
+    if (s->has_norm) add_number(&w, "grad_norm", false, 9, s->grad_norm);
+    add(&w, ",\"samples\":%lld", (long long)s->samples);
+    add_number(&w, "seconds", true, 9, s->seconds);
     bool bad_loss = !isfinite(s->loss), bad_norm = s->has_norm && !isfinite(s->grad_norm);
     if (bad_loss || bad_norm) {
-        p = stpcpy(p, ",\"nonfinite\":{");
-        if (bad_loss) p += sprintf(p, "\"loss\":\"%s\"", nonfinite(s->loss));
+        add(&w, ",\"nonfinite\":{");
+        if (bad_loss) add(&w, "\"loss\":\"%s\"", nonfinite(s->loss));
         if (bad_norm)
-            p += sprintf(p, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
-        p = stpcpy(p, "}");
+            add(&w, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
+        add(&w, "}");
     }
-    p = stpcpy(p, "}\n");
-    put(l, line, (size_t)(p - line));
-    if (s->seconds - l->flushed > 1) {
-        l->flushed = s->seconds;
-        for (int i = 0; i < 2; i++)
-            if (l->file[i]) flush(l, i);
-    }
+    add(&w, "}\n");
+    put(l, w.text, w.n);
+    if (s->seconds - l->flushed < 1) return;
+    l->flushed = s->seconds;
+    for (int i = 0; i < 2; i++)
+        if (l->file[i]) flush(l, i);
 }
 
 void ot_log_real(json_t *event, const char *key, double v)

@@ -26,6 +26,8 @@ typedef struct row {
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
 #define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV)
 
+#define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+
 #define BASIC  true
 #define REPEAT true
 /*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
@@ -77,7 +79,7 @@ static const row table[] = {
     ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "folder of the run (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
-    ROW("json", 0, NULL, NULL, G, "machine-readable text", ALL, 0, 0, FLAG, 0, 0),
+    ROW("json", 0, NULL, NULL, G, "machine-readable text", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: why a faster kernel was refused", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
     ROW("quiet", 'q', NULL, NULL, G, "errors only", ALL, 0, 0, FLAG, 0, 0),

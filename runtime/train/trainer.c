@@ -41,7 +41,7 @@ static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_da
     return ot_dataset_check(*out, err);
 }
 
-static ot_status open_data(ot_trainer *t, ot_error *err)
+ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *other = t->s.val ? t->s.val : t->s.test;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
@@ -218,7 +218,7 @@ static void say_plan(const ot_trainer *t)
                    (double)(t->m->bytes + x->const_bytes) / mib);
 }
 
-ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
+ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
     OT_TRY(start_schedule(t, err));
@@ -226,6 +226,12 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     OT_TRY(plan_evaluation(t, err));
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
                  t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+    return OT_OK;
+}
+
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(ot_trainer_plan(t, err));
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
@@ -318,7 +324,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
     if (t->by_steps) return OT_OK;
     if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
     if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
-    OT_TRY(open_data(t, err));
+    OT_TRY(ot_trainer_open(t, err));
     return ot_trainer_prepare(t, err);
 }
 

@@ -9,41 +9,41 @@
 #include "runtime/train/session.h"
 
 struct ot_trainer {
-    const ot_model   *m;
+    const ot_model *m;
     const ot_options *o;
-    ot_callbacks      cb;
-    ot_arena         *a;
-    ot_settings       s;
-    const char       *notes;
+    ot_callbacks cb;
+    ot_arena *a;
+    ot_settings s;
+    const char *notes;
 
     ot_dataset *data, *eval_data;
-    ot_feeders  train, eval;
+    ot_feeders train, eval;
     ot_normalize normalize;
-    ot_session  x;
-    int         evaluation, evaluation_rest; /* slots; -1: none */
+    ot_session x;
+    int evaluation, evaluation_rest; /* slots; -1: none */
 
     /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
-    int64_t batch, full, rest;  /* samples, batches, samples of the short batch (0: none) */
-    int64_t updates, total;     /* of an epoch, of the run */
+    int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
+    int64_t updates, total;    /* of an epoch, of the run */
     int64_t epochs;
-    int64_t *index;             /* of a batch */
-    int64_t *order;             /* of an epoch */
+    int64_t *index; /* of a batch */
+    int64_t *order; /* of an epoch */
 
     ot_schedule schedule;
-    ot_log      log;
+    ot_log log;
     const char *run_dir;
     volatile sig_atomic_t cancelled;
 
     /* counters */
     int64_t step, epoch, samples;
-    double  began, seconds;     /* the first step, by the clock; since then */
-    double  busy;               /* seconds within steps */
-    double  epoch_loss;         /* sum over the epoch's updates */
+    double began, seconds; /* the first step, by the clock; since then */
+    double busy;           /* seconds within steps */
+    double epoch_loss;     /* sum over the epoch's updates */
     ot_result result;
-    bool    by_steps;           /* fed by ot_trainer_step */
-    int64_t planned;            /* bytes */
-    int64_t *confusion;         /* classes x classes, [target][answer]; NULL: not counted */
-    int64_t  classes;
+    bool by_steps;      /* fed by ot_trainer_step */
+    int64_t planned;    /* bytes */
+    int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
+    int64_t classes;
 };
 
 /* One line for the user. */
@@ -51,11 +51,13 @@ void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) O
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
 
 /* A trainer that has read its options and nothing else. */
-ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
-                           ot_error *err);
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                           ot_trainer **out, ot_error *err);
 
-/* Adapts, plans and allocates for t->data and t->eval_data. */
-ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err);
+/* Opens the data; adapts and plans for it; then allocates. */
+ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err); /* plans and allocates */
 
 /* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
 ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
@@ -65,9 +67,9 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 
 /* Batches k = 0 .. n-1 of one update, and the update.  Errors: OT_E_DIVERGED. */
 typedef struct ot_update {
-    double  loss, norm, rate, momentum;
+    double loss, norm, rate, momentum;
     int64_t samples;
-    bool    skipped; /* the loss was no number and --on-nonfinite skip */
+    bool skipped; /* the loss was no number and --on-nonfinite skip */
 } ot_update;
 
 /* Update number t->step: of epoch t->epoch (from 0) and the u-th in it. */

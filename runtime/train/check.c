@@ -1,0 +1,197 @@
+/* check.c - the commands check and plan: what a training would be, without training. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "runtime/train/describe.h"
+#include "runtime/train/trainer.h"
+
+/* A training that was planned, with data or without. */
+typedef struct planned {
+    ot_trainer *t;  /* with data */
+    ot_rehearsal r; /* without */
+    const ot_plan *plan;
+    int64_t batch;
+} planned;
+
+static void drop(planned *p)
+{
+    ot_plan_free(p->r.plan);
+    ot_trainer_free(p->t);
+}
+
+static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_error *err)
+{
+    *p = (planned){ 0 };
+    OT_TRY(ot_trainer_begin(m, o, NULL, &p->t, err));
+    ot_trainer *t = p->t;
+    ot_status s;
+    if (t->s.data) {
+        s = ot_trainer_open(t, err);
+        if (!s) s = ot_trainer_plan(t, err);
+        if (!s) {
+            p->plan = t->x.slot[t->x.lead].plan;
+            p->batch = t->batch;
+        }
+        return s;
+    }
+    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->a, &p->r, err);
+    p->plan = p->r.plan;
+    p->batch = p->r.batch;
+    return s;
+}
+
+/* ---- check -------------------------------------------------------------------------- */
+
+static void print_lines(FILE *f, const char *lines)
+{
+    while (lines && *lines) {
+        size_t n = strcspn(lines, "\n");
+        fprintf(f, "  %.*s\n", (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+static int64_t parameters(const ot_plan *p)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->n_weights; i++) n += ot_numel(&p->weights[i]->shape);
+    return n;
+}
+
+static ot_status write_check(const ot_model *m, const planned *p, bool json, const ot_error *found,
+                             char **text, ot_error *err)
+{
+    ot_page page;
+    bool fine = !found->status;
+    OT_TRY(ot_page_open(&page, json, err));
+    const char *assumed = p->r.assumed ? p->r.assumed : "", *adapted = p->t ? p->t->notes : "";
+    if (json) {
+        json_object_set_new(page.json, "model", json_string(m->file->path));
+        json_object_set_new(page.json, "trainable", json_boolean(fine));
+        json_object_set_new(page.json, "findings", ot_json_lines(found->text));
+        json_t *notes = ot_json_lines(m->file->notes);
+        const char *more[] = { assumed, adapted, fine ? p->plan->notes : "" };
+        for (int i = 0; i < OT_LEN(more); i++) {
+            json_t *list = ot_json_lines(more[i]);
+            json_array_extend(notes, list);
+            json_decref(list);
+        }
+        json_object_set_new(page.json, "notes", notes);
+        if (fine) json_object_set_new(page.json, "trained", json_integer(parameters(p->plan)));
+        return ot_page_close(&page, text, err);
+    }
+    fprintf(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
+            (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
+    print_lines(page.f, m->file->notes);
+    print_lines(page.f, assumed);
+    print_lines(page.f, adapted);
+    if (fine) {
+        print_lines(page.f, p->plan->notes);
+        fprintf(page.f, "trainable: %lld parameters in %d initializers\n",
+                (long long)parameters(p->plan), p->plan->n_weights);
+    } else {
+        fprintf(page.f, "cannot be trained:\n");
+        print_lines(page.f, found->text);
+    }
+    return ot_page_close(&page, text, err);
+}
+
+ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
+{
+    planned p;
+    ot_error found = { 0 };
+    *text = NULL;
+    ot_status s = make(m, o, &p, &found);
+    if (!s && !p.plan->n_weights)
+        s = ot_fail(&found, OT_E_MODEL, "no initializer trains; see 'onnxtrain inspect'");
+    /* Wrong options and missing files are not findings about the model. */
+    if (!s || s == OT_E_MODEL || s == OT_E_DATA) {
+        ot_error w = { 0 };
+        bool json = p.t && p.t->s.json;
+        if (write_check(m, &p, json, &found, text, &w) && !s)
+            s = ot_fail(&found, w.status, "%s", w.text);
+    }
+    if (s) ot_fail(err, s, "%s", found.text);
+    drop(&p);
+    return s;
+}
+
+/* ---- plan ------------------------------------------------------------------------------ */
+
+static void print_why(FILE *f, const ot_step *s)
+{
+    for (const ot_kernel *const *k = ot_kernels(s->node->op); *k && *k != s->kernel; k++) {
+        const char *why = "its preparation failed";
+        if ((*k)->can && (*k)->can(s->node, &why)) why = "its preparation failed";
+        fprintf(f, "%6s   not %s: %s\n", "", (*k)->name, why ? why : "no reason given");
+    }
+}
+
+static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why,
+                        json_t *all)
+{
+    char shape[128];
+    for (int i = 0; i < n; i++) {
+        const ot_step *s = &list[i];
+        const ot_value *y = s->node->n_out ? s->node->out[0] : NULL;
+        const char *kernel = s->kernel ? s->kernel->name : "-",
+                   *of = y ? ot_shape_text(&y->shape, shape) : "";
+        if (p->f) {
+            fprintf(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel,
+                    of, s->node->name);
+            if (why && s->kernel) print_why(p->f, s);
+        } else {
+            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s}", "phase", phase,
+                                                 "operator", s->node->op->name, "kernel", kernel,
+                                                 "shape", of, "node", s->node->name));
+        }
+    }
+}
+
+static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot_error *err)
+{
+    ot_page page;
+    const ot_plan *q = p->plan;
+    const ot_settings *s = &p->t->s;
+    double mib = 1 << 20;
+    OT_TRY(ot_page_open(&page, s->json, err));
+    json_t *steps = page.json ? json_array() : NULL;
+    write_steps(&page, q->every, q->n_every, "batch", s->why, steps);
+    write_steps(&page, q->update, q->n_update, "update", s->why, steps);
+    int64_t planned_bytes =
+        s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
+    if (page.json) {
+        json_object_set_new(page.json, "model", json_string(m->file->path));
+        json_object_set_new(page.json, "batch_size", json_integer(p->batch));
+        json_object_set_new(page.json, "state_bytes", json_integer(q->state_bytes));
+        json_object_set_new(page.json, "scratch_bytes", json_integer(q->scratch_bytes));
+        json_object_set_new(page.json, "const_bytes", json_integer(q->const_bytes));
+        json_object_set_new(page.json, "planned_bytes", json_integer(planned_bytes));
+        json_object_set_new(page.json, "steps", steps);
+        json_object_set_new(page.json, "notes", ot_json_lines(q->notes));
+        return ot_page_close(&page, text, err);
+    }
+    fprintf(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
+            q->n_every, q->n_update);
+    print_lines(page.f, p->r.assumed);
+    print_lines(page.f, q->notes);
+    fprintf(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
+    fprintf(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
+    fprintf(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
+    fprintf(page.f, "planned in all     %12.3f MiB%s\n", (double)planned_bytes / mib,
+            s->data ? ", data included" : "");
+    return ot_page_close(&page, text, err);
+}
+
+ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
+{
+    planned p;
+    ot_error first = { 0 };
+    *text = NULL;
+    ot_status s = make(m, o, &p, &first);
+    if (!s) s = write_plan(m, &p, text, &first);
+    drop(&p);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}

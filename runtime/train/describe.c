@@ -1,0 +1,310 @@
+/* describe.c - the commands inspect, ops and env. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "ops/kernel.h"
+#include "runtime/train/describe.h"
+
+/* ---- pages ----------------------------------------------------------------------- */
+
+ot_status ot_page_open(ot_page *p, bool json, ot_error *err)
+{
+    *p = (ot_page){ 0 };
+    if (json) p->json = json_object();
+    else p->f = open_memstream(&p->text, &p->size);
+    return p->f || p->json ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
+}
+
+ot_status ot_page_close(ot_page *p, char **text, ot_error *err)
+{
+    *text = NULL;
+    if (p->json) {
+        char *body = json_dumps(p->json, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+        json_decref(p->json);
+        if (body && asprintf(text, "%s\n", body) < 0) *text = NULL;
+        free(body);
+    } else if (!fclose(p->f)) {
+        *text = p->text;
+    } else {
+        free(p->text);
+    }
+    *p = (ot_page){ 0 };
+    return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
+}
+
+json_t *ot_json_lines(const char *lines)
+{
+    json_t *list = json_array();
+    while (lines && *lines) {
+        size_t n = strcspn(lines, "\n");
+        json_array_append_new(list, json_stringn(lines, n));
+        lines += n + (lines[n] == '\n');
+    }
+    return list;
+}
+
+/* ---- inspect ------------------------------------------------------------------------ */
+
+const char *ot_role_name(const ot_value *v)
+{
+    return v->role == OT_WEIGHT ? "trains" : v->role == OT_STATE ? "statistic" : "constant";
+}
+
+const char *ot_symbolic_shape(const ot_value *v, char buf[256])
+{
+    char *p = buf, *end = buf + 255;
+    if (v->shape.rank < 0) return strcpy(buf, "[...]");
+    *p++ = '[';
+    for (int d = 0; d < v->shape.rank && p < end - 24; d++) {
+        const char *name = v->dim_names ? v->dim_names[d] : NULL;
+        if (v->shape.dim[d] >= 0)
+            p += snprintf(p, (size_t)(end - p), "%s%lld", d ? "," : "", (long long)v->shape.dim[d]);
+        else
+            p +=
+                snprintf(p, (size_t)(end - p), "%s%.20s", d ? "," : "", name && *name ? name : "?");
+    }
+    *p++ = ']';
+    *p = '\0';
+    return buf;
+}
+
+ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err)
+{
+    ot_config c = ot_session_config(s, OT_WANT_GRAD, 1);
+    *p = (ot_plan){ .notes = "", .threads = 1 };
+    p->graph = ot_graph_clone(m->file->graph, &p->sticky);
+    ot_status r = p->graph ? ot_pass_classify(p, &c) : OT_E_NOMEM;
+    if (!r && p->sticky.status) r = p->sticky.status;
+    if (!r) return OT_OK;
+    ot_fail(err, r, "%s", *p->sticky.text ? p->sticky.text : "the model cannot be classified");
+    if (p->graph) ot_graph_free(p->graph);
+    p->graph = NULL;
+    return r;
+}
+
+static bool is_input(const ot_graph *g, const ot_value *v)
+{
+    return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
+}
+
+static void inspect_value(ot_page *p, const char *what, const char *name, const ot_value *v,
+                          json_t *list)
+{
+    char shape[256];
+    ot_symbolic_shape(v, shape);
+    if (p->f)
+        fprintf(p->f, "%-7s %-32s %-9s %s\n", what, name, v->dtype ? ot_dtype_name(v->dtype) : "?",
+                shape);
+    else
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s}", "name", name, "type",
+                                        v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", shape));
+}
+
+static void inspect_ends(ot_page *p, const ot_model *m)
+{
+    const ot_graph *g = m->file->graph;
+    json_t *in = p->json ? json_array() : NULL, *out = p->json ? json_array() : NULL;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (is_input(g, g->inputs[i]))
+            inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], in);
+    for (int i = 0; i < g->n_outputs; i++)
+        inspect_value(p, "output", m->outputs[i], g->outputs[i], out);
+    if (!p->json) return;
+    json_object_set_new(p->json, "inputs", in);
+    json_object_set_new(p->json, "outputs", out);
+}
+
+static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, json_t *list)
+{
+    char shape[128];
+    const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
+    ot_shape_text(&v->shape, shape);
+    if (p->f)
+        fprintf(p->f, "%-40s %-9s %-18s %-9s %s\n", name, ot_dtype_name(v->dtype), shape,
+                ot_role_name(v), why);
+    else
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", name, "type",
+                                              ot_dtype_name(v->dtype), "shape", shape, "role",
+                                              ot_role_name(v), "why", why));
+}
+
+static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
+{
+    json_t *list = p->json ? json_array() : NULL;
+    int64_t trained = 0, all = 0;
+    if (p->f && g->n_values) fputc('\n', p->f);
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        if (v->source < 0 || v->source >= m->file->n_sources) continue;
+        inspect_tensor(p, m, v, list);
+        if (ot_is_float(v->dtype)) all += ot_numel(&v->shape);
+        if (v->role == OT_WEIGHT) trained += ot_numel(&v->shape);
+    }
+    if (p->f) {
+        fprintf(p->f, "\n%lld of %lld float elements train\n", (long long)trained, (long long)all);
+        return;
+    }
+    json_object_set_new(p->json, "initializers", list);
+    json_object_set_new(p->json, "parameters", json_integer(all));
+    json_object_set_new(p->json, "trained", json_integer(trained));
+}
+
+static void inspect_head(ot_page *p, const ot_model *m)
+{
+    const ot_imported *f = m->file;
+    if (p->f) {
+        fprintf(p->f, "%s: opset %lld, IR %lld, %d nodes%s%s\n", f->path, (long long)f->opset,
+                (long long)f->ir_version, f->graph->n_nodes, *f->producer ? ", by " : "",
+                f->producer);
+        if (*f->notes) fprintf(p->f, "%s\n", f->notes);
+        return;
+    }
+    json_object_set_new(p->json, "model", json_string(f->path));
+    json_object_set_new(p->json, "opset", json_integer(f->opset));
+    json_object_set_new(p->json, "ir_version", json_integer(f->ir_version));
+    json_object_set_new(p->json, "producer", json_string(f->producer));
+    json_object_set_new(p->json, "nodes", json_integer(f->graph->n_nodes));
+    json_object_set_new(p->json, "notes", ot_json_lines(f->notes));
+}
+
+static ot_status inspect(const ot_model *m, const ot_settings *s, char **text, ot_error *err)
+{
+    ot_plan p;
+    ot_page page;
+    if (s->graph && !s->json) {
+        *text = ot_graph_text(m->file->graph);
+        return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
+    }
+    OT_TRY(ot_classified(m, s, &p, err));
+    ot_status r = ot_page_open(&page, s->json, err);
+    if (!r) {
+        inspect_head(&page, m);
+        inspect_ends(&page, m);
+        inspect_tensors(&page, m, p.graph);
+        char *graph = s->graph ? ot_graph_text(m->file->graph) : NULL;
+        if (graph) json_object_set_new(page.json, "graph", json_string(graph));
+        free(graph);
+        r = ot_page_close(&page, text, err);
+    }
+    ot_graph_free(p.graph);
+    return r;
+}
+
+ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
+{
+    ot_settings s;
+    ot_arena *a = ot_arena_new();
+    *text = NULL;
+    if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the text");
+    ot_status r = ot_settings_read(o, m->outputs, a, &s, err);
+    if (!r) r = inspect(m, &s, text, err);
+    ot_arena_free(a);
+    return r;
+}
+
+/* ---- ops ---------------------------------------------------------------------------- */
+
+static const char *gradient_of(const ot_op *op)
+{
+    return op->lower ? "lowered" : op->grad ? "yes" : op->grad_zero ? "zero" : "no";
+}
+
+ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
+{
+    ot_page p;
+    const ot_op *op;
+    int onnx = 0, all = 0;
+    OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
+    json_t *list = p.json ? json_array() : NULL;
+    if (p.f) fprintf(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
+    for (int i = 0; (op = ot_op_at(i)); i++) {
+        char kernels[128] = "", since[16] = "-";
+        const ot_kernel *const *k = ot_kernels(op);
+        for (; *k; k++)
+            snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s",
+                     *kernels ? " " : "", (*k)->name);
+        bool internal = op->flags & OT_INTERNAL;
+        if (!internal) snprintf(since, sizeof since, "%d", op->since);
+        all++;
+        onnx += !internal;
+        if (p.f)
+            fprintf(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
+                    *kernels ? kernels : "-");
+        else
+            json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
+                                                  op->name, "domain", op->domain ? op->domain : "",
+                                                  "since", op->since, "internal", internal,
+                                                  "gradient", gradient_of(op), "kernels", kernels));
+    }
+    if (p.f) fprintf(p.f, "\n%d operators of ONNX, %d of our own\n", onnx, all - onnx);
+    else json_object_set_new(p.json, "operators", list);
+    return ot_page_close(&p, text, err);
+}
+
+/* ---- env ------------------------------------------------------------------------------ */
+
+/* The value of a line "key : value" or "key: value" of a file of /proc; "" if there is none. */
+static void proc_value(const char *path, const char *key, char *out, size_t n)
+{
+    char line[512];
+    FILE *f = fopen(path, "r");
+    *out = '\0';
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) || !colon) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(out, n, "%s", colon);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void cpu_features(char *out, size_t n)
+{
+    *out = '\0';
+#if defined(__x86_64__) || defined(__i386__)
+#define HAS(name)                                                                                  \
+    if (__builtin_cpu_supports(name))                                                              \
+        snprintf(out + strlen(out), n - strlen(out), "%s%s", *out ? " " : "", name);
+    HAS("sse4.2")
+    HAS("avx") HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni")
+        HAS("avx512bf16")
+#undef HAS
+#endif
+            (void) n;
+}
+
+ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
+{
+    char cpu[256], features[256], total[64], available[64];
+    struct utsname u;
+    ot_page p;
+    proc_value("/proc/cpuinfo", "model name", cpu, sizeof cpu);
+    proc_value("/proc/meminfo", "MemTotal", total, sizeof total);
+    proc_value("/proc/meminfo", "MemAvailable", available, sizeof available);
+    cpu_features(features, sizeof features);
+    if (uname(&u)) memset(&u, 0, sizeof u);
+    OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
+    if (p.json) {
+        json_t *all =
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:[s], s:s}", "version", OT_VERSION,
+                      "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
+                      cpu, "threads", ot_cpus(), "features", features, "memory", total, "devices",
+                      "cpu", "jansson", jansson_version_str());
+        if (all) json_object_update(p.json, all);
+        json_decref(all);
+        return ot_page_close(&p, text, err);
+    }
+    fprintf(p.f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
+    fprintf(p.f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
+    fprintf(p.f, "processor   %s; %d threads\n", *cpu ? cpu : "unknown", ot_cpus());
+    fprintf(p.f, "features    %s\n", *features ? features : "unknown");
+    fprintf(p.f, "memory      %s, %s available\n", total, available);
+    fprintf(p.f, "devices     cpu (no CUDA module)\n");
+    fprintf(p.f, "libraries   jansson %s\n", jansson_version_str());
+    return ot_page_close(&p, text, err);
+}
