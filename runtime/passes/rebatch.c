@@ -163,7 +163,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
         const ot_feed *f = feed_of(c, g->inputs[i]->name);
         if (f) s = bind_input(g, g->inputs[i], f, &r.from, &r.to);
         if (f && f->data && s == OT_OK) s = bind_bytes(g, g->inputs[i], f);
-        else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
+        if (!f && g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
             s = ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
     }
     /* A file that does not infer at its own sizes is reported where it fails at ours. */
