@@ -196,6 +196,7 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     for (int r = 0; r < n_regs; r++) m->slot[r] = -1, m->direct[r] = -1;
     for (int r = 0; r < n_regs; r++)
         if (m->uniform[r]) m->slot[r] = take(&s);
+    m->raw_slot = take(&s); /* in use at any time, so nobody else's */
     m->index_slot = m->needs_index ? take(&s) : (int16_t)-1;
     for (int i = 0; i < p->n_in; i++) {
         m->load_at[i] = (int16_t)first[i];
@@ -221,7 +222,6 @@ static void plan_registers(cpu_map *m, const ot_node *n)
         m->direct[r] = (int16_t)k;
         m->later[k] = read_later(m, p, last, i);
     }
-    m->raw_slot = take(&s);
     m->n_slots = s.n;
 }
 
