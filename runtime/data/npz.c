@@ -2,7 +2,8 @@
  *
  * Spec    Members are stored or deflated; they are found through the central directory.  Refused:
  *         encrypted members, other methods, members that are no .npy, two of one name.  An archive
- *         without members is an empty data set.
+ *         without members is an empty data set.  libarchive takes a name with backslashes and no
+ *         slash to be from Windows and gives it slashes.
  * Memory  No member can claim more than deflate could make of the whole file, nor all together: what
  *         overlapping members would multiply is refused before it is allocated. */
 #include "runtime/data/internal.h"
@@ -65,7 +66,6 @@ static ot_status read_member(struct archive *z, struct archive_entry *e, const c
 {
     const char *member = archive_entry_pathname_utf8(e);
     size_t n = member ? strlen(member) : 0;
-    if (archive_entry_filetype(e) == AE_IFDIR && n && member[n - 1] == '/') return OT_OK;
     if (n < 4 || strcmp(member + n - 4, ".npy"))
         return ot_fail(err, OT_E_DATA, "%s: member '%s' is no .npy array", path, member ? member : "?");
     const char *name = ot_arena_printf(d->arena, "%s: %s", path, member);
@@ -121,17 +121,27 @@ static ot_status read_members(struct archive *z, const char *path, int64_t size,
     return check_names(d, path, err);
 }
 
-/* An end record and nothing before it: numpy's archive of no arrays. */
-static bool is_empty(int fd, int64_t size)
+/* How many members the end record counts; 0xFFFF: the zip64 record knows.  -1: there is none.
+ * libarchive passes over entries it cannot make sense of, so the count is held against what came. */
+static int count_members(int fd, int64_t size)
 {
-    unsigned char b[22];
-    static const unsigned char want[22] = "PK\5\6";
-    return size == 22 && pread(fd, b, 22, 0) == 22 && !memcmp(b, want, 22);
+    enum { END = 22, MOST = END + 0xFFFF };
+    int64_t n = size < MOST ? size : MOST;
+    unsigned char *b = malloc(MOST);
+    int count = -1;
+    if (b && pread(fd, b, (size_t)n, size - n) == n)
+        for (int64_t i = n - END; i >= 0 && count < 0; i--)
+            if (!memcmp(b + i, "PK\5\6", 4) && i + END + (b[i + 20] | b[i + 21] << 8) == n)
+                count = b[i + 10] | b[i + 11] << 8;
+    free(b);
+    return count;
 }
 
 static ot_status read_archive(int fd, const char *path, int64_t size, ot_dataset *d, ot_error *err)
 {
-    if (is_empty(fd, size)) return OT_OK;
+    int count = count_members(fd, size);
+    if (count < 0) return ot_fail(err, OT_E_DATA, "%s: is cut off: its directory is missing", path);
+    if (count == 0 && size == 22) return OT_OK; /* how numpy writes no arrays */
     struct archive *z = archive_read_new();
     if (!z) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     /* Names are UTF-8; libarchive asks the thread's locale.  Without this one, names in ASCII work. */
@@ -142,6 +152,9 @@ static ot_status read_archive(int fd, const char *path, int64_t size, ot_dataset
         archive_read_open_fd(z, fd, 256 << 10) != ARCHIVE_OK)
         s = archive_fail(z, path, err);
     if (!s) s = read_members(z, path, size, d, err);
+    if (!s && count != 0xFFFF && d->n != count)
+        s = ot_fail(err, OT_E_DATA, "%s: the archive is damaged: %d of its %d members were found", path, d->n,
+                    count);
     archive_read_free(z);
     if (utf8) {
         uselocale(before);

@@ -1,0 +1,280 @@
+/* hostile.c - files cut at every byte, with every bit turned, and headers that lie. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "runtime/base/io.h"
+
+static const char *const fixture[] = {
+    "little-f4.npy", "big-i8.npy", "byte-b1.npy", "fortran.npy", "version2.npy", "scalar.npy", "packed.npy.gz",
+    "plain-images-idx3-ubyte", "packed-images-idx3-ubyte.gz", "vector-f8.idx", "stored.npz", "deflated.npz",
+    "streamed.npz", "savez.npz", "none.npz",
+};
+
+static unsigned char *load(const char *name, size_t *n)
+{
+    char path[512];
+    void *p;
+    ot_error e = {0};
+    snprintf(path, sizeof path, FIXTURES "%s", name);
+    if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
+    return p;
+}
+
+/* An error has a status and a text; a success a data set.  Returns the set. */
+static ot_dataset *try_open(const memory_file *m, ot_error *e)
+{
+    ot_dataset *d;
+    *e = (ot_error){0};
+    ot_status s = ot_dataset_open(m->path, OT_SPLIT_TRAIN, NULL, &d, e);
+    assert_int_equal(s, e->status);
+    assert_int_equal(s == OT_OK, d != NULL);
+    if (s) assert_true(s == OT_E_DATA && strstr(e->text, m->path));
+    return d;
+}
+
+static void cut_anywhere(void **state)
+{
+    (void)state;
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(fixture); i++) {
+        size_t n;
+        unsigned char *p = load(fixture[i], &n);
+        for (size_t keep = 0; keep < n; keep++) {
+            ot_error e;
+            ot_memory_set(&m, p, keep);
+            ot_dataset *d = try_open(&m, &e);
+            if (d) fail_msg("%s cut to %zu bytes was accepted", fixture[i], keep);
+        }
+        free(p);
+    }
+    ot_memory_end(&m);
+}
+
+static void followed_by_more(void **state)
+{
+    (void)state;
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(fixture); i++) {
+        size_t n;
+        ot_error e;
+        unsigned char *p = load(fixture[i], &n);
+        if (strstr(fixture[i], ".gz") || strstr(fixture[i], ".npz")) { /* these may be followed by anything */
+            free(p);
+            continue;
+        }
+        p = realloc(p, n + 1);
+        p[n] = 0;
+        ot_memory_set(&m, p, n + 1);
+        assert_null(try_open(&m, &e));
+        free(p);
+    }
+    ot_memory_end(&m);
+}
+
+static bool same_arrays(const ot_dataset *a, const ot_dataset *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        const ot_tensor *x = &a->array[i].t, *y = &b->array[i].t;
+        ot_shape s = {.rank = x->rank};
+        memcpy(s.dim, x->dim, sizeof s.dim);
+        if (x->dtype != y->dtype || x->rank != y->rank || memcmp(x->dim, y->dim, sizeof s.dim) ||
+            memcmp(x->data, y->data, ot_bytes(&s, x->dtype)))
+            return false;
+    }
+    return true;
+}
+
+/* No turned bit crashes; where there is a checksum over the elements none goes unnoticed. */
+static void every_bit_turned(void **state)
+{
+    (void)state;
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(fixture); i++) {
+        size_t n;
+        ot_error e;
+        unsigned char *p = load(fixture[i], &n);
+        ot_memory_set(&m, p, n);
+        ot_dataset *whole = try_open(&m, &e);
+        assert_non_null(whole);
+        bool checked = strstr(fixture[i], ".npz") || strstr(fixture[i], ".gz");
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            p[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            ot_memory_set(&m, p, n);
+            ot_dataset *d = try_open(&m, &e);
+            if (d && checked && d->n && !same_arrays(d, whole))
+                fail_msg("%s: bit %zu was turned and other elements accepted", fixture[i], bit);
+            ot_dataset_free(d);
+            p[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        }
+        ot_dataset_free(whole);
+        free(p);
+    }
+    ot_memory_end(&m);
+}
+
+/* ---- headers that lie ----------------------------------------------------------- */
+
+static void assert_npy_refused(const memory_file *m, const char *dict, const char *why)
+{
+    unsigned char file[4096] = "\x93NUMPY\x01";
+    size_t n = strlen(dict);
+    ot_error e;
+    file[8] = (unsigned char)n;
+    file[9] = (unsigned char)(n >> 8);
+    memcpy(file + 10, dict, n);
+    ot_memory_set(m, file, 10 + n + 16);
+    assert_null(try_open(m, &e));
+    if (!strstr(e.text, why)) fail_msg("%s: no '%s' in '%s'", dict, why, e.text);
+}
+
+static void lying_npy_headers(void **state)
+{
+    (void)state;
+    static const struct { const char *dict, *why; } row[] = {
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "Python objects"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "'<c8'"},
+        {"{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }", "'<U4'"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }", "no number from zero up"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }", "64 bits"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "too large"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807,), }", "too large"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }", "too large"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "no more than"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "no more than"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more bytes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }", "more than 8"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4), }", "no tuple"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': 4, }", "no tuple"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "comma"},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "neither True nor False"},
+        {"{'descr': '<f4', 'shape': (4,), }", "once each"},
+        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }", "once each"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "once each"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "follows"},
+        {"{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "escaped"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)", "malformed"},
+        {"{'descr': 'f4', 'fortran_order': False, 'shape': (4,), }", "'f4'"},
+        {"{'descr': '', 'fortran_order': False, 'shape': (4,), }", "''"},
+        {"", "no dict"},
+        {"{", "malformed"},
+        {"{'descr", "no end"},
+    };
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(row); i++) assert_npy_refused(&m, row[i].dict, row[i].why);
+    ot_memory_end(&m);
+}
+
+static void lying_idx_headers(void **state)
+{
+    (void)state;
+    static const struct { unsigned char b[24]; size_t n; const char *why; } row[] = {
+        {{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, 16, "too large"},
+        {{0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0}, 12, "no more than"},
+        {{0, 0, 14, 1, 0, 0, 0, 1, 1, 2, 3, 4}, 12, "no more than"},
+        {{0, 0, 10, 1, 0, 0, 0, 1, 7}, 9, "no idx file"},
+        {{0, 0, 8, 200, 0, 0, 0, 1}, 8, "rank 200"},
+        {{0, 0, 8, 1, 0, 0, 0, 2, 7}, 9, "no more than"},
+        {{0, 0, 8, 1, 0, 0, 0, 1, 7, 8}, 10, "more bytes"},
+        {{1, 2, 3, 4}, 4, "no format known"},
+        {{0}, 0, "no format known"},
+    };
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(row); i++) {
+        ot_error e;
+        ot_memory_set(&m, row[i].b, row[i].n);
+        assert_null(try_open(&m, &e));
+        if (!strstr(e.text, row[i].why)) fail_msg("no '%s' in '%s'", row[i].why, e.text);
+    }
+    ot_memory_end(&m);
+}
+
+/* Megabytes of nothing behind a header that names none of it: only what the header needs is taken. */
+static void packed_bomb(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    unsigned char *raw = calloc(1, N), *packed = malloc(N);
+    memcpy(raw, "\0\0\x08\x01\0\0\0\x02", 8);
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = raw;
+    z.avail_in = N;
+    z.next_out = packed;
+    z.avail_out = N;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t n = N - z.avail_out;
+    deflateEnd(&z);
+    memory_file m;
+    ot_error e;
+    ot_memory_begin(&m);
+    ot_memory_set(&m, packed, n);
+    assert_null(try_open(&m, &e));
+    assert_non_null(strstr(e.text, "more bytes"));
+    ot_memory_end(&m);
+    free(raw);
+    free(packed);
+}
+
+/* A central directory in which many entries name the same bytes. */
+static void overlapping_members(void **state)
+{
+    (void)state;
+    enum { N = 3000, ZEROS = 100000 };
+    size_t room = 400 + ZEROS + N * 60, at = 0;
+    unsigned char *file = calloc(1, room);
+    ot_tensor t = {.name = "a", .dtype = OT_U8, .rank = 1, .dim = {ZEROS}, .data = file};
+    char path[128];
+    size_t n;
+    void *p;
+    ot_error e = {0};
+    snprintf(path, sizeof path, "%s/a.npz", ot_test_folder);
+    assert_int_equal(ot_npz_write(path, &t, 1, &e), OT_OK);
+    assert_int_equal(ot_read_file(path, room, &p, &n, &e), OT_OK);
+    const unsigned char *whole = p;
+    size_t entry = 46 + 5, begin = n - 22 - entry;
+    memcpy(file, whole, begin);
+    at = begin;
+    for (int i = 0; i < N; i++, at += entry) {
+        memcpy(file + at, whole + begin, entry);
+        file[at + 20] = 200; /* claims to be packed into 200 bytes … */
+        file[at + 21] = file[at + 22] = 0;
+        file[at + 27] = 0x7F; /* … and to be of 2 GiB */
+    }
+    memcpy(file + at, whole + n - 22, 22);
+    file[at + 8] = file[at + 10] = (unsigned char)(N & 255);
+    file[at + 9] = file[at + 11] = (unsigned char)(N >> 8);
+    uint32_t size = (uint32_t)(N * entry);
+    memcpy(file + at + 12, &size, 4);
+    memory_file m;
+    ot_memory_begin(&m);
+    ot_memory_set(&m, file, at + 22);
+    assert_null(try_open(&m, &e));
+    ot_memory_end(&m);
+    free(p);
+    free(file);
+}
+
+int ot_test_hostile(void)
+{
+    const struct CMUnitTest hostile[] = {
+        cmocka_unit_test(cut_anywhere),
+        cmocka_unit_test(followed_by_more),
+        cmocka_unit_test(every_bit_turned),
+        cmocka_unit_test(lying_npy_headers),
+        cmocka_unit_test(lying_idx_headers),
+        cmocka_unit_test(packed_bomb),
+        cmocka_unit_test_setup_teardown(overlapping_members, ot_folder_make, ot_folder_remove),
+    };
+    return cmocka_run_group_tests(hostile, NULL, NULL);
+}

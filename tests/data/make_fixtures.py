@@ -1,0 +1,101 @@
+"""Writes tests/data/fixtures: small files as numpy and gzip write them.
+
+    python3 tests/data/make_fixtures.py        needs numpy 2
+
+Element i (row-major) of every array is i*3 - 10 in signed types, half of that in floats, i*3 in unsigned
+ones and i % 3 == 0 in bool: tests/data/formats.c knows the rule.
+"""
+import gzip
+import io
+import pathlib
+import struct
+import zipfile
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).parent / "fixtures"
+
+
+def values(shape, t):
+    t = np.dtype(t)
+    i = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    if t.kind == "b":
+        return i % 3 == 0
+    if t.kind == "u":
+        return (i * 3).astype(t)
+    v = i * 3 - 10
+    return (v / 2 if t.kind == "f" else v).astype(t)
+
+
+def npy(name, a, version=None):
+    with open(HERE / name, "wb") as f:
+        np.lib.format.write_array(f, a, version=version)
+
+
+def idx(a):
+    code = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}[a.dtype.str[1:]]
+    head = struct.pack(">BBBB", 0, 0, code, a.ndim) + struct.pack(">%dI" % a.ndim, *a.shape)
+    return head + a.astype(a.dtype.newbyteorder(">")).tobytes()
+
+
+def put(name, data, packed=False):
+    (HERE / name).write_bytes(gzip.compress(data, 9, mtime=0) if packed else data)
+
+
+def zipped(name, members, method=zipfile.ZIP_STORED, stream=False):
+    """Members with a fixed date; a stream has its sizes behind the data."""
+    raw = io.BytesIO()
+    out = raw
+    if stream:
+        class Forward(io.RawIOBase):
+            def writable(self): return True
+            def write(self, b): return raw.write(b)
+        out = Forward()
+    with zipfile.ZipFile(out, "w", method) as z:
+        for key, a in members:
+            data = io.BytesIO()
+            if isinstance(a, bytes):
+                data.write(a)
+            else:
+                np.lib.format.write_array(data, a)
+            info = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
+            info.compress_type = method
+            z.writestr(info, data.getvalue())
+    (HERE / name).write_bytes(raw.getvalue())
+
+
+HERE.mkdir(exist_ok=True)
+for t in ("<f2", "<f4", "<f8", ">f2", ">f4", ">f8", "<i2", ">i2", "<i4", ">i4", "<i8", ">i8", "<u2", ">u2",
+          "<u4", ">u4", "<u8", ">u8", "|i1", "|u1", "|b1"):
+    npy({"<": "little", ">": "big", "|": "byte"}[t[0]] + "-" + t[1:] + ".npy", values((3, 4), t))
+npy("fortran.npy", np.asfortranarray(values((2, 3, 4), "<f4")))
+npy("fortran-big.npy", np.asfortranarray(values((3, 4), ">i4")))
+npy("version2.npy", values((3, 4), "<f4"), (2, 0))
+npy("version3.npy", values((3, 4), "<f4"), (3, 0))
+npy("scalar.npy", values((), "<f8"))
+npy("empty.npy", values((0, 5), "<f4"))
+npy("vector.npy", values((5,), "<i8"))
+put("packed.npy.gz", (HERE / "little-f4.npy").read_bytes(), True)
+
+put("plain-images-idx3-ubyte", idx(values((4, 2, 3), "u1")))
+put("plain-labels-idx1-ubyte", idx(values((4,), "u1")))
+put("packed-images-idx3-ubyte.gz", idx(values((4, 2, 3), "u1")), True)
+put("packed-labels-idx1-ubyte.gz", idx(values((4,), "u1")), True)
+put("short-images-idx3-ubyte", idx(values((4, 2, 3), "u1")))
+put("short-labels-idx1-ubyte", idx(values((3,), "u1")))
+for t in ("i1", "i2", "i4", "f4", "f8"):
+    put("vector-%s.idx" % t, idx(values((6,), t)))
+
+members = [("x.npy", values((4, 3), "<f4")), ("target.npy", values((4,), "<i8")),
+           ("/conv/gew\u00efcht.npy", values((2, 2), ">f8")), ("rate.npy", values((), "<f4"))]
+zipped("stored.npz", members)
+zipped("deflated.npz", members, zipfile.ZIP_DEFLATED)
+zipped("streamed.npz", members, zipfile.ZIP_DEFLATED, stream=True)
+np.savez(HERE / "savez.npz", x=values((4, 3), "<f4"), target=values((4,), "<i8"))
+zipped("none.npz", [])
+zipped("bad-lzma.npz", members[:1], zipfile.ZIP_LZMA)
+zipped("bad-text.npz", [("readme.txt", b"hello")])
+import warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    zipped("bad-twice.npz", members[:1] * 2)
