@@ -1,8 +1,8 @@
 /* reduce.h - attributes of the Reduce kernel: x reduced over a set of axes.
  *
- * Sums and products accumulate in f32 for f16/bf16/f32, in f64 for f64, in int64 for integers, in a fixed
- * tree that depends on the shape only.  SUMSQ is the sum of squares.  The axes stay as 1 when keepdims
- * is set. */
+ * Sums and products accumulate in f32 or better for f16/bf16/f32, in f64 for f64, in int64 for integers, in
+ * a fixed tree that does not depend on the threads.  SUMSQ is the sum of squares.  The axes stay as 1
+ * when keepdims is set. */
 #ifndef OT_REDUCE_H
 #define OT_REDUCE_H
 

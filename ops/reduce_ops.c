@@ -94,15 +94,20 @@ static void l1_lower(ot_build *b)
     yield(b, reduce(b, ot_map1(b, ot_is_float(x->dtype) ? OT_ROW_Abs : OT_ROW_IAbs, 0, 0, x), OT_REDUCE_SUM));
 }
 
-static ot_value *square(ot_build *b, ot_value *x) { return ot_map2(b, OT_ROW_Mul, 0, 0, x, x); }
+/* The sum of squares; without axes the squares themselves. */
+static ot_value *sum_square(ot_build *b, bool real)
+{
+    ot_value *x = wide(b, real), *y = reduce(b, x, OT_REDUCE_SUMSQ);
+    return y == x ? ot_map2(b, OT_ROW_Mul, 0, 0, x, x) : y;
+}
 
-static void sum_square_lower(ot_build *b) { yield(b, reduce(b, square(b, wide(b, false)), OT_REDUCE_SUM)); }
+static void sum_square_lower(ot_build *b) { yield(b, sum_square(b, false)); }
 
 /* sqrt(s + z) - z with z = (s == 0): the value is the same, and the slope at 0 is finite, so that the
  * zeros it meets make zeros. */
 static void l2_lower(ot_build *b)
 {
-    ot_value *s = reduce(b, square(b, wide(b, true)), OT_REDUCE_SUM);
+    ot_value *s = sum_square(b, true);
     if (ot_broken(b)) return;
     ot_value *z = ot_cast(b, ot_map2(b, OT_ROW_Equal, 0, 0, s, ot_scalar(b, s->dtype, 0)), s->dtype);
     ot_value *r = ot_map1(b, OT_ROW_Sqrt, 0, 0, ot_map2(b, OT_ROW_Add, 0, 0, s, z));

@@ -29,16 +29,19 @@ typedef struct plan {
 
 static bool reduce_can(const ot_node *n, const char **why)
 {
-    const ot_reduce *a = n->attrs;
-    int64_t          all = ((int64_t)1 << n->in[0]->shape.rank) - 1;
-    if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
-    if (a->kind == OT_REDUCE_SUMSQ && (a->axes & all) != all) return *why = "sums of squares over all axes only", false;
-    return true;
+    if (n->in[0]->dtype == OT_F32) return true;
+    *why = "only float32";
+    return false;
 }
 
 static double start(int64_t kind)
 {
-    return kind == OT_REDUCE_SUM || kind == OT_REDUCE_SUMSQ ? 0 : kind == OT_REDUCE_PROD ? 1 : kind == OT_REDUCE_MAX ? -INFINITY : INFINITY;
+    switch (kind) {
+    case OT_REDUCE_PROD: return 1;
+    case OT_REDUCE_MAX: return -INFINITY;
+    case OT_REDUCE_MIN: return INFINITY;
+    default: return 0;
+    }
 }
 
 static double join(int64_t kind, double a, double b)
@@ -213,6 +216,10 @@ static void column_row(int64_t kind, float *restrict acc, const float *restrict 
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) acc[j] += x[j];
         break;
+    case OT_REDUCE_SUMSQ:
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) acc[j] += x[j] * x[j];
+        break;
     case OT_REDUCE_PROD:
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) acc[j] *= x[j];
@@ -237,10 +244,9 @@ static void column_terms(const plan *p, const float *x, int64_t n, int64_t lo, i
     while (lo < hi) {
         float   acc[COLUMNS];
         int64_t m = hi - lo < DEPTH ? hi - lo : DEPTH;
-        memcpy(acc, x + w.to, (size_t)n * sizeof(float));
-        ot_walk_next(&w, &p->gone);
-        for (int64_t i = 1; i < m; i++, ot_walk_next(&w, &p->gone)) column_row(p->kind, acc, x + w.to, n);
-        if (p->kind == OT_REDUCE_SUM) {
+        for (int64_t j = 0; j < n; j++) acc[j] = (float)start(p->kind);
+        for (int64_t i = 0; i < m; i++, ot_walk_next(&w, &p->gone)) column_row(p->kind, acc, x + w.to, n);
+        if (p->kind == OT_REDUCE_SUM || p->kind == OT_REDUCE_SUMSQ) {
 #pragma omp simd
             for (int64_t j = 0; j < n; j++) out[j] += (double)acc[j];
         } else
