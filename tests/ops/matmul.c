@@ -1,0 +1,56 @@
+/* matmul.c - rows of MatMul and Gemm. */
+#include "case.h"
+
+const ot_case ot_cases_MatMul[] = {
+    { .name = "plain", .in = "f32[2,2]~1,2,3,4 f32[2,2]~5,6,7,8", .out = "f32[2,2]", .y = "19,22,43,50" },
+    { .name = "rectangular", .in = "f32[5,7] f32[7,3]", .out = "f32[5,3]" },
+    { .name = "wide", .in = "f32[33,70] f32[70,65]", .out = "f32[33,65]", .tol = 1e-4, .no_grad = "rectangular has it" },
+    { .name = "batched", .in = "f32[3,4,5] f32[3,5,2]", .out = "f32[3,4,2]" },
+    { .name = "batches_of_batches", .in = "f32[2,3,4,5] f32[2,3,5,2]", .out = "f32[2,3,4,2]" },
+    { .name = "one_matrix_for_all", .in = "f32[2,3,4,5] f32[5,2]", .out = "f32[2,3,4,2]" },
+    { .name = "one_on_the_left", .in = "f32[4,5] f32[3,5,2]", .out = "f32[3,4,2]" },
+    { .name = "broadcast_right", .in = "f32[2,3,4,5] f32[1,3,5,2]", .out = "f32[2,3,4,2]" },
+    { .name = "broadcast_both", .in = "f32[2,1,4,5] f32[3,5,2]", .out = "f32[2,3,4,2]" },
+    { .name = "row", .in = "f32[3] f32[3,2]", .out = "f32[2]" },
+    { .name = "column", .in = "f32[2,3] f32[3]", .out = "f32[2]" },
+    { .name = "row_batched", .in = "f32[3] f32[4,3,2]", .out = "f32[4,2]" },
+    { .name = "batched_column", .in = "f32[4,2,3] f32[3]", .out = "f32[4,2]" },
+    { .name = "inner", .in = "f32[3]~1,2,3 f32[3]~4,5,6", .out = "f32[]", .y = "32" },
+    { .name = "no_rows", .in = "f32[0,3] f32[3,2]", .out = "f32[0,2]" },
+    { .name = "no_terms", .in = "f32[2,0] f32[0,2]", .out = "f32[2,2]", .y = "0,0,0,0", .no_grad = "nothing goes in" },
+    { .name = "double", .in = "f64[3,4] f64[4,2]", .out = "f64[3,2]" },
+    { .name = "half", .in = "f16[2,2]~1,2,3,4 f16[2,1]~1,0.5", .out = "f16[2,1]", .y = "2,5" },
+    { .name = "bfloat", .in = "bf16[2,2]~1,2,3,4 bf16[2,1]~1,0.5", .out = "bf16[2,1]", .y = "2,5" },
+    { .name = "integers", .in = "i64[1,2]~3000000001,1 i64[2,1]~3,2", .out = "i64[1,1]", .y = "9000000005" },
+    { .name = "wraps", .in = "u32[1,1]~4294967295 u32[1,1]~2", .out = "u32[1,1]", .y = "4294967294" },
+    { .name = "bad_inner", .in = "f32[2,3] f32[2,3]", .fail = OT_E_MODEL },
+    { .name = "bad_batch", .in = "f32[2,2,3] f32[3,3,2]", .fail = OT_E_MODEL },
+    { .name = "scalar", .in = "f32[] f32[2,3]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+const ot_case ot_cases_Gemm[] = {
+    { .name = "plain", .in = "f32[2,2]~1,2,3,4 f32[2,2]~5,6,7,8 f32[2]~1,-1", .out = "f32[2,2]", .y = "20,21,44,49" },
+    { .name = "no_bias", .in = "f32[4,5] f32[5,3]", .out = "f32[4,3]" },
+    { .name = "linear", .attrs = "transB=1", .in = "f32[4,5] f32[3,5] f32[3]", .out = "f32[4,3]" },
+    { .name = "transposed_a", .attrs = "transA=1", .in = "f32[5,4] f32[5,3] f32[3]", .out = "f32[4,3]" },
+    { .name = "both_transposed", .attrs = "transA=1 transB=1", .in = "f32[5,4] f32[3,5] f32[4,3]", .out = "f32[4,3]" },
+    { .name = "scaled", .attrs = "alpha=0.5 beta=2", .in = "f32[4,5] f32[5,3] f32[3]", .out = "f32[4,3]" },
+    { .name = "beta_zero", .attrs = "beta=0", .in = "f32[1,1]~2 f32[1,1]~3 f32[1]~nan", .out = "f32[1,1]", .y = "6", .no_grad = "NaN is fed" },
+    { .name = "bias_row", .in = "f32[4,5] f32[5,3] f32[1,3]", .out = "f32[4,3]" },
+    { .name = "bias_column", .in = "f32[4,5] f32[5,3] f32[4,1]", .out = "f32[4,3]" },
+    { .name = "bias_scalar", .in = "f32[4,5] f32[5,3] f32[]", .out = "f32[4,3]" },
+    { .name = "bias_one", .in = "f32[4,5] f32[5,3] f32[1]", .out = "f32[4,3]" },
+    { .name = "bias_left_out", .in = "f32[4,5] f32[5,3] -", .out = "f32[4,3]" },
+    { .name = "one_output", .in = "f32[4,5] f32[5,1] f32[1]", .out = "f32[4,1]" },
+    { .name = "no_samples", .in = "f32[0,5] f32[5,3] f32[3]", .out = "f32[0,3]" },
+    { .name = "layer", .attrs = "transB=1", .in = "f32[32,100] f32[40,100] f32[40]", .out = "f32[32,40]", .tol = 1e-4,
+      .no_grad = "linear has it" },
+    { .name = "double", .attrs = "alpha=3", .in = "f64[2,3] f64[3,2] f64[2]", .out = "f64[2,2]" },
+    { .name = "integers", .in = "i32[1,2]~2,3 i32[2,1]~4,5 i32[1]~7", .out = "i32[1,1]", .y = "30" },
+    { .name = "bad_inner", .in = "f32[2,3] f32[2,3]", .fail = OT_E_MODEL },
+    { .name = "bad_bias", .in = "f32[2,3] f32[3,2] f32[3]", .fail = OT_E_MODEL },
+    { .name = "bias_too_large", .in = "f32[1,3] f32[3,2] f32[4,2]", .fail = OT_E_MODEL },
+    { .name = "bad_rank", .in = "f32[2,3,4] f32[4,2]", .fail = OT_E_MODEL },
+    { 0 }
+};
