@@ -314,9 +314,12 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
 {
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        list[i] = (ot_feed){
-            .name = f->name, .dtype = f->dtype, .shape = f->sample, .whole = f->whole && !f->as_is
-        };
+        list[i] = (ot_feed){ .name = f->name,
+                             .dtype = f->dtype,
+                             .shape = f->sample,
+                             .whole = f->whole && !f->as_is,
+                             .binary = f->binary,
+                             .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;
         list[i].shape.rank++;
         memcpy(list[i].shape.dim + 1, f->sample.dim,

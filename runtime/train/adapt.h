@@ -11,7 +11,9 @@ typedef struct ot_feeder {
     const ot_array *src; /* of the data set, or `own` */
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     bool target, whole;
-    bool as_is; /* whole, and its first dimension may be another than the file's */
+    bool as_is;  /* whole, and its first dimension may be another than the file's */
+    bool binary; /* a target of zeros and ones */
+    bool known;  /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */
     ot_gather gather;

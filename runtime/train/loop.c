@@ -187,7 +187,7 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     r->best_epoch = t->epoch + 1;
     r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->run_dir);
     if (!r->best_path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    return ot_trainer_export(t, r->best_path, err);
+    return ot_trainer_save(t, r->best_path, false, err);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */

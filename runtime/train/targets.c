@@ -175,11 +175,25 @@ static ot_status check_labels(const want *w, int64_t classes, int64_t samples, o
     return OT_OK;
 }
 
+static bool zeros_and_ones(const ot_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, i);
+        if (v != 0 && v != 1) return false;
+    }
+    return true;
+}
+
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
-    *f = (ot_feeder){
-        .name = w->name, .src = w->array, .target = true, .dtype = t, .sample = *sample
-    };
+    *f = (ot_feeder){ .name = w->name,
+                      .src = w->array,
+                      .target = true,
+                      .binary = zeros_and_ones(&w->array->t),
+                      .dtype = t,
+                      .sample = *sample };
     f->gather = (ot_gather){
         .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1
     };

@@ -224,6 +224,11 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(plan_training(t, err));
     OT_TRY(plan_evaluation(t, err));
+    t->proof = t->evaluation;
+    ot_error none = { 0 };
+    if (t->proof < 0 &&
+        ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
+        t->proof = -1;
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
                  t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     return OT_OK;
@@ -302,7 +307,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->m = m;
     t->o = o;
     t->notes = "";
-    t->x.lead = t->evaluation = t->evaluation_rest = -1;
+    t->x.lead = t->evaluation = t->evaluation_rest = t->proof = -1;
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;

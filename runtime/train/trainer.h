@@ -21,6 +21,7 @@ struct ot_trainer {
     ot_normalize normalize;
     ot_session x;
     int evaluation, evaluation_rest; /* slots; -1: none */
+    int proof;                       /* slot the written file is compared with; -1: none */
 
     /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
     int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
@@ -64,6 +65,9 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
 
 /* For `grad`: opens the data, adapts, plans and allocates one slot. */
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
+
+/* The trained tensors in a copy of the model's file.  proof: it must answer a batch as t does. */
+ot_status ot_trainer_save(ot_trainer *t, const char *path, bool proof, ot_error *err);
 
 /* Batches k = 0 .. n-1 of one update, and the update.  Errors: OT_E_DIVERGED. */
 typedef struct ot_update {

@@ -49,6 +49,20 @@ void ot_tensors_free(ot_tensors *ts)
 
 /* ---- run ------------------------------------------------------------------------- */
 
+/* Sizes may come from data: a plan with everything known.  The first failure is the one to tell. */
+static ot_status plan_for_bytes(ot_session *x, ot_feeders *fs, int *slot, ot_error *err)
+{
+    ot_error again = { 0 };
+    ot_status s = OT_OK;
+    for (int i = 0; i < fs->n && !s; i++) {
+        s = ot_feeder_prepare(&fs->f[i], 1, x->a, &again);
+        fs->f[i].known = !s;
+    }
+    if (!s) s = ot_session_plan(x, OT_WANT_RUN, fs, 1, 1, slot, &again);
+    if (!s) *err = (ot_error){ 0 };
+    return s ? err->status : OT_OK;
+}
+
 static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
                          ot_tensors *out, ot_error *err)
 {
@@ -58,7 +72,10 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     ot_adapt_env e = { .graph = m->file->graph, .s = s, .as_is = true, .a = a };
     OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
     OT_TRY(ot_session_open(&x, m, s, err));
-    ot_status r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, err);
+    ot_error e1 = { 0 };
+    ot_status r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, &e1);
+    if (r == OT_E_MODEL) r = plan_for_bytes(&x, &fs, &slot, &e1);
+    if (r) ot_fail(err, r, "%s", e1.text);
     if (!r) r = ot_session_allocate(&x, err);
     if (!r) r = ot_session_batch(&x, slot, NULL, err);
     const ot_graph *g = r ? NULL : x.slot[slot].plan->graph;

@@ -1,0 +1,425 @@
+/* main.c - the command line: arguments to options, messages to the terminal.
+ *
+ * Uses onnxtrain.h and nothing else of the project.  Results go to stdout, all else to stderr. */
+
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/onnxtrain.h"
+
+/* ---- what is shown while it runs --------------------------------------------------- */
+
+typedef struct screen {
+    bool terminal, quiet, verbose;
+    bool line;    /* a progress line stands unfinished */
+    double shown; /* when the last one was written */
+} screen;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void clear(screen *s)
+{
+    if (s->line) fputs("\r\033[K", stderr);
+    s->line = false;
+}
+
+static void on_message(void *user, ot_level level, const char *text)
+{
+    screen *s = user;
+    if (s->quiet && level != OT_WARNING) return;
+    if (level == OT_DETAIL && !s->verbose) return;
+    clear(s);
+    fprintf(stderr, "%s%s\n", level == OT_WARNING ? "warning: " : "", text);
+}
+
+static void print_time(double seconds)
+{
+    long n = seconds > 0 && seconds < 1e9 ? (long)(seconds + 0.5) : 0;
+    if (n >= 3600) fprintf(stderr, "%ldh%02ldm", n / 3600, n / 60 % 60);
+    else if (n >= 60) fprintf(stderr, "%ldm%02lds", n / 60, n % 60);
+    else fprintf(stderr, "%lds", n);
+}
+
+/* On a terminal one line, at most ten times a second; else a line per epoch, and every ten
+ * seconds within long ones. */
+static void on_progress(void *user, const ot_progress *p)
+{
+    screen *s = user;
+    if (s->quiet) return;
+    double t = now();
+    if (!p->epoch_ends && t - s->shown < (s->terminal ? 0.1 : 10)) return;
+    if (!s->terminal && p->epoch_ends && p->step < p->steps && t - s->shown < 0.5) return;
+    s->shown = t;
+    if (s->terminal) fputs("\r\033[K", stderr);
+    fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch,
+            (long long)p->epochs, (long long)p->step, (long long)p->steps, p->loss);
+    if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f %%", 100 * p->accuracy);
+    fprintf(stderr, "  %.0f samples/s  ", p->rate);
+    print_time(p->seconds);
+    if (p->step < p->steps && !isnan(p->left)) {
+        fputs(", ", stderr);
+        print_time(p->left);
+        fputs(" left", stderr);
+    }
+    s->line = s->terminal && !p->epoch_ends;
+    if (!s->line) fputc('\n', stderr);
+    fflush(stderr);
+}
+
+/* ---- signals ------------------------------------------------------------------------- */
+
+static ot_trainer *volatile running;
+static volatile sig_atomic_t caught;
+
+static void on_signal(int sig)
+{
+    static const char text[] =
+        "\nstopping after this step; once more stops at once, without a model\n";
+    if (caught) {
+        signal(sig, SIG_DFL);
+        raise(sig);
+        return;
+    }
+    caught = sig;
+    if (running) ot_trainer_cancel(running);
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+}
+
+static void catch_signals(ot_trainer *t)
+{
+    struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    running = t;
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- commands --------------------------------------------------------------------------- */
+
+typedef struct job {
+    const char *subject; /* the model's path, or what `new` shall make; NULL: none */
+    ot_options *o;
+    ot_model *m;
+    screen screen;
+    ot_callbacks cb;
+    ot_error err;
+} job;
+
+static ot_status load(job *j) { return ot_model_load(j->subject, &j->m, &j->err); }
+
+static ot_status put(job *j, char *text)
+{
+    if (text && (fputs(text, stdout) < 0 || fflush(stdout))) {
+        free(text);
+        j->err.status = OT_E_IO;
+        snprintf(j->err.text, sizeof j->err.text, "standard output cannot be written");
+        return OT_E_IO;
+    }
+    free(text);
+    return OT_OK;
+}
+
+static void say_result(const job *j, const ot_result *r, const char *path)
+{
+    if (j->screen.quiet) return;
+    fprintf(stderr, "%s after %lld steps, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
+            r->seconds, r->samples_per_second);
+    fprintf(stderr, "trained model: %s", path);
+    if (!isnan(r->accuracy)) fprintf(stderr, " (%.2f %% right)", 100 * r->accuracy);
+    else if (!isnan(r->loss)) fprintf(stderr, " (loss %.5g)", r->loss);
+    fputc('\n', stderr);
+    if (r->best_path && !isnan(r->best)) {
+        if (!isnan(r->accuracy))
+            fprintf(stderr, "best model:    %s (%.2f %%, epoch %lld)\n", r->best_path,
+                    100 * r->best, (long long)r->best_epoch);
+        else
+            fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", r->best_path, r->best,
+                    (long long)r->best_epoch);
+    }
+    if (r->run_dir) fprintf(stderr, "log, options:  %s\n", r->run_dir);
+    fprintf(stderr, "run it:        onnxtrain run %s --data X.npz -o Y.npz\n", path);
+}
+
+static ot_status train(job *j)
+{
+    ot_trainer *t = NULL;
+    ot_result r;
+    if (!ot_options_get(j->o, "data")) {
+        j->err.status = OT_E_USAGE;
+        snprintf(j->err.text, sizeof j->err.text,
+                 "--data is missing: a name such as mnist, or a path");
+        return OT_E_USAGE;
+    }
+    ot_status s = load(j);
+    if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
+    if (!s) {
+        catch_signals(t);
+        s = ot_trainer_run(t, &j->err);
+        clear(&j->screen);
+        if (!s) s = ot_trainer_export(t, NULL, &j->err);
+        ot_trainer_result(t, &r);
+        if (!s) say_result(j, &r, r.model_path);
+        running = NULL;
+    }
+    ot_trainer_free(t);
+    return s;
+}
+
+static ot_status eval(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_eval_text(j->m, j->o, &j->cb, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status run(job *j)
+{
+    ot_status s = load(j);
+    return s ? s : ot_run_file(j->m, j->o, &j->cb, &j->err);
+}
+
+static ot_status grad(job *j)
+{
+    ot_status s = load(j);
+    return s ? s : ot_grad_file(j->m, j->o, &j->cb, &j->err);
+}
+
+static ot_status check(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_check_text(j->m, j->o, &text, &j->err);
+    ot_status w = put(j, text);
+    return s ? s : w;
+}
+
+static ot_status inspect(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_inspect_text(j->m, j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status plan(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_plan_text(j->m, j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status ops(job *j)
+{
+    char *text = NULL;
+    ot_status s = ot_ops_text(j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status env(job *j)
+{
+    char *text = NULL;
+    ot_status s = ot_env_text(j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status new_model(job *j) { return ot_new_file(j->subject, j->o, &j->cb, &j->err); }
+
+typedef struct command {
+    const char *name;
+    unsigned bit;
+    const char *subject; /* what it needs; NULL: nothing */
+    ot_status (*run)(job *j);
+} command;
+
+static const command commands[] = {
+    { "train", OT_CMD_TRAIN, "a model, such as lenet.onnx", train },
+    { "eval", OT_CMD_EVAL, "a model", eval },
+    { "run", OT_CMD_RUN, "a model", run },
+    { "grad", OT_CMD_GRAD, "a model", grad },
+    { "check", OT_CMD_CHECK, "a model", check },
+    { "inspect", OT_CMD_INSPECT, "a model", inspect },
+    { "plan", OT_CMD_PLAN, "a model", plan },
+    { "ops", OT_CMD_OPS, NULL, ops },
+    { "new", OT_CMD_NEW, "what to make, such as lenet", new_model },
+    { "env", OT_CMD_ENV, NULL, env },
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+enum { HELP = 1000, HELP_ALL, VERSION, FIRST };
+
+typedef struct table { /* for getopt_long: made from the option table */
+    struct option *longs;
+    char shorts[128];
+    int n;
+} table;
+
+static bool make_table(table *t)
+{
+    const ot_option_info *row;
+    int n = 0;
+    while (ot_option_at(n)) n++;
+    t->longs = calloc((size_t)n + 4, sizeof *t->longs);
+    if (!t->longs) return false;
+    char *s = t->shorts;
+    *s++ = ':'; /* a missing argument is ':' */
+    *s++ = 'h';
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        t->longs[i] = (struct option){ row->name, row->argument ? required_argument : no_argument,
+                                       NULL, FIRST + i };
+        if (!row->letter) continue;
+        *s++ = row->letter;
+        if (row->argument) *s++ = ':';
+    }
+    *s = '\0';
+    t->longs[n] = (struct option){ "help", no_argument, NULL, HELP };
+    t->longs[n + 1] = (struct option){ "help-all", no_argument, NULL, HELP_ALL };
+    t->longs[n + 2] = (struct option){ "version", no_argument, NULL, VERSION };
+    t->n = n;
+    return true;
+}
+
+static int usage(const char *text)
+{
+    fprintf(stderr, "onnxtrain: %s\nTry 'onnxtrain --help'\n", text);
+    return OT_E_USAGE;
+}
+
+static int bad_option(const char *argument)
+{
+    char name[64], text[256];
+    snprintf(name, sizeof name, "%s", argument + strspn(argument, "-"));
+    name[strcspn(name, "=")] = '\0';
+    const char *near = ot_option_nearest(name);
+    if (near)
+        snprintf(text, sizeof text, "unknown option '%.80s'; did you mean '%s%s'?", argument,
+                 near[1] ? "--" : "-", near);
+    else snprintf(text, sizeof text, "unknown option '%.80s'", argument);
+    return usage(text);
+}
+
+static int help(bool all)
+{
+    char *text = NULL;
+    ot_error err = { 0 };
+    if (ot_help_text(all, &text, &err)) return usage(err.text);
+    bool bad = fputs(text, stdout) < 0 || fflush(stdout);
+    free(text);
+    return bad ? OT_E_IO : OT_OK;
+}
+
+static int version(void)
+{
+    printf("onnxtrain %s\nApache License 2.0\n", OT_VERSION);
+    return fflush(stdout) ? OT_E_IO : OT_OK;
+}
+
+/* Options into j->o.  >= 0: the program ends with that. */
+static int read_options(job *j, const table *t, int argc, char **argv)
+{
+    char text[256];
+    ot_error err = { 0 };
+    int c, at = 0;
+    opterr = 0;
+    while (at = optind, (c = getopt_long(argc, argv, t->shorts, t->longs, NULL)) != -1) {
+        const char *argument = argv[optind > at ? optind - 1 : at];
+        if (c == HELP || c == 'h') return help(false);
+        if (c == HELP_ALL) return help(true);
+        if (c == VERSION) return version();
+        if (c == ':') {
+            snprintf(text, sizeof text, "%.80s wants a value", argument);
+            return usage(text);
+        }
+        if (c == '?') return bad_option(argument);
+        for (int i = 0; c < FIRST && i < t->n; i++)
+            if (ot_option_at(i)->letter == c) c = FIRST + i;
+        const ot_option_info *row = ot_option_at(c - FIRST);
+        if (!row) return bad_option(argument);
+        if (ot_options_set(j->o, row->name, row->argument ? optarg : "true", &err)) {
+            if (err.status == OT_E_USAGE) return usage(err.text);
+            fprintf(stderr, "onnxtrain: %s\n", err.text);
+            return err.status;
+        }
+    }
+    return -1;
+}
+
+static const command *find_command(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+    return NULL;
+}
+
+/* The subject from what is left of the arguments.  >= 0: the program ends with that. */
+static int read_subject(job *j, const command *c, int argc, char **argv)
+{
+    char text[256];
+    int n = argc - optind;
+    if (n > (c->subject ? 1 : 0)) {
+        snprintf(text, sizeof text, "'%.80s' is one argument too many",
+                 argv[optind + (c->subject ? 1 : 0)]);
+        return usage(text);
+    }
+    if (c->subject && n == 0) {
+        snprintf(text, sizeof text, "%s needs %s", c->name, c->subject);
+        return usage(text);
+    }
+    j->subject = n ? argv[optind] : NULL;
+    ot_error err = { 0 };
+    return ot_options_check(j->o, c->bit, &err) ? usage(err.text) : -1;
+}
+
+static int work(job *j, int argc, char **argv)
+{
+    table t = { 0 };
+    const command *c = argc > 1 ? find_command(argv[1]) : NULL;
+    if (c) argc--, argv++;
+    else c = &commands[0];
+    if (!make_table(&t)) return OT_E_NOMEM;
+    int end = read_options(j, &t, argc, argv);
+    free(t.longs);
+    if (end < 0) end = read_subject(j, c, argc, argv);
+    if (end >= 0) return end;
+
+    const char *quiet = ot_options_get(j->o, "quiet"), *verbose = ot_options_get(j->o, "verbose");
+    j->screen.terminal = isatty(STDERR_FILENO);
+    j->screen.quiet = quiet && !strcmp(quiet, "true");
+    j->screen.verbose = verbose && !strcmp(verbose, "true");
+    j->screen.shown = now();
+    ot_status s = c->run(j);
+    clear(&j->screen);
+    if (s == OT_E_USAGE) return usage(j->err.text);
+    if (s) fprintf(stderr, "onnxtrain: %s\n", j->err.text);
+    return s ? (int)s : caught ? 128 + caught : 0;
+}
+
+int main(int argc, char **argv)
+{
+    job j = { .o = ot_options_new() };
+    if (!j.o) return OT_E_NOMEM;
+    if (argc < 2) {
+        ot_options_free(j.o);
+        return usage("a model and --data are needed");
+    }
+    j.cb = (ot_callbacks){ .user = &j.screen, .message = on_message, .progress = on_progress };
+    int code = work(&j, argc, argv);
+    ot_model_free(j.m);
+    ot_options_free(j.o);
+    return code;
+}

@@ -1,0 +1,85 @@
+/* fresh.c - the command new: its options for exporter/new.h. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/new.h"
+#include "runtime/train/options.h"
+#include "runtime/train/things.h"
+
+/* "3x32x32" or "128,64": whole numbers above 0.  Returns how many, -1: something else. */
+static int read_numbers(const char *text, char between, int64_t *list, int most)
+{
+    int n = 0;
+    while (n < most) {
+        char *end;
+        if (*text < '1' || *text > '9') return -1;
+        long long v = strtoll(text, &end, 10);
+        if (v <= 0 || v > 1000000000) return -1;
+        list[n++] = v;
+        if (!*end) return n;
+        if (*end != between) return -1;
+        text = end + 1;
+    }
+    return -1;
+}
+
+static ot_status no_kind(const char *kind, ot_error *err)
+{
+    int best = 3;
+    const ot_new_kind *k, *near = NULL;
+    char names[512] = "";
+    for (int i = 0; (k = ot_new_kind_at(i)); i++) {
+        int d = ot_edit_distance(kind, k->name, 2);
+        if (d < best) best = d, near = k;
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                 k->name);
+    }
+    if (near)
+        return ot_fail(err, OT_E_USAGE, "new: unknown kind '%s'; did you mean '%s'?", kind,
+                       near->name);
+    return ot_fail(err, OT_E_USAGE, "new: unknown kind '%s'; there are %s", kind, names);
+}
+
+ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    enum { MOST_HIDDEN = 64 };
+    int64_t size[3] = { 0 }, hidden[MOST_HIDDEN];
+    int n_hidden = 0;
+    const ot_new_kind *k, *found = NULL;
+    const char *input = ot_options_get(o, "input"), *layers = ot_options_get(o, "hidden"),
+               *path = ot_options_get(o, "o");
+    for (int i = 0; (k = ot_new_kind_at(i)); i++)
+        if (!strcmp(k->name, kind)) found = k;
+    if (!found) return no_kind(kind, err);
+    if (input && read_numbers(input, 'x', size, 3) != 3)
+        return ot_fail(err, OT_E_USAGE, "--input: '%s' is no CxHxW such as 3x32x32", input);
+    if (layers && (n_hidden = read_numbers(layers, ',', hidden, MOST_HIDDEN)) < 0)
+        return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is no list such as 128,64", layers);
+
+    ot_new_options w = {
+        .opset = (int)ot_options_int(o, "opset"),
+        .classes = ot_options_int(o, "classes"),
+        .channels = size[0],
+        .height = size[1],
+        .width = size[2],
+        .scale = ot_options_num(o, "scale"),
+        .batch = ot_options_int(o, "batch-size"),
+        .seed = (uint64_t)ot_options_int(o, "seed"),
+        .n_hidden = n_hidden,
+        .hidden = n_hidden ? hidden : NULL,
+    };
+    char own[256];
+    if (!path) {
+        snprintf(own, sizeof own, "%s.onnx", kind);
+        path = own;
+    }
+    OT_TRY(ot_new_model(kind, &w, path, err));
+    if (cb && cb->message) {
+        char line[512];
+        snprintf(line, sizeof line, "%s: %s", path, found->text);
+        cb->message(cb->user, OT_INFO, line);
+    }
+    return OT_OK;
+}
