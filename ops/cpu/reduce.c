@@ -226,11 +226,11 @@ static void column_row(int64_t kind, float *restrict acc, const float *restrict 
         break;
     case OT_REDUCE_MAX:
 #pragma omp simd
-        for (int64_t j = 0; j < n; j++) acc[j] = (x[j] > acc[j]) | (x[j] != x[j]) ? x[j] : acc[j];
+        for (int64_t j = 0; j < n; j++) acc[j] = ((x[j] > acc[j]) | (x[j] != x[j])) ? x[j] : acc[j];
         break;
     default:
 #pragma omp simd
-        for (int64_t j = 0; j < n; j++) acc[j] = (x[j] < acc[j]) | (x[j] != x[j]) ? x[j] : acc[j];
+        for (int64_t j = 0; j < n; j++) acc[j] = ((x[j] < acc[j]) | (x[j] != x[j])) ? x[j] : acc[j];
         break;
     }
 }

@@ -68,7 +68,7 @@ FNR == 1 {
 
 /TODO|FIXME|(^|[^X])XXX([^X]|$)/ && layer != "cmake" { finding("unfinished business: TODO, FIXME or XXX") }
 # Rows of tables may be long; code may not.
-length($0) > 140 && !/\\$/ && !/^ +(\{|[A-Z]+\() ?"?/ { finding("line of " length($0) " characters") }
+length($0) > 180 && !/\\$/ && !/^ +(\{|[A-Z]+\() ?"?/ { finding("line of " length($0) " characters") }
 /\t/ { finding("tab") }
 
 /^[ ]*#[ ]*include/ {
@@ -102,7 +102,7 @@ layer != "main" && code ~ /(^|[^A-Za-z0-9_.>])(exit|_exit|abort|printf|puts|putc
     if (code !~ /OT_PRINTF|format\(printf/) finding("library code neither prints nor ends the process")
 }
 layer != "main" && code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ { finding("library code knows no stdout or stderr") }
-code ~ /(^|[^A-Za-z0-9_])(strcat|sprintf|gets|strtok|alloca)[ ]*\(/ { finding("function without a bound") }
+code ~ /(^|[^A-Za-z0-9_])(strcat|gets|strtok|alloca)[ ]*\(/ { finding("function without a bound") }
 
 # A variable of the file that can change.
 code ~ /^(static|_Thread_local)[ ]/ && code !~ /\(/ && code !~ /(^|[^A-Za-z0-9_])const([^A-Za-z0-9_]|$)/ && code ~ /[=;]/ && layer != "main" {
