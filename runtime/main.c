@@ -366,11 +366,22 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
+/* The first of several words is no file: it was meant as a command. */
+static int no_command(const char *name)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "unknown command '%.80s'; there are", name);
+    for (int i = 0; i < N_COMMANDS; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", commands[i].name);
+    return usage(text);
+}
+
 /* The subject from what is left of the arguments.  >= 0: the program ends with that. */
 static int read_subject(job *j, const command *c, int argc, char **argv)
 {
     char text[256];
     int n = argc - optind;
+    if (n > 1 && c == &commands[0] && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (n > (c->subject ? 1 : 0)) {
         snprintf(text, sizeof text, "'%.80s' is one argument too many",
                  argv[optind + (c->subject ? 1 : 0)]);

@@ -391,7 +391,7 @@ static ot_status diverged(const ot_trainer *t, const char *what, double v, ot_er
 {
     return ot_fail(
         err, OT_E_DIVERGED,
-        "step %lld: the %s is %s; nothing was written. A smaller --lr or --clip-norm may help",
+        "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
         (long long)t->step + 1, what, isnan(v) ? "not a number" : "infinite");
 }
 
