@@ -1,0 +1,249 @@
+/* functions.c - functions of the file and subgraphs: names, attributes, tensors, and bombs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bytes.h"
+
+/* A function of domain "own"; in and out are names parted by spaces. */
+static bytes function_begin(const char *name, const char *in, const char *out)
+{
+    bytes f = { 0 }, o = { 0 };
+    bytes n = node_begin("unused", "", in, out); /* fields 1 and 2 there are 4 and 5 here */
+    put_text(&f, 1, name);
+    for (size_t at = 0; n.p[at] >> 3 <= 2;) {
+        put_text(&f, (n.p[at] >> 3) + 3, (char[]){ (char)n.p[at + 2], 0 }); /* names of one letter */
+        at += 2u + n.p[at + 1];
+    }
+    bytes_free(&n);
+    put_text(&f, 10, "own");
+    put_int(&o, 2, 17);
+    put_message(&f, 9, &o);
+    return f;
+}
+
+static void function_node(bytes *f, bytes node) { put_message(f, 7, &node); }
+
+static bytes with_function(bytes *graph, bytes function)
+{
+    bytes m = model_of(graph, 8, 17);
+    model_opset(&m, "own", 1);
+    put_message(&m, 25, &function);
+    return m;
+}
+
+static void inlined(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a b", "c");
+    bytes concat = node_begin("Concat", "join", "a b", "t");
+    attr_int(&concat, "axis", 0);
+    function_node(&f, concat);
+    concat = node_begin("Concat", "join2", "a t", "c");
+    attr_int(&concat, "axis", 1);
+    function_node(&f, concat);
+    graph_op(&g, "own.F", "call", "x y", "z");
+    graph_op(&g, "own.F", "again", "z z", "zz");
+    graph_output(&g, "zz");
+    bytes m = with_function(&g, f);
+    ot_imported *i = accepted(&m);
+    assert_int_equal(i->graph->n_nodes, 5);
+    assert_string_equal(node_of(i->graph, "Concat", 0)->name, "call/join");
+    assert_string_equal(node_of(i->graph, "Concat", 0)->out[0]->name, "call/t");
+    assert_string_equal(node_of(i->graph, "Concat", 1)->out[0]->name, "z");
+    assert_string_equal(node_of(i->graph, "Concat", 3)->out[0]->name, "zz");
+    assert_ptr_equal(node_of(i->graph, "Concat", 0)->in[1], node_of(i->graph, "Identity", 0)->out[0]);
+    ot_import_free(i);
+}
+
+/* Axis of the Transpose that the function F makes of its attribute p, called with or without it. */
+static void attributes(void **unused)
+{
+    (void)unused;
+    for (int given = 0; given <= 1; given++) {
+        bytes g = small_graph(), f = function_begin("F", "a", "c"), call = node_begin("own.F", "call", "x", "z");
+        bytes n = node_begin("Concat", "", "a a", "c"), dflt = { 0 };
+        attr_ref(&n, "axis", 2, "p");
+        function_node(&f, n);
+        put_text(&dflt, 1, "p");
+        put_int(&dflt, 20, 2);
+        put_int(&dflt, 3, 77);
+        put_message(&f, 11, &dflt);
+        if (given) attr_int(&call, "p", 1);
+        graph_node(&g, call);
+        bytes m = with_function(&g, f);
+        ot_imported *i = accepted(&m);
+        const ot_node *made = node_of(i->graph, "Concat", 0);
+        int64_t axis;
+        assert_string_equal(made->op->attrs[0].name, "axis");
+        memcpy(&axis, (const char *)made->attrs + made->op->attrs[0].offset, sizeof axis);
+        assert_int_equal(axis, given ? 1 : 77);
+        ot_import_free(i);
+    }
+}
+
+/* An input that the call leaves out is left out inside; an output that is an input gets its own name. */
+static void optional(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a b", "c a");
+    function_node(&f, node_begin("Squeeze", "s", "a b", "c"));
+    graph_op(&g, "own.F", "call", "x", "z same");
+    graph_output(&g, "same");
+    bytes m = with_function(&g, f);
+    ot_imported *i = accepted(&m);
+    const ot_node *squeeze = node_of(i->graph, "Squeeze", 0);
+    assert_true(squeeze->n_in == 1 || !squeeze->in[1]);
+    assert_string_equal(i->graph->outputs[1]->name, "same");
+    ot_import_free(i);
+}
+
+/* A tensor inside a function is one tensor, however often it is called. */
+static void shared_tensor(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a", "c");
+    bytes n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
+    put_data(&t, 9, (float[]){ 4 }, 4);
+    attr_tensor(&n, "value", &t);
+    function_node(&f, n);
+    n = node_begin("Concat", "", "a k", "c");
+    attr_int(&n, "axis", 0);
+    function_node(&f, n);
+    graph_op(&g, "own.F", "one", "x", "z");
+    graph_op(&g, "own.F", "two", "z", "zz");
+    graph_floats(&g, "w", 1, (float[]){ 1 });
+    bytes m = with_function(&g, f);
+    ot_imported *i = accepted(&m);
+    assert_int_equal(i->n_sources, 2);
+    assert_int_equal(i->sources[0].order, 0);
+    assert_int_equal(i->sources[1].order, 1);
+    assert_ptr_equal(node_of(i->graph, "Concat", 0)->in[1], node_of(i->graph, "Concat", 1)->in[1]);
+    ot_import_free(i);
+}
+
+static void refusals(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("own.F", "", "a", "c"));
+    graph_op(&g, "own.F", "call", "x", "z");
+    bytes m = with_function(&g, f);
+    refused(&m, OT_E_MODEL, "function 'F' calls itself", NULL);
+
+    g = small_graph();
+    graph_op(&g, "own.F", "call", "x", "z");
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("own.G", "", "a", "c"));
+    m = with_function(&g, f);
+    f = function_begin("G", "a", "c");
+    function_node(&f, node_begin("own.F", "", "a", "c"));
+    put_message(&m, 25, &f);
+    refused(&m, OT_E_MODEL, "function 'F' calls itself", NULL);
+
+    g = small_graph();
+    graph_op(&g, "own.F", "call", "x x", "z");
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("Identity", "", "a", "c"));
+    m = with_function(&g, f);
+    refused(&m, OT_E_MODEL, "2 inputs and 1 outputs; the function has 1 and 1", NULL);
+
+    g = small_graph();
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("Identity", "", "x", "b"));
+    graph_op(&g, "own.F", "call", "x", "z");
+    m = with_function(&g, f);
+    refused(&m, OT_E_MODEL, "function 'F': output 'c' is made by no node", NULL);
+
+    g = small_graph();
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("Identity", "", "y", "c")); /* a name of the graph is none of the function's */
+    graph_op(&g, "own.F", "call", "x", "z");
+    m = with_function(&g, f);
+    refused(&m, OT_E_MODEL, "input 'y' is not known here", NULL);
+
+    g = small_graph();
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("Identity", "", "a", "c"));
+    m = with_function(&g, f);
+    f = function_begin("F", "a", "c");
+    function_node(&f, node_begin("Identity", "", "a", "c"));
+    put_message(&m, 25, &f);
+    refused(&m, OT_E_MODEL, "function 'F' is defined twice", NULL);
+}
+
+/* Each function calls the next one twice: 2^30 nodes from thirty functions. */
+static void laughs(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph();
+    graph_op(&g, "own.A", "call", "x", "z");
+    bytes m = model_of(&g, 8, 17);
+    model_opset(&m, "own", 1);
+    for (int i = 0; i < 30; i++) {
+        bytes f = function_begin((char[]){ (char)('A' + i), 0 }, "a", "c");
+        char next[] = "own.A";
+        next[4] = (char)('A' + i + 1);
+        if (i == 29) strcpy(next, "Relu"); /* never reached */
+        function_node(&f, node_begin(next, "", "a", "b"));
+        function_node(&f, node_begin(next, "", "b", "c"));
+        put_message(&m, 25, &f);
+    }
+    refused(&m, OT_E_MODEL, "more than 1000000 nodes", NULL);
+}
+
+static void long_chain(void **unused)
+{
+    (void)unused;
+    char name[16];
+    bytes g = small_graph();
+    graph_op(&g, "own.F0", "call", "x", "z");
+    bytes m = model_of(&g, 8, 17);
+    model_opset(&m, "own", 1);
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "F%d", i);
+        bytes f = function_begin(name, "a", "c");
+        snprintf(name, sizeof name, "own.F%d", i + 1);
+        function_node(&f, node_begin(i == 4999 ? "Identity" : name, "", "a", "c"));
+        put_message(&m, 25, &f);
+    }
+    refused(&m, OT_E_MODEL, "calls are nested deeper than 64", NULL);
+}
+
+/* ---- subgraphs ------------------------------------------------------------------------- */
+
+/* What a subgraph of an operator nobody knows holds is looked at too. */
+static void inside_unknown(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), inner = { 0 }, n = node_begin("own.Branch", "branch", "x", "z");
+    graph_op(&inner, "own.Inner", "in", "x", "i"); /* reads the graph around it */
+    graph_op(&inner, "Identity", "lost", "nowhere", "j");
+    graph_output(&inner, "i");
+    attr_graph(&n, "body", &inner);
+    graph_node(&g, n);
+    bytes m = model_of(&g, 8, 17);
+    refused(&m, OT_E_MODEL, "2 operators are not supported: own.Inner (1 node, first 'in'), own.Branch (1 node",
+            "lost: Identity: input 'nowhere' is not known here", NULL);
+}
+
+static void faults_inside(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), inner = { 0 }, n = node_begin("own.Branch", "branch", "x", "z");
+    graph_op(&inner, "Identity", "", "x", "i");
+    graph_op(&inner, "Identity", "", "x", "i");
+    attr_graph(&n, "body", &inner);
+    graph_node(&g, n);
+    bytes m = model_of(&g, 8, 17);
+    refused(&m, OT_E_MODEL, "subgraph 'body' of 'branch': result 'i': the name is given twice", NULL);
+}
+
+int test_functions(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inlined),  cmocka_unit_test(attributes), cmocka_unit_test(optional),
+        cmocka_unit_test(shared_tensor), cmocka_unit_test(refusals), cmocka_unit_test(laughs),
+        cmocka_unit_test(long_chain), cmocka_unit_test(inside_unknown), cmocka_unit_test(faults_inside),
+    };
+    return cmocka_run_group_tests_name("importer.functions", tests, NULL, NULL);
+}

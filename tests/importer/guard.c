@@ -1,0 +1,204 @@
+/* guard.c - bytes that are no model, or one that is meant to exhaust stack, memory or patience. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bytes.h"
+
+static size_t peak_kib(void)
+{
+    struct rusage r;
+    getrusage(RUSAGE_SELF, &r);
+    return (size_t)r.ru_maxrss;
+}
+
+static void not_a_file(void **unused)
+{
+    (void)unused;
+    refused_file(path_of("nothing.onnx"), OT_E_IO, "cannot be opened", NULL);
+    mkdir(path_of("folder.onnx"), 0700);
+    refused_file(path_of("folder.onnx"), OT_E_IO, "folder", NULL);
+    assert_int_equal(mkfifo(path_of("pipe.onnx"), 0600), 0);
+    refused_file(path_of("pipe.onnx"), OT_E_IO, "regular file", NULL);
+    write_file("empty.onnx", NULL, 0);
+    refused_file(path_of("empty.onnx"), OT_E_MODEL, "empty", NULL);
+}
+
+/* Attributes inside nodes inside graphs, far beyond what protobuf-c's recursion survives. */
+static void deep(void **unused)
+{
+    (void)unused;
+    bytes g = { 0 };
+    for (int i = 0; i < 4000; i++) {
+        bytes node = { 0 }, outer = { 0 };
+        attr_graph(&node, "body", &g);
+        put_message(&outer, 1, &node);
+        g = outer;
+    }
+    bytes m = model_of(&g, 8, 17);
+    refused(&m, OT_E_MODEL, "nested deeper than 100", "byte", NULL);
+}
+
+/* The deepest that is allowed must work: types of types. */
+static void deep_enough(void **unused)
+{
+    (void)unused;
+    for (int levels = 40; levels <= 60; levels += 20) {
+        bytes type = { 0 }, g = small_graph(), info = { 0 };
+        for (int i = 0; i < levels; i++) { /* TypeProto.Sequence.elem_type: two messages a level */
+            bytes sequence = { 0 }, outer = { 0 };
+            put_message(&sequence, 1, &type);
+            put_message(&outer, 4, &sequence);
+            type = outer;
+        }
+        put_text(&info, 1, "unread");
+        put_message(&info, 2, &type);
+        put_message(&g, 13, &info);
+        bytes m = model_of(&g, 8, 17);
+        if (levels == 40) ot_import_free(accepted(&m));
+        else refused(&m, OT_E_MODEL, "nested deeper", NULL);
+    }
+}
+
+static void amplified(uint8_t field, bool model)
+{
+    enum { N = 4 << 20 };
+    uint8_t *empty = malloc(2 * N);
+    assert_non_null(empty);
+    for (int i = 0; i < N; i++) {
+        empty[2 * i] = (uint8_t)(field << 3 | 2);
+        empty[2 * i + 1] = 0;
+    }
+    bytes g = { 0 };
+    put(&g, empty, 2 * N);
+    free(empty);
+    bytes m = { 0 };
+    if (model) put(&m, g.p, g.n), bytes_free(&g);
+    else m = model_of(&g, 8, 17);
+    size_t before = peak_kib();
+    refused(&m, OT_E_MODEL, "MiB", NULL);
+    assert_true(peak_kib() - before < 64 << 10);
+}
+
+static void amplification(void **unused)
+{
+    (void)unused;
+    amplified(1, false);  /* nodes */
+    amplified(5, false);  /* initializers */
+    amplified(13, false); /* value_info */
+    amplified(8, true);   /* opset_import */
+    amplified(25, true);  /* functions */
+    amplified(15, true);  /* a field nobody knows */
+}
+
+static void wire_faults(void **unused)
+{
+    (void)unused;
+    static const struct { const char *bytes; size_t n; const char *text; } fault[] = {
+        { "\x02\x00", 2, "field number 0" },
+        { "\x82\x80\x00\x00", 4, "field number 0" },
+        { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "number of more than 10 bytes" },
+        { "\x88\x80\x80\x80\x80\x80\x01\x01", 8, "number of more than 5 bytes" },
+        { "\x08\xff", 2, "cut off" },
+        { "\x3a\x7f\x0a", 3, "only 1 are left" },
+        { "\x0b\x0c", 2, "wire type" },
+        { "\x0a\x01\x01", 3, "'ir_version' of ModelProto has wire type 2; 0 is needed" },
+        { "\x12\x03" "a\0b", 5, "zero byte" },
+        { "\xfd\x07\x01", 3, "cut off" },
+        { "\x3a\x00\x3a\x00", 4, "a second 'graph'" },
+        { "\x3a\x06\x2a\x04\x22\x02\x00\x00", 8, "a multiple of 4 is needed" },
+        { "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "number of more than 5 bytes" },
+        { "PK\x03\x04", 4, "byte" },
+    };
+    for (int i = 0; i < OT_LEN(fault); i++) {
+        bytes m = { 0 };
+        put(&m, fault[i].bytes, fault[i].n);
+        refused(&m, OT_E_MODEL, fault[i].text, NULL);
+    }
+}
+
+/* A model that has a little of everything. */
+static bytes rich(void)
+{
+    bytes g = small_graph(), n = node_begin("Constant", "", "", "c"), m, f = { 0 };
+    bytes t = tensor_begin("", OT_F32, 1, (int64_t[]){ 2 });
+    put_data(&t, 4, (float[]){ 1, 2 }, 8);
+    attr_tensor(&n, "value", &t);
+    graph_node(&g, n);
+    graph_floats(&g, "w", 3, (float[]){ 1, 2, 3 });
+    n = node_begin("Transpose", "t", "x", "z");
+    attr_ints(&n, "perm", 2, (int64_t[]){ 1, 0 });
+    graph_node(&g, n);
+    graph_op(&g, "own.Twice", "call", "z", "zz");
+    m = model_of(&g, 8, 17);
+    model_opset(&m, "own", 1);
+    put_text(&f, 1, "Twice");
+    put_text(&f, 4, "a");
+    put_text(&f, 5, "b");
+    bytes inner = node_begin("Identity", "", "a", "b");
+    put_message(&f, 7, &inner);
+    put_text(&f, 10, "own");
+    put_message(&m, 25, &f);
+    return m;
+}
+
+/* Success, or a message and a status that says whose fault it is; never a crash. */
+static bool survives(const bytes *m)
+{
+    ot_imported *i;
+    ot_error     err = { 0 };
+    ot_status    s = import_model(m, &i, &err);
+    if (s != OT_OK) {
+        if ((s != OT_E_MODEL && s != OT_E_IO) || !strstr(err.text, "m.onnx")) fail_msg("status %d: %s", s, err.text);
+        return false;
+    }
+    ot_error bad = { 0 };
+    if (ot_graph_verify(i->graph, false, &bad) != OT_OK) fail_msg("%s", bad.text);
+    ot_import_free(i);
+    return true;
+}
+
+/* How many prefixes of m, all of it left out, are models too. */
+static int models_before(bytes m)
+{
+    int whole = 0;
+    assert_true(survives(&m));
+    for (size_t n = m.n; n-- > 0;) whole += survives(&(bytes){ m.p, n, n });
+    bytes_free(&m);
+    return whole;
+}
+
+static void every_prefix(void **unused)
+{
+    (void)unused;
+    assert_int_equal(models_before(rich()), 0); /* the function that it calls comes last */
+    bytes g = small_graph();
+    assert_int_equal(models_before(model_of(&g, 8, 17)), 1); /* the opset comes last, and is guessed */
+}
+
+static void every_bit(void **unused)
+{
+    (void)unused;
+    bytes m = rich();
+    int whole = 0;
+    for (size_t i = 0; i < 8 * m.n; i++) {
+        m.p[i / 8] ^= (uint8_t)(1u << i % 8);
+        whole += survives(&m);
+        m.p[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
+    assert_in_range(whole, 1, 8 * m.n - 1);
+    bytes_free(&m);
+}
+
+int test_guard(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(not_a_file),   cmocka_unit_test(deep),        cmocka_unit_test(deep_enough),
+        cmocka_unit_test(amplification), cmocka_unit_test(wire_faults), cmocka_unit_test(every_prefix),
+        cmocka_unit_test(every_bit),
+    };
+    return cmocka_run_group_tests_name("importer.guard", tests, NULL, NULL);
+}
