@@ -63,20 +63,12 @@ static void deep_enough(void **unused)
     }
 }
 
-static void amplified(uint8_t field, bool model)
+/* Millions of empty fields in a graph or in the model itself. */
+static void amplified(int field, bool model)
 {
-    enum { N = 4 << 20 };
-    uint8_t *empty = malloc(2 * N);
-    assert_non_null(empty);
-    for (int i = 0; i < N; i++) {
-        empty[2 * i] = (uint8_t)(field << 3 | 2);
-        empty[2 * i + 1] = 0;
-    }
-    bytes g = { 0 };
-    put(&g, empty, 2 * N);
-    free(empty);
-    bytes m = { 0 };
-    if (model) put(&m, g.p, g.n), bytes_free(&g);
+    bytes g = { 0 }, m = { 0 };
+    for (int i = 0; i < 4 << 20; i++) put_data(&g, field, NULL, 0);
+    if (model) m = g;
     else m = model_of(&g, 8, 17);
     size_t before = peak_kib();
     refused(&m, OT_E_MODEL, "MiB", NULL);
