@@ -1,0 +1,123 @@
+/* fuse.c - the fuse pass on random graphs of Maps: the same bits as without it, and far fewer nodes.
+ *
+ * A graph is a random mix of element-wise rows over inputs of several types and broadcast shapes, with
+ * casts to narrower types on the way, results read several times, and nodes that must not be fused
+ * between them.  It runs node by node through the reference before and after the pass. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/map.h"
+#include "runtime/passes/passes.h"
+#include "tests/map/map_tests.h"
+#include "tests/ops/harness.h"
+
+enum { N_INPUTS = 6, N_NODES = 60 };
+
+static const ot_dtype types[] = { OT_F32, OT_F32, OT_F64, OT_I32, OT_BOOL, OT_F16 };
+
+static int pick(dice *d, int n) { return (int)(dice_roll(d) * n); }
+
+/* Rows that every kernel computes exactly alike, so that comparisons downstream agree. */
+static ot_value *random_row(ot_build *b, dice *d, ot_value *x, ot_value *y, ot_value *z)
+{
+    static const int ones[] = { OT_ROW_Neg, OT_ROW_Abs, OT_ROW_Softsign, OT_ROW_Round, OT_ROW_Relu, OT_ROW_Copy, OT_ROW_Square };
+    static const int twos[] = { OT_ROW_Add, OT_ROW_Sub, OT_ROW_Mul, OT_ROW_Max, OT_ROW_Min, OT_ROW_Greater, OT_ROW_Equal };
+    static const ot_dtype to[] = { OT_F32, OT_F16, OT_BF16, OT_F64, OT_I8, OT_BOOL, OT_U8 };
+    switch (pick(d, 6)) {
+    case 0: return ot_map1(b, ones[pick(d, OT_LEN(ones))], 0, 0, x);
+    case 1: return ot_cast(b, x, to[pick(d, OT_LEN(to))]);
+    case 2: return ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Less, 0, 0, x, y), y, z);
+    case 3: return ot_map2(b, OT_ROW_Mul, 0, 0, x, ot_scalar(b, x->dtype, 0.75));
+    default: return ot_map2(b, twos[pick(d, OT_LEN(twos))], 0, 0, x, y);
+    }
+}
+
+static ot_graph *random_graph(uint64_t seed, ot_error *err, ot_value *in[N_INPUTS])
+{
+    static const ot_shape shapes[] = {
+        { 3, { 3, 5, 7 } }, { 3, { 3, 5, 7 } }, { 2, { 5, 7 } }, { 3, { 3, 1, 7 } }, { 0, { 0 } }, { 3, { 3, 5, 7 } },
+    };
+    dice      d = { seed };
+    ot_graph *g = ot_graph_new(err);
+    ot_build  b = { .graph = g };
+    ot_value *v[N_INPUTS + N_NODES];
+    int       n = 0;
+    for (int i = 0; i < N_INPUTS; i++) {
+        v[n++] = in[i] = ot_graph_value(g, "x", OT_INPUT, types[i], &shapes[i]);
+        ot_graph_input(g, in[i]);
+    }
+    for (int i = 0; i < N_NODES; i++) {
+        ot_value *x = v[pick(&d, n)], *y = v[n - 1 - pick(&d, n < 5 ? n : 5)], *z = v[pick(&d, n)];
+        if (pick(&d, 12) == 0) { /* a node in the way */
+            int64_t axis = 0;
+            v[n] = x->shape.rank == 3 && x->dtype != OT_BOOL ? ot_sum(&b, x, &axis, 1, true) : x;
+        } else {
+            v[n] = random_row(&b, &d, x, y, z);
+        }
+        if (!v[n]) break;
+        n++;
+        if (pick(&d, 10) == 0) ot_graph_output(g, v[n - 1]);
+    }
+    ot_graph_output(g, v[n - 1]);
+    return g;
+}
+
+static bool fill_and_run(ot_graph *g, memory *m, ot_value *const in[N_INPUTS], ot_error *err)
+{
+    dice d = { 5 };
+    *m = memory_new(g);
+    for (int i = 0; i < N_INPUTS; i++)
+        for (int64_t k = 0; k < ot_numel(&in[i]->shape); k++)
+            ot_set_f64(memory_of(m, in[i]), in[i]->dtype, k, types[i] == OT_BOOL ? pick(&d, 2) : dice_roll(&d) * 4 - 2);
+    return graph_run(g, NULL, m, err) == OT_OK;
+}
+
+/* Every kernel of every node agrees with the reference. */
+static bool kernels_agree(const ot_graph *g, memory *m, const char *name)
+{
+    bool ok = true;
+    for (const ot_node *n = g->first; n && ok; n = n->next) ok = kernels_compare(name, n, m, 2e-5) >= 0;
+    return ok;
+}
+
+static bool fused_equals_plain(uint64_t seed, int *before, int *after)
+{
+    ot_error  err = { 0 };
+    ot_value *in[N_INPUTS];
+    memory    plain, fused;
+    char      name[64];
+    ot_graph *g = random_graph(seed, &err, in);
+    ot_plan   p = { .graph = g, .notes = "" };
+    ot_config c = { 0 };
+    snprintf(name, sizeof name, "graph %llu", (unsigned long long)seed);
+    if (err.status || !fill_and_run(g, &plain, in, &err)) {
+        printf("%s: %s\n", name, err.text);
+        return false;
+    }
+    *before += g->n_nodes;
+    bool ok = ot_pass_fuse(&p, &c) == OT_OK && ot_graph_verify(g, true, &err) == OT_OK && fill_and_run(g, &fused, in, &err);
+    *after += g->n_nodes;
+    if (!ok) printf("%s: %s\n", name, err.text);
+    for (int i = 0; i < g->n_outputs && ok; i++) {
+        const ot_value *y = g->outputs[i];
+        ok = !memcmp(memory_of(&plain, y), memory_of(&fused, y), ot_bytes(&y->shape, y->dtype));
+        if (!ok) {
+            printf("%s: output %d, %s, changed\n", name, i, y->name);
+            values_close(name, "fused", y->dtype, ot_numel(&y->shape), memory_of(&fused, y), memory_of(&plain, y), 0);
+        }
+    }
+    ok = ok && kernels_agree(g, &fused, name);
+    memory_free(&plain);
+    memory_free(&fused);
+    ot_graph_free(g);
+    return ok;
+}
+
+bool test_fuse(void)
+{
+    int before = 0, after = 0, failed = 0;
+    for (uint64_t seed = 1; seed <= 150; seed++) failed += !fused_equals_plain(seed, &before, &after);
+    printf("fuse: %d nodes became %d; %d of 150 graphs differ\n", before, after, failed);
+    return !failed && after * 3 < before * 2;
+}
