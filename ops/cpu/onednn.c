@@ -283,6 +283,14 @@ static dnnl_format_tag_t last_tag(int rank)
     return tags[rank - 3];
 }
 
+/* Weights as they lie: (M, C, k1..kd), or with groups (G, M/G, C/G, k1..kd). */
+static dnnl_format_tag_t weight_tag(const ot_value *w, int rank)
+{
+    static const dnnl_format_tag_t grouped[] = { dnnl_abdc, dnnl_abdec, dnnl_abdefc };
+    if (w->layout == OT_PLAIN) return plain_tag(rank);
+    return rank == w->shape.rank ? last_tag(rank) : grouped[rank - 4];
+}
+
 /* With one channel, or one pixel, both layouts are the same bytes. */
 static bool is_last(const ot_value *v)
 {
@@ -329,7 +337,7 @@ static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_use
         desc_tag(&spec->w, wr, wd, dnnl_format_tag_any), desc_tag(&spec->b, 1, bd, dnnl_a),
         desc_tag(&user->x, rank, xd, is_last(c->x) ? last_tag(rank) : plain_tag(rank)),
         desc_tag(&user->y, rank, yd, is_last(c->y) ? last_tag(rank) : plain_tag(rank)),
-        desc_tag(&user->w, wr, wd, plain_tag(wr)), desc_tag(&user->b, 1, bd, dnnl_a),
+        desc_tag(&user->w, wr, wd, weight_tag(c->w, wr)), desc_tag(&user->b, 1, bd, dnnl_a),
     };
     for (int i = 0; i < OT_LEN(st); i++)
         if (st[i] && !w->status) w->status = st[i];

@@ -2,7 +2,7 @@
 #include "case.h"
 
 const ot_case ot_cases_BatchNormalization[] = {
-    { .name = "plain", .attrs = "epsilon=0", .in = "f32[1,2,1,1]~3,4 f32[2]~2,1 f32[2]~1,0 f32[2]~1,2 f32[2](1,2)~4,1", .out = "f32[1,2,1,1]" },
+    { .name = "plain", .attrs = "epsilon=0", .in = "f32[1,2,1,1]~3,4 f32[2]~2,1 f32[2]~1,0 f32[2]~1,2 f32[2]~4,1", .out = "f32[1,2,1,1]", .y = "3,2" },
     { .name = "image", .in = "f32[2,3,4,5] f32[3] f32[3] f32[3] f32[3](0.5,2)", .out = "f32[2,3,4,5]" },
     { .name = "features", .in = "f32[4,3] f32[3] f32[3] f32[3] f32[3](0.5,2)", .out = "f32[4,3]" },
     { .name = "epsilon", .attrs = "epsilon=0.3", .in = "f32[2,3,4] f32[3] f32[3] f32[3] f32[3](0.5,2)", .out = "f32[2,3,4]" },
