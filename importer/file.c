@@ -252,3 +252,11 @@ const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, con
     *head = r;
     return p;
 }
+
+int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **why)
+{
+    ot_data_file *d = find_data(f, location, "");
+    *size = d ? d->size : 0;
+    *why = d ? d->why : "no memory";
+    return d ? d->fd : -1;
+}

@@ -82,6 +82,10 @@ void      ot_file_free(ot_file *f);
 const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found);
 void        ot_file_missing(const ot_file *f, ot_error *found);
 
+/* A data file of the model, open for reading until f is freed; -1: it cannot be opened.  `location` is
+ * kept.  *size: its bytes; *why: the reason it could not be opened. */
+int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **why);
+
 /* ---- tensor.c ---------------------------------------------------------------- */
 
 /* Decodes t.  f may be NULL: external data is refused then.  out->data is borrowed from t or lies

@@ -1,0 +1,439 @@
+/* external.c - data files beside the model: new ones where tensors in them changed.
+ *
+ * A new data file is the old one with ranges replaced, so offsets and lengths stay.  A changed tensor
+ * whose range is shared with another that wants other bytes moves to the end.  No file that is there
+ * is ever written: the name is the location's own if it is free, else has a checksum in it; a file
+ * that is there and already holds the very bytes is used.
+ *
+ * Spec    External data, ONNX: location, offset, length, checksum.  A checksum of a file that changed
+ *         is dropped.
+ * Memory  Data files are streamed, never held. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "exporter/patch.h"
+#include "importer/internal.h"
+#include "runtime/base/io.h"
+
+enum {
+    TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2,
+    BLOCK = 1 << 20, ALIGN = 4096, TRIES = 1000
+};
+
+/* One tensor's part of a data file. */
+typedef struct claim {
+    struct claim  *next;             /* of the same file */
+    int            span;
+    ot_field       location, offset; /* the entries; number 0: there is none */
+    ot_field       checksum;
+    uint64_t       at, n;            /* range in the old file */
+    uint64_t       moved;            /* offset in the new file */
+    const unsigned char *bytes;      /* NULL: unchanged */
+    const unsigned char *was;        /* NULL: not known */
+    bool           leads;            /* it keeps its place, and others of the same range and bytes with it */
+} claim;
+
+typedef struct data_file {
+    struct data_file *next;
+    const char *location;
+    int         fd;
+    uint64_t    size, new_size;
+    claim      *first, **claim;      /* list; then the same sorted by range */
+    size_t      n;
+    bool        changed;
+} data_file;
+
+struct ot_data_files {
+    struct ot_data_files *next; /* made files, newest first */
+    char                  path[];
+};
+
+typedef struct external {
+    ot_patch          *p;
+    const ot_imported *m;
+    const char        *path, *folder;     /* of the model that is written; folder ends in "/" or is "" */
+    const char        *base, *stem;       /* of path: its last part, without .onnx */
+    const int         *source_of;         /* by order; -1: none */
+    const void *const *payload;
+    data_file         *files;
+    ot_table           by_location;
+    ot_data_files     *made;
+    ot_error          *err;
+} external;
+
+static ot_status no_memory(const external *x)
+{
+    return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write its external data", x->path);
+}
+
+/* ---- what the tensors say -------------------------------------------------------------- */
+
+static const char *text_at(const external *x, const ot_field *f)
+{
+    char *s = ot_arena_alloc(x->p->arena, f->end - f->body + 1);
+    if (s && f->end > f->body) memcpy(s, x->p->p + f->body, f->end - f->body);
+    return s;
+}
+
+static data_file *file_of(external *x, const char *location)
+{
+    data_file *d = ot_table_find(&x->by_location, location);
+    if (d) return d;
+    const char *why;
+    uint64_t size;
+    int fd = ot_file_data(x->m->file, location, &size, &why);
+    if (fd < 0)
+        return ot_fail(x->err, OT_E_IO, "external data '%.300s': %s", location, why ? why : "no memory"), NULL;
+    d = ot_arena_alloc(x->p->arena, sizeof *d);
+    if (!d || !ot_table_set(&x->by_location, location, d)) return no_memory(x), NULL;
+    *d = (data_file){ .next = x->files, .location = location, .fd = fd, .size = size };
+    x->files = d;
+    return d;
+}
+
+/* Reads the external_data entries of a tensor into a claim.  *location stays NULL if there is none. */
+static bool read_entries(external *x, int span, claim *c, const char **location)
+{
+    ot_field entry, key, value;
+    ot_span *s = &x->p->span[span];
+    c->n = UINT64_MAX;
+    for (size_t at = s->body, end = s->end; ot_field_next(x->p->p, &at, end, &entry);) {
+        if (entry.number != TENSOR_EXTERNAL) continue;
+        int e = ot_patch_span(x->p, span, &entry);
+        s = &x->p->span[span];
+        if (!e) return false;
+        if (!ot_field_last(x->p, e, ENTRY_KEY, &key) || !ot_field_last(x->p, e, ENTRY_VALUE, &value)) continue;
+        const char *k = text_at(x, &key), *v = text_at(x, &value);
+        if (!k || !v) return false;
+        if (!strcmp(k, "location")) *location = v, c->location = entry;
+        else if (!strcmp(k, "offset")) c->at = strtoull(v, NULL, 10), c->offset = entry;
+        else if (!strcmp(k, "length")) c->n = strtoull(v, NULL, 10);
+        else if (!strcmp(k, "checksum")) c->checksum = entry;
+    }
+    return true;
+}
+
+/* Notes what a tensor, if it is external, holds of which file. */
+static ot_status claim_add(external *x, int span, int order)
+{
+    ot_field f;
+    if (!ot_field_last(x->p, span, TENSOR_LOCATION, &f)) return OT_OK;
+    size_t at = f.body;
+    if (ot_varint_read(x->p->p, &at, f.end) != 1) return OT_OK;
+    claim *c = ot_arena_alloc(x->p->arena, sizeof *c);
+    const char *location = NULL;
+    if (!c || !read_entries(x, span, c, &location)) return no_memory(x);
+    if (!location) return OT_OK;
+    data_file *d = file_of(x, location);
+    if (!d) return x->err ? x->err->status : OT_E_IO;
+    c->span = span;
+    int i = order < 0 ? -1 : x->source_of[order];
+    if (i >= 0) {
+        const ot_source *s = &x->m->sources[i];
+        c->n = ot_bytes(&s->shape, s->dtype);
+        c->was = s->data;
+        if (x->payload[i] != s->data) c->bytes = x->payload[i];
+    }
+    if (c->at > d->size) c->at = d->size;
+    if (c->n > d->size - c->at) c->n = d->size - c->at;
+    c->moved = c->at;
+    c->next = d->first;
+    d->first = c;
+    d->n++;
+    d->changed |= c->bytes != NULL;
+    return OT_OK;
+}
+
+/* ---- places in the new file ------------------------------------------------------------- */
+
+/* By range; in one range the unchanged come first, then as in the file. */
+static int by_range(const void *a, const void *b)
+{
+    const claim *x = *(claim *const *)a, *y = *(claim *const *)b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    if (x->n != y->n) return x->n < y->n ? -1 : 1;
+    if (!x->bytes != !y->bytes) return x->bytes ? 1 : -1;
+    return x->span < y->span ? -1 : x->span > y->span;
+}
+
+static bool same_range(const claim *a, const claim *b) { return a->at == b->at && a->n == b->n; }
+
+static bool same_bytes(const claim *a, const claim *b)
+{
+    const unsigned char *x = a->bytes ? a->bytes : a->was, *y = b->bytes ? b->bytes : b->was;
+    return x && y && (x == y || !memcmp(x, y, a->n));
+}
+
+static void move_to_end(data_file *d, claim *c)
+{
+    c->moved = (d->new_size + ALIGN - 1) / ALIGN * ALIGN;
+    c->leads = true;
+    d->new_size = c->moved + c->n;
+}
+
+/* Decides where every changed tensor goes: its own place unless another wants other bytes there. */
+static ot_status places_find(external *x, data_file *d)
+{
+    d->claim = ot_arena_alloc(x->p->arena, d->n * sizeof(claim *));
+    if (!d->claim) return no_memory(x);
+    size_t n = 0;
+    for (claim *c = d->first; c; c = c->next) d->claim[n++] = c;
+    qsort(d->claim, n, sizeof *d->claim, by_range);
+    d->new_size = d->size;
+    uint64_t reach = 0; /* end of all ranges before */
+    for (size_t i = 0, j; i < n; i = j) {
+        claim *lead = d->claim[i];
+        for (j = i; j < n && same_range(d->claim[j], lead); j++) {}
+        bool crossed = lead->n && (reach > lead->at || (j < n && d->claim[j]->at < lead->at + lead->n));
+        lead->leads = lead->bytes != NULL;
+        if (lead->bytes && crossed) move_to_end(d, lead);
+        for (size_t k = i + 1; k < j; k++) {
+            claim *c = d->claim[k];
+            if (!c->bytes) continue;
+            if (same_bytes(c, lead)) c->moved = lead->moved;
+            else move_to_end(d, c);
+        }
+        if (lead->at + lead->n > reach) reach = lead->at + lead->n;
+    }
+    return OT_OK;
+}
+
+/* ---- the bytes of a new data file --------------------------------------------------------- */
+
+static ot_status copy_old(const data_file *d, uint64_t from, uint64_t to, unsigned char *block, ot_sink *sink,
+                          void *user, ot_error *err)
+{
+    while (from < to) {
+        size_t want = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
+        ssize_t got = pread(d->fd, block, want, (off_t)from);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return ot_fail(err, OT_E_IO, "external data '%.300s': cannot be read: %s", d->location,
+                           got ? strerror_r(errno, (char[128]){ 0 }, 128) : "it shrank");
+        OT_TRY(sink(user, block, (size_t)got, err));
+        from += (uint64_t)got;
+    }
+    return OT_OK;
+}
+
+static ot_status data_stream(const data_file *d, ot_sink *sink, void *user, ot_error *err)
+{
+    unsigned char *block = malloc(BLOCK);
+    if (!block) return ot_fail(err, OT_E_NOMEM, "external data '%.300s': no memory", d->location);
+    uint64_t at = 0;
+    ot_status s = OT_OK;
+    for (size_t i = 0; i < d->n && s == OT_OK; i++) {
+        const claim *c = d->claim[i];
+        if (!c->leads || c->moved != c->at) continue;
+        s = copy_old(d, at, c->at, block, sink, user, err);
+        if (s == OT_OK) s = sink(user, c->bytes, c->n, err);
+        at = c->at + c->n;
+    }
+    if (s == OT_OK) s = copy_old(d, at, d->size, block, sink, user, err);
+    at = d->size;
+    memset(block, 0, ALIGN);
+    /* Those that moved: in the order in which they were given their places. */
+    for (size_t i = 0; i < d->n && s == OT_OK; i++) {
+        const claim *c = d->claim[i];
+        if (!c->leads || c->moved == c->at) continue;
+        s = sink(user, block, (size_t)(c->moved - at), err);
+        if (s == OT_OK) s = sink(user, c->bytes, c->n, err);
+        at = c->moved + c->n;
+    }
+    free(block);
+    return s;
+}
+
+static ot_status sink_file(void *to, const void *bytes, size_t n, ot_error *err)
+{
+    return ot_replace_write(to, bytes, n, err);
+}
+
+static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *err)
+{
+    (void)err;
+    uint32_t *crc = to;
+    *crc = (uint32_t)crc32_z(*crc, bytes, n);
+    return OT_OK;
+}
+
+typedef struct compare { int fd; bool differs; } compare;
+
+static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *err)
+{
+    (void)err;
+    compare *c = to;
+    const unsigned char *p = bytes;
+    unsigned char block[4096];
+    while (n && !c->differs) {
+        ssize_t got = read(c->fd, block, n < sizeof block ? n : sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        c->differs = got <= 0 || memcmp(block, p, (size_t)got) != 0;
+        p += got > 0 ? got : 0;
+        n -= got > 0 ? (size_t)got : 0;
+    }
+    return OT_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Whether `path` is a plain file with just the bytes that would be written.  *there: something is. */
+static bool holds_them(const data_file *d, const char *path, bool *there, ot_error *err)
+{
+    struct stat st;
+    *there = lstat(path, &st) == 0 || errno != ENOENT;
+    if (!*there || !S_ISREG(st.st_mode) || st.st_nlink != 1 || (uint64_t)st.st_size != d->new_size) return false;
+    compare c = { open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), false };
+    if (c.fd < 0) return false;
+    ot_status s = data_stream(d, sink_compare, &c, err);
+    close(c.fd);
+    return s == OT_OK && !c.differs;
+}
+
+/* Whether the location, seen from the new model, is the file itself and not a link to it. */
+static bool found_from_there(const external *x, const data_file *d)
+{
+    struct stat old, seen;
+    const char *path = ot_arena_printf(x->p->arena, "%s%s", x->folder, d->location);
+    return path && !fstat(d->fd, &old) && !lstat(path, &seen) && old.st_dev == seen.st_dev &&
+           old.st_ino == seen.st_ino;
+}
+
+static ot_status data_make(external *x, const data_file *d, const char *path)
+{
+    size_t n = strlen(path) + 1;
+    ot_data_files *made = malloc(sizeof *made + n);
+    if (!made) return no_memory(x);
+    memcpy(made->path, path, n);
+    ot_replace *r = NULL;
+    ot_status s = ot_replace_begin(path, &r, x->err);
+    if (s == OT_OK) s = data_stream(d, sink_file, r, x->err);
+    if (s == OT_OK) {
+        s = ot_replace_commit(r, x->err);
+        r = NULL;
+    }
+    ot_replace_abort(r);
+    if (s != OT_OK) {
+        free(made);
+        return s;
+    }
+    made->next = x->made;
+    x->made = made;
+    return OT_OK;
+}
+
+/* Finds a name, writes the file unless it is there.  *name: the new location. */
+static ot_status data_place(external *x, const data_file *d, const char **name)
+{
+    uint32_t crc = 0;
+    bool plain = !strchr(d->location, '/') && strcmp(d->location, x->base) != 0;
+    for (int i = plain ? -1 : 0; i < TRIES; i++) {
+        if (i == 0) OT_TRY(data_stream(d, sink_checksum, &crc, x->err));
+        *name = i < 0 ? d->location
+                      : ot_arena_printf(x->p->arena, "%s-%08x.onnx.data", x->stem, crc + (uint32_t)i);
+        const char *path = *name ? ot_arena_printf(x->p->arena, "%s%s", x->folder, *name) : NULL;
+        if (!path) return no_memory(x);
+        bool there;
+        if (holds_them(d, path, &there, x->err)) return OT_OK;
+        if (!there) return data_make(x, d, path);
+    }
+    return ot_fail(x->err, OT_E_IO, "%s: no free name for its external data", x->path);
+}
+
+/* ---- the entries -------------------------------------------------------------------------- */
+
+/* A key-value entry as field 13 of a tensor. */
+static void entry_edit(external *x, int span, const ot_field *old, const char *key, const char *value)
+{
+    size_t k = strlen(key), v = strlen(value), at = 0;
+    size_t body = 1 + ot_varint_size(k) + k + 1 + ot_varint_size(v) + v;
+    uint8_t *out = ot_arena_alloc(x->p->arena, 1 + ot_varint_size(body) + body);
+    if (!out) {
+        x->p->no_memory = true;
+        return;
+    }
+    out[at++] = TENSOR_EXTERNAL << 3 | 2;
+    at += ot_varint_write(out + at, body);
+    out[at++] = ENTRY_KEY << 3 | 2;
+    at += ot_varint_write(out + at, k);
+    memcpy(out + at, key, k);
+    at += k;
+    out[at++] = ENTRY_VALUE << 3 | 2;
+    at += ot_varint_write(out + at, v);
+    memcpy(out + at, value, v);
+    size_t end = x->p->span[span].end;
+    ot_patch_edit(x->p, span, old->number ? old->at : end, old->number ? old->end : end, out, at + v);
+}
+
+static void claims_edit(external *x, const data_file *d, const char *name)
+{
+    char number[24];
+    for (size_t i = 0; i < d->n; i++) {
+        const claim *c = d->claim[i];
+        if (strcmp(name, d->location) != 0) entry_edit(x, c->span, &c->location, "location", name);
+        if (c->moved != c->at) {
+            snprintf(number, sizeof number, "%llu", (unsigned long long)c->moved);
+            entry_edit(x, c->span, &c->offset, "offset", number);
+        }
+        if (d->changed && c->checksum.number)
+            ot_patch_edit(x->p, c->span, c->checksum.at, c->checksum.end, NULL, 0);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static ot_status all_written(external *x)
+{
+    for (size_t i = 0; i < x->p->n_tensor; i++) OT_TRY(claim_add(x, x->p->tensor[i], (int)i));
+    for (size_t i = 0; i < x->p->n_other; i++) OT_TRY(claim_add(x, x->p->other[i], -1));
+    for (data_file *d = x->files; d; d = d->next) {
+        if (!d->changed && found_from_there(x, d)) continue;
+        const char *name;
+        OT_TRY(places_find(x, d));
+        OT_TRY(data_place(x, d, &name));
+        claims_edit(x, d, name);
+    }
+    return x->p->no_memory ? no_memory(x) : OT_OK;
+}
+
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const char *path,
+                            ot_data_files **out, ot_error *err)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t stem = strlen(base);
+    if (stem > 5 && !strcmp(base + stem - 5, ".onnx")) stem -= 5;
+    external x = { .p = p, .m = m, .path = path, .base = base, .payload = payload,
+                   .by_location = { .arena = p->arena }, .err = err };
+    int *source_of = ot_arena_alloc(p->arena, (p->n_tensor + 1) * sizeof *source_of);
+    x.folder = ot_arena_printf(p->arena, "%.*s", (int)(base - path), path);
+    x.stem = ot_arena_printf(p->arena, "%.*s", (int)(stem < 200 ? stem : 200), base);
+    *out = NULL;
+    if (!source_of || !x.folder || !x.stem) return no_memory(&x);
+    for (size_t i = 0; i < p->n_tensor; i++) source_of[i] = -1;
+    for (int i = 0; i < m->n_sources; i++) {
+        int order = m->sources[i].order;
+        if (order < 0 || (size_t)order >= p->n_tensor || m->sources[i].dtype == OT_STRING) continue;
+        /* Several sources are one tensor where a function is called twice; the changed one counts. */
+        if (source_of[order] < 0 || payload[i] != m->sources[i].data) source_of[order] = i;
+    }
+    x.source_of = source_of;
+    ot_status s = all_written(&x);
+    *out = x.made;
+    return s;
+}
+
+void ot_data_files_end(ot_data_files *d, bool keep)
+{
+    while (d) {
+        ot_data_files *next = d->next;
+        if (!keep) unlink(d->path);
+        free(d);
+        d = next;
+    }
+}
