@@ -150,8 +150,8 @@
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu */   \
-    X(BatchNorm,                 1, 0)    \
-    X(BatchNormDx,               1, 0)    \
+    X(BatchNorm,                 1, 1)    \
+    X(BatchNormDx,               1, 1)    \
     X(Convolve,                  1, 1)    \
     X(ConvolveDw,                1, 1)    \
     X(ConvolveDx,                1, 1)    \
@@ -162,8 +162,8 @@
     X(PoolAvgDx,                 1, 1)    \
     X(PoolMax,                   1, 1)    \
     X(PoolMaxDx,                 1, 1)    \
-    X(RowNorm,                   1, 0)    \
-    X(RowNormDx,                 1, 0)    \
+    X(RowNorm,                   1, 1)    \
+    X(RowNormDx,                 1, 1)    \
     X(SoftmaxRows,               1, 1)    \
     X(SoftmaxRowsDx,             1, 1)
 

@@ -1,0 +1,353 @@
+/* batchnorm.c - BatchNorm and its gradient for f32, in either layout.
+ *
+ * Channels last, x is a matrix of N*P rows (P: pixels) of C channels; the rows are cut into blocks by shape
+ * alone, a block into chunks that stay in cache.  Plain, every channel is a set of N runs of P elements.
+ *
+ * Memory    workspace: two f64 per channel and block
+ * Numerics  a chunk's mean and squared deviations are f32 over at most CHUNK values, merged in f64
+ *           (Chan, Golub, LeVeque: Updating formulae for computing sample variances, 1979) */
+#include "ops/batchnorm.h"
+
+#include "ops/cpu/vector.h"
+#include "ops/kernel.h"
+
+enum { CHUNK = 32, BLOCKS = 64, LANES = 512 };
+
+typedef struct ot_norm {
+    int64_t N, C, P, rows, per_block, blocks; /* channels last: rows = N*P */
+    double  epsilon;
+} ot_norm;
+
+static int64_t pixels(const ot_value *x)
+{
+    int64_t p = 1;
+    for (int d = 2; d < x->shape.rank; d++) p *= x->shape.dim[d];
+    return p;
+}
+
+/* Channels are contiguous: channels last, or no pixels to speak of. */
+static bool is_last(const ot_value *x) { return x->shape.rank == 2 || x->layout == OT_CHANNELS_LAST || pixels(x) == 1; }
+static bool is_plain(const ot_value *x) { return x->layout == OT_PLAIN || x->shape.rank == 2 || x->shape.dim[1] == 1; }
+
+static ot_norm norm_of(const ot_value *x, const ot_batch_norm *a)
+{
+    ot_norm s = { .N = x->shape.dim[0], .C = x->shape.dim[1], .P = pixels(x), .epsilon = a->epsilon };
+    s.rows = s.N * s.P;
+    s.per_block = (s.rows + BLOCKS - 1) / BLOCKS;
+    s.per_block = (s.per_block + CHUNK - 1) / CHUNK * CHUNK;
+    s.blocks = s.per_block ? (s.rows + s.per_block - 1) / s.per_block : 0;
+    return s;
+}
+
+/* ---- statistics -------------------------------------------------------------------- */
+
+/* Mean and squared deviations of m <= CHUNK rows, channels c0 .. c0+n of them, n <= LANES. */
+OT_WIDE static void chunk_moments(const float *x, int64_t C, int64_t m, int64_t n, float *restrict mean, float *restrict dev)
+{
+    float r = 1 / (float)m;
+    for (int64_t c = 0; c < n; c++) mean[c] = dev[c] = 0;
+    for (int64_t i = 0; i < m; i++) {
+        const float *v = x + i * C;
+#pragma omp simd
+        for (int64_t c = 0; c < n; c++) mean[c] += v[c];
+    }
+    for (int64_t c = 0; c < n; c++) mean[c] *= r;
+    for (int64_t i = 0; i < m; i++) {
+        const float *v = x + i * C;
+#pragma omp simd
+        for (int64_t c = 0; c < n; c++) dev[c] += (v[c] - mean[c]) * (v[c] - mean[c]);
+    }
+}
+
+/* (mean, dev) of `had` values and of m more. */
+OT_WIDE static void merge(double *restrict mean, double *restrict dev, int64_t had, const float *restrict m1,
+                          const float *restrict d1, int64_t m, int64_t n)
+{
+    double part = (double)m / (double)(had + m), cross = (double)had * part;
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) {
+        double delta = (double)m1[c] - mean[c];
+        mean[c] += delta * part;
+        dev[c] += (double)d1[c] + delta * delta * cross;
+    }
+}
+
+static void block_moments(const ot_norm *s, const float *x, int64_t block, double *mean, double *dev)
+{
+    int64_t first = block * s->per_block, end = first + s->per_block < s->rows ? first + s->per_block : s->rows;
+    float   m1[LANES], d1[LANES];
+    for (int64_t c = 0; c < s->C; c++) mean[c] = dev[c] = 0;
+    for (int64_t i = first; i < end; i += CHUNK) {
+        int64_t m = end - i < CHUNK ? end - i : CHUNK;
+        for (int64_t c = 0; c < s->C; c += LANES) {
+            int64_t n = s->C - c < LANES ? s->C - c : LANES;
+            chunk_moments(x + i * s->C + c, s->C, m, n, m1, d1);
+            merge(mean + c, dev + c, i - first, m1, d1, m, n);
+        }
+    }
+}
+
+/* Moments of one channel of a plain x. */
+OT_WIDE static void run_moments(const float *x, int64_t m, float *mean, float *dev)
+{
+    float sum = 0, sq = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < m; i++) sum += x[i];
+    sum /= (float)m;
+#pragma omp simd reduction(+ : sq)
+    for (int64_t i = 0; i < m; i++) sq += (x[i] - sum) * (x[i] - sum);
+    *mean = sum;
+    *dev = sq;
+}
+
+static void plane_moments(const ot_norm *s, const float *x, int64_t c, double *mean, double *dev)
+{
+    enum { RUN = 1024 };
+    int64_t had = 0;
+    *mean = *dev = 0;
+    for (int64_t n = 0; n < s->N; n++)
+        for (int64_t p = 0; p < s->P; p += RUN) {
+            int64_t m = s->P - p < RUN ? s->P - p : RUN;
+            float   m1, d1;
+            run_moments(x + (n * s->C + c) * s->P + p, m, &m1, &d1);
+            merge(mean, dev, had, &m1, &d1, m, 1);
+            had += m;
+        }
+}
+
+/* ---- forward -------------------------------------------------------------------------- */
+
+OT_WIDE static void scale_rows(const float *restrict x, float *restrict y, const float *restrict f, const float *restrict g,
+                               int64_t rows, int64_t C)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const float *v = x + i * C;
+        float       *u = y + i * C;
+#pragma omp simd
+        for (int64_t c = 0; c < C; c++) u[c] = v[c] * f[c] + g[c];
+    }
+}
+
+OT_WIDE static void scale_run(const float *restrict x, float *restrict y, float f, float g, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * f + g;
+}
+
+/* Statistics of channel c out, and the factor and shift that make y. */
+static void finish(const ot_norm *s, const ot_call *call, int64_t c, double mean, double dev, float *f, float *g)
+{
+    double var = dev / (double)s->rows, inv = 1 / sqrt(var + s->epsilon);
+    double scale = ((const float *)call->in[1])[c], bias = ((const float *)call->in[2])[c];
+    float *out[3] = { call->out[1], call->out[2], call->out[3] };
+    if (out[0]) out[0][c] = (float)mean;
+    if (out[1]) out[1][c] = (float)var;
+    if (out[2]) out[2][c] = (float)inv;
+    f[c] = (float)(scale * inv);
+    g[c] = (float)(bias - mean * scale * inv);
+}
+
+static bool can(const ot_node *n, const char **why)
+{
+    int x = n->op == &ot_op_BatchNorm ? 0 : 1;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->dtype != OT_F32) return *why = "only float32", false;
+    if (n->out[0] == NULL) return *why = "no result asked for", false;
+    const ot_value *v[3] = { n->in[0], n->in[x], n->out[0] };
+    bool            all_last = true, all_plain = true;
+    for (int i = 0; i < 3; i++) {
+        all_last &= is_last(v[i]);
+        all_plain &= is_plain(v[i]);
+        if (ot_numel(&v[i]->shape) == 0) return *why = "an empty tensor", false;
+    }
+    if (!all_last && !all_plain) return *why = "tensors of two layouts", false;
+    return true;
+}
+
+static bool use_rows(const ot_node *n) { return is_last(n->in[0]) && is_last(n->out[0]) && (n->in[0]->layout == n->out[0]->layout); }
+
+/* Two f64 rows per block, then two f32 rows. */
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    const ot_value *x = n->in[0];
+    ot_norm         s = norm_of(x, n->attrs);
+    p->work = (size_t)(s.blocks * 2 + 1) * (size_t)s.C * sizeof(double) + 4 * (size_t)s.C * sizeof(float);
+    return OT_OK;
+}
+
+/* Adds the blocks' moments, block after block; the first block's place receives them. */
+static void join(const ot_norm *s, double *work, int64_t c, double *mean, double *dev)
+{
+    int64_t had = 0;
+    double  m = 0, d = 0;
+    for (int64_t b = 0; b < s->blocks; b++) {
+        int64_t n = b == s->blocks - 1 ? s->rows - b * s->per_block : s->per_block;
+        double  m1 = work[b * 2 * s->C + c], d1 = work[(b * 2 + 1) * s->C + c], delta = m1 - m;
+        m += delta * (double)n / (double)(had + n);
+        d += d1 + delta * delta * (double)had * (double)n / (double)(had + n);
+        had += n;
+    }
+    *mean = m;
+    *dev = d;
+}
+
+static ot_status norm_run(const ot_call *call)
+{
+    const ot_node *n = call->node;
+    ot_norm        s = norm_of(n->in[0], n->attrs);
+    const float   *x = call->in[0];
+    float         *y = call->out[0];
+    double        *work = call->work;
+    float         *f = (float *)(work + (s.blocks * 2 + 1) * s.C), *g = f + s.C;
+    int            threads = s.rows * s.C < 16384 ? 1 : call->threads;
+    if (use_rows(n)) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+        {
+#pragma omp for schedule(static)
+            for (int64_t b = 0; b < s.blocks; b++) block_moments(&s, x, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
+#pragma omp for schedule(static)
+            for (int64_t c = 0; c < s.C; c++) {
+                double mean, dev;
+                join(&s, work, c, &mean, &dev);
+                finish(&s, call, c, mean, dev, f, g);
+            }
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < s.rows; i += CHUNK)
+                scale_rows(x + i * s.C, y + i * s.C, f, g, s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
+        }
+        return OT_OK;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t c = 0; c < s.C; c++) {
+        double mean, dev;
+        plane_moments(&s, x, c, &mean, &dev);
+        finish(&s, call, c, mean, dev, f, g);
+        for (int64_t k = 0; k < s.N; k++) scale_run(x + (k * s.C + c) * s.P, y + (k * s.C + c) * s.P, f[c], g[c], s.P);
+    }
+    return OT_OK;
+}
+
+/* ---- gradient -------------------------------------------------------------------------- */
+
+/* Sums of dy and of dy (x - mean) over m rows. */
+OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64_t m, int64_t n, const float *restrict mean,
+                               double *restrict sum, double *restrict dot)
+{
+    float s[LANES] = { 0 }, d[LANES] = { 0 };
+    for (int64_t i = 0; i < m; i++) {
+        const float *v = x + i * C, *g = dy + i * C;
+#pragma omp simd
+        for (int64_t c = 0; c < n; c++) {
+            s[c] += g[c];
+            d[c] += g[c] * (v[c] - mean[c]);
+        }
+    }
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) {
+        sum[c] += (double)s[c];
+        dot[c] += (double)d[c];
+    }
+}
+
+static void block_sums(const ot_norm *s, const float *dy, const float *x, const float *mean, int64_t block, double *sum, double *dot)
+{
+    int64_t first = block * s->per_block, end = first + s->per_block < s->rows ? first + s->per_block : s->rows;
+    for (int64_t c = 0; c < s->C; c++) sum[c] = dot[c] = 0;
+    for (int64_t i = first; i < end; i += CHUNK)
+        for (int64_t c = 0; c < s->C; c += LANES)
+            chunk_sums(dy + i * s->C + c, x + i * s->C + c, s->C, end - i < CHUNK ? end - i : CHUNK,
+                       s->C - c < LANES ? s->C - c : LANES, mean + c, sum + c, dot + c);
+}
+
+OT_WIDE static void run_sums(const float *dy, const float *x, int64_t m, float mean, double *sum, double *dot)
+{
+    enum { RUN = 1024 };
+    for (int64_t at = 0; at < m; at += RUN) {
+        int64_t end = at + RUN < m ? at + RUN : m;
+        float   s = 0, d = 0;
+#pragma omp simd reduction(+ : s, d)
+        for (int64_t i = at; i < end; i++) {
+            s += dy[i];
+            d += dy[i] * (x[i] - mean);
+        }
+        *sum += (double)s;
+        *dot += (double)d;
+    }
+}
+
+/* dx = k0 dy + k1 x + k2 per channel. */
+OT_WIDE static void grad_rows(const float *dy, const float *x, float *dx, const float *restrict k0, const float *restrict k1,
+                              const float *restrict k2, int64_t rows, int64_t C)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const float *g = dy + i * C, *v = x + i * C;
+        float       *u = dx + i * C;
+#pragma omp simd
+        for (int64_t c = 0; c < C; c++) u[c] = k0[c] * g[c] + (k1[c] * v[c] + k2[c]);
+    }
+}
+
+OT_WIDE static void grad_run(const float *dy, const float *x, float *dx, float k0, float k1, float k2, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dx[i] = k0 * dy[i] + (k1 * x[i] + k2);
+}
+
+/* dx = scale inv (dy - sum/m - (x - mean) inv^2 dot/m), as factors of dy, x and 1. */
+static void finish_grad(const ot_norm *s, const ot_call *call, int64_t c, double sum, double dot, float *k)
+{
+    double scale = ((const float *)call->in[2])[c], mean = ((const float *)call->in[3])[c], inv = ((const float *)call->in[4])[c];
+    double m = (double)s->rows, slope = -scale * inv * inv * inv * dot / m;
+    float *dscale = call->out[1], *dbias = call->out[2];
+    if (dscale) dscale[c] = (float)(dot * inv);
+    if (dbias) dbias[c] = (float)sum;
+    k[c] = (float)(scale * inv);
+    k[s->C + c] = (float)slope;
+    k[2 * s->C + c] = (float)(-scale * inv * sum / m - slope * mean);
+}
+
+static ot_status dx_run(const ot_call *call)
+{
+    const ot_node *n = call->node;
+    ot_norm        s = norm_of(n->in[0], n->attrs);
+    const float   *dy = call->in[0], *x = call->in[1], *mean = call->in[3];
+    float         *dx = call->out[0];
+    double        *work = call->work;
+    float         *k = (float *)(work + (s.blocks * 2 + 1) * s.C);
+    int            threads = s.rows * s.C < 16384 ? 1 : call->threads;
+    if (use_rows(n) && is_last(n->in[1])) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+        {
+#pragma omp for schedule(static)
+            for (int64_t b = 0; b < s.blocks; b++)
+                block_sums(&s, dy, x, mean, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
+#pragma omp for schedule(static)
+            for (int64_t c = 0; c < s.C; c++) {
+                double sum = 0, dot = 0;
+                for (int64_t b = 0; b < s.blocks; b++) {
+                    sum += work[b * 2 * s.C + c];
+                    dot += work[(b * 2 + 1) * s.C + c];
+                }
+                finish_grad(&s, call, c, sum, dot, k);
+            }
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < s.rows; i += CHUNK)
+                grad_rows(dy + i * s.C, x + i * s.C, dx + i * s.C, k, k + s.C, k + 2 * s.C, s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
+        }
+        return OT_OK;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t c = 0; c < s.C; c++) {
+        double sum = 0, dot = 0;
+        for (int64_t i = 0; i < s.N; i++) run_sums(dy + (i * s.C + c) * s.P, x + (i * s.C + c) * s.P, s.P, mean[c], &sum, &dot);
+        finish_grad(&s, call, c, sum, dot, k);
+        for (int64_t i = 0; i < s.N; i++) {
+            int64_t at = (i * s.C + c) * s.P;
+            grad_run(dy + at, x + at, dx + at, k[c], k[s.C + c], k[2 * s.C + c], s.P);
+        }
+    }
+    return OT_OK;
+}
+
+const ot_kernel ot_cpu_BatchNorm = { .name = "cpu", .can = can, .prepare = prepare, .run = norm_run, .any_layout = true };
+const ot_kernel ot_cpu_BatchNormDx = { .name = "cpu", .can = can, .prepare = prepare, .run = dx_run, .any_layout = true };
