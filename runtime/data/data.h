@@ -17,6 +17,8 @@ typedef struct ot_array {
     bool          picture;  /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
 } ot_array;
 
+typedef struct ot_table ot_table;
+
 typedef struct ot_dataset {
     ot_arena          *arena;      /* owns the arrays' bytes */
     const char        *name;       /* "mnist", or the path */
@@ -26,6 +28,7 @@ typedef struct ot_dataset {
     int                n_classes;  /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t           hash;       /* fingerprint of names, shapes and bytes */
+    const ot_table    *table;      /* of CSV: its columns; else NULL */
 } ot_dataset;
 
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
@@ -36,7 +39,7 @@ typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
 void      ot_dataset_free(ot_dataset *d);
 
-/* Makes the array `name` the target in place of the one that was, and counts samples anew
+/* Makes the array (of a table: the column) `name` the target in place of the one that was, and counts samples anew
  * (--target).  Errors: OT_E_DATA, listing the names there are. */
 ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
 

@@ -149,6 +149,7 @@ void ot_dataset_arrange(ot_dataset *d)
 
 ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
 {
+    if (d->table) return ot_table_target(d, name, err);
     const ot_array *found = ot_dataset_find(d, name);
     if (!found) {
         ot_fail(err, OT_E_DATA, "%s: has no array '%s' to predict; it has:", d->name, name);

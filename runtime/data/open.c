@@ -133,6 +133,12 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
 
 /* ---- paths ------------------------------------------------------------------- */
 
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
 static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_source s;
@@ -155,10 +161,11 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
     if (got < 0) return err ? err->status : OT_E_DATA;
     if (got == 4 && !memcmp(head, "\x93NUM", 4)) return open_npy(path, d, err);
     if (got == 4 && !memcmp(head, "PK", 2)) return ot_npz_open(path, d, err);
+    if (ends_in(path, ".csv") || ends_in(path, ".csv.gz")) return ot_csv_open(path, d, err);
     if (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3])
         return ot_idx_open(path, d, err);
-    return ot_fail(err, OT_E_DATA, "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz) "
-                   "or a folder with the files of MNIST or CIFAR (binary)", path);
+    return ot_fail(err, OT_E_DATA, "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz), "
+                   ".csv, or a folder with the files of MNIST or CIFAR (binary)", path);
 }
 
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)

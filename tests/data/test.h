@@ -21,6 +21,7 @@ int ot_test_hostile(void);
 int ot_test_sets(void);
 int ot_test_batches(void);
 int ot_test_normalize(void);
+int ot_test_csv(void);
 
 /* A file in memory that has a path. */
 typedef struct memory_file {

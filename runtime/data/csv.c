@@ -1,0 +1,352 @@
+/* csv.c - tables of numbers: one column is the target, the others are the input.
+ *
+ * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab
+ *           where the first line has more of them; spaces around a field; empty lines between rows.
+ *           The first line names the columns when a cell in it is text above a number.
+ * Shapes    input: (rows, columns - 1) f32; target: (rows) i64 for whole numbers and for text, whose
+ *           sorted values become the classes, f32 otherwise.
+ * Numerics  Numbers are read with a decimal point in every locale. */
+#include "runtime/data/internal.h"
+
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ot_table {
+    int         columns;
+    int64_t     rows;
+    const char *const *name; /* of columns */
+    char      **cell;        /* (rows, columns) */
+    int64_t    *line;        /* of each row in the file, from 1 */
+};
+
+enum { MOST_COLUMNS = 1 << 16 };
+
+/* ---- text to cells ----------------------------------------------------------------- */
+
+typedef struct reader {
+    char    *p, *end;  /* the text; fields are cut and unquoted in place */
+    char     mark;     /* between fields */
+    int64_t  line;
+    char   **cell;     /* all so far */
+    int64_t *row_line;
+    int64_t  n, room, rows, rows_room;
+    int      columns;  /* of the first row */
+    const char *path;
+} reader;
+
+static ot_status grow(reader *r, ot_error *err)
+{
+    if (r->n == r->room) {
+        int64_t room = r->room ? 2 * r->room : 1024;
+        char **wide = realloc(r->cell, (size_t)room * sizeof *wide);
+        if (!wide) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its cells", r->path);
+        r->cell = wide;
+        r->room = room;
+    }
+    if (r->rows == r->rows_room) {
+        int64_t room = r->rows_room ? 2 * r->rows_room : 256;
+        int64_t *wide = realloc(r->row_line, (size_t)room * sizeof *wide);
+        if (!wide) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its rows", r->path);
+        r->row_line = wide;
+        r->rows_room = room;
+    }
+    return OT_OK;
+}
+
+/* A field in quotes, from its first quote; *to is its text. */
+static ot_status quoted(reader *r, char **to, ot_error *err)
+{
+    char *out = *to = ++r->p;
+    int64_t began = r->line;
+    for (;; r->p++) {
+        if (r->p == r->end)
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is never closed", r->path, (long long)began);
+        if (*r->p == '\n') r->line++;
+        if (*r->p == '"') {
+            if (r->p + 1 == r->end || r->p[1] != '"') break;
+            r->p++;
+        }
+        *out++ = *r->p;
+    }
+    r->p++;
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\r')) r->p++;
+    if (r->p < r->end && *r->p != r->mark && *r->p != '\n')
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: text follows a closed quote", r->path, (long long)r->line);
+    *out = 0; /* at or before the closing quote */
+    return OT_OK;
+}
+
+static void plain(reader *r, char **to)
+{
+    *to = r->p;
+    while (r->p < r->end && *r->p != r->mark && *r->p != '\n') r->p++;
+}
+
+/* Cuts the spaces off a field that ended at `end`; the byte there is the mark, already looked at. */
+static char *trimmed(char *from, char *end)
+{
+    while (from < end && isspace((unsigned char)*from)) from++;
+    while (end > from && isspace((unsigned char)end[-1])) end--;
+    *end = 0;
+    return from;
+}
+
+/* One row; a line of nothing but spaces is none. */
+static ot_status read_row(reader *r, ot_error *err)
+{
+    int columns = 0;
+    int64_t line = r->line;
+    bool more = true, blank = true;
+    while (more) {
+        char *field, *begin = r->p;
+        while (r->p < r->end && *r->p == ' ' && r->mark != ' ') r->p++;
+        bool quote = r->p < r->end && *r->p == '"';
+        if (quote) {
+            OT_TRY(quoted(r, &field, err));
+        } else {
+            r->p = begin;
+            plain(r, &field);
+        }
+        char *end = r->p;
+        more = r->p < r->end && *r->p == r->mark;
+        if (r->p < r->end && *r->p == '\n') r->line++;
+        if (r->p < r->end) r->p++;
+        if (!quote) field = trimmed(field, end);
+        blank = blank && !quote && !*field && !more;
+        if (columns == MOST_COLUMNS)
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: has more than %d columns", r->path, (long long)line,
+                           MOST_COLUMNS);
+        OT_TRY(grow(r, err));
+        r->cell[r->n++] = field;
+        columns++;
+    }
+    if (blank && columns == 1) {
+        r->n--;
+        return OT_OK;
+    }
+    if (!r->rows) r->columns = columns;
+    if (columns != r->columns)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: has %d columns; the first line has %d", r->path,
+                       (long long)line, columns, r->columns);
+    r->row_line[r->rows++] = line;
+    return OT_OK;
+}
+
+/* What separates fields: whatever the first line has most of, outside of quotes. */
+static char find_mark(const char *p, const char *end)
+{
+    static const char mark[3] = ",;\t";
+    int count[3] = {0}, best = 0;
+    bool quote = false;
+    for (; p < end && (*p != '\n' || quote); p++) {
+        quote ^= *p == '"';
+        for (int i = 0; i < 3; i++) count[i] += !quote && *p == mark[i];
+    }
+    for (int i = 1; i < 3; i++)
+        if (count[i] > count[best]) best = i;
+    return mark[best];
+}
+
+/* ---- cells to numbers ---------------------------------------------------------------- */
+
+/* false: text.  A cell that is empty, "?" or "NA" is no number either: it is missing. */
+static bool number(const char *s, locale_t point, double *v)
+{
+    char *end;
+    if (!*s || strpbrk(s, "xX(")) return false; /* no hexadecimal, no nan(…) */
+    *v = strtod_l(s, &end, point);
+    return !*end && end != s;
+}
+
+static bool missing(const char *s) { return !*s || !strcmp(s, "?") || !strcmp(s, "NA"); }
+
+static bool is_header(const reader *r, locale_t point)
+{
+    bool all_text = true;
+    double v;
+    for (int i = 0; i < r->columns; i++) {
+        bool text = !number(r->cell[i], point, &v);
+        all_text = all_text && text;
+        if (text && !missing(r->cell[i]) && r->rows > 1 && number(r->cell[r->columns + i], point, &v)) return true;
+    }
+    return all_text && r->rows == 1;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The column's distinct texts, sorted, become class_name; the target their numbers. */
+static ot_status classes(ot_dataset *d, const ot_table *t, int column, ot_array *y, ot_error *err)
+{
+    const char **name = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *name);
+    if (!name) return ot_fail(err, OT_E_NOMEM, "%s: no memory for class names", d->name);
+    int64_t n = 0, *to = y->t.data;
+    for (int64_t i = 0; i < t->rows; i++) name[i] = t->cell[i * t->columns + column];
+    qsort(name, (size_t)t->rows, sizeof *name, by_text);
+    for (int64_t i = 0; i < t->rows; i++)
+        if (i == 0 || strcmp(name[i], name[n - 1])) name[n++] = name[i];
+    if (n > INT32_MAX) return ot_fail(err, OT_E_DATA, "%s: has too many classes", d->name);
+    for (int64_t i = 0; i < t->rows; i++) {
+        const char *const *at =
+            bsearch(&t->cell[i * t->columns + column], name, (size_t)n, sizeof *name, by_text);
+        to[i] = at - (const char *const *)name;
+    }
+    d->class_name = name;
+    d->n_classes = (int)n;
+    return OT_OK;
+}
+
+static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, locale_t point, ot_array *y,
+                             ot_error *err)
+{
+    bool text = false, whole = true;
+    for (int64_t i = 0; i < t->rows; i++) {
+        const char *s = t->cell[i * t->columns + column];
+        double v = 0;
+        if (missing(s))
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target, column '%s', is missing", d->name,
+                           (long long)t->line[i], t->name[column]);
+        bool is_number = number(s, point, &v);
+        text = text || !is_number;
+        whole = whole && is_number && v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE");
+    }
+    ot_shape one = {.rank = 1, .dim = {t->rows}};
+    d->n_classes = 0;
+    d->class_name = NULL;
+    OT_TRY(ot_array_alloc(d, y, text || whole ? OT_I64 : OT_F32, &one, -1, d->name, err));
+    if (text) return classes(d, t, column, y, err);
+    for (int64_t i = 0; i < t->rows; i++) {
+        double v = 0;
+        number(t->cell[i * t->columns + column], point, &v);
+        ot_set_f64(y->t.data, y->t.dtype, i, v);
+    }
+    return OT_OK;
+}
+
+static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale_t point, ot_array *x,
+                            ot_error *err)
+{
+    ot_shape shape = {.rank = 2, .dim = {t->rows, t->columns - 1}};
+    OT_TRY(ot_array_alloc(d, x, OT_F32, &shape, -1, d->name, err));
+    float *to = x->t.data;
+    for (int64_t i = 0; i < t->rows; i++) {
+        for (int c = 0; c < t->columns; c++) {
+            const char *s = t->cell[i * t->columns + c];
+            double v;
+            if (c == target) continue;
+            if (!number(s, point, &v))
+                return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': %s%.40s%s; a number is needed",
+                               d->name, (long long)t->line[i], t->name[c], missing(s) ? "is missing (" : "holds '",
+                               s, missing(s) ? ")" : "'");
+            *to++ = (float)v;
+        }
+    }
+    return OT_OK;
+}
+
+/* Makes the arrays of the data set anew with `column` as the target. */
+static ot_status arrange(ot_dataset *d, int column, locale_t point, ot_error *err)
+{
+    d->n = 0;
+    if (!ot_dataset_add(d, "") || !ot_dataset_add(d, "target"))
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+    d->array[1].role = OT_ARRAY_TARGET;
+    OT_TRY(fill_target(d, d->table, column, point, &d->array[1], err));
+    return fill_input(d, d->table, column, point, &d->array[0], err);
+}
+
+ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
+{
+    const ot_table *t = d->table;
+    for (int i = 0; i < t->columns; i++) {
+        if (strcmp(t->name[i], name)) continue;
+        locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+        if (!point) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+        ot_status s = arrange(d, i, point, err);
+        freelocale(point);
+        if (!s) ot_dataset_arrange(d);
+        return s ? s : ot_dataset_finish(d, err);
+    }
+    ot_fail(err, OT_E_DATA, "%s: has no column '%s' to predict; it has:", d->name, name);
+    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->name[i]);
+    return OT_E_DATA;
+}
+
+/* ---- file ------------------------------------------------------------------------------ */
+
+/* All of it, in the arena, with a zero behind. */
+static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error *err)
+{
+    ot_source s;
+    OT_TRY(ot_source_open(&s, path, err));
+    ot_status status = OT_OK;
+    int64_t n = 0, room = 0;
+    for (char *text = NULL; !status;) {
+        if (n == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *wide = ot_arena_alloc(d->arena, (size_t)room + 1);
+            if (wide && n) memcpy(wide, text, (size_t)n);
+            if (!(text = wide)) status = ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
+            if (status) break;
+        }
+        int64_t got = s.read(&s, text + n, room - n, err);
+        if (got < 0) status = err ? err->status : OT_E_DATA;
+        if (got <= 0) {
+            r->p = text;
+            r->end = text + n;
+            break;
+        }
+        n += got;
+    }
+    ot_source_close(&s);
+    if (!status && memchr(r->p, 0, (size_t)n))
+        return ot_fail(err, OT_E_DATA, "%s: is no text: it has a byte of zero", path);
+    return status;
+}
+
+static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *err)
+{
+    if (r->rows == 0 || r->columns < 2)
+        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; at least one for the input and one for the target "
+                       "are needed", r->path, r->columns, r->columns == 1 ? "" : "s");
+    bool header = is_header(r, point);
+    ot_table *t = ot_arena_alloc(d->arena, sizeof *t);
+    const char **name = ot_arena_alloc(d->arena, (size_t)r->columns * sizeof *name);
+    int64_t skip = header ? r->columns : 0;
+    if (!t || !name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+    for (int i = 0; i < r->columns; i++) {
+        name[i] = header ? r->cell[i] : ot_arena_printf(d->arena, "%d", i + 1);
+        if (!name[i]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+    }
+    t->columns = r->columns;
+    t->rows = r->rows - header;
+    t->name = name;
+    t->cell = ot_arena_copy(d->arena, r->cell + skip, (size_t)(r->n - skip) * sizeof *r->cell);
+    t->line = ot_arena_copy(d->arena, r->row_line + header, (size_t)t->rows * sizeof *r->row_line);
+    if (!t->cell || !t->line) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+    d->table = t;
+    return arrange(d, t->columns - 1, point, err);
+}
+
+ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
+{
+    reader r = {.path = path, .line = 1};
+    locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    ot_status s = point ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (!s) s = read_text(path, d, &r, err);
+    if (!s) {
+        if (r.end - r.p >= 3 && !memcmp(r.p, "\xEF\xBB\xBF", 3)) r.p += 3; /* byte-order mark */
+        r.mark = find_mark(r.p, r.end);
+        while (r.p < r.end && !s) s = read_row(&r, err);
+    }
+    if (!s) s = make_table(&r, d, point, err);
+    if (point) freelocale(point);
+    free(r.cell);
+    free(r.row_line);
+    return s;
+}

@@ -1,0 +1,170 @@
+/* csv.c - tables: forms of writing, targets, and what is wrong with them. */
+#include "test.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ot_dataset *open_text(const char *text, ot_status want, ot_error *e)
+{
+    char path[128];
+    ot_dataset *d;
+    *e = (ot_error){0};
+    ot_folder_put("t.csv", text, strlen(text));
+    snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
+    ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, e);
+    if (s != want) fail_msg("'%s': status %d, not %d: %s", text, s, want, e->text);
+    return d;
+}
+
+/* The input's values in order, and the target's. */
+static void assert_table(const char *text, int rows, int columns, const float *x, const double *y)
+{
+    ot_error e;
+    ot_dataset *d = open_text(text, OT_OK, &e);
+    assert_true(d->samples == rows && d->n == 2);
+    assert_true(d->array[0].t.rank == 2 && d->array[0].t.dim[0] == rows && d->array[0].t.dim[1] == columns);
+    assert_true(d->array[0].t.dtype == OT_F32 && d->array[0].role == OT_ARRAY_INPUT);
+    assert_true(d->array[1].t.rank == 1 && d->array[1].role == OT_ARRAY_TARGET);
+    for (int i = 0; i < rows * columns; i++)
+        if (((float *)d->array[0].t.data)[i] != x[i]) fail_msg("'%s': input %d", text, i);
+    for (int i = 0; i < rows; i++)
+        if (ot_get_f64(d->array[1].t.data, d->array[1].t.dtype, i) != y[i]) fail_msg("'%s': target %d", text, i);
+    ot_dataset_free(d);
+}
+
+static void forms(void **state)
+{
+    (void)state;
+    const float x[] = {1, 2.5f, -3, 4e2f};
+    const double y[] = {0, 1};
+    static const char *const text[] = {
+        "1,2.5,0\n-3,4e2,1\n", "1,2.5,0\n-3,4e2,1", "1,2.5,0\r\n-3,4e2,1\r\n", "a,b,c\n1,2.5,0\n-3,4e2,1\n",
+        " 1 , 2.5 ,0 \n\n-3,\t+4e2,1\n\n\n", "\"1\",\"2.5\",\"0\"\n\"-3\" , \"400\",\"1\"\n", "1;2.5;0\n-3;4e2;1\n",
+        "1\t2.5\t0\n-3\t4e2\t1\n", "\xEF\xBB\xBF" "1,2.5,0\n-3,4e2,1\n", "\"a,\"\"b\",\"x\ny\",c\n1,2.5,0\n-3,4e2,1",
+        "1.0,2.5,0\n-3.,.4e3,1",
+    };
+    for (int i = 0; i < OT_LEN(text); i++) assert_table(text[i], 2, 2, x, y);
+}
+
+static void targets(void **state)
+{
+    (void)state;
+    ot_error e;
+    ot_dataset *d = open_text("1,2\n3,4\n", OT_OK, &e);
+    assert_true(d->array[1].t.dtype == OT_I64 && d->n_classes == 0);
+    ot_dataset_free(d);
+    d = open_text("1,2\n3,4.0\n", OT_OK, &e); /* written as no whole number: a measurement */
+    assert_int_equal(d->array[1].t.dtype, OT_F32);
+    ot_dataset_free(d);
+    d = open_text("x,kind\n1,pear\n3,apple\n5,pear\n7,7\n", OT_OK, &e);
+    const int64_t *y = d->array[1].t.data;
+    assert_true(d->n_classes == 3 && y[0] == 2 && y[1] == 1 && y[2] == 2 && y[3] == 0);
+    assert_string_equal(d->class_name[2], "pear");
+    uint64_t hash = d->hash;
+    assert_int_equal(ot_dataset_target(d, "kind", &e), OT_OK);
+    assert_true(d->hash == hash);
+    assert_int_equal(ot_dataset_target(d, "x", &e), OT_E_DATA); /* the input would be text */
+    ot_dataset_free(d);
+}
+
+static void another_column_is_the_target(void **state)
+{
+    (void)state;
+    ot_error e;
+    ot_dataset *d = open_text("a,b,c\n1,2,3\n4,5,6\n", OT_OK, &e);
+    assert_int_equal(ot_dataset_target(d, "b", &e), OT_OK);
+    assert_true(d->n == 2 && d->samples == 2);
+    const float *x = d->array[0].t.data;
+    const int64_t *y = d->array[1].t.data;
+    assert_true(x[0] == 1 && x[1] == 3 && x[2] == 4 && x[3] == 6 && y[0] == 2 && y[1] == 5);
+    assert_int_equal(ot_dataset_target(d, "d", &e), OT_E_DATA);
+    assert_non_null(strstr(e.text, "\n  b"));
+    ot_dataset_free(d);
+    d = open_text("1,2,3\n4,5,6\n", OT_OK, &e); /* no names: numbers from 1 */
+    assert_int_equal(ot_dataset_target(d, "1", &e), OT_OK);
+    assert_true(((int64_t *)d->array[1].t.data)[1] == 4);
+    ot_dataset_free(d);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *why; } row[] = {
+        {"1,2\n3\n", "line 2: has 1 columns"},
+        {"1,2\n3,4,5\n", "line 2: has 3 columns"},
+        {"1\n2\n", "column"},
+        {"", "column"},
+        {"\n\n", "column"},
+        {"1,2\nx,4\n", "line 2, column '1': holds 'x'"},
+        {"a,b\n1,2\n,4\n", "line 3, column 'a': is missing"},
+        {"a,b\n1,2\n3,\n", "line 3: the target, column 'b', is missing"},
+        {"a,b\n1,2\nNA,1\n", "is missing"},
+        {"1,\"2\n3,4\n", "line 1: a quote is never closed"},
+        {"1,\"2\"x\n", "text follows"},
+        {"1,2\n0x10,4\n", "holds '0x10'"},
+        {"1,2\n1 2,4\n", "holds '1 2'"},
+    };
+    for (int i = 0; i < OT_LEN(row); i++) {
+        ot_error e;
+        assert_null(open_text(row[i].text, OT_E_DATA, &e));
+        if (!strstr(e.text, row[i].why)) fail_msg("no '%s' in '%s'", row[i].why, e.text);
+    }
+    ot_error e;
+    char path[128];
+    ot_dataset *d;
+    ot_folder_put("z.csv", "1,2\0,3", 6);
+    snprintf(path, sizeof path, "%s/z.csv", ot_test_folder);
+    e = (ot_error){0};
+    assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
+}
+
+/* nan is a number that the check finds, as in every format. */
+static void not_a_number(void **state)
+{
+    (void)state;
+    ot_error e;
+    ot_dataset *d = open_text("1,2\nnan,4\n", OT_OK, &e);
+    assert_int_equal(ot_dataset_check(d, &e), OT_E_DATA);
+    assert_non_null(strstr(e.text, "sample 1"));
+    ot_dataset_free(d);
+}
+
+/* Any cut and any turned bit gives a table or an error, and nothing worse. */
+static void damaged(void **state)
+{
+    (void)state;
+    char text[] = "a,\"b \"\"c\"\"\",d\n1,2,3\n4,\"5\",6\r\n\n7;,8,9\n";
+    for (size_t n = 0; n <= sizeof text - 1; n++)
+        for (int bit = 0; bit < 8 * (int)n; bit++) {
+            char path[128];
+            ot_error e = {0};
+            ot_dataset *d;
+            text[bit / 8] ^= (char)(1 << bit % 8);
+            if (n == sizeof text - 1 || bit < 8) {
+                ot_folder_put("t.csv", text, n);
+                snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
+                ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e);
+                assert_int_equal(s == OT_OK, d != NULL);
+                ot_dataset_free(d);
+            }
+            text[bit / 8] ^= (char)(1 << bit % 8);
+        }
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, ot_folder_make, ot_folder_remove)
+
+int ot_test_csv(void)
+{
+    const struct CMUnitTest csv[] = {
+        IN_FOLDER(forms),
+        IN_FOLDER(targets),
+        IN_FOLDER(another_column_is_the_target),
+        IN_FOLDER(refused),
+        IN_FOLDER(not_a_number),
+        IN_FOLDER(damaged),
+    };
+    return cmocka_run_group_tests(csv, NULL, NULL);
+}
