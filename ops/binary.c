@@ -12,7 +12,7 @@
 #define BINARY(B, T)                                                                               \
     B(Add, 14, Add) B(BitwiseAnd, 18, BitAnd) B(BitwiseOr, 18, BitOr) B(BitwiseXor, 18, BitXor)    \
     B(Div, 14, Div) B(Mul, 14, Mul) B(Sub, 14, Sub)                                                \
-    T(And, 7, And) T(Equal, 19, Equal) T(Greater, 13, Greater)                                     \
+    T(And, 7, And) T(Greater, 13, Greater)                                     \
     T(GreaterOrEqual, 16, GreaterOrEqual) T(Less, 13, Less) T(LessOrEqual, 16, LessOrEqual)        \
     T(Or, 7, Or) T(Xor, 7, Xor)
 
@@ -31,6 +31,25 @@ BINARY(LOWER, LOWER)
         .grad_zero = "a truth value is piecewise constant",                                        \
     };
 BINARY(NUMBER, TRUTH)
+
+/* Equal alone also compares strings. */
+static ot_status equal_infer(ot_node *n, ot_error *err)
+{
+    if (n->in[0]->dtype == OT_STRING) return ot_op_StringEqual.infer(n, err);
+    return ot_elementwise_infer_truth(n, err);
+}
+
+static void equal_lower(ot_build *b)
+{
+    const ot_node *n = b->node;
+    if (n->in[0]->dtype == OT_STRING) ot_yield(b, 0, ot_emit(b, &ot_op_StringEqual, NULL, n->in, 2));
+    else ot_elementwise_lower(b, OT_ROW_Equal);
+}
+
+const ot_op ot_op_Equal = {
+    .name = "Equal", .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
+    .grad_zero = "a truth value is piecewise constant",
+};
 
 /* ---- any number of inputs ------------------------------------------------------- */
 

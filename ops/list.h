@@ -137,7 +137,8 @@
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu */   \
-    X(Map,                   1, 1)
+    X(Map,                   1, 1)      \
+    X(StringEqual,           1, 0)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */   \

@@ -1,0 +1,32 @@
+/* stringequal.c - the reference of StringEqual. */
+
+#include <string.h>
+
+#include "ops/kernel.h"
+
+/* Where element k of y lies in x. */
+static int64_t offset_of(const ot_shape *x, const ot_shape *y, int64_t k)
+{
+    int64_t own[OT_MAX_RANK], at = 0;
+    int gap = y->rank - x->rank;
+    ot_strides(x, own);
+    for (int d = y->rank - 1; d >= 0; d--) {
+        int64_t i = k % y->dim[d];
+        k /= y->dim[d];
+        if (d >= gap && x->dim[d - gap] != 1) at += i * own[d - gap];
+    }
+    return at;
+}
+
+static ot_status stringequal_run(const ot_call *c)
+{
+    const ot_node *n = c->node;
+    const char *const *a = c->in[0], *const *b = c->in[1];
+    const ot_shape *s = &n->out[0]->shape;
+    uint8_t *y = c->out[0];
+    for (int64_t k = 0, len = ot_numel(s); k < len; k++)
+        y[k] = !strcmp(a[offset_of(&n->in[0]->shape, s, k)], b[offset_of(&n->in[1]->shape, s, k)]);
+    return OT_OK;
+}
+
+const ot_kernel ot_ref_StringEqual = { .name = "ref", .run = stringequal_run };
