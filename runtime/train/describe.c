@@ -271,11 +271,11 @@ static void cpu_features(char *out, size_t n)
     if (__builtin_cpu_supports(name))                                                              \
         snprintf(out + strlen(out), n - strlen(out), "%s%s", *out ? " " : "", name);
     HAS("sse4.2")
-    HAS("avx") HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni")
-        HAS("avx512bf16")
+    HAS("avx")
+    HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni") HAS("avx512bf16")
 #undef HAS
 #endif
-            (void) n;
+        (void) n;
 }
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)

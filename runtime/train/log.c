@@ -39,7 +39,9 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         l->file[i] = NULL;
         l->path[i] = NULL;
     }
-    return l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
+    ot_status s = l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
+    l->err = (ot_error){ 0 };
+    return s;
 }
 
 static void put(ot_log *l, const char *line, size_t n)
@@ -125,15 +127,17 @@ void ot_log_real(json_t *event, const char *key, double v)
 
 void ot_log_write(ot_log *l, json_t *event)
 {
-    char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL,
+         *line = NULL;
+    int n = text ? asprintf(&line, "%s\n", text) : -1;
     json_decref(event);
-    if (!text) {
+    free(text);
+    if (n < 0) {
         ot_fail(&l->err, OT_E_NOMEM, "no memory for the log");
         return;
     }
-    put(l, text, strlen(text));
-    put(l, "\n", 1);
-    free(text);
+    put(l, line, (size_t)n);
+    free(line);
     for (int i = 0; i < 2; i++)
         if (l->file[i]) flush(l, i);
 }

@@ -1,0 +1,9 @@
+/* main.c - all groups of tests of runtime/train. */
+
+#include "tests/train/train.h"
+
+int main(void)
+{
+    return test_things() + test_options() + test_schedules() + test_adapt() + test_log() +
+           test_trainer();
+}

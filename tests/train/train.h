@@ -1,0 +1,39 @@
+/* train.h - the groups of tests of runtime/train. */
+#ifndef TEST_TRAIN_H
+#define TEST_TRAIN_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/base.h"
+
+int test_things(void);
+int test_options(void);
+int test_schedules(void);
+int test_adapt(void);
+int test_log(void);
+int test_trainer(void);
+
+#define assert_ok(expr, err)                                                                       \
+    do {                                                                                           \
+        ot_status ok_ = (expr);                                                                    \
+        if (ok_ != OT_OK) fail_msg("%s", (err).text);                                              \
+    } while (0)
+
+#define assert_near(a, b, eps)                                                                     \
+    do {                                                                                           \
+        double a_ = (a), b_ = (b);                                                                 \
+        if (!(a_ - b_ <= (eps) && b_ - a_ <= (eps))) fail_msg("%.17g is not %.17g", a_, b_);       \
+    } while (0)
+
+#define assert_says(err, part)                                                                     \
+    do {                                                                                           \
+        if (!strstr((err).text, part)) fail_msg("'%s' does not say '%s'", (err).text, part);       \
+    } while (0)
+
+#endif
