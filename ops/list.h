@@ -85,14 +85,25 @@
 
 #define OT_MOVE_OPS(X)                  \
     /* operator            ref cpu */   \
+    X(ArgMax,                0, 0)      \
+    X(ArgMin,                0, 0)      \
+    X(CenterCropPad,         0, 0)      \
+    X(Compress,              0, 0)      \
     X(Concat,                0, 0)      \
     X(Constant,              0, 0)      \
     X(ConstantOfShape,       0, 0)      \
+    X(CumSum,                0, 0)      \
+    X(DepthToSpace,          0, 0)      \
     X(Expand,                0, 0)      \
+    X(EyeLike,               0, 0)      \
     X(Flatten,               0, 0)      \
     X(Gather,                0, 0)      \
+    X(GatherElements,        0, 0)      \
+    X(GatherND,              0, 0)      \
     X(Identity,              0, 0)      \
+    X(OneHot,                0, 0)      \
     X(Pad,                   0, 0)      \
+    X(Range,                 0, 0)      \
     X(ReduceL1,              0, 0)      \
     X(ReduceL2,              0, 0)      \
     X(ReduceLogSum,          0, 0)      \
@@ -104,13 +115,19 @@
     X(ReduceSum,             0, 0)      \
     X(ReduceSumSquare,       0, 0)      \
     X(Reshape,               0, 0)      \
+    X(ReverseSequence,       0, 0)      \
+    X(ScatterElements,       0, 0)      \
+    X(ScatterND,             0, 0)      \
     X(Shape,                 0, 0)      \
     X(Size,                  0, 0)      \
     X(Slice,                 0, 0)      \
+    X(SpaceToDepth,          0, 0)      \
     X(Split,                 0, 0)      \
     X(Squeeze,               0, 0)      \
     X(Tile,                  0, 0)      \
+    X(TopK,                  0, 0)      \
     X(Transpose,             0, 0)      \
+    X(Trilu,                 0, 0)      \
     X(Unsqueeze,             0, 0)
 
 /* ---- linear algebra, convolution, pooling, norms, softmax, losses of ONNX --- */
@@ -142,8 +159,12 @@
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu */   \
+    X(Arg,                   1, 0)      \
     X(Copy,                  1, 1)      \
     X(CopyAdd,               1, 1)      \
+    X(Cumulate,              1, 0)      \
+    X(Places,                1, 0)      \
+    X(Put,                   1, 1)      \
     X(Reduce,                1, 1)      \
     X(Take,                  1, 1)      \
     X(TakeAdd,               1, 1)      \
