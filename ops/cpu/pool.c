@@ -1,7 +1,7 @@
 /* pool.c - PoolMax, PoolAvg and their gradients for f32, in either layout.
  *
- * Channels last: the channels of one pixel are the vector; a block of channels of one output pixel is
- * worked on in registers and small local arrays.  Otherwise plane by plane.  Every element of a result is
+ * Channels last: the channels of one pixel are the vector; the taps of a window (its elements inside x) are
+ * taken four at a time.  Otherwise, and for windows of more than TAPS elements, plane by plane.  Every element of a result is
  * written by one thread, in an order that depends on the shape only. */
 #include "ops/pool.h"
 
@@ -10,13 +10,13 @@
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"
 
-enum { BLOCK = 128 }; /* channels at a time */
+enum { TAPS = 255 };
 
 typedef struct ot_slide {
     int64_t   N, C, in[3], out[3], I, O;
     ot_window w;
-    bool      include_pad;
-    int64_t   xc, xp, yc, yp; /* strides of channels and pixels in x and y; samples are C*I and C*O apart */
+    bool      include_pad, tiled; /* tiled: the windows cover x, each element once */
+    int64_t   xc, xp, yc, yp;     /* strides of channels and pixels in x and y; samples are C*I and C*O apart */
 } ot_slide;
 
 static bool last(const ot_value *v) { return v->layout == OT_CHANNELS_LAST; }
@@ -24,120 +24,152 @@ static bool last(const ot_value *v) { return v->layout == OT_CHANNELS_LAST; }
 static void slide_of(const ot_node *n, const ot_value *x, const ot_value *y, ot_slide *s)
 {
     const ot_pool *a = n->attrs;
-    *s = (ot_slide){ .N = x->shape.dim[0], .C = x->shape.dim[1], .include_pad = a->include_pad != 0 };
+    *s = (ot_slide){ .N = x->shape.dim[0], .C = x->shape.dim[1], .include_pad = a->include_pad != 0, .tiled = true };
     ot_spatial_3d(&x->shape, s->in);
     ot_spatial_3d(&y->shape, s->out);
     ot_window_3d(&a->window, &s->w);
     s->I = s->in[0] * s->in[1] * s->in[2];
     s->O = s->out[0] * s->out[1] * s->out[2];
+    for (int j = 0; j < 3; j++)
+        s->tiled &= s->w.stride[j] == s->w.kernel[j] && s->w.dilation[j] == 1 && s->w.pad_lo[j] == 0 &&
+                    s->out[j] * s->w.stride[j] == s->in[j];
     s->xc = last(x) ? 1 : s->I;
     s->xp = last(x) ? s->C : 1;
     s->yc = last(y) ? 1 : s->O;
     s->yp = last(y) ? s->C : 1;
 }
 
-/* The window of one output pixel: its first element inside x, and which elements are inside, per axis. */
-typedef struct ot_reach { int64_t first[3], from[3], to[3]; } ot_reach;
+/* Along one axis: position in x of the window's first element, and which elements are inside x. */
+typedef struct ot_span { int64_t first, from, to; } ot_span;
 
-static void reach(const ot_slide *s, int64_t o, ot_reach *r)
+OT_ALWAYS ot_span span_of(const ot_slide *s, int j, int64_t q)
 {
-    for (int j = 2; j >= 0; j--) {
-        int64_t d = s->w.dilation[j], at = (o % s->out[j]) * s->w.stride[j] - s->w.pad_lo[j];
-        int64_t from = at < 0 ? (-at + d - 1) / d : 0, to = s->in[j] > at ? (s->in[j] - at + d - 1) / d : 0;
-        r->first[j] = at;
-        r->from[j] = from;
-        r->to[j] = to < s->w.kernel[j] ? to : s->w.kernel[j];
-        o /= s->out[j];
+    int64_t d = s->w.dilation[j], k = s->w.kernel[j];
+    ot_span r = { q * s->w.stride[j] - s->w.pad_lo[j], 0, k };
+    if (r.first < 0) r.from = (-r.first + d - 1) / d;
+    if (r.first + (k - 1) * d >= s->in[j]) r.to = s->in[j] > r.first ? (s->in[j] - r.first + d - 1) / d : 0;
+    return r;
+}
+
+/* Elements that an average divides by: inside x, or with include_pad up to the end of the padding. */
+OT_ALWAYS int64_t counted(const ot_slide *s, int j, ot_span r)
+{
+    if (!s->include_pad) return r.to > r.from ? r.to - r.from : 0;
+    int64_t room = s->in[j] + s->w.pad_hi[j] - r.first, d = s->w.dilation[j];
+    int64_t k = room <= 0 ? 0 : (room + d - 1) / d;
+    return k < s->w.kernel[j] ? k : s->w.kernel[j];
+}
+
+OT_ALWAYS float share(const ot_slide *s, const ot_span r[3])
+{
+    int64_t n = counted(s, 0, r[0]) * counted(s, 1, r[1]) * counted(s, 2, r[2]);
+    return n ? 1.0f / (float)n : 0;
+}
+
+/* Runs the statement after it for every element f of the window that is inside x, at pixel i. */
+#define FOR_SPANS(s, r, f, i)                                                                      \
+    for (int64_t k0 = (r)[0].from; k0 < (r)[0].to; k0++)                                            \
+        for (int64_t k1 = (r)[1].from; k1 < (r)[1].to; k1++)                                        \
+            for (int64_t k2 = (r)[2].from,                                                          \
+                         f = (k0 * (s)->w.kernel[1] + k1) * (s)->w.kernel[2] + k2,                  \
+                         i = (((r)[0].first + k0 * (s)->w.dilation[0]) * (s)->in[1] + (r)[1].first + \
+                              k1 * (s)->w.dilation[1]) * (s)->in[2] + (r)[2].first + k2 * (s)->w.dilation[2]; \
+                 k2 < (r)[2].to; k2++, f++, i += (s)->w.dilation[2])
+
+/* The taps of one window: offsets in floats from the sample's first. */
+typedef struct ot_taps { int n; int32_t f[TAPS]; int64_t at[TAPS]; } ot_taps;
+
+OT_ALWAYS void taps_of(const ot_slide *s, const ot_span r[3], ot_taps *t)
+{
+    t->n = 0;
+    FOR_SPANS(s, r, f, i) {
+        t->f[t->n] = (int32_t)f;
+        t->at[t->n++] = i * s->C;
     }
 }
 
-/* Runs the statement after it for every window element f at pixel i of x. */
-#define FOR_REACH(s, r, f, i)                                                                       \
-    for (int64_t k0 = (r)->from[0]; k0 < (r)->to[0]; k0++)                                           \
-        for (int64_t k1 = (r)->from[1]; k1 < (r)->to[1]; k1++)                                       \
-            for (int64_t k2 = (r)->from[2], f, i; k2 < (r)->to[2] &&                                 \
-                 ((f = (k0 * (s)->w.kernel[1] + k1) * (s)->w.kernel[2] + k2),                        \
-                  (i = (((r)->first[0] + k0 * (s)->w.dilation[0]) * (s)->in[1] +                     \
-                        (r)->first[1] + k1 * (s)->w.dilation[1]) * (s)->in[2] +                      \
-                       (r)->first[2] + k2 * (s)->w.dilation[2]), true); k2++)
-
-/* Elements that an average divides by: inside x, or with include_pad up to the end of the padding. */
-static float share(const ot_slide *s, const ot_reach *r)
+static bool by_channels(const ot_slide *s)
 {
-    int64_t n = 1;
-    for (int j = 0; j < 3; j++) {
-        int64_t k = r->to[j] > r->from[j] ? r->to[j] - r->from[j] : 0;
-        if (s->include_pad) {
-            int64_t room = s->in[j] + s->w.pad_hi[j] - r->first[j], d = s->w.dilation[j];
-            k = room <= 0 ? 0 : (room + d - 1) / d;
-            if (k > s->w.kernel[j]) k = s->w.kernel[j];
-        }
-        n *= k;
-    }
-    return n ? 1.0f / (float)n : 0;
+    return s->xc == 1 && s->yc == 1 && s->C > 1 && s->w.kernel[0] * s->w.kernel[1] * s->w.kernel[2] <= TAPS;
 }
 
 /* ---- maximum ----------------------------------------------------------------- */
 
-/* One step: where v beats the best so far (or is the first NaN), it and f take its place. */
-OT_WIDE static void beat(float *restrict best, int32_t *restrict where, const float *restrict v, int32_t f, int64_t n)
+enum { LANES = 8, BLOCK = 1024 };
+
+OT_ALWAYS void narrow(uint8_t *restrict to, const int32_t *restrict from, int64_t n)
 {
 #pragma omp simd
-    for (int64_t c = 0; c < n; c++) {
-        int take = (v[c] > best[c]) | ((v[c] != v[c]) & (best[c] == best[c]));
-        best[c] = take ? v[c] : best[c];
-        where[c] = take ? f : where[c];
-    }
-}
-
-static void narrow(uint8_t *restrict to, const int32_t *restrict from, int64_t n)
-{
     for (int64_t c = 0; c < n; c++) to[c] = (uint8_t)from[c];
 }
 
-static void max_pixel_last(const ot_slide *s, const float *x, float *y, void *where, bool small, int64_t n, int64_t o)
+/* n <= BLOCK channels of one output pixel.  A value takes the place of the best so far where it is greater, or the
+ * first NaN.  The last lanes overlap those before: a maximum may be computed twice. */
+OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *where, int64_t n)
 {
-    ot_reach r;
-    reach(s, o, &r);
-    for (int64_t c0 = 0; c0 < s->C; c0 += BLOCK) {
-        float   best[BLOCK];
-        int32_t from[BLOCK];
-        int64_t m = s->C - c0 < BLOCK ? s->C - c0 : BLOCK, at = (n * s->O + o) * s->C + c0;
-        bool    any = false;
-        FOR_REACH(s, &r, f, i) {
-            const float *v = x + (n * s->I + i) * s->C + c0;
-            if (any) {
-                beat(best, from, v, (int32_t)f, m);
-                continue;
-            }
-            any = true;
-            memcpy(best, v, (size_t)m * sizeof *v);
-            for (int64_t c = 0; c < m; c++) from[c] = (int32_t)f;
+    int32_t from[BLOCK];
+    for (int64_t c0 = 0; c0 < n && n >= LANES; c0 += LANES) {
+        int64_t c = c0 + LANES <= n ? c0 : n - LANES;
+        ot_f8   best, v;
+        ot_i8   f = (ot_i8){ 0 } + t->f[0];
+        memcpy(&best, x + t->at[0] + c, sizeof best);
+        for (int e = 1; e < t->n; e++) {
+            memcpy(&v, x + t->at[e] + c, sizeof v);
+            ot_i8 take = (v > best) | ((v != v) & (best == best));
+            best = (ot_f8)(((ot_i8)v & take) | ((ot_i8)best & ~take));
+            f = (((ot_i8){ 0 } + t->f[e]) & take) | (f & ~take);
         }
-        for (int64_t c = 0; c < m && !any; c++) best[c] = -INFINITY, from[c] = -1;
-        memcpy(y + at, best, (size_t)m * sizeof *y);
-        if (small) narrow((uint8_t *)where + at, from, m);
-        else memcpy((int32_t *)where + at, from, (size_t)m * sizeof *from);
+        memcpy(y + c, &best, sizeof best);
+        memcpy(from + c, &f, sizeof f);
+    }
+    for (int64_t c = 0; c < n && n < LANES; c++) {
+        float best = x[t->at[0] + c];
+        from[c] = t->f[0];
+        for (int e = 1; e < t->n; e++) {
+            float v = x[t->at[e] + c];
+            if (v > best || (v != v && best == best)) best = v, from[c] = t->f[e];
+        }
+        y[c] = best;
+    }
+    narrow(where, from, n);
+}
+
+/* One row of output pixels of one sample. */
+OT_WIDE static void max_row(const ot_slide *s, const float *x, float *y, uint8_t *where, int64_t q0, int64_t q1)
+{
+    ot_taps t;
+    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    for (int64_t q2 = 0; q2 < s->out[2]; q2++, y += s->C, where += s->C) {
+        r[2] = span_of(s, 2, q2);
+        taps_of(s, r, &t);
+        for (int64_t c = 0; c < s->C && t.n == 0; c++) y[c] = -INFINITY, where[c] = 255;
+        for (int64_t c = 0; c < s->C && t.n > 0; c += BLOCK)
+            max_pixel(&t, x + c, y + c, where + c, s->C - c < BLOCK ? s->C - c : BLOCK);
     }
 }
 
 static void max_plane(const ot_slide *s, const float *x, float *y, void *where, bool small, int64_t n, int64_t c)
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
-    for (int64_t o = 0; o < s->O; o++) {
-        ot_reach r;
-        float    best = -INFINITY;
-        int32_t  from = -1;
-        reach(s, o, &r);
-        FOR_REACH(s, &r, f, i) {
-            float v = px[i * s->xp];
-            if (from < 0 || v > best || (v != v && best == best)) best = v, from = (int32_t)f;
+    int64_t      at = n * s->C * s->O + c * s->yc;
+    ot_span      r[3];
+    for (int64_t q0 = 0; q0 < s->out[0]; q0++)
+        for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
+            r[0] = span_of(s, 0, q0);
+            r[1] = span_of(s, 1, q1);
+            for (int64_t q2 = 0; q2 < s->out[2]; q2++, at += s->yp) {
+                float   best = -INFINITY;
+                int32_t from = -1;
+                r[2] = span_of(s, 2, q2);
+                FOR_SPANS(s, r, f, i) {
+                    float v = px[i * s->xp];
+                    if (from < 0 || v > best || (v != v && best == best)) best = v, from = (int32_t)f;
+                }
+                y[at] = best;
+                if (small) ((uint8_t *)where)[at] = (uint8_t)from;
+                else ((int32_t *)where)[at] = from;
+            }
         }
-        int64_t at = n * s->C * s->O + c * s->yc + o * s->yp;
-        y[at] = best;
-        if (small) ((uint8_t *)where)[at] = (uint8_t)from;
-        else ((int32_t *)where)[at] = from;
-    }
 }
 
 static bool max_can(const ot_node *n, const char **why)
@@ -156,11 +188,12 @@ static ot_status max_run(const ot_call *c)
     ot_slide       s;
     bool           small = n->out[1]->dtype == OT_U8;
     slide_of(n, n->in[0], n->out[0], &s);
-    int64_t cost = s.N * s.C * s.O;
-    int     threads = cost < 16384 ? 1 : c->threads;
-    if (s.xc == 1 && s.yc == 1 && s.C > 1) {
+    int threads = s.N * s.C * s.O < 16384 ? 1 : c->threads;
+    if (by_channels(&s)) {
+        int64_t rows = s.out[0] * s.out[1], row = s.out[2] * s.C;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-        for (int64_t p = 0; p < s.N * s.O; p++) max_pixel_last(&s, x, y, c->out[1], small, p / s.O, p % s.O);
+        for (int64_t p = 0; p < s.N * rows; p++)
+            max_row(&s, x + p / rows * s.I * s.C, y + p * row, (uint8_t *)c->out[1] + p * row, p % rows / s.out[1], p % s.out[1]);
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -168,47 +201,66 @@ static ot_status max_run(const ot_call *c)
     return OT_OK;
 }
 
-OT_WIDE static void give(float *restrict dx, const float *restrict dy, const uint8_t *restrict where, uint8_t f, int64_t n)
+/* Gives dy to the tap it came from, n channels: written where windows tile x, added elsewhere. */
+OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, float *restrict to, int32_t k, bool tiled, int64_t n)
 {
+    if (tiled && n >= 16) {
+        for (int64_t c0 = 0; c0 < n; c0 += 16) {
+            int64_t at = c0 + 16 <= n ? c0 : n - 16; /* the last overlap: written twice, the same */
 #pragma omp simd
-    for (int64_t c = 0; c < n; c++) dx[c] += where[c] == f ? dy[c] : 0.0f;
+            for (int64_t c = at; c < at + 16; c++) to[c] = from[c] == k ? dy[c] : 0.0f;
+        }
+    } else if (tiled) {
+        for (int64_t c = 0; c < n; c++) to[c] = from[c] == k ? dy[c] : 0.0f;
+    } else {
+#pragma omp simd
+        for (int64_t c = 0; c < n; c++) to[c] += from[c] == k ? dy[c] : 0.0f;
+    }
 }
 
-static void zero(const ot_slide *s, float *dx, int64_t n, int64_t c0, int64_t m)
+OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0, int64_t q1, int64_t n)
 {
-    float *p = dx + n * s->C * s->I + c0 * s->xc;
-    if (m == s->C) memset(p, 0, (size_t)(s->C * s->I) * sizeof *p);
+    int32_t from[BLOCK];
+    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->C, where += s->C) {
+        r[2] = span_of(s, 2, q2);
+        for (int64_t c0 = 0; c0 < n; c0 += BLOCK) {
+            int64_t m = n - c0 < BLOCK ? n - c0 : BLOCK;
+#pragma omp simd
+            for (int64_t c = 0; c < m; c++) from[c] = where[c0 + c];
+            FOR_SPANS(s, r, f, i) {
+                float *to = dx + i * s->C + c0;
+                if (s->tiled) max_give(dy + c0, from, to, (int32_t)f, true, m);
+                else max_give(dy + c0, from, to, (int32_t)f, false, m);
+            }
+        }
+    }
+}
+
+/* Channels c0 .. c0+m of one sample: threads share neither. */
+static void zero(const ot_slide *s, float *dx, int64_t m)
+{
+    if (m == s->C) memset(dx, 0, (size_t)(s->C * s->I) * sizeof *dx);
     else
         for (int64_t i = 0; i < s->I; i++)
-            for (int64_t c = 0; c < m; c++) p[i * s->xp + c * s->xc] = 0;
-}
-
-/* One sample, channels c0 .. c0+m: threads share neither. */
-static void max_dx_last(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t n, int64_t c0, int64_t m)
-{
-    zero(s, dx, n, c0, m);
-    for (int64_t o = 0; o < s->O; o++) {
-        ot_reach r;
-        int64_t  at = (n * s->O + o) * s->C + c0;
-        reach(s, o, &r);
-        FOR_REACH(s, &r, f, i) give(dx + (n * s->I + i) * s->C + c0, dy + at, where + at, (uint8_t)f, m);
-    }
+            for (int64_t c = 0; c < m; c++) dx[i * s->xp + c * s->xc] = 0;
 }
 
 static void max_dx_plane(const ot_slide *s, const float *dy, const void *where, bool small, float *dx, int64_t n, int64_t c)
 {
-    float *to = dx + n * s->C * s->I + c * s->xc;
+    float  *to = dx + n * s->C * s->I + c * s->xc;
+    int64_t at = n * s->C * s->O + c * s->yc, K1 = s->w.kernel[1], K2 = s->w.kernel[2];
     for (int64_t i = 0; i < s->I; i++) to[i * s->xp] = 0;
-    for (int64_t o = 0; o < s->O; o++) {
-        int64_t  at = n * s->C * s->O + c * s->yc + o * s->yp;
-        int64_t  f = small ? ((const uint8_t *)where)[at] : ((const int32_t *)where)[at];
-        ot_reach r;
-        if (f < 0 || (small && f == 255)) continue;
-        reach(s, o, &r);
-        int64_t k[3] = { f / (s->w.kernel[1] * s->w.kernel[2]), f / s->w.kernel[2] % s->w.kernel[1], f % s->w.kernel[2] }, i = 0;
-        for (int j = 0; j < 3; j++) i = i * s->in[j] + r.first[j] + k[j] * s->w.dilation[j];
-        to[i * s->xp] += dy[at];
-    }
+    for (int64_t q0 = 0; q0 < s->out[0]; q0++)
+        for (int64_t q1 = 0; q1 < s->out[1]; q1++)
+            for (int64_t q2 = 0; q2 < s->out[2]; q2++, at += s->yp) {
+                int64_t f = small ? ((const uint8_t *)where)[at] : ((const int32_t *)where)[at];
+                if (f < 0 || (small && f == 255)) continue;
+                int64_t i0 = q0 * s->w.stride[0] - s->w.pad_lo[0] + f / (K1 * K2) * s->w.dilation[0];
+                int64_t i1 = q1 * s->w.stride[1] - s->w.pad_lo[1] + f / K2 % K1 * s->w.dilation[1];
+                int64_t i2 = q2 * s->w.stride[2] - s->w.pad_lo[2] + f % K2 * s->w.dilation[2];
+                to[((i0 * s->in[1] + i1) * s->in[2] + i2) * s->xp] += dy[at];
+            }
 }
 
 static bool dx_can(const ot_node *n, const char **why)
@@ -230,12 +282,17 @@ static ot_status max_dx_run(const ot_call *c)
     bool           small = n->in[1]->dtype == OT_U8;
     slide_of(n, n->out[0], n->in[0], &s);
     int threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
-    if (s.xc == 1 && s.yc == 1 && small && s.C > 1) {
-        int64_t m = channel_block(&s), blocks = (s.C + m - 1) / m;
+    if (by_channels(&s)) {
+        int64_t m = channel_block(&s), blocks = (s.C + m - 1) / m, row = s.out[2] * s.C;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (int64_t b = 0; b < s.N * blocks; b++) {
-            int64_t c0 = b % blocks * m;
-            max_dx_last(&s, dy, c->in[1], dx, b / blocks, c0, s.C - c0 < m ? s.C - c0 : m);
+            int64_t k = b / blocks, c0 = b % blocks * m, w = s.C - c0 < m ? s.C - c0 : m;
+            float  *to = dx + k * s.C * s.I + c0;
+            if (!s.tiled) zero(&s, to, w);
+            for (int64_t q = 0; q < s.out[0] * s.out[1]; q++) {
+                int64_t at = k * s.C * s.O + q * row + c0;
+                max_dx_row(&s, dy + at, (const uint8_t *)c->in[1] + at, to, q / s.out[1], q % s.out[1], w);
+            }
         }
         return OT_OK;
     }
@@ -246,41 +303,43 @@ static ot_status max_dx_run(const ot_call *c)
 
 /* ---- average ------------------------------------------------------------------ */
 
-OT_WIDE static void add(float *restrict y, const float *restrict x, float f, int64_t n)
+OT_WIDE static void avg_row(const ot_slide *s, const float *restrict x, float *restrict y, int64_t q0, int64_t q1)
 {
-#pragma omp simd
-    for (int64_t c = 0; c < n; c++) y[c] += f * x[c];
-}
-
-static void avg_pixel_last(const ot_slide *s, const float *x, float *y, int64_t n, int64_t o)
-{
-    ot_reach r;
-    reach(s, o, &r);
-    float f1 = share(s, &r), *to = y + (n * s->O + o) * s->C;
-    for (int64_t c0 = 0; c0 < s->C; c0 += BLOCK) {
-        float   sum[BLOCK] = { 0 };
-        int64_t m = s->C - c0 < BLOCK ? s->C - c0 : BLOCK;
-        FOR_REACH(s, &r, f, i) {
+    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    for (int64_t q2 = 0; q2 < s->out[2]; q2++, y += s->C) {
+        r[2] = span_of(s, 2, q2);
+        float part = share(s, r);
+        for (int64_t c = 0; c < s->C; c++) y[c] = 0;
+        FOR_SPANS(s, r, f, i) {
+            const float *v = x + i * s->C;
             (void)f;
-            add(sum, x + (n * s->I + i) * s->C + c0, 1, m);
+#pragma omp simd
+            for (int64_t c = 0; c < s->C; c++) y[c] += v[c];
         }
-        for (int64_t c = 0; c < m; c++) to[c0 + c] = sum[c] * f1;
+#pragma omp simd
+        for (int64_t c = 0; c < s->C; c++) y[c] *= part;
     }
 }
 
 static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, int64_t c)
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
-    for (int64_t o = 0; o < s->O; o++) {
-        ot_reach r;
-        float    sum = 0;
-        reach(s, o, &r);
-        FOR_REACH(s, &r, f, i) {
-            (void)f;
-            sum += px[i * s->xp];
+    int64_t      at = n * s->C * s->O + c * s->yc;
+    ot_span      r[3];
+    for (int64_t q0 = 0; q0 < s->out[0]; q0++)
+        for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
+            r[0] = span_of(s, 0, q0);
+            r[1] = span_of(s, 1, q1);
+            for (int64_t q2 = 0; q2 < s->out[2]; q2++, at += s->yp) {
+                float sum = 0;
+                r[2] = span_of(s, 2, q2);
+                FOR_SPANS(s, r, f, i) {
+                    (void)f;
+                    sum += px[i * s->xp];
+                }
+                y[at] = sum * share(s, r);
+            }
         }
-        y[n * s->C * s->O + c * s->yc + o * s->yp] = sum * share(s, &r);
-    }
 }
 
 static bool avg_can(const ot_node *n, const char **why)
@@ -291,34 +350,38 @@ static bool avg_can(const ot_node *n, const char **why)
 static ot_status avg_run(const ot_call *c)
 {
     const ot_node *n = c->node;
+    const float   *x = c->in[0];
+    float         *y = c->out[0];
     ot_slide       s;
     slide_of(n, n->in[0], n->out[0], &s);
     int threads = s.N * s.C * s.O < 16384 ? 1 : c->threads;
     if (s.xc == 1 && s.yc == 1 && s.C > 1) {
+        int64_t rows = s.out[0] * s.out[1];
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-        for (int64_t p = 0; p < s.N * s.O; p++) avg_pixel_last(&s, c->in[0], c->out[0], p / s.O, p % s.O);
+        for (int64_t p = 0; p < s.N * rows; p++)
+            avg_row(&s, x + p / rows * s.I * s.C, y + p * s.out[2] * s.C, p % rows / s.out[1], p % s.out[1]);
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t p = 0; p < s.N * s.C; p++) avg_plane(&s, c->in[0], c->out[0], p / s.C, p % s.C);
+    for (int64_t p = 0; p < s.N * s.C; p++) avg_plane(&s, x, y, p / s.C, p % s.C);
     return OT_OK;
 }
 
-static void avg_dx_block(const ot_slide *s, const float *dy, float *dx, int64_t n, int64_t c0, int64_t m)
+OT_WIDE static void avg_dx_row(const ot_slide *s, const float *restrict dy, float *restrict dx, int64_t q0, int64_t q1, int64_t n)
 {
-    bool vector = s->xc == 1 && s->yc == 1;
-    zero(s, dx, n, c0, m);
-    for (int64_t o = 0; o < s->O; o++) {
-        ot_reach     r;
-        const float *from = dy + n * s->C * s->O + c0 * s->yc + o * s->yp;
-        float       *to = dx + n * s->C * s->I + c0 * s->xc;
-        reach(s, o, &r);
-        float part = share(s, &r);
-        FOR_REACH(s, &r, f, i) {
+    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->yp) {
+        r[2] = span_of(s, 2, q2);
+        float part = share(s, r);
+        FOR_SPANS(s, r, f, i) {
+            float *to = dx + i * s->xp;
             (void)f;
-            if (vector) add(to + i * s->xp, from, part, m);
-            else
-                for (int64_t c = 0; c < m; c++) to[i * s->xp + c * s->xc] += part * from[c * s->yc];
+            if (s->xc == 1 && s->yc == 1) {
+#pragma omp simd
+                for (int64_t c = 0; c < n; c++) to[c] += part * dy[c];
+            } else {
+                for (int64_t c = 0; c < n; c++) to[c * s->xc] += part * dy[c * s->yc];
+            }
         }
     }
 }
@@ -326,6 +389,8 @@ static void avg_dx_block(const ot_slide *s, const float *dy, float *dx, int64_t 
 static ot_status avg_dx_run(const ot_call *c)
 {
     const ot_node *n = c->node;
+    const float   *dy = c->in[0];
+    float         *dx = c->out[0];
     ot_slide       s;
     slide_of(n, n->out[0], n->in[0], &s);
     bool    vector = s.xc == 1 && s.yc == 1;
@@ -333,8 +398,11 @@ static ot_status avg_dx_run(const ot_call *c)
     int     threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t b = 0; b < s.N * blocks; b++) {
-        int64_t c0 = b % blocks * m;
-        avg_dx_block(&s, c->in[0], c->out[0], b / blocks, c0, s.C - c0 < m ? s.C - c0 : m);
+        int64_t k = b / blocks, c0 = b % blocks * m, w = s.C - c0 < m ? s.C - c0 : m;
+        float  *to = dx + k * s.C * s.I + c0 * s.xc;
+        zero(&s, to, w);
+        for (int64_t q = 0; q < s.out[0] * s.out[1]; q++)
+            avg_dx_row(&s, dy + k * s.C * s.O + c0 * s.yc + q * s.out[2] * s.yp, to, q / s.out[1], q % s.out[1], w);
     }
     return OT_OK;
 }
