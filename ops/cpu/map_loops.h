@@ -20,7 +20,7 @@ enum { OT_LOOP_TYPES = OT_BF16 + 1 };
 
 typedef struct ot_map_loops {
     const char         *name;                     /* "avx2" */
-    ot_loop_run *const *row[4];                   /* by class, by opcode; NULL: not defined there */
+    ot_loop_run *const *row[4];                   /* by class, by opcode; NULL: not defined there, a class: base's */
     ot_loop_convert    *load[4][OT_LOOP_TYPES];   /* y of the class, x stored so; NULL: not here */
     ot_loop_convert    *store[4][OT_LOOP_TYPES];  /* x of the class, y stored so */
 } ot_map_loops;

@@ -1,4 +1,5 @@
-/* map_loops_base.c - the loops of Map for every machine. */
+/* map_loops_base.c - the loops of Map for every machine; those of f64 and integers stand here alone. */
+#define OT_MAP_ALL_CLASSES
 #include "ops/cpu/map_loops.inc"
 
 OT_MAP_LOOPS(base)

@@ -134,7 +134,8 @@ static void execute(const run *r, int i)
     } else {
         ot_loop l = { .y = y, .n = r->n, .p = inst->p, .q = inst->q };
         for (int k = 0; k < OT_MAP_ARGS; k++) l.arg[k] = inst->arg[k] >= 0 ? place(r, inst->arg[k]) : y;
-        r->m->loops->row[inst->cls][inst->row](&l);
+        ot_loop_run *const *rows = r->m->loops->row[inst->cls];
+        (rows ? rows : ot_map_loops_base.row[inst->cls])[inst->row](&l);
     }
 }
 
