@@ -2,6 +2,8 @@
  *
  * An attribute that the operator does not have, of another type, or with a word that it does not
  * know is a finding: guessing would train another model than the file says. */
+#include <stdio.h>
+
 #include "importer/build.h"
 
 #define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
@@ -85,8 +87,8 @@ static bool fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
 {
     ot_job *j = f->job;
     const ot_external *e;
-    const char *what = ot_arena_printf(j->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, a->name);
-    if (!what) return false;
+    char what[400];
+    snprintf(what, sizeof what, "%.200s: %.60s: %.60s", f->name, f->op, a->name);
     if (!ot_tensor_decode(j->f, j->f->arena, a->t, what, out, &e, j->found)) return true;
     out->source = -1;
     if (ot_tensor_index(j, a->t) < 0) return true; /* an upgrade made it */

@@ -36,6 +36,7 @@ extern const char ot_absent_mark;
 typedef struct ot_unsupported {
     const char *op, *domain, *first;
     int         nodes;
+    struct ot_unsupported *next;
 } ot_unsupported;
 
 typedef struct ot_job {
@@ -44,15 +45,15 @@ typedef struct ot_job {
     ot_error    *found;
     ot_graph    *graph;                 /* the file's */
     ot_table     functions;             /* "domain\1name\1overload" -> message */
-    ot_unsupported *unsupported;
-    int          n_unsupported, cap_unsupported;
+    ot_table     unsupported;           /* "domain\1op" -> ot_unsupported; listed in the order of the file */
+    ot_unsupported *first_unsupported, *last_unsupported;
     const Onnx__TensorProto **order;    /* every tensor of the file, sorted by address … */
     int         *order_of;              /* … and its position in the file */
     int          n_order;
     ot_value   **order_value;           /* constants of functions, made once */
     const char **path_of;               /* parallel to sources: "node/branch/" */
     int          cap_sources;
-    int64_t      nodes;                 /* built so far: bounds what functions may grow to */
+    int64_t      nodes, most_nodes;     /* built so far; what functions may make it grow to */
     const char  *notes;
 } ot_job;
 
@@ -77,6 +78,7 @@ void     *ot_job_alloc(ot_job *j, size_t n);          /* NULL and a finding: no 
 bool      ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
 ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch);
 bool      ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
+const char *ot_scope_name(const ot_scope *s, const char *name); /* in the graph's arena; NULL: no memory */
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
 int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b,
                         const ot_external *e, const char *name, int kind);  /* -1: no memory */

@@ -7,6 +7,8 @@
  *         domains, initializers among the inputs, value_info. */
 #include "importer/build.h"
 
+enum { MOST_ATTRIBUTES = 1000, MOST_DOMAINS = 1000 }; /* far above any real one: they are searched one by one */
+
 typedef struct check {
     ot_error   *found;
     ot_arena   *arena;
@@ -48,7 +50,7 @@ static void check_attribute(const check *c, const Onnx__NodeProto *n, const Onnx
         return;
     }
     for (size_t i = 0; i < a->n_graphs + (a->g != NULL); i++) {
-        const char *where = ot_arena_printf(c->arena, "%ssubgraph '%.100s' of '%.200s': ", c->where, ot_text(a->name), node);
+        const char *where = ot_arena_printf(c->arena, "%.300ssubgraph '%.100s' of '%.200s': ", c->where, ot_text(a->name), node);
         if (where) check_graph(c, i < a->n_graphs ? a->graphs[i] : a->g, where, false);
     }
 }
@@ -63,6 +65,10 @@ static void check_node(const check *c, const Onnx__NodeProto *n, size_t at, ot_t
         FINDING(c, "%snode %zu '%.200s' (%.60s) has no outputs", c->where, at, ot_text(n->name), ot_text(n->op_type));
     for (size_t i = 0; i < n->n_output; i++)
         if (*n->output[i]) give(c, names, n->output[i], "result");
+    if (n->n_attribute > MOST_ATTRIBUTES) {
+        FINDING(c, "%snode %zu '%.200s' has %zu attributes", c->where, at, ot_text(n->name), n->n_attribute);
+        return;
+    }
     ot_table attributes = { .arena = c->arena };
     for (size_t i = 0; i < n->n_attribute; i++) check_attribute(c, n, n->attribute[i], &attributes);
 }
@@ -161,6 +167,10 @@ static void check_function(const check *outer, const Onnx__FunctionProto *fn, ot
 static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, size_t n, const char *where)
 {
     ot_table domains = { .arena = c->arena };
+    if (n > MOST_DOMAINS) {
+        FINDING(c, "%sopsets of %zu domains", where, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const char *domain = ot_domain(set[i]->domain);
         if (ot_table_find(&domains, domain))

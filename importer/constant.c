@@ -2,6 +2,8 @@
  *
  * A tensor inside a function is one tensor however often the function is called: its value is made
  * once, in the file's graph, and every call reads it. */
+#include <stdio.h>
+
 #include "importer/build.h"
 
 /* Keeps the walk going after a finding. */
@@ -26,10 +28,11 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
     if (s->call && at >= 0 && j->order_value[at]) return j->order_value[at];
     const ot_external *e;
     ot_blob b;
-    const char *what = ot_arena_printf(j->f->arena, "%s%s '%.200s'", s->path,
-                                       kind == OT_FROM_INITIALIZER ? "initializer" : "constant", name);
-    const char *full = ot_arena_printf(j->f->arena, "%s%s", s->prefix, name);
-    if (!what || !full) return NULL;
+    char what[512];
+    snprintf(what, sizeof what, "%.250s%s '%.200s'", s->path,
+             kind == OT_FROM_INITIALIZER ? "initializer" : "constant", name);
+    const char *full = ot_scope_name(s, name);
+    if (!full) return NULL;
     ot_value *v;
     if (ot_tensor_decode(j->f, j->f->arena, t, what, &b, &e, j->found)) {
         b.source = ot_source_add(j, s, t, &b, e, full, kind);
@@ -45,8 +48,8 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
 ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto *t, const char *name)
 {
     ot_blob b;
-    const char *what = ot_arena_printf(j->f->arena, "%ssparse tensor '%.200s'", s->path, name);
-    if (!what) return NULL;
+    char what[512];
+    snprintf(what, sizeof what, "%.250ssparse tensor '%.200s'", s->path, name);
     if (!ot_tensor_densify(j->f, j->f->arena, t, what, &b, j->found)) return placeholder(s->graph, name);
     return value_of(s->graph, name, &b);
 }

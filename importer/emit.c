@@ -44,20 +44,17 @@ static ot_dtype output_type(const ot_form *f)
 static bool count_unsupported(ot_form *f)
 {
     ot_job *j = f->job;
-    int i = 0;
-    while (i < j->n_unsupported &&
-           (strcmp(j->unsupported[i].op, f->op) || strcmp(j->unsupported[i].domain, f->domain)))
-        i++;
-    if (i == j->cap_unsupported) {
-        int wider = i ? 2 * i : 16;
-        ot_unsupported *u = ot_job_alloc(j, (size_t)wider * sizeof *u);
-        if (!u) return false;
-        if (i) memcpy(u, j->unsupported, (size_t)i * sizeof *u);
-        j->unsupported = u;
-        j->cap_unsupported = wider;
+    const char *key = ot_arena_printf(j->f->arena, "%s\1%s", f->domain, f->op);
+    if (!key) return false;
+    ot_unsupported *u = ot_table_find(&j->unsupported, key);
+    if (!u) {
+        if (!(u = ot_job_alloc(j, sizeof *u)) || !ot_table_set(&j->unsupported, key, u)) return false;
+        *u = (ot_unsupported){ f->op, f->domain, f->name, 0, NULL };
+        if (j->last_unsupported) j->last_unsupported->next = u;
+        else j->first_unsupported = u;
+        j->last_unsupported = u;
     }
-    if (i == j->n_unsupported) j->unsupported[j->n_unsupported++] = (ot_unsupported){ f->op, f->domain, f->name, 0 };
-    j->unsupported[i].nodes++;
+    u->nodes++;
     return true;
 }
 

@@ -181,10 +181,11 @@ static const char *open_data(ot_file *f, ot_data_file *d)
 
 static ot_data_file *find_data(ot_file *f, const char *location, const char *tensor)
 {
-    for (ot_data_file *d = f->data_files; d; d = d->next)
-        if (!strcmp(d->location, location)) return d;
-    ot_data_file *d = ot_arena_alloc(f->arena, sizeof *d);
-    if (!d) return NULL;
+    ot_data_file *d = ot_table_find(&f->data_table, location);
+    if (d) return d;
+    f->data_table.arena = f->arena;
+    d = ot_arena_alloc(f->arena, sizeof *d);
+    if (!d || !ot_table_set(&f->data_table, location, d)) return NULL;
     d->location = location;
     d->first = tensor;
     d->fd = -1;

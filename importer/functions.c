@@ -109,8 +109,7 @@ static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, const char
     bool absent;
     ot_value *v = ot_scope_find(body, inner, &absent);
     if (!v) return ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is made by no node", inner), true;
-    const char *own = ot_arena_printf(j->f->arena, "%s%s", body->prefix, inner);
-    const char *name = ot_arena_printf(s->graph->arena, "%s%s", s->prefix, outer);
+    const char *own = ot_scope_name(body, inner), *name = ot_scope_name(s, outer);
     if (!own || !name) return false;
     if (v->role == OT_TEMP && !strcmp(v->name, own)) {
         v->name = name;
@@ -132,7 +131,7 @@ bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const 
                       .n_opset = fn->n_opset_import ? fn->n_opset_import : s->n_opset };
     if (legal) {
         const char *label = n->name && *n->name ? n->name : n->n_output ? n->output[0] : ot_text(fn->name);
-        body.prefix = ot_arena_printf(j->f->arena, "%s%s/", s->prefix, label);
+        body.prefix = ot_arena_printf(j->f->arena, "%.300s%.100s/", s->prefix, label);
         const ot_attribute **attr;
         if (!body.prefix || !ot_attributes_resolve(j, s, n, &attr, &call.n_attr)) return false;
         call.attr = attr;

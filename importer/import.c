@@ -10,7 +10,7 @@
 
 #include "importer/build.h"
 
-enum { MOST_NODES = 1000000, NEWEST_IR = 14, NEWEST_OPSET = 28 };
+enum { INLINED_NODES = 200000, NEWEST_IR = 14, NEWEST_OPSET = 28, LISTED = 3000 };
 
 const char ot_absent_mark = 0;
 
@@ -193,6 +193,13 @@ int64_t ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain)
     return *domain ? 1 : j->m->opset;
 }
 
+/* Inside functions names are cut: they are for people, and a long one called often is a bomb. */
+const char *ot_scope_name(const ot_scope *s, const char *name)
+{
+    if (!*s->prefix) return ot_arena_strdup(s->graph->arena, name);
+    return ot_arena_printf(s->graph->arena, "%s%.300s", s->prefix, name);
+}
+
 /* ---- bodies ----------------------------------------------------------------------------- */
 
 /* A node's name for people: its own, or that of its first output. */
@@ -210,7 +217,7 @@ static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *
                     .n_in = (int)n->n_input, .n_out = (int)n->n_output, .n_listed = (int)n->n_output,
                     .cap_in = (int)n->n_input + 8 };
     f->version = ot_scope_version(j, s, f->domain);
-    f->name = *s->prefix ? ot_arena_printf(j->f->arena, "%s%s", s->prefix, node_name(n)) : node_name(n);
+    f->name = *s->prefix ? ot_arena_printf(j->f->arena, "%s%.300s", s->prefix, node_name(n)) : node_name(n);
     f->in = ot_job_alloc(j, (size_t)f->cap_in * sizeof *f->in);
     f->out = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out);
     f->out_name = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out_name);
@@ -242,7 +249,7 @@ static bool bind_outputs(ot_form *f)
         if (!v) v = f->out[i] = ot_graph_value(s->graph, name, OT_TEMP, OT_UNDEFINED, NULL);
         if (!v) return false;
         if (v->role == OT_TEMP) {
-            v->name = ot_arena_printf(s->graph->arena, "%s%s", s->prefix, name);
+            v->name = ot_scope_name(s, name);
             if (!v->name) return ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name), false;
         }
         if (!ot_scope_bind(f->job, s, name, v)) return false;
@@ -252,9 +259,10 @@ static bool bind_outputs(ot_form *f)
 
 static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
 {
-    if (++j->nodes > MOST_NODES) {
-        if (j->nodes == MOST_NODES + 1)
-            ot_fail_more(j->found, OT_E_MODEL, "with its functions inlined the model has more than %d nodes", MOST_NODES);
+    if (++j->nodes > j->most_nodes) {
+        if (j->nodes == j->most_nodes + 1)
+            ot_fail_more(j->found, OT_E_MODEL, "with its functions inlined the model has more than %lld nodes",
+                         (long long)j->most_nodes);
         return false;
     }
     const Onnx__FunctionProto *fn = ot_function_find(j, n);
@@ -339,7 +347,7 @@ ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, 
     ot_scope s = { .up = up, .values = { .arena = j->f->arena }, .call = up->call, .prefix = up->prefix,
                    .opset = up->opset, .n_opset = up->n_opset };
     s.graph = ot_graph_sub(up->graph, branch);
-    s.path = ot_arena_printf(j->f->arena, "%s%s/%s/", up->path, node, branch);
+    s.path = ot_arena_printf(j->f->arena, "%.700s%.300s/%.100s/", up->path, node, branch);
     if (!s.graph || !s.path || !graph_build(j, &s, g)) return NULL;
     return s.graph;
 }
@@ -386,15 +394,15 @@ static void read_header(ot_job *j)
 /* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
 static void report_unsupported(ot_job *j, ot_error *err)
 {
-    if (!j->n_unsupported) return;
-    const char *text = "";
-    for (int i = 0; i < j->n_unsupported && text; i++) {
-        const ot_unsupported *u = &j->unsupported[i];
-        text = ot_arena_printf(j->f->arena, "%s%s%.60s%s%.60s (%d node%s, first '%.100s')", text, i ? ", " : "",
-                               u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
-    }
-    ot_fail(err, OT_E_MODEL, "%s: %d operator%s not supported: %s", j->f->path, j->n_unsupported,
-            j->n_unsupported > 1 ? "s are" : " is", text ? text : "");
+    char   text[LISTED + 400] = "";
+    size_t n = 0, total = j->unsupported.n, told = 0;
+    for (const ot_unsupported *u = j->first_unsupported; u && n < LISTED; u = u->next, told++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.60s%s%.60s (%d node%s, first '%.100s')", told ? ", " : "",
+                              u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
+    if (!total) return;
+    if (told < total) snprintf(text + n, sizeof text - n, ", and %zu more", total - told);
+    ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s", j->f->path, total,
+            total > 1 ? "s are" : " is", text);
 }
 
 static ot_status model_build(ot_job *j)
@@ -424,14 +432,16 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
     ot_file     *f = NULL;
     ot_status    s = m && found ? ot_file_open(path, &f, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (s == OT_OK) {
-        ot_job j = { .m = m, .f = f, .found = found, .notes = "" };
+        /* A node takes ten bytes and more: what the file itself says always fits. */
+        ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena },
+                     .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
         s = model_build(&j);
         m->notes = j.notes;
         /* What is not supported comes first: a long list of findings must not hide it. */
         report_unsupported(&j, err);
         if (s != OT_OK) ot_fail_more(err, s, "%s: %s", path, found->text);
-        if (j.n_unsupported && s == OT_OK) s = OT_E_MODEL;
+        if (j.first_unsupported && s == OT_OK) s = OT_E_MODEL;
     }
     free(found);
     if (s == OT_OK) *out = m;

@@ -70,7 +70,9 @@ typedef struct ot_file {
     ot_arena          *arena;
     ot_error           sticky;          /* the graph's err */
     ot_origin         *origins;
-    struct ot_data_file *data_files;    /* file.c */
+    struct ot_data_file *data_files;    /* file.c: those that were asked for, newest first … */
+    ot_table           data_table;      /* … and by location */
+    size_t             densified;       /* bytes that sparse tensors have become */
 } ot_file;
 
 /* Reads, walks and unpacks.  Free with ot_file_free. */

@@ -4,92 +4,106 @@
  * order; others are walked from users to producers, in the order of the file where there is a choice. */
 #include "importer/build.h"
 
-typedef struct producers {
-    ot_table by_name;            /* output -> &index[i] */
-    int     *index;
-} producers;
+/* The nodes that node i reads are edge[first[i] .. first[i + 1]). */
+typedef struct uses {
+    ot_arena *arena;
+    ot_table  by_name;   /* result -> &index[i] */
+    int      *index, *edge;
+    size_t   *first, n;
+} uses;
 
-typedef bool (*visit)(void *context, int producer);
-
-/* Calls f for every node of the body that makes something that `n`, or a body inside it, reads.
- * A body inside that gives a name of its own to what `self` makes outside hides it. */
-static bool each_use(const producers *p, const Onnx__NodeProto *n, int self, visit f, void *context)
+static void use(uses *u, const char *name, int self)
 {
-    for (size_t i = 0; i < n->n_input; i++) {
-        const int *at = ot_table_find(&p->by_name, n->input[i]);
-        if (at && *at != self && !f(context, *at)) return false;
-    }
+    const int *at = ot_table_find(&u->by_name, name);
+    if (!at || *at == self) return;
+    if (u->edge) u->edge[u->n] = *at;
+    u->n++;
+}
+
+/* Counts (and, once there is room, keeps) the producers of what a node, or a body inside it, reads.
+ * A body inside that gives a name of its own to what `self` makes outside hides it. */
+static void use_all(uses *u, const Onnx__NodeProto *n, int self)
+{
+    for (size_t i = 0; i < n->n_input; i++) use(u, n->input[i], self);
     for (size_t k = 0; k < n->n_attribute; k++) {
         const Onnx__AttributeProto *a = n->attribute[k];
         for (size_t m = 0; m < a->n_graphs + (a->g != NULL); m++) {
             const Onnx__GraphProto *g = m < a->n_graphs ? a->graphs[m] : a->g;
-            for (size_t i = 0; i < g->n_node; i++)
-                if (!each_use(p, g->node[i], self, f, context)) return false;
-            for (size_t i = 0; i < g->n_output; i++) {
-                const int *at = ot_table_find(&p->by_name, ot_text(g->output[i]->name));
-                if (at && *at != self && !f(context, *at)) return false;
-            }
+            for (size_t i = 0; i < g->n_node; i++) use_all(u, g->node[i], self);
+            for (size_t i = 0; i < g->n_output; i++) use(u, ot_text(g->output[i]->name), self);
         }
     }
+}
+
+/* false: no memory. */
+static bool find_uses(uses *u, Onnx__NodeProto *const *node, size_t n)
+{
+    u->by_name.arena = u->arena;
+    u->index = ot_arena_alloc(u->arena, (n + 1) * sizeof *u->index);
+    u->first = ot_arena_alloc(u->arena, (n + 1) * sizeof *u->first);
+    if (!u->index || !u->first) return false;
+    for (size_t i = 0; i < n; i++) {
+        u->index[i] = (int)i;
+        for (size_t k = 0; k < node[i]->n_output; k++)
+            if (*node[i]->output[k] && !ot_table_set(&u->by_name, node[i]->output[k], &u->index[i])) return false;
+    }
+    for (size_t i = 0; i < n; i++) use_all(u, node[i], (int)i);
+    u->edge = ot_arena_alloc(u->arena, (u->n + 1) * sizeof *u->edge);
+    if (!u->edge) return false;
+    u->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        u->first[i] = u->n;
+        use_all(u, node[i], (int)i);
+    }
+    u->first[n] = u->n;
     return true;
 }
 
-typedef struct search {
-    unsigned char *state;        /* 0 new, 1 open, 2 done */
-    int            next;         /* a producer that is not done; -1: none */
-} search;
+enum { NEW, OPEN, DONE };
 
-static bool find_open(void *context, int producer)
-{
-    search *s = context;
-    if (s->state[producer] == 2) return true;
-    s->next = producer;
-    return false;
-}
-
-/* Walks from node `start`; the stack holds the nodes that wait for a producer. */
-static bool place(const producers *p, Onnx__NodeProto *const *node, int start, search *s, int *stack, int *order, int *n)
+/* Puts node `start` after everything that it needs; the stack holds those that wait.  next[i] is
+ * the edge that node i waits for.  false: one of them needs itself. */
+static bool place(const uses *u, int start, unsigned char *state, size_t *next, int *stack, int *order, int *n)
 {
     int depth = 0;
     stack[depth++] = start;
-    s->state[start] = 1;
+    state[start] = OPEN;
     while (depth) {
         int at = stack[depth - 1];
-        s->next = -1;
-        each_use(p, node[at], at, find_open, s);
-        if (s->next < 0) {
-            s->state[at] = 2;
+        while (next[at] < u->first[at + 1] && state[u->edge[next[at]]] == DONE) next[at]++;
+        if (next[at] == u->first[at + 1]) {
+            state[at] = DONE;
             order[(*n)++] = at;
             depth--;
-        } else if (s->state[s->next] == 1) {
-            return false;
-        } else {
-            s->state[s->next] = 1;
-            stack[depth++] = s->next;
+            continue;
         }
+        int producer = u->edge[next[at]];
+        if (state[producer] == OPEN) return false;
+        state[producer] = OPEN;
+        stack[depth++] = producer;
     }
     return true;
 }
 
 const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found)
 {
-    producers p = { .by_name = { .arena = a }, .index = ot_arena_alloc(a, (n + 1) * sizeof *p.index) };
-    search s = { .state = ot_arena_alloc(a, n + 1) };
-    int *order = ot_arena_alloc(a, (n + 1) * sizeof *order), *stack = ot_arena_alloc(a, (n + 1) * sizeof *stack);
-    bool whole = p.index && s.state && order && stack;
-    for (size_t i = 0; whole && i < n; i++) {
-        p.index[i] = (int)i;
-        for (size_t k = 0; whole && k < node[i]->n_output; k++)
-            if (*node[i]->output[k]) whole = ot_table_set(&p.by_name, node[i]->output[k], &p.index[i]);
+    uses           u = { .arena = ot_arena_new() };
+    unsigned char *state = u.arena ? ot_arena_alloc(u.arena, n + 1) : NULL;
+    int           *order = ot_arena_alloc(a, (n + 1) * sizeof *order);
+    int           *stack = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *stack) : NULL;
+    size_t        *next = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *next) : NULL;
+    if (!state || !order || !stack || !next || !find_uses(&u, node, n)) {
+        ot_fail_more(found, OT_E_NOMEM, "no memory");
+        order = NULL;
     }
-    if (!whole) return ot_fail_more(found, OT_E_NOMEM, "no memory"), NULL;
+    for (size_t i = 0; order && i < n; i++) next[i] = u.first[i];
     int done = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (s.state[i]) continue;
-        if (place(&p, node, (int)i, &s, stack, order, &done)) continue;
-        ot_fail_more(found, OT_E_MODEL, "%snode '%.200s' (%.60s) needs its own result: the nodes form a cycle", where,
+    for (size_t i = 0; order && i < n; i++) {
+        if (state[i] != NEW || place(&u, (int)i, state, next, stack, order, &done)) continue;
+        ot_fail_more(found, OT_E_MODEL, "%.300snode '%.200s' (%.60s) needs its own result: the nodes form a cycle", where,
                      ot_text(node[i]->name), ot_text(node[i]->op_type));
-        return NULL;
+        order = NULL;
     }
+    ot_arena_free(u.arena);
     return order;
 }

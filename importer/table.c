@@ -1,11 +1,13 @@
-/* table.c - names -> things: a hash table by open addressing over borrowed keys. */
+/* table.c - names -> things: a hash table by open addressing over borrowed keys.
+ *
+ * The hash starts from an address, so that no file can be written whose names all meet. */
 #include <string.h>
 
 #include "importer/internal.h"
 
 static size_t slot_of(const ot_table *t, const char *key)
 {
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    uint64_t h = 14695981039346656037u ^ (uint64_t)(uintptr_t)t->arena; /* FNV-1a */
     for (const unsigned char *c = (const unsigned char *)key; *c; c++) h = (h ^ *c) * 1099511628211u;
     size_t i = (size_t)(h ^ h >> 32) & (t->cap - 1);
     while (t->key[i] && strcmp(t->key[i], key)) i = (i + 1) & (t->cap - 1);

@@ -267,8 +267,10 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
         return FINDING(&d, "%.200s: values %s and indices %s of a sparse tensor do not fit together", what,
                        ot_shape_text(&values.shape, (char[128]){ 0 }), ot_shape_text(&index.shape, (char[128]){ 0 }));
     size_t bytes = ot_bytes(&out->shape, out->dtype), each = (size_t)bits / 8;
-    /* What a few entries stand for is the file's claim alone: keep it within what files hold. */
-    if (bytes > OT_LARGEST_FILE) return FINDING(&d, "%.200s: a sparse tensor of %zu bytes", what, bytes);
+    /* What a few entries stand for is the file's claim alone: all of them together may be as large as a file. */
+    if (bytes > OT_LARGEST_FILE - f->densified)
+        return FINDING(&d, "%.200s: a sparse tensor of %zu bytes; all may have %zu", what, bytes, OT_LARGEST_FILE);
+    f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
     if (!p) return NO_MEMORY(&d);
     for (int64_t i = 0, at; i < n; i++) {
