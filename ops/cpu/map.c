@@ -153,6 +153,12 @@ static void find_uniform(cpu_map *m, const ot_program *p)
         for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
         m->uniform[p->n_in + i] = u;
     }
+    for (int i = 0; i < p->n_inst; i++)
+        for (int k = 0; k < OT_MAP_ARGS; k++) {
+            int r = p->inst[i].arg[k];
+            if (r >= 0 && !m->uniform[p->n_in + i]) m->spread[r] = m->uniform[r];
+        }
+    for (int k = 0; k < p->n_out; k++) m->spread[p->out[k]] = m->uniform[p->out[k]];
 }
 
 typedef struct slots { bool used[CPU_MAP_SLOTS]; int n; } slots;
@@ -195,7 +201,8 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     find_uniform(m, p);
     for (int r = 0; r < n_regs; r++) m->slot[r] = -1, m->direct[r] = -1;
     for (int r = 0; r < n_regs; r++)
-        if (m->uniform[r]) m->slot[r] = take(&s);
+        if (m->spread[r]) m->slot[r] = take(&s);
+    m->cell_slot = take(&s);
     m->raw_slot = take(&s); /* in use at any time, so nobody else's */
     m->index_slot = m->needs_index ? take(&s) : (int16_t)-1;
     for (int i = 0; i < p->n_in; i++) {

@@ -9,7 +9,7 @@ enum {
     CPU_MAP_TILE = 1024,                        /* elements; a handful of tiles fits in L1 */
     CPU_MAP_SLOT_BYTES = CPU_MAP_TILE * 8 + 128, /* staggered, so that slots do not share cache sets */
     CPU_MAP_REGS = OT_MAP_IN + OT_MAP_INST,
-    CPU_MAP_SLOTS = CPU_MAP_REGS + 2,
+    CPU_MAP_SLOTS = CPU_MAP_REGS + 3,
     CPU_MAP_OPERANDS = OT_MAP_IN + OT_MAP_OUT + 1,
     CPU_MAP_ALONE = 1 << 15                     /* less work than this (elements x instructions): one thread */
 };
@@ -31,13 +31,14 @@ typedef struct cpu_map {
     int         n_operands;
     cpu_operand operand[CPU_MAP_OPERANDS];
     bool        needs_index;
-    bool        uniform[CPU_MAP_REGS];  /* one value for all elements: computed once per thread */
+    bool        uniform[CPU_MAP_REGS];  /* one value for all elements: computed once per thread, in its cell */
+    bool        spread[CPU_MAP_REGS];   /* uniform, and read as a tile: then copied over its slot */
     bool        in_place[OT_MAP_IN];    /* read where it lies */
     int16_t     slot[CPU_MAP_REGS];     /* tile buffer; -1: none */
     int16_t     direct[CPU_MAP_REGS];   /* output that the register may be computed into; -1: none */
     int16_t     load_at[OT_MAP_IN];     /* instruction before which an input is loaded */
     uint32_t    later[OT_MAP_OUT];      /* inputs still read after a direct output is written */
-    int16_t     index_slot, raw_slot;
+    int16_t     index_slot, raw_slot, cell_slot; /* cell_slot: 8 bytes per register */
     int         n_slots, threads;
 } cpu_map;
 

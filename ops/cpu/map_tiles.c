@@ -10,6 +10,7 @@ typedef struct run {
     const ot_program *p;
     char             *base;             /* this thread's slots */
     bool              direct[OT_MAP_OUT]; /* computed where it goes */
+    bool              once;             /* what is uniform is being computed */
     int64_t           start, n;         /* of the tile */
 } run;
 
@@ -17,10 +18,13 @@ static void *slot(const run *r, int i) { return r->base + (size_t)i * CPU_MAP_SL
 
 static int class_size(ot_class cls) { return cls == OT_CLASS_F32 ? 4 : 8; }
 
+static void *cell(const run *r, int reg) { return (char *)slot(r, r->m->cell_slot) + reg * 8; }
+
 /* Where the register's tile lies. */
 static void *place(const run *r, int reg)
 {
     const cpu_map *m = r->m;
+    if (r->once) return cell(r, reg);
     if (reg < r->p->n_in && m->in_place[reg])
         return (char *)(uintptr_t)r->c->in[reg] + r->start * m->operand[reg].size;
     int k = m->direct[reg];
@@ -141,21 +145,22 @@ static void execute(const run *r, int i)
 
 /* ---- tiles ----------------------------------------------------------------------- */
 
-/* What has one value for all elements, over one tile. */
+/* What has one value for all elements: computed once, then spread over a tile where one is read. */
 static void prepare_uniform(run *r)
 {
     const cpu_map *m = r->m;
     const ot_program *p = r->p;
     r->start = 0;
-    r->n = m->total < CPU_MAP_TILE ? m->total : CPU_MAP_TILE;
-    for (int i = 0; i < p->n_in; i++) {
-        if (!m->uniform[i]) continue;
-        ot_class cls = (ot_class)p->in_class[i];
-        m->loops->load[cls][m->operand[i].dtype](slot(r, m->slot[i]), r->c->in[i], 1);
-        cpu_map_fill(slot(r, m->slot[i]), slot(r, m->slot[i]), class_size(cls), r->n);
-    }
+    r->n = 1;
+    r->once = true;
+    for (int i = 0; i < p->n_in; i++)
+        if (m->uniform[i]) m->loops->load[p->in_class[i]][m->operand[i].dtype](cell(r, i), r->c->in[i], 1);
     for (int i = 0; i < p->n_inst; i++)
         if (m->uniform[p->n_in + i]) execute(r, i);
+    r->once = false;
+    int64_t n = m->total < CPU_MAP_TILE ? m->total : CPU_MAP_TILE;
+    for (int reg = 0; reg < p->n_in + p->n_inst; reg++)
+        if (m->spread[reg]) cpu_map_fill(slot(r, m->slot[reg]), cell(r, reg), class_size(ot_map_class(p, reg)), n);
 }
 
 /* An output that lies where a still needed input lies is computed elsewhere and stored at the end. */

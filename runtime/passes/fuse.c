@@ -2,7 +2,8 @@
  *
  * Maps of one shape that feed each other form a group; a group runs as one program at the place of
  * one of its nodes, so what lies between them never goes through memory.  What others read becomes
- * an output of the program; scalar constants become immediates.
+ * an output of the program; scalar constants become immediates; scalars that a few instructions make
+ * (the rates of an optimizer) are computed again by everyone who reads them.
  *
  * Two neighbouring groups are joined in one of two ways.  Down: the earlier one moves to the place of
  * the later one, if nobody else reads its results before that.  Up: the later one moves to the place
@@ -28,6 +29,9 @@ typedef struct group {
     int  member[MEMBERS];  /* list positions, ascending */
 } group;
 
+/* A scalar that is computed again by everyone who reads it: at most so many instructions and inputs. */
+enum { PULL_INST = 12, PULL_IN = 4 };
+
 typedef struct fuse {
     ot_graph  *g;
     ot_plan   *plan;
@@ -38,6 +42,7 @@ typedef struct fuse {
     int       *first_use;  /* by value id: its readers are use[first_use[id]] .. use[first_use[id+1]-1] */
     int       *use;        /* list positions */
     bool      *kept;       /* by value id: read by more than nodes */
+    int       *maker;      /* by value id: list position of its node; -1: none */
 } fuse;
 
 /* ---- what reads what --------------------------------------------------------------- */
@@ -50,6 +55,7 @@ static void fuse_free(fuse *f)
     free(f->first_use);
     free(f->use);
     free(f->kept);
+    free(f->maker);
 }
 
 static void mark_kept(fuse *f)
@@ -76,11 +82,15 @@ static ot_status fuse_init(fuse *f)
     f->first_use = calloc(values, sizeof *f->first_use);
     f->use = calloc((size_t)edges + 1, sizeof *f->use);
     f->kept = calloc(values, sizeof *f->kept);
-    if (!f->node || !f->group_of || !f->groups || !f->first_use || !f->use || !f->kept)
+    f->maker = malloc(values * sizeof *f->maker);
+    if (!f->node || !f->group_of || !f->groups || !f->first_use || !f->use || !f->kept || !f->maker)
         return ot_fail(g->err, OT_E_NOMEM, "no memory to fuse element-wise operators");
+    for (size_t i = 0; i < values; i++) f->maker[i] = -1;
     for (ot_node *n = g->first; n; n = n->next, at++) {
         f->node[at] = n;
         n->mark = at;
+        for (int k = 0; k < n->n_out; k++)
+            if (n->out[k]) f->maker[n->out[k]->id] = at;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i]) f->first_use[n->in[i]->id + 2]++;
     }
@@ -256,6 +266,7 @@ typedef struct maker {
     ot_value   *in[OT_MAP_IN];
     ot_value   *out[OT_MAP_OUT];
     bool        immediates;  /* may scalar constants become instructions? */
+    bool        pulls;       /* may scalars be computed again? */
     bool        full;
 } maker;
 
@@ -283,13 +294,44 @@ static int find_input(const maker *k, const ot_value *v, int cls)
     return -1;
 }
 
+/* The node that computes scalar v from few scalars, in the same phase; NULL: v is read from memory.
+ * *inst, *in: what is left of the limits. */
+static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase, int *inst, int *in)
+{
+    if (ot_numel(&v->shape) != 1 || f->kept[v->id] || f->maker[v->id] < 0) return NULL;
+    const ot_node    *n = f->node[f->maker[v->id]];
+    const ot_program *p = n->attrs;
+    double            value;
+    if (n->op != &ot_op_Map || n->phase != phase || n->n_out != 1 || !joins(n)) return NULL;
+    for (int i = 0; i < p->n_inst; i++)
+        if (p->inst[i].row == OT_ROW_Random || p->inst[i].row == OT_ROW_Index) return NULL;
+    if ((*inst -= p->n_inst + p->n_in) < 0) return NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        if (is_immediate(n->in[i], &value)) continue;
+        if (!pullable(f, n->in[i], phase, inst, in) && --*in < 0) return NULL;
+        if (*inst < 0 || *in < 0) return NULL;
+    }
+    return n;
+}
+
+static const ot_node *pulled(const maker *k, const ot_value *v)
+{
+    int inst = PULL_INST, in = PULL_IN;
+    return k->pulls ? pullable(k->f, v, k->f->node[k->f->groups[k->group].at]->phase, &inst, &in) : NULL;
+}
+
 static void gather_inputs(maker *k, const ot_node *n)
 {
     const ot_program *p = n->attrs;
     double            value;
-    for (int i = 0; i < n->n_in; i++) {
-        ot_value *v = n->in[i];
+    for (int i = 0; i < n->n_in && !k->full; i++) {
+        ot_value      *v = n->in[i];
+        const ot_node *again;
         if (inside(k->f, v, k->group, k->group) || (k->immediates && is_immediate(v, &value))) continue;
+        if ((again = pulled(k, v))) {
+            gather_inputs(k, again);
+            continue;
+        }
         if (find_input(k, v, p->in_class[i]) >= 0) continue;
         if (k->m.n_in == OT_MAP_IN) {
             k->full = true;
@@ -316,12 +358,19 @@ static int as_stored(maker *k, int reg, ot_dtype t, int cls)
                                   .p = exact ? 0 : t });
 }
 
-static int input_register(maker *k, ot_value *v, int cls, const int *made)
+static void append(maker *k, const ot_node *n, int *made);
+
+static int input_register(maker *k, ot_value *v, int cls, int *made)
 {
-    double value;
+    double         value;
+    const ot_node *again;
     if (inside(k->f, v, k->group, k->group)) return as_stored(k, made[v->id], v->dtype, cls);
     if (k->immediates && is_immediate(v, &value))
         return add_inst(k, (ot_inst){ .row = OT_ROW_Imm, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = value });
+    if ((again = pulled(k, v))) {
+        append(k, again, made);
+        return k->full ? 0 : as_stored(k, made[v->id], v->dtype, cls);
+    }
     return find_input(k, v, cls);
 }
 
@@ -330,18 +379,24 @@ static void append(maker *k, const ot_node *n, int *made)
 {
     const ot_program *p = n->attrs;
     int               reg[OT_MAP_IN + OT_MAP_INST];
-    for (int i = 0; i < n->n_in; i++) reg[i] = input_register(k, n->in[i], p->in_class[i], made);
+    for (int i = 0; i < n->n_in && !k->full; i++) reg[i] = input_register(k, n->in[i], p->in_class[i], made);
     for (int i = 0; i < p->n_inst && !k->full; i++) {
         ot_inst inst = p->inst[i];
         for (int a = 0; a < OT_MAP_ARGS; a++)
             if (inst.arg[a] >= 0) inst.arg[a] = (int8_t)reg[inst.arg[a]];
         reg[p->n_in + i] = inst.row == OT_ROW_Copy ? inst.arg[0] : add_inst(k, inst);
     }
+    for (int o = 0; o < n->n_out && !k->full; o++)
+        if (n->out[o]) made[n->out[o]->id] = reg[p->out[o]];
+}
+
+/* What others read of node n becomes outputs of the program. */
+static void add_outputs(maker *k, const ot_node *n, const int *made)
+{
+    const ot_program *p = n->attrs;
     for (int o = 0; o < n->n_out && !k->full; o++) {
         ot_value *v = n->out[o];
-        if (!v) continue;
-        made[v->id] = reg[p->out[o]];
-        if (!leaves(k->f, v, k->group, k->group)) continue;
+        if (!v || !leaves(k->f, v, k->group, k->group)) continue;
         if (k->m.n_out == OT_MAP_OUT) {
             k->full = true;
             return;
@@ -364,7 +419,10 @@ static bool keeps_shape(const maker *k)
 static bool make_program(maker *k, const group *gr, int *made)
 {
     for (int m = 0; m < gr->n && !k->full; m++) gather_inputs(k, k->f->node[gr->member[m]]);
-    for (int m = 0; m < gr->n && !k->full; m++) append(k, k->f->node[gr->member[m]], made);
+    for (int m = 0; m < gr->n && !k->full; m++) {
+        append(k, k->f->node[gr->member[m]], made);
+        add_outputs(k, k->f->node[gr->member[m]], made);
+    }
     return !k->full && k->m.n_out > 0 && keeps_shape(k);
 }
 
@@ -374,8 +432,10 @@ static ot_status replace(fuse *f, int id, int *made)
     const group *gr = &f->groups[id];
     ot_graph    *g = f->g;
     ot_node     *at = f->node[gr->at];
-    maker        k = { .f = f, .group = id, .immediates = true };
+    bool         one = ot_numel(shape_of(at)) == 1; /* nothing gained by computing scalars again */
+    maker        k = { .f = f, .group = id, .immediates = true, .pulls = !one };
     if (!make_program(&k, gr, made)) {
+        if (gr->n == 1) return OT_OK;
         k = (maker){ .f = f, .group = id };
         if (!make_program(&k, gr, made)) return OT_OK; /* too large after all: it stays as it was */
     }
@@ -397,6 +457,38 @@ static ot_status replace(fuse *f, int id, int *made)
     return OT_OK;
 }
 
+/* A Map alone is worth replacing when it reads scalars that it can compute itself. */
+static bool reads_scalars(const fuse *f, int at)
+{
+    const ot_node *n = f->node[at];
+    for (int i = 0; i < n->n_in; i++) {
+        int inst = PULL_INST, in = PULL_IN;
+        if (ot_numel(shape_of(n)) > 1 && pullable(f, n->in[i], n->phase, &inst, &in)) return true;
+    }
+    return false;
+}
+
+/* Maps whose results nobody reads any more: scalars that all their readers compute themselves. */
+static ot_status drop_dead(fuse *f)
+{
+    ot_graph *g = f->g;
+    bool     *read = calloc((size_t)g->n_values + 1, sizeof *read);
+    if (!read) return ot_fail(g->err, OT_E_NOMEM, "no memory to fuse element-wise operators");
+    for (ot_node *n = g->last, *prev; n; n = prev) {
+        bool live = n->op != &ot_op_Map;
+        prev = n->prev;
+        for (int k = 0; k < n->n_out && !live; k++) {
+            const ot_value *v = n->out[k];
+            live = v && (read[v->id] || f->kept[v->id]);
+        }
+        for (int i = 0; i < n->n_in && live; i++)
+            if (n->in[i]) read[n->in[i]->id] = true;
+        if (!live) ot_graph_remove(g, n);
+    }
+    free(read);
+    return OT_OK;
+}
+
 ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
 {
     (void)c;
@@ -406,7 +498,8 @@ ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
     ot_status s = made ? fuse_init(&f) : ot_fail(g->err, OT_E_NOMEM, "no memory to fuse element-wise operators");
     if (s == OT_OK) find_groups(&f);
     for (int at = 0; at < f.n_nodes && s == OT_OK; at++)
-        if (f.group_of[at] == at && f.groups[at].n > 1) s = replace(&f, at, made);
+        if (f.group_of[at] == at && (f.groups[at].n > 1 || reads_scalars(&f, at))) s = replace(&f, at, made);
+    if (s == OT_OK) s = drop_dead(&f);
     fuse_free(&f);
     free(made);
     return s;
