@@ -420,8 +420,18 @@ static int work(job *j, int argc, char **argv)
     return s ? (int)s : caught ? 128 + caught : 0;
 }
 
+/* GNU's OpenMP reads its settings when it is loaded, and by default a waiting thread spins for
+ * milliseconds: on a machine with other work that costs ten times what it saves.  Where the user has
+ * said nothing, the program starts itself again with a short spin. */
+static void limit_spinning(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    if (!setenv("GOMP_SPINCOUNT", "10000", 0)) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    limit_spinning(argv);
     job j = { .o = ot_options_new() };
     if (!j.o) return OT_E_NOMEM;
     if (argc < 2) {
