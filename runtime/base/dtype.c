@@ -123,7 +123,10 @@ uint32_t ot_float_encode(double v, ot_dtype t, bool saturate)
     if (isnan(v)) return f->nan == f->sign ? f->nan : f->nan | sign;
     /* f16 and bf16 have an infinity and never saturate; f4 has nothing else to become. */
     bool clamp = t == OT_F4E2M1 || (saturate && t != OT_F16 && t != OT_BF16);
-    uint32_t over = clamp ? f->max | sign : f->inf ? f->inf | sign : f->no_minus_zero ? f->nan : f->nan | sign;
+    uint32_t over = clamp              ? f->max | sign
+                    : f->inf           ? f->inf | sign
+                    : f->no_minus_zero ? f->nan
+                                       : f->nan | sign;
     double a = fabs(v);
     if (isinf(a)) return over;
     if (a == 0) return f->no_minus_zero ? 0 : sign;

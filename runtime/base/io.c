@@ -232,7 +232,8 @@ static ot_status commit(ot_replace *r, ot_error *err)
     while (fsync(r->dir)) {
         if (errno == EINVAL || errno == ENOTSUP) break; /* no such thing on this file system */
         if (errno != EINTR)
-            return replace_fail(r, "is written, but its folder cannot be brought to disk", errno, err);
+            return replace_fail(r, "is written, but its folder cannot be brought to disk", errno,
+                                err);
     }
     return OT_OK;
 }

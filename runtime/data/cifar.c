@@ -20,8 +20,8 @@ typedef struct part {
 } part;
 
 /* Adds the file to the list if it is there.  A record is `labels` label bytes and a picture. */
-static ot_status add_part(ot_dataset *d, const char *folder, const char *name, int labels, part *list, int *n,
-                          ot_error *err)
+static ot_status add_part(ot_dataset *d, const char *folder, const char *name, int labels,
+                          part *list, int *n, ot_error *err)
 {
     char *path = ot_arena_printf(d->arena, "%s/%s", folder, name);
     struct stat st;
@@ -72,12 +72,14 @@ static ot_status read_parts(const char *folder, const part *list, int n, int lab
     return OT_OK;
 }
 
-ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found,
+                          ot_error *err)
 {
     part list[MOST_PARTS];
     int n = 0, labels = 1;
     *found = false;
-    if (split == OT_SPLIT_TEST) OT_TRY(add_part(d, folder, "test_batch.bin", labels, list, &n, err));
+    if (split == OT_SPLIT_TEST)
+        OT_TRY(add_part(d, folder, "test_batch.bin", labels, list, &n, err));
     for (int i = 1; i <= MOST_PARTS && split == OT_SPLIT_TRAIN; i++) {
         char name[32];
         snprintf(name, sizeof name, "data_batch_%d.bin", i);
@@ -87,7 +89,8 @@ ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, boo
     }
     if (n == 0) {
         labels = 2;
-        OT_TRY(add_part(d, folder, split == OT_SPLIT_TEST ? "test.bin" : "train.bin", labels, list, &n, err));
+        OT_TRY(add_part(d, folder, split == OT_SPLIT_TEST ? "test.bin" : "train.bin", labels, list,
+                        &n, err));
     }
     if (n == 0) return OT_OK;
     *found = true;

@@ -63,7 +63,8 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     int64_t began = r->line;
     for (;; r->p++) {
         if (r->p == r->end)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is never closed", r->path, (long long)began);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is never closed", r->path,
+                           (long long)began);
         if (*r->p == '\n') r->line++;
         if (*r->p == '"') {
             if (r->p + 1 == r->end || r->p[1] != '"') break;
@@ -74,7 +75,8 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     r->p++;
     while (r->p < r->end && (*r->p == ' ' || *r->p == '\r')) r->p++;
     if (r->p < r->end && *r->p != r->mark && *r->p != '\n')
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: text follows a closed quote", r->path, (long long)r->line);
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: text follows a closed quote", r->path,
+                       (long long)r->line);
     *out = 0; /* at or before the closing quote */
     return OT_OK;
 }
@@ -117,8 +119,8 @@ static ot_status read_row(reader *r, ot_error *err)
         if (!quote) field = trimmed(field, end);
         blank = blank && !quote && !*field && !more;
         if (columns == MOST_COLUMNS)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: has more than %d columns", r->path, (long long)line,
-                           MOST_COLUMNS);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: has more than %d columns", r->path,
+                           (long long)line, MOST_COLUMNS);
         OT_TRY(grow(r, err));
         r->cell[r->n++] = field;
         columns++;
@@ -129,8 +131,8 @@ static ot_status read_row(reader *r, ot_error *err)
     }
     if (!r->rows) r->columns = columns;
     if (columns != r->columns)
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: has %d columns; the first line has %d", r->path,
-                       (long long)line, columns, r->columns);
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: has %d columns; the first line has %d",
+                       r->path, (long long)line, columns, r->columns);
     r->row_line[r->rows++] = line;
     return OT_OK;
 }
@@ -170,7 +172,9 @@ static bool is_header(const reader *r, locale_t point)
     for (int i = 0; i < r->columns; i++) {
         bool text = !number(r->cell[i], point, &v);
         all_text = all_text && text;
-        if (text && !missing(r->cell[i]) && r->rows > 1 && number(r->cell[r->columns + i], point, &v)) return true;
+        if (text && !missing(r->cell[i]) && r->rows > 1 &&
+            number(r->cell[r->columns + i], point, &v))
+            return true;
     }
     return all_text && r->rows == 1;
 }
@@ -201,16 +205,16 @@ static ot_status classes(ot_dataset *d, const ot_table *t, int column, ot_array 
     return OT_OK;
 }
 
-static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, locale_t point, ot_array *y,
-                             ot_error *err)
+static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, locale_t point,
+                             ot_array *y, ot_error *err)
 {
     bool text = false, whole = true;
     for (int64_t i = 0; i < t->rows; i++) {
         const char *s = t->cell[i * t->columns + column];
         double v = 0;
         if (missing(s))
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target, column '%s', is missing", d->name,
-                           (long long)t->line[i], t->name[column]);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target, column '%s', is missing",
+                           d->name, (long long)t->line[i], t->name[column]);
         bool is_number = number(s, point, &v);
         text = text || !is_number;
         whole = whole && is_number && v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE");
@@ -228,8 +232,8 @@ static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, local
     return OT_OK;
 }
 
-static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale_t point, ot_array *x,
-                            ot_error *err)
+static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale_t point,
+                            ot_array *x, ot_error *err)
 {
     ot_shape shape = {.rank = 2, .dim = {t->rows, t->columns - 1}};
     OT_TRY(ot_array_alloc(d, x, OT_F32, &shape, -1, d->name, err));
@@ -240,9 +244,10 @@ static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale
             double v;
             if (c == target) continue;
             if (!number(s, point, &v))
-                return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': %s%.40s%s; a number is needed",
-                               d->name, (long long)t->line[i], t->name[c], missing(s) ? "is missing (" : "holds '",
-                               s, missing(s) ? ")" : "'");
+                return ot_fail(err, OT_E_DATA,
+                               "%s: line %lld, column '%s': %s%.40s%s; a number is needed", d->name,
+                               (long long)t->line[i], t->name[c],
+                               missing(s) ? "is missing (" : "holds '", s, missing(s) ? ")" : "'");
             *to++ = (float)v;
         }
     }
@@ -312,8 +317,10 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
 static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *err)
 {
     if (r->rows == 0 || r->columns < 2)
-        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; at least one for the input and one for the target "
-                       "are needed", r->path, r->columns, r->columns == 1 ? "" : "s");
+        return ot_fail(err, OT_E_DATA,
+                       "%s: has %d column%s; at least one for the input and one for the target "
+                       "are needed",
+                       r->path, r->columns, r->columns == 1 ? "" : "s");
     bool header = is_header(r, point);
     ot_table *t = ot_arena_alloc(d->arena, sizeof *t);
     const char **name = ot_arena_alloc(d->arena, (size_t)r->columns * sizeof *name);

@@ -68,8 +68,8 @@ static void ask_large_pages(void *p, size_t n)
     if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
-                         const char *where, ot_error *err)
+ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape,
+                         int64_t most, const char *where, ot_error *err)
 {
     char text[128];
     if (!ot_shape_known(shape) || !ot_shape_fits(shape, t))
@@ -77,8 +77,8 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
                        ot_shape_text(shape, text));
     size_t n = ot_bytes(shape, t);
     if (most >= 0 && n > (uint64_t)most)
-        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; no more than %lld can be there", where,
-                       ot_dtype_name(t), ot_shape_text(shape, text), n, (long long)most);
+        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; no more than %lld can be there",
+                       where, ot_dtype_name(t), ot_shape_text(shape, text), n, (long long)most);
     a->t.dtype = t;
     a->t.rank = shape->rank;
     memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
@@ -104,7 +104,10 @@ void ot_swap_bytes(void *p, int64_t n, int size)
 
 /* ---- samples --------------------------------------------------------------- */
 
-static bool is_target_name(const char *s) { return !strcmp(s, "target") || !strncmp(s, "target_", 7); }
+static bool is_target_name(const char *s)
+{
+    return !strcmp(s, "target") || !strncmp(s, "target_", 7);
+}
 
 /* The first dimension most inputs have; the earliest of equals.  -1: no input has one. */
 static int64_t common_dimension(const ot_dataset *d)
@@ -199,8 +202,8 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
         if (a->whole)
             return ot_fail(err, OT_E_DATA, "%s: %s: element %lld is not a number", d->name, name,
                            (long long)at);
-        return ot_fail(err, OT_E_DATA, "%s: %s: sample %lld has an element that is not a number", d->name,
-                       name, (long long)(at / (n / a->t.dim[0])));
+        return ot_fail(err, OT_E_DATA, "%s: %s: sample %lld has an element that is not a number",
+                       d->name, name, (long long)(at / (n / a->t.dim[0])));
     }
     return OT_OK;
 }
@@ -211,7 +214,8 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
     if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
     int bits = t == OT_BOOL ? 1 : ot_dtype_bits(t);
     bool sign = ot_is_signed(t), wide = a->t.dtype == OT_U64;
-    if (ot_is_int(a->t.dtype) && bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
+    if (ot_is_int(a->t.dtype) &&
+        bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
         sign >= ot_is_signed(a->t.dtype))
         return OT_OK; /* every value of the one type is one of the other */
     int64_t least = sign ? INT64_MIN >> (64 - bits) : 0, n = ot_array_elements(a);
@@ -230,7 +234,8 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
         int64_t each = cut ? n / a->t.dim[0] : 1;
         return ot_fail(err, OT_E_DATA, "%s: %s %lld has the value %.9g, which %s cannot hold",
                        *a->t.name ? a->t.name : "the array", cut ? "sample" : "element",
-                       (long long)(i / each), ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
+                       (long long)(i / each), ot_get_f64(a->t.data, a->t.dtype, i),
+                       ot_dtype_name(t));
     }
     return OT_OK;
 }
@@ -281,8 +286,8 @@ ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
         const unsigned char *y = a->t.data;
         for (int64_t k = 0, n = ot_array_elements(a); k < n; k++)
             if (y[k] >= d->n_classes)
-                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels are 0 to %d", d->name,
-                               (long long)k, y[k], d->n_classes - 1);
+                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels are 0 to %d",
+                               d->name, (long long)k, y[k], d->n_classes - 1);
     }
     fingerprint(d);
     return OT_OK;

@@ -12,13 +12,18 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDE __attribute__((target_clones("avx2", "default"))) /* avx2 alone: no fused multiply-add */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
+#define WIDE                                                                                       \
+    __attribute__((target_clones("avx2", "default"))) /* avx2 alone: no fused multiply-add */
 #else
 #define WIDE
 #endif
 
-enum { BLOCK = 512, PARALLEL = 1 << 17 }; /* elements; below PARALLEL threads cost more than they save */
+enum {
+    BLOCK = 512,
+    PARALLEL = 1 << 17
+}; /* elements; below PARALLEL threads cost more than they save */
 
 typedef enum via { VIA_COPY, VIA_BYTES, VIA_F32, VIA_F64, VIA_I64 } via;
 
@@ -33,7 +38,8 @@ typedef struct plan {
 
 /* ---- blocks of n elements ---------------------------------------------------- */
 
-WIDE static void bytes_affine(const uint8_t *restrict x, float *restrict y, int64_t n, float mul, float add)
+WIDE static void bytes_affine(const uint8_t *restrict x, float *restrict y, int64_t n, float mul,
+                              float add)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i] * mul + add;
@@ -161,13 +167,15 @@ static void convert(const plan *p, const void *src, void *dst, int64_t base, int
     case VIA_COPY: memcpy((char *)dst + (base + i) * p->to, src, (size_t)(n * p->to)); break;
     case VIA_BYTES:
         if (p->pattern) {
-            bytes_pattern(src, (float *)dst + base + i, n, p->mul + i % p->pattern, p->add + i % p->pattern);
+            bytes_pattern(src, (float *)dst + base + i, n, p->mul + i % p->pattern,
+                          p->add + i % p->pattern);
             break;
         }
         for (int64_t k = 0, same; k < n; k += same) {
             int c = channel_of(g, i + k, &same);
             if (same > n - k) same = n - k;
-            bytes_affine((const uint8_t *)src + k, (float *)dst + base + i + k, same, g->mul[c], g->add[c]);
+            bytes_affine((const uint8_t *)src + k, (float *)dst + base + i + k, same, g->mul[c],
+                         g->add[c]);
         }
         break;
     case VIA_F32:
@@ -195,7 +203,8 @@ static void collect(const char *src, char *dst, int64_t stride, int size, int64_
     if (size == 1)
         for (int64_t i = 0; i < n; i++) dst[i] = src[i * stride];
     else
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, src + i * stride * size, (size_t)size);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * size, src + i * stride * size, (size_t)size);
 }
 
 /* The other way round. */
@@ -204,7 +213,8 @@ static void spread(const char *src, char *dst, int64_t stride, int size, int64_t
     if (size == 1)
         for (int64_t i = 0; i < n; i++) dst[i * stride] = src[i];
     else
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * stride * size, src + i * size, (size_t)size);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * stride * size, src + i * size, (size_t)size);
 }
 
 /* Few long planes are written one after the other; many short ones a block of whole planes at once. */
@@ -216,7 +226,8 @@ static void permuted(const plan *p, const char *src, void *dst, int64_t base)
         for (int64_t c = 0; c < p->planes; c += together) {
             int64_t n = p->planes - c < together ? p->planes - c : together;
             for (int64_t i = 0; i < p->pixels; i++)
-                spread(src + (i * p->planes + c) * p->from, block + i * p->from, p->pixels, p->from, n);
+                spread(src + (i * p->planes + c) * p->from, block + i * p->from, p->pixels, p->from,
+                       n);
             convert(p, block, dst, base, c * p->pixels, n * p->pixels);
         }
         return;
@@ -264,7 +275,8 @@ static via way_of(const ot_gather *g)
 static void plan_make(plan *p, const ot_gather *g)
 {
     *p = (plan){.g = g, .via = way_of(g)};
-    p->from = g->src->t.dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->src->t.dtype) / 8;
+    p->from =
+        g->src->t.dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->src->t.dtype) / 8;
     p->to = g->dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->dtype) / 8;
     if (g->permute[2] > 0) {
         p->pixels = g->permute[0] * g->permute[1];
@@ -273,7 +285,8 @@ static void plan_make(plan *p, const ot_gather *g)
     /* Channels that change with every few elements, as in (H,W,C): lay their factors out once. */
     int64_t period = g->inner * g->channels;
     if (p->via == VIA_BYTES && g->channels > 1 && g->inner < 16 && period <= BLOCK &&
-        (!p->pixels || p->pixels == period)) { /* of a permuted sample the blocks are whole planes */
+        (!p->pixels ||
+         p->pixels == period)) { /* of a permuted sample the blocks are whole planes */
         p->pattern = BLOCK / period * period;
         for (int64_t i = 0; i < p->pattern; i++) {
             p->mul[i] = g->mul[i / g->inner % g->channels];

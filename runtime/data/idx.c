@@ -28,8 +28,8 @@ static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *e
     OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
     ot_dtype t = type_of(head[2]);
     if (head[0] || head[1] || !t)
-        return ot_fail(err, OT_E_DATA, "%s: is no idx file: it begins with %02x %02x %02x %02x", s->name,
-                       head[0], head[1], head[2], head[3]);
+        return ot_fail(err, OT_E_DATA, "%s: is no idx file: it begins with %02x %02x %02x %02x",
+                       s->name, head[0], head[1], head[2], head[3]);
     ot_shape shape = {.rank = head[3]};
     if (shape.rank < 1 || shape.rank > OT_MAX_RANK)
         return ot_fail(err, OT_E_DATA, "%s: has rank %d; 1 to %d is needed", s->name, shape.rank,
@@ -108,21 +108,24 @@ static char *find_part(ot_dataset *d, const char *folder, const char *prefix, co
 {
     static const char *const end[] = {"", ".gz"};
     for (int i = 0; i < 4; i++) {
-        char *path = ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
+        char *path =
+            ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
         if (path && i >= 2) rename_part(path, "s-idx", "s.idx");
         if (path && access(path, F_OK) == 0) return path;
     }
     return NULL;
 }
 
-ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err)
+ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found,
+                        ot_error *err)
 {
     char *images = find_part(d, folder, prefix, "images-idx3");
     char *labels = find_part(d, folder, prefix, "labels-idx1");
     *found = images != NULL;
     if (!images) return OT_OK;
     if (!labels)
-        return ot_fail(err, OT_E_DATA, "%s: has no labels beside it; %s-labels-idx1-ubyte is needed",
-                       images, prefix);
+        return ot_fail(err, OT_E_DATA,
+                       "%s: has no labels beside it; %s-labels-idx1-ubyte is needed", images,
+                       prefix);
     return ot_idx_open(images, d, err);
 }

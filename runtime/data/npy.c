@@ -50,7 +50,8 @@ static ot_status quoted(parser *q, char *buf, size_t cap)
     char mark = *q->p++;
     size_t n = 0;
     while (q->p < q->end && *q->p != mark) {
-        if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap) return bad(q, "a text is too long or escaped");
+        if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap)
+            return bad(q, "a text is too long or escaped");
         buf[n++] = *q->p++;
     }
     if (q->p == q->end) return bad(q, "a text has no end");
@@ -94,8 +95,10 @@ static ot_status parse_descr(parser *q, header *h)
         return ot_fail(q->err, OT_E_DATA, "%s: holds Python objects, which are never loaded; plain "
                        "numbers are needed", q->name);
     if (!h->dtype)
-        return ot_fail(q->err, OT_E_DATA, "%s: has element type '%s'; bool, integers of 8 to 64 bits "
-                       "or floats of 16 to 64 bits are needed", q->name, text);
+        return ot_fail(q->err, OT_E_DATA,
+                       "%s: has element type '%s'; bool, integers of 8 to 64 bits "
+                       "or floats of 16 to 64 bits are needed",
+                       q->name, text);
     h->swapped = order == '>';
     return OT_OK;
 }
@@ -115,7 +118,8 @@ static ot_status parse_shape(parser *q, header *h)
         if (!any) return bad(q, "a size in the shape is no number from zero up");
         if (q->p < q->end && *q->p == 'L') q->p++; /* Python 2 */
         if (h->shape.rank == OT_MAX_RANK)
-            return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name, OT_MAX_RANK);
+            return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name,
+                           OT_MAX_RANK);
         h->shape.dim[h->shape.rank++] = n;
         comma = accept(q, ',');
     }
@@ -135,7 +139,8 @@ static ot_status parse_dict(parser *q, header *h)
         if (!accept(q, ':')) return bad(q, "a colon is missing");
         unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2
                      : !strcmp(key, "shape") ? 4 : 0;
-        if (!bit || seen & bit) return bad(q, "its keys are not descr, fortran_order and shape once each");
+        if (!bit || seen & bit)
+            return bad(q, "its keys are not descr, fortran_order and shape once each");
         seen |= bit;
         if (bit == 1) OT_TRY(parse_descr(q, h));
         else if (bit == 4) OT_TRY(parse_shape(q, h));
@@ -157,14 +162,14 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
         return ot_fail(err, OT_E_DATA, "%s: is no .npy file", s->name);
     int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor)
-        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; 1.0, 2.0 or 3.0 is needed", s->name,
-                       major, minor);
+        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; 1.0, 2.0 or 3.0 is needed",
+                       s->name, major, minor);
     OT_TRY(ot_source_take(s, head + 8, wide, "the .npy header", err));
     uint32_t n = head[8] | (uint32_t)head[9] << 8;
     if (wide == 4) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (n > LONGEST_HEADER)
-        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; at most %d are read", s->name, n,
-                       LONGEST_HEADER);
+        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; at most %d are read",
+                       s->name, n, LONGEST_HEADER);
     char *text = malloc(n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
     ot_status status = ot_source_take(s, text, n, "the .npy header", err);
@@ -217,6 +222,7 @@ ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
     if (status) return status;
     if (h.swapped) ot_swap_bytes(a->t.data, n, size);
     if (h.dtype == OT_BOOL)
-        for (int64_t i = 0; i < n; i++) ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
+        for (int64_t i = 0; i < n; i++)
+            ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
     return OT_OK;
 }

@@ -48,26 +48,27 @@ static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
 }
 
 /* Bytes the member says it has, taken from *budget. */
-static ot_status member_size(struct archive_entry *e, const char *name, int64_t *budget, int64_t *size,
-                             ot_error *err)
+static ot_status member_size(struct archive_entry *e, const char *name, int64_t *budget,
+                             int64_t *size, ot_error *err)
 {
     if (!archive_entry_size_is_set(e))
         return ot_fail(err, OT_E_DATA, "%s: its size is not in the archive's directory", name);
     *size = archive_entry_size(e);
     if (*size < 0 || *size > *budget)
-        return ot_fail(err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can hold", name,
-                       (long long)*size);
+        return ot_fail(err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can hold",
+                       name, (long long)*size);
     *budget -= *size;
     return OT_OK;
 }
 
-static ot_status read_member(struct archive *z, struct archive_entry *e, const char *path, ot_dataset *d,
-                             int64_t *budget, ot_error *err)
+static ot_status read_member(struct archive *z, struct archive_entry *e, const char *path,
+                             ot_dataset *d, int64_t *budget, ot_error *err)
 {
     const char *member = archive_entry_pathname_utf8(e);
     size_t n = member ? strlen(member) : 0;
     if (n < 4 || strcmp(member + n - 4, ".npy"))
-        return ot_fail(err, OT_E_DATA, "%s: member '%s' is no .npy array", path, member ? member : "?");
+        return ot_fail(err, OT_E_DATA, "%s: member '%s' is no .npy array", path,
+                       member ? member : "?");
     const char *name = ot_arena_printf(d->arena, "%s: %s", path, member);
     char *array = ot_arena_strdup(d->arena, member);
     if (!name || !array) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
@@ -76,7 +77,9 @@ static ot_status read_member(struct archive *z, struct archive_entry *e, const c
     if (archive_entry_is_encrypted(e) || !method ||
         (!strstr(method, "(deflation)") && !strstr(method, "(uncompressed)")))
         return ot_fail(err, OT_E_DATA, "%s: is %s; a stored or deflated member is needed", name,
-                       archive_entry_is_encrypted(e) ? "encrypted" : method ? method : "of no known method");
+                       archive_entry_is_encrypted(e) ? "encrypted"
+                       : method                      ? method
+                                                     : "of no known method");
     ot_source s = {.name = name, .state = z, .read = member_read};
     OT_TRY(member_size(e, name, budget, &s.most, err));
     ot_array *a = ot_dataset_add(d, array);
@@ -104,7 +107,8 @@ static ot_status check_names(const ot_dataset *d, const char *path, ot_error *er
     return s;
 }
 
-static ot_status read_members(struct archive *z, const char *path, int64_t size, ot_dataset *d, ot_error *err)
+static ot_status read_members(struct archive *z, const char *path, int64_t size, ot_dataset *d,
+                              ot_error *err)
 {
     int64_t budget;
     if (!ot_mul(size, DEFLATE_MOST, &budget)) budget = INT64_MAX;
@@ -153,8 +157,8 @@ static ot_status read_archive(int fd, const char *path, int64_t size, ot_dataset
         s = archive_fail(z, path, err);
     if (!s) s = read_members(z, path, size, d, err);
     if (!s && count != 0xFFFF && d->n != count)
-        s = ot_fail(err, OT_E_DATA, "%s: the archive is damaged: %d of its %d members were found", path, d->n,
-                    count);
+        s = ot_fail(err, OT_E_DATA, "%s: the archive is damaged: %d of its %d members were found",
+                    path, d->n, count);
     archive_read_free(z);
     if (utf8) {
         uselocale(before);

@@ -79,7 +79,8 @@ static void make_header(member *m, const char *code)
     char dict[NPY_ROOM];
     int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
     for (int i = 0; i < m->t->rank; i++)
-        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "", (long long)m->t->dim[i]);
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "",
+                      (long long)m->t->dim[i]);
     n += snprintf(dict + n, sizeof dict - (size_t)n, "%s), }", m->t->rank == 1 ? "," : "");
     m->npy_bytes = (10 + n + 1 + ALIGN - 1) / ALIGN * ALIGN;
     bytes b = {m->npy};
@@ -101,7 +102,8 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
                        ot_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) shape.dim[i] = t->dim[i];
     if (!ot_shape_known(&shape) || !ot_shape_fits(&shape, t->dtype))
-        return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path, name);
+        return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path,
+                       name);
     if (strlen(name) > 60000)
         return ot_fail(err, OT_E_DATA, "%s: an array's name has %zu bytes; at most 60000 fit", path,
                        strlen(name));
@@ -228,7 +230,8 @@ static ot_status write_end(ot_replace *r, int n, int64_t begin, int64_t end, ot_
     return ot_replace_write(r, tail, (size_t)(b.p - tail), err);
 }
 
-static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n, ot_error *err)
+static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n,
+                           ot_error *err)
 {
     int64_t at = 0;
     for (int i = 0; i < n; i++) {

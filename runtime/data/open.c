@@ -36,18 +36,45 @@ static const char *const thing[] = {"airplane", "automobile", "bird", "cat", "de
                                     "dog", "frog", "horse", "ship", "truck"};
 
 static const named set[] = {
-    {"mnist", {"mnist", "MNIST/raw"}, NULL, true, 10, digit,
-     "it comes with onnxtrain (models/data/mnist); else put the four files of "
-     "http://yann.lecun.com/exdb/mnist into <folder>/mnist"},
-    {"fashion-mnist", {"fashion-mnist", "FashionMNIST/raw"}, "/usr/share/datasets/fashion-mnist", true, 10,
-     garment, "apt-get install dataset-fashion-mnist, or put the four files of "
-     "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist"},
-    {"kmnist", {"kmnist", "KMNIST/raw"}, NULL, true, 10, kuzushiji,
-     "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist"},
-    {"cifar10", {"cifar10", "cifar-10-batches-bin"}, NULL, false, 10, thing,
-     "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into <folder>/cifar10"},
-    {"cifar100", {"cifar100", "cifar-100-binary"}, NULL, false, 100, NULL,
-     "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into <folder>/cifar100"},
+    { "mnist",
+      { "mnist", "MNIST/raw" },
+      NULL,
+      true,
+      10,
+      digit,
+      "it comes with onnxtrain (models/data/mnist); else put the four files of "
+      "http://yann.lecun.com/exdb/mnist into <folder>/mnist" },
+    { "fashion-mnist",
+      { "fashion-mnist", "FashionMNIST/raw" },
+      "/usr/share/datasets/fashion-mnist",
+      true,
+      10,
+      garment,
+      "apt-get install dataset-fashion-mnist, or put the four files of "
+      "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist" },
+    { "kmnist",
+      { "kmnist", "KMNIST/raw" },
+      NULL,
+      true,
+      10,
+      kuzushiji,
+      "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist" },
+    { "cifar10",
+      { "cifar10", "cifar-10-batches-bin" },
+      NULL,
+      false,
+      10,
+      thing,
+      "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+      "<folder>/cifar10" },
+    { "cifar100",
+      { "cifar100", "cifar-100-binary" },
+      NULL,
+      false,
+      100,
+      NULL,
+      "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+      "<folder>/cifar100" },
 };
 
 static const named *named_find(const char *spec)
@@ -67,7 +94,8 @@ static bool is_folder(const char *path)
 static int roots(ot_arena *a, const char *const *search, const char *root[MOST_ROOTS])
 {
     int n = 0;
-    const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"),
+               *home = getenv("HOME");
     for (; search && *search && n < MOST_ROOTS - 8; search++) root[n++] = *search;
     if (data && *data) root[n++] = data;
     root[n++] = "./data";
@@ -79,10 +107,11 @@ static int roots(ot_arena *a, const char *const *search, const char *root[MOST_R
 }
 
 /* Reads the part of a set that lies in `folder`; *found tells whether it does. */
-static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d, bool *found,
-                             ot_error *err)
+static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d,
+                             bool *found, ot_error *err)
 {
-    if (idx) return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
+    if (idx)
+        return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
     return ot_cifar_folder(folder, split, d, found, err);
 }
 
@@ -106,8 +135,8 @@ static bool holds(const char *folder, bool idx)
     return yes;
 }
 
-static ot_status open_named(const named *s, ot_split split, const char *const *search, ot_dataset *d,
-                            bool *found, ot_error *err)
+static ot_status open_named(const named *s, ot_split split, const char *const *search,
+                            ot_dataset *d, bool *found, ot_error *err)
 {
     const char *root[MOST_ROOTS], *folder[3 * MOST_ROOTS];
     int n = 0, n_roots = roots(d->arena, search, root);
@@ -124,10 +153,12 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
         d->class_name = s->class_name;
         return read_folder(folder[i], s->idx, split, d, found, err);
     }
-    if (is_folder(s->name) && holds(s->name, s->idx)) return read_folder(s->name, s->idx, split, d, found, err);
+    if (is_folder(s->name) && holds(s->name, s->idx))
+        return read_folder(s->name, s->idx, split, d, found, err);
     ot_fail(err, OT_E_DATA, "%s: this data set is in none of the folders", s->name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
-    return ot_fail_more(err, OT_E_DATA, "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
+    return ot_fail_more(err, OT_E_DATA,
+                        "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
                         s->how);
 }
 
@@ -164,19 +195,25 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
     if (ends_in(path, ".csv") || ends_in(path, ".csv.gz")) return ot_csv_open(path, d, err);
     if (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3])
         return ot_idx_open(path, d, err);
-    return ot_fail(err, OT_E_DATA, "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz), "
-                   ".csv, or a folder with the files of MNIST or CIFAR (binary)", path);
+    return ot_fail(err, OT_E_DATA,
+                   "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz), "
+                   ".csv, or a folder with the files of MNIST or CIFAR (binary)",
+                   path);
 }
 
-static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found,
+                             ot_error *err)
 {
     for (int idx = 1; idx >= 0; idx--)
         if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
-    return ot_fail(err, OT_E_DATA, "%s: this folder holds no data set known here; needed are idx files "
-                   "(train-images-idx3-ubyte …) or CIFAR's binary batches (data_batch_1.bin …)", path);
+    return ot_fail(err, OT_E_DATA,
+                   "%s: this folder holds no data set known here; needed are idx files "
+                   "(train-images-idx3-ubyte …) or CIFAR's binary batches (data_batch_1.bin …)",
+                   path);
 }
 
-static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found,
+                           ot_error *err)
 {
     struct stat st;
     if (stat(path, &st)) {
@@ -193,8 +230,8 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     return *found ? open_file(path, d, err) : OT_OK;
 }
 
-ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out,
-                          ot_error *err)
+ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search,
+                          ot_dataset **out, ot_error *err)
 {
     *out = NULL;
     ot_dataset *d = ot_dataset_new(spec);

@@ -6,8 +6,8 @@
 
 #include "casts.h"
 
-static const ot_dtype small[] = {OT_F16, OT_BF16, OT_F8E4M3FN, OT_F8E4M3FNUZ, OT_F8E5M2, OT_F8E5M2FNUZ,
-                                 OT_F4E2M1};
+static const ot_dtype small[] = { OT_F16,    OT_BF16,       OT_F8E4M3FN, OT_F8E4M3FNUZ,
+                                  OT_F8E5M2, OT_F8E5M2FNUZ, OT_F4E2M1 };
 
 static double double_of(uint64_t bits)
 {
@@ -42,7 +42,9 @@ static void casts_agree_with_ml_dtypes(void **state)
     for (int i = 0; i < OT_LEN(cast); i++) {
         double v = double_of(cast[i].bits);
         uint32_t got = ot_float_encode(v, cast[i].t, false);
-        if (isnan(ot_float_decode(got, cast[i].t)) && isnan(ot_float_decode(cast[i].code, cast[i].t))) continue;
+        if (isnan(ot_float_decode(got, cast[i].t)) &&
+            isnan(ot_float_decode(cast[i].code, cast[i].t)))
+            continue;
         if (got != cast[i].code)
             fail_msg("%g to %s: %x, not %x", v, ot_dtype_name(cast[i].t), got, cast[i].code);
     }
@@ -86,10 +88,13 @@ static void fast_halves_agree(void **state)
     }
     for (uint32_t c = 0; c < 65536; c++) {
         float h = ot_f16_to_f32((uint16_t)c), b = ot_bf16_to_f32((uint16_t)c);
-        assert_true(isnan(h) ? isnan(ot_float_decode(c, OT_F16)) : (double)h == ot_float_decode(c, OT_F16));
-        assert_true(isnan(b) ? isnan(ot_float_decode(c, OT_BF16)) : (double)b == ot_float_decode(c, OT_BF16));
+        assert_true(isnan(h) ? isnan(ot_float_decode(c, OT_F16))
+                             : (double)h == ot_float_decode(c, OT_F16));
+        assert_true(isnan(b) ? isnan(ot_float_decode(c, OT_BF16))
+                             : (double)b == ot_float_decode(c, OT_BF16));
     }
-    assert_int_equal(ot_f32_to_bf16(float_of(0x7F800001)) & 0x7FFF, 0x7FC0); /* NaN does not become infinite */
+    assert_int_equal(ot_f32_to_bf16(float_of(0x7F800001)) & 0x7FFF,
+                     0x7FC0); /* NaN does not become infinite */
 }
 
 /* ONNX's Cast with saturate. */

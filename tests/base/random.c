@@ -39,8 +39,10 @@ static void normal_moments(void **state)
         assert_true(isfinite(v));
         for (int k = 0; k < 4; k++) m[k] += pow(v, k + 1) / N;
     }
-    assert_true(fabs(m[0]) < 0.01 && fabs(m[1] - 1) < 0.02 && fabs(m[2]) < 0.05 && fabs(m[3] - 3) < 0.15);
-    assert_true(ot_normal(7, 1, 0) != ot_normal(8, 1, 0) && ot_normal(7, 1, 0) != ot_normal(7, 2, 0));
+    assert_true(fabs(m[0]) < 0.01 && fabs(m[1] - 1) < 0.02 && fabs(m[2]) < 0.05 &&
+                fabs(m[3] - 3) < 0.15);
+    assert_true(ot_normal(7, 1, 0) != ot_normal(8, 1, 0) &&
+                ot_normal(7, 1, 0) != ot_normal(7, 2, 0));
 }
 
 int ot_test_random(void)

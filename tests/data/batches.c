@@ -115,9 +115,11 @@ static void assert_gathers(ot_gather *g, int64_t samples, int threads)
         int64_t i = 0;
         while (i < N * g->elements &&
                ot_get_f64(got, g->dtype, i) == ot_get_f64(want, g->dtype, i)) i++;
-        fail_msg("%s to %s, %lld elements, scale %d, %d channels of %lld, permute %lld %lld %lld: element %lld is "
-                 "%.9g, not %.9g", ot_dtype_name(g->src->t.dtype), ot_dtype_name(g->dtype),
-                 (long long)g->elements, g->scale, g->channels, (long long)g->inner, (long long)g->permute[0],
+        fail_msg("%s to %s, %lld elements, scale %d, %d channels of %lld, permute %lld %lld %lld: "
+                 "element %lld is "
+                 "%.9g, not %.9g",
+                 ot_dtype_name(g->src->t.dtype), ot_dtype_name(g->dtype), (long long)g->elements,
+                 g->scale, g->channels, (long long)g->inner, (long long)g->permute[0],
                  (long long)g->permute[1], (long long)g->permute[2], (long long)i,
                  i < N * g->elements ? ot_get_f64(got, g->dtype, i) : -1,
                  i < N * g->elements ? ot_get_f64(want, g->dtype, i) : -1);
@@ -132,12 +134,13 @@ static void gathers_as_the_formula_says(void **state)
     (void)state;
     static const ot_dtype type[] = {OT_F32, OT_F64, OT_F16, OT_U8, OT_I8, OT_U16, OT_I16, OT_U32,
                                     OT_I32, OT_U64, OT_I64, OT_BOOL, OT_BF16};
-    static const int64_t size[][3] = {{1, 1, 1}, {3, 5, 1}, {4, 4, 3}, {13, 17, 3}, {1, 700, 1}, {23, 29, 4},
-                                      {2, 2, 16}};
+    static const int64_t size[][3] = { { 1, 1, 1 },   { 3, 5, 1 },   { 4, 4, 3 }, { 13, 17, 3 },
+                                       { 1, 700, 1 }, { 23, 29, 4 }, { 2, 2, 16 } };
     enum { SAMPLES = 5 };
     double *room = malloc(SAMPLES * 3000 * sizeof *room);
     for (int f = 0; f < OT_LEN(type); f++) {
-        for (int64_t i = 0; i < SAMPLES * 3000; i++) ot_set_f64(room, type[f], i, element(type[f], i));
+        for (int64_t i = 0; i < SAMPLES * 3000; i++)
+            ot_set_f64(room, type[f], i, element(type[f], i));
         for (int t = 0; t < OT_LEN(type); t++) {
             for (int s = 0; s < OT_LEN(size) * 8; s++) {
                 const int64_t *d = size[s / 8], pixels = d[0] * d[1], c = d[2];
@@ -167,8 +170,13 @@ static void threads_change_nothing(void **state)
     uint8_t *x = malloc(SAMPLES * EACH);
     for (int i = 0; i < SAMPLES * EACH; i++) x[i] = (uint8_t)(i * 31);
     ot_array a = {.t = {.name = "", .dtype = OT_U8, .rank = 2, .dim = {SAMPLES, EACH}, .data = x}};
-    ot_gather g = {.src = &a, .dtype = OT_F32, .elements = EACH, .scale = true, .channels = 1, .inner = 1,
-                   .mul = {1 / 255.f}};
+    ot_gather g = { .src = &a,
+                    .dtype = OT_F32,
+                    .elements = EACH,
+                    .scale = true,
+                    .channels = 1,
+                    .inner = 1,
+                    .mul = { 1 / 255.f } };
     for (int threads = 1; threads <= 4; threads++) assert_gathers(&g, SAMPLES, threads);
     free(x);
 }

@@ -25,13 +25,15 @@ static void assert_table(const char *text, int rows, int columns, const float *x
     ot_error e;
     ot_dataset *d = open_text(text, OT_OK, &e);
     assert_true(d->samples == rows && d->n == 2);
-    assert_true(d->array[0].t.rank == 2 && d->array[0].t.dim[0] == rows && d->array[0].t.dim[1] == columns);
+    assert_true(d->array[0].t.rank == 2 && d->array[0].t.dim[0] == rows &&
+                d->array[0].t.dim[1] == columns);
     assert_true(d->array[0].t.dtype == OT_F32 && d->array[0].role == OT_ARRAY_INPUT);
     assert_true(d->array[1].t.rank == 1 && d->array[1].role == OT_ARRAY_TARGET);
     for (int i = 0; i < rows * columns; i++)
         if (((float *)d->array[0].t.data)[i] != x[i]) fail_msg("'%s': input %d", text, i);
     for (int i = 0; i < rows; i++)
-        if (ot_get_f64(d->array[1].t.data, d->array[1].t.dtype, i) != y[i]) fail_msg("'%s': target %d", text, i);
+        if (ot_get_f64(d->array[1].t.data, d->array[1].t.dtype, i) != y[i])
+            fail_msg("'%s': target %d", text, i);
     ot_dataset_free(d);
 }
 
@@ -41,9 +43,17 @@ static void forms(void **state)
     const float x[] = {1, 2.5f, -3, 4e2f};
     const double y[] = {0, 1};
     static const char *const text[] = {
-        "1,2.5,0\n-3,4e2,1\n", "1,2.5,0\n-3,4e2,1", "1,2.5,0\r\n-3,4e2,1\r\n", "a,b,c\n1,2.5,0\n-3,4e2,1\n",
-        " 1 , 2.5 ,0 \n\n-3,\t+4e2,1\n\n\n", "\"1\",\"2.5\",\"0\"\n\"-3\" , \"400\",\"1\"\n", "1;2.5;0\n-3;4e2;1\n",
-        "1\t2.5\t0\n-3\t4e2\t1\n", ("\xEF\xBB\xBF" "1,2.5,0\n-3,4e2,1\n"), "\"a,\"\"b\",\"x\ny\",c\n1,2.5,0\n-3,4e2,1",
+        "1,2.5,0\n-3,4e2,1\n",
+        "1,2.5,0\n-3,4e2,1",
+        "1,2.5,0\r\n-3,4e2,1\r\n",
+        "a,b,c\n1,2.5,0\n-3,4e2,1\n",
+        " 1 , 2.5 ,0 \n\n-3,\t+4e2,1\n\n\n",
+        "\"1\",\"2.5\",\"0\"\n\"-3\" , \"400\",\"1\"\n",
+        "1;2.5;0\n-3;4e2;1\n",
+        "1\t2.5\t0\n-3\t4e2\t1\n",
+        ("\xEF\xBB\xBF"
+         "1,2.5,0\n-3,4e2,1\n"),
+        "\"a,\"\"b\",\"x\ny\",c\n1,2.5,0\n-3,4e2,1",
         "1.0,2.5,0\n-3.,.4e3,1",
     };
     for (int i = 0; i < OT_LEN(text); i++) assert_table(text[i], 2, 2, x, y);

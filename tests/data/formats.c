@@ -29,8 +29,8 @@ static void assert_array(const ot_array *a, ot_dtype t, int rank, const int64_t 
     }
     for (int64_t i = 0; i < n; i++)
         if (ot_get_f64(a->t.data, t, i) != value(t, i))
-            fail_msg("%s: element %d is %g, not %g", ot_dtype_name(t), (int)i, ot_get_f64(a->t.data, t, i),
-                     value(t, i));
+            fail_msg("%s: element %d is %g, not %g", ot_dtype_name(t), (int)i,
+                     ot_get_f64(a->t.data, t, i), value(t, i));
 }
 
 static ot_dataset *open_fixture(const char *name)
@@ -139,9 +139,13 @@ static void npz_archives(void **state)
 static void refused_archives(void **state)
 {
     (void)state;
-    static const struct { const char *name, *text; } row[] = {
-        {"bad-lzma.npz", "lzma"}, {"bad-text.npz", "readme.txt"}, {"bad-twice.npz", "two arrays named 'x'"},
-        {"short-images-idx3-ubyte", "3 labels"}, {"nothing.npz", "No such file"},
+    static const struct { const char *name, *text;
+    } row[] = {
+        { "bad-lzma.npz", "lzma" },
+        { "bad-text.npz", "readme.txt" },
+        { "bad-twice.npz", "two arrays named 'x'" },
+        { "short-images-idx3-ubyte", "3 labels" },
+        { "nothing.npz", "No such file" },
     };
     for (int i = 0; i < OT_LEN(row); i++) {
         char path[512];
@@ -158,19 +162,25 @@ static void refused_archives(void **state)
 /* ---- what we write ------------------------------------------------------------ */
 
 enum { N_TYPES = 14 };
-static const ot_dtype written[N_TYPES] = {OT_F32, OT_F64, OT_F16, OT_I8, OT_I16, OT_I32, OT_I64, OT_U8, OT_U16,
-                                          OT_U32, OT_U64, OT_BOOL, OT_F32, OT_I64};
+static const ot_dtype written[N_TYPES] = {
+    OT_F32, OT_F64, OT_F16, OT_I8,  OT_I16,  OT_I32, OT_I64,
+    OT_U8,  OT_U16, OT_U32, OT_U64, OT_BOOL, OT_F32, OT_I64
+};
 
 static void written_archives_come_back(void **state)
 {
     (void)state;
-    static const char *const name[N_TYPES] = {"a", "/m/conv.1/weight", "größe", "x y", "..", "q\"'{}", "i", "",
-                                              "日本", "1", "a/b\\c", "b", "scalar", "empty"};
+    static const char *const name[N_TYPES] = {
+        "a", "/m/conv.1/weight", "größe", "x y",    "..",   "q\"'{}", "i", "", "日本",
+        "1", "a/b\\c",           "b",     "scalar", "empty"
+    };
     static double room[N_TYPES][24];
     ot_tensor t[N_TYPES];
     char path[128], twin[128];
     for (int i = 0; i < N_TYPES; i++) {
-        t[i] = (ot_tensor){.name = name[i], .dtype = written[i], .rank = 3, .dim = {2, 3, 4}, .data = room[i]};
+        t[i] = (ot_tensor){
+            .name = name[i], .dtype = written[i], .rank = 3, .dim = { 2, 3, 4 }, .data = room[i]
+        };
         for (int k = 0; k < 24; k++) ot_set_f64(room[i], written[i], k, value(written[i], k));
     }
     t[12].rank = 0;
@@ -179,7 +189,8 @@ static void written_archives_come_back(void **state)
     snprintf(path, sizeof path, "%s/out.npz", ot_test_folder);
     snprintf(twin, sizeof twin, "%s/twin.npz", ot_test_folder);
     ot_error e = {0};
-    if (ot_npz_write(path, t, N_TYPES, &e) || ot_npz_write(twin, t, N_TYPES, &e)) fail_msg("%s", e.text);
+    if (ot_npz_write(path, t, N_TYPES, &e) || ot_npz_write(twin, t, N_TYPES, &e))
+        fail_msg("%s", e.text);
     ot_dataset *d;
     if (ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e)) fail_msg("%s", e.text);
     assert_int_equal(d->n, N_TYPES);

@@ -9,9 +9,21 @@
 #include "runtime/base/io.h"
 
 static const char *const fixture[] = {
-    "little-f4.npy", "big-i8.npy", "byte-b1.npy", "fortran.npy", "version2.npy", "scalar.npy", "packed.npy.gz",
-    "plain-images-idx3-ubyte", "packed-images-idx3-ubyte.gz", "vector-f8.idx", "stored.npz", "deflated.npz",
-    "streamed.npz", "savez.npz", "none.npz",
+    "little-f4.npy",
+    "big-i8.npy",
+    "byte-b1.npy",
+    "fortran.npy",
+    "version2.npy",
+    "scalar.npy",
+    "packed.npy.gz",
+    "plain-images-idx3-ubyte",
+    "packed-images-idx3-ubyte.gz",
+    "vector-f8.idx",
+    "stored.npz",
+    "deflated.npz",
+    "streamed.npz",
+    "savez.npz",
+    "none.npz",
 };
 
 static unsigned char *load(const char *name, size_t *n)
@@ -64,7 +76,8 @@ static void followed_by_more(void **state)
         size_t n;
         ot_error e;
         unsigned char *p = load(fixture[i], &n);
-        if (strstr(fixture[i], ".gz") || strstr(fixture[i], ".npz")) { /* these may be followed by anything */
+        if (strstr(fixture[i], ".gz") ||
+            strstr(fixture[i], ".npz")) { /* these may be followed by anything */
             free(p);
             continue;
         }
@@ -138,35 +151,42 @@ static void assert_npy_refused(const memory_file *m, const char *dict, const cha
 static void lying_npy_headers(void **state)
 {
     (void)state;
-    static const struct { const char *dict, *why; } row[] = {
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "Python objects"},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records"},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "'<c8'"},
-        {"{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }", "'<U4'"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }", "no number from zero up"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }", "64 bits"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "too large"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807,), }", "too large"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }", "too large"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "no more than"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "no more than"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more bytes"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }", "more than 8"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4), }", "no tuple"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': 4, }", "no tuple"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "comma"},
-        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "neither True nor False"},
-        {"{'descr': '<f4', 'shape': (4,), }", "once each"},
-        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }", "once each"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "once each"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "follows"},
-        {"{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "escaped"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)", "malformed"},
-        {"{'descr': 'f4', 'fortran_order': False, 'shape': (4,), }", "'f4'"},
-        {"{'descr': '', 'fortran_order': False, 'shape': (4,), }", "''"},
-        {"", "no dict"},
-        {"{", "malformed"},
-        {"{'descr", "no end"},
+    static const struct { const char *dict, *why;
+    } row[] = {
+        { "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "Python objects" },
+        { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records" },
+        { "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "'<c8'" },
+        { "{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }", "'<U4'" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }", "no number from zero up" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }",
+          "64 bits" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+          "too large" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807,), }",
+          "too large" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }",
+          "too large" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "no more than" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "no more than" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more bytes" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }",
+          "more than 8" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4), }", "no tuple" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': 4, }", "no tuple" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "comma" },
+        { "{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "neither True nor False" },
+        { "{'descr': '<f4', 'shape': (4,), }", "once each" },
+        { "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }",
+          "once each" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "once each" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "follows" },
+        { "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "escaped" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,)", "malformed" },
+        { "{'descr': 'f4', 'fortran_order': False, 'shape': (4,), }", "'f4'" },
+        { "{'descr': '', 'fortran_order': False, 'shape': (4,), }", "''" },
+        { "", "no dict" },
+        { "{", "malformed" },
+        { "{'descr", "no end" },
     };
     memory_file m;
     ot_memory_begin(&m);

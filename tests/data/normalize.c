@@ -30,9 +30,15 @@ static void refused_texts(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "half", "1/256", "0.5", "0.5,", ",0.5", "0.5,0", "0.5,-1", "0.5,nan", "inf,1", "[1,2],3", "[1,2],[3]", "[1,2",
-        "[],[]", "0.5,0.5,0.5", " 0.5,0.5", "0.5,0.5x", "mean, std",
-        "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+        "half",      "1/256",
+        "0.5",       "0.5,",
+        ",0.5",      "0.5,0",
+        "0.5,-1",    "0.5,nan",
+        "inf,1",     "[1,2],3",
+        "[1,2],[3]", "[1,2",
+        "[],[]",     "0.5,0.5,0.5",
+        " 0.5,0.5",  "0.5,0.5x",
+        "mean, std", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
     };
     for (int i = 0; i < OT_LEN(bad); i++) {
         ot_normalize z;
@@ -57,7 +63,8 @@ static void measured(void **state)
                 square[c] += v / 255.0 * v / 255.0 / 8;
             }
     for (int k = 0; k < 2; k++) {
-        ot_array a = {.t = {.name = "", .dtype = OT_U8, .rank = 4, .data = k ? last : first}, .picture = true};
+        ot_array a = { .t = { .name = "", .dtype = OT_U8, .rank = 4, .data = k ? last : first },
+                       .picture = true };
         memcpy(a.t.dim, k ? (int64_t[]){2, 2, 2, 3} : (int64_t[]){2, 3, 2, 2}, 4 * sizeof(int64_t));
         ot_picture q;
         assert_true(ot_picture_of(&a, &q));
@@ -102,7 +109,8 @@ static void applied(void **state)
     assert_int_equal(ot_normalize_parse("mean,std", &z, &e), OT_OK);
     assert_int_equal(ot_normalize_fit(&z, &none, &e), OT_E_DATA);
     uint8_t black[4] = {0};
-    ot_array flat = {.t = {.dtype = OT_U8, .rank = 3, .dim = {1, 2, 2}, .data = black}, .picture = true};
+    ot_array flat = { .t = { .dtype = OT_U8, .rank = 3, .dim = { 1, 2, 2 }, .data = black },
+                      .picture = true };
     e = (ot_error){0};
     assert_int_equal(ot_normalize_fit(&z, &flat, &e), OT_OK);
     assert_int_equal(ot_normalize_apply(&z, 1, &g, line, &e), OT_OK);

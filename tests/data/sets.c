@@ -10,7 +10,8 @@
 /* A folder with `n` pictures of 2×2 and their labels. */
 static void put_idx(const char *folder, const char *prefix, int n, int label)
 {
-    unsigned char images[16 + 4 * 20] = {0, 0, 8, 3, 0, 0, 0, (unsigned char)n, 0, 0, 0, 2, 0, 0, 0, 2};
+    unsigned char images[16 + 4 * 20] = { 0, 0, 8, 3, 0, 0, 0, (unsigned char)n,
+                                          0, 0, 0, 2, 0, 0, 0, 2 };
     unsigned char labels[8 + 20] = {0, 0, 8, 1, 0, 0, 0, (unsigned char)n};
     char name[128];
     memset(labels + 8, label, (size_t)n);
@@ -172,8 +173,11 @@ static ot_dataset *make_npz(const spec *row, int n)
     ot_error e = {0};
     ot_dataset *d;
     for (int i = 0; i < n; i++)
-        t[i] = (ot_tensor){.name = row[i].name, .dtype = OT_I64, .rank = row[i].rank, .dim = {row[i].dim0, 2},
-                           .data = zeros};
+        t[i] = (ot_tensor){ .name = row[i].name,
+                            .dtype = OT_I64,
+                            .rank = row[i].rank,
+                            .dim = { row[i].dim0, 2 },
+                            .data = zeros };
     snprintf(path, sizeof path, "%s/s.npz", ot_test_folder);
     assert_int_equal(ot_npz_write(path, t, n, &e), OT_OK);
     if (ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e)) fail_msg("%s", e.text);
@@ -183,10 +187,13 @@ static ot_dataset *make_npz(const spec *row, int n)
 static void sample_count(void **state)
 {
     (void)state;
-    ot_dataset *d = make_npz((spec[]){{"a", 2, 9}, {"target_y", 1, 7}, {"target", 1, 5}, {"b", 2, 5}, {"c", 0, 0}}, 5);
+    ot_dataset *d = make_npz(
+        (spec[]){
+            { "a", 2, 9 }, { "target_y", 1, 7 }, { "target", 1, 5 }, { "b", 2, 5 }, { "c", 0, 0 } },
+        5);
     assert_int_equal(d->samples, 5); /* the target's; `target` before the others */
-    assert_true(d->array[0].whole && d->array[1].whole && !d->array[2].whole && !d->array[3].whole &&
-                d->array[4].whole);
+    assert_true(d->array[0].whole && d->array[1].whole && !d->array[2].whole &&
+                !d->array[3].whole && d->array[4].whole);
     assert_true(d->array[1].role == OT_ARRAY_TARGET && d->array[3].role == OT_ARRAY_INPUT);
     ot_error e = {0};
     assert_int_equal(ot_dataset_target(d, "a", &e), OT_OK);
@@ -212,7 +219,9 @@ static void nan_is_found(void **state)
     static const ot_dtype type[] = {OT_F32, OT_F64, OT_F16};
     static double room[4000];
     for (int i = 0; i < OT_LEN(type); i++) {
-        ot_array a = {.t = {.name = "x", .dtype = type[i], .rank = 2, .dim = {1000, 3}, .data = room}};
+        ot_array a = {
+            .t = { .name = "x", .dtype = type[i], .rank = 2, .dim = { 1000, 3 }, .data = room }
+        };
         ot_dataset d = {.name = "set", .samples = 1000, .n = 1, .array = &a};
         for (int k = 0; k < 3000; k++) ot_set_f64(room, type[i], k, k % 7 ? (double)INFINITY : -1);
         ot_error e = {0};
@@ -249,9 +258,12 @@ static void values_that_fit(void **state)
     assert_true(fits(OT_I64, 255, OT_U8) && !fits(OT_I64, -1, OT_U8) && !fits(OT_I64, 256, OT_U8));
     assert_true(fits(OT_U64, 0x1p62, OT_I64) && !fits(OT_U64, 0x1p63, OT_I64));
     assert_true(fits(OT_I64, 1, OT_BOOL) && !fits(OT_I64, 2, OT_BOOL) && !fits(OT_U8, 2, OT_BOOL));
-    assert_true(fits(OT_F32, 3, OT_I32) && !fits(OT_F32, 3.5, OT_I32) && !fits(OT_F64, (double)NAN, OT_I32));
-    assert_true(!fits(OT_F64, 0x1p63, OT_I64) && fits(OT_F64, -0x1p63, OT_I64) && fits(OT_F64, 0x1p63, OT_U64));
-    assert_true(fits(OT_I64, 1e18, OT_F32) && fits(OT_I32, -5, OT_I64) && fits(OT_U32, 4e9, OT_I64));
+    assert_true(fits(OT_F32, 3, OT_I32) && !fits(OT_F32, 3.5, OT_I32) &&
+                !fits(OT_F64, (double)NAN, OT_I32));
+    assert_true(!fits(OT_F64, 0x1p63, OT_I64) && fits(OT_F64, -0x1p63, OT_I64) &&
+                fits(OT_F64, 0x1p63, OT_U64));
+    assert_true(fits(OT_I64, 1e18, OT_F32) && fits(OT_I32, -5, OT_I64) &&
+                fits(OT_U32, 4e9, OT_I64));
     assert_true(!fits(OT_I8, -5, OT_U64) && fits(OT_I8, 5, OT_U64));
 }
 
