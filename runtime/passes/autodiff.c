@@ -40,6 +40,19 @@ static ot_status mark_needs(ot_graph *g)
     return g->err->status;
 }
 
+/* Is input i of n a bias per channel that the BatchNorm behind it subtracts again?  Its gradient is
+ * zero, and computed as the sum of many terms it would be noise, which an adaptive optimizer turns
+ * into steps of its full rate. */
+static bool cancelled(const ot_node *n, int i, const int *uses)
+{
+    const ot_value *y = n->out[0];
+    if (i != 2 || (n->op != &ot_op_Convolve && (n->op != &ot_op_Dot || y->shape.rank != 2)) || uses[y->id] != 1) return false;
+    for (const ot_node *k = n->next; k; k = k->next)
+        for (int j = 0; j < k->n_in; j++)
+            if (k->in[j] == y) return k->op == &ot_op_BatchNorm && j == 0;
+    return false;
+}
+
 static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
 {
     if (!dv) return;
@@ -48,7 +61,18 @@ static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
     v->grad = v->grad ? ot_map2(b, OT_ROW_Add, 0, 0, v->grad, dv) : dv;
 }
 
-static ot_status backward(ot_graph *g, ot_node *n)
+/* The cancelled bias among the wanted inputs; its rule is not asked.  -1: none. */
+static int wants_zero(const ot_node *n, bool *wants, const int *uses)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (wants[i] && cancelled(n, i, uses)) {
+            wants[i] = false;
+            return i;
+        }
+    return -1;
+}
+
+static ot_status backward(ot_graph *g, ot_node *n, const int *uses)
 {
     ot_value **din = ot_graph_alloc(g, (size_t)n->n_in * sizeof *din);
     ot_value **dout = ot_graph_alloc(g, (size_t)n->n_out * sizeof *dout);
@@ -61,7 +85,9 @@ static ot_status backward(ot_graph *g, ot_node *n)
         if ((wants[i] = edge(n, i) && n->in[i]->mark == NEEDS)) wanted = true;
     if (!reached || !wanted || n->op->grad_zero) return OT_OK;
     ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants };
+    int zero = wants_zero(n, wants, uses);
     n->op->grad(&b);
+    if (zero >= 0) accumulate(&b, n->in[zero], ot_expand(&b, ot_scalar(&b, n->in[zero]->dtype, 0), &n->in[zero]->shape));
     for (int i = 0; i < n->n_in && g->err->status == OT_OK; i++)
         if (wants[i]) accumulate(&b, n->in[i], din[i]);
     return g->err->status;
@@ -87,9 +113,14 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     if (c->want != OT_WANT_GRAD && c->want != OT_WANT_TRAIN) return OT_OK;
     OT_TRY(mark_needs(g));
+    int *uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *uses); /* of values that exist before the backward */
+    if (!uses) return g->err->status;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) uses[n->in[i]->id]++;
     ot_build b = { .graph = g };
     p->loss->grad = ot_scalar(&b, p->loss->dtype, 1);
-    for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n));
+    for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses));
     OT_TRY(collect(p));
     for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);
     return ot_lower(g);
