@@ -273,7 +273,7 @@ static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_window *w)
     int64_t h = x->h + 2 * w->pad - w->kernel, v = x->w + 2 * w->pad - w->kernel;
     if (b->status == OT_OK && (h < 0 || v < 0))
         b->status = ot_fail(b->err, OT_E_USAGE,
-                            "%s: a window of %lld does not fit in %lldx%lld; use a larger --height and --width",
+                            "%s: a window of %lld does not fit in %lldx%lld; a larger input is needed",
                             name, (long long)w->kernel, (long long)x->h, (long long)x->w);
     if (b->status != OT_OK) return false;
     x->h = h / w->stride + 1;

@@ -348,27 +348,13 @@ static ot_status data_place(external *x, const data_file *d, const char **name)
 
 /* ---- the entries -------------------------------------------------------------------------- */
 
-/* A key-value entry as field 13 of a tensor. */
+/* Puts an entry in the place of an old one, or at the end of the tensor. */
 static void entry_edit(external *x, int span, const ot_field *old, const char *key, const char *value)
 {
-    size_t k = strlen(key), v = strlen(value), at = 0;
-    size_t body = 1 + ot_varint_size(k) + k + 1 + ot_varint_size(v) + v;
-    uint8_t *out = ot_arena_alloc(x->p->arena, 1 + ot_varint_size(body) + body);
-    if (!out) {
-        x->p->no_memory = true;
-        return;
-    }
-    out[at++] = TENSOR_EXTERNAL << 3 | 2;
-    at += ot_varint_write(out + at, body);
-    out[at++] = ENTRY_KEY << 3 | 2;
-    at += ot_varint_write(out + at, k);
-    memcpy(out + at, key, k);
-    at += k;
-    out[at++] = ENTRY_VALUE << 3 | 2;
-    at += ot_varint_write(out + at, v);
-    memcpy(out + at, value, v);
-    size_t end = x->p->span[span].end;
-    ot_patch_edit(x->p, span, old->number ? old->at : end, old->number ? old->end : end, out, at + v);
+    size_t n, end = x->p->span[span].end;
+    const uint8_t *entry = ot_entry_bytes(x->p, TENSOR_EXTERNAL, key, value, &n);
+    if (entry) ot_patch_edit(x->p, span, old->number ? old->at : end, old->number ? old->end : end, entry, n);
+    else x->p->no_memory = true;
 }
 
 static void claims_edit(external *x, const data_file *d, const char *name)

@@ -13,33 +13,12 @@ static bool text_is(const ot_patch *p, const ot_field *f, const char *s)
     return f->end - f->body == n && !memcmp(p->p + f->body, s, n);
 }
 
-/* A whole entry, tag and lengths too. */
-static const uint8_t *new_entry(ot_patch *p, const char *key, const char *value, size_t *n)
-{
-    size_t k = strlen(key), v = strlen(value);
-    size_t body = 1 + ot_varint_size(k) + k + 1 + ot_varint_size(v) + v;
-    uint8_t *out = ot_arena_alloc(p->arena, 1 + ot_varint_size(body) + body);
-    if (!out) return NULL;
-    size_t at = 0;
-    out[at++] = MODEL_METADATA << 3 | 2;
-    at += ot_varint_write(out + at, body);
-    out[at++] = ENTRY_KEY << 3 | 2;
-    at += ot_varint_write(out + at, k);
-    memcpy(out + at, key, k);
-    at += k;
-    out[at++] = ENTRY_VALUE << 3 | 2;
-    at += ot_varint_write(out + at, v);
-    memcpy(out + at, value, v);
-    *n = at + v;
-    return out;
-}
-
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err)
 {
     ot_field f, old;
     bool ours = !strncmp(key, "onnxtrain.", 10), there = false;
     size_t n, end = p->span[0].end;
-    const uint8_t *entry = new_entry(p, key, value, &n);
+    const uint8_t *entry = ot_entry_bytes(p, MODEL_METADATA, key, value, &n);
     if (!entry) return ot_fail(err, OT_E_NOMEM, "export: no memory for metadata '%s'", key);
     for (size_t at = 0; ot_field_next(p->p, &at, end, &f);) {
         if (f.number != MODEL_METADATA) continue;

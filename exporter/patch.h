@@ -55,6 +55,8 @@ bool     ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f
 uint64_t ot_varint_read(const uint8_t *p, size_t *at, size_t end);
 size_t   ot_varint_size(uint64_t v);
 size_t   ot_varint_write(uint8_t *out, uint64_t v); /* bytes written; out NULL: only counts */
+/* A StringStringEntryProto as field `number`, in the patch's memory; NULL: no memory. */
+const uint8_t *ot_entry_bytes(ot_patch *p, uint32_t number, const char *key, const char *value, size_t *n);
 /* Lists every tensor of the file.  The order is that of importer/import.c's list_model. */
 void     ot_patch_walk(ot_patch *p);
 

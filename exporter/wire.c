@@ -3,6 +3,8 @@
  * Source  Protocol buffers, encoding. */
 #include "exporter/patch.h"
 
+#include <string.h>
+
 /* Field numbers of onnx.proto. */
 enum {
     MODEL_GRAPH = 7, MODEL_TRAINING = 20, MODEL_FUNCTION = 25,
@@ -12,7 +14,8 @@ enum {
     NODE_ATTRIBUTE = 5,
     ATTRIBUTE_T = 5, ATTRIBUTE_G = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11,
     ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23,
-    SPARSE_VALUES = 1, SPARSE_INDICES = 2
+    SPARSE_VALUES = 1, SPARSE_INDICES = 2,
+    ENTRY_KEY = 1, ENTRY_VALUE = 2
 };
 
 /* ---- varints and fields ------------------------------------------------------- */
@@ -81,6 +84,27 @@ bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f)
             found = true;
         }
     return found;
+}
+
+static size_t put_text(uint8_t *out, uint32_t number, const char *text, size_t n)
+{
+    size_t at = ot_varint_write(out, number << 3 | 2);
+    at += ot_varint_write(out + at, n);
+    memcpy(out + at, text, n);
+    return at + n;
+}
+
+const uint8_t *ot_entry_bytes(ot_patch *p, uint32_t number, const char *key, const char *value, size_t *n)
+{
+    size_t k = strlen(key), v = strlen(value);
+    size_t body = 1 + ot_varint_size(k) + k + 1 + ot_varint_size(v) + v;
+    uint8_t *out = ot_arena_alloc(p->arena, ot_varint_size(number << 3 | 2) + ot_varint_size(body) + body);
+    if (!out) return NULL;
+    *n = ot_varint_write(out, number << 3 | 2);
+    *n += ot_varint_write(out + *n, body);
+    *n += put_text(out + *n, ENTRY_KEY, key, k);
+    *n += put_text(out + *n, ENTRY_VALUE, value, v);
+    return out;
 }
 
 /* ---- the walk ------------------------------------------------------------------ */

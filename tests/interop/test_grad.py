@@ -1,0 +1,90 @@
+"""Gradients of whole networks against PyTorch.
+
+usage: test_grad.py PROGRAM [-v]
+
+`onnxtrain grad` and PyTorch's autograd on the same graph, weights and batch; per tensor, the norm of
+the difference over the norm of PyTorch's gradient in float64 is at most 1e-4.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+    import onnx  # noqa: F401: torch_graph needs it
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_graph
+
+LIMIT = 1e-4
+CASES = [  # kind, options, input shape, loss
+    ('lenet', [], (1, 28, 28), 'cross_entropy'),
+    ('mlp', [], (784,), 'cross_entropy'),
+    ('vgg', [], (3, 32, 32), 'cross_entropy'),
+    ('resnet18', ['--scale', '0.25'], (3, 32, 32), 'cross_entropy'),
+    ('mobilenet', ['--scale', '0.5'], (3, 32, 32), 'cross_entropy'),
+    ('autoencoder', [], (1, 28, 28), 'mse'),
+    ('lenet', ['--opset', '7'], (1, 28, 28), 'cross_entropy'),
+    ('mobilenet', ['--opset', '10', '--scale', '0.25'], (3, 32, 32), 'cross_entropy'),
+]
+SAMPLES = 16
+
+
+def call(program, *arguments):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    if r.returncode:
+        raise AssertionError(f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()}')
+
+
+def gradients(path, x, target, loss, dtype):
+    g, values = torch_graph.load(path, dtype)
+    y = torch_graph.run(g, values, torch.tensor(x, dtype=dtype))
+    if loss == 'mse':
+        value = F.mse_loss(y, torch.tensor(target, dtype=dtype))
+    else:
+        value = F.cross_entropy(y, torch.tensor(target))
+    value.backward()
+    return {n: v.grad.numpy() for n, v in values.items() if v.grad is not None}, value.item()
+
+
+def distance(a, b):
+    return float(np.linalg.norm(a.astype(np.float64) - b) / max(np.linalg.norm(b), 1e-30))
+
+
+def compare(program, folder, kind, options, shape, loss, verbose):
+    model, data, out = (f'{folder}/{n}' for n in ('m.onnx', 'x.npz', 'g.npz'))
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((SAMPLES, *shape)).astype(np.float32)
+    target = rng.random((SAMPLES, *shape)).astype(np.float32) if loss == 'mse' else rng.integers(0, 10, SAMPLES)
+    np.savez(data, input=x, target=target)
+    call(program, 'new', kind, '-o', model, *options)
+    call(program, 'grad', model, '--data', data, '-o', out, '--loss', loss, '--device', 'cpu')
+    ours = dict(np.load(out))
+    value = float(ours.pop('loss'))
+    exact, want = gradients(model, x, target, loss, torch.float64)
+    single, _ = gradients(model, x, target, loss, torch.float32)
+    assert set(ours) == set(exact), f'{kind}: gradients of {sorted(set(ours) ^ set(exact))}'
+    assert abs(value - want) <= 1e-5 * abs(want), f'{kind}: loss {value} where PyTorch has {want}'
+    off = {n: distance(ours[n], exact[n]) for n in exact}
+    worst = max(off, key=off.get)
+    torchs = max(distance(single[n], exact[n]) for n in exact)
+    line = f'{kind} {" ".join(options)}: {len(off)} tensors, worst {off[worst]:.1e} ({worst}); PyTorch in f32 {torchs:.1e}'
+    print(line)
+    return off[worst] <= LIMIT
+
+
+def main():
+    torch.set_num_threads(2)
+    with tempfile.TemporaryDirectory() as folder:
+        good = [compare(sys.argv[1], folder, *case, '-v' in sys.argv) for case in CASES]
+    print(f'{sum(good)} of {len(good)} networks within {LIMIT:g}')
+    sys.exit(0 if all(good) else 1)
+
+
+main()

@@ -1,0 +1,75 @@
+"""New models of every kind and opset, with onnx.checker and ONNX Runtime as judges.
+
+usage: test_new.py PROGRAM [-v]
+"""
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+onnxruntime.set_default_logger_severity(3)
+KINDS = {  # input, output, parameters at full width with 10 classes
+    'lenet': ((1, 28, 28), (10,), 431080),
+    'mlp': ((784,), (10,), 109386),
+    'vgg': ((3, 32, 32), (10,), None),
+    'resnet18': ((3, 32, 32), (10,), 11173962),
+    'mobilenet': ((3, 32, 32), (10,), 2236682),
+    'autoencoder': ((1, 28, 28), (1, 28, 28), None),
+}
+TRAINED = ('.weight', '.bias')
+
+
+def call(program, *arguments):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    if r.returncode:
+        raise AssertionError(f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()}')
+
+
+def judge(path, opset, shape, out):
+    """The model after the checker and a run; its batch is symbolic."""
+    m = onnx.load(path)
+    onnx.checker.check_model(m, full_check=True)
+    assert [(o.domain, o.version) for o in m.opset_import] == [('', opset)]
+    assert m.ir_version == next(r[1] for r in onnx.helper.VERSION_TABLE if r[2] == opset), m.ir_version
+    s = onnxruntime.InferenceSession(path, providers=['CPUExecutionProvider'])
+    inputs = [i for i in s.get_inputs()]
+    assert [i.name for i in inputs] == ['input'] and [o.name for o in s.get_outputs()] == ['output']
+    assert inputs[0].shape == ['N', *shape], inputs[0].shape
+    x = np.random.default_rng(0).standard_normal((3, *shape)).astype(np.float32)
+    y = s.run(None, {'input': x})[0]
+    assert y.shape == (3, *out) and np.isfinite(y).all() and y.std() > 0
+    return m
+
+
+def main():
+    program, verbose = sys.argv[1], '-v' in sys.argv
+    newest = min(25, onnx.defs.onnx_opset_version())
+    done = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = f'{folder}/m.onnx'
+        for kind, (shape, out, parameters) in KINDS.items():
+            for opset in range(7, newest + 1):
+                call(program, 'new', kind, '-o', path, '--opset', str(opset), '--scale', '0.25')
+                judge(path, opset, shape, out)
+                done += 1
+            call(program, 'new', kind, '-o', path)
+            m = judge(path, 17, shape, out)
+            count = sum(int(np.prod(t.dims)) for t in m.graph.initializer if t.name.endswith(TRAINED))
+            assert parameters in (None, count), f'{kind}: {count} parameters'
+            done += 1
+            if verbose:
+                print(f'{kind}: {count} parameters')
+        call(program, 'new', 'vgg', '-o', path, '--input', '1x40x24', '--classes', '5', '--seed', '3')
+        judge(path, 17, (1, 40, 24), (5,))
+        done += 1
+    print(f'{done} of {done} new models pass')
+
+
+main()
