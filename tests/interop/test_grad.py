@@ -1,9 +1,11 @@
 """Gradients of whole networks against PyTorch.
 
-usage: test_grad.py PROGRAM [-v]
+usage: test_grad.py PROGRAM
 
 `onnxtrain grad` and PyTorch's autograd on the same graph, weights and batch; per tensor, the norm of
-the difference over the norm of PyTorch's gradient in float64 is at most 1e-4.
+the difference over the norm of PyTorch's gradient in float64 is at most 1e-4.  A gradient that is
+zero but for rounding (a bias whose shift a BatchNormalization takes away again) has no relative error:
+there ours is small beside the gradient of the whole network.
 """
 import os
 import subprocess
@@ -33,7 +35,7 @@ CASES = [  # kind, options, input shape, loss
     ('lenet', ['--opset', '7'], (1, 28, 28), 'cross_entropy'),
     ('mobilenet', ['--opset', '10', '--scale', '0.25'], (3, 32, 32), 'cross_entropy'),
 ]
-SAMPLES = 16
+SAMPLES = 8
 
 
 def call(program, *arguments):
@@ -53,11 +55,17 @@ def gradients(path, x, target, loss, dtype):
     return {n: v.grad.numpy() for n, v in values.items() if v.grad is not None}, value.item()
 
 
-def distance(a, b):
-    return float(np.linalg.norm(a.astype(np.float64) - b) / max(np.linalg.norm(b), 1e-30))
+def distances(got, exact):
+    """Per tensor; relative to the whole gradient where the exact one vanishes."""
+    whole = np.sqrt(sum(np.linalg.norm(b) ** 2 for b in exact.values()))
+    off = {}
+    for n, b in exact.items():
+        size = np.linalg.norm(b)
+        off[n] = float(np.linalg.norm(got[n].astype(np.float64) - b) / (size if size > 1e-9 * whole else whole))
+    return off
 
 
-def compare(program, folder, kind, options, shape, loss, verbose):
+def compare(program, folder, kind, options, shape, loss):
     model, data, out = (f'{folder}/{n}' for n in ('m.onnx', 'x.npz', 'g.npz'))
     rng = np.random.default_rng(1)
     x = rng.standard_normal((SAMPLES, *shape)).astype(np.float32)
@@ -71,9 +79,9 @@ def compare(program, folder, kind, options, shape, loss, verbose):
     single, _ = gradients(model, x, target, loss, torch.float32)
     assert set(ours) == set(exact), f'{kind}: gradients of {sorted(set(ours) ^ set(exact))}'
     assert abs(value - want) <= 1e-5 * abs(want), f'{kind}: loss {value} where PyTorch has {want}'
-    off = {n: distance(ours[n], exact[n]) for n in exact}
+    off = distances(ours, exact)
     worst = max(off, key=off.get)
-    torchs = max(distance(single[n], exact[n]) for n in exact)
+    torchs = max(distances(single, exact).values())
     line = f'{kind} {" ".join(options)}: {len(off)} tensors, worst {off[worst]:.1e} ({worst}); PyTorch in f32 {torchs:.1e}'
     print(line)
     return off[worst] <= LIMIT
@@ -82,7 +90,7 @@ def compare(program, folder, kind, options, shape, loss, verbose):
 def main():
     torch.set_num_threads(2)
     with tempfile.TemporaryDirectory() as folder:
-        good = [compare(sys.argv[1], folder, *case, '-v' in sys.argv) for case in CASES]
+        good = [compare(sys.argv[1], folder, *case) for case in CASES]
     print(f'{sum(good)} of {len(good)} networks within {LIMIT:g}')
     sys.exit(0 if all(good) else 1)
 
