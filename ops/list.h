@@ -94,6 +94,7 @@
     X(ConstantOfShape,       0, 0)      \
     X(CumSum,                0, 0)      \
     X(DepthToSpace,          0, 0)      \
+    X(Einsum,                0, 0)      \
     X(Expand,                0, 0)      \
     X(EyeLike,               0, 0)      \
     X(Flatten,               0, 0)      \

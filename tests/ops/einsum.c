@@ -1,0 +1,37 @@
+/* einsum.c - rows of Einsum. */
+#include "case.h"
+
+const ot_case ot_cases_Einsum[] = {
+    { .name = "matmul", .in = "f32[2,2]~1,2,3,4 f32[2,2]~5,6,7,8", .attrs = "equation=ij,jk->ik", .out = "f32[2,2]", .y = "19,22,43,50" },
+    { .name = "implied", .in = "f32[2,3] f32[3,4]", .attrs = "equation=ij,jk", .out = "f32[2,4]" },
+    { .name = "implied_sorted", .in = "f32[2,3]~1,2,3,4,5,6", .attrs = "equation=ba", .out = "f32[3,2]", .y = "1,4,2,5,3,6" },
+    { .name = "transpose", .in = "f32[2,3,4]", .attrs = "equation=abc->cab", .out = "f32[4,2,3]" },
+    { .name = "sum", .in = "f32[2,3]~1,2,3,4,5,6", .attrs = "equation=ij->i", .out = "f32[2]", .y = "6,15" },
+    { .name = "total", .in = "f32[2,3]~1,2,3,4,5,6", .attrs = "equation=ij->", .out = "f32[]", .y = "21" },
+    { .name = "trace", .in = "f32[2,2]~1,2,3,4", .attrs = "equation=ii", .out = "f32[]", .y = "5", .dx = "1,0,0,1" },
+    { .name = "diagonal", .in = "f32[3,4,3]", .attrs = "equation=iji->ji", .out = "f32[4,3]" },
+    { .name = "batch", .in = "f32[2,3,4] f32[2,4,5]", .attrs = "equation=bij,bjk->bik", .out = "f32[2,3,5]" },
+    { .name = "attention", .in = "f32[2,3,2,4] f32[2,5,2,4]", .attrs = "equation=bqhd,bkhd->bhqk", .out = "f32[2,2,3,5]" },
+    { .name = "ellipsis", .in = "f32[2,3,4] f32[4,5]", .attrs = "equation=...ij,jk->...ik", .out = "f32[2,3,5]" },
+    { .name = "ellipsis_broadcast", .in = "f32[2,1,3,4] f32[5,4,6]", .attrs = "equation=...ij,...jk->...ik", .out = "f32[2,5,3,6]" },
+    { .name = "ellipsis_sum", .in = "f32[2,3,4]", .attrs = "equation=...j->...", .out = "f32[2,3]" },
+    { .name = "outer", .in = "f32[2] f32[3]", .attrs = "equation=i,j->ij", .out = "f32[2,3]" },
+    { .name = "elementwise", .in = "f32[2,3] f32[2,3]", .attrs = "equation=ij,ij->ij", .out = "f32[2,3]" },
+    { .name = "inner", .in = "f32[3]~1,2,3 f32[3]~4,5,6", .attrs = "equation=i,i", .out = "f32[]", .y = "32", .dx = "4,5,6 1,2,3" },
+    { .name = "three", .in = "f32[2,3] f32[3,4] f32[4,5]", .attrs = "equation=ij,jk,kl->il", .out = "f32[2,5]" },
+    { .name = "three_batched", .in = "f32[2,3] f32[2,4] f32[2,3,4]", .attrs = "equation=bi,bj,bij->b", .out = "f32[2]" },
+    { .name = "sum_of_one_operand", .in = "f32[2,3,4] f32[2,5]", .attrs = "equation=ijk,il->il", .out = "f32[2,5]" },
+    { .name = "size_1", .in = "f32[2,1] f32[3,4]", .attrs = "equation=ij,jk->ik", .out = "f32[2,4]" },
+    { .name = "capitals", .in = "f32[2,3] f32[3,2]", .attrs = "equation=aB,Bc->ca", .out = "f32[2,2]" },
+    { .name = "empty", .in = "f32[2,0] f32[0,3]", .attrs = "equation=ij,jk->ik", .out = "f32[2,3]", .y = "0,0,0,0,0,0" },
+    { .name = "sizes_differ", .in = "f32[2,3] f32[4,5]", .attrs = "equation=ij,jk->ik", .fail = OT_E_MODEL },
+    { .name = "operands_missing", .in = "f32[2,3]", .attrs = "equation=ij,jk->ik", .fail = OT_E_MODEL },
+    { .name = "operand_too_many", .in = "f32[2,3] f32[3]", .attrs = "equation=ij->ij", .fail = OT_E_MODEL },
+    { .name = "rank", .in = "f32[2,3,4]", .attrs = "equation=ij->ij", .fail = OT_E_MODEL },
+    { .name = "unknown_letter", .in = "f32[2,3]", .attrs = "equation=ij->ik", .fail = OT_E_MODEL },
+    { .name = "twice", .in = "f32[2,3]", .attrs = "equation=ij->ii", .fail = OT_E_MODEL },
+    { .name = "nonsense", .in = "f32[2,3]", .attrs = "equation=i+j", .fail = OT_E_MODEL },
+    { .name = "half_arrow", .in = "f32[2,3]", .attrs = "equation=ij-", .fail = OT_E_MODEL },
+    { .name = "no_equation", .in = "f32[2,3]", .fail = OT_E_MODEL },
+    { 0 }
+};
