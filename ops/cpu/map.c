@@ -208,6 +208,8 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     for (int i = 0; i < p->n_in; i++) {
         m->load_at[i] = (int16_t)first[i];
         m->in_place[i] = !m->uniform[i] && m->operand[i].dense && natural(&m->operand[i], (ot_class)p->in_class[i]);
+        /* Passed on by one of several outputs, of which another may lie here: read before any is stored. */
+        if (last[i] == p->n_inst && p->n_out > 1) m->in_place[i] = false;
     }
     for (int i = 0; i < p->n_inst; i++) {
         int r = p->n_in + i;

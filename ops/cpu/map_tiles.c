@@ -197,12 +197,7 @@ void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi)
                 if (m->load_at[x] == i && !m->uniform[x] && !m->in_place[x] && m->slot[x] >= 0) load(&r, x);
             if (i < p->n_inst && !m->uniform[p->n_in + i]) execute(&r, i);
         }
-        /* Inputs passed through come first: another output may lie where they do. */
         for (int k = 0; k < p->n_out; k++)
-            if (c->out[k] && p->out[k] < p->n_in) store(&r, k);
-        for (int k = 0; k < p->n_out; k++) {
-            int reg = p->out[k];
-            if (c->out[k] && reg >= p->n_in && !(m->direct[reg] == k && r.direct[k])) store(&r, k);
-        }
+            if (c->out[k] && !(m->direct[p->out[k]] == k && r.direct[k])) store(&r, k);
     }
 }

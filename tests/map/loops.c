@@ -49,7 +49,7 @@ static int compare(const ot_map_loops *base, const ot_map_loops *set, int *tried
     static tile arg[OT_MAP_ARGS], y0, y1;
     int failed = 0, at;
     for (int cls = 0; cls < 4; cls++)
-        for (int row = 0; row < OT_ROW_Convert; row++) {
+        for (int row = 0; row < OT_ROW_Convert && set->row[cls]; row++) { /* NULL: those of base are used */
             dice d = { (uint64_t)row };
             if (!base->row[cls][row] != !set->row[cls][row]) failed++;
             if (!base->row[cls][row]) continue;

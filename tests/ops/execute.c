@@ -136,7 +136,7 @@ typedef struct trial {
     double           tol;
     int              threads;
     unsigned         in_last, out_last; /* channels last: which inputs, which outputs */
-    int              inplace;           /* output 0 lies where this input does; -1: nowhere */
+    int              inplace, into;     /* output `into` lies where input `inplace` does; -1: nowhere */
 } trial;
 
 /* Copies v's elements between row-major and the layout that v has now. */
@@ -208,8 +208,8 @@ static bool try_once(const trial *t)
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) out[i] = guarded_new(ot_bytes(&n->out[i]->shape, n->out[i]->dtype));
     if (t->inplace >= 0) {
-        guarded_free(out[0]);
-        out[0] = in[t->inplace];
+        guarded_free(out[t->into]);
+        out[t->into] = in[t->inplace];
     }
     if (kernel_run(t->k, n, (const void *const *)in, out, t->threads, &intact, &err) != OT_OK) {
         printf("%s: %s: %s\n", t->name, what, err.text);
@@ -221,15 +221,15 @@ static bool try_once(const trial *t)
         ok = check_outputs(t, out, what);
     }
     for (int i = 0; i < n->n_out; i++)
-        if (!(i == 0 && t->inplace >= 0)) guarded_free(out[i]);
+        if (!(i == t->into && t->inplace >= 0)) guarded_free(out[i]);
     for (int i = 0; i < n->n_in; i++) guarded_free(in[i]);
     return ok;
 }
 
-static bool may_share(const ot_node *n, int i)
+static bool may_share(const ot_node *n, int i, int o)
 {
-    const ot_value *x = n->in[i], *y = n->out[0];
-    return x && y && ot_shape_eq(&x->shape, &y->shape) && ot_dtype_bits(x->dtype) == ot_dtype_bits(y->dtype);
+    const ot_value *x = n->in[i], *y = n->out[o];
+    return x && y && ot_shape_eq(&x->shape, &y->shape) && x->dtype == y->dtype;
 }
 
 static int try_kernel(const trial *like)
@@ -240,14 +240,14 @@ static int try_kernel(const trial *like)
     bool ok = true;
     trial t = *like;
     t.inplace = -1;
+    t.into = 0;
     if (!t.k->can || t.k->can(t.n, &why)) {
         for (t.threads = 1; t.threads <= 2; t.threads++, tried++) ok &= try_once(&t);
-        for (int i = 0; i < t.n->n_in && i < 32; i++)
-            if (t.k->inplace >> i & 1 && may_share(t.n, i)) {
-                t.inplace = i;
-                ok &= try_once(&t);
-                tried++;
-            }
+        for (int i = 0; i < t.n->n_in * t.n->n_out && i < 32; i++) {
+            t.inplace = i % t.n->n_in;
+            t.into = i / t.n->n_in;
+            if (t.k->inplace >> t.inplace & 1 && may_share(t.n, t.inplace, t.into)) ok &= try_once(&t), tried++;
+        }
     }
     t.inplace = -1;
     t.threads = 2;
