@@ -76,8 +76,9 @@ def check_gradient(judge, model, gradients, loss):
         if size < 1e-6 * max(base, 1):
             continue
         w, best = numpy_helper.to_array(own[name]), np.inf
-        for relative in (3e-3, 5e-4, 2e-2, 1e-4):
-            h, side = relative * max(base, 1e-3) / size, []
+        # A step that is too long bends, one that is too short drowns in float32: the best of several counts.
+        for relative in (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4):
+            h, side = relative * max(np.linalg.norm(w), 1e-2), []
             for sign in (1, -1):
                 moved = onnx.ModelProto()
                 moved.CopyFrom(model)
@@ -85,6 +86,8 @@ def check_gradient(judge, model, gradients, loss):
                 tensors(moved)[name].CopyFrom(numpy_helper.from_array(value, tensors(moved)[name].name))
                 side.append(judge.loss(moved))
             best = min(best, abs((side[0] - side[1]) / (2 * h) - size) / size)
+            if best < 0.01:
+                break
         need(best < 0.03, f'gradient of {name} off by {best:.2g}')
         tested += 1
     need(tested, 'no gradient to test')
