@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = 16384, TILE = 32, SMALL = 1 << 16 };
+enum { RUN = 16384, TILE = 16, BLOCK = 64, SMALL = 1 << 16 };
 
 typedef struct copy_plan {
     bool   covered; /* the pieces write every element */
@@ -99,14 +99,48 @@ static void run(void *y, int64_t t, const void *x, int64_t f, int64_t n, size_t 
         break;                                                                                     \
     }
 
+/* 16 x 16 elements of four bytes through a small buffer: both sides are touched a cache line at a time,
+ * however badly their strides lie. */
+typedef uint32_t u4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static void tile_16(may_alias_32 *y, int64_t t, const may_alias_32 *x, int64_t f)
+{
+    uint32_t buffer[16][16];
+    for (int k = 0; k < 16; k++) memcpy(buffer[k], x + k * f, sizeof buffer[k]);
+    for (int r = 0; r < 16; r += 4)
+        for (int k = 0; k < 16; k += 4) {
+            u4 a = *(const u4 *)&buffer[k][r], b = *(const u4 *)&buffer[k + 1][r];
+            u4 c = *(const u4 *)&buffer[k + 2][r], d = *(const u4 *)&buffer[k + 3][r];
+            u4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+            u4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), dc = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+            *(u4 *)(y + r * t + k) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+            *(u4 *)(y + (r + 1) * t + k) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+            *(u4 *)(y + (r + 2) * t + k) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
+            *(u4 *)(y + (r + 3) * t + k) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
+        }
+}
+
 static void tile(void *y, int64_t t, const void *x, int64_t f, int64_t rows, int64_t n, size_t e)
 {
+    if (e == 4 && rows == TILE && n == TILE) {
+        tile_16(y, t, x, f);
+        return;
+    }
     switch (e) {
     case 1: TILED(8)
     case 2: TILED(16)
     case 4: TILED(32)
     default: TILED(64)
     }
+}
+
+/* A block of tiles, small enough that the pages of both sides stay known. */
+static void block(char *y, int64_t t, const char *x, int64_t f, int64_t rows, int64_t n, int64_t e)
+{
+    for (int64_t r = 0; r < rows; r += TILE)
+        for (int64_t k = 0; k < n; k += TILE)
+            tile(y + (r * t + k) * e, t, x + (r + k * f) * e, f, rows - r < TILE ? rows - r : TILE,
+                 n - k < TILE ? n - k : TILE, (size_t)e);
 }
 
 /* ---- boxes ----------------------------------------------------------------- */
@@ -135,7 +169,7 @@ static void box_tiles(const ot_box *b, int row, char *y, const char *x, size_t e
 {
     int     last = b->rank - 1;
     int64_t rows = b->extent[row], n = b->extent[last], t = b->t[row], f = b->f[last];
-    int64_t down = (rows + TILE - 1) / TILE, across = (n + TILE - 1) / TILE, lo, hi;
+    int64_t down = (rows + BLOCK - 1) / BLOCK, across = (n + BLOCK - 1) / BLOCK, lo, hi;
     ot_box  o = *b; /* the axes outside the tiles */
     ot_walk w;
     o.rank = 0;
@@ -150,9 +184,9 @@ static void box_tiles(const ot_box *b, int row, char *y, const char *x, size_t e
     if (lo == hi) return;
     ot_walk_start(&w, &o, 0, lo / each);
     for (int64_t i = lo, at = lo % each; i < hi; i++) {
-        int64_t r = at / across * TILE, k = at % across * TILE;
-        tile(y + (w.to + r * t + k) * (int64_t)e, t, x + (w.from + r + k * f) * (int64_t)e, f,
-             rows - r < TILE ? rows - r : TILE, n - k < TILE ? n - k : TILE, e);
+        int64_t r = at / across * BLOCK, k = at % across * BLOCK;
+        block(y + (w.to + r * t + k) * (int64_t)e, t, x + (w.from + r + k * f) * (int64_t)e, f,
+              rows - r < BLOCK ? rows - r : BLOCK, n - k < BLOCK ? n - k : BLOCK, (int64_t)e);
         if (++at == each) {
             at = 0;
             ot_walk_next(&w, &o);

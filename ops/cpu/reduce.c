@@ -1,8 +1,8 @@
 /* reduce.c - Reduce of float32 along memory: rows are summed by vectors, columns tile by tile.
  *
  * Memory    workspace: a double per result and chunk, where one result has many terms.
- * Numerics  sums: 16 lanes of float32 over at most 64 terms each, then double.  The tree depends on
- *           shape and layout, not on the threads.  NaN wins in max and min. */
+ * Numerics  sums: 16 lanes of float32 over at most 64 terms each, four of them joined, then double.  The
+ *           tree depends on shape and layout, not on the threads.  NaN wins in max and min. */
 #include "ops/reduce.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@
 
 enum { LANES = 16, BLOCK = 1024, CHUNK = 1 << 15, COLUMNS = 512, DEPTH = 64, MANY = 64, SMALL = 1 << 14 };
 
-typedef float vec __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-typedef int   ivec __attribute__((vector_size(LANES * sizeof(int)), aligned(4), may_alias));
+typedef float v4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int   i4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Where things are: kept axes as a box from x to y, reduced axes as a box over x. */
 typedef struct plan {
@@ -126,57 +126,59 @@ static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
 
 /* ---- rows: the reduced axis is innermost ------------------------------------ */
 
-static double lanes(int64_t kind, const vec *v)
+static inline v4 load(const float *x) { return *(const v4 *)x; }
+
+static inline double across(v4 v) { return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]); }
+
+static inline v4 term(v4 x, bool square)
 {
-    double s[LANES];
-    for (int l = 0; l < LANES; l++) s[l] = (double)(*v)[l];
-    for (int n = LANES / 2; n; n /= 2)
-        for (int l = 0; l < n; l++) s[l] = join(kind, s[l], s[l + n]);
-    return s[0];
+    v4 xx = x * x;
+    return square ? xx : x;
 }
 
-/* n neighbours. */
-static double row_sum(const float *x, int64_t n)
+/* n neighbours, or their squares. */
+static inline double row_sums(const float *x, int64_t n, bool square)
 {
     double total = 0;
-    while (n >= LANES) {
+    while (n >= 4) {
         int64_t m = n < BLOCK ? n / LANES : BLOCK / LANES;
-        vec     v = *(const vec *)x;
-        for (int64_t i = 1; i < m; i++) v += *(const vec *)(x + i * LANES);
-        total += lanes(OT_REDUCE_SUM, &v);
-        x += m * LANES;
-        n -= m * LANES;
-    }
-    for (int64_t i = 0; i < n; i++) total += (double)x[i];
-    return total;
-}
-
-static double row_sumsq(const float *x, int64_t n)
-{
-    double total = 0;
-    while (n >= LANES) {
-        int64_t m = n < BLOCK ? n / LANES : BLOCK / LANES;
-        vec     v = { 0 };
-        for (int64_t i = 0; i < m; i++) v += *(const vec *)(x + i * LANES) * *(const vec *)(x + i * LANES);
-        total += lanes(OT_REDUCE_SUM, &v);
-        x += m * LANES;
-        n -= m * LANES;
-    }
-    for (int64_t i = 0; i < n; i++) total += (double)x[i] * (double)x[i];
-    return total;
-}
-
-static double row_other(int64_t kind, const float *x, int64_t n)
-{
-    double total = start(kind);
-    if (n >= LANES && kind != OT_REDUCE_PROD) {
-        vec v = *(const vec *)x;
-        for (x += LANES, n -= LANES; n >= LANES; x += LANES, n -= LANES) {
-            vec  w = *(const vec *)x;
-            ivec take = (kind == OT_REDUCE_MAX ? w > v : w < v) | (w != w);
-            v = (vec)(((ivec)w & take) | ((ivec)v & ~take));
+        v4      a = { 0 }, b = a, c = a, d = a;
+        for (int64_t i = 0; i < m; i++, x += LANES) {
+            v4 p = load(x), q = load(x + 4), r = load(x + 8), s = load(x + 12);
+            a += term(p, square);
+            b += term(q, square);
+            c += term(r, square);
+            d += term(s, square);
         }
-        total = lanes(kind, &v);
+        n -= m * LANES;
+        if (n < LANES)
+            for (; n >= 4; n -= 4, x += 4) a += term(load(x), square);
+        total += across((a + b) + (c + d));
+    }
+    for (int64_t i = 0; i < n; i++) total += square ? (double)x[i] * (double)x[i] : (double)x[i];
+    return total;
+}
+
+static inline v4 better(v4 v, v4 w, bool max)
+{
+    i4 take = (max ? w > v : w < v) | (w != w);
+    return (v4)(((i4)w & take) | ((i4)v & ~take));
+}
+
+static inline double row_best(const float *x, int64_t n, bool max)
+{
+    int64_t kind = max ? OT_REDUCE_MAX : OT_REDUCE_MIN;
+    double  total = start(kind);
+    if (n >= LANES) {
+        v4 a = load(x), b = load(x + 4), c = load(x + 8), d = load(x + 12);
+        for (x += LANES, n -= LANES; n >= LANES; x += LANES, n -= LANES) {
+            a = better(a, load(x), max);
+            b = better(b, load(x + 4), max);
+            c = better(c, load(x + 8), max);
+            d = better(d, load(x + 12), max);
+        }
+        a = better(better(a, b, max), better(c, d, max), max);
+        for (int l = 0; l < 4; l++) total = join(kind, total, (double)a[l]);
     }
     for (int64_t i = 0; i < n; i++) total = join(kind, total, (double)x[i]);
     return total;
@@ -184,7 +186,16 @@ static double row_other(int64_t kind, const float *x, int64_t n)
 
 static double row_of(int64_t kind, const float *x, int64_t n)
 {
-    return kind == OT_REDUCE_SUM ? row_sum(x, n) : kind == OT_REDUCE_SUMSQ ? row_sumsq(x, n) : row_other(kind, x, n);
+    double total = 1;
+    switch (kind) {
+    case OT_REDUCE_SUM: return row_sums(x, n, false);
+    case OT_REDUCE_SUMSQ: return row_sums(x, n, true);
+    case OT_REDUCE_MAX: return row_best(x, n, true);
+    case OT_REDUCE_MIN: return row_best(x, n, false);
+    default:
+        for (int64_t i = 0; i < n; i++) total *= (double)x[i];
+        return total;
+    }
 }
 
 /* Terms lo to hi of the result at x. */
@@ -278,6 +289,18 @@ static void task(const plan *p, int64_t i, const float *x, float *y, double *wor
         for (int64_t j = 0; j < n; j++) y[w.from + (from + j) * p->stride] = (float)out[j];
 }
 
+/* Part `part` of the results, each from its own terms. */
+static void rows(const plan *p, const float *x, float *y, int64_t part, int64_t parts)
+{
+    bool    one = p->gone.rank == 1 && p->gone.t[0] == 1;
+    int64_t lo, hi;
+    ot_walk w;
+    ot_part(p->kept.count, part, parts, &lo, &hi);
+    if (lo < hi) ot_walk_start(&w, &p->kept, 0, lo);
+    for (; lo < hi; lo++, ot_walk_next(&w, &p->kept))
+        y[w.from] = (float)(one ? row_of(p->kind, x + w.to, p->terms) : row_terms(p, x + w.to, 0, p->terms));
+}
+
 static void join_chunks(const plan *p, const double *work, float *y)
 {
     int64_t columns = p->by_columns ? p->columns : 1;
@@ -300,6 +323,11 @@ static ot_status reduce_run(const ot_call *c)
     double     *work = p->chunks > 1 ? c->work : NULL;
     if (!total) {
         for (int64_t i = 0; i < results; i++) ((float *)c->out[0])[i] = (float)start(p->kind);
+        return OT_OK;
+    }
+    if (!work && !p->by_columns) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+        for (int part = 0; part < threads; part++) rows(p, c->in[0], c->out[0], part, threads);
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
