@@ -1,7 +1,7 @@
 /* case.h - one row = one test of one operator.
  *
  * tests/ops/<anything>.c holds ot_cases_<Name>[] for every operator <Name> of the three ONNX
- * sections of ops/list.h; an operator without one does not link.  The runner (run.c) does, per row:
+ * sections of ops/list.h; an operator without rows is a failure.  The runner (run.c) does, per row:
  *   infer        shapes and types of the outputs are the row's
  *   forward      lowered, run by the reference kernels; `y` if the row gives it; guard bytes
  *   kernels      every candidate kernel of every node it lowers to, against the reference

@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     const char *want = argc > 1 ? argv[1] : "";
     totals sum = { 0 };
     for (int s = 0; s < OT_LEN(suites); s++) {
-        if (!suites[s].rows && !*want) printf("%s has no rows\n", suites[s].op->name);
+        if (!suites[s].rows && !*want) printf("FAIL %s has no rows\n", suites[s].op->name), sum.failed++;
         for (const ot_case *c = suites[s].rows; c && c->name; c++) {
             char name[256];
             snprintf(name, sizeof name, "%s.%s", suites[s].op->name, c->name);
