@@ -51,7 +51,7 @@ def make_samples(s, rng):
     """Two samples, apart: a baked batch of 1 takes one at a time, and is re-batched by us."""
     i = s.get_inputs()[0]
     shape = [d if isinstance(d, int) and d > 0 else 1 for d in i.shape]
-    return i.name, [(0.5 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)]
+    return i.name, [(0.1 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)]
 
 
 class Judge:
@@ -77,8 +77,8 @@ def check_gradient(judge, model, gradients, loss):
             continue
         w, best = numpy_helper.to_array(own[name]), np.inf
         # A step that is too long bends, one that is too short drowns in float32: the best of several counts.
-        for relative in (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4):
-            h, side = relative * max(np.linalg.norm(w), 1e-2), []
+        for h in (1e-3, 1e-2, 1e-4, 1e-1, 1e-5):
+            side = []
             for sign in (1, -1):
                 moved = onnx.ModelProto()
                 moved.CopyFrom(model)
@@ -129,7 +129,7 @@ def whole_way(program, path, tmp):
     check_gradient(Judge(name, samples, target), model, gradients, loss)
     total = sum(float((g.astype(np.float64) ** 2).sum()) for g in gradients.values())
     call(program, 'train', path, '-o', f'{tmp}/out.onnx', '--log', f'{tmp}/log.jsonl', '--run-dir', f'{tmp}/run', '--steps', '3',
-         '--no-shuffle', '--optimizer', f'sgd:lr={0.05 * loss / total:.8g}', *common)
+         '--no-shuffle', '--optimizer', f'sgd:lr={0.01 * loss / total:.8g}', *common)
     steps = [e['loss'] for e in map(json.loads, open(f'{tmp}/log.jsonl')) if e['event'] == 'step']
     need(len(steps) == 3 and steps[0] > steps[1] > steps[2], f'the loss does not fall: {steps}')
     check_export(model, onnx.load(f'{tmp}/out.onnx'), list(gradients))
