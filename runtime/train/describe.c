@@ -103,15 +103,19 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
                                         v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", shape));
 }
 
-static void inspect_ends(ot_page *p, const ot_model *m)
+/* run: a plan that knows the outputs' shapes, or NULL. */
+static void inspect_ends(ot_page *p, const ot_model *m, const ot_plan *run)
 {
     const ot_graph *g = m->file->graph;
     json_t *in = p->json ? json_array() : NULL, *out = p->json ? json_array() : NULL;
     for (int i = 0; i < g->n_inputs; i++)
         if (is_input(g, g->inputs[i]))
             inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], in);
-    for (int i = 0; i < g->n_outputs; i++)
-        inspect_value(p, "output", m->outputs[i], g->outputs[i], out);
+    for (int i = 0; i < g->n_outputs; i++) {
+        bool same = run && i < run->graph->n_outputs;
+        inspect_value(p, "output", m->outputs[i], same ? run->graph->outputs[i] : g->outputs[i],
+                      out);
+    }
     if (!p->json) return;
     json_object_set_new(p->json, "inputs", in);
     json_object_set_new(p->json, "outputs", out);
@@ -170,8 +174,10 @@ static void inspect_head(ot_page *p, const ot_model *m)
     json_object_set_new(p->json, "notes", ot_json_lines(f->notes));
 }
 
-static ot_status inspect(const ot_model *m, const ot_settings *s, char **text, ot_error *err)
+static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text,
+                         ot_error *err)
 {
+    ot_rehearsal run;
     ot_plan p;
     ot_page page;
     if (s->graph && !s->json) {
@@ -179,16 +185,21 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, char **text, o
         return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
     }
     OT_TRY(ot_classified(m, s, &p, err));
+    ot_error none = { 0 }; /* a model that cannot run can still be looked at */
+    if (ot_rehearse_run(m, s, a, &run, &none)) run.plan = NULL;
     ot_status r = ot_page_open(&page, s->json, err);
     if (!r) {
         inspect_head(&page, m);
-        inspect_ends(&page, m);
+        inspect_ends(&page, m, run.plan);
+        if (page.f && run.plan)
+            fprintf(page.f, "        (an open batch taken as %lld)\n", (long long)run.batch);
         inspect_tensors(&page, m, p.graph);
         char *graph = s->graph ? ot_graph_text(m->file->graph) : NULL;
         if (graph) json_object_set_new(page.json, "graph", json_string(graph));
         free(graph);
         r = ot_page_close(&page, text, err);
     }
+    ot_plan_free(run.plan);
     ot_graph_free(p.graph);
     return r;
 }
@@ -200,7 +211,7 @@ ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, o
     *text = NULL;
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the text");
     ot_status r = ot_settings_read(o, m->outputs, a, &s, err);
-    if (!r) r = inspect(m, &s, text, err);
+    if (!r) r = inspect(m, &s, a, text, err);
     ot_arena_free(a);
     return r;
 }
@@ -272,7 +283,8 @@ static void cpu_features(char *out, size_t n)
         snprintf(out + strlen(out), n - strlen(out), "%s%s", *out ? " " : "", name);
     HAS("sse4.2")
     HAS("avx")
-    HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni") HAS("avx512bf16")
+    HAS("avx2")
+    HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni") HAS("avx512bf16")
 #undef HAS
 #endif
         (void) n;

@@ -109,3 +109,14 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     c.n_feeds = n;
     return r ? r : ot_plan_new(m->file->graph, &c, NULL, &out->plan, err);
 }
+
+ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
+                          ot_error *err)
+{
+    int n;
+    int64_t open;
+    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : 2, .assumed = "" };
+    ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + 1));
+    if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    return find_sizes(m, s, out->batch, feeds, &n, &open, &out->plan, err);
+}

@@ -17,4 +17,8 @@ typedef struct ot_rehearsal {
 ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_arena *a,
                       ot_rehearsal *out, ot_error *err);
 
+/* The graph as it runs, for the shapes of its outputs. */
+ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
+                          ot_error *err);
+
 #endif

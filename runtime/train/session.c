@@ -162,8 +162,20 @@ int64_t ot_session_bytes(const ot_session *x)
     return bytes;
 }
 
+/* The system would rather end the process later than refuse memory now. */
+static ot_status check_memory(const ot_session *x, ot_error *err)
+{
+    int64_t needed = ot_session_bytes(x), there = ot_memory_available();
+    if (needed <= there) return OT_OK;
+    return ot_fail(
+        err, OT_E_NOMEM,
+        "out of memory: %lld MiB are needed, %lld MiB are there; a smaller --batch-size needs less",
+        (long long)(needed >> 20), (long long)(there >> 20));
+}
+
 ot_status ot_session_allocate(ot_session *x, ot_error *err)
 {
+    OT_TRY(check_memory(x, err));
     for (int i = 0; i < x->n; i++) {
         int64_t most = largest(x, x->slot[i].feeders);
         for (int k = 0; k < x->slot[i].feeders->n; k++)
