@@ -2,7 +2,11 @@
  *
  * Spec    ai.onnx MaxPool 8, 10, 11, 12, 22; the second output counts elements of all of x.
  * Shapes  x: (N, C, i1..id)  y, indices: (N, C, o1..od)
- * Grad    to the first maximum of each window (pool.c). */
+ * Grad    to the first maximum of each window (pool.c).
+ *
+ * A Relu right before the pool moves behind it, onto the smaller tensor: both are monotone, so the values are
+ * the same; so is the gradient, for where every element of a window is negative Relu lets none through. */
+#include "ops/map.h"
 #include "ops/pool.h"
 
 typedef struct ot_maxpool { ot_window_attrs window; int64_t storage_order; } ot_maxpool;
@@ -41,15 +45,36 @@ static ot_status maxpool_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
+/* What Relu was taken of, when x is nothing but a Relu. */
+static ot_value *before_relu(const ot_value *x)
+{
+    const ot_node *n = x->producer;
+    if (!n || n->op != &ot_op_Map) return NULL;
+    const ot_program *m = n->attrs;
+    bool relu = m->n_in == 1 && m->n_inst == 1 && m->n_out == 1 && m->out[0] == 1 && m->inst[0].row == OT_ROW_Relu;
+    return relu && n->in[0]->dtype == x->dtype && ot_shape_eq(&n->in[0]->shape, &x->shape) ? n->in[0] : NULL;
+}
+
+/* Every window holds an element of x: none is only padding, where -inf and Relu(-inf) would differ. */
+static bool never_empty(const ot_pool *p, const ot_shape *x)
+{
+    for (int j = 0; j < p->window.nd; j++) {
+        int64_t end = (p->out[j] - 1) * p->window.stride[j] - p->window.pad_lo[j];
+        if (p->window.dilation[j] != 1 || p->window.pad_lo[j] >= p->window.kernel[j] || end >= x->dim[2 + j]) return false;
+    }
+    return true;
+}
+
 static void maxpool_lower(ot_build *b)
 {
     const ot_node *n = b->node;
     ot_pool        p;
     bool           indices = n->n_out > 1 && n->out[1];
     if (resolve(n, &p, b->graph->err) != OT_OK) return;
-    ot_node *k = ot_emit_n(b, &ot_op_PoolMax, &p, n->in, 1, indices ? 3 : 2);
+    ot_value *inner = indices || !never_empty(&p, &n->in[0]->shape) ? NULL : before_relu(n->in[0]);
+    ot_node  *k = ot_emit_n(b, &ot_op_PoolMax, &p, inner ? &inner : n->in, 1, indices ? 3 : 2);
     if (!k) return;
-    ot_yield(b, 0, k->out[0]);
+    ot_yield(b, 0, inner ? ot_map1(b, OT_ROW_Relu, 0, 0, k->out[0]) : k->out[0]);
     if (indices) ot_yield(b, 1, k->out[2]);
 }
 

@@ -263,11 +263,23 @@ static void max_dx_plane(const ot_slide *s, const float *dy, const void *where, 
             }
 }
 
-static bool dx_can(const ot_node *n, const char **why)
+static bool f32_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
-    if (n->n_in > 1 && n->in[0]->layout != n->in[1]->layout) return *why = "inputs of two layouts", false;
-    return true;
+    return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
+}
+
+/* dy is plain where a Flatten follows the pool; it is put in `where`'s layout first, in workspace. */
+static ot_status max_dx_prepare(const ot_node *n, ot_prep *p)
+{
+    if (n->in[0]->layout != n->in[1]->layout) p->work = ot_bytes(&n->in[0]->shape, OT_F32);
+    return OT_OK;
+}
+
+/* One sample of C channels and O pixels from one layout into the other. */
+static void turn(const float *restrict from, float *restrict to, int64_t C, int64_t O, bool to_last)
+{
+    for (int64_t o = 0; o < O; o++)
+        for (int64_t c = 0; c < C; c++) to[to_last ? o * C + c : c * O + o] = from[to_last ? c * O + o : o * C + c];
 }
 
 /* Channels are split where there are too few samples for the threads. */
@@ -280,8 +292,14 @@ static ot_status max_dx_run(const ot_call *c)
     float         *dx = c->out[0];
     ot_slide       s;
     bool           small = n->in[1]->dtype == OT_U8;
-    slide_of(n, n->out[0], n->in[0], &s);
+    slide_of(n, n->out[0], n->in[1], &s);
     int threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
+    if (c->work) {
+        float *turned = c->work;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+        for (int64_t k = 0; k < s.N; k++) turn(dy + k * s.C * s.O, turned + k * s.C * s.O, s.C, s.O, last(n->in[1]));
+        dy = turned;
+    }
     if (by_channels(&s)) {
         int64_t m = channel_block(&s), blocks = (s.C + m - 1) / m, row = s.out[2] * s.C;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -340,11 +358,6 @@ static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, in
                 y[at] = sum * share(s, r);
             }
         }
-}
-
-static bool avg_can(const ot_node *n, const char **why)
-{
-    return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
 }
 
 static ot_status avg_run(const ot_call *c)
@@ -408,6 +421,6 @@ static ot_status avg_dx_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_PoolMax = { .name = "cpu", .can = max_can, .run = max_run, .any_layout = true };
-const ot_kernel ot_cpu_PoolMaxDx = { .name = "cpu", .can = dx_can, .run = max_dx_run, .any_layout = true };
-const ot_kernel ot_cpu_PoolAvg = { .name = "cpu", .can = avg_can, .run = avg_run, .any_layout = true };
-const ot_kernel ot_cpu_PoolAvgDx = { .name = "cpu", .can = dx_can, .run = avg_dx_run, .any_layout = true };
+const ot_kernel ot_cpu_PoolMaxDx = { .name = "cpu", .can = f32_can, .prepare = max_dx_prepare, .run = max_dx_run, .any_layout = true };
+const ot_kernel ot_cpu_PoolAvg = { .name = "cpu", .can = f32_can, .run = avg_run, .any_layout = true };
+const ot_kernel ot_cpu_PoolAvgDx = { .name = "cpu", .can = f32_can, .run = avg_dx_run, .any_layout = true };
