@@ -114,7 +114,7 @@ int  ot_attribute_type(const ot_attribute *a);         /* IR version 1 tells it 
 
 /* functions.c */
 bool ot_functions_index(ot_job *j);
-const Onnx__FunctionProto *ot_function_find(const ot_job *j, const Onnx__NodeProto *n);
+bool ot_function_find(ot_job *j, const Onnx__NodeProto *n, const Onnx__FunctionProto **out); /* *out NULL: none */
 bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn);
 bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out, int *n_out);
 

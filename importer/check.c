@@ -127,7 +127,7 @@ static void check_graph(const check *outer, const Onnx__GraphProto *g, const cha
         bool fed = !ot_table_find(&names, name);
         give(&c, &inputs, name, "input");
         if (fed && top) check_input_type(&c, g->input[i]);
-        if (fed && *name && !ot_table_set(&names, name, &made)) FINDING(&c, "no memory");
+        if (fed && *name && !ot_table_set(&names, name, &made)) ot_fail_more(c.found, OT_E_NOMEM, "no memory");
     }
     for (size_t i = 0; i < g->n_node; i++) check_node(&c, g->node[i], i, &names);
     for (size_t i = 0; i < g->n_output; i++) {
@@ -153,7 +153,7 @@ static void check_function(const check *outer, const Onnx__FunctionProto *fn, ot
     check c = { outer->found, outer->arena, where, true };
     if (!*name) FINDING(&c, "a function without a name");
     else if (ot_table_find(ids, id)) FINDING(&c, "function '%.200s' is defined twice", name);
-    if (!ot_table_set(ids, id, &made)) FINDING(&c, "no memory");
+    if (!ot_table_set(ids, id, &made)) ot_fail_more(c.found, OT_E_NOMEM, "no memory");
     ot_table names = { .arena = c.arena };
     for (size_t i = 0; i < fn->n_input; i++) give(&c, &names, fn->input[i], "input");
     for (size_t i = 0; i < fn->n_node; i++) check_node(&c, fn->node[i], i, &names);
@@ -175,7 +175,7 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
         const char *domain = ot_domain(set[i]->domain);
         if (ot_table_find(&domains, domain))
             FINDING(c, "%sthe opset of domain '%.100s' is given twice", where, domain);
-        else if (!ot_table_set(&domains, domain, &made)) FINDING(c, "no memory");
+        else if (!ot_table_set(&domains, domain, &made)) ot_fail_more(c->found, OT_E_NOMEM, "no memory");
         if (set[i]->version < 1)
             FINDING(c, "%sopset %lld of domain '%.100s'", where, (long long)set[i]->version, domain);
     }

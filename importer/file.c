@@ -199,11 +199,12 @@ void ot_file_missing(const ot_file *f, ot_error *found)
 {
     for (const ot_data_file *d = f->data_files; d; d = d->next) {
         if (d->fd >= 0) continue;
+        char more[32] = "";
+        if (d->users > 1) snprintf(more, sizeof more, " and %d more", d->users - 1);
         /* What the file could never mean is its own fault; the rest is the disk's. */
         ot_status s = d->why && !strncmp(d->why, "cannot", 6) ? OT_E_IO : OT_E_MODEL;
         ot_fail_more(found, s, "external data '%.300s' in folder '%.300s': %s; needed by tensor '%.200s'%s",
-                     d->location, f->dir, d->why ? d->why : "no memory", d->first,
-                     d->users > 1 ? ot_arena_printf(f->arena, " and %d more", d->users - 1) : "");
+                     d->location, f->dir, d->why ? d->why : "no memory", d->first, more);
     }
 }
 

@@ -27,11 +27,13 @@ bool ot_functions_index(ot_job *j)
     return true;
 }
 
-const Onnx__FunctionProto *ot_function_find(const ot_job *j, const Onnx__NodeProto *n)
+bool ot_function_find(ot_job *j, const Onnx__NodeProto *n, const Onnx__FunctionProto **out)
 {
-    if (!j->functions.n) return NULL;
+    *out = NULL;
+    if (!j->functions.n) return true;
     const char *key = key_of(j->f->arena, n->domain, n->op_type, n->overload);
-    return key ? ot_table_find(&j->functions, key) : NULL;
+    if (key) *out = ot_table_find(&j->functions, key);
+    return key || (ot_fail_more(j->found, OT_E_NOMEM, "no memory"), false);
 }
 
 /* ---- attributes -------------------------------------------------------------------- */

@@ -265,7 +265,8 @@ static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
                          (long long)j->most_nodes);
         return false;
     }
-    const Onnx__FunctionProto *fn = ot_function_find(j, n);
+    const Onnx__FunctionProto *fn;
+    if (!ot_function_find(j, n, &fn)) return false;
     if (fn) return ot_function_inline(j, s, n, fn);
     if (!*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Constant")) return ot_constant_build(j, s, n);
     ot_form f;
@@ -439,7 +440,7 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
         s = model_build(&j);
         m->notes = j.notes;
         /* What is not supported comes first: a long list of findings must not hide it. */
-        report_unsupported(&j, err);
+        if (s != OT_E_NOMEM) report_unsupported(&j, err);
         if (s != OT_OK) ot_fail_more(err, s, "%s: %s", path, found->text);
         if (j.first_unsupported && s == OT_OK) s = OT_E_MODEL;
     }

@@ -236,6 +236,30 @@ bytes small_graph(void)
     return g;
 }
 
+bytes rich_model(void)
+{
+    bytes g = small_graph(), n = node_begin("Constant", "", "", "c"), m, f = { 0 };
+    bytes t = tensor_begin("", OT_F32, 1, (int64_t[]){ 2 });
+    put_data(&t, 4, (float[]){ 1, 2 }, 8);
+    attr_tensor(&n, "value", &t);
+    graph_node(&g, n);
+    graph_floats(&g, "w", 3, (float[]){ 1, 2, 3 });
+    n = node_begin("Transpose", "t", "x", "z");
+    attr_ints(&n, "perm", 2, (int64_t[]){ 1, 0 });
+    graph_node(&g, n);
+    graph_op(&g, "own.Twice", "call", "z", "zz");
+    m = model_of(&g, 8, 17);
+    model_opset(&m, "own", 1);
+    put_text(&f, 1, "Twice");
+    put_text(&f, 4, "a");
+    put_text(&f, 5, "b");
+    bytes inner = node_begin("Identity", "", "a", "b");
+    put_message(&f, 7, &inner);
+    put_text(&f, 10, "own");
+    put_message(&m, 25, &f);
+    return m;
+}
+
 /* ---- importing ------------------------------------------------------------------------ */
 
 const char *path_of(const char *name)

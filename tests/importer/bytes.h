@@ -53,6 +53,9 @@ void  model_opset(bytes *model, const char *domain, int64_t version);
 /* y = Relu-like chain that every test may rely on: x -> Identity -> y, float32 [2,3]. */
 bytes small_graph(void);
 
+/* A model that has a little of everything: Constant, weight, attribute, function. */
+bytes rich_model(void);
+
 /* ---- importing ---------------------------------------------------------------- */
 
 /* A fresh folder of the test; files in it go by their name. */
@@ -77,5 +80,6 @@ int test_tensors(void);
 int test_external(void);
 int test_functions(void);
 int test_upgrade(void);
+int test_nomem(void);
 
 #endif

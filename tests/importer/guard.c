@@ -112,31 +112,6 @@ static void wire_faults(void **unused)
     }
 }
 
-/* A model that has a little of everything. */
-static bytes rich(void)
-{
-    bytes g = small_graph(), n = node_begin("Constant", "", "", "c"), m, f = { 0 };
-    bytes t = tensor_begin("", OT_F32, 1, (int64_t[]){ 2 });
-    put_data(&t, 4, (float[]){ 1, 2 }, 8);
-    attr_tensor(&n, "value", &t);
-    graph_node(&g, n);
-    graph_floats(&g, "w", 3, (float[]){ 1, 2, 3 });
-    n = node_begin("Transpose", "t", "x", "z");
-    attr_ints(&n, "perm", 2, (int64_t[]){ 1, 0 });
-    graph_node(&g, n);
-    graph_op(&g, "own.Twice", "call", "z", "zz");
-    m = model_of(&g, 8, 17);
-    model_opset(&m, "own", 1);
-    put_text(&f, 1, "Twice");
-    put_text(&f, 4, "a");
-    put_text(&f, 5, "b");
-    bytes inner = node_begin("Identity", "", "a", "b");
-    put_message(&f, 7, &inner);
-    put_text(&f, 10, "own");
-    put_message(&m, 25, &f);
-    return m;
-}
-
 /* Success, or a message and a status that says whose fault it is; never a crash. */
 static bool survives(const bytes *m)
 {
@@ -166,7 +141,7 @@ static int models_before(bytes m)
 static void every_prefix(void **unused)
 {
     (void)unused;
-    assert_int_equal(models_before(rich()), 0); /* the function that it calls comes last */
+    assert_int_equal(models_before(rich_model()), 0); /* the function that it calls comes last */
     bytes g = small_graph();
     assert_int_equal(models_before(model_of(&g, 8, 17)), 1); /* the opset comes last, and is guessed */
 }
@@ -174,7 +149,7 @@ static void every_prefix(void **unused)
 static void every_bit(void **unused)
 {
     (void)unused;
-    bytes m = rich();
+    bytes m = rich_model();
     int whole = 0;
     for (size_t i = 0; i < 8 * m.n; i++) {
         m.p[i / 8] ^= (uint8_t)(1u << i % 8);
