@@ -102,6 +102,7 @@
     X(GatherElements,        0, 0)      \
     X(GatherND,              0, 0)      \
     X(Identity,              0, 0)      \
+    X(If,                    0, 0)      \
     X(OneHot,                0, 0)      \
     X(Pad,                   0, 0)      \
     X(Range,                 0, 0)      \

@@ -46,26 +46,59 @@ static bool named(const ot_node *n, const char *const *list)
 typedef struct use { const ot_node *node; int input; } use;
 typedef struct uses { int *first; use *list; } uses; /* list[first[id] .. first[id+1]) */
 
+/* Is v a value of g itself?  (A subgraph's nodes read values of its parents too.) */
+static bool of_graph(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
+
+/* Visits every input that nodes of g, and of the subgraphs below them, read from g: once to count
+ * (list NULL), once to fill. */
+static void visit_uses(const ot_graph *g, const ot_graph *in, uses *u, int *total)
+{
+    for (const ot_node *n = in->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) {
+            if (!of_graph(g, n->in[i])) continue;
+            if (u->list) u->list[u->first[n->in[i]->id + 1]++] = (use){ n, i };
+            else u->first[n->in[i]->id + 2]++, *total += 1;
+        }
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) visit_uses(g, sub, u, total);
+        }
+    }
+}
+
 static ot_status find_uses(ot_graph *g, uses *u)
 {
     int total = 0;
-    u->first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first);
+    *u = (uses){ ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first), NULL };
     if (!u->first) return g->err->status;
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) u->first[n->in[i]->id + 2]++, total++;
+    visit_uses(g, g, u, &total);
     for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
     u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
     if (!u->list) return g->err->status;
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) u->list[u->first[n->in[i]->id + 1]++] = (use){ n, i };
+    visit_uses(g, g, u, &total);
     return OT_OK;
 }
 
 /* ---- what the graph says ---------------------------------------------------- */
 
 enum { REACHES = 1, NORMALISED = 2 }; /* value->mark */
+
+/* What the nodes of a subgraph read from g reaches what the subgraph's owner reaches. */
+static void mark_captured(const ot_graph *g, const ot_graph *sub)
+{
+    for (const ot_node *n = sub->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++)
+            if (of_graph(g, n->in[i]) && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *below = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&below, (const char *)n->attrs + a->offset, sizeof below);
+            if (below) mark_captured(g, below);
+        }
+    }
+    for (int i = 0; i < sub->n_outputs; i++)
+        if (of_graph(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
+}
 
 /* REACHES: a float path leads to an output.  NORMALISED: an input, or one after arithmetic with constants only. */
 static void mark_values(ot_graph *g)
@@ -90,6 +123,11 @@ static void mark_values(ot_graph *g)
         if (!reaches || n->op->grad_zero) continue;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) mark_captured(g, sub);
+        }
     }
 }
 
@@ -142,12 +180,13 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const use     *k = &u->list[i];
         const ot_node *n = k->node;
-        if (k->input == 0 && depth < 16 && named(n, carriers) && n->out[0]) {
+        bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
+        if (here && k->input == 0 && depth < 16 && named(n, carriers)) {
             judge(g, u, start, n->out[0], depth + 1, best);
             continue;
         }
         strength s = slot_strength(n, k->input);
-        if (s != STATISTIC && n->out[0] && !(n->out[0]->mark & REACHES)) continue;
+        if (s != STATISTIC && here && !(n->out[0]->mark & REACHES)) continue;
         bool product = !strcmp(n->op->name, "Mul"), sum = !strcmp(n->op->name, "Add");
         if (s == WEAK && (product || sum) && at_input(n, k->input)) {
             best->normaliser = true;

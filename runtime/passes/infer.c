@@ -143,6 +143,7 @@ ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
     (void)c;
     ot_graph *g = p->graph;
     for (ot_node *n = g->first, *next; n; n = next) {
+        OT_TRY(ot_spell_out(g, &n));
         next = n->next;
         OT_TRY(ot_infer_node(g, n));
         for (int i = 0; i < n->n_out; i++)

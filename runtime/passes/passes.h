@@ -152,6 +152,10 @@ ot_status ot_fold(ot_graph *g, ot_node *n);
 /* Infers one node and folds it if it can be. */
 ot_status ot_infer_node(ot_graph *g, ot_node *n);
 
+/* Replaces *at, if it is control flow, by what stands for it, and sets *at to the first node of that.
+ * Called before a node is inferred, when its inputs are. */
+ot_status ot_spell_out(ot_graph *g, ot_node **at);
+
 /* Lowers every node until only kernel operators are left. */
 ot_status ot_lower(ot_graph *g);
 

@@ -128,6 +128,7 @@ static ot_status follow(ot_graph *g, ot_graph *old, ratio r, int *changed)
 {
     ot_node *o = old->first;
     for (ot_node *n = g->first; n; n = n->next, o = o->next) {
+        OT_TRY(ot_spell_out(g, &n));
         if (!strcmp(n->op->name, "Reshape") || !strcmp(n->op->name, "Expand")) OT_TRY(follow_shape(g, n, o, r, changed));
         if (!strcmp(n->op->name, "Concat")) OT_TRY(follow_concat(g, n, o, r, changed));
         OT_TRY(ot_infer_node(g, n));
@@ -147,7 +148,8 @@ static ot_graph *as_declared(const ot_graph *g, const ot_config *c, ot_error *er
         for (int d = 0; d < v->shape.rank; d++)
             if (v->shape.dim[d] < 0) v->shape.dim[d] = f->shape.dim[d];
     }
-    for (ot_node *n = old ? old->first : NULL; n && err->status == OT_OK; n = n->next) ot_infer_node(old, n);
+    for (ot_node *n = old ? old->first : NULL; n && err->status == OT_OK; n = n->next)
+        if (ot_spell_out(old, &n) == OT_OK) ot_infer_node(old, n);
     return old;
 }
 

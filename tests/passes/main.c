@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "ops/control.h"
 #include "ops/kernel.h"
 #include "tests/passes/build.h"
 
@@ -191,6 +192,67 @@ static void baked_batch_follows(void **state)
     model_free(&m);
 }
 
+/* ---- control flow ------------------------------------------------------------------ */
+
+/* y = cond ? x * w : x + w, over weights of the outer graph; cond fed or constant. */
+static void model_if(model *m, int cond)
+{
+    ot_if a = { 0 };
+    model_new(m);
+    ot_value *x = model_input(m, "input", OT_F32, SHAPE(-1, 3)), *w = model_weight(m, "w", SHAPE(3));
+    uint8_t   yes = (uint8_t)cond;
+    ot_value *c = cond < 0 ? model_input(m, "cond", OT_BOOL, OT_SCALAR) : ot_graph_const(m->g, "cond", OT_BOOL, &OT_SCALAR, &yes);
+    for (int i = 0; i < 2; i++) {
+        ot_graph *sub = ot_graph_sub(m->g, i ? "else" : "then");
+        ot_node  *n = ot_graph_node(sub, ot_find_op("", i ? "Add" : "Mul"), "b", NULL, OT_IN(x, w), 1);
+        ot_graph_output(sub, n->out[0]);
+        *(i ? &a.else_branch : &a.then_branch) = sub;
+    }
+    ot_node *n = ot_graph_node(m->g, ot_find_op("", "If"), "if", &a, OT_IN(c), 1);
+    model_output(m, n->out[0], "output");
+}
+
+static void branches_take_the_place_of_if(void **state)
+{
+    (void)state;
+    for (int cond = -1; cond < 2; cond++)
+        for (uint8_t fed = 0; fed < 2; fed++) {
+            model    m;
+            ot_error e = { 0 };
+            ot_plan *p;
+            ot_exec *x;
+            float    in[6] = { 1, 2, 3, 4, 5, 6 }, target[6] = { 0 };
+            double   knob[3] = { 0, 0, 1 };
+            model_if(&m, cond);
+            ot_feed f[3] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(2, 3) },
+                             { .name = "target", .dtype = OT_F32, .shape = SHAPE(2, 3) },
+                             { .name = "cond", .dtype = OT_BOOL, .shape = OT_SCALAR, .whole = true } };
+            ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 3, .feeds = f, .threads = 1, .accumulate = 1 };
+            if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
+            assert_int_equal(p->n_weights, 1);
+            assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+            for (int i = 0; i < p->graph->n_inputs; i++) {
+                ot_value *v = p->graph->inputs[i];
+                ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target
+                                                            : !strcmp(v->name, "cond") ? (void *)&fed : (void *)knob);
+            }
+            assert_int_equal(ot_exec_every(x, &e), OT_OK);
+            const float *w = p->weights[0]->data, *g = ot_exec_bytes(x, p->weights[0]->grad);
+            bool         taken = cond < 0 ? fed : cond;
+            for (int k = 0; k < 3; k++) { /* loss = mean of y^2 over 6 */
+                double want = 0;
+                for (int r = 0; r < 2; r++) {
+                    double xv = in[3 * r + k], y = taken ? xv * w[k] : xv + w[k];
+                    want += 2 * y / 6 * (taken ? xv : 1);
+                }
+                assert_true(fabs(want - g[k]) < 1e-5 * (1 + fabs(want)));
+            }
+            ot_exec_free(x);
+            ot_plan_free(p);
+            model_free(&m);
+        }
+}
+
 /* ---- errors ----------------------------------------------------------------------- */
 
 static void expect(const model *m, const ot_config *c, ot_status s, const char *text)
@@ -236,7 +298,7 @@ int main(void)
         cmocka_unit_test(memory_has_no_overlap),    cmocka_unit_test(plans_share_state),
         cmocka_unit_test(same_bits_for_equal_threads), cmocka_unit_test(fast_kernels_follow_the_reference),
         cmocka_unit_test(accumulation_is_the_mean), cmocka_unit_test(baked_batch_follows),
-        cmocka_unit_test(errors_say_what),
+        cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(errors_say_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
