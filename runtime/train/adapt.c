@@ -223,7 +223,10 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
 {
     char x[128], y[128];
     ot_shape have = array_shape(a);
-    *f = (ot_feeder){ .name = v->name, .whole = a->whole || e->as_is, .as_is = e->as_is };
+    *f = (ot_feeder){ .name = v->name,
+                      .whole = a->whole || e->as_is,
+                      .as_is = e->as_is,
+                      .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
     OT_TRY(set_dtype(f, a, v->dtype, err));
 
@@ -304,6 +307,14 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         ot_feeder *f = &out->f[out->n];
         if (!adapt_array(e, v, a, named, f, &found)) out->n++;
     }
+    bool cut = e->as_is || !out->n || d->n == 0 || found.status;
+    /* A file that leaves the first size open wants samples there. */
+    for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
+    if (!cut)
+        ot_fail_more(&found, OT_E_DATA,
+                     "%s: the target has %lld samples; array '%s' for input '%s' has %lld", d->name,
+                     (long long)d->samples, out->f[0].src->t.name, out->f[0].name,
+                     (long long)(out->f[0].src->t.rank ? out->f[0].src->t.dim[0] : 0));
     if (found.status) return ot_fail(err, found.status, "%s", found.text);
     return OT_OK;
 }

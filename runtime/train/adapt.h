@@ -12,6 +12,7 @@ typedef struct ot_feeder {
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     bool target, whole;
     bool as_is;  /* whole, and its first dimension may be another than the file's */
+    bool open;   /* the file does not say the first dimension */
     bool binary; /* a target of zeros and ones */
     bool known;  /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;

@@ -65,9 +65,9 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
     if (t->evaluation < 0)
         return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
     int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0;
-    for (; done + batch <= n; done += batch)
+    for (; done + batch <= n && !t->cancelled; done += batch)
         OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
-    if (done < n && t->evaluation_rest >= 0)
+    if (done < n && t->evaluation_rest >= 0 && !t->cancelled)
         OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
     if (y.counted > 0) *accuracy = y.correct / y.counted;
@@ -249,6 +249,7 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     if (t->evaluation < 0) return OT_OK;
     double before = ot_seconds();
     OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
+    if (t->cancelled) return OT_OK; /* half an evaluation is none */
     log_eval(t, loss, accuracy);
     bool max = !strcmp(ot_thing_text(&t->s.schedule, "mode", "min"), "max");
     ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);

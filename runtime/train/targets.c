@@ -96,6 +96,14 @@ static ot_status wants_by_array(const ot_dataset *d, const ot_output *o, int n_o
     return err->status;
 }
 
+/* One output may be the loss itself. */
+static bool has_scalar(const ot_output *o, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ot_shape_known(&o[i].shape) && ot_numel(&o[i].shape) == 1) return true;
+    return false;
+}
+
 /* ---- shapes ------------------------------------------------------------------------------- */
 
 static ot_shape without(const ot_shape *s, int axis)
@@ -267,6 +275,8 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     int n_wants = 0;
     if (e->s->n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
     else wants_by_array(d, outputs, n, w, &n_wants, &found);
+    if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
+        missing(e, d, "target", &found);
     /* The old list may hold pointers into itself. */
     for (int i = 0; i < fs->n; i++) {
         list[i] = fs->f[i];
