@@ -3,7 +3,7 @@
  * Channels last, x is a matrix of N*P rows (P: pixels) of C channels; the rows are cut into blocks by shape
  * alone, a block into chunks that stay in cache.  Plain, every channel is a set of N runs of P elements.
  *
- * Memory    workspace: two f64 per channel and block
+ * Memory    workspace: two f64 per channel and block; an input that lies otherwise than the result, turned
  * Numerics  a chunk's mean and squared deviations are f32 over at most CHUNK values, merged in f64
  *           (Chan, Golub, LeVeque: Updating formulae for computing sample variances, 1979) */
 #include "ops/batchnorm.h"
@@ -149,30 +149,50 @@ static void finish(const ot_norm *s, const ot_call *call, int64_t c, double mean
 
 static bool can(const ot_node *n, const char **why)
 {
-    int x = n->op == &ot_op_BatchNorm ? 0 : 1;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]->dtype != OT_F32) return *why = "only float32", false;
     if (n->out[0] == NULL) return *why = "no result asked for", false;
-    const ot_value *v[3] = { n->in[0], n->in[x], n->out[0] };
-    bool            all_last = true, all_plain = true;
-    for (int i = 0; i < 3; i++) {
-        all_last &= is_last(v[i]);
-        all_plain &= is_plain(v[i]);
-        if (ot_numel(&v[i]->shape) == 0) return *why = "an empty tensor", false;
-    }
-    if (!all_last && !all_plain) return *why = "tensors of two layouts", false;
+    if (ot_numel(&n->in[0]->shape) == 0) return *why = "an empty tensor", false;
     return true;
 }
 
-static bool use_rows(const ot_node *n) { return is_last(n->in[0]) && is_last(n->out[0]) && (n->in[0]->layout == n->out[0]->layout); }
+/* The layout of the result decides; an input that lies otherwise is turned in workspace first. */
+static bool use_rows(const ot_node *n) { return is_last(n->out[0]); }
+static bool must_turn(const ot_node *n, const ot_value *v) { return use_rows(n) ? !is_last(v) : !is_plain(v); }
 
-/* Two f64 rows per block, then two f32 rows. */
+static size_t own_work(const ot_norm *s)
+{
+    size_t bytes = (size_t)(s->blocks * 2 + 1) * (size_t)s->C * sizeof(double) + 4 * (size_t)s->C * sizeof(float);
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Two f64 rows per block, four f32 rows, then the inputs that are turned. */
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     const ot_value *x = n->in[0];
     ot_norm         s = norm_of(x, n->attrs);
-    p->work = (size_t)(s.blocks * 2 + 1) * (size_t)s.C * sizeof(double) + 4 * (size_t)s.C * sizeof(float);
+    p->work = own_work(&s);
+    for (int i = 0; i < (n->op == &ot_op_BatchNorm ? 1 : 2); i++)
+        if (must_turn(n, n->in[i])) p->work += (ot_bytes(&x->shape, OT_F32) + 63) / 64 * 64;
     return OT_OK;
+}
+
+/* Input i in the layout of the result; *work moves on behind what it took. */
+static const float *turned(const ot_call *c, const ot_norm *s, int i, char **work)
+{
+    const float *from = c->in[i];
+    if (!must_turn(c->node, c->node->in[i])) return from;
+    float *to = (float *)*work;
+    bool   rows = use_rows(c->node);
+    *work += (ot_bytes(&c->node->in[i]->shape, OT_F32) + 63) / 64 * 64;
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
+    for (int64_t n = 0; n < s->N; n++)
+        for (int64_t p = 0; p < s->P; p++)
+            for (int64_t k = 0; k < s->C; k++) {
+                int64_t last = (n * s->P + p) * s->C + k, plain = (n * s->C + k) * s->P + p;
+                to[rows ? last : plain] = from[rows ? plain : last];
+            }
+    return to;
 }
 
 /* Adds the blocks' moments, block after block; the first block's place receives them. */
@@ -195,7 +215,8 @@ static ot_status norm_run(const ot_call *call)
 {
     const ot_node *n = call->node;
     ot_norm        s = norm_of(n->in[0], n->attrs);
-    const float   *x = call->in[0];
+    char          *more = (char *)call->work + own_work(&s);
+    const float   *x = turned(call, &s, 0, &more);
     float         *y = call->out[0];
     double        *work = call->work;
     float         *f = (float *)(work + (s.blocks * 2 + 1) * s.C), *g = f + s.C;
@@ -310,12 +331,13 @@ static ot_status dx_run(const ot_call *call)
 {
     const ot_node *n = call->node;
     ot_norm        s = norm_of(n->in[0], n->attrs);
-    const float   *dy = call->in[0], *x = call->in[1], *mean = call->in[3];
+    char          *more = (char *)call->work + own_work(&s);
+    const float   *dy = turned(call, &s, 0, &more), *x = turned(call, &s, 1, &more), *mean = call->in[3];
     float         *dx = call->out[0];
     double        *work = call->work;
     float         *k = (float *)(work + (s.blocks * 2 + 1) * s.C);
     int            threads = s.rows * s.C < 16384 ? 1 : call->threads;
-    if (use_rows(n) && is_last(n->in[1])) {
+    if (use_rows(n)) {
 #pragma omp parallel num_threads(threads) if (threads > 1)
         {
 #pragma omp for schedule(static)
