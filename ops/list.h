@@ -143,6 +143,8 @@
     X(Gemm,                      0, 0)    \
     X(GlobalAveragePool,         0, 0)    \
     X(GlobalMaxPool,             0, 0)    \
+    X(GroupNormalization,        0, 0)    \
+    X(InstanceNormalization,     0, 0)    \
     X(LayerNormalization,        0, 0)    \
     X(LogSoftmax,                0, 0)    \
     X(MatMul,                    0, 0)    \
