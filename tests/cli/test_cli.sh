@@ -115,6 +115,10 @@ cmp -s a.onnx c.onnx && fail "another seed gives the same model"
 train --steps 3 --run-dir run2 -o d.onnx --optimizer sgd:lr=0 --threads 2
 cmp -s d.onnx "$lenet" || fail "a rate of 0 changes the file"
 
+train --steps 8 --run-dir run2 -o e.onnx --threads 2
+train --steps 8 --run-dir run2 -o f.onnx --threads 2
+cmp -s e.onnx f.onnx || fail "two threads give another model the second time"
+
 # Folders are numbered where none is named, and the model has its own name.
 train --steps 1
 train --steps 1

@@ -16,6 +16,7 @@ int test_things(void);
 int test_options(void);
 int test_schedules(void);
 int test_adapt(void);
+int test_epochs(void);
 int test_log(void);
 int test_trainer(void);
 

@@ -1,0 +1,229 @@
+/* epochs.c - how epochs are cut into updates, on LeNet and ten made-up pictures. */
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/data/data.h"
+#include "tests/train/train.h"
+
+#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
+
+enum { SAMPLES = 10, MOST = 64 };
+
+typedef struct bed {
+    char folder[32], data[64];
+    ot_model *model;
+    /* what the log said */
+    int steps, evals;
+    int64_t samples[MOST], epoch[MOST];
+    double loss[MOST];
+    char reason[32];
+} bed;
+
+static void on_log(void *user, const char *line, size_t n)
+{
+    bed *b = user;
+    json_t *e = json_loadb(line, n, 0, NULL);
+    const char *event = json_string_value(json_object_get(e, "event"));
+    assert_non_null(event);
+    if (!strcmp(event, "step") && b->steps < MOST) {
+        b->samples[b->steps] = json_integer_value(json_object_get(e, "samples"));
+        b->epoch[b->steps] = json_integer_value(json_object_get(e, "epoch"));
+        b->loss[b->steps++] = json_number_value(json_object_get(e, "loss"));
+    }
+    if (!strcmp(event, "eval")) b->evals++;
+    if (!strcmp(event, "end"))
+        snprintf(b->reason, sizeof b->reason, "%s",
+                 json_string_value(json_object_get(e, "reason")));
+    json_decref(e);
+}
+
+static int open_bed(void **state)
+{
+    static bed b;
+    static float x[SAMPLES * 784];
+    static int64_t y[SAMPLES];
+    ot_error err = { 0 };
+    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)(i * i * 37 % 101) / 101;
+    for (int i = 0; i < SAMPLES; i++) y[i] = i;
+    ot_tensor t[2] = {
+        { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
+        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y }
+    };
+    strcpy(b.folder, "/tmp/ot_epochs_XXXXXX");
+    if (!mkdtemp(b.folder)) return 1;
+    snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
+    *state = &b;
+    return ot_npz_write(b.data, t, 2, &err) || ot_model_load(LENET, &b.model, &err);
+}
+
+static int close_bed(void **state)
+{
+    bed *b = *state;
+    char command[64];
+    ot_model_free(b->model);
+    snprintf(command, sizeof command, "rm -rf %s", b->folder);
+    return system(command);
+}
+
+/* Options as "name=value" up to NULL. */
+static ot_status run(bed *b, ot_error *err, ...)
+{
+    char run_dir[64];
+    ot_trainer *t = NULL;
+    ot_options *o = ot_options_new();
+    ot_callbacks cb = { .user = b, .log = on_log };
+    const char *pair;
+    va_list ap;
+    b->steps = b->evals = 0;
+    *b->reason = '\0';
+    *err = (ot_error){ 0 };
+    snprintf(run_dir, sizeof run_dir, "%s/run", b->folder);
+    ot_status s = ot_options_set(o, "data", b->data, err);
+    if (!s) s = ot_options_set(o, "run-dir", run_dir, err);
+    if (!s) s = ot_options_set(o, "threads", "1", err);
+    va_start(ap, err);
+    while (!s && (pair = va_arg(ap, const char *))) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(pair, "="), pair);
+        s = ot_options_set(o, name, strchr(pair, '=') + 1, err);
+    }
+    va_end(ap);
+    if (!s) s = ot_trainer_new(b->model, o, &cb, &t, err);
+    if (!s) s = ot_trainer_run(t, err);
+    ot_trainer_free(t);
+    ot_options_free(o);
+    return s;
+}
+
+static void assert_samples(const bed *b, int n, const int64_t *expected)
+{
+    assert_int_equal(b->steps, n);
+    for (int i = 0; i < n; i++) assert_int_equal(b->samples[i], expected[i]);
+}
+
+static void the_last_batch_is_short(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    assert_ok(run(b, &err, "batch-size=4", "epochs=2", NULL), err);
+    assert_samples(b, 6, (int64_t[]){ 4, 4, 2, 4, 4, 2 });
+    assert_int_equal(b->epoch[2], 1);
+    assert_int_equal(b->epoch[3], 2);
+    assert_string_equal(b->reason, "finished");
+    assert_ok(run(b, &err, "batch-size=4", "epochs=1", "drop-last=true", NULL), err);
+    assert_samples(b, 2, (int64_t[]){ 4, 4 });
+    assert_ok(run(b, &err, "batch-size=100", "epochs=1", NULL), err);
+    assert_samples(b, 1, (int64_t[]){ 10 });
+}
+
+static void unshuffled_wraps_around(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    assert_ok(run(b, &err, "batch-size=4", "epochs=1", "no-shuffle=true", NULL), err);
+    assert_samples(b, 3, (int64_t[]){ 4, 4, 4 });
+    /* Five batches of four are two rounds: with a rate of 0 the sixth is the first again. */
+    assert_ok(
+        run(b, &err, "batch-size=4", "steps=6", "no-shuffle=true", "optimizer=sgd:lr=0", NULL),
+        err);
+    assert_near(b->loss[5], b->loss[0], 0);
+    assert_true(b->loss[2] != b->loss[0]);
+    assert_ok(
+        run(b, &err, "batch-size=20", "steps=1", "no-shuffle=true", "optimizer=sgd:lr=0", NULL),
+        err);
+    assert_samples(b, 1, (int64_t[]){ 20 });
+}
+
+static void batches_accumulate(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    double whole[3];
+    assert_ok(run(b, &err, "batch-size=4", "accumulate=2", "epochs=1", NULL), err);
+    assert_samples(b, 2, (int64_t[]){ 8, 2 });
+    assert_ok(run(b, &err, "batch-size=3", "accumulate=3", "epochs=1", NULL), err);
+    assert_samples(b, 2, (int64_t[]){ 9, 1 });
+    assert_ok(run(b, &err, "batch-size=3", "accumulate=4", "epochs=1", NULL), err);
+    assert_samples(b, 1, (int64_t[]){ 10 });
+
+    /* Two halves are the whole: the loss is a mean of means of equal size. */
+    assert_ok(
+        run(b, &err, "batch-size=10", "steps=3", "no-shuffle=true", "optimizer=sgd:lr=0.1", NULL),
+        err);
+    memcpy(whole, b->loss, sizeof whole);
+    assert_ok(run(b, &err, "batch-size=5", "accumulate=2", "steps=3", "no-shuffle=true",
+                  "optimizer=sgd:lr=0.1", NULL),
+              err);
+    for (int i = 0; i < 3; i++) assert_near(b->loss[i], whole[i], 1e-5);
+    assert_true(fabs(whole[2] - whole[0]) > 1e-3);
+}
+
+static void steps_and_epochs_end_it(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    assert_ok(run(b, &err, "batch-size=5", "steps=5", NULL), err);
+    assert_int_equal(b->steps, 5);
+    assert_ok(run(b, &err, "batch-size=5", "steps=5", "epochs=1", NULL), err);
+    assert_int_equal(b->steps, 2);
+    assert_ok(run(b, &err, "batch-size=5", "steps=1", "epochs=9", NULL), err);
+    assert_int_equal(b->steps, 1);
+    assert_ok(run(b, &err, "batch-size=5", NULL), err);
+    assert_int_equal(b->steps, 20); /* ten epochs */
+}
+
+static void seeds_decide_the_order(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    double first[6];
+    assert_ok(run(b, &err, "batch-size=4", "epochs=2", "seed=5", NULL), err);
+    memcpy(first, b->loss, sizeof first);
+    assert_ok(run(b, &err, "batch-size=4", "epochs=2", "seed=5", NULL), err);
+    assert_memory_equal(b->loss, first, sizeof first);
+    assert_ok(run(b, &err, "batch-size=4", "epochs=2", "seed=6", NULL), err);
+    assert_memory_not_equal(b->loss, first, sizeof first);
+}
+
+static void evaluation_and_best(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    char val[80], best[80];
+    snprintf(val, sizeof val, "val=%s", b->data);
+    snprintf(best, sizeof best, "%s/run/best.onnx", b->folder);
+    assert_ok(run(b, &err, "batch-size=4", "epochs=3", val, NULL), err);
+    assert_int_equal(b->evals, 3);
+    assert_int_equal(access(best, F_OK), 0);
+    assert_ok(run(b, &err, "batch-size=4", "epochs=1", NULL), err);
+    assert_int_equal(b->evals, 0);
+}
+
+static void divergence_ends_it(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    assert_int_equal(run(b, &err, "batch-size=5", "steps=30", "optimizer=sgd:lr=1e30", NULL),
+                     OT_E_DIVERGED);
+    assert_says(err, "step ");
+    assert_string_equal(b->reason, "diverged");
+    assert_ok(
+        run(b, &err, "batch-size=5", "steps=8", "optimizer=sgd:lr=1e30", "on-nonfinite=skip", NULL),
+        err);
+    assert_int_equal(b->steps, 8);
+}
+
+int test_epochs(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_batch_is_short), cmocka_unit_test(unshuffled_wraps_around),
+        cmocka_unit_test(batches_accumulate),      cmocka_unit_test(steps_and_epochs_end_it),
+        cmocka_unit_test(seeds_decide_the_order),  cmocka_unit_test(evaluation_and_best),
+        cmocka_unit_test(divergence_ends_it),
+    };
+    return cmocka_run_group_tests_name("epochs", tests, open_bed, close_bed);
+}
