@@ -6,4 +6,19 @@
 
 typedef struct ot_if { ot_graph *then_branch, *else_branch; } ot_if;
 
+/* While the iterations are spelled out one by one, what stands for the rest of the loop carries on
+ * where the last one ended. */
+typedef struct ot_loop_attrs {
+    ot_graph  *body;
+    int64_t    done;      /* iterations spelled out so far */
+    ot_value **scanned;   /* done x scan outputs, by iteration */
+} ot_loop_attrs;
+
+/* Directions: 0 forwards, 1 backwards; axes count from the front of each tensor. */
+typedef struct ot_scan_attrs {
+    ot_graph *body;
+    int64_t   num_scan_inputs;
+    ot_ints   scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions;
+} ot_scan_attrs;
+
 #endif

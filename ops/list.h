@@ -103,6 +103,7 @@
     X(GatherND,              0, 0)      \
     X(Identity,              0, 0)      \
     X(If,                    0, 0)      \
+    X(Loop,                 0, 0)      \
     X(OneHot,                0, 0)      \
     X(Pad,                   0, 0)      \
     X(Range,                 0, 0)      \
@@ -118,6 +119,7 @@
     X(ReduceSumSquare,       0, 0)      \
     X(Reshape,               0, 0)      \
     X(ReverseSequence,       0, 0)      \
+    X(Scan,                 0, 0)      \
     X(ScatterElements,       0, 0)      \
     X(ScatterND,             0, 0)      \
     X(Shape,                 0, 0)      \

@@ -204,12 +204,13 @@ typedef struct frame {
     const struct frame *outer;
 } frame;
 
-/* The copy of v: its graph is found by identity, since ids are only unique within one graph. */
-static ot_value *copied(const frame *f, const ot_value *v)
+/* The copy of v: its graph is found by identity, since ids are only unique within one graph.  A value
+ * of a graph that is not being copied stands for itself. */
+static ot_value *copied(const frame *f, ot_value *v)
 {
     for (; v && f; f = f->outer)
         if (v->id < f->src->n_values && f->src->values[v->id] == v) return f->copy[v->id];
-    return NULL;
+    return v;
 }
 
 static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer);
@@ -283,6 +284,12 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
     g->seed = copied(&f, src->seed);
     g->counter = copied(&f, src->counter);
     return !g->err || g->err->status == OT_OK;
+}
+
+ot_graph *ot_graph_copy_sub(const ot_graph *sub)
+{
+    ot_graph *g = ot_graph_sub(sub->parent, sub->name);
+    return g && copy_body(sub, g, NULL) ? g : NULL;
 }
 
 ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)

@@ -139,6 +139,9 @@ void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
  * the source's, which must outlive the copy.  NULL: no memory, or an error recorded in err. */
 ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err);
 
+/* A copy of a subgraph beside it: reads the same values of its parents.  NULL: no memory, recorded. */
+ot_graph *ot_graph_copy_sub(const ot_graph *sub);
+
 /* The two inputs of random instructions: the run's key, and the number of the batch. */
 ot_value *ot_graph_seed(ot_graph *g);
 ot_value *ot_graph_counter(ot_graph *g);

@@ -3,7 +3,11 @@
  * If with a condition that is known: the branch takes the node's place.  Exporters write such nodes for
  * questions about shapes.  With a condition that data decides, both branches take its place and Where
  * chooses between their outputs, which must have equal types and shapes: the gradient of the branch not
- * taken is zero. */
+ * taken is zero.
+ *
+ * Loop and Scan: their iterations one after the other, each a copy of the body; their number must be
+ * known while planning.  Loop's condition is asked after every iteration, when the body that made it has
+ * been inferred, so a loop is one iteration and a loop over the rest. */
 #include <string.h>
 
 #include "ops/control.h"
@@ -72,21 +76,174 @@ static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
     return OT_OK;
 }
 
-ot_status ot_spell_out(ot_graph *g, ot_node **at)
+/* ---- Loop ---------------------------------------------------------------------- */
+
+/* A longer loop would be a graph of more nodes than any machine steps through in reasonable time. */
+#define ITERATIONS 20000
+
+static ot_value *int_const(ot_graph *g, int64_t v, int rank)
 {
-    while (*at && (*at)->op == &ot_op_If) {
-        ot_node       *n = *at, *prev = n->prev;
-        const ot_if   *a = n->attrs;
-        const ot_value *cond = n->in[0];
-        if (!a->then_branch || !a->else_branch) return ot_node_fail(n, g->err, "it needs then_branch and else_branch");
+    return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = rank, .dim = { 1 } }, &v);
+}
+
+static void set_axis(ot_node *n, int64_t axis)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, "axis")) memcpy((char *)(uintptr_t)n->attrs + a->offset, &axis, sizeof axis);
+}
+
+/* The iterations' values of one output, each with a new axis, joined along it. */
+static ot_status deliver_stack(ot_graph *g, ot_node *n, int i, ot_value *const *list, int64_t count, int64_t stride, int64_t axis,
+                               bool backwards)
+{
+    ot_value **parts = ot_graph_alloc(g, (size_t)count * sizeof *parts);
+    if (!n->out[i]) return OT_OK;
+    if (!parts) return g->err->status;
+    for (int64_t k = 0; k < count; k++) {
+        ot_value *one = list[(backwards ? count - 1 - k : k) * stride];
+        ot_node  *u = ot_graph_node(g, ot_find_op("", "Unsqueeze"), n->name, NULL, OT_IN(one, int_const(g, axis, 1)), 1);
+        if (!u) return g->err->status;
+        parts[k] = u->out[0];
+    }
+    OT_TRY(deliver(g, n, i, "Concat", parts, (int)count));
+    set_axis(n->out[i]->producer, axis);
+    return OT_OK;
+}
+
+/* The inputs of the body are from now on these values. */
+static void bind(ot_graph *body, ot_value *const *to, int n)
+{
+    for (int i = 0; i < n; i++) ot_graph_replace(body, body->inputs[i], to[i]);
+}
+
+/* No further iteration: the carried values, and the stacked scan outputs. */
+static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
+{
+    int carried = n->n_in - 2, scans = n->n_out - carried;
+    for (int i = 0; i < carried && i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(n->in[2 + i])));
+    for (int i = 0; i < scans; i++) {
+        if (!n->out[carried + i]) continue;
+        if (!a->done) return ot_node_fail(n, g->err, "it runs no iteration, and the size of its scan output %d is not known then", i);
+        OT_TRY(deliver_stack(g, n, carried + i, a->scanned + i, a->done, scans, 0, false));
+    }
+    return OT_OK;
+}
+
+/* One iteration, then a Loop over the rest, whose condition the body has made. */
+static ot_status one_iteration(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
+{
+    int       carried = n->n_in - 2, scans = n->n_out - carried;
+    ot_graph *body = ot_graph_copy_sub(a->body);
+    if (!body) return g->err->status;
+    if (scans < 0 || body->n_inputs != carried + 2 || body->n_outputs != 1 + carried + scans)
+        return ot_node_fail(n, g->err, "its body has %d inputs and %d outputs; %d and %d are needed", body->n_inputs, body->n_outputs,
+                            carried + 2, 1 + n->n_out);
+    ot_value     **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    ot_value     **all = ot_graph_alloc(g, (size_t)((a->done + 1) * scans) * sizeof *all);
+    uint8_t        yes = 1;
+    if (!in || !all) return g->err->status;
+    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    in[0] = int_const(g, a->done, 0);
+    if (!in[1]) in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
+    bind(body, in, n->n_in);
+    OT_TRY(splice(g, body));
+    ot_loop_attrs rest = { a->body, a->done + 1, all };
+    if (a->done * scans) memcpy(all, a->scanned, (size_t)(a->done * scans) * sizeof *all);
+    for (int i = 0; i < scans; i++) all[a->done * scans + i] = body->outputs[1 + carried + i];
+    in[0] = n->in[0];
+    in[1] = body->outputs[0];
+    for (int i = 0; i < carried; i++) in[2 + i] = body->outputs[1 + i];
+    ot_node *next = ot_graph_node(g, &ot_op_Loop, n->name, &rest, in, n->n_in, n->n_out);
+    if (!next) return g->err->status;
+    for (int i = 0; i < n->n_out; i++) {
+        next->out[i] = n->out[i];
+        if (n->out[i]) n->out[i]->producer = next;
+    }
+    return OT_OK;
+}
+
+static ot_status loop(ot_graph *g, ot_node *n)
+{
+    const ot_loop_attrs *a = n->attrs;
+    const ot_value      *trips = n->in[0], *cond = n->in[1];
+    if (!a->body) return ot_node_fail(n, g->err, "it has no body");
+    if ((trips && !ot_is_const(trips)) || (cond && !ot_is_const(cond)))
+        return ot_node_fail(n, g->err, "the number of its iterations depends on data; it must be known before the run");
+    if (a->done >= ITERATIONS) return ot_node_fail(n, g->err, "it runs more than %d iterations", ITERATIONS);
+    bool more = (!trips || a->done < ot_get_i64(trips->data, trips->dtype, 0)) && (!cond || ot_get_i64(cond->data, cond->dtype, 0));
+    return more ? one_iteration(g, n, a) : finish_loop(g, n, a);
+}
+
+/* ---- Scan ----------------------------------------------------------------------- */
+
+static int64_t at(ot_ints list, int i) { return i < list.n ? list.v[i] : 0; }
+
+/* Element t of x along the axis, without it. */
+static ot_value *slice(ot_graph *g, const ot_node *n, ot_value *x, int64_t axis, int64_t t)
+{
+    ot_node *k = ot_graph_node(g, ot_find_op("", "Gather"), n->name, NULL, OT_IN(x, int_const(g, t, 0)), 1);
+    if (!k) return NULL;
+    set_axis(k, axis);
+    return k->out[0];
+}
+
+static ot_status scan(ot_graph *g, ot_node *n)
+{
+    const ot_scan_attrs *a = n->attrs;
+    int                  ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
+    if (!a->body || a->num_scan_inputs < 1 || carried < 0 || scans < 0 || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
+        return ot_node_fail(n, g->err, "its body does not fit its inputs and outputs");
+    int first;
+    if (!n->in[carried] || !ot_axis(at(a->scan_input_axes, 0), n->in[carried]->shape.rank, &first))
+        return ot_node_fail(n, g->err, "scan_input_axes is out of range");
+    int64_t    length = n->in[carried]->shape.dim[first];
+    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    ot_value **all = length <= ITERATIONS ? ot_graph_alloc(g, (size_t)(length * scans + 1) * sizeof *all) : NULL;
+    if (length > ITERATIONS || !length) return ot_node_fail(n, g->err, "it scans %lld elements; 1 to %d are supported", (long long)length, ITERATIONS);
+    if (!in || !all) return g->err->status;
+    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    for (int64_t t = 0; t < length; t++) {
+        for (int i = 0; i < ins; i++)
+            in[carried + i] = slice(g, n, n->in[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
+        ot_graph *body = ot_graph_copy_sub(a->body);
+        if (!body) return g->err->status;
+        bind(body, in, n->n_in);
+        OT_TRY(splice(g, body));
+        for (int i = 0; i < carried; i++) in[i] = body->outputs[i];
+        for (int i = 0; i < scans; i++) all[t * scans + i] = body->outputs[carried + i];
+    }
+    for (int i = 0; i < carried; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(in[i])));
+    for (int i = 0; i < scans; i++)
+        OT_TRY(deliver_stack(g, n, carried + i, all + i, length, scans, at(a->scan_output_axes, i), at(a->scan_output_directions, i) != 0));
+    return OT_OK;
+}
+
+/* ---- all of them ----------------------------------------------------------------- */
+
+static ot_status branch(ot_graph *g, ot_node *n)
+{
+    const ot_if    *a = n->attrs;
+    const ot_value *cond = n->in[0];
+    if (!a->then_branch || !a->else_branch) return ot_node_fail(n, g->err, "it needs then_branch and else_branch");
+    if (!ot_is_const(cond)) return take_both(g, n, a);
+    return take_branch(g, n, ot_get_i64(cond->data, cond->dtype, 0) ? a->then_branch : a->else_branch);
+}
+
+ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
+{
+    static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n); } control[] = {
+        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan }
+    };
+    for (int i = 0; *at_node && i < OT_LEN(control); i++) {
+        ot_node *n = *at_node, *prev = n->prev;
+        if (n->op != control[i].op) continue;
         g->cursor = n;
-        ot_status s = !ot_is_const(cond)                     ? take_both(g, n, a)
-                      : ot_get_i64(cond->data, cond->dtype, 0) ? take_branch(g, n, a->then_branch)
-                                                               : take_branch(g, n, a->else_branch);
+        ot_status s = control[i].run(g, n);
         g->cursor = NULL;
         if (s != OT_OK) return s;
         ot_graph_remove(g, n);
-        *at = prev ? prev->next : g->first;
+        *at_node = prev ? prev->next : g->first;
+        i = -1; /* what stands there now may be control flow too */
     }
     return OT_OK;
 }
