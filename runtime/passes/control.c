@@ -16,16 +16,19 @@
 /* Moves the nodes and values of a subgraph into g, before the cursor. */
 static ot_status splice(ot_graph *g, ot_graph *sub)
 {
-    size_t     n = (size_t)g->n_values + (size_t)sub->n_values;
-    ot_value **values = ot_graph_alloc(g, n * sizeof *values);
-    if (!values) return g->err->status;
-    memcpy(values, g->values, (size_t)g->n_values * sizeof *values);
+    int n = g->n_values + sub->n_values;
+    if (n > g->cap_values) {
+        ot_value **values = ot_graph_alloc(g, 2 * (size_t)n * sizeof *values);
+        if (!values) return g->err->status;
+        memcpy(values, g->values, (size_t)g->n_values * sizeof *values);
+        g->values = values;
+        g->cap_values = 2 * n;
+    }
     for (int i = 0; i < sub->n_values; i++) {
         sub->values[i]->id = g->n_values + i;
-        values[g->n_values + i] = sub->values[i];
+        g->values[g->n_values + i] = sub->values[i];
     }
-    g->values = values;
-    g->n_values = g->cap_values = (int)n;
+    g->n_values = n;
     ot_node *at = g->cursor;
     for (ot_node *k = sub->first, *next; k; k = next) {
         next = k->next;
@@ -110,10 +113,22 @@ static ot_status deliver_stack(ot_graph *g, ot_node *n, int i, ot_value *const *
     return OT_OK;
 }
 
+/* Uses of `old` in g and in the subgraphs below it. */
+static void replace_below(ot_graph *g, ot_value *old, ot_value *now)
+{
+    ot_graph_replace(g, old, now);
+    for (ot_node *n = g->first; n; n = n->next)
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) replace_below(sub, old, now);
+        }
+}
+
 /* The inputs of the body are from now on these values. */
 static void bind(ot_graph *body, ot_value *const *to, int n)
 {
-    for (int i = 0; i < n; i++) ot_graph_replace(body, body->inputs[i], to[i]);
+    for (int i = 0; i < n; i++) replace_below(body, body->inputs[i], to[i]);
 }
 
 /* No further iteration: the carried values, and the stacked scan outputs. */
@@ -148,7 +163,7 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     bind(body, in, n->n_in);
     OT_TRY(splice(g, body));
     ot_loop_attrs rest = { a->body, a->done + 1, all };
-    if (a->done * scans) memcpy(all, a->scanned, (size_t)(a->done * scans) * sizeof *all);
+    if (a->done && scans) memcpy(all, a->scanned, (size_t)(a->done * scans) * sizeof *all);
     for (int i = 0; i < scans; i++) all[a->done * scans + i] = body->outputs[1 + carried + i];
     in[0] = n->in[0];
     in[1] = body->outputs[0];
