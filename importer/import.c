@@ -439,6 +439,8 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
         m->file = f;
         s = model_build(&j);
         m->notes = j.notes;
+        m->bytes = (int64_t)(f->n + f->budget.used + ot_arena_used(f->arena) +
+                             (m->graph ? ot_arena_used(m->graph->arena) : 0));
         /* What is not supported comes first: a long list of findings must not hide it. */
         if (s != OT_E_NOMEM) report_unsupported(&j, err);
         if (s != OT_OK) ot_fail_more(err, s, "%s: %s", path, found->text);

@@ -27,6 +27,7 @@ typedef struct ot_imported {
     const char *producer;      /* "" if none */
     const char *path;          /* as given */
     const char *notes;         /* lines worth telling the user; "" if none */
+    int64_t     bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
     void       *file;          /* the parsed file and its bytes: exporter's and importer's only */
 } ot_imported;
 

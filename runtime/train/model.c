@@ -81,10 +81,7 @@ static ot_status list_outputs(ot_model *m, ot_error *err)
     if (!name) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     for (int i = 0; i < g->n_outputs; i++) name[i] = g->outputs[i]->name;
     m->outputs = name;
-    for (int i = 0; i < m->file->n_sources; i++) {
-        const ot_source *s = &m->file->sources[i];
-        m->bytes += (int64_t)ot_bytes(&s->shape, s->dtype);
-    }
+    m->bytes = m->file->bytes;
     return OT_OK;
 }
 

@@ -9,7 +9,7 @@ struct ot_model {
     ot_arena *arena;
     const char *const *outputs; /* names of the graph's outputs, NULL-ended */
     int64_t rss_before;         /* resident bytes of the process before it was loaded */
-    int64_t bytes;              /* of the file's tensors */
+    int64_t bytes;              /* that the file, as it was read, holds */
 };
 
 int64_t ot_rss(void);      /* resident bytes of the process now; 0: unknown */
