@@ -33,14 +33,31 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
+/* F(4x4, 3x3) needs a third of the products, but blocked tensors: it wins where two reorders are small
+ * beside the products, and padded lanes do not eat the gain. */
+static bool winograd_pays(const ot_conv_call *c)
+{
+    const ot_window *w = &c->attrs->window;
+    int64_t          C = c->x->shape.dim[1], M = c->y->shape.dim[1];
+    if (ot_numel(&c->y->shape) / M < 256) return false;
+    if (w->nd != 2 || c->attrs->group != 1 || C < 64 || M < 64 || C % 16 || M % 16) return false;
+    for (int j = 0; j < 2; j++)
+        if (w->kernel[j] != 3 || w->stride[j] != 1 || w->dilation[j] != 1 || w->pad_lo[j] > 1 || w->pad_hi[j] > 1) return false;
+    return true;
+}
+
 static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
 {
     ot_script *s;
     OT_TRY(ot_script_new(n, p, &s));
     c->attrs = n->attrs;
-    ot_status e = ot_script_conv(s, c, p);
+    c->winograd = winograd_pays(c);
+    ot_status e = c->winograd ? ot_script_conv(s, c, p) : OT_E_DEVICE;
     if (e == OT_E_DEVICE) {
         c->winograd = false;
+        e = ot_script_conv(s, c, p);
+    }
+    if (e == OT_E_DEVICE) {
         c->direct_any = true; /* no channels-last form of this one */
         e = ot_script_conv(s, c, p);
     }

@@ -17,6 +17,8 @@ const ot_case ot_cases_Conv[] = {
     { .name = "depthwise_twice", .attrs = "group=3", .in = "f32[2,3,5,5] f32[6,1,3,3]", .out = "f32[2,6,3,3]" },
     { .name = "wide", .attrs = "pads=[1,1,1,1]", .in = "f32[2,16,8,8] f32[32,16,3,3] f32[32]", .out = "f32[2,32,8,8]",
       .tol = 1e-4, .no_grad = "pads has it" },
+    { .name = "deep", .attrs = "pads=[1,1,1,1]", .in = "f32[2,64,12,12] f32[64,64,3,3] f32[64]", .out = "f32[2,64,12,12]",
+      .tol = 1e-4, .no_grad = "pads has it" },
     { .name = "one_by_one", .in = "f32[2,5,4,4] f32[7,5,1,1] f32[7]", .out = "f32[2,7,4,4]" },
     { .name = "one_pixel", .in = "f32[3,5,1,1] f32[7,5,1,1] f32[7]", .out = "f32[3,7,1,1]" },
     { .name = "line", .attrs = "pads=[1,1] strides=[2]", .in = "f32[2,3,9] f32[4,3,3] f32[4]", .out = "f32[2,4,5]" },
