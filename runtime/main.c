@@ -426,7 +426,11 @@ static int work(job *j, int argc, char **argv)
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    if (!setenv("GOMP_SPINCOUNT", "10000", 0)) execv("/proc/self/exe", argv);
+    char    self[4096]; /* by its own name, for whoever lists processes */
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return;
+    self[n] = '\0';
+    if (!setenv("GOMP_SPINCOUNT", "10000", 0)) execv(self, argv);
 }
 
 int main(int argc, char **argv)

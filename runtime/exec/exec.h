@@ -16,6 +16,10 @@ void *ot_exec_state(ot_exec *x);                            /* the state slab */
 void *ot_exec_bytes(ot_exec *x, const ot_value *v);         /* where a value lies; scratch values: until overwritten */
 void  ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes); /* borrowed until the next run ends */
 
+/* From now on adds the seconds of every kernel to spent[0 .. n_every + n_update), in schedule order;
+ * NULL: no longer.  Borrowed. */
+void ot_exec_measure(ot_exec *x, double *spent);
+
 ot_status ot_exec_every(ot_exec *x, ot_error *err);         /* forward and backward of one batch; carries out its assignments */
 ot_status ot_exec_update(ot_exec *x, ot_error *err);        /* the optimizer */
 

@@ -3,6 +3,7 @@
  * Memory  two slabs and a table of pointers, made once; a run allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ops/kernel.h"
 #include "runtime/exec/exec.h"
@@ -21,6 +22,7 @@ struct ot_exec {
     bool           owns_state, owns_scratch;
     void         **at;    /* by value id; fed inputs change */
     slot          *every, *update;
+    double        *spent; /* borrowed; NULL: nobody asks */
 };
 
 static void *address(const ot_exec *x, const ot_value *v)
@@ -128,14 +130,27 @@ void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes)
     rebind(x, x->update, x->plan->n_update, input);
 }
 
-static ot_status walk(ot_exec *x, slot *s, int n, int threads, ot_error *err)
+void ot_exec_measure(ot_exec *x, double *spent) { x->spent = spent; }
+
+static double now(void)
 {
-    (void)x;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static ot_status walk(slot *s, int n, int threads, double *spent, ot_error *err)
+{
+    double start = spent ? now() : 0;
     for (int i = 0; i < n; i++) {
         if (!s[i].run) continue;
         s[i].call.err = err;
         s[i].call.threads = threads;
         OT_TRY(s[i].run(&s[i].call));
+        if (!spent) continue;
+        double end = now();
+        spent[i] += end - start;
+        start = end;
     }
     return OT_OK;
 }
@@ -153,14 +168,15 @@ static void carry_out(ot_exec *x, ot_phase phase)
 
 ot_status ot_exec_every(ot_exec *x, ot_error *err)
 {
-    OT_TRY(walk(x, x->every, x->plan->n_every, x->plan->threads, err));
+    OT_TRY(walk(x->every, x->plan->n_every, x->plan->threads, x->spent, err));
     carry_out(x, OT_EVERY);
     return OT_OK;
 }
 
 ot_status ot_exec_update(ot_exec *x, ot_error *err)
 {
-    OT_TRY(walk(x, x->update, x->plan->n_update, x->plan->threads, err));
+    double *spent = x->spent ? x->spent + x->plan->n_every : NULL;
+    OT_TRY(walk(x->update, x->plan->n_update, x->plan->threads, spent, err));
     carry_out(x, OT_UPDATE);
     return OT_OK;
 }
