@@ -193,6 +193,15 @@ static ot_value *copy_back(ot_build *b, ot_value *dy, const ot_piece *piece, con
     return ot_copy_emit(b, x, 0, q, 1, &z, 1);
 }
 
+/* Does piece k take anything from input i? */
+static bool read_by(const ot_copy *a, int64_t k, int i)
+{
+    if (a->piece[k].in != i) return false;
+    for (int d = 0; d < a->shape.rank; d++)
+        if (a->piece[k].extent[d] == 0) return false;
+    return true;
+}
+
 static void copy_grad(ot_build *b)
 {
     const ot_copy *a = b->node->attrs;
@@ -200,15 +209,14 @@ static void copy_grad(ot_build *b)
     for (int i = 0; i < b->node->n_in; i++) {
         if (!ot_wants(b, i)) continue;
         const ot_shape *x = &b->node->in[i]->shape;
-        ot_piece       *p = ot_pieces(b, a->n);
-        int64_t         n = 0;
+        int64_t         n = 0, m = 0;
+        for (int64_t k = 0; k < a->n; k++) n += read_by(a, k, i);
+        ot_piece *p = ot_pieces(b, n);
         if (!p) return;
         for (int64_t k = 0; k < a->n; k++) {
-            bool empty = false;
-            for (int d = 0; d < a->shape.rank; d++) empty |= a->piece[k].extent[d] == 0;
-            if (a->piece[k].in != i || empty) continue;
-            p[n] = a->piece[k];
-            p[n++].in = 0;
+            if (!read_by(a, k, i)) continue;
+            p[m] = a->piece[k];
+            p[m++].in = 0;
         }
         ot_set_din(b, i, n == 1 ? copy_back(b, dy, p, x)
                                 : ot_emit(b, &ot_op_CopyAdd, &(ot_copy){ .shape = *x, .n = n, .piece = p }, &dy, 1));

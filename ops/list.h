@@ -142,17 +142,20 @@
     X(BatchNormalization,        0, 0)    \
     X(Conv,                      0, 0)    \
     X(ConvTranspose,             0, 0)    \
+    X(GRU,                       0, 0)    \
     X(Gemm,                      0, 0)    \
     X(GlobalAveragePool,         0, 0)    \
     X(GlobalMaxPool,             0, 0)    \
     X(GroupNormalization,        0, 0)    \
     X(InstanceNormalization,     0, 0)    \
+    X(LSTM,                      0, 0)    \
     X(LayerNormalization,        0, 0)    \
     X(LogSoftmax,                0, 0)    \
     X(MatMul,                    0, 0)    \
     X(MaxPool,                   0, 0)    \
     X(NegativeLogLikelihoodLoss, 0, 0)    \
     X(RMSNormalization,          0, 0)    \
+    X(RNN,                       0, 0)    \
     X(Softmax,                   0, 0)    \
     X(SoftmaxCrossEntropyLoss,   0, 0)
 

@@ -84,6 +84,14 @@ static ot_status find_uses(ot_graph *g, uses *u)
 
 enum { REACHES = 1, NORMALISED = 2 }; /* value->mark */
 
+/* Does any output of n lead to an output of the graph?  (An LSTM may be asked for its last state alone.) */
+static bool reaches(const ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->mark & REACHES) return true;
+    return false;
+}
+
 /* What the nodes of a subgraph read from g reaches what the subgraph's owner reaches. */
 static void mark_captured(const ot_graph *g, const ot_graph *sub)
 {
@@ -118,9 +126,7 @@ static void mark_values(ot_graph *g)
     }
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark |= REACHES;
     for (ot_node *n = g->last; n; n = n->prev) {
-        bool reaches = false;
-        for (int i = 0; i < n->n_out; i++) reaches |= n->out[i] && n->out[i]->mark & REACHES;
-        if (!reaches || n->op->grad_zero) continue;
+        if (!reaches(n) || n->op->grad_zero) continue;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
@@ -186,7 +192,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
             continue;
         }
         strength s = slot_strength(n, k->input);
-        if (s != STATISTIC && here && !(n->out[0]->mark & REACHES)) continue;
+        if (s != STATISTIC && here && !reaches(n)) continue;
         bool product = !strcmp(n->op->name, "Mul"), sum = !strcmp(n->op->name, "Add");
         if (s == WEAK && (product || sum) && at_input(n, k->input)) {
             best->normaliser = true;
