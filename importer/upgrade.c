@@ -348,6 +348,7 @@ static bool dft_17(ot_form *f)
 
 static bool scan_8(ot_form *f)
 {
+    f->done = true; /* nothing more is said about it */
     return ot_form_finding(f, "its batched form of opset 8 is not supported; a file of opset 9 or newer is needed");
 }
 

@@ -238,12 +238,85 @@ static void faults_inside(void **unused)
     refused(&m, OT_E_MODEL, "subgraph 'body' of 'branch': result 'i': the name is given twice", NULL);
 }
 
+static bytes constant(const char *name, float v)
+{
+    bytes n = node_begin("Constant", "", "", name), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
+    put_data(&t, 9, &v, 4);
+    attr_tensor(&n, "value", &t);
+    return n;
+}
+
+/* Branches read the graph around them; their tensors go by plain names where those are unique. */
+static void branches(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), n = node_begin("If", "choose", "c", "z");
+    static const char *const side[] = { "then_branch", "else_branch" };
+    for (int i = 0; i < 2; i++) {
+        bytes inner = { 0 };
+        graph_node(&inner, constant("same", 1));
+        graph_node(&inner, constant(i ? "right" : "left", 2));
+        graph_floats(&inner, "same_weight", 1, (float[]){ 3 });
+        graph_op(&inner, "Add", "", "y same", "s");
+        graph_op(&inner, "Add", "", i ? "s right" : "s left", "t");
+        graph_op(&inner, "Add", "", "t same_weight", "u");
+        graph_output(&inner, "u");
+        attr_graph(&n, side[i], &inner);
+    }
+    graph_node(&g, n);
+    graph_floats(&g, "w", 1, (float[]){ 1 });
+    graph_input(&g, "c", OT_BOOL, 0, NULL);
+    graph_output(&g, "z");
+    bytes m = model_of(&g, 8, 17);
+    ot_imported *i = accepted(&m);
+    static const struct { const char *name; int order; } want[] = {
+        { "w", 0 },
+        { "choose/then_branch/same_weight", 1 }, { "choose/then_branch/same", 2 }, { "left", 3 },
+        { "choose/else_branch/same_weight", 4 }, { "choose/else_branch/same", 5 }, { "right", 6 },
+    };
+    assert_int_equal(i->n_sources, OT_LEN(want));
+    for (int k = 0; k < OT_LEN(want); k++) {
+        assert_string_equal(i->sources[k].name, want[k].name);
+        assert_int_equal(i->sources[k].order, want[k].order);
+    }
+    const ot_node *branch = node_of(i->graph, "If", 0);
+    const ot_attr *row = branch->op->attrs;
+    while (strcmp(row->name, "else_branch")) row++;
+    const ot_graph *inner;
+    memcpy(&inner, (const char *)branch->attrs + row->offset, sizeof inner);
+    assert_ptr_equal(inner->parent, i->graph);
+    assert_ptr_equal(inner->first->in[0], i->graph->outputs[0]); /* y of the graph around it */
+    ot_import_free(i);
+}
+
+/* Nodes in the wrong order, where a branch is what needs the later one. */
+static void branch_before_its_input(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), inner = { 0 }, other = { 0 }, n = node_begin("If", "choose", "c", "z");
+    graph_op(&inner, "Identity", "", "late", "s");
+    graph_output(&inner, "s");
+    graph_op(&other, "Identity", "", "x", "s2");
+    graph_output(&other, "s2");
+    attr_graph(&n, "then_branch", &inner);
+    attr_graph(&n, "else_branch", &other);
+    graph_node(&g, n);
+    graph_op(&g, "Identity", "later", "y", "late");
+    graph_input(&g, "c", OT_BOOL, 0, NULL);
+    graph_output(&g, "z");
+    bytes m = model_of(&g, 8, 17);
+    ot_imported *i = accepted(&m);
+    assert_string_equal(i->graph->last->name, "choose");
+    ot_import_free(i);
+}
+
 int test_functions(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inlined),  cmocka_unit_test(attributes), cmocka_unit_test(optional),
         cmocka_unit_test(shared_tensor), cmocka_unit_test(refusals), cmocka_unit_test(laughs),
         cmocka_unit_test(long_chain), cmocka_unit_test(inside_unknown), cmocka_unit_test(faults_inside),
+        cmocka_unit_test(branches), cmocka_unit_test(branch_before_its_input),
     };
     return cmocka_run_group_tests_name("importer.functions", tests, NULL, NULL);
 }
