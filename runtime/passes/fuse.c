@@ -294,6 +294,13 @@ static int find_input(const maker *k, const ot_value *v, int cls)
     return -1;
 }
 
+/* Will v be in memory, or does it stay inside the program of its group? */
+static bool in_memory(const fuse *f, const ot_value *v)
+{
+    int of = f->maker[v->id] < 0 ? -1 : f->group_of[f->maker[v->id]];
+    return of < 0 || leaves(f, v, of, of);
+}
+
 /* The node that computes scalar v from few scalars, in the same phase; NULL: v is read from memory.
  * *inst, *in: what is left of the limits. */
 static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase, int *inst, int *in)
@@ -308,7 +315,7 @@ static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase,
     if ((*inst -= p->n_inst + p->n_in) < 0) return NULL;
     for (int i = 0; i < n->n_in; i++) {
         if (is_immediate(n->in[i], &value)) continue;
-        if (!pullable(f, n->in[i], phase, inst, in) && --*in < 0) return NULL;
+        if (!pullable(f, n->in[i], phase, inst, in) && (!in_memory(f, n->in[i]) || --*in < 0)) return NULL;
         if (*inst < 0 || *in < 0) return NULL;
     }
     return n;

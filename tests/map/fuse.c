@@ -18,13 +18,33 @@ static const ot_dtype types[] = { OT_F32, OT_F32, OT_F64, OT_I32, OT_BOOL, OT_F1
 
 static int pick(dice *d, int n) { return (int)(dice_roll(d) * n); }
 
+/* x times its coordinate along an axis, plus a random number of its place. */
+static ot_value *by_position(ot_build *b, dice *d, ot_value *x)
+{
+    ot_class   cls = ot_class_of(x->dtype);
+    ot_program m = {
+        .n_in = 3, .in_class = { (uint8_t)cls, OT_CLASS_U64, OT_CLASS_U64 }, .n_out = 1, .out_dtype = { (uint8_t)x->dtype },
+        .n_inst = 5, .out = { 7 },
+        .inst = {
+            { .row = OT_ROW_Index, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = pick(d, 3) },
+            { .row = OT_ROW_Mul, .cls = (uint8_t)cls, .arg = { 0, 3, -1, -1, -1 } },
+            { .row = OT_ROW_Random, .cls = OT_CLASS_F32, .arg = { 1, 2, -1, -1, -1 }, .p = pick(d, 9) },
+            { .row = OT_ROW_Convert, .cls = (uint8_t)cls, .arg = { 5, -1, -1, -1, -1 } },
+            { .row = OT_ROW_Add, .cls = (uint8_t)cls, .arg = { 4, 6, -1, -1, -1 } },
+        },
+    };
+    ot_node *n = ot_map_emit_program(b, &m, (ot_value *[]){ x, ot_graph_seed(b->graph), ot_graph_counter(b->graph) });
+    return n ? n->out[0] : NULL;
+}
+
 /* Rows that every kernel computes exactly alike, so that comparisons downstream agree. */
 static ot_value *random_row(ot_build *b, dice *d, ot_value *x, ot_value *y, ot_value *z)
 {
     static const int ones[] = { OT_ROW_Neg, OT_ROW_Abs, OT_ROW_Softsign, OT_ROW_Round, OT_ROW_Relu, OT_ROW_Copy, OT_ROW_Square };
     static const int twos[] = { OT_ROW_Add, OT_ROW_Sub, OT_ROW_Mul, OT_ROW_Max, OT_ROW_Min, OT_ROW_Greater, OT_ROW_Equal };
     static const ot_dtype to[] = { OT_F32, OT_F16, OT_BF16, OT_F64, OT_I8, OT_BOOL, OT_U8 };
-    switch (pick(d, 6)) {
+    switch (pick(d, 7)) {
+    case 6: return by_position(b, d, x);
     case 0: return ot_map1(b, ones[pick(d, OT_LEN(ones))], 0, 0, x);
     case 1: return ot_cast(b, x, to[pick(d, OT_LEN(to))]);
     case 2: return ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Less, 0, 0, x, y), y, z);
@@ -70,6 +90,8 @@ static bool fill_and_run(ot_graph *g, memory *m, ot_value *const in[N_INPUTS], o
     for (int i = 0; i < N_INPUTS; i++)
         for (int64_t k = 0; k < ot_numel(&in[i]->shape); k++)
             ot_set_f64(memory_of(m, in[i]), in[i]->dtype, k, types[i] == OT_BOOL ? pick(&d, 2) : dice_roll(&d) * 4 - 2);
+    if (g->seed) *(uint64_t *)memory_of(m, g->seed) = 11;
+    if (g->counter) *(uint64_t *)memory_of(m, g->counter) = 4;
     return graph_run(g, NULL, m, err) == OT_OK;
 }
 
@@ -85,7 +107,7 @@ static bool fused_equals_plain(uint64_t seed, int *before, int *after)
 {
     ot_error  err = { 0 };
     ot_value *in[N_INPUTS];
-    memory    plain, fused;
+    memory    plain = { 0 }, fused = { 0 };
     char      name[64];
     ot_graph *g = random_graph(seed, &err, in);
     ot_plan   p = { .graph = g, .notes = "" };
