@@ -114,14 +114,12 @@ static ot_status sink_file(void *to, const void *bytes, size_t n, ot_error *err)
     return ot_replace_write(to, bytes, n, err);
 }
 
-/* A commit can fail after the rename, when the folder is not brought to disk: then the new file is
- * there, and so must be the data files it names. */
-static ot_status file_commit(export *x, ot_replace *r)
+ot_status ot_commit(ot_replace *r, const char *path, bool *there, ot_error *err)
 {
     struct stat temp, now;
     bool known = !lstat(ot_replace_path(r), &temp);
-    ot_status s = ot_replace_commit(r, x->err);
-    x->there = s == OT_OK || (known && !lstat(x->path, &now) && now.st_dev == temp.st_dev && now.st_ino == temp.st_ino);
+    ot_status s = ot_replace_commit(r, err);
+    *there = s == OT_OK || (known && !lstat(path, &now) && now.st_dev == temp.st_dev && now.st_ino == temp.st_ino);
     return s;
 }
 
@@ -138,7 +136,8 @@ static ot_status file_write(export *x)
         ot_replace_abort(r);
         return s;
     }
-    return file_commit(x, r);
+    /* Once the new file is there, so must be the data files it names. */
+    return ot_commit(r, x->path, &x->there, x->err);
 }
 
 ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_export_tensor *t,

@@ -314,12 +314,14 @@ static ot_status data_make(external *x, const data_file *d, const char *path)
     ot_replace *r = NULL;
     ot_status s = ot_replace_begin(path, &r, x->err);
     if (s == OT_OK) s = data_stream(d, sink_file, r, x->err);
+    bool there = false;
     if (s == OT_OK) {
-        s = ot_replace_commit(r, x->err);
+        s = ot_commit(r, path, &there, x->err);
         r = NULL;
     }
     ot_replace_abort(r);
     if (s != OT_OK) {
+        if (there) unlink(path);
         free(made);
         return s;
     }

@@ -9,6 +9,7 @@
 #define OT_PATCH_H
 
 #include "importer/import.h"
+#include "runtime/base/io.h"
 
 /* One field on the wire.  body..end: its payload; for a length-delimited one without the length. */
 typedef struct ot_field {
@@ -95,5 +96,11 @@ void      ot_data_files_end(ot_data_files *d, bool keep);
 
 /* metadata.c */
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err);
+
+/* export.c */
+
+/* ot_replace_commit; *there tells whether the new file took its place, which it also does when only
+ * its folder could not be brought to disk afterwards. */
+ot_status ot_commit(ot_replace *r, const char *path, bool *there, ot_error *err);
 
 #endif

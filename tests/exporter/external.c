@@ -2,9 +2,11 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -244,6 +246,29 @@ static void refused(void **state)
     end(&f);
 }
 
+/* The disk is full at every size of the data file. */
+static void disk_full(void **state)
+{
+    (void)state;
+    fixture f = begin("16", "64");
+    ot_export_tensor t = { source_of(f.m, "a"), one };
+    struct rlimit was, now;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t limit = 0; limit < f.model->n - 64; limit += 13) { /* the model is the larger of the two */
+        ot_error err = { 0 };
+        now = (struct rlimit){ limit, was.rlim_max };
+        setrlimit(RLIMIT_FSIZE, &now);
+        ot_status s = ot_export(f.m, in_folder("in.onnx"), 1, &t, NULL, &err);
+        setrlimit(RLIMIT_FSIZE, &was);
+        assert_int_equal(s, OT_E_IO);
+        assert_file_is(in_folder("in.onnx"), f.model->b, f.model->n);
+        assert_int_equal(folder_count(), 3);
+    }
+    assert_true(f.model->n - 64 > DATA);
+    end(&f);
+}
+
 #define ROW(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 int ot_test_external(void)
@@ -251,6 +276,7 @@ int ot_test_external(void)
     const struct CMUnitTest tests[] = {
         ROW(unchanged),         ROW(same_folder),    ROW(over_itself),  ROW(other_folder),     ROW(name_of_the_model),
         ROW(through_a_link),    ROW(shared_range),   ROW(shared_and_equal), ROW(refused),
+        ROW(disk_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

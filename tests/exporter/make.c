@@ -39,6 +39,8 @@ int folder_remove(void **state)
     return rmdir(folder);
 }
 
+void folder_empty(void) { empty(folder); }
+
 int folder_count(void)
 {
     int n = 0;

@@ -14,12 +14,15 @@
 int ot_test_payloads(void);
 int ot_test_external(void);
 int ot_test_failures(void);
+int ot_test_faults(void);
+int double_weights(const char *in, const char *out); /* faults.c's other side */
 int ot_test_new(void);
 
 /* ---- a folder of its own for every test ---------------------------------------- */
 
 int  folder_make(void **state);
 int  folder_remove(void **state);
+void folder_empty(void);
 int  folder_count(void);                       /* entries in it */
 const char *in_folder(const char *name);       /* static; the last four stay valid */
 void file_put(const char *path, const void *bytes, size_t n);
