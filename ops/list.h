@@ -104,6 +104,7 @@
     X(Identity,              0, 0)      \
     X(If,                    0, 0)      \
     X(Loop,                 0, 0)      \
+    X(NonZero,               0, 0)      \
     X(OneHot,                0, 0)      \
     X(Pad,                   0, 0)      \
     X(Range,                 0, 0)      \
@@ -118,6 +119,7 @@
     X(ReduceSum,             0, 0)      \
     X(ReduceSumSquare,       0, 0)      \
     X(Reshape,               0, 0)      \
+    X(Resize,                0, 0)      \
     X(ReverseSequence,       0, 0)      \
     X(Scan,                 0, 0)      \
     X(ScatterElements,       0, 0)      \
@@ -172,6 +174,7 @@
     X(Copy,                  1, 1)      \
     X(CopyAdd,               1, 1)      \
     X(Cumulate,              1, 0)      \
+    X(Interp,                1, 1)      \
     X(Places,                1, 0)      \
     X(Put,                   1, 1)      \
     X(Reduce,                1, 1)      \
