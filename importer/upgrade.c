@@ -297,18 +297,9 @@ static bool resize_10(ot_form *f)
 {
     if (f->n_in < 2 || !f->in[1]) return true;
     ot_value *scales = f->in[1];
-    bool down = false, up = false;
-    if (ot_is_const(scales))
-        for (int64_t i = 0; i < ot_numel(&scales->shape); i++) {
-            double v = ot_get_f64(scales->data, scales->dtype, i);
-            down |= v < 1;
-            up |= v > 1;
-        }
-    if (down && up && !ot_form_says(f, "mode", "linear"))
-        return ot_form_finding(f, "enlarges one axis and shrinks another by the nearest; in opset 10 that is not supported");
     f->n_in = 1;
     return ot_form_set_input(f, 2, scales) && ot_form_set_text(f, "coordinate_transformation_mode", "asymmetric") &&
-           ot_form_set_text(f, "nearest_mode", down ? "ceil" : "floor");
+           ot_form_set_text(f, "nearest_mode", "opset_10");
 }
 
 /* Empty constants stand for inputs left out. */

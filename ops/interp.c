@@ -4,8 +4,6 @@
  * Grad    dx = Interp(dy) by the transposed table */
 #include "ops/interp.h"
 
-#include "ops/kernel.h"
-
 static ot_status interp_infer(ot_node *n, ot_error *err)
 {
     const ot_interp *a = n->attrs;
@@ -38,17 +36,6 @@ static void interp_grad(ot_build *b)
         }
     ot_interp back = { .axis = a->axis, .size = n, .start = start, .from = from, .weight = weight };
     ot_set_din(b, 0, ot_emit(b, &ot_op_Interp, &back, OT_IN(ot_dout(b, 0))));
-}
-
-void ot_interp_rows(const ot_value *x, int64_t axis, int64_t *outer, int64_t *n, int64_t *inner)
-{
-    int64_t xs[OT_MAX_RANK];
-    ot_value_strides(x, xs);
-    *n = x->shape.dim[axis];
-    *inner = xs[axis];
-    *outer = 1;
-    for (int d = 0; d < x->shape.rank; d++) *outer *= x->shape.dim[d];
-    *outer = *n && *inner ? *outer / *n / *inner : 0;
 }
 
 const ot_op ot_op_Interp = {

@@ -15,7 +15,4 @@ typedef struct ot_interp {
     const double  *add;    /* size; NULL: zeros */
 } ot_interp;
 
-/* x in memory order as (outer, n, inner) around an axis, for either layout. */
-void ot_interp_rows(const ot_value *x, int64_t axis, int64_t *outer, int64_t *n, int64_t *inner);
-
 #endif

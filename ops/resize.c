@@ -1,7 +1,8 @@
 /* resize.c - Resize: axes resampled.
  *
  * Spec    ai.onnx Resize 10 to 19, every mode, antialias, axes, aspect ratio policies; Upsample comes as
- *         Resize.  Scales and sizes must be constants.
+ *         Resize.  Scales and sizes must be constants.  nearest_mode opset_10 is the importer's word for
+ *         what Resize-10 did: floor where an axis grows, ceil where it shrinks.
  * Shapes  size = floor(n * scale), or as given
  * Grad    the weights backwards.  Where tf_crop_and_resize leaves x the gradient is zero.
  *         Each axis is one Interp, those that shrink most first; integers by nearest are Takes. */
@@ -14,8 +15,8 @@
 #include "ops/take.h"
 
 enum { NEAREST, LINEAR, CUBIC };
-enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP };
-enum { ROUND_FLOOR, ROUND_CEIL, FLOOR, CEIL };
+enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP, TF_HALF_PIXEL };
+enum { ROUND_FLOOR, ROUND_CEIL, FLOOR, CEIL, OPSET_10 };
 enum { STRETCH, NOT_LARGER, NOT_SMALLER };
 
 typedef struct resize_attrs {
@@ -25,9 +26,9 @@ typedef struct resize_attrs {
 } resize_attrs;
 
 static const char *const transformations[] = { "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                                               "align_corners", "asymmetric", "tf_crop_and_resize", NULL };
+                                               "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL };
 static const char *const modes[] = { "nearest", "linear", "cubic", NULL };
-static const char *const nearests[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL };
+static const char *const nearests[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "opset_10", NULL };
 static const char *const policies[] = { "stretch", "not_larger", "not_smaller", NULL };
 
 #define AT(field) offsetof(resize_attrs, field)
@@ -143,6 +144,7 @@ static double original(const resize_attrs *a, const stretch *s, int64_t n, int64
     double x = (double)i, in = (double)n, out = s->scale * in;
     switch (a->transformation) {
     case ASYMMETRIC: return x / s->scale;
+    case TF_HALF_PIXEL: return (x + 0.5) / s->scale;
     case ALIGN_CORNERS: return s->size == 1 ? 0 : x * (in - 1) / (out - 1);
     case TF_CROP:
         return s->from * (in - 1) + (s->size == 1 ? (s->to - s->from) * (in - 1) / 2 : x * (s->to - s->from) * (in - 1) / (out - 1));
@@ -152,10 +154,11 @@ static double original(const resize_attrs *a, const stretch *s, int64_t n, int64
     }
 }
 
-static int64_t nearest(const resize_attrs *a, double x)
+static int64_t nearest(const resize_attrs *a, double scale, double x)
 {
-    double lo = floor(x);
-    switch (a->nearest) {
+    double  lo = floor(x);
+    int64_t mode = a->nearest != OPSET_10 ? a->nearest : scale < 1 ? CEIL : FLOOR;
+    switch (mode) {
     case ROUND_CEIL: return (int64_t)(x - lo < 0.5 ? lo : lo + 1);
     case FLOOR: return (int64_t)lo;
     case CEIL: return (int64_t)ceil(x);
@@ -188,7 +191,7 @@ static int64_t taps(const resize_attrs *a, const stretch *s, int64_t n, double x
     double  by = a->antialias && s->scale < 1 ? s->scale : 1, sum = 0;
     int64_t r = reach(a, s), lo = (int64_t)floor(x), first = t;
     if (a->mode == NEAREST) {
-        from[t] = inside(nearest(a, x), n);
+        from[t] = inside(nearest(a, s->scale, x), n);
         weight[t] = 1;
         return t + 1;
     }

@@ -7,9 +7,20 @@ enum { SMALL = 1 << 14 };
 
 static bool interp_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype == OT_F32) return true;
-    *why = "only float32";
-    return false;
+    const ot_value *x = n->in[0];
+    if (x->dtype != OT_F32) return *why = "only float32", false;
+    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) return *why = "x and y in different layouts", false;
+    return true;
+}
+
+/* x in memory order is (outer, n, inner) around the axis. */
+static int64_t outer_of(const ot_value *x, int64_t axis, int64_t *inner)
+{
+    int64_t xs[OT_MAX_RANK];
+    ot_value_strides(x, xs);
+    *inner = xs[axis];
+    int64_t block = *inner * x->shape.dim[axis];
+    return block ? ot_numel(&x->shape) / block : 0;
 }
 
 /* Row i of y: `inner` elements of x's rows at x. */
@@ -54,8 +65,7 @@ static ot_status interp_run(const ot_call *c)
     const ot_interp *a = c->node->attrs;
     const float     *x = c->in[0];
     float           *y = c->out[0];
-    int64_t          outer, n, inner;
-    ot_interp_rows(c->node->in[0], a->axis, &outer, &n, &inner);
+    int64_t          inner, n = c->node->in[0]->shape.dim[a->axis], outer = outer_of(c->node->in[0], a->axis, &inner);
     int64_t tasks = inner == 1 ? outer : outer * a->size;
     int     threads = outer * inner * (a->size + a->start[a->size]) < SMALL ? 1 : c->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)

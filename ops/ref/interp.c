@@ -6,17 +6,22 @@
 static ot_status interp_run(const ot_call *c)
 {
     const ot_interp *a = c->node->attrs;
-    ot_dtype         t = c->node->in[0]->dtype;
-    int64_t          outer, n, inner;
-    ot_interp_rows(c->node->in[0], a->axis, &outer, &n, &inner);
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < a->size; i++)
-            for (int64_t r = 0; r < inner; r++) {
-                double y = a->add ? a->add[i] : 0;
-                for (int64_t k = a->start[i]; k < a->start[i + 1]; k++)
-                    y += a->weight[k] * ot_get_f64(c->in[0], t, (o * n + a->from[k]) * inner + r);
-                ot_set_f64(c->out[0], t, (o * a->size + i) * inner + r, y);
-            }
+    const ot_value  *x = c->node->in[0], *y = c->node->out[0];
+    int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK], k[OT_MAX_RANK] = { 0 }, total = ot_numel(&y->shape);
+    ot_value_strides(x, xs);
+    ot_value_strides(y, ys);
+    for (int64_t e = 0; e < total; e++) {
+        int64_t i = k[a->axis], from = 0, to = 0;
+        double  v = a->add ? a->add[i] : 0;
+        for (int d = 0; d < y->shape.rank; d++) {
+            from += d == a->axis ? 0 : k[d] * xs[d];
+            to += k[d] * ys[d];
+        }
+        for (int64_t t = a->start[i]; t < a->start[i + 1]; t++)
+            v += a->weight[t] * ot_get_f64(c->in[0], x->dtype, from + a->from[t] * xs[a->axis]);
+        ot_set_f64(c->out[0], y->dtype, to, v);
+        for (int d = y->shape.rank - 1; d >= 0 && ++k[d] == y->shape.dim[d]; d--) k[d] = 0;
+    }
     return OT_OK;
 }
 
