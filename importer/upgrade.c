@@ -131,7 +131,13 @@ static bool dropout_10(ot_form *f)
     ot_form_drop(f, "is_test");
     ot_form_drop(f, "ratio");
     if (!ot_form_set_input(f, 1, ot_form_const(f, OT_F32, 0, 1, &ratio))) return false;
-    return !training || ot_form_set_input(f, 2, ot_form_const(f, OT_BOOL, 0, 1, &(double){ 1 }));
+    if (training && !ot_form_set_input(f, 2, ot_form_const(f, OT_BOOL, 0, 1, &(double){ 1 }))) return false;
+    if (f->version >= 10 || f->n_out < 2 || !f->n_in || !f->in[0]) return true;
+    /* Below 10 the mask has the type of the data. */
+    if (!ot_form_emit(f)) return false;
+    f->done = true;
+    if (f->out[1]) f->out[1] = ot_form_before_int(f, "Cast", IN(f->out[1]), "to", ot_hint(f->in[0]));
+    return f->out[1] != NULL || !*f->out_name[1];
 }
 
 /* ---- movement ------------------------------------------------------------------------------- */
