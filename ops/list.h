@@ -142,8 +142,11 @@
     /* operator            ref cpu */   \
     X(AveragePool,               0, 0)    \
     X(BatchNormalization,        0, 0)    \
+    X(Bernoulli,                 0, 0)    \
     X(Conv,                      0, 0)    \
     X(ConvTranspose,             0, 0)    \
+    X(DequantizeLinear,          0, 0)    \
+    X(DynamicQuantizeLinear,     0, 0)    \
     X(GRU,                       0, 0)    \
     X(Gemm,                      0, 0)    \
     X(GlobalAveragePool,         0, 0)    \
@@ -155,9 +158,15 @@
     X(LogSoftmax,                0, 0)    \
     X(MatMul,                    0, 0)    \
     X(MaxPool,                   0, 0)    \
+    X(Multinomial,               0, 0)    \
     X(NegativeLogLikelihoodLoss, 0, 0)    \
+    X(QuantizeLinear,            0, 0)    \
     X(RMSNormalization,          0, 0)    \
     X(RNN,                       0, 0)    \
+    X(RandomNormal,              0, 0)    \
+    X(RandomNormalLike,          0, 0)    \
+    X(RandomUniform,             0, 0)    \
+    X(RandomUniformLike,         0, 0)    \
     X(Softmax,                   0, 0)    \
     X(SoftmaxCrossEntropyLoss,   0, 0)
 

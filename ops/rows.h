@@ -13,7 +13,8 @@
  * vectorises; fmax, fmin and calls without a vector version are avoided (ops/README.md).
  *
  * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Clip' = 1 at its bounds; Max and Min give each of
- * two equal operands half; Pow's exponent gets 0 where x = 0 and the exponent is not negative. */
+ * two equal operands half; Pow's exponent gets 0 where x = 0 and the exponent is not negative;
+ * Quantize passes what it does not clip, as if it did not round. */
 #ifndef OT_ROWS_H
 #define OT_ROWS_H
 
@@ -51,6 +52,8 @@
     R(A, Ceil,       F, ceil(a),             Z, _, _)                                              \
     R(A, Round,      F, rint(a),             Z, _, _)                                              \
     R(A, Trunc,      F, trunc(a),            Z, _, _)                                              \
+    R(A, Quantize,   F, OT_CLIP(rint(a) + b, (T)p, (T)q),                                          \
+      D(A_ | B_, rint(a) + b >= (T)p && rint(a) + b <= (T)q ? g : (T)0), Z, _)                     \
     R(A, Max,        N, a > b || a != a ? a : b, OT_WINS(a, b), OT_WINS(b, a), _)                  \
     R(A, Min,        N, a < b || a != a ? a : b, OT_WINS(b, a), OT_WINS(a, b), _)                  \
     R(A, Clip,       N, OT_CLIP(a, b, c),                                                          \

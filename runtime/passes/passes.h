@@ -15,6 +15,7 @@
     P(classify,  "every initializer is weight, statistic or constant, with the reason")        \
     P(rebatch,   "input shapes as the data has them; baked batch sizes follow")                \
     P(infer,     "every value has type and shape; what depends on constants alone is folded")  \
+    P(rounding,  "quantised and back is one rounding that a gradient passes")                  \
     P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
     P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
     P(prune,     "only what the wanted values need")                                           \
