@@ -90,8 +90,9 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         if (y && ot_numel(&y->shape) == 1) loss->name = "output";
         c.losses = loss;
         c.n_losses = 1;
-        out->assumed = ot_arena_printf(a, "no loss is given: %s on output '%s' is assumed",
-                                       loss->name, y ? y->name : "none");
+        if (y)
+            out->assumed = ot_arena_printf(a, "no loss is given: %s on output '%s' is assumed",
+                                           loss->name, y->name);
         if (!y)
             r = ot_fail(err, OT_E_MODEL,
                         "no output of the model is a float: there is nothing a loss could act on");

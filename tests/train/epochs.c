@@ -47,7 +47,7 @@ static int open_bed(void **state)
     static float x[SAMPLES * 784];
     static int64_t y[SAMPLES];
     ot_error err = { 0 };
-    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)(i * i * 37 % 101) / 101;
+    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
     for (int i = 0; i < SAMPLES; i++) y[i] = i;
     ot_tensor t[2] = {
         { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },

@@ -17,7 +17,7 @@ static int open_model(void **state)
 {
     (void)state;
     ot_error err = { 0 };
-    for (int i = 0; i < 8 * 784; i++) pictures[i] = (float)(i * i * 37 % 101) / 101;
+    for (int i = 0; i < 8 * 784; i++) pictures[i] = (float)((int64_t)i * i * 37 % 101) / 101;
     for (int i = 0; i < 8; i++) classes[i] = i % 10;
     return ot_model_load(LENET, &model, &err);
 }
