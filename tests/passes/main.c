@@ -254,6 +254,50 @@ static void branches_take_the_place_of_if(void **state)
         }
 }
 
+/* ---- rounding ---------------------------------------------------------------------- */
+
+/* y = relu(x) * dequantised(quantised(w)): the gradient goes through, but not where w is out of range. */
+static void quantised_and_back_has_a_gradient(void **state)
+{
+    static const float   weight[3] = { 0.6f, -3, 200 }, scale = 0.5f, want[3] = { 0.5f, -1, 126.5f };
+    static const uint8_t zero = 2;
+    (void)state;
+    model    m;
+    ot_error e = { 0 };
+    ot_plan *p;
+    ot_exec *x;
+    float    in[3] = { 1, 2, 3 }, target[3] = { 0 };
+    double   knob[3] = { 0, 0, 1 };
+    model_new(&m);
+    ot_value *w = model_weight(&m, "w", SHAPE(3)), *r = model_node(&m, "Relu", OT_IN(model_input(&m, "input", OT_F32, SHAPE(-1, 3))));
+    w->data = weight;
+    ot_value *s = ot_graph_const(m.g, "s", OT_F32, &OT_SCALAR, &scale), *z = ot_graph_const(m.g, "z", OT_U8, &OT_SCALAR, &zero);
+    ot_value *s2 = ot_graph_const(m.g, "s2", OT_F32, &OT_SCALAR, &scale), *q = model_node(&m, "QuantizeLinear", OT_IN(w, s, z));
+    model_output(&m, model_node(&m, "Mul", OT_IN(r, model_node(&m, "DequantizeLinear", OT_IN(q, s2, z)))), "output");
+    ot_feed f[2] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(1, 3) },
+                     { .name = "target", .dtype = OT_F32, .shape = SHAPE(1, 3) } };
+    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = f, .threads = 1, .accumulate = 1 };
+    if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
+    assert_int_equal(p->n_weights, 1);
+    assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+    for (int i = 0; i < p->graph->n_inputs; i++) {
+        ot_value *v = p->graph->inputs[i];
+        ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target : (void *)knob);
+    }
+    assert_int_equal(ot_exec_every(x, &e), OT_OK);
+    const float *g = ot_exec_bytes(x, p->weights[0]->grad), *loss = ot_exec_bytes(x, p->loss);
+    float        sum = 0;
+    for (int k = 0; k < 3; k++) { /* loss = mean of y^2 */
+        float y = in[k] * want[k], d = k == 0 ? 2 * y * in[k] / 3 : 0;
+        sum += y * y / 3;
+        if (fabsf(g[k] - d) > 1e-5f) fail_msg("gradient %d is %g, wants %g", k, (double)g[k], (double)d);
+    }
+    if (fabsf(*loss - sum) > 1e-5f * sum) fail_msg("the loss is %g, wants %g", (double)*loss, (double)sum);
+    ot_exec_free(x);
+    ot_plan_free(p);
+    model_free(&m);
+}
+
 /* ---- errors ----------------------------------------------------------------------- */
 
 static void expect(const model *m, const ot_config *c, ot_status s, const char *text)
@@ -299,6 +343,7 @@ int main(void)
         cmocka_unit_test(memory_has_no_overlap),    cmocka_unit_test(plans_share_state),
         cmocka_unit_test(same_bits_for_equal_threads), cmocka_unit_test(fast_kernels_follow_the_reference),
         cmocka_unit_test(accumulation_is_the_mean), cmocka_unit_test(baked_batch_follows),
+        cmocka_unit_test(quantised_and_back_has_a_gradient),
         cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(errors_say_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
