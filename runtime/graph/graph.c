@@ -162,9 +162,15 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value)
 
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now)
 {
-    for (ot_node *n = g->first; n; n = n->next)
+    for (ot_node *n = g->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] == old) n->in[i] = now;
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) ot_graph_replace(sub, old, now);
+        }
+    }
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i] == old) g->outputs[i] = now;
     for (int i = 0; i < g->n_assigns; i++) {

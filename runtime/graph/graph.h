@@ -132,7 +132,8 @@ void ot_graph_input(ot_graph *g, ot_value *v);
 void ot_graph_output(ot_graph *g, ot_value *v);
 void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value);
 
-/* Every use of `old` (inputs of nodes, outputs, assignments) becomes `now`.  Walks the graph. */
+/* Every use of `old` (inputs of nodes, outputs, assignments, also in subgraphs) becomes `now`.
+ * Walks the graph. */
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
 
 /* A deep copy: own arena, own nodes and values, subgraphs too.  Constant bytes and attribute lists stay

@@ -113,22 +113,10 @@ static ot_status deliver_stack(ot_graph *g, ot_node *n, int i, ot_value *const *
     return OT_OK;
 }
 
-/* Uses of `old` in g and in the subgraphs below it. */
-static void replace_below(ot_graph *g, ot_value *old, ot_value *now)
-{
-    ot_graph_replace(g, old, now);
-    for (ot_node *n = g->first; n; n = n->next)
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
-            if (sub) replace_below(sub, old, now);
-        }
-}
-
 /* The inputs of the body are from now on these values. */
 static void bind(ot_graph *body, ot_value *const *to, int n)
 {
-    for (int i = 0; i < n; i++) replace_below(body, body->inputs[i], to[i]);
+    for (int i = 0; i < n; i++) ot_graph_replace(body, body->inputs[i], to[i]);
 }
 
 /* No further iteration: the carried values, and the stacked scan outputs. */
