@@ -144,21 +144,29 @@
     X(BatchNormalization,        0, 0)    \
     X(Bernoulli,                 0, 0)    \
     X(Conv,                      0, 0)    \
+    X(ConvInteger,               0, 0)    \
     X(ConvTranspose,             0, 0)    \
     X(DequantizeLinear,          0, 0)    \
     X(DynamicQuantizeLinear,     0, 0)    \
     X(GRU,                       0, 0)    \
     X(Gemm,                      0, 0)    \
     X(GlobalAveragePool,         0, 0)    \
+    X(GlobalLpPool,              0, 0)    \
     X(GlobalMaxPool,             0, 0)    \
     X(GroupNormalization,        0, 0)    \
+    X(Hardmax,                   0, 0)    \
     X(InstanceNormalization,     0, 0)    \
     X(LSTM,                      0, 0)    \
     X(LayerNormalization,        0, 0)    \
     X(LogSoftmax,                0, 0)    \
+    X(LpNormalization,           0, 0)    \
+    X(LpPool,                    0, 0)    \
+    X(LRN,                       0, 0)    \
     X(MatMul,                    0, 0)    \
+    X(MatMulInteger,             0, 0)    \
     X(MaxPool,                   0, 0)    \
     X(Multinomial,               0, 0)    \
+    X(MeanVarianceNormalization, 0, 0)    \
     X(NegativeLogLikelihoodLoss, 0, 0)    \
     X(QuantizeLinear,            0, 0)    \
     X(RMSNormalization,          0, 0)    \

@@ -1,0 +1,112 @@
+/* matmulinteger.c - MatMulInteger and ConvInteger: products of 8-bit integers, exact in 32 bits.
+ *
+ * Spec    ai.onnx MatMulInteger 10, ConvInteger 10.
+ * Shapes  MatMulInteger: a (..., M, K), b (..., K, N); zero points: one, per row of a, per column of b
+ *         ConvInteger: as Conv; x's zero point one, w's one or per filter.  Padding is x's zero point. */
+#include "ops/convolve.h"
+#include "ops/dot.h"
+#include "ops/map.h"
+
+/* x as int32 less its zero point, which lies along `axis` of x's rank or is one. */
+static ot_value *centred(ot_build *b, ot_value *x, ot_value *zero, int axis)
+{
+    x = ot_cast(b, x, OT_I32);
+    if (!zero || !x) return x;
+    zero = ot_cast(b, zero, OT_I32);
+    if (zero && zero->shape.rank == 1) {
+        ot_shape s = { .rank = x->shape.rank };
+        for (int d = 0; d < s.rank; d++) s.dim[d] = d == axis ? zero->shape.dim[0] : 1;
+        zero = ot_numel(&zero->shape) == 1 ? ot_view(b, zero, &OT_SCALAR) : ot_view(b, zero, &s);
+    }
+    return ot_map2(b, OT_ROW_Sub, 0, 0, x, zero);
+}
+
+static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
+
+static bool zero_fits(const ot_value *zero, int64_t n)
+{
+    return !zero || ot_numel(&zero->shape) == 1 || zero->shape.rank != 1 || zero->shape.dim[0] == n;
+}
+
+/* ---- MatMulInteger -------------------------------------------------------------- */
+
+/* The shapes are MatMul's: asked of it. */
+static ot_status matmul_infer(ot_node *n, ot_error *err)
+{
+    const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
+    if (a->rank >= 1 && b->rank >= 1 && (!zero_fits(input(n, 2), a->rank > 1 ? a->dim[a->rank - 2] : 1) ||
+                                         !zero_fits(input(n, 3), b->dim[b->rank - 1])))
+        return ot_node_fail(n, err, "a zero point has neither one value nor one per row of A, column of B");
+    OT_TRY(ot_op_MatMul.infer(n, err));
+    return ot_set(n->out[0], OT_I32, &n->out[0]->shape);
+}
+
+static void matmul_lower(ot_build *b)
+{
+    const ot_node *n = b->node;
+    ot_value      *a = centred(b, n->in[0], input(n, 2), n->in[0]->shape.rank - 2);
+    ot_value      *c = centred(b, n->in[1], input(n, 3), n->in[1]->shape.rank - 1);
+    ot_yield(b, 0, ot_emit(b, &ot_op_MatMul, NULL, OT_IN(a, c)));
+}
+
+const ot_op ot_op_MatMulInteger = {
+    .name = "MatMulInteger", .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
+    .infer = matmul_infer, .lower = matmul_lower, .grad_zero = "integers",
+};
+
+/* ---- ConvInteger ------------------------------------------------------------------ */
+
+typedef struct ot_conv_integer { ot_window_attrs window; int64_t group; } ot_conv_integer;
+
+#define AT(field) offsetof(ot_conv_integer, field)
+static const ot_attr conv_attrs[] = {
+    { "auto_pad",     OT_ENUM, AT(window.auto_pad),  OT_PAD_NOTSET, ot_auto_pads },
+    { "dilations",    OT_INTS, AT(window.dilations), 0, NULL },
+    { "group",        OT_INT,  AT(group),            1, NULL },
+    { "kernel_shape", OT_INTS, AT(window.kernel),    0, NULL },
+    { "pads",         OT_INTS, AT(window.pads),      0, NULL },
+    { "strides",      OT_INTS, AT(window.strides),   0, NULL },
+    { 0 }
+};
+#undef AT
+
+static ot_status conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_error *err)
+{
+    const ot_conv_integer *a = n->attrs;
+    const ot_shape        *x = &n->in[0]->shape, *w = &n->in[1]->shape;
+    int64_t                want;
+    if (x->rank < 3 || w->rank != x->rank)
+        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank, w->rank);
+    if (a->group < 1 || w->dim[0] % a->group || !ot_mul(w->dim[1], a->group, &want) || x->dim[1] != want)
+        return ot_node_fail(n, err, "x has %lld channels, w %lld of %lld filters; group is %lld", (long long)x->dim[1],
+                            (long long)w->dim[1], (long long)w->dim[0], (long long)a->group);
+    if ((input(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(input(n, 3), w->dim[0]))
+        return ot_node_fail(n, err, "a zero point has neither one value nor, of w, one per filter");
+    *c = (ot_convolve){ .group = a->group };
+    *y = (ot_shape){ .rank = x->rank, .dim = { x->dim[0], w->dim[0] } };
+    return ot_window_resolve(n, &a->window, &w->dim[2], x, &c->window, &y->dim[2], err);
+}
+
+static ot_status conv_infer(ot_node *n, ot_error *err)
+{
+    ot_convolve c;
+    ot_shape    y;
+    OT_TRY(conv_resolve(n, &c, &y, err));
+    return ot_set(n->out[0], OT_I32, &y);
+}
+
+static void conv_lower(ot_build *b)
+{
+    const ot_node *n = b->node;
+    ot_convolve    c;
+    ot_shape       y;
+    if (conv_resolve(n, &c, &y, b->graph->err) != OT_OK) return;
+    ot_value *x = centred(b, n->in[0], input(n, 2), 1), *w = centred(b, n->in[1], input(n, 3), 0);
+    ot_yield(b, 0, ot_emit(b, &ot_op_Convolve, &c, OT_IN(x, w)));
+}
+
+const ot_op ot_op_ConvInteger = {
+    .name = "ConvInteger", .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
+    .attrs = conv_attrs, .attr_size = sizeof(ot_conv_integer), .infer = conv_infer, .lower = conv_lower,
+    .grad_zero = "integers",
+};
