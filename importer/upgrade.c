@@ -343,10 +343,19 @@ static bool dft_17(ot_form *f)
     return ot_form_set_input(f, 2, v);
 }
 
+/* Opset 8 had lengths in front, a batch axis on everything, and one list of directions. */
 static bool scan_8(ot_form *f)
 {
-    f->done = true; /* nothing more is said about it */
-    return ot_form_finding(f, "its batched form of opset 8 is not supported; a file of opset 9 or newer is needed");
+    const ot_attribute *d = ot_form_get(f, "directions");
+    if (f->n_in < 1 || f->in[0]) {
+        f->done = true; /* nothing more is said about it */
+        return ot_form_finding(f, "lengths of its own for every sample (opset 8) are not supported");
+    }
+    for (int i = 1; i < f->n_in; i++) f->in[i - 1] = f->in[i];
+    f->n_in--;
+    if (d && !ot_form_set_ints(f, "scan_input_directions", d->ints, d->n_ints)) return false;
+    ot_form_drop(f, "directions");
+    return ot_form_set_int(f, "batched", 1);
 }
 
 /* ---- retired operators ---------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ typedef struct ot_loop_attrs {
 typedef struct ot_scan_attrs {
     ot_graph *body;
     int64_t   num_scan_inputs;
+    int64_t   batched; /* the form of opset 8 (importer/upgrade.c): a batch axis before all others */
     ot_ints   scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions;
 } ot_scan_attrs;
 

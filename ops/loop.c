@@ -16,6 +16,7 @@ static const ot_attr loop_attrs[] = {
 static const ot_attr scan_attrs[] = {
     { "body", OT_GRAPH, offsetof(ot_scan_attrs, body), 0, NULL },
     { "num_scan_inputs", OT_INT, offsetof(ot_scan_attrs, num_scan_inputs), 0, NULL },
+    { "batched", OT_INT, offsetof(ot_scan_attrs, batched), 0, NULL },
     { "scan_input_axes", OT_INTS, offsetof(ot_scan_attrs, scan_input_axes), 0, NULL },
     { "scan_input_directions", OT_INTS, offsetof(ot_scan_attrs, scan_input_directions), 0, NULL },
     { "scan_output_axes", OT_INTS, offsetof(ot_scan_attrs, scan_output_axes), 0, NULL },

@@ -96,21 +96,20 @@ static void set_axis(ot_node *n, int64_t axis)
 }
 
 /* The iterations' values of one output, each with a new axis, joined along it. */
-static ot_status deliver_stack(ot_graph *g, ot_node *n, int i, ot_value *const *list, int64_t count, int64_t stride, int64_t axis,
-                               bool backwards)
+static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride, int64_t axis, bool backwards)
 {
     ot_value **parts = ot_graph_alloc(g, (size_t)count * sizeof *parts);
-    if (!n->out[i]) return OT_OK;
-    if (!parts) return g->err->status;
+    if (!parts) return NULL;
     for (int64_t k = 0; k < count; k++) {
         ot_value *one = list[(backwards ? count - 1 - k : k) * stride];
         ot_node  *u = ot_graph_node(g, ot_find_op("", "Unsqueeze"), n->name, NULL, OT_IN(one, int_const(g, axis, 1)), 1);
-        if (!u) return g->err->status;
+        if (!u) return NULL;
         parts[k] = u->out[0];
     }
-    OT_TRY(deliver(g, n, i, "Concat", parts, (int)count));
-    set_axis(n->out[i]->producer, axis);
-    return OT_OK;
+    ot_node *c = ot_graph_node(g, ot_find_op("", "Concat"), n->name, NULL, parts, (int)count, 1);
+    if (!c) return NULL;
+    set_axis(c, axis);
+    return c->out[0];
 }
 
 /* The inputs of the body are from now on these values. */
@@ -127,7 +126,9 @@ static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     for (int i = 0; i < scans; i++) {
         if (!n->out[carried + i]) continue;
         if (!a->done) return ot_node_fail(n, g->err, "it runs no iteration, and the size of its scan output %d is not known then", i);
-        OT_TRY(deliver_stack(g, n, carried + i, a->scanned + i, a->done, scans, 0, false));
+        ot_value *all = stack(g, n, a->scanned + i, a->done, scans, 0, false);
+        if (!all) return g->err->status;
+        OT_TRY(deliver(g, n, carried + i, "Identity", OT_IN(all)));
     }
     return OT_OK;
 }
@@ -190,24 +191,18 @@ static ot_value *slice(ot_graph *g, const ot_node *n, ot_value *x, int64_t axis,
     return k->out[0];
 }
 
-static ot_status scan(ot_graph *g, ot_node *n)
+/* All iterations over these inputs; the values of the node's outputs go to out. */
+static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t length, ot_value **out)
 {
     const ot_scan_attrs *a = n->attrs;
     int                  ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
-    if (!a->body || a->num_scan_inputs < 1 || carried < 0 || scans < 0 || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
-        return ot_node_fail(n, g->err, "its body does not fit its inputs and outputs");
-    int first;
-    if (!n->in[carried] || !ot_axis(at(a->scan_input_axes, 0), n->in[carried]->shape.rank, &first))
-        return ot_node_fail(n, g->err, "scan_input_axes is out of range");
-    int64_t    length = n->in[carried]->shape.dim[first];
-    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
-    ot_value **all = length <= ITERATIONS ? ot_graph_alloc(g, (size_t)(length * scans + 1) * sizeof *all) : NULL;
-    if (length > ITERATIONS || !length) return ot_node_fail(n, g->err, "it scans %lld elements; 1 to %d are supported", (long long)length, ITERATIONS);
+    ot_value           **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    ot_value           **all = ot_graph_alloc(g, (size_t)(length * scans + 1) * sizeof *all);
     if (!in || !all) return g->err->status;
-    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    memcpy(in, from, (size_t)n->n_in * sizeof *in);
     for (int64_t t = 0; t < length; t++) {
         for (int i = 0; i < ins; i++)
-            in[carried + i] = slice(g, n, n->in[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
+            in[carried + i] = slice(g, n, from[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
         ot_graph *body = ot_graph_copy_sub(a->body);
         if (!body) return g->err->status;
         bind(body, in, n->n_in);
@@ -215,9 +210,42 @@ static ot_status scan(ot_graph *g, ot_node *n)
         for (int i = 0; i < carried; i++) in[i] = body->outputs[i];
         for (int i = 0; i < scans; i++) all[t * scans + i] = body->outputs[carried + i];
     }
-    for (int i = 0; i < carried; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(in[i])));
+    for (int i = 0; i < carried; i++) out[i] = in[i];
     for (int i = 0; i < scans; i++)
-        OT_TRY(deliver_stack(g, n, carried + i, all + i, length, scans, at(a->scan_output_axes, i), at(a->scan_output_directions, i) != 0));
+        out[carried + i] = stack(g, n, all + i, length, scans, at(a->scan_output_axes, i), at(a->scan_output_directions, i) != 0);
+    return g->err->status;
+}
+
+/* Opset 8: every input has a batch axis in front, and each sample is scanned for itself. */
+static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64_t length, ot_value **out)
+{
+    ot_value **all = ot_graph_alloc(g, (size_t)(samples * n->n_out) * sizeof *all);
+    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    if (!all || !in) return g->err->status;
+    for (int64_t k = 0; k < samples; k++) {
+        for (int i = 0; i < n->n_in; i++) in[i] = slice(g, n, n->in[i], 0, k);
+        OT_TRY(iterate(g, n, in, length, all + k * n->n_out));
+    }
+    for (int i = 0; i < n->n_out; i++) out[i] = stack(g, n, all + i, samples, n->n_out, 0, false);
+    return g->err->status;
+}
+
+static ot_status scan(ot_graph *g, ot_node *n)
+{
+    const ot_scan_attrs *a = n->attrs;
+    int                  carried = n->n_in - (int)a->num_scan_inputs, scans = n->n_out - carried, first;
+    if (!a->body || a->num_scan_inputs < 1 || carried < 0 || scans < 0 || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
+        return ot_node_fail(n, g->err, "its body does not fit its inputs and outputs");
+    const ot_value *x = n->in[carried];
+    if (!x || x->shape.rank < 1 + (a->batched != 0) || !ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first))
+        return ot_node_fail(n, g->err, "scan_input_axes is out of range");
+    int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
+    if (!ot_mul(length, samples, &steps) || steps < 1 || steps > ITERATIONS)
+        return ot_node_fail(n, g->err, "it scans %lld elements; 1 to %d are supported", (long long)length, ITERATIONS);
+    ot_value **out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
+    if (!out) return g->err->status;
+    OT_TRY(a->batched ? iterate_samples(g, n, samples, length, out) : iterate(g, n, n->in, length, out));
+    for (int i = 0; i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(out[i])));
     return OT_OK;
 }
 
