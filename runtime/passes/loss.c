@@ -325,14 +325,32 @@ static const ot_node *maker(const ot_value *v)
 
 static bool is(const ot_node *n, const char *op) { return n && !strcmp(n->op->name, op); }
 
+static int64_t attr_int(const ot_node *n, const char *name, int64_t dflt)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, name)) memcpy(&dflt, (const char *)n->attrs + a->offset, sizeof dflt);
+    return dflt;
+}
+
+/* Does the tail normalise along the class axis and nothing else? */
+static bool along_classes(ctx *x, const ot_node *n)
+{
+    const ot_shape *z = &x->out->shape;
+    int             axis, classes = x->t ? class_axis(x) : -1;
+    if (!ot_axis(attr_int(n, "axis", -1), z->rank, &axis) || axis != classes) return false;
+    int64_t after = 1;
+    for (int d = axis + 1; d < z->rank; d++) after *= z->dim[d];
+    return !attr_int(n, "flatten", 0) || after == 1;
+}
+
 /* The value before the tail that `row` undoes; NULL: there is none, or tail=none. */
 static ot_value *before_tail(ctx *x, const loss_row *r)
 {
     const ot_node *n = maker(x->out);
     if (!strcmp(ot_thing_text(x->loss, "tail", "auto"), "none") || !n || !r->tail[0]) return NULL;
-    if (is(n, r->tail[0])) return n->in[0];
-    if (!strcmp(r->name, "nll") && is(n, "Log") && is(maker(n->in[0]), "Softmax")) return maker(n->in[0])->in[0];
-    return NULL;
+    if (!strcmp(r->name, "nll") && is(n, "Log") && is(maker(n->in[0]), "Softmax")) n = maker(n->in[0]);
+    else if (!is(n, r->tail[0])) return NULL;
+    return !strcmp(r->tail[0], "Sigmoid") || along_classes(x, n) ? n->in[0] : NULL;
 }
 
 /* ---- choosing ------------------------------------------------------------------- */
