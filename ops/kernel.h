@@ -18,6 +18,7 @@ typedef struct ot_call {
 /* What prepare asks for. */
 typedef struct ot_prep {
     int       threads;
+    bool      precise;        /* among algorithms of one precision take that of least rounding, not the fastest */
     size_t    work;           /* out: bytes of workspace */
     void     *state;          /* out: released by release */
     ot_error *err;

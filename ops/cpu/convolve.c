@@ -51,7 +51,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
     ot_script *s;
     OT_TRY(ot_script_new(n, p, &s));
     c->attrs = n->attrs;
-    c->winograd = winograd_pays(c);
+    c->winograd = !p->precise && winograd_pays(c);
     ot_status e = c->winograd ? ot_script_conv(s, c, p) : OT_E_DEVICE;
     if (e == OT_E_DEVICE) {
         c->winograd = false;
