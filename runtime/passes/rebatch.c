@@ -51,12 +51,14 @@ static ot_status bind_input(ot_graph *g, ot_value *v, const ot_feed *f, int64_t 
     return OT_OK;
 }
 
-/* What is known before the run is a constant; the input stays in the list, and unused. */
+/* What is known before the run is a constant, for the bodies of If and Loop too: the value itself changes. */
 static ot_status bind_bytes(ot_graph *g, ot_value *v, const ot_feed *f)
 {
-    ot_value *known = ot_graph_const(g, v->name, v->dtype, &v->shape, f->data);
-    if (known) ot_graph_replace(g, v, known);
-    return g->err->status;
+    const ot_value *known = ot_graph_const(g, v->name, v->dtype, &v->shape, f->data);
+    if (!known) return g->err->status;
+    v->role = OT_CONST;
+    v->data = known->data;
+    return OT_OK;
 }
 
 /* ---- following ------------------------------------------------------------- */
