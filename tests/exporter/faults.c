@@ -68,8 +68,8 @@ static int run(const char *options, bool *injected)
     char path[300];
     snprintf(path, sizeof path, "%s.strace", in_folder("."));
     FILE *f = fopen(path, "r");
-    assert_non_null(f);
     *injected = false;
+    if (!f) return 127; /* no strace */
     while (fgets(line, sizeof line, f)) *injected |= strstr(line, "INJECTED") || strstr(line, "killed by SIGKILL");
     fclose(f);
     unlink(path);

@@ -18,13 +18,6 @@ static bool is_function(const Onnx__ModelProto *m, const char *domain, const cha
     return false;
 }
 
-static int64_t opset_of(const Onnx__ModelProto *m)
-{
-    for (size_t i = 0; i < m->n_opset_import; i++)
-        if (!*text(m->opset_import[i]->domain)) return m->opset_import[i]->version;
-    return 0;
-}
-
 static void note_missing(ot_survey *out, const char *domain, const char *name)
 {
     char word[128];
@@ -45,7 +38,6 @@ static void survey_nodes(const Onnx__ModelProto *m, Onnx__NodeProto *const *node
         if (!strcmp(domain, "ai.onnx")) domain = "";
         const ot_op *op = ot_find_op(domain, name);
         bool constant = !*domain && !strcmp(name, "Constant"); /* a value, not an operator */
-        if (op && !strcmp(name, "Scan") && opset_of(m) < 9) note_missing(out, domain, "Scan-8"); /* another operator then */
         if (op && op->flags & OT_RANDOM) out->random = true;
         if (!op && !constant && !is_function(m, domain, name)) note_missing(out, domain, name);
         for (size_t k = 0; k < node[i]->n_attribute; k++) {
