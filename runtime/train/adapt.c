@@ -308,7 +308,9 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         if (!adapt_array(e, v, a, named, f, &found)) out->n++;
     }
     bool cut = e->as_is || !out->n || d->n == 0 || found.status;
-    /* A file that leaves the first size open wants samples there. */
+    /* A file that leaves the first size open wants samples there; a single "sample" may be an axis in
+     * front of the batch, of layers say, and then everything is fed whole. */
+    cut |= d->samples == 1;
     for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
     if (!cut)
         ot_fail_more(&found, OT_E_DATA,
