@@ -3,6 +3,7 @@
 #define OT_KERNEL_H
 
 #include "ops/op.h"
+#include "runtime/backends/backend.h"
 
 /* What a kernel sees while it runs. */
 typedef struct ot_call {
@@ -13,6 +14,9 @@ typedef struct ot_call {
     void              *state; /* what prepare made */
     int                threads;
     ot_error          *err;   /* for values found while running (an index out of range) */
+    ot_device         *device; /* NULL: the CPU.  Else all addresses are its, and run gives it work */
+    const void        *table;  /* the bytes prepare asked for, in the device's memory */
+    int                step;   /* number of this call in the plan, for ot_fault */
 } ot_call;
 
 /* What prepare asks for. */
@@ -22,6 +26,12 @@ typedef struct ot_prep {
     size_t    work;           /* out: bytes of workspace */
     void     *state;          /* out: released by release */
     ot_error *err;
+    ot_device *device;        /* NULL: the CPU */
+    bool      tf32;           /* f32 products may be taken of operands rounded to 11 bits */
+    int       variant;        /* which of the ways to do it: 0 the first choice, up to variants - 1 */
+    int       variants;       /* out: how many there are; 0 and 1 are the same */
+    const void *table;        /* out: bytes that every run reads, of `state`; copied to the device once */
+    size_t    table_bytes;
 } ot_prep;
 
 typedef struct ot_kernel {
@@ -47,15 +57,22 @@ typedef struct ot_kernel {
     bool any_layout;
 } ot_kernel;
 
-/* Candidates of a backend for an operator, best first, NULL-ended; the reference is always last.
- * A lowered operator has none. */
-const ot_kernel *const *ot_kernels(const ot_op *op);
+/* Candidates for an operator on a device (NULL: the CPU, where the reference is always last), best first,
+ * NULL-ended.  A lowered operator has none. */
+const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d);
+
+/* The first candidate that can run n; ref_only: only the reference.  NULL: none, *why says why the
+ * last one cannot. */
+const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why);
+
 const ot_kernel *ot_ref_kernel(const ot_op *op); /* NULL: it is lowered */
 
-/* Declares ot_ref_<Name> and ot_cpu_<Name> where list.h promises them. */
+/* Declares ot_ref_<Name>, ot_cpu_<Name> and ot_cuda_<Name> where list.h promises them; the last are in the
+ * CUDA module. */
 #define OT_KERNEL_DECL_0(sym)
 #define OT_KERNEL_DECL_1(sym) extern const ot_kernel sym;
-#define OT_DECLARE(name, ref, cpu) OT_KERNEL_DECL_##ref(ot_ref_##name) OT_KERNEL_DECL_##cpu(ot_cpu_##name)
+#define OT_DECLARE(name, ref, cpu, cuda) \
+    OT_KERNEL_DECL_##ref(ot_ref_##name) OT_KERNEL_DECL_##cpu(ot_cpu_##name) OT_KERNEL_DECL_##cuda(ot_cuda_##name)
 OT_OPS(OT_DECLARE)
 #undef OT_DECLARE
 

@@ -39,15 +39,16 @@ static const struct {
 #define ROW_00(name)
 #define ROW_10(name) { &ot_op_##name, { &ot_ref_##name, NULL, NULL } },
 #define ROW_11(name) { &ot_op_##name, { &ot_cpu_##name, &ot_ref_##name, NULL } },
-#define ROW(name, ref, cpu) ROW_##ref##cpu(name)
+#define ROW(name, ref, cpu, cuda) ROW_##ref##cpu(name)
     OT_OPS(ROW)
 #undef ROW
     { NULL, { NULL, NULL, NULL } }
 };
 
-const ot_kernel *const *ot_kernels(const ot_op *op)
+const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d)
 {
     static const ot_kernel *const none[] = { NULL };
+    if (d) return d->backend->kernels(op->name);
     for (int i = 0; kernels[i].op; i++)
         if (kernels[i].op == op) return kernels[i].candidates;
     return none;
@@ -55,9 +56,16 @@ const ot_kernel *const *ot_kernels(const ot_op *op)
 
 const ot_kernel *ot_ref_kernel(const ot_op *op)
 {
-    const ot_kernel *const *c = ot_kernels(op);
+    const ot_kernel *const *c = ot_kernels(op, NULL);
     while (c[0] && c[1]) c++;
     return c[0];
+}
+
+const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why)
+{
+    for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++)
+        if ((!(*k)->can || (*k)->can(n, why)) && (!ref_only || !k[1])) return *k;
+    return NULL;
 }
 
 void ot_value_strides(const ot_value *v, int64_t stride[OT_MAX_RANK])

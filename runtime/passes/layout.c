@@ -28,14 +28,6 @@ static void set_last(ot_value *v)
     if (v && v->role == OT_TEMP && matters(&v->shape)) v->layout = OT_CHANNELS_LAST;
 }
 
-static const ot_kernel *first_kernel(const ot_node *n, bool ref_only)
-{
-    const char *why;
-    for (const ot_kernel *const *k = ot_kernels(n->op); *k; k++)
-        if ((!(*k)->can || (*k)->can(n, &why)) && (!ref_only || !k[1])) return *k;
-    return NULL;
-}
-
 /* ---- converting --------------------------------------------------------------- */
 
 /* Axis d of the memory of a channels-last value is logical axis order(d). */
@@ -140,10 +132,11 @@ static void follow(ot_node *n)
 
 static bool is_convolution(const ot_node *n) { return n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx; }
 
-static ot_status node_layout(ot_plan *p, ot_node *n, bool ref_only, ot_value **plain)
+static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_value **plain)
 {
     ot_graph        *g = p->graph;
-    const ot_kernel *k = first_kernel(n, ref_only);
+    const char      *why;
+    const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
         if (is_convolution(n)) set_last(n->out[0]);
@@ -180,6 +173,6 @@ ot_status ot_pass_layout(ot_plan *p, const ot_config *c)
     ot_value **plain = ot_graph_alloc(g, cap * sizeof *plain);
     if (!plain) return g->err->status;
     for (ot_node *n = g->first; n; n = n->next)
-        if (n->graph == g) OT_TRY(node_layout(p, n, c->ref_only, plain));
+        if (n->graph == g) OT_TRY(node_layout(p, n, c, plain));
     return plain_ends(p, plain);
 }

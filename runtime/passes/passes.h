@@ -8,6 +8,7 @@
 #ifndef OT_PASSES_H
 #define OT_PASSES_H
 
+#include "runtime/backends/backend.h"
 #include "runtime/graph/graph.h"
 
 /*    pass       leaves                                                                    */
@@ -60,6 +61,8 @@ typedef enum ot_want {
     OT_WANT_TRAIN  /* loss, gradients, update */
 } ot_want;
 
+typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_precision;
+
 typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
 /* A fed array, as the passes see it. */
@@ -92,6 +95,8 @@ typedef struct ot_config {
     int             threads;
     int             log_batch_metrics;
     bool            ref_only;  /* reference kernels only: the oracle of the tests */
+    ot_device      *device;    /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
+    ot_precision    precision; /* what f32 operators compute in */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
@@ -104,6 +109,8 @@ typedef struct ot_step {
     const ot_kernel *kernel;
     void            *state;     /* the kernel's */
     int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
+    const void      *table;     /* of the kernel's state: what a device keeps for it; NULL: nothing */
+    size_t           table_bytes;
 } ot_step;
 
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
@@ -118,6 +125,7 @@ typedef struct ot_plan {
     ot_error   sticky;          /* the graph's err while passes run */
     ot_knobs   knobs;
     int        threads;         /* of every run */
+    ot_device *device;          /* where it runs; NULL: the CPU */
     const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
     int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
     int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */

@@ -76,6 +76,7 @@ ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *
     if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a plan");
     p->notes = "";
     p->like = like;
+    p->device = c->device;
     p->threads = c->threads > 0 ? c->threads : 1;
     p->graph = ot_graph_clone(model, &p->sticky);
     bool typed = false;

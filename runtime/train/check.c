@@ -122,7 +122,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
 
 static void print_why(FILE *f, const ot_step *s)
 {
-    for (const ot_kernel *const *k = ot_kernels(s->node->op); *k && *k != s->kernel; k++) {
+    for (const ot_kernel *const *k = ot_kernels(s->node->op, NULL); *k && *k != s->kernel; k++) {
         const char *why = "its preparation failed";
         if ((*k)->can && (*k)->can(s->node, &why)) why = "its preparation failed";
         fprintf(f, "%6s   not %s: %s\n", "", (*k)->name, why ? why : "no reason given");

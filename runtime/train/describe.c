@@ -233,7 +233,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
     if (p.f) fprintf(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
     for (int i = 0; (op = ot_op_at(i)); i++) {
         char kernels[128] = "", since[16] = "-";
-        const ot_kernel *const *k = ot_kernels(op);
+        const ot_kernel *const *k = ot_kernels(op, NULL);
         for (; *k; k++)
             snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s",
                      *kernels ? " " : "", (*k)->name);

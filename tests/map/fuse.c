@@ -99,7 +99,7 @@ static bool fill_and_run(ot_graph *g, memory *m, ot_value *const in[N_INPUTS], o
 static bool kernels_agree(const ot_graph *g, memory *m, const char *name)
 {
     bool ok = true;
-    for (const ot_node *n = g->first; n && ok; n = n->next) ok = kernels_compare(name, n, m, 2e-5) >= 0;
+    for (const ot_node *n = g->first; n && ok; n = n->next) ok = kernels_compare(name, n, m, 2e-5, NULL) >= 0;
     return ok;
 }
 

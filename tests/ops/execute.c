@@ -6,8 +6,6 @@
 
 #include "tests/ops/harness.h"
 
-enum { GUARD = 64 };
-
 void *guarded_new(size_t bytes)
 {
     size_t all = (bytes + 2 * GUARD + 63) / 64 * 64;
@@ -137,6 +135,7 @@ typedef struct trial {
     int              threads;
     unsigned         in_last, out_last; /* channels last: which inputs, which outputs */
     int              inplace, into;     /* output `into` lies where input `inplace` does; -1: nowhere */
+    ot_device       *device;            /* NULL: the CPU */
 } trial;
 
 /* Copies v's elements between row-major and the layout that v has now. */
@@ -211,7 +210,9 @@ static bool try_once(const trial *t)
         guarded_free(out[t->into]);
         out[t->into] = in[t->inplace];
     }
-    if (kernel_run(t->k, n, (const void *const *)in, out, t->threads, &intact, &err) != OT_OK) {
+    ot_status s = t->device ? kernel_run_on(t->device, t->k, n, (const void *const *)in, out, &intact, &err)
+                            : kernel_run(t->k, n, (const void *const *)in, out, t->threads, &intact, &err);
+    if (s != OT_OK) {
         printf("%s: %s: %s\n", t->name, what, err.text);
         ok = false;
     } else if (!intact) {
@@ -242,7 +243,7 @@ static int try_kernel(const trial *like)
     t.inplace = -1;
     t.into = 0;
     if (!t.k->can || t.k->can(t.n, &why)) {
-        for (t.threads = 1; t.threads <= 2; t.threads++, tried++) ok &= try_once(&t);
+        for (t.threads = 1; t.threads <= (t.device ? 1 : 2); t.threads++, tried++) ok &= try_once(&t);
         for (int i = 0; i < t.n->n_in * t.n->n_out && i < 32; i++) {
             t.inplace = i % t.n->n_in;
             t.into = i / t.n->n_in;
@@ -261,14 +262,26 @@ static int try_kernel(const trial *like)
     return ok ? tried : -1;
 }
 
-int kernels_compare(const char *name, const ot_node *n, memory *m, double tol)
+static bool has_strings(const ot_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->dtype == OT_STRING) return true;
+    return false;
+}
+
+int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device)
 {
     int tried = 0;
     const ot_kernel *ref = ot_ref_kernel(n->op);
-    for (const ot_kernel *const *k = ot_kernels(n->op); *k && *k != ref; k++) {
-        int some = try_kernel(&(trial){ .name = name, .n = n, .k = *k, .m = m, .tol = tol });
+    const char *why = "no kernel at all";
+    for (const ot_kernel *const *k = ot_kernels(n->op, device); *k && *k != ref; k++) {
+        int some = try_kernel(&(trial){ .name = name, .n = n, .k = *k, .m = m, .tol = tol, .device = device });
         if (some < 0) return -1;
         tried += some;
+    }
+    if (device && !has_strings(n) && !ot_kernel_for(n, device, false, &why)) {
+        printf("%s: %s: the device cannot run it: %s\n", name, n->op->name, why);
+        return -1;
     }
     return tried;
 }

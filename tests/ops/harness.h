@@ -46,12 +46,19 @@ bool        memory_guarded(const memory *m, const ot_value *v);
 ot_status kernel_run(const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
                      int threads, bool *intact, ot_error *err);
 
+/* The same on a device, whose memory is made, filled from `in` (guard bytes included) and read back to
+ * `out`; an output whose buffer is that of an input lies there on the device too. */
+ot_status kernel_run_on(ot_device *d, const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
+                        bool *intact, ot_error *err);
+enum { GUARD = 64 }; /* bytes around every buffer */
+
 /* Every node from the first up to `last` (NULL: all) by its reference kernel. */
 ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error *err);
 
-/* Tries every kernel of n but the reference against it, in f32 tolerance tol; prints what differs.
+/* Tries every kernel of n on the device (NULL: the CPU) but the reference against it, in f32 tolerance tol;
+ * prints what differs.  A device must have a kernel for every node but those of strings.
  * Returns the number of comparisons, -1: one failed. */
-int kernels_compare(const char *name, const ot_node *n, memory *m, double tol);
+int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device);
 
 bool values_close(const char *name, const char *what, ot_dtype t, int64_t n, const void *got, const void *want,
                   double tol);

@@ -1,11 +1,13 @@
 /* run.c - the one runner of operator tests; case.h says what it does with a row.
  *
- *     test_ops [PREFIX]     test_ops Conv.gr  runs every row whose name begins so */
+ *     test_ops [PREFIX]          test_ops Conv.gr  runs every row whose name begins so
+ *     test_ops --cuda [PREFIX]   the device's kernels instead of the CPU's, of gradients as well, in f64 and f32 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/host.h"
 #include "ops/map.h"
 #include "runtime/passes/passes.h"
 #include "tests/ops/harness.h"
@@ -22,7 +24,11 @@ typedef struct test {
     operand       *text;             /* of the inputs */
     int            n_in, n_out;
     bool           differentiable[MAX_IN]; /* float, fed, and a gradient may flow there */
+    ot_device     *device;           /* NULL: the CPU */
 } test;
+
+/* How a row is built. */
+typedef enum mode { FORWARD, GRADIENT_F64, GRADIENT_F32 } mode;
 
 typedef struct totals { int rows, failed, kernels, gradients; } totals;
 
@@ -34,10 +40,13 @@ static bool fail(const test *t, const char *what)
 
 /* ---- building ------------------------------------------------------------------- */
 
-static ot_dtype widened(ot_dtype t, bool f64)
+static ot_dtype widened(ot_dtype t, mode how)
 {
-    return f64 && (t == OT_F32 || t == OT_F16 || t == OT_BF16) ? OT_F64 : t;
+    return how == GRADIENT_F64 && (t == OT_F32 || t == OT_F16 || t == OT_BF16) ? OT_F64 : t;
 }
+
+/* The type of values that gradients are made for. */
+static ot_dtype flowing(mode how) { return how == GRADIENT_F32 ? OT_F32 : OT_F64; }
 
 static void fill(const test *t, const operand *o, ot_dtype type, void *bytes, dice *d)
 {
@@ -51,7 +60,7 @@ static void fill(const test *t, const operand *o, ot_dtype type, void *bytes, di
 }
 
 /* Inputs with their bytes: constants as OT_CONST, fed ones as OT_INPUT; for gradients as OT_WEIGHT. */
-static bool make_inputs(test *t, bool f64)
+static bool make_inputs(test *t, mode how)
 {
     dice d = dice_of(t->name);
     const char *s = t->row->in ? t->row->in : "";
@@ -62,11 +71,11 @@ static bool make_inputs(test *t, bool f64)
         const operand *o = &t->text[i];
         t->in[i] = NULL;
         if (o->source == LEFT_OUT) continue;
-        ot_dtype type = widened(o->dtype, f64);
+        ot_dtype type = widened(o->dtype, how);
         void *bytes = ot_graph_alloc(t->g, ot_bytes(&o->shape, type) + 1);
         if (type != OT_STRING) fill(t, o, type, bytes, &d);
         bool no_flow = i < 32 && (t->op->nondiff >> i & 1);
-        t->differentiable[i] = f64 && o->source != CONSTANT && type == OT_F64 && !no_flow;
+        t->differentiable[i] = how != FORWARD && o->source != CONSTANT && type == flowing(how) && !no_flow;
         ot_role role = o->source == CONSTANT ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
         t->in[i] = ot_graph_value(t->g, "x", role, type, &o->shape);
         t->in[i]->data = bytes;
@@ -108,11 +117,11 @@ static bool make_node(test *t)
     return true;
 }
 
-static bool build(test *t, bool f64, const void *bytes[MAX_IN])
+static bool build(test *t, mode how, const void *bytes[MAX_IN])
 {
     t->err = (ot_error){ 0 };
     t->g = ot_graph_new(&t->err);
-    if (!t->g || !make_inputs(t, f64)) return fail(t, "inputs");
+    if (!t->g || !make_inputs(t, how)) return fail(t, "inputs");
     hide_inputs(t, bytes);
     return make_node(t);
 }
@@ -177,11 +186,22 @@ static bool must_fail(const test *t, ot_status got, ot_status want)
     return false;
 }
 
+/* Every kernel of every node against the reference's results. */
+static bool compare_all(const test *t, memory *m, totals *sum)
+{
+    for (const ot_node *n = t->g->first; n; n = n->next) {
+        int some = kernels_compare(t->name, n, m, t->row->tol > 0 ? t->row->tol : 1e-5, t->device);
+        if (some < 0) return false;
+        sum->kernels += some;
+    }
+    return true;
+}
+
 static bool forward(test *t, totals *sum)
 {
     const void *bytes[MAX_IN];
     const ot_case *row = t->row;
-    if (!build(t, false, bytes)) return false;
+    if (!build(t, FORWARD, bytes)) return false;
     ot_status s = t->op->infer(t->n, &t->err);
     if (s == OT_OK && row->out && !row->fail && !check_shapes(t)) return false;
     for (int i = 0; i < t->n_out && s == OT_OK; i++)
@@ -196,11 +216,7 @@ static bool forward(test *t, totals *sum)
     s = graph_run(t->g, NULL, &m, &t->err);
     bool ok = row->fail_run ? must_fail(t, s, row->fail_run) : s == OT_OK || fail(t, "reference");
     if (ok && row->y && s == OT_OK) ok = check_values(t, &m, row->y, t->out[0], "y");
-    for (const ot_node *n = t->g->first; n && ok && s == OT_OK; n = n->next) {
-        int some = kernels_compare(t->name, n, &m, row->tol > 0 ? row->tol : 1e-5);
-        ok = some >= 0;
-        sum->kernels += ok ? some : 0;
-    }
+    ok = ok && (s != OT_OK || compare_all(t, &m, sum));
     memory_free(&m);
     return ok;
 }
@@ -209,20 +225,20 @@ static bool forward(test *t, totals *sum)
 
 /* loss = sum over outputs of y * r, with fixed random r (1 when the row gives dx), plus a weight of its
  * own, so that an operator whose gradient is zero can be differentiated as well. */
-static ot_value *make_loss(test *t)
+static ot_value *make_loss(test *t, ot_dtype type)
 {
     ot_build b = { .graph = t->g };
     dice d = dice_of(t->row->name);
     float zero = 0;
-    ot_value *extra = ot_graph_value(t->g, "extra", OT_WEIGHT, OT_F64, &OT_SCALAR);
+    ot_value *extra = ot_graph_value(t->g, "extra", OT_WEIGHT, type, &OT_SCALAR);
     extra->data = ot_arena_copy(t->g->arena, &(double){ 0 }, sizeof(double));
     ot_value *loss = ot_map1(&b, OT_ROW_Copy, zero, 0, extra);
     for (int k = 0; k < t->n_out; k++) {
         ot_value *y = t->out[k];
-        if (!y || y->dtype != OT_F64) continue;
-        double *r = ot_graph_alloc(t->g, ot_bytes(&y->shape, OT_F64) + 8);
-        for (int64_t i = 0; i < ot_numel(&y->shape); i++) r[i] = t->row->dx ? 1 : dice_roll(&d) * 2 - 1;
-        ot_value *rv = ot_graph_const(t->g, "r", OT_F64, &y->shape, r);
+        if (!y || y->dtype != type) continue;
+        void *r = ot_graph_alloc(t->g, ot_bytes(&y->shape, type) + 8);
+        for (int64_t i = 0; i < ot_numel(&y->shape); i++) ot_set_f64(r, type, i, t->row->dx ? 1 : dice_roll(&d) * 2 - 1);
+        ot_value *rv = ot_graph_const(t->g, "r", type, &y->shape, r);
         int64_t axes[OT_MAX_RANK];
         for (int i = 0; i < y->shape.rank; i++) axes[i] = i;
         ot_value *part = ot_sum(&b, ot_map2(&b, OT_ROW_Mul, 0, 0, y, rv), axes, y->shape.rank, false);
@@ -285,20 +301,22 @@ static bool check_dx(test *t, memory *m)
     return true;
 }
 
-static bool gradient(test *t, totals *sum)
+/* Builds loss and gradients, runs all by the reference, and looks at what came out: in f64 against
+ * differences (or the row's own numbers), on a device every kernel against the reference. */
+static bool gradient(test *t, mode how, totals *sum)
 {
     const void *bytes[MAX_IN];
-    if (!build(t, true, bytes)) return false;
+    if (!build(t, how, bytes)) return false;
     bool any = false, flows = false;
     for (int i = 0; i < t->n_in; i++) any |= t->differentiable[i];
     if (!any) return true;
-    if (t->op->infer(t->n, &t->err) != OT_OK) return fail(t, "infer in f64");
-    for (int i = 0; i < t->n_out; i++) flows |= t->out[i] && t->out[i]->dtype == OT_F64;
+    if (t->op->infer(t->n, &t->err) != OT_OK) return fail(t, "infer for gradients");
+    for (int i = 0; i < t->n_out; i++) flows |= t->out[i] && t->out[i]->dtype == flowing(how);
     if (!flows) return true; /* integers and truth values only */
     ot_plan plan = { .graph = t->g, .notes = "", .threads = 1 };
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
-    plan.loss = make_loss(t);
-    if (!plan.loss || ot_lower(t->g) != OT_OK) return fail(t, "lower in f64");
+    plan.loss = make_loss(t, flowing(how));
+    if (!plan.loss || ot_lower(t->g) != OT_OK) return fail(t, "lower for gradients");
     const ot_node *last = plan.loss->producer;
     if (ot_pass_autodiff(&plan, &config) != OT_OK) return fail(t, "autodiff");
     if (ot_graph_verify(t->g, true, &t->err) != OT_OK) return fail(t, "verify after autodiff");
@@ -306,11 +324,12 @@ static bool gradient(test *t, totals *sum)
     fill_memory(t, &m, bytes);
     for (int i = 0; i < t->g->n_values; i++) { /* the loss's own weight */
         const ot_value *v = t->g->values[i];
-        if (v->role == OT_WEIGHT && !strcmp(v->name, "extra")) *(double *)memory_of(&m, v) = 0;
+        if (v->role == OT_WEIGHT && !strcmp(v->name, "extra")) ot_set_f64(memory_of(&m, v), v->dtype, 0, 0);
     }
-    bool ok = graph_run(t->g, NULL, &m, &t->err) == OT_OK || fail(t, "reference in f64");
-    if (ok && t->row->dx) ok = check_dx(t, &m);
-    for (int i = 0; i < t->n_in && ok && !t->row->dx; i++)
+    bool ok = graph_run(t->g, NULL, &m, &t->err) == OT_OK || fail(t, "reference of the gradients");
+    if (ok && t->device) ok = compare_all(t, &m, sum);
+    if (ok && !t->device && t->row->dx) ok = check_dx(t, &m);
+    for (int i = 0; i < t->n_in && ok && !t->row->dx && !t->device; i++)
         if (t->differentiable[i]) ok = check_slopes(t, &m, i, last, plan.loss);
     for (int i = 0; i < t->n_in; i++) sum->gradients += ok && t->differentiable[i];
     memory_free(&m);
@@ -319,7 +338,7 @@ static bool gradient(test *t, totals *sum)
 
 /* ---- all rows ------------------------------------------------------------------- */
 
-static bool run(const ot_op *op, const ot_case *row, totals *sum)
+static bool run(const ot_op *op, const ot_case *row, ot_device *device, totals *sum)
 {
     test *t = calloc(1, sizeof *t);
     operand *text = calloc(MAX_IN, sizeof *text);
@@ -327,12 +346,16 @@ static bool run(const ot_op *op, const ot_case *row, totals *sum)
     t->row = row;
     t->op = op;
     t->text = text;
+    t->device = device;
     snprintf(t->name, sizeof t->name, "%s.%s", op->name, row->name);
     bool ok = forward(t, sum);
     ot_graph_free(t->g);
     t->g = NULL;
     if (ok && !row->fail && !row->fail_run && !row->no_grad) {
-        ok = gradient(t, sum);
+        ok = gradient(t, GRADIENT_F64, sum);
+        ot_graph_free(t->g);
+        t->g = NULL;
+        if (ok && device) ok = gradient(t, GRADIENT_F32, sum);
         ot_graph_free(t->g);
     }
     free(text);
@@ -341,20 +364,40 @@ static bool run(const ot_op *op, const ot_case *row, totals *sum)
 }
 
 /* list.h names the suites. */
-#define OT_DECLARE(name, ref, cpu) extern const ot_case ot_cases_##name[] __attribute__((weak));
+#define OT_DECLARE(name, ...) extern const ot_case ot_cases_##name[] __attribute__((weak));
 OT_ONNX_OPS(OT_DECLARE)
 #undef OT_DECLARE
 
 static const struct { const ot_op *op; const ot_case *rows; } suites[] = {
-#define OT_SUITE(name, ref, cpu) { &ot_op_##name, ot_cases_##name },
+#define OT_SUITE(name, ...) { &ot_op_##name, ot_cases_##name },
     OT_ONNX_OPS(OT_SUITE)
 #undef OT_SUITE
 };
 
+/* 77: there is none. */
+static int open_device(ot_device **out)
+{
+    ot_error          err = { 0 };
+    const ot_backend *b = ot_backend_find(&err);
+    if (!b || !b->count(&err)) {
+        printf("skipped: no device: %s\n", err.text);
+        return 77;
+    }
+    if (b->open(0, NULL, out, &err) == OT_OK) return 0;
+    printf("FAIL %s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
-    const char *want = argc > 1 ? argv[1] : "";
+    bool on_device = argc > 1 && !strcmp(argv[1], "--cuda");
+    const char *want = argc > 1 + on_device ? argv[1 + on_device] : "";
     totals sum = { 0 };
+    ot_device *device = NULL;
+    if (on_device) {
+        int code = open_device(&device);
+        if (code) return code;
+    }
     for (int s = 0; s < OT_LEN(suites); s++) {
         if (!suites[s].rows && !*want) printf("FAIL %s has no rows\n", suites[s].op->name), sum.failed++;
         for (const ot_case *c = suites[s].rows; c && c->name; c++) {
@@ -362,7 +405,7 @@ int main(int argc, char **argv)
             snprintf(name, sizeof name, "%s.%s", suites[s].op->name, c->name);
             if (strncmp(name, want, strlen(want))) continue;
             sum.rows++;
-            if (!run(suites[s].op, c, &sum)) {
+            if (!run(suites[s].op, c, device, &sum)) {
                 printf("FAIL %s\n", name);
                 sum.failed++;
             }
@@ -371,5 +414,6 @@ int main(int argc, char **argv)
     }
     printf("%d rows, %d failed; %d kernel runs against the reference, %d gradients\n", sum.rows, sum.failed, sum.kernels,
            sum.gradients);
+    if (device) device->backend->close(device);
     return sum.failed || !sum.rows;
 }

@@ -1,0 +1,62 @@
+# The CUDA module, where its headers and libraries are; OT_CUDA says whether, ot_cuda_why why not.
+#
+# NVIDIA's packages put them below /usr/local/cuda; the wheels nvidia-cuda-runtime, -cuda-nvrtc, -cublas and
+# nvidia-cudnn-cu13 below site-packages/nvidia.  Both are looked for; OT_CUDA_ROOT names another place.
+
+set(OT_CUDA_ROOT "" CACHE PATH "Folder with include/ and lib/ of CUDA and cuDNN, or with the nvidia wheels")
+set(ot_cuda_places ${OT_CUDA_ROOT} $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda /opt/cuda)
+foreach(root ${OT_CUDA_ROOT} $ENV{VIRTUAL_ENV} /usr /usr/local $ENV{HOME}/.local)
+    file(GLOB found ${root}/nvidia/* ${root}/lib/python3*/site-packages/nvidia/* ${root}/lib/python3*/dist-packages/nvidia/*)
+    list(APPEND ot_cuda_places ${found})
+endforeach()
+
+set(ot_cuda_why "")
+function(ot_cuda_need name header library)
+    find_path(OT_CUDA_${name}_INCLUDE ${header} HINTS ${ot_cuda_places} PATH_SUFFIXES include)
+    # Wheels carry the versioned names only.
+    find_library(OT_CUDA_${name}_LIBRARY NAMES ${library} ${ARGN} HINTS ${ot_cuda_places} PATH_SUFFIXES lib lib64)
+    if(NOT OT_CUDA_${name}_INCLUDE OR NOT OT_CUDA_${name}_LIBRARY)
+        set(ot_cuda_why "${ot_cuda_why} ${name} (${header}, lib${library})" PARENT_SCOPE)
+    endif()
+endfunction()
+ot_cuda_need(runtime cuda_runtime_api.h cudart libcudart.so.13 libcudart.so.12)
+ot_cuda_need(nvrtc nvrtc.h nvrtc libnvrtc.so.13 libnvrtc.so.12)
+ot_cuda_need(cublasLt cublasLt.h cublasLt libcublasLt.so.13 libcublasLt.so.12)
+ot_cuda_need(cuDNN cudnn.h cudnn libcudnn.so.9)
+
+set(OT_CUDA OFF)
+if(ot_cuda_why)
+    string(STRIP "${ot_cuda_why}" ot_cuda_why)
+    message(STATUS "CUDA module: not built; missing: ${ot_cuda_why}")
+else()
+    set(OT_CUDA ON)
+    message(STATUS "CUDA module: ${OT_CUDA_runtime_LIBRARY}, ${OT_CUDA_cuDNN_LIBRARY}, ${OT_CUDA_cublasLt_LIBRARY}, ${OT_CUDA_nvrtc_LIBRARY}")
+endif()
+
+# ot_cuda_module(NAME LIBRARIES...): the module from its sources, linked against these.
+function(ot_cuda_module name)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/backends/cuda/*.c ${PROJECT_SOURCE_DIR}/ops/cuda/*.c)
+    add_library(${name} MODULE ${sources} ${ot_cuda_texts_c})
+    set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(${name} SYSTEM PRIVATE ${OT_CUDA_runtime_INCLUDE} ${OT_CUDA_nvrtc_INCLUDE}
+        ${OT_CUDA_cublasLt_INCLUDE} ${OT_CUDA_cuDNN_INCLUDE} ${OT_RANDOM123_INCLUDE})
+    target_link_libraries(${name} PRIVATE ot_flags ${ARGN} Threads::Threads m)
+    if(NOT OT_SANITIZE) # the sanitizers' own symbols come with the program
+        target_link_options(${name} PRIVATE -Wl,-z,defs)
+    endif()
+endfunction()
+
+if(OT_CUDA)
+    file(GLOB ot_cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh)
+    list(APPEND ot_cuda_texts ${PROJECT_SOURCE_DIR}/ops/rows.h)
+    set(ot_cuda_texts_c ${PROJECT_BINARY_DIR}/cuda_texts.c)
+    string(REPLACE ";" "," ot_cuda_texts_list "${ot_cuda_texts}")
+    add_custom_command(OUTPUT ${ot_cuda_texts_c}
+        COMMAND ${CMAKE_COMMAND} -DOUT=${ot_cuda_texts_c} -DFILES=${ot_cuda_texts_list} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${ot_cuda_texts} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+    add_custom_target(ot_cuda_texts DEPENDS ${ot_cuda_texts_c})
+    ot_cuda_module(onnxtrain-cuda ${OT_CUDA_runtime_LIBRARY} ${OT_CUDA_nvrtc_LIBRARY} ${OT_CUDA_cublasLt_LIBRARY} ${OT_CUDA_cuDNN_LIBRARY})
+    add_dependencies(onnxtrain-cuda ot_cuda_texts)
+    install(TARGETS onnxtrain-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

@@ -1,0 +1,16 @@
+# embed.cmake - writes OUT, a C file with the texts FILES (a list) in ot_gpu_files.
+#     cmake -DOUT=... -DFILES=a.cu,b.cuh -P embed.cmake
+string(REPLACE "," ";" FILES "${FILES}")
+set(all "#include \"runtime/backends/cuda/device.h\"\n\n")
+set(table "")
+set(n 0)
+foreach(file IN LISTS FILES)
+    get_filename_component(name ${file} NAME)
+    file(READ ${file} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(APPEND all "static const unsigned char text_${n}[] = { ${bytes}0 };\n")
+    string(APPEND table "    { \"${name}\", (const char *)text_${n} },\n")
+    math(EXPR n "${n} + 1")
+endforeach()
+string(APPEND all "\nconst ot_gpu_file ot_gpu_files[] = {\n${table}    { 0, 0 }\n};\n")
+file(WRITE ${OUT} "${all}")

@@ -1,0 +1,40 @@
+/* kernels.h - which libraries' kernels stand before our own, by operator.
+ *
+ * OT_CUDA_LIBRARIES_<Op> is a list of "&kernel," for every operator that list.h gives a CUDA kernel; the
+ * first that can run a node does. */
+#ifndef OT_CUDA_KERNELS_H
+#define OT_CUDA_KERNELS_H
+
+#include "ops/kernel.h"
+#include "runtime/backends/cuda/gpu.h"
+
+#define OT_CUDA_LIBRARIES_Arg
+#define OT_CUDA_LIBRARIES_BatchNorm
+#define OT_CUDA_LIBRARIES_BatchNormDx
+#define OT_CUDA_LIBRARIES_Convolve
+#define OT_CUDA_LIBRARIES_ConvolveDw
+#define OT_CUDA_LIBRARIES_ConvolveDx
+#define OT_CUDA_LIBRARIES_Copy
+#define OT_CUDA_LIBRARIES_CopyAdd
+#define OT_CUDA_LIBRARIES_CrossEntropy
+#define OT_CUDA_LIBRARIES_CrossEntropyDx
+#define OT_CUDA_LIBRARIES_Cumulate
+#define OT_CUDA_LIBRARIES_Dot
+#define OT_CUDA_LIBRARIES_Interp
+#define OT_CUDA_LIBRARIES_Map
+#define OT_CUDA_LIBRARIES_Places
+#define OT_CUDA_LIBRARIES_PoolAvg
+#define OT_CUDA_LIBRARIES_PoolAvgDx
+#define OT_CUDA_LIBRARIES_PoolMax
+#define OT_CUDA_LIBRARIES_PoolMaxDx
+#define OT_CUDA_LIBRARIES_Put
+#define OT_CUDA_LIBRARIES_Reduce
+#define OT_CUDA_LIBRARIES_RowNorm
+#define OT_CUDA_LIBRARIES_RowNormDx
+#define OT_CUDA_LIBRARIES_SoftmaxRows
+#define OT_CUDA_LIBRARIES_SoftmaxRowsDx
+#define OT_CUDA_LIBRARIES_Take
+#define OT_CUDA_LIBRARIES_TakeAdd
+#define OT_CUDA_LIBRARIES_View
+
+#endif

@@ -1,0 +1,16 @@
+/* types.h - the names that prelude.cuh has for element types. */
+#ifndef OT_CUDA_TYPES_H
+#define OT_CUDA_TYPES_H
+
+#include "ops/op.h"
+
+/* "f32" …, as in ot_ld_f32; NULL: the prelude does not know it. */
+const char *ot_cuda_type(ot_dtype t);
+
+/* The C type of its class: "float", "double", "ot_i64", "ot_u64". */
+const char *ot_cuda_class(ot_dtype t);
+
+/* Does the prelude know the type?  *why says so when not. */
+bool ot_cuda_type_can(ot_dtype t, const char **why);
+
+#endif

@@ -1,0 +1,97 @@
+/* backend.h - a device other than the CPU: its memory, its one stream of work, what it can be recorded to.
+ *
+ * A backend knows no operator: kernels are handed through by name.  The CPU needs none of this (its
+ * memory is the program's, its work is done when a call returns), so "no device" (NULL) means the CPU.
+ *
+ * Work given to a device is done in the order given.  Calls that give work return at once; errors of
+ * the work itself come out of wait(). */
+#ifndef OT_BACKEND_H
+#define OT_BACKEND_H
+
+#include "runtime/base/base.h"
+
+typedef struct ot_device    ot_device;
+typedef struct ot_recording ot_recording;
+struct ot_op;
+struct ot_kernel;
+
+/* What a kernel found while running: the first one stays. */
+typedef struct ot_fault {
+    int32_t step;   /* the call's `step` + 1; 0: nothing happened */
+    int32_t kind;   /* ot_fault_kind */
+    int64_t value;  /* the offending number */
+} ot_fault;
+
+typedef enum ot_fault_kind { OT_FAULT_NONE, OT_FAULT_INDEX, OT_FAULT_LABEL } ot_fault_kind;
+
+typedef struct ot_device_info {
+    char    name[128];       /* "NVIDIA H200" */
+    char    libraries[256];  /* "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1" */
+    char    key[64];         /* what compiled kernels and tuned choices are good for, as a file name */
+    int64_t memory, free;    /* bytes */
+    int     units;           /* multiprocessors */
+} ot_device_info;
+
+typedef struct ot_backend {
+    const char *name; /* "cuda" */
+
+    /* Number of devices; 0 with the reason in err (OT_E_DEVICE). */
+    int (*count)(ot_error *err);
+
+    /* Opens device `index`.  described: NULL, or the text of a description (device.c) of a device that is not there:
+     * plans can be made for it, and nothing run. */
+    ot_status (*open)(int index, const char *described, ot_device **out, ot_error *err);
+    void      (*close)(ot_device *d);
+    void      (*info)(ot_device *d, ot_device_info *out);
+
+    /* Candidates for an operator, best first, NULL-ended; no operator: an empty list. */
+    const struct ot_kernel *const *(*kernels)(const char *op);
+
+    /* Memory of the device, aligned to 256 bytes; and the program's memory that the device copies from and
+     * to without waiting ("pinned").  OT_E_NOMEM names the size. */
+    ot_status (*alloc)(ot_device *d, int64_t bytes, void **out, ot_error *err);
+    void      (*free)(ot_device *d, void *p);
+    ot_status (*alloc_host)(ot_device *d, int64_t bytes, void **out, ot_error *err);
+    void      (*free_host)(ot_device *d, void *p);
+
+    /* Work.  `host` should be pinned: else upload returns only when the bytes have been taken, and
+     * download when they are there. */
+    ot_status (*upload)(ot_device *d, void *to, const void *host, int64_t n, ot_error *err);
+    ot_status (*download)(ot_device *d, void *host, const void *from, int64_t n, ot_error *err);
+    ot_status (*copy)(ot_device *d, void *to, const void *from, int64_t n, ot_error *err);
+    ot_status (*zero)(ot_device *d, void *p, int64_t n, ot_error *err);
+
+    /* Everything given so far is done when it returns.  Errors: OT_E_DEVICE. */
+    ot_status (*wait)(ot_device *d, ot_error *err);
+
+    /* Marks a point in the order of work; wait_mark waits for it.  A mark is made once and set often. */
+    ot_status (*mark_new)(ot_device *d, void **out, ot_error *err);
+    ot_status (*mark_set)(ot_device *d, void *mark, ot_error *err);
+    ot_status (*mark_wait)(ot_device *d, void *mark, ot_error *err);
+    ot_status (*mark_seconds)(ot_device *d, void *from, void *to, double *seconds, ot_error *err); /* waits for `to` */
+    void      (*mark_free)(ot_device *d, void *mark);
+
+    /* Between begin and end work is not done but recorded; replay does it, as often as asked. */
+    ot_status (*record)(ot_device *d, ot_error *err);
+    ot_status (*recorded)(ot_device *d, ot_recording **out, ot_error *err);
+    ot_status (*replay)(ot_device *d, ot_recording *r, ot_error *err);
+    void      (*forget)(ot_device *d, ot_recording *r);
+
+    /* A named range for profilers; name NULL ends the innermost one. */
+    void (*range)(ot_device *d, const char *name);
+} ot_backend;
+
+/* The head of every backend's own device struct. */
+struct ot_device {
+    const ot_backend *backend;
+    void             *fault; /* one ot_fault in the device's memory, zeroed at the start */
+};
+
+/* The module's one exported entry, "ot_backend_cuda".  host: an ot_host (ops/host.h), what the module calls
+ * of the core; NULL comes back where the two were built apart. */
+typedef const ot_backend *ot_backend_entry(const void *host);
+
+/* Loads a module; it stays loaded.  NULL and the reason (OT_E_DEVICE) where that fails. */
+const ot_backend *ot_backend_load(const char *file, const void *host, ot_error *err);
+
+#endif

@@ -1,0 +1,277 @@
+/* compile.c - kernels of our own: text to device code by NVRTC, kept in memory and on disk.
+ *
+ * A kernel is the prelude, generated lines and a file of ops/cuda/, compiled for one device.  The key of
+ * both caches is a hash of all of it and of the compiler's version; the cached file repeats the
+ * length and a second hash of the source, so that a collision or a torn file is compiled anew. */
+#include <nvrtc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/backends/cuda/device.h"
+#include "runtime/base/io.h"
+
+/* ---- text ---------------------------------------------------------------------- */
+
+void ot_text_add(ot_text *t, const char *fmt, ...)
+{
+    va_list ap, again;
+    if (t->failed) return;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && t->n + (size_t)n + 1 > t->cap) {
+        size_t cap = (t->n + (size_t)n + 1) * 2;
+        char  *more = realloc(t->text, cap);
+        if (more) {
+            t->text = more;
+            t->cap = cap;
+        } else {
+            n = -1;
+        }
+    }
+    if (n >= 0) t->n += (size_t)vsnprintf(t->text + t->n, t->cap - t->n, fmt, again);
+    va_end(again);
+    if (n >= 0) return;
+    free(t->text);
+    *t = (ot_text){ .failed = true };
+}
+
+void ot_text_free(ot_text *t)
+{
+    free(t->text);
+    *t = (ot_text){ 0 };
+}
+
+/* ---- cache ---------------------------------------------------------------------- */
+
+static uint64_t hash(const void *bytes, size_t n, uint64_t h)
+{
+    for (const unsigned char *p = bytes; n--; p++) h = (h ^ *p) * 0x100000001b3u; /* FNV-1a */
+    return h;
+}
+
+void ot_gpu_cache_name(const void *bytes, size_t n, const char *suffix, char out[64])
+{
+    snprintf(out, 64, "%016llx%016llx%.16s", (unsigned long long)hash(bytes, n, 0xcbf29ce484222325u),
+             (unsigned long long)hash(bytes, n, 0x9e3779b97f4a7c15u), suffix);
+}
+
+static bool make_folder(char *path)
+{
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+    mkdir(path, 0777);
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* $XDG_CACHE_HOME/onnxtrain/<key>/<name>; false: there is no such place. */
+static bool cache_path(const ot_gpu *g, const char *name, bool make, char *path, size_t n)
+{
+    const char *root = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool        own = root && *root == '/';
+    if (!own && (!home || *home != '/')) return false;
+    if (snprintf(path, n, "%s%s/onnxtrain/%s", own ? root : home, own ? "" : "/.cache", g->key) >= (int)n) return false;
+    if (make && !make_folder(path)) return false;
+    size_t at = strlen(path);
+    return snprintf(path + at, n - at, "/%s", name) < (int)(n - at);
+}
+
+void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
+{
+    char path[4096];
+    *n = 0;
+    if (!cache_path((ot_gpu *)d, name, false, path, sizeof path)) return NULL;
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    void *bytes = NULL;
+    long  size = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
+    if (size > 0 && !fseek(f, 0, SEEK_SET) && (bytes = malloc((size_t)size + 1))) {
+        *n = fread(bytes, 1, (size_t)size, f);
+        ((char *)bytes)[*n] = 0;
+    }
+    fclose(f);
+    return bytes;
+}
+
+void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n)
+{
+    char        path[4096];
+    ot_replace *r = NULL;
+    ot_error    ignored = { 0 };
+    if (!cache_path((ot_gpu *)d, name, true, path, sizeof path) || ot_replace_begin(path, &r, &ignored) != OT_OK) return;
+    if (ot_replace_write(r, bytes, n, &ignored) == OT_OK) (void)!ot_replace_commit(r, &ignored);
+    else ot_replace_abort(r);
+}
+
+/* ---- compiling ------------------------------------------------------------------- */
+
+void ot_gpu_compiler_version(int *major, int *minor)
+{
+    if (nvrtcVersion(major, minor) != NVRTC_SUCCESS) *major = *minor = 0;
+}
+
+static const char *file_text(const char *name)
+{
+    for (const ot_gpu_file *f = ot_gpu_files; f->name; f++)
+        if (!strcmp(f->name, name)) return f->text;
+    return NULL;
+}
+
+/* Of the texts that others include. */
+static uint64_t headers_hash(void)
+{
+    uint64_t h = 0;
+    for (const ot_gpu_file *f = ot_gpu_files; f->name; f++)
+        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) h = hash(f->text, strlen(f->text), h);
+    return h;
+}
+
+typedef struct image { void *bytes; size_t n; char *report; } image; /* device code */
+
+static char *log_of(nvrtcProgram p)
+{
+    size_t n = 0;
+    if (nvrtcGetProgramLogSize(p, &n) != NVRTC_SUCCESS) return NULL;
+    char *text = calloc(1, n + 1);
+    if (text && nvrtcGetProgramLog(p, text) != NVRTC_SUCCESS) text[0] = 0;
+    return text;
+}
+
+static ot_status compile(const ot_gpu *g, const char *name, const char *source, image *out, ot_error *err)
+{
+    const char *headers[64], *names[64];
+    int         n = 0;
+    for (const ot_gpu_file *f = ot_gpu_files; f->name && n < 64; f++)
+        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) headers[n] = f->text, names[n++] = f->name;
+
+    char        arch[64];
+    const char *options[] = { arch, "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", g->arch_text);
+    nvrtcProgram p = NULL;
+    nvrtcResult  r = nvrtcCreateProgram(&p, source, name, n, headers, names);
+    if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(options), options);
+    char *words = p ? log_of(p) : NULL;
+    if (r == NVRTC_SUCCESS) r = nvrtcGetCUBINSize(p, &out->n);
+    if (r == NVRTC_SUCCESS && !(out->bytes = malloc(out->n))) r = NVRTC_ERROR_OUT_OF_MEMORY;
+    if (r == NVRTC_SUCCESS) r = nvrtcGetCUBIN(p, out->bytes);
+    if (p) nvrtcDestroyProgram(&p);
+    out->report = words;
+    if (r == NVRTC_SUCCESS) return OT_OK;
+    ot_fail(err, r == NVRTC_ERROR_OUT_OF_MEMORY ? OT_E_NOMEM : OT_E_INTERNAL, "%s does not compile for %s: %s\n%.1500s",
+            name, g->arch_text, nvrtcGetErrorString(r), words ? words : "");
+    free(out->bytes);
+    free(out->report);
+    *out = (image){ 0 };
+    return err ? err->status : OT_E_INTERNAL;
+}
+
+typedef struct cached { char magic[8]; uint64_t length, check; } cached; /* head of a file; device code follows */
+
+static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t length, image *out)
+{
+    size_t n;
+    char  *bytes = ot_gpu_cache_read(&g->head, name, &n);
+    cached h;
+    if (bytes && n > sizeof h) {
+        memcpy(&h, bytes, sizeof h);
+        if (!memcmp(h.magic, "otkern1", 8) && h.length == length && h.check == hash(source, length, length) + (n - sizeof h)) {
+            memmove(bytes, bytes + sizeof h, n - sizeof h);
+            *out = (image){ .bytes = bytes, .n = n - sizeof h };
+            return true;
+        }
+    }
+    free(bytes);
+    return false;
+}
+
+static void to_disk(ot_gpu *g, const char *name, const char *source, size_t length, const image *i)
+{
+    cached h = { .magic = "otkern1", .length = length, .check = hash(source, length, length) + i->n };
+    char  *bytes = malloc(sizeof h + i->n);
+    if (!bytes) return;
+    memcpy(bytes, &h, sizeof h);
+    memcpy(bytes + sizeof h, i->bytes, i->n);
+    ot_gpu_cache_write(&g->head, name, bytes, sizeof h + i->n);
+    free(bytes);
+}
+
+static ot_status load(ot_gpu *g, ot_gpu_fn *f, const image *i, ot_error *err)
+{
+    if (g->index < 0) return OT_OK;
+    OT_TRY(ot_gpu_check(cudaLibraryLoadData(&f->library, i->bytes, NULL, NULL, 0, NULL, NULL, 0), "loading a kernel", err));
+    return ot_gpu_check(cudaLibraryGetKernel(&f->kernel, f->library, f->entry), f->entry, err);
+}
+
+static ot_status make(ot_gpu *g, ot_gpu_fn *f, const char *file, const char *source, size_t length, ot_error *err)
+{
+    image i = { 0 };
+    bool  stored = g->index >= 0 && from_disk(g, f->name, source, length, &i); /* a described device wants the report */
+    if (!stored) OT_TRY(compile(g, file, source, &i, err));
+    if (!stored && g->index >= 0) to_disk(g, f->name, source, length, &i);
+    f->report = i.report;
+    ot_status s = load(g, f, &i, err);
+    free(i.bytes);
+    return s;
+}
+
+ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out, ot_error *err)
+{
+    ot_gpu     *g = (ot_gpu *)d;
+    const char *text = file_text(file);
+    ot_text     source = { 0 };
+    char        name[64];
+    *out = NULL;
+    if (!text) return ot_fail(err, OT_E_INTERNAL, "no text '%s' in the CUDA module", file);
+    ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->key,
+                (unsigned long long)headers_hash(), prefix ? prefix : "", file, text);
+    if (source.failed) return ot_fail(err, OT_E_NOMEM, "no memory for the text of a kernel");
+    ot_gpu_cache_name(source.text, source.n, "", name);
+
+    for (ot_gpu_fn *f = g->fns; f && !*out; f = f->next)
+        if (!strcmp(f->name, name) && !strcmp(f->entry, entry)) *out = f;
+    ot_gpu_fn *f = *out ? NULL : calloc(1, sizeof *f);
+    ot_status  s = OT_OK;
+    if (!*out && !f) s = ot_fail(err, OT_E_NOMEM, "no memory for a kernel");
+    if (f) {
+        snprintf(f->name, sizeof f->name, "%s", name);
+        snprintf(f->entry, sizeof f->entry, "%s", entry);
+        s = make(g, f, file, source.text, source.n, err);
+        f->next = g->fns;
+        g->fns = f; /* also after a failure: what it holds is released with the device */
+        if (s == OT_OK) *out = f;
+        else f->entry[0] = 0;
+    }
+    ot_text_free(&source);
+    return s;
+}
+
+void ot_gpu_fns_free(ot_gpu *g)
+{
+    for (ot_gpu_fn *f = g->fns, *next; f; f = next) {
+        next = f->next;
+        if (f->library) cudaLibraryUnload(f->library);
+        free(f->report);
+        free(f);
+    }
+    g->fns = NULL;
+}
+
+ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
+                        ot_error *err)
+{
+    if (blocks <= 0) return OT_OK;
+    if (blocks > INT32_MAX) return ot_fail(err, OT_E_INTERNAL, "%s: %lld blocks", f->entry, (long long)blocks);
+    void              *list[] = { (void *)(uintptr_t)args };
+    cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 }, .blockDim = { (unsigned)threads, 1, 1 },
+                             .dynamicSmemBytes = shared, .stream = ((ot_gpu *)d)->stream };
+    return ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err);
+}

@@ -1,0 +1,22 @@
+/* load.c - opens a backend's module. */
+#include <dlfcn.h>
+
+#include "runtime/backends/backend.h"
+
+const ot_backend *ot_backend_load(const char *file, const void *host, ot_error *err)
+{
+    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+        ot_fail(err, OT_E_DEVICE, "%s", dlerror());
+        return NULL;
+    }
+    void *symbol = dlsym(module, "ot_backend_cuda");
+    ot_backend_entry *entry;
+    *(void **)&entry = symbol; /* POSIX's way from an object pointer to a function pointer */
+    const ot_backend *b = entry ? entry(host) : NULL;
+    if (!b) {
+        dlclose(module);
+        ot_fail(err, OT_E_DEVICE, "%s is of another version than this program", file);
+    }
+    return b;
+}

@@ -1,0 +1,32 @@
+/* emulator.h - stands in for the CUDA runtime, NVRTC, cuDNN and cuBLASLt where there is no GPU.
+ *
+ * The module's own sources are linked against it (libonnxtrain-cuda-emulated.so): "device" memory is the
+ * program's, kernels are compiled by the C compiler from the text that NVRTC would get, and run one block
+ * after the other.  It checks what a device would not say: memory that is not the device's, work on a
+ * stream that is being recorded, what is freed twice or never.
+ *
+ *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
+ *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call */
+#ifndef OT_EMULATOR_H
+#define OT_EMULATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Runs entry (a function compiled with prelude_host.h) for every thread of every block.  threads.c */
+typedef void emulator_entry(const void *args);
+struct ot_emulated;
+void emulator_run(emulator_entry *entry, struct ot_emulated **at, long long blocks, int threads, size_t shared, const void *args);
+
+/* Counts a call that can fail and logs it; true: it is to fail.  calls.c */
+bool emulator_call(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Is [p, p + n) memory of the device?  runtime.c */
+bool emulator_is_device(const void *p, size_t n);
+
+/* Gives work to the stream: done now, or recorded while a capture runs.  The bytes of `what` are copied. */
+typedef void emulator_work(const void *what);
+int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name);
+
+#endif

@@ -1,0 +1,120 @@
+/* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library. */
+#include <nvrtc.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/cuda/emulator/emulator.h"
+
+extern char **environ;
+
+struct _nvrtcProgram { char folder[64]; int n; char *log; void *image; size_t bytes; };
+
+nvrtcResult nvrtcVersion(int *major, int *minor)
+{
+    *major = 13;
+    *minor = 0;
+    return NVRTC_SUCCESS;
+}
+
+const char *nvrtcGetErrorString(nvrtcResult r) { return r == NVRTC_SUCCESS ? "no error" : r == NVRTC_ERROR_COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR (emulated)"; }
+
+static bool put(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    if (!f) return false;
+    fputs(text, f);
+    return !fclose(f);
+}
+
+static char *get(const char *folder, const char *name, size_t *n)
+{
+    char path[512], *bytes = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    rewind(f);
+    bytes = malloc((size_t)size + 1);
+    if (bytes) bytes[*n = fread(bytes, 1, (size_t)size, f)] = 0;
+    fclose(f);
+    return bytes;
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *name, int n, const char *const *headers, const char *const *names)
+{
+    if (emulator_call("nvrtcCreateProgram", "%s", name)) return NVRTC_ERROR_OUT_OF_MEMORY;
+    nvrtcProgram p = calloc(1, sizeof *p);
+    if (!p) return NVRTC_ERROR_OUT_OF_MEMORY;
+    snprintf(p->folder, sizeof p->folder, "/tmp/ot-emulated-XXXXXX");
+    bool ok = mkdtemp(p->folder) && put(p->folder, "kernel.c", src);
+    for (int i = 0; i < n && ok; i++) ok = put(p->folder, names[i], headers[i]);
+    *out = p;
+    return ok ? NVRTC_SUCCESS : NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
+{
+    char command[1024];
+    (void)n;
+    (void)options;
+    if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
+    snprintf(command, sizeof command,
+             "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing -Werror=implicit-function-declaration "
+             "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -o kernel.so kernel.c -lm >log 2>&1",
+             p->folder);
+    char *argv[] = { "sh", "-c", command, NULL };
+    pid_t pid;
+    int   status = -1;
+    if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
+    size_t bytes = 0;
+    p->log = get(p->folder, "log", &bytes);
+    p->image = status == 0 ? get(p->folder, "kernel.so", &p->bytes) : NULL;
+    return p->image ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
+}
+
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *n)
+{
+    *n = p->log ? strlen(p->log) + 1 : 1;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *out)
+{
+    strcpy(out, p->log ? p->log : "");
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n)
+{
+    *n = p->bytes;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out)
+{
+    memcpy(out, p->image, p->bytes);
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", (*p)->folder);
+    char *argv[] = { "sh", "-c", command, NULL };
+    pid_t pid;
+    int   status;
+    if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
+    free((*p)->log);
+    free((*p)->image);
+    free(*p);
+    *p = NULL;
+    return NVRTC_SUCCESS;
+}
