@@ -34,6 +34,15 @@ typedef struct ot_prep {
     size_t    table_bytes;
 } ot_prep;
 
+/* Several calls of one kernel as one piece of work: the updates of many weights in one launch.  No call
+ * reads or writes what another writes (the schedule sees to that, the memory plan keeps it so). */
+typedef struct ot_many {
+    bool   (*joins)(const ot_node *a, const ot_node *b);            /* may they be in one group? */
+    size_t (*bytes)(const ot_node *const *n, int count);            /* of the group's table */
+    void   (*fill)(const ot_call *const *c, int count, void *table); /* once, when addresses are known */
+    ot_status (*run)(const ot_call *const *c, int count, const void *table); /* the table in the device's memory */
+} ot_many;
+
 typedef struct ot_kernel {
     const char *name;         /* "ref", "cpu", "onednn" */
 
@@ -52,6 +61,8 @@ typedef struct ot_kernel {
     /* Bit i: any output of input i's type and shape may lie in the same memory as input i: the
      * kernel has read an element of the input before it writes that element of any output. */
     uint32_t inplace;
+
+    const ot_many *many; /* NULL: each call by itself */
 
     /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */
     bool any_layout;

@@ -111,6 +111,8 @@ typedef struct ot_step {
     int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
     const void      *table;     /* of the kernel's state: what a device keeps for it; NULL: nothing */
     size_t           table_bytes;
+    int              group;     /* this step and the group - 1 behind it are one piece of work (ot_many); 1: by itself,
+                                 * 0: in the group of an earlier one */
 } ot_step;
 
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */

@@ -11,6 +11,7 @@ static ot_status prepare(ot_step *s, const ot_config *c, int threads, ot_error *
     const char    *why = NULL;
     s->kernel = ot_kernel_for(n, c->device, c->ref_only, &why);
     s->work = -1;
+    s->group = 1;
     if (!s->kernel)
         return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s%s%s%s", n->name, n->op->name,
                        n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this",
