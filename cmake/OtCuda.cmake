@@ -36,6 +36,7 @@ endif()
 # ot_cuda_module(NAME LIBRARIES...): the module from its sources, linked against these.
 function(ot_cuda_module name)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/backends/cuda/*.c ${PROJECT_SOURCE_DIR}/ops/cuda/*.c)
+    set_source_files_properties(${ot_cuda_texts_c} PROPERTIES GENERATED TRUE) # known to the folder of the rule only
     add_library(${name} MODULE ${sources} ${ot_cuda_texts_c})
     set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
