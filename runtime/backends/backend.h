@@ -44,6 +44,10 @@ typedef struct ot_backend {
     void      (*close)(ot_device *d);
     void      (*info)(ot_device *d, ot_device_info *out);
 
+    /* Kernel i of those compiled for the device so far: its name, and the compiler's words about it (NULL: it
+     * came from the cache).  false: there is none. */
+    bool (*compiled)(ot_device *d, int i, const char **name, const char **words);
+
     /* Candidates for an operator, best first, NULL-ended; no operator: an empty list. */
     const struct ot_kernel *const *(*kernels)(const char *op);
 

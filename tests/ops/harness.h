@@ -60,6 +60,18 @@ ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error 
  * Returns the number of comparisons, -1: one failed. */
 int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device);
 
+/* ---- devices that are described (compile.c) ----------------------------------- */
+
+/* A description of a device of "sm_80", "sm_90a" or "sm_120", in cuDNN's form; NULL: another one. */
+const char *describe_device(const char *arch, char *text, size_t n);
+
+/* Prepares every kernel of our own that can run n; prints what fails.  Their number, -1: one failed. */
+int kernels_prepare(const char *name, const ot_node *n, ot_device *d);
+
+/* Prints a line about the kernels compiled so far, and those that spill registers though
+ * tests/cuda/spills.txt does not list them; their number. */
+int compiled_badly(ot_device *d, const char *arch);
+
 bool values_close(const char *name, const char *what, ot_dtype t, int64_t n, const void *got, const void *want,
                   double tol);
 void *guarded_new(size_t bytes);             /* aligned, with guard bytes on both sides */

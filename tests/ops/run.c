@@ -1,6 +1,7 @@
 /* run.c - the one runner of operator tests; case.h says what it does with a row.
  *
  *     test_ops [PREFIX]          test_ops Conv.gr  runs every row whose name begins so
+ *     test_ops --compile sm_90a [PREFIX]   only prepares those kernels, for a device that is described (compile.c)
  *     test_ops --cuda [PREFIX]   the device's kernels instead of the CPU's, of gradients as well, in f64 and f32 */
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct test {
     int            n_in, n_out;
     bool           differentiable[MAX_IN]; /* float, fed, and a gradient may flow there */
     ot_device     *device;           /* NULL: the CPU */
+    bool           described;        /* which is not there: kernels are prepared and not run */
 } test;
 
 /* How a row is built. */
@@ -190,7 +192,7 @@ static bool must_fail(const test *t, ot_status got, ot_status want)
 static bool compare_all(const test *t, memory *m, totals *sum)
 {
     for (const ot_node *n = t->g->first; n; n = n->next) {
-        int some = kernels_compare(t->name, n, m, t->row->tol > 0 ? t->row->tol : 1e-5, t->device);
+        int some = t->described ? kernels_prepare(t->name, n, t->device) : kernels_compare(t->name, n, m, t->row->tol > 0 ? t->row->tol : 1e-5, t->device);
         if (some < 0) return false;
         sum->kernels += some;
     }
@@ -338,7 +340,7 @@ static bool gradient(test *t, mode how, totals *sum)
 
 /* ---- all rows ------------------------------------------------------------------- */
 
-static bool run(const ot_op *op, const ot_case *row, ot_device *device, totals *sum)
+static bool run(const ot_op *op, const ot_case *row, ot_device *device, bool described, totals *sum)
 {
     test *t = calloc(1, sizeof *t);
     operand *text = calloc(MAX_IN, sizeof *text);
@@ -347,6 +349,7 @@ static bool run(const ot_op *op, const ot_case *row, ot_device *device, totals *
     t->op = op;
     t->text = text;
     t->device = device;
+    t->described = described;
     snprintf(t->name, sizeof t->name, "%s.%s", op->name, row->name);
     bool ok = forward(t, sum);
     ot_graph_free(t->g);
@@ -375,45 +378,57 @@ static const struct { const ot_op *op; const ot_case *rows; } suites[] = {
 };
 
 /* 77: there is none. */
-static int open_device(ot_device **out)
+static int open_device(const char *arch, ot_device **out)
 {
     ot_error          err = { 0 };
     const ot_backend *b = ot_backend_find(&err);
-    if (!b || !b->count(&err)) {
+    char              text[1024];
+    if (!b || (!arch && !b->count(&err))) {
         printf("skipped: no device: %s\n", err.text);
         return 77;
     }
-    if (b->open(0, NULL, out, &err) == OT_OK) return 0;
+    if (b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, out, &err) == OT_OK) return 0;
     printf("FAIL %s\n", err.text);
     return 1;
 }
 
-int main(int argc, char **argv)
+static void run_all(const char *want, ot_device *device, bool described, totals *sum)
 {
-    bool on_device = argc > 1 && !strcmp(argv[1], "--cuda");
-    const char *want = argc > 1 + on_device ? argv[1 + on_device] : "";
-    totals sum = { 0 };
-    ot_device *device = NULL;
-    if (on_device) {
-        int code = open_device(&device);
-        if (code) return code;
-    }
     for (int s = 0; s < OT_LEN(suites); s++) {
-        if (!suites[s].rows && !*want) printf("FAIL %s has no rows\n", suites[s].op->name), sum.failed++;
+        if (!suites[s].rows && !*want) printf("FAIL %s has no rows\n", suites[s].op->name), sum->failed++;
         for (const ot_case *c = suites[s].rows; c && c->name; c++) {
             char name[256];
             snprintf(name, sizeof name, "%s.%s", suites[s].op->name, c->name);
             if (strncmp(name, want, strlen(want))) continue;
-            sum.rows++;
-            if (!run(suites[s].op, c, device, &sum)) {
+            sum->rows++;
+            if (!run(suites[s].op, c, device, described, sum)) {
                 printf("FAIL %s\n", name);
-                sum.failed++;
+                sum->failed++;
             }
             fflush(stdout);
         }
     }
-    printf("%d rows, %d failed; %d kernel runs against the reference, %d gradients\n", sum.rows, sum.failed, sum.kernels,
-           sum.gradients);
+}
+
+int main(int argc, char **argv)
+{
+    bool        on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
+    int         first = compile ? 3 : on_device ? 2 : 1;
+    const char *want = argc > first ? argv[first] : "";
+    totals      sum = { 0 };
+    ot_device  *device = NULL;
+    if (on_device || compile) {
+        int code = open_device(compile ? argv[2] : NULL, &device);
+        if (code) return code;
+    }
+    run_all(want, device, compile, &sum);
+    if (compile) {
+        sum.failed += compiled_badly(device, argv[2]);
+        printf("%d rows, %d failed; %d kernels prepared\n", sum.rows, sum.failed, sum.kernels);
+    } else {
+        printf("%d rows, %d failed; %d kernel runs against the reference, %d gradients\n", sum.rows, sum.failed, sum.kernels,
+               sum.gradients);
+    }
     if (device) device->backend->close(device);
     return sum.failed || !sum.rows;
 }

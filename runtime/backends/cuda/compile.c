@@ -254,6 +254,16 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
     return s;
 }
 
+bool ot_gpu_compiled(ot_device *d, int i, const char **name, const char **words)
+{
+    const ot_gpu_fn *f = ((ot_gpu *)d)->fns;
+    while (f && i--) f = f->next;
+    if (!f) return false;
+    *name = f->entry;
+    *words = f->report;
+    return true;
+}
+
 void ot_gpu_fns_free(ot_gpu *g)
 {
     for (ot_gpu_fn *f = g->fns, *next; f; f = next) {

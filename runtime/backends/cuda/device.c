@@ -343,6 +343,7 @@ ot_backend ot_gpu_backend = {
     .open = gpu_open,
     .close = gpu_close,
     .info = gpu_info,
+    .compiled = ot_gpu_compiled,
     .alloc = gpu_alloc,
     .free = gpu_free,
     .alloc_host = gpu_alloc_host,

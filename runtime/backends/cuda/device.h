@@ -32,6 +32,7 @@ typedef struct ot_gpu {
 
 /* compile.c */
 void ot_gpu_fns_free(ot_gpu *g);
+bool ot_gpu_compiled(ot_device *d, int i, const char **name, const char **words);
 
 /* The texts of ops/cuda/, embedded by the build; NULL-ended. */
 typedef struct ot_gpu_file { const char *name; const char *text; } ot_gpu_file;

@@ -1,0 +1,83 @@
+/* compile.c - kernels compiled for devices that are not there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/ops/harness.h"
+
+const char *describe_device(const char *arch, char *text, size_t n)
+{
+    static const struct { const char *arch, *name; int version, units, shared; } known[] = {
+        { "sm_80", "NVIDIA A100-SXM4-80GB", 800, 108, 166912 },
+        { "sm_90a", "NVIDIA H200", 900, 132, 232448 },
+        { "sm_120", "NVIDIA GeForce RTX 5090", 1200, 170, 101376 },
+    };
+    for (int i = 0; i < OT_LEN(known); i++) {
+        if (strcmp(arch, known[i].arch) != 0) continue;
+        snprintf(text, n,
+                 "{\"cudaDeviceId\":0,\"deviceName\":\"%s\",\"deviceVer\":%d,\"driverVer\":13000,\"multiProcessorCount\":%d,"
+                 "\"maxSharedMemoryPerBlockOptin\":%d,\"totalGlobalMem\":34359738368}",
+                 known[i].name, known[i].version, known[i].units, known[i].shared);
+        return text;
+    }
+    return NULL;
+}
+
+int kernels_prepare(const char *name, const ot_node *n, ot_device *d)
+{
+    int         prepared = 0;
+    const char *why;
+    for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++) {
+        ot_error err = { 0 };
+        ot_prep  p = { .threads = 1, .err = &err, .device = d };
+        if (strcmp((*k)->name, "cuda") != 0 || ((*k)->can && !(*k)->can(n, &why))) continue;
+        if ((*k)->prepare && (*k)->prepare(n, &p) != OT_OK) {
+            printf("%s: %s: %s\n", name, n->op->name, err.text);
+            return -1;
+        }
+        if ((*k)->release && p.state) (*k)->release(p.state);
+        prepared++;
+    }
+    return prepared;
+}
+
+/* Bytes that `name` may spill on `arch`. */
+static long allowed(const char *arch, const char *name)
+{
+    char  line[256], a[64], k[128];
+    long  bytes = 0, found;
+    FILE *f = fopen(OT_SOURCE_ROOT "/tests/cuda/spills.txt", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (*line != '#' && sscanf(line, "%63s %127s %ld", a, k, &found) == 3 && !strcmp(a, arch) && !strcmp(k, name)) bytes = found;
+    if (f) fclose(f);
+    return bytes;
+}
+
+/* The number in front of `what` in the assembler's report; -1: it is not there. */
+static long number_before(const char *words, const char *what)
+{
+    const char *at = words ? strstr(words, what) : NULL;
+    if (!at) return -1;
+    while (at > words && at[-1] == ' ') at--;
+    while (at > words && at[-1] >= '0' && at[-1] <= '9') at--;
+    return strtol(at, NULL, 10);
+}
+
+int compiled_badly(ot_device *d, const char *arch)
+{
+    const char *name, *words;
+    int         n = 0, spilling = 0, bad = 0;
+    for (; d->backend->compiled(d, n, &name, &words); n++) {
+        long spilled = number_before(words, "bytes spill stores");
+        if (spilled < 0) {
+            printf("%s: %s: the compiler does not say what it spills: %s\n", arch, name, words ? words : "");
+            bad++;
+        } else if (spilled > allowed(arch, name)) {
+            printf("%s: %s: %ld bytes of registers are spilled, %ld are allowed\n", arch, name, spilled, allowed(arch, name));
+            bad++;
+        }
+        spilling += spilled > 0;
+    }
+    printf("compiled for %s: %d kernels, %d spill registers\n", arch, n, spilling);
+    return bad;
+}
