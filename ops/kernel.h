@@ -30,6 +30,9 @@ typedef struct ot_prep {
     bool      tf32;           /* f32 products may be taken of operands rounded to 11 bits */
     int       variant;        /* which of the ways to do it: 0 the first choice, up to variants - 1 */
     int       variants;       /* out: how many there are; 0 and 1 are the same */
+    const char *refused;      /* out: why the kernel cannot do it after all, for reasons that `can` does not see (the
+                               * device, what a library answers); prepare returns OT_OK and leaves nothing, and the
+                               * next candidate is asked.  Static */
     const void *table;        /* out: bytes that every run reads, of `state`; copied to the device once */
     size_t    table_bytes;
 } ot_prep;

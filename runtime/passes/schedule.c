@@ -5,26 +5,53 @@
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
-static ot_status prepare(ot_step *s, const ot_config *c, int threads, ot_error *err)
+/* Candidates behind the one that the layout pass asked may take plain memory only.  A Copy's input is memory as it is. */
+static bool takes_layouts(const ot_kernel *k, const ot_node *n)
+{
+    if (k->any_layout || n->op == &ot_op_Copy) return true;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->layout != OT_PLAIN) return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->layout != OT_PLAIN) return false;
+    return true;
+}
+
+/* Tries one candidate; s->kernel stays NULL, and *why says why, where it cannot do it. */
+static ot_status try_kernel(ot_step *s, const ot_kernel *k, const ot_config *c, int threads, const char **why, ot_error *err)
 {
     const ot_node *n = s->node;
-    const char    *why = NULL;
-    s->kernel = ot_kernel_for(n, c->device, c->ref_only, &why);
-    s->work = -1;
-    s->group = 1;
-    if (!s->kernel)
-        return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s%s%s%s", n->name, n->op->name,
-                       n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this",
-                       c->device ? " on this device" : "", why ? ": " : "", why ? why : "");
-    if (!s->kernel->prepare) return OT_OK;
-    bool    precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
-    ot_prep prep = { .threads = threads, .precise = precise, .err = err, .device = c->device, .tf32 = c->precision != OT_FP32 };
-    OT_TRY(s->kernel->prepare(n, &prep));
+    bool           precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
+    ot_prep        prep = { .threads = threads, .precise = precise, .err = err, .device = c->device, .tf32 = c->precision != OT_FP32 };
+    if (k->can && !k->can(n, why)) return OT_OK;
+    if (!takes_layouts(k, n)) {
+        *why = "it takes plain memory only";
+        return OT_OK;
+    }
+    if (k->prepare) OT_TRY(k->prepare(n, &prep));
+    if (prep.refused) {
+        *why = prep.refused;
+        return OT_OK;
+    }
+    s->kernel = k;
     s->state = prep.state;
     s->work = prep.work ? (int64_t)prep.work : -1; /* its size, until memory.c places it */
     s->table = prep.table;
     s->table_bytes = prep.table_bytes;
     return OT_OK;
+}
+
+static ot_status prepare(ot_step *s, const ot_config *c, int threads, ot_error *err)
+{
+    const ot_node *n = s->node;
+    const char    *why = NULL;
+    s->work = -1;
+    s->group = 1;
+    for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel; k++)
+        if (!c->ref_only || !k[1]) OT_TRY(try_kernel(s, *k, c, threads, &why, err));
+    if (s->kernel) return OT_OK;
+    return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s%s%s%s", n->name, n->op->name,
+                   n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this",
+                   c->device ? " on this device" : "", why ? ": " : "", why ? why : "");
 }
 
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)

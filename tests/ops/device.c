@@ -81,12 +81,15 @@ static ot_status read_back(ot_device *d, const ot_node *n, void *const *out, con
 }
 
 ot_status kernel_run_on(ot_device *d, const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
-                        bool *intact, ot_error *err)
+                        int variant, int *variants, bool *intact, ot_error *err)
 {
-    ot_prep p = { .threads = 1, .err = err, .device = d };
+    ot_prep p = { .threads = 1, .err = err, .device = d, .variant = variant };
     buffers b = { .work = NULL };
     *intact = true;
+    *variants = 0;
     if (k->prepare && k->prepare(n, &p) != OT_OK) return err->status;
+    if (p.refused) return OT_OK;
+    *variants = p.variants > 1 ? p.variants : 1;
     ot_status s = OT_OK;
     if (!make_buffers(d, n, in, out, &p, &b, err)) s = err->status;
     ot_call c = { .node = n, .in = (const void *const *)b.in, .out = (void *const *)b.out, .work = b.work, .state = p.state,

@@ -136,6 +136,8 @@ typedef struct trial {
     unsigned         in_last, out_last; /* channels last: which inputs, which outputs */
     int              inplace, into;     /* output `into` lies where input `inplace` does; -1: nowhere */
     ot_device       *device;            /* NULL: the CPU */
+    int              variant;           /* which of the kernel's ways */
+    int              variants;          /* out: how many there are; 0: the kernel refused */
 } trial;
 
 /* Copies v's elements between row-major and the layout that v has now. */
@@ -187,14 +189,15 @@ static bool check_outputs(const trial *t, void **out, const char *what)
     return ok;
 }
 
-static bool try_once(const trial *t)
+static bool try_once(trial *t)
 {
     const ot_node *n = t->n;
     void *in[64] = { NULL }, *out[64] = { NULL };
     char what[256];
     ot_error err = { 0 };
     bool intact = true, ok = true;
-    snprintf(what, sizeof what, "%s by %s (%d threads%s%s%s)", n->op->name, t->k->name, t->threads,
+    t->variants = 1;
+    snprintf(what, sizeof what, "%s by %s (variant %d, %d threads%s%s%s)", n->op->name, t->k->name, t->variant, t->threads,
              t->in_last ? ", inputs channels last" : "", t->out_last ? ", outputs channels last" : "",
              t->inplace >= 0 ? ", in place" : "");
     for (int i = 0; i < n->n_in; i++) {
@@ -210,7 +213,7 @@ static bool try_once(const trial *t)
         guarded_free(out[t->into]);
         out[t->into] = in[t->inplace];
     }
-    ot_status s = t->device ? kernel_run_on(t->device, t->k, n, (const void *const *)in, out, &intact, &err)
+    ot_status s = t->device ? kernel_run_on(t->device, t->k, n, (const void *const *)in, out, t->variant, &t->variants, &intact, &err)
                             : kernel_run(t->k, n, (const void *const *)in, out, t->threads, &intact, &err);
     if (s != OT_OK) {
         printf("%s: %s: %s\n", t->name, what, err.text);
@@ -218,7 +221,7 @@ static bool try_once(const trial *t)
     } else if (!intact) {
         printf("%s: %s: writes around its workspace\n", t->name, what);
         ok = false;
-    } else {
+    } else if (t->variants) {
         ok = check_outputs(t, out, what);
     }
     for (int i = 0; i < n->n_out; i++)
@@ -243,7 +246,10 @@ static int try_kernel(const trial *like)
     t.inplace = -1;
     t.into = 0;
     if (!t.k->can || t.k->can(t.n, &why)) {
-        for (t.threads = 1; t.threads <= (t.device ? 1 : 2); t.threads++, tried++) ok &= try_once(&t);
+        for (t.threads = 1; t.threads <= (t.device ? 1 : 2); t.threads++) ok &= try_once(&t), tried += t.variants > 0;
+        for (t.variant = 1; t.variant < t.variants; t.variant++) ok &= try_once(&t), tried++;
+        t.variant = 0;
+        if (!t.variants) return ok ? tried : -1;
         for (int i = 0; i < t.n->n_in * t.n->n_out && i < 32; i++) {
             t.inplace = i % t.n->n_in;
             t.into = i / t.n->n_in;
@@ -256,7 +262,7 @@ static int try_kernel(const trial *like)
         t.in_last = layouts[k][0];
         t.out_last = layouts[k][1];
         set_layouts(&t, true);
-        if (!t.k->can || t.k->can(t.n, &why)) ok &= try_once(&t), tried++;
+        if (!t.k->can || t.k->can(t.n, &why)) ok &= try_once(&t), tried += t.variants > 0;
         set_layouts(&t, false);
     }
     return ok ? tried : -1;

@@ -47,9 +47,10 @@ ot_status kernel_run(const ot_kernel *k, const ot_node *n, const void *const *in
                      int threads, bool *intact, ot_error *err);
 
 /* The same on a device, whose memory is made, filled from `in` (guard bytes included) and read back to
- * `out`; an output whose buffer is that of an input lies there on the device too. */
+ * `out`; an output whose buffer is that of an input lies there on the device too.  variant: which of the
+ * kernel's ways; *variants: how many there are, 0: the kernel refuses the node, and nothing was run. */
 ot_status kernel_run_on(ot_device *d, const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
-                        bool *intact, ot_error *err);
+                        int variant, int *variants, bool *intact, ot_error *err);
 enum { GUARD = 64 }; /* bytes around every buffer */
 
 /* Every node from the first up to `last` (NULL: all) by its reference kernel. */
