@@ -33,6 +33,7 @@ typedef struct ot_prep {
     const char *refused;      /* out: why the kernel cannot do it after all, for reasons that `can` does not see (the
                                * device, what a library answers); prepare returns OT_OK and leaves nothing, and the
                                * next candidate is asked.  Static */
+    char        how[48];      /* out: which way was taken, for `onnxtrain plan`; "": there is one only */
     const void *table;        /* out: bytes that every run reads, of `state`; copied to the device once */
     size_t    table_bytes;
 } ot_prep;
@@ -52,6 +53,10 @@ typedef struct ot_kernel {
     /* Can it run this node (types, shapes, attributes, layouts)?  *why receives a static reason
      * when not.  NULL: always. */
     bool (*can)(const ot_node *n, const char **why);
+
+    /* It can, but a candidate behind it is expected to be faster: it is asked after those that do not yield.
+     * *why receives the static reason.  NULL: never. */
+    bool (*yields)(const ot_node *n, const char **why);
 
     /* Descriptors, algorithm, workspace; once per plan.  NULL: nothing to prepare. */
     ot_status (*prepare)(const ot_node *n, ot_prep *p);
@@ -75,7 +80,7 @@ typedef struct ot_kernel {
  * NULL-ended.  A lowered operator has none. */
 const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d);
 
-/* The first candidate that can run n; ref_only: only the reference.  NULL: none, *why says why the
+/* The first candidate that can run n, those that yield behind the others; ref_only: only the reference.  NULL: none, *why says why the
  * last one cannot. */
 const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why);
 

@@ -63,9 +63,14 @@ const ot_kernel *ot_ref_kernel(const ot_op *op)
 
 const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why)
 {
-    for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++)
-        if ((!(*k)->can || (*k)->can(n, why)) && (!ref_only || !k[1])) return *k;
-    return NULL;
+    const ot_kernel *yielding = NULL;
+    const char      *reason;
+    for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++) {
+        if (((*k)->can && !(*k)->can(n, why)) || (ref_only && k[1])) continue;
+        if (!(*k)->yields || !(*k)->yields(n, &reason)) return *k;
+        if (!yielding) yielding = *k;
+    }
+    return yielding;
 }
 
 void ot_value_strides(const ot_value *v, int64_t stride[OT_MAX_RANK])

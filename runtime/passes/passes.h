@@ -103,10 +103,16 @@ typedef struct ot_config {
 
 typedef struct ot_kernel ot_kernel;
 
+/* A candidate that was passed over. */
+typedef struct ot_refusal { const ot_kernel *kernel; const char *why; } ot_refusal;
+
 /* One node of the schedule. */
 typedef struct ot_step {
     const ot_node   *node;
     const ot_kernel *kernel;
+    const char      *how;       /* which of its ways, in its own words; "": there is one only */
+    int              n_refused; /* candidates in front of it that refused, or yielded to it */
+    const ot_refusal *refused;
     void            *state;     /* the kernel's */
     int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
     const void      *table;     /* of the kernel's state: what a device keeps for it; NULL: nothing */

@@ -2,6 +2,8 @@
  *
  * The order is that of the list: forward as the file has it, backward in reverse, updates last.
  * A node of the update phase never runs before one of the every phase. */
+#include <string.h>
+
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
@@ -33,6 +35,8 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, const ot_config *c, 
         return OT_OK;
     }
     s->kernel = k;
+    const char *how = *prep.how ? ot_arena_strdup(n->graph->arena, prep.how) : NULL;
+    s->how = how ? how : "";
     s->state = prep.state;
     s->work = prep.work ? (int64_t)prep.work : -1; /* its size, until memory.c places it */
     s->table = prep.table;
@@ -40,14 +44,31 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, const ot_config *c, 
     return OT_OK;
 }
 
+enum { MOST_CANDIDATES = 8 };
+
+/* The first candidate that can, those that yield behind the others; what the others said is kept. */
 static ot_status prepare(ot_step *s, const ot_config *c, int threads, ot_error *err)
 {
     const ot_node *n = s->node;
     const char    *why = NULL;
+    ot_refusal     refused[2 * MOST_CANDIDATES];
+    int            count = 0;
     s->work = -1;
     s->group = 1;
-    for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel; k++)
-        if (!c->ref_only || !k[1]) OT_TRY(try_kernel(s, *k, c, threads, &why, err));
+    s->how = "";
+    for (int yielding = 0; yielding < 2 && !s->kernel; yielding++)
+        for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel && count < OT_LEN(refused); k++) {
+            const char *reason = NULL;
+            bool        yields = (*k)->yields && (*k)->yields(n, &reason);
+            if ((c->ref_only && k[1]) || yields < yielding) continue;
+            if (yields == yielding) OT_TRY(try_kernel(s, *k, c, threads, &reason, err));
+            if (!s->kernel) refused[count++] = (ot_refusal){ *k, why = reason };
+        }
+    ot_refusal *kept = ot_graph_alloc(n->graph, (size_t)(count + 1) * sizeof *kept);
+    if (!kept) return err->status;
+    memcpy(kept, refused, (size_t)count * sizeof *kept);
+    s->refused = kept;
+    s->n_refused = count;
     if (s->kernel) return OT_OK;
     return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s%s%s%s", n->name, n->op->name,
                    n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this",

@@ -122,11 +122,9 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
 
 static void print_why(FILE *f, const ot_step *s)
 {
-    for (const ot_kernel *const *k = ot_kernels(s->node->op, NULL); *k && *k != s->kernel; k++) {
-        const char *why = "its preparation failed";
-        if ((*k)->can && (*k)->can(s->node, &why)) why = "its preparation failed";
-        fprintf(f, "%6s   not %s: %s\n", "", (*k)->name, why ? why : "no reason given");
-    }
+    if (*s->how) fprintf(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
+    for (int i = 0; i < s->n_refused; i++)
+        fprintf(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
 }
 
 static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why,
@@ -143,9 +141,9 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
                     of, s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
-            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s}", "phase", phase,
+            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "phase", phase,
                                                  "operator", s->node->op->name, "kernel", kernel,
-                                                 "shape", of, "node", s->node->name));
+                                                 "how", s->how, "shape", of, "node", s->node->name));
         }
     }
 }
