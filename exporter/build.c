@@ -71,7 +71,7 @@ static char *text(const char *s) { return (char *)(uintptr_t)s; }
 /* ---- graph inputs and outputs ---------------------------------------------- */
 
 /* dim[0] = 0 is the symbolic batch "N". */
-static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, int rank, const int64_t *dim)
+static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, ot_dtype t, int rank, const int64_t *dim)
 {
     struct value {
         Onnx__ValueInfoProto               info;
@@ -90,7 +90,7 @@ static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, int rank, co
     v->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     v->type.tensor_type = &v->tensor;
     v->tensor.has_elem_type = 1;
-    v->tensor.elem_type = OT_F32;
+    v->tensor.elem_type = t;
     v->tensor.shape = &v->shape;
     v->shape.n_dim = (size_t)rank;
     v->shape.dim = v->list;
@@ -110,46 +110,67 @@ static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, int rank, co
 
 static Onnx__ValueInfoProto *net_feature_info(ot_net *b, ot_feature x)
 {
-    return net_value(b, x.name, x.h ? 4 : 2, (int64_t[]){ b->o.batch, x.c, x.h, x.w });
+    if (x.t) return net_value(b, x.name, OT_F32, 3, (int64_t[]){ b->o.batch, x.t, x.c });
+    return net_value(b, x.name, OT_F32, x.h ? 4 : 2, (int64_t[]){ b->o.batch, x.c, x.h, x.w });
 }
 
 /* ---- initializers ----------------------------------------------------------- */
 
-/* A new f32 initializer, zero; its elements, or NULL after an error. */
-static float *net_tensor(ot_net *b, const char *name, int rank, const int64_t *dim, int64_t *count)
+/* A new initializer, zero; its elements, or NULL after an error. */
+static void *net_bytes(ot_net *b, const char *name, ot_dtype type, int rank, const int64_t *dim, int64_t *count)
 {
     int64_t n = 1, bytes;
     bool fits = true;
     for (int i = 0; i < rank; i++) fits = fits && ot_mul(n, dim[i], &n);
-    if (!fits || !ot_mul(n, (int64_t)sizeof(float), &bytes) || bytes > INT32_MAX) {
+    if (!fits || !ot_mul(n, ot_dtype_bits(type) / 8, &bytes) || bytes > INT32_MAX) {
         if (b->status == OT_OK)
             b->status = ot_fail(b->err, OT_E_USAGE, "%s: larger than the 2 GiB an ONNX file holds", name);
         return NULL;
     }
     Onnx__TensorProto *t = net_alloc(b, sizeof *t);
     int64_t *dims = net_alloc(b, (size_t)rank * sizeof *dims);
-    float *data = net_alloc(b, (size_t)bytes);
+    void *data = net_alloc(b, (size_t)bytes);
     if (!t || !dims || !data) return NULL;
     for (int i = 0; i < rank; i++) dims[i] = dim[i];
     onnx__tensor_proto__init(t);
     t->name = text(name);
     t->has_data_type = 1;
-    t->data_type = OT_F32;
+    t->data_type = (int32_t)type;
     t->n_dims = (size_t)rank;
     t->dims = dims;
     t->has_raw_data = 1;
     t->raw_data.len = (size_t)bytes;
-    t->raw_data.data = (uint8_t *)data;
+    t->raw_data.data = data;
     NET_PUSH(b, &b->graph, initializer, b->cap_initializer, t);
     if (b->model.ir_version < 4) {
-        Onnx__ValueInfoProto *v = net_value(b, name, rank, dim);
+        Onnx__ValueInfoProto *v = net_value(b, name, type, rank, dim);
         if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
     }
     *count = n;
     return b->status == OT_OK ? data : NULL;
 }
 
-static const char *net_filled(ot_net *b, const char *name, int64_t n, float value)
+static float *net_tensor(ot_net *b, const char *name, int rank, const int64_t *dim, int64_t *count)
+{
+    return net_bytes(b, name, OT_F32, rank, dim, count);
+}
+
+const char *ot_net_ints(ot_net *b, const char *name, int n, const int64_t *v)
+{
+    int64_t count, dim = n, *p = net_bytes(b, name, OT_I64, 1, &dim, &count);
+    for (int i = 0; p && i < n; i++) p[i] = v[i];
+    return name;
+}
+
+const char *ot_net_bools(ot_net *b, const char *name, int rank, const int64_t *dim, const uint8_t *v)
+{
+    int64_t  count;
+    uint8_t *p = net_bytes(b, name, OT_BOOL, rank, dim, &count);
+    if (p) memcpy(p, v, (size_t)count);
+    return name;
+}
+
+const char *ot_net_filled(ot_net *b, const char *name, int64_t n, float value)
 {
     int64_t count;
     float *p = net_tensor(b, name, 1, &n, &count);
@@ -158,7 +179,7 @@ static const char *net_filled(ot_net *b, const char *name, int64_t n, float valu
 }
 
 /* A scalar input, such as Clip's bounds. */
-static const char *net_scalar(ot_net *b, const char *name, float value)
+const char *ot_net_scalar(ot_net *b, const char *name, float value)
 {
     int64_t count;
     float *p = net_tensor(b, name, 0, NULL, &count);
@@ -183,18 +204,33 @@ static const char *net_uniform(ot_net *b, const char *name, int rank, const int6
     return name;
 }
 
+const char *ot_net_normal(ot_net *b, const char *name, int rank, const int64_t *dim, double deviation)
+{
+    int64_t count;
+    float *p = net_tensor(b, name, rank, dim, &count);
+    uint64_t stream = (uint64_t)OT_STREAM_INIT << 32 | b->tensors++;
+    for (int64_t i = 0; p && i < count; i += 4) {
+        uint32_t bits[4];
+        ot_philox(b->o.seed, (uint64_t)i / 4, stream, bits);
+        for (int64_t j = 0; j < 4 && i + j < count; j++) { /* two numbers in (0, 1] and [0, 1) make two */
+            double r = sqrt(-2 * log(1 - (double)ot_uniform(bits[j & 2])));
+            double angle = 6.283185307179586 * (double)ot_uniform(bits[(j & 2) + 1]);
+            p[i + j] = (float)(deviation * r * (j & 1 ? sin(angle) : cos(angle)));
+        }
+    }
+    return name;
+}
+
 /* ---- nodes ------------------------------------------------------------------- */
 
-/* A node with room for its attributes.  Its output is named after it; NULL after an error. */
-static Onnx__NodeProto *net_node(ot_net *b, const char *op, const char *name, int n,
-                                 const char *const *input)
+/* Outputs are named after the node: name.out, or name.out0 and so on; NULL after an error. */
+ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, int n, const char *const *input)
 {
     struct node {
         Onnx__NodeProto       node;
         Onnx__AttributeProto *attribute[8];
-        char                 *input[8], *output[1];
+        char                 *input[8], *output[4];
     } *p = net_alloc(b, sizeof *p);
-    const char *output = ot_net_name(b, "%s.out", name);
     if (b->status != OT_OK) return NULL;
     onnx__node_proto__init(&p->node);
     p->node.op_type = text(op);
@@ -202,13 +238,21 @@ static Onnx__NodeProto *net_node(ot_net *b, const char *op, const char *name, in
     p->node.input = p->input;
     p->node.output = p->output;
     p->node.attribute = p->attribute;
-    for (int i = 0; i < n; i++) p->input[i] = text(input[i]);
+    for (int i = 0; i < n; i++) p->input[i] = text(input[i] ? input[i] : "");
     p->node.n_input = (size_t)n;
-    p->output[0] = text(output);
-    p->node.n_output = 1;
+    for (int i = 0; i < n_out; i++)
+        p->output[i] = text(n_out == 1 ? ot_net_name(b, "%s.out", name) : ot_net_name(b, "%s.out%d", name, i));
+    p->node.n_output = (size_t)n_out;
     NET_PUSH(b, &b->graph, node, b->cap_node, &p->node);
     return b->status == OT_OK ? &p->node : NULL;
 }
+
+static Onnx__NodeProto *net_node(ot_net *b, const char *op, const char *name, int n, const char *const *input)
+{
+    return ot_net_op(b, op, name, 1, n, input);
+}
+
+const char *ot_net_result(const ot_net_node *node, int i) { return node ? node->output[i] : ""; }
 
 static Onnx__AttributeProto *net_attribute(ot_net *b, Onnx__NodeProto *node, const char *name,
                                            Onnx__AttributeProto__AttributeType type)
@@ -223,7 +267,7 @@ static Onnx__AttributeProto *net_attribute(ot_net *b, Onnx__NodeProto *node, con
     return a;
 }
 
-static void net_int(ot_net *b, Onnx__NodeProto *node, const char *name, int64_t i)
+void ot_net_int(ot_net *b, ot_net_node *node, const char *name, int64_t i)
 {
     Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
     if (!a) return;
@@ -231,7 +275,7 @@ static void net_int(ot_net *b, Onnx__NodeProto *node, const char *name, int64_t 
     a->i = i;
 }
 
-static void net_float(ot_net *b, Onnx__NodeProto *node, const char *name, float f)
+void ot_net_float(ot_net *b, ot_net_node *node, const char *name, float f)
 {
     Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
     if (!a) return;
@@ -239,15 +283,29 @@ static void net_float(ot_net *b, Onnx__NodeProto *node, const char *name, float 
     a->f = f;
 }
 
-/* n times the same number: our windows are square. */
-static void net_ints(ot_net *b, Onnx__NodeProto *node, const char *name, int n, int64_t value)
+void ot_net_list(ot_net *b, ot_net_node *node, const char *name, int n, const int64_t *i)
 {
     Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
     int64_t *list = a ? net_alloc(b, (size_t)n * sizeof *list) : NULL;
     if (!list) return;
-    for (int i = 0; i < n; i++) list[i] = value;
+    memcpy(list, i, (size_t)n * sizeof *list);
     a->n_ints = (size_t)n;
     a->ints = list;
+}
+
+void ot_net_text(ot_net *b, ot_net_node *node, const char *name, const char *s)
+{
+    Onnx__AttributeProto *a = net_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+    if (!a) return;
+    a->has_s = 1;
+    a->s.len = strlen(s);
+    a->s.data = (uint8_t *)text(s);
+}
+
+/* n times the same number: our windows are square. */
+static void net_ints(ot_net *b, Onnx__NodeProto *node, const char *name, int n, int64_t value)
+{
+    ot_net_list(b, node, name, n, (int64_t[]){ value, value, value, value });
 }
 
 /* A node of one operand and no attributes; shape as given. */
@@ -294,7 +352,7 @@ ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_window w)
     if (!w.no_bias) net_uniform(b, input[2], 1, &w.out, fan);
     Onnx__NodeProto *node = net_node(b, "Conv", name, w.no_bias ? 2 : 3, input);
     net_window(b, node, w);
-    if (w.groups > 1) net_int(b, node, "group", w.groups);
+    if (w.groups > 1) ot_net_int(b, node, "group", w.groups);
     if (node) x.name = node->output[0];
     x.c = w.out;
     return x;
@@ -322,14 +380,14 @@ ot_feature ot_net_norm(ot_net *b, ot_feature x, const char *name)
 {
     const char *input[5] = {
         x.name,
-        net_filled(b, ot_net_name(b, "%s.weight", name), x.c, 1),
-        net_filled(b, ot_net_name(b, "%s.bias", name), x.c, 0),
-        net_filled(b, ot_net_name(b, "%s.running_mean", name), x.c, 0),
-        net_filled(b, ot_net_name(b, "%s.running_var", name), x.c, 1),
+        ot_net_filled(b, ot_net_name(b, "%s.weight", name), x.c, 1),
+        ot_net_filled(b, ot_net_name(b, "%s.bias", name), x.c, 0),
+        ot_net_filled(b, ot_net_name(b, "%s.running_mean", name), x.c, 0),
+        ot_net_filled(b, ot_net_name(b, "%s.running_var", name), x.c, 1),
     };
     Onnx__NodeProto *node = net_node(b, "BatchNormalization", name, 5, input);
-    net_float(b, node, "epsilon", 1e-5f);
-    net_float(b, node, "momentum", 0.9f);
+    ot_net_float(b, node, "epsilon", 1e-5f);
+    ot_net_float(b, node, "momentum", 0.9f);
     if (node) x.name = node->output[0];
     return x;
 }
@@ -340,7 +398,7 @@ ot_feature ot_net_linear(ot_net *b, ot_feature x, const char *name, int64_t out)
     net_uniform(b, input[1], 2, (int64_t[]){ out, x.c }, x.c);
     net_uniform(b, input[2], 1, &out, x.c);
     Onnx__NodeProto *node = net_node(b, "Gemm", name, 3, input);
-    net_int(b, node, "transB", 1);
+    ot_net_int(b, node, "transB", 1);
     if (node) x.name = node->output[0];
     x.c = out;
     return x;
@@ -366,7 +424,7 @@ ot_feature ot_net_global_pool(ot_net *b, ot_feature x, const char *name)
 ot_feature ot_net_flatten(ot_net *b, ot_feature x, const char *name)
 {
     Onnx__NodeProto *node = net_node(b, "Flatten", name, 1, &x.name);
-    net_int(b, node, "axis", 1);
+    ot_net_int(b, node, "axis", 1);
     if (node) x.name = node->output[0];
     x.c *= x.h * x.w;
     x.h = x.w = 0;
@@ -385,11 +443,11 @@ ot_feature ot_net_relu6(ot_net *b, ot_feature x, const char *name)
     Onnx__NodeProto *node;
     if (b->o.opset < 11) {
         node = net_node(b, "Clip", name, 1, &x.name);
-        net_float(b, node, "min", 0);
-        net_float(b, node, "max", 6);
+        ot_net_float(b, node, "min", 0);
+        ot_net_float(b, node, "max", 6);
     } else {
-        const char *input[3] = { x.name, net_scalar(b, ot_net_name(b, "%s.min", name), 0),
-                                 net_scalar(b, ot_net_name(b, "%s.max", name), 6) };
+        const char *input[3] = { x.name, ot_net_scalar(b, ot_net_name(b, "%s.min", name), 0),
+                                 ot_net_scalar(b, ot_net_name(b, "%s.max", name), 6) };
         node = net_node(b, "Clip", name, 3, input);
     }
     if (node) x.name = node->output[0];
@@ -435,11 +493,18 @@ void ot_net_begin(ot_net *b, ot_arena *arena, const char *name, const ot_new_opt
 
 ot_feature ot_net_input(ot_net *b, bool flat)
 {
-    ot_feature x = { "input", b->o.channels, b->o.height, b->o.width };
-    if (flat) x = (ot_feature){ "input", x.c * x.h * x.w, 0, 0 };
+    ot_feature x = { "input", b->o.channels, b->o.height, b->o.width, 0 };
+    if (flat) x = (ot_feature){ "input", x.c * x.h * x.w, 0, 0, 0 };
     Onnx__ValueInfoProto *v = net_feature_info(b, x);
     if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
     return x;
+}
+
+ot_feature ot_net_tokens(ot_net *b, const char *name)
+{
+    Onnx__ValueInfoProto *v = net_value(b, name, OT_I64, 2, (int64_t[]){ b->o.batch, b->o.tokens });
+    if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
+    return (ot_feature){ .name = name, .t = b->o.tokens };
 }
 
 /* The result of the last node is what the graph gives back, under the name everyone expects. */

@@ -8,10 +8,10 @@
 #include "exporter/new.h"
 #include "proto/onnx.pb-c.h"
 
-/* A value of the network: (N, c, h, w), or (N, c) where h is 0. */
+/* A value of the network: (N, c, h, w); (N, c) where h is 0; a sequence (N, t, c) where t is not. */
 typedef struct ot_feature {
     const char *name;
-    int64_t     c, h, w;
+    int64_t     c, h, w, t;
 } ot_feature;
 
 typedef struct ot_net {
@@ -50,6 +50,25 @@ ot_feature ot_net_relu6(ot_net *b, ot_feature x, const char *name); /* Clip(0, 6
 ot_feature ot_net_sigmoid(ot_net *b, ot_feature x, const char *name);
 ot_feature ot_net_add(ot_net *b, ot_feature x, ot_feature y, const char *name);
 
+/* What layers of other kinds are made of.  Operands may be NULL in front of the last: left out. */
+typedef Onnx__NodeProto ot_net_node;
+ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, int n, const char *const *input);
+void         ot_net_int(ot_net *b, ot_net_node *node, const char *name, int64_t i);
+void         ot_net_float(ot_net *b, ot_net_node *node, const char *name, float f);
+void         ot_net_list(ot_net *b, ot_net_node *node, const char *name, int n, const int64_t *i);
+void         ot_net_text(ot_net *b, ot_net_node *node, const char *name, const char *s);
+const char  *ot_net_result(const ot_net_node *node, int i); /* name of output i; "" after an error */
+
+/* Initializers; each gives its name back.  Normal: mean 0, Box-Muller over the seed's numbers. */
+const char *ot_net_filled(ot_net *b, const char *name, int64_t n, float value);
+const char *ot_net_normal(ot_net *b, const char *name, int rank, const int64_t *dim, double deviation);
+const char *ot_net_ints(ot_net *b, const char *name, int n, const int64_t *v);
+const char *ot_net_bools(ot_net *b, const char *name, int rank, const int64_t *dim, const uint8_t *v);
+const char *ot_net_scalar(ot_net *b, const char *name, float value);
+
+/* A graph input (N, t) of token numbers, int64. */
+ot_feature ot_net_tokens(ot_net *b, const char *name);
+
 /* A name in the builder's memory. */
 const char *ot_net_name(ot_net *b, const char *fmt, ...) OT_PRINTF(2, 3);
 
@@ -59,10 +78,17 @@ int64_t ot_net_scaled(const ot_net *b, int64_t c, int64_t unit);
 /* recipes.c: the network of a kind; the defaults of its options. */
 typedef struct ot_recipe {
     ot_new_kind kind;
-    int64_t     channels, height, width;
+    int64_t     channels, height, width; /* of pictures; channels 0: the input is (N, tokens) */
     bool        flat; /* the input is (N, channels * height * width) */
     ot_feature (*build)(ot_net *b, ot_feature x);
+    int64_t     classes;        /* 0: 10 */
+    int64_t     tokens, layers; /* of sequences */
+    int         opset;          /* the least it can be written in; 0: any */
 } ot_recipe;
+
+/* transformers.c */
+ot_feature ot_recipe_gpt2(ot_net *b, ot_feature x);
+ot_feature ot_recipe_bert(ot_net *b, ot_feature x);
 
 extern const ot_recipe ot_recipes[];
 extern const int       ot_n_recipes;

@@ -43,11 +43,13 @@ static ot_status option_extent(const char *name, int64_t *v, int64_t usual, ot_e
 
 static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, ot_error *err)
 {
-    if (o->opset == 0) o->opset = 17;
+    if (o->opset == 0) o->opset = r->opset > 17 ? r->opset : 17;
     if (o->scale == 0) o->scale = 1;
     if (o->opset < OT_NEW_OPSET_MIN || o->opset > OT_NEW_OPSET_MAX)
         return ot_fail(err, OT_E_USAGE, "new: opset is %d; it must be %d to %d", o->opset,
                        OT_NEW_OPSET_MIN, OT_NEW_OPSET_MAX);
+    if (o->opset < r->opset)
+        return ot_fail(err, OT_E_USAGE, "new: %s needs operators of opset %d; opset is %d", r->kind.name, r->opset, o->opset);
     if (!(o->scale > 0 && o->scale <= NEW_SCALE_MAX))
         return ot_fail(err, OT_E_USAGE, "new: the width multiplier is %g; it must be above 0 and at most %g",
                        o->scale, NEW_SCALE_MAX);
@@ -60,7 +62,15 @@ static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, ot_error
         if (o->hidden[i] < 1 || o->hidden[i] > NEW_EXTENT_MAX)
             return ot_fail(err, OT_E_USAGE, "new: hidden layer %d has %lld units; it must be 1 to %d", i + 1,
                            (long long)o->hidden[i], NEW_EXTENT_MAX);
-    OT_TRY(option_extent("classes", &o->classes, 10, err));
+    OT_TRY(option_extent("classes", &o->classes, r->classes ? r->classes : 10, err));
+    bool sequence = r->tokens > 0;
+    if (sequence ? o->channels > 0 : o->tokens > 0 || o->layers > 0)
+        return ot_fail(err, OT_E_USAGE, sequence ? "new: the input of %s is a number of tokens" : "new: tokens and layers are gpt2's and bert's; %s has its own",
+                       r->kind.name);
+    if (sequence) {
+        OT_TRY(option_extent("tokens", &o->tokens, r->tokens, err));
+        return option_extent("layers", &o->layers, r->layers, err);
+    }
     OT_TRY(option_extent("channels", &o->channels, r->channels, err));
     OT_TRY(option_extent("height", &o->height, r->height, err));
     return option_extent("width", &o->width, r->width, err);
@@ -76,7 +86,7 @@ ot_status ot_new_model(const char *kind, const ot_new_options *o, const char *pa
     if (!arena) return ot_fail(err, OT_E_NOMEM, "new: out of memory");
     ot_net net;
     ot_net_begin(&net, arena, r->kind.name, &options, err);
-    ot_feature y = r->build(&net, ot_net_input(&net, r->flat));
+    ot_feature y = r->build(&net, r->tokens ? ot_net_tokens(&net, "input") : ot_net_input(&net, r->flat));
     ot_status s = ot_net_end(&net, y, path);
     ot_arena_free(arena);
     return s;

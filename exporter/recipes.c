@@ -2,7 +2,8 @@
  *
  * A new kind is a function of a few lines and a row at the end of this file.
  *
- * Source  LeNet: LeCun et al. 1998 in the widely used 20-50-500 form.  VGG: Simonyan & Zisserman 2015
+ * Source  AlexNet: Krizhevsky 2014, the form with one column.  ResNet-50: He et al. 2016 with the stride in the 3x3
+ *         convolution.  LeNet: LeCun et al. 1998 in the widely used 20-50-500 form.  VGG: Simonyan & Zisserman 2015
  *         with batch normalisation, narrow, for 32x32.  ResNet-18: He et al. 2016 with the 3x3 stem
  *         for 32x32.  MobileNetV2: Sandler et al. 2018 with the strides usual for 32x32. */
 #include "exporter/build.h"
@@ -82,6 +83,52 @@ static ot_feature resnet18(ot_net *b, ot_feature x)
     return ot_net_linear(b, x, "fc", b->o.classes);
 }
 
+static ot_feature alexnet(ot_net *b, ot_feature x)
+{
+    static const struct { int out, kernel, stride, pad; bool pool; } layer[] = {
+        { 64, 11, 4, 2, true }, { 192, 5, 1, 2, true }, { 384, 3, 1, 1, false }, { 256, 3, 1, 1, false }, { 256, 3, 1, 1, true },
+    };
+    for (int i = 0; i < OT_LEN(layer); i++) {
+        x = ot_net_conv(b, x, ot_net_name(b, "conv%d", i + 1),
+                        (ot_window){ .out = ot_net_scaled(b, layer[i].out, 1), .kernel = layer[i].kernel,
+                                     .stride = layer[i].stride, .pad = layer[i].pad });
+        x = ot_net_relu(b, x, ot_net_name(b, "relu%d", i + 1));
+        if (layer[i].pool) x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", i + 1), (ot_window){ .kernel = 3, .stride = 2 });
+    }
+    x = ot_net_flatten(b, x, "flatten");
+    for (int i = 6; i <= 7; i++)
+        x = ot_net_relu(b, ot_net_linear(b, x, ot_net_name(b, "fc%d", i), ot_net_scaled(b, 4096, 1)), ot_net_name(b, "relu%d", i));
+    return ot_net_linear(b, x, "fc8", b->o.classes);
+}
+
+/* 1x1 down to c channels, 3x3, 1x1 up to four times as many, around a shortcut. */
+static ot_feature bottleneck(ot_net *b, ot_feature x, const char *at, int64_t c, int64_t stride)
+{
+    ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at), (ot_window){ .out = c, .kernel = 1 });
+    y = ot_net_relu(b, y, ot_net_name(b, "%s.relu1", at));
+    y = conv_norm(b, y, ot_net_name(b, "%s.conv2", at), ot_net_name(b, "%s.bn2", at),
+                  (ot_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
+    y = ot_net_relu(b, y, ot_net_name(b, "%s.relu2", at));
+    y = conv_norm(b, y, ot_net_name(b, "%s.conv3", at), ot_net_name(b, "%s.bn3", at), (ot_window){ .out = 4 * c, .kernel = 1 });
+    if (stride != 1 || x.c != 4 * c)
+        x = conv_norm(b, x, ot_net_name(b, "%s.downsample.0", at), ot_net_name(b, "%s.downsample.1", at),
+                      (ot_window){ .out = 4 * c, .kernel = 1, .stride = stride });
+    return ot_net_relu(b, ot_net_add(b, y, x, ot_net_name(b, "%s.add", at)), ot_net_name(b, "%s.relu3", at));
+}
+
+static ot_feature resnet50(ot_net *b, ot_feature x)
+{
+    static const int blocks[] = { 3, 4, 6, 3 };
+    x = conv_norm(b, x, "conv1", "bn1", (ot_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 7, .stride = 2, .pad = 3 });
+    x = ot_net_max_pool(b, ot_net_relu(b, x, "relu"), "maxpool", (ot_window){ .kernel = 3, .stride = 2, .pad = 1 });
+    for (int layer = 0; layer < 4; layer++)
+        for (int i = 0; i < blocks[layer]; i++)
+            x = bottleneck(b, x, ot_net_name(b, "layer%d.%d", layer + 1, i), ot_net_scaled(b, 64 << layer, 1),
+                           layer > 0 && i == 0 ? 2 : 1);
+    x = ot_net_flatten(b, ot_net_global_pool(b, x, "avgpool"), "flatten");
+    return ot_net_linear(b, x, "fc", b->o.classes);
+}
+
 /* Widen with 1x1, filter each channel alone, narrow with 1x1. */
 static ot_feature inverted_residual(ot_net *b, ot_feature x, const char *at, int64_t expand, int64_t c,
                                     int64_t stride)
@@ -138,12 +185,17 @@ static ot_feature autoencoder(ot_net *b, ot_feature x)
 }
 
 const ot_recipe ot_recipes[] = {
-    { { "lenet", "two convolutions and two dense layers, 1x28x28" }, 1, 28, 28, false, lenet },
-    { { "mlp", "dense layers with Relu (--hidden 128,64), flat 784" }, 1, 28, 28, true, mlp },
-    { { "vgg", "narrow VGG with BatchNormalization, 3x32x32" }, 3, 32, 32, false, vgg },
-    { { "resnet18", "ResNet-18 with a 3x3 stem, 3x32x32" }, 3, 32, 32, false, resnet18 },
-    { { "mobilenet", "MobileNetV2, depthwise convolutions, 3x32x32" }, 3, 32, 32, false, mobilenet },
-    { { "autoencoder", "convolutions down and up again, output as input, 1x28x28" }, 1, 28, 28, false,
-      autoencoder },
+    { .kind = { "lenet", "two convolutions and two dense layers, 1x28x28" }, 1, 28, 28, .build = lenet },
+    { .kind = { "mlp", "dense layers with Relu (--hidden 128,64), flat 784" }, 1, 28, 28, .flat = true, .build = mlp },
+    { .kind = { "vgg", "narrow VGG with BatchNormalization, 3x32x32" }, 3, 32, 32, .build = vgg },
+    { .kind = { "resnet18", "ResNet-18 with a 3x3 stem, 3x32x32" }, 3, 32, 32, .build = resnet18 },
+    { .kind = { "mobilenet", "MobileNetV2, depthwise convolutions, 3x32x32" }, 3, 32, 32, .build = mobilenet },
+    { .kind = { "autoencoder", "convolutions down and up again, output as input, 1x28x28" }, 1, 28, 28, .build = autoencoder },
+    { .kind = { "alexnet", "AlexNet, 3x224x224, 1000 classes" }, 3, 224, 224, .build = alexnet, .classes = 1000 },
+    { .kind = { "resnet50", "ResNet-50, 3x224x224, 1000 classes" }, 3, 224, 224, .build = resnet50, .classes = 1000 },
+    { .kind = { "gpt2", "GPT-2 (124M): 12 blocks, 1024 tokens, next of 50257" }, .build = ot_recipe_gpt2, .classes = 50257,
+      .tokens = 1024, .layers = 12, .opset = 20 },
+    { .kind = { "bert", "BERT base: 12 blocks, 512 tokens and attention_mask, 2 classes" }, .build = ot_recipe_bert, .classes = 2,
+      .tokens = 512, .layers = 12, .opset = 20 },
 };
 const int ot_n_recipes = OT_LEN(ot_recipes);

@@ -53,15 +53,16 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
     for (int i = 0; (k = ot_new_kind_at(i)); i++)
         if (!strcmp(k->name, kind)) found = k;
     if (!found) return no_kind(kind, err);
-    if (input && read_numbers(input, 'x', size, 3) != 3)
-        return ot_fail(err, OT_E_USAGE, "--input: '%s' is no CxHxW such as 3x32x32", input);
+    bool tokens = input && !strchr(input, 'x') && read_numbers(input, 'x', size, 1) == 1;
+    if (input && !tokens && read_numbers(input, 'x', size, 3) != 3)
+        return ot_fail(err, OT_E_USAGE, "--input: '%s' is no CxHxW such as 3x32x32, and no number of tokens", input);
     if (layers && (n_hidden = read_numbers(layers, ',', hidden, MOST_HIDDEN)) < 0)
         return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is no list such as 128,64", layers);
 
     ot_new_options w = {
         .opset = (int)ot_options_int(o, "opset"),
         .classes = ot_options_int(o, "classes"),
-        .channels = size[0],
+        .channels = tokens ? 0 : size[0],
         .height = size[1],
         .width = size[2],
         .scale = ot_options_num(o, "scale"),
@@ -69,6 +70,8 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
         .seed = (uint64_t)ot_options_int(o, "seed"),
         .n_hidden = n_hidden,
         .hidden = n_hidden ? hidden : NULL,
+        .tokens = tokens ? size[0] : 0,
+        .layers = ot_options_int(o, "layers"),
     };
     char own[256];
     if (!path) {

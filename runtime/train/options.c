@@ -87,9 +87,10 @@ static const row table[] = {
     ROW("config", 0, "FILE", NULL, G, "key = value, the same names; arguments win", ALL, 0, 0, TEXT, 0, 0),
 #undef G
 #define G "New models"
-    ROW("opset", 0, "N", NULL, G, "opset of the file (17)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
-    ROW("classes", 0, "N", NULL, G, "extent of the output (10)", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
-    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+    ROW("opset", 0, "N", NULL, G, "opset of the file (17; gpt2, bert: 20)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
+    ROW("classes", 0, "N", NULL, G, "extent of the output (10; alexnet, resnet50: 1000; gpt2: 50257; bert: 2)", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
+    ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks (12)", OT_CMD_NEW, 0, 0, INT, 1, 65536),
+    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
     ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units (1)", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
     ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers (128,64)", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
 #undef G
