@@ -3,10 +3,12 @@
  * The module's own sources are linked against it (libonnxtrain-cuda-emulated.so): "device" memory is the
  * program's, kernels are compiled by the C compiler from the text that NVRTC would get, and run one block
  * after the other.  It checks what a device would not say: memory that is not the device's, work on a
- * stream that is being recorded, what is freed twice or never.
+ * stream that is being recorded, what is freed twice or never.  Work is done as late as CUDA allows: when somebody
+ * waits for it.  Whoever reads a result without waiting finds what was there before, every time.
  *
  *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
- *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call */
+ *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
+ *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384) */
 #ifndef OT_EMULATOR_H
 #define OT_EMULATOR_H
 
@@ -25,8 +27,13 @@ bool emulator_call(const char *name, const char *fmt, ...) __attribute__((format
 /* Is [p, p + n) memory of the device?  runtime.c */
 bool emulator_is_device(const void *p, size_t n);
 
-/* Gives work to the stream: done now, or recorded while a capture runs.  The bytes of `what` are copied. */
+/* Gives work to the stream: kept until somebody waits for it, or recorded while a capture runs.  The bytes of `what` are
+ * copied.  A failure leaves nothing behind.  streams.c */
 typedef void emulator_work(const void *what);
 int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name);
+
+/* Does all that was given to any stream. */
+void emulator_finish(void);
+bool emulator_capturing(void *stream);
 
 #endif

@@ -1,20 +1,19 @@
-/* runtime.c - the CUDA runtime: memory, one kind of stream, events, capture into graphs, kernels.
- *
- * Work given to a stream is done at once and in order, or recorded while the stream is captured. */
+/* runtime.c - the CUDA runtime: memory, devices, copies, kernels.  streams.c has the rest. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/cuda/emulator/emulator.h"
 
 #define FAILS(name, error, ...) \
-    if (emulator_call(name, __VA_ARGS__)) return last = error
+    if (emulator_call(name, __VA_ARGS__)) return emulator_error(error)
 
 static __thread cudaError_t last;
+
+cudaError_t emulator_error(cudaError_t e) { return last = e; }
 
 /* ---- memory ------------------------------------------------------------------- */
 
@@ -30,12 +29,27 @@ static block *find(const void *p, size_t n, bool host)
 
 bool emulator_is_device(const void *p, size_t n) { return find(p, n, false) != NULL; }
 
+/* Bytes of the device; ONNXTRAIN_EMULATOR_MEMORY says how many MiB. */
+static size_t memory(void)
+{
+    const char *mib = getenv("ONNXTRAIN_EMULATOR_MEMORY");
+    return mib ? (size_t)atoll(mib) << 20 : (size_t)1 << 34;
+}
+
+static size_t in_use(void)
+{
+    size_t n = 0;
+    for (const block *b = blocks; b; b = b->next) n += b->host ? 0 : b->n;
+    return n;
+}
+
 static cudaError_t allocate(void **out, size_t n, bool host)
 {
+    if (!host && n > memory() - in_use()) return emulator_error(cudaErrorMemoryAllocation);
     block *b = calloc(1, sizeof *b);
     if (!b || !(b->at = aligned_alloc(256, (n + 255) / 256 * 256))) {
         free(b);
-        return last = cudaErrorMemoryAllocation;
+        return emulator_error(cudaErrorMemoryAllocation);
     }
     memset(b->at, 0xCD, n);
     b->n = n;
@@ -66,7 +80,12 @@ cudaError_t cudaMalloc(void **p, size_t n)
     return allocate(p, n, false);
 }
 
-cudaError_t cudaFree(void *p) { return p ? give_back(p, false) : cudaSuccess; }
+/* Freeing waits for the work that was given, as CUDA's does. */
+cudaError_t cudaFree(void *p)
+{
+    emulator_finish();
+    return p ? give_back(p, false) : cudaSuccess;
+}
 
 cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags)
 {
@@ -74,12 +93,16 @@ cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags)
     return allocate(p, n, true);
 }
 
-cudaError_t cudaFreeHost(void *p) { return p ? give_back(p, true) : cudaSuccess; }
+cudaError_t cudaFreeHost(void *p)
+{
+    emulator_finish();
+    return p ? give_back(p, true) : cudaSuccess;
+}
 
 cudaError_t cudaMemGetInfo(size_t *there, size_t *all)
 {
-    *there = (size_t)1 << 33;
-    *all = (size_t)1 << 34;
+    *all = memory();
+    *there = *all - in_use();
     return cudaSuccess;
 }
 
@@ -95,7 +118,7 @@ cudaError_t cudaGetDeviceCount(int *n)
 cudaError_t cudaSetDevice(int i)
 {
     FAILS("cudaSetDevice", cudaErrorInvalidDevice, "%d", i);
-    return i == 0 ? cudaSuccess : (last = cudaErrorInvalidDevice);
+    return i == 0 ? cudaSuccess : emulator_error(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int i)
@@ -105,7 +128,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int i)
     snprintf(p->name, sizeof p->name, "emulated GPU");
     p->major = 9;
     p->multiProcessorCount = 2; /* few, so that loops over the grid are seen to go round */
-    p->totalGlobalMem = (size_t)1 << 34;
+    p->totalGlobalMem = memory();
     return cudaSuccess;
 }
 
@@ -121,170 +144,21 @@ cudaError_t cudaRuntimeGetVersion(int *v)
     return cudaSuccess;
 }
 
-const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "emulated failure"; }
-const char *cudaGetErrorName(cudaError_t e) { return e == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaError"; }
+const char *cudaGetErrorString(cudaError_t e)
+{
+    return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "emulated failure";
+}
+
+const char *cudaGetErrorName(cudaError_t e)
+{
+    return e == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaError";
+}
 
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t e = last;
     last = cudaSuccess;
     return e;
-}
-
-/* ---- streams and graphs ------------------------------------------------------------ */
-
-typedef struct task { struct task *next; emulator_work *work; const char *name; size_t bytes; char what[]; } task;
-struct CUgraph_st { task *first, **end; };
-struct CUgraphExec_st { task *first; };
-struct CUstream_st { cudaGraph_t capture; };
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
-{
-    FAILS("cudaStreamCreateWithFlags", cudaErrorUnknown, "%u", flags);
-    *s = calloc(1, sizeof **s);
-    return *s ? cudaSuccess : (last = cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    free(s);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t s)
-{
-    FAILS("cudaStreamSynchronize", cudaErrorLaunchFailure, "%d", s->capture != NULL);
-    return s->capture ? (last = cudaErrorStreamCaptureUnsupported) : cudaSuccess;
-}
-
-int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name)
-{
-    cudaStream_t s = stream;
-    if (emulator_call(name, "%s", s && s->capture ? "recorded" : "run")) return (int)(last = cudaErrorLaunchFailure);
-    if (!s) {
-        fprintf(stderr, "emulator: %s on the default stream\n", name);
-        abort();
-    }
-    if (!s->capture) {
-        work(what);
-        return 0;
-    }
-    task *t = malloc(sizeof *t + bytes);
-    if (!t) return (int)(last = cudaErrorMemoryAllocation);
-    *t = (task){ .work = work, .name = name, .bytes = bytes };
-    memcpy(t->what, what, bytes);
-    *s->capture->end = t;
-    s->capture->end = &t->next;
-    return 0;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
-{
-    FAILS("cudaStreamBeginCapture", cudaErrorUnknown, "%d", (int)mode);
-    if (s->capture || !(s->capture = calloc(1, sizeof *s->capture))) return last = cudaErrorIllegalState;
-    s->capture->end = &s->capture->first;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
-{
-    *out = s->capture;
-    s->capture = NULL;
-    if (!*out) return last = cudaErrorIllegalState;
-    if (emulator_call("cudaStreamEndCapture", " ")) {
-        cudaGraphDestroy(*out);
-        *out = NULL;
-        return last = cudaErrorStreamCaptureInvalidated;
-    }
-    return cudaSuccess;
-}
-
-static void free_tasks(task *t)
-{
-    while (t) {
-        task *next = t->next;
-        free(t);
-        t = next;
-    }
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long flags)
-{
-    FAILS("cudaGraphInstantiate", cudaErrorMemoryAllocation, "%llu", flags);
-    *out = calloc(1, sizeof **out);
-    if (!*out) return last = cudaErrorMemoryAllocation;
-    task **end = &(*out)->first;
-    for (task *t = g->first; t; t = t->next) {
-        task *c = malloc(sizeof *c + t->bytes);
-        if (!c) return last = cudaErrorMemoryAllocation;
-        memcpy(c, t, sizeof *c + t->bytes);
-        c->next = NULL;
-        *end = c;
-        end = &c->next;
-    }
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t g)
-{
-    if (g) free_tasks(g->first);
-    free(g);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
-{
-    if (g) free_tasks(g->first);
-    free(g);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
-{
-    FAILS("cudaGraphLaunch", cudaErrorLaunchFailure, "%d", s->capture != NULL);
-    for (task *t = g->first; t; t = t->next) t->work(t->what);
-    return cudaSuccess;
-}
-
-/* ---- events ----------------------------------------------------------------------- */
-
-struct CUevent_st { double seconds; };
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
-{
-    FAILS("cudaEventCreateWithFlags", cudaErrorMemoryAllocation, "%u", flags);
-    *e = calloc(1, sizeof **e);
-    return *e ? cudaSuccess : (last = cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t e)
-{
-    free(e);
-    return cudaSuccess;
-}
-
-static void stamp(const void *what)
-{
-    struct timespec t;
-    cudaEvent_t     e;
-    memcpy(&e, what, sizeof e);
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    e->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) { return (cudaError_t)emulator_submit(s, stamp, &e, sizeof e, "cudaEventRecord"); }
-
-cudaError_t cudaEventSynchronize(cudaEvent_t e)
-{
-    FAILS("cudaEventSynchronize", cudaErrorLaunchFailure, "%f", e->seconds);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
-{
-    FAILS("cudaEventElapsedTime", cudaErrorUnknown, " ");
-    *ms = (float)((to->seconds - from->seconds) * 1e3);
-    return cudaSuccess;
 }
 
 /* ---- copies ------------------------------------------------------------------------ */
@@ -295,6 +169,16 @@ static void do_copy(const void *what)
 {
     const copy *c = what;
     memmove(c->to, c->from, c->n);
+}
+
+typedef struct taken { void *to; size_t n; char bytes[]; } taken;
+
+static void do_taken(const void *what)
+{
+    taken *t;
+    memcpy(&t, what, sizeof t);
+    memcpy(t->to, t->bytes, t->n);
+    free(t);
 }
 
 static void do_set(const void *what)
@@ -310,16 +194,35 @@ static void must_be_device(const void *p, size_t n, const char *name)
     abort();
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
+/* From memory that is not pinned the bytes are taken now; to it they are there when the call returns. */
+static cudaError_t copy_unpinned(const copy *c, bool to_device, cudaStream_t s)
 {
-    if (kind != cudaMemcpyDeviceToHost) must_be_device(to, n, "cudaMemcpyAsync");
-    if (kind != cudaMemcpyHostToDevice) must_be_device(from, n, "cudaMemcpyAsync");
-    const void *host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : NULL;
-    if (s->capture && host && !find(host, n, true)) {
+    if (emulator_capturing(s)) {
         fprintf(stderr, "emulator: a recorded copy of memory that is not pinned\n");
         abort();
     }
-    copy c = { .to = to, .from = from, .n = n };
+    if (!to_device) {
+        cudaError_t e = (cudaError_t)emulator_submit(s, do_copy, c, sizeof *c, "cudaMemcpyAsync");
+        if (e == cudaSuccess) emulator_finish();
+        return e;
+    }
+    taken *t = malloc(sizeof *t + c->n);
+    if (!t) return emulator_error(cudaErrorMemoryAllocation);
+    t->to = c->to;
+    t->n = c->n;
+    memcpy(t->bytes, c->from, c->n);
+    cudaError_t e = (cudaError_t)emulator_submit(s, do_taken, &t, sizeof t, "cudaMemcpyAsync");
+    if (e != cudaSuccess) free(t);
+    return e;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    copy        c = { .to = to, .from = from, .n = n };
+    const void *host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : NULL;
+    if (kind != cudaMemcpyDeviceToHost) must_be_device(to, n, "cudaMemcpyAsync");
+    if (kind != cudaMemcpyHostToDevice) must_be_device(from, n, "cudaMemcpyAsync");
+    if (host && !find(host, n, true)) return copy_unpinned(&c, kind == cudaMemcpyHostToDevice, s);
     return (cudaError_t)emulator_submit(s, do_copy, &c, sizeof c, "cudaMemcpyAsync");
 }
 
@@ -332,7 +235,13 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t s)
 
 /* ---- kernels ------------------------------------------------------------------------ */
 
-typedef struct kernel { struct kernel *next; emulator_entry *entry; struct ot_emulated **at; int bytes; char name[64]; } kernel;
+typedef struct kernel {
+    struct kernel       *next;
+    emulator_entry      *entry;
+    struct ot_emulated **at;
+    int                  bytes;
+    char                 name[64];
+} kernel;
 typedef struct library { void *handle; kernel *kernels; } library;
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jit, void **values, unsigned n,
@@ -349,13 +258,13 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJ
     int      fd = mkstemp(path);
     library *l = calloc(1, sizeof *l);
     size_t   bytes = (size_t)sections + (size_t)size * count;
-    if (fd < 0 || !l || write(fd, code, bytes) != (ssize_t)bytes) return last = cudaErrorInvalidSource;
+    if (fd < 0 || !l || write(fd, code, bytes) != (ssize_t)bytes) return emulator_error(cudaErrorInvalidSource);
     close(fd);
     l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!l->handle) fprintf(stderr, "emulator: %s\n", dlerror());
     unlink(path);
     *out = (cudaLibrary_t)l;
-    return l->handle ? cudaSuccess : (last = cudaErrorInvalidSource);
+    return l->handle ? cudaSuccess : emulator_error(cudaErrorInvalidSource);
 }
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t lib, const char *name)
@@ -364,7 +273,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t lib, const cha
     library *l = (library *)lib;
     kernel  *k = calloc(1, sizeof *k);
     char     bytes[96];
-    if (!k) return last = cudaErrorMemoryAllocation;
+    if (!k) return emulator_error(cudaErrorMemoryAllocation);
     snprintf(bytes, sizeof bytes, "%s_bytes", name);
     snprintf(k->name, sizeof k->name, "%s", name);
     *(void **)&k->entry = dlsym(l->handle, name);
@@ -374,11 +283,12 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t lib, const cha
     k->next = l->kernels;
     l->kernels = k;
     *out = (cudaKernel_t)k;
-    return k->entry && k->at && n ? cudaSuccess : (last = cudaErrorSymbolNotFound);
+    return k->entry && k->at && n ? cudaSuccess : emulator_error(cudaErrorSymbolNotFound);
 }
 
 cudaError_t cudaLibraryUnload(cudaLibrary_t lib)
 {
+    emulator_finish();
     library *l = (library *)lib;
     for (kernel *k = l->kernels, *next; k; k = next) {
         next = k->next;
@@ -399,8 +309,11 @@ static void do_launch(const void *what)
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *function, void **args)
 {
-    launch l = { .k = (kernel *)(uintptr_t)function, .blocks = c->gridDim.x, .threads = c->blockDim.x, .shared = c->dynamicSmemBytes };
-    if (l.k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !l.blocks || !l.threads || l.threads > 1024 || l.shared > 227 << 10) return last = cudaErrorInvalidConfiguration;
+    launch l = { .k = (kernel *)(uintptr_t)function, .blocks = c->gridDim.x, .threads = c->blockDim.x,
+                 .shared = c->dynamicSmemBytes };
+    if (l.k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !l.blocks || !l.threads || l.threads > 1024 ||
+        l.shared > 227 << 10)
+        return emulator_error(cudaErrorInvalidConfiguration);
     memcpy(l.args, args[0], (size_t)l.k->bytes);
     return (cudaError_t)emulator_submit(c->stream, do_launch, &l, sizeof l, l.k->name);
 }

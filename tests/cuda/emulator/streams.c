@@ -1,0 +1,233 @@
+/* streams.c - the CUDA runtime: streams, capture into graphs, events.
+ *
+ * Work given to a stream is kept and done when somebody waits for it (or when much has gathered), in the order
+ * given; or it is recorded while the stream is captured. */
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/cuda/emulator/emulator.h"
+
+#define FAILS(name, error, ...) \
+    if (emulator_call(name, __VA_ARGS__)) return emulator_error(error)
+
+cudaError_t emulator_error(cudaError_t e); /* runtime.c: what cudaGetLastError will say */
+
+enum { MOST = 4096 }; /* kept pieces of work */
+
+typedef struct task { struct task *next; emulator_work *work; size_t bytes; char what[]; } task;
+typedef struct list { task *first, **end; int n; } list;
+
+struct CUgraph_st { list tasks; };
+struct CUgraphExec_st { list tasks; };
+struct CUstream_st { struct CUstream_st *next; cudaGraph_t capture; list kept; };
+struct CUevent_st { double seconds; long long set, done; };
+
+static cudaStream_t streams;
+
+/* ---- lists of work --------------------------------------------------------------- */
+
+static bool add(list *l, emulator_work *work, const void *what, size_t bytes)
+{
+    task *t = malloc(sizeof *t + bytes);
+    if (!t) return false;
+    *t = (task){ .work = work, .bytes = bytes };
+    memcpy(t->what, what, bytes);
+    if (!l->first) l->end = &l->first;
+    *l->end = t;
+    l->end = &t->next;
+    l->n++;
+    return true;
+}
+
+static void drop(list *l)
+{
+    for (task *t = l->first, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
+    *l = (list){ 0 };
+}
+
+static void do_first(list *l)
+{
+    task *t = l->first;
+    l->first = t->next;
+    l->n--;
+    t->work(t->what);
+    free(t);
+}
+
+static void finish(cudaStream_t s)
+{
+    while (s->kept.first) do_first(&s->kept);
+}
+
+void emulator_finish(void)
+{
+    for (cudaStream_t s = streams; s; s = s->next) finish(s);
+}
+
+/* ---- streams ---------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+    FAILS("cudaStreamCreateWithFlags", cudaErrorUnknown, "%u", flags);
+    *s = calloc(1, sizeof **s);
+    if (!*s) return emulator_error(cudaErrorMemoryAllocation);
+    (*s)->next = streams;
+    streams = *s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    finish(s);
+    for (cudaStream_t *at = &streams; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    if (s->capture) cudaGraphDestroy(s->capture);
+    free(s);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    FAILS("cudaStreamSynchronize", cudaErrorLaunchFailure, "%d", s->capture != NULL);
+    if (s->capture) return emulator_error(cudaErrorStreamCaptureUnsupported);
+    finish(s);
+    return cudaSuccess;
+}
+
+bool emulator_capturing(void *stream) { return ((cudaStream_t)stream)->capture != NULL; }
+
+static cudaError_t keep(cudaStream_t s, emulator_work *work, const void *what, size_t bytes)
+{
+    if (!add(&s->kept, work, what, bytes)) return emulator_error(cudaErrorMemoryAllocation);
+    if (s->kept.n > MOST) finish(s);
+    return cudaSuccess;
+}
+
+int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name)
+{
+    cudaStream_t s = stream;
+    if (!s) {
+        fprintf(stderr, "emulator: %s on the default stream\n", name);
+        abort();
+    }
+    if (emulator_call(name, "%s", s->capture ? "recorded" : "run")) return (int)emulator_error(cudaErrorLaunchFailure);
+    if (!s->capture) return (int)keep(s, work, what, bytes);
+    return (int)(add(&s->capture->tasks, work, what, bytes) ? cudaSuccess : emulator_error(cudaErrorMemoryAllocation));
+}
+
+/* ---- graphs ------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    FAILS("cudaStreamBeginCapture", cudaErrorUnknown, "%d", (int)mode);
+    if (s->capture || !(s->capture = calloc(1, sizeof *s->capture))) return emulator_error(cudaErrorIllegalState);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    *out = s->capture;
+    s->capture = NULL;
+    if (!*out) return emulator_error(cudaErrorIllegalState);
+    if (emulator_call("cudaStreamEndCapture", "%d pieces of work", (*out)->tasks.n)) {
+        cudaGraphDestroy(*out);
+        *out = NULL;
+        return emulator_error(cudaErrorStreamCaptureInvalidated);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long flags)
+{
+    *out = NULL;
+    FAILS("cudaGraphInstantiate", cudaErrorMemoryAllocation, "%llu", flags);
+    cudaGraphExec_t e = calloc(1, sizeof *e);
+    bool            ok = e != NULL;
+    for (const task *t = g->tasks.first; t && ok; t = t->next) ok = add(&e->tasks, t->work, t->what, t->bytes);
+    if (!ok && e) cudaGraphExecDestroy(e);
+    if (!ok) return emulator_error(cudaErrorMemoryAllocation);
+    *out = e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    if (g) drop(&g->tasks);
+    free(g);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
+{
+    if (g) drop(&g->tasks);
+    free(g);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
+{
+    FAILS("cudaGraphLaunch", cudaErrorLaunchFailure, "%d pieces of work", g->tasks.n);
+    if (s->capture) return emulator_error(cudaErrorStreamCaptureUnsupported);
+    for (const task *t = g->tasks.first; t; t = t->next)
+        if (keep(s, t->work, t->what, t->bytes) != cudaSuccess) return cudaErrorMemoryAllocation;
+    return cudaSuccess;
+}
+
+/* ---- events ----------------------------------------------------------------------- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
+{
+    FAILS("cudaEventCreateWithFlags", cudaErrorMemoryAllocation, "%u", flags);
+    *e = calloc(1, sizeof **e);
+    return *e ? cudaSuccess : emulator_error(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    emulator_finish(); /* what is kept may still set it */
+    free(e);
+    return cudaSuccess;
+}
+
+static void stamp(const void *what)
+{
+    struct timespec t;
+    cudaEvent_t     e;
+    memcpy(&e, what, sizeof e);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    e->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    e->done++;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
+{
+    cudaError_t r = (cudaError_t)emulator_submit(s, stamp, &e, sizeof e, "cudaEventRecord");
+    if (r == cudaSuccess && !s->capture) e->set++;
+    return r;
+}
+
+/* Does no more than it must. */
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+    FAILS("cudaEventSynchronize", cudaErrorLaunchFailure, "%s", e->done < e->set ? "waits" : "done");
+    for (cudaStream_t s = streams; s; s = s->next)
+        while (e->done < e->set && s->kept.first) do_first(&s->kept);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    FAILS("cudaEventElapsedTime", cudaErrorUnknown, "%lld", to->done);
+    if (!from->done || to->done < to->set) return emulator_error(cudaErrorNotReady);
+    *ms = (float)((to->seconds - from->seconds) * 1e3);
+    return cudaSuccess;
+}
