@@ -8,6 +8,8 @@
 #include "ops/kernel.h"
 #include "runtime/backends/cuda/gpu.h"
 
+extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
+
 #define OT_CUDA_LIBRARIES_Arg
 #define OT_CUDA_LIBRARIES_BatchNorm
 #define OT_CUDA_LIBRARIES_BatchNormDx
@@ -19,7 +21,7 @@
 #define OT_CUDA_LIBRARIES_CrossEntropy
 #define OT_CUDA_LIBRARIES_CrossEntropyDx
 #define OT_CUDA_LIBRARIES_Cumulate
-#define OT_CUDA_LIBRARIES_Dot
+#define OT_CUDA_LIBRARIES_Dot &ot_lt_Dot,
 #define OT_CUDA_LIBRARIES_Interp
 #define OT_CUDA_LIBRARIES_Map
 #define OT_CUDA_LIBRARIES_Places

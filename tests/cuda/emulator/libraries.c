@@ -1,6 +1,4 @@
-/* libraries.c - versions of the libraries the emulator stands in for. */
-#include <cublasLt.h>
+/* libraries.c - the version of cuDNN that the emulator stands in for. */
 #include <cudnn.h>
 
 size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
-size_t cublasLtGetVersion(void) { return 130100; }

@@ -1,0 +1,305 @@
+/* cublaslt.c - Dot by cuBLASLt.
+ *
+ * The library thinks in columns: the row-major y (M, N) is the column-major (N, M), so y^T = op(b)^T . op(a)^T is
+ * asked for, with b as its first operand.  The bias then runs along the rows of what it makes, as its epilogue wants.
+ *
+ * Numerics  f32 adds in f32 and reads its operands as they are, unless the plan allows tf32; f16 and bf16 add in f32.
+ *           No sum depends on the order of blocks: where K is split, the parts lie in the workspace in the type they
+ *           are computed in and are added by a second step.
+ * Memory    descriptors and algorithm are made once per plan; the workspace is the algorithm's own, part of the plan.
+ *           The algorithms that the heuristic named are kept on disk, so that every run chooses among the same. */
+#include <cublasLt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cuda/kernels.h"
+#include "ops/dot.h"
+
+enum { ALGORITHMS = 16 };
+
+/* What the product is, free of pointers: the key of the file its algorithms are kept in. */
+typedef struct lt_problem {
+    char    format[8];
+    int64_t M, N, K, batches;
+    int64_t a_step, b_step, y_step; /* elements from one batch to the next; 0: the same for all */
+    int64_t ta, tb, dtype, tf32, bias, work; /* work: bytes that an algorithm may ask for */
+} lt_problem;
+
+typedef struct lt_dot {
+    cublasLtHandle_t       handle; /* the device's */
+    cublasLtMatmulDesc_t   op;
+    cublasLtMatrixLayout_t a, b, y;
+    cublasLtMatmulAlgo_t   algo;
+    size_t                 work;
+    bool                   f64;
+} lt_dot;
+
+static ot_status failed(cublasStatus_t s, const char *what, ot_error *err)
+{
+    return ot_fail(err, s == CUBLAS_STATUS_ALLOC_FAILED ? OT_E_NOMEM : OT_E_DEVICE, "%s: %s", what, cublasLtGetStatusName(s));
+}
+
+#define TRY_LT(call)                                                   \
+    do {                                                               \
+        cublasStatus_t status_ = (call);                               \
+        if (status_ != CUBLAS_STATUS_SUCCESS) return status_;          \
+    } while (0)
+
+/* ---- what it takes --------------------------------------------------------------- */
+
+/* Do the leading axes of x follow those of y: all of them (all), or none (it is the same for every batch)? */
+static bool follows(const ot_shape *x, const ot_shape *y, bool *all)
+{
+    int with = 0, without = 0;
+    for (int d = 0, e = x->rank - y->rank; d < y->rank - 2; d++, e++) {
+        if (y->dim[d] == 1) continue;
+        if (e >= 0 && x->dim[e] == y->dim[d]) with++;
+        else without++;
+    }
+    *all = with > 0;
+    return !with || !without;
+}
+
+/* false: no single stride leads from each batch to the next. */
+static bool describe(const ot_node *n, lt_problem *p)
+{
+    const ot_dot   *t = n->attrs;
+    const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape, *y = &n->out[0]->shape;
+    bool            a_all, b_all;
+    memset(p, 0, sizeof *p);
+    memcpy(p->format, "otlt1", 6);
+    p->M = y->dim[y->rank - 2];
+    p->N = y->dim[y->rank - 1];
+    p->K = a->dim[a->rank - (t->ta ? 2 : 1)];
+    p->ta = t->ta != 0;
+    p->tb = t->tb != 0;
+    p->dtype = n->out[0]->dtype;
+    p->bias = n->n_in > 2 && n->in[2];
+    p->batches = 1;
+    for (int d = 0; d < y->rank - 2; d++) p->batches *= y->dim[d];
+    if (!follows(a, y, &a_all) || !follows(b, y, &b_all)) return false;
+    if (a_all && !b_all && !p->ta) { /* one matrix for all: the batches are more rows */
+        p->M *= p->batches;
+        p->batches = 1;
+        a_all = false;
+    }
+    p->a_step = a_all ? p->M * p->K : 0;
+    p->b_step = b_all ? p->K * p->N : 0;
+    p->y_step = p->M * p->N;
+    return true;
+}
+
+static bool known_type(ot_dtype t) { return t == OT_F32 || t == OT_F64 || t == OT_F16 || t == OT_BF16; }
+
+static bool can(const ot_node *n, const char **why)
+{
+    lt_problem p;
+    if (!known_type(n->out[0]->dtype)) return *why = "only floats of 16, 32 and 64 bits", false;
+    if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) return *why = "an empty product", false;
+    if (!describe(n, &p)) return *why = "batches repeat in a way that no stride describes", false;
+    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) return *why = "an extent beyond 2^31", false;
+    if (p.bias && p.dtype == OT_F64) return *why = "cuBLASLt adds no bias in float64", false;
+    return true;
+}
+
+/* Below a million multiply-adds the time is that of starting a kernel and of one walk along K, and an algorithm that
+ * splits K starts two.  An expectation, not a measurement: where the tuner has run, it decides. */
+static bool yields(const ot_node *n, const char **why)
+{
+    lt_problem p;
+    if (!describe(n, &p) || (double)p.M * (double)p.N * (double)p.K * (double)p.batches >= 1 << 20) return false;
+    *why = "less than a million multiply-adds: one small kernel of our own";
+    return true;
+}
+
+/* ---- descriptors ------------------------------------------------------------------ */
+
+static cudaDataType data_type(int64_t t)
+{
+    return t == OT_F64 ? CUDA_R_64F : t == OT_F32 ? CUDA_R_32F : t == OT_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+#define SET_OP(d, attribute, value) cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value))
+#define SET_LAYOUT(d, attribute, value) cublasLtMatrixLayoutSetAttribute(d, CUBLASLT_MATRIX_LAYOUT_##attribute, &(value), sizeof(value))
+#define SET_PREFERENCE(d, attribute, value) cublasLtMatmulPreferenceSetAttribute(d, CUBLASLT_MATMUL_PREF_##attribute, &(value), sizeof(value))
+
+/* Every value begins at a multiple of 64 bytes (passes/memory.c); 16 is the most that a kernel makes use of. */
+enum { ALIGNMENT = 16 };
+
+/* A row-major (rows, columns) matrix is the column-major (columns, rows). */
+static cublasStatus_t matrix(cublasLtMatrixLayout_t *out, const lt_problem *p, int64_t rows, int64_t columns, int64_t step)
+{
+    int32_t batches = (int32_t)p->batches;
+    TRY_LT(cublasLtMatrixLayoutCreate(out, data_type(p->dtype), (uint64_t)columns, (uint64_t)rows, columns));
+    TRY_LT(SET_LAYOUT(*out, BATCH_COUNT, batches));
+    return SET_LAYOUT(*out, STRIDED_BATCH_OFFSET, step);
+}
+
+static cublasStatus_t make_descriptors(lt_dot *s, const lt_problem *p)
+{
+    cublasComputeType_t compute = p->dtype == OT_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasOperation_t   first = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t  bias = CUBLASLT_EPILOGUE_BIAS;
+    const void         *aligned = (const void *)(uintptr_t)ALIGNMENT; /* the heuristic looks at it, nobody reads there */
+    s->f64 = p->dtype == OT_F64;
+    TRY_LT(cublasLtMatmulDescCreate(&s->op, compute, s->f64 ? CUDA_R_64F : CUDA_R_32F));
+    TRY_LT(SET_OP(s->op, TRANSA, first));
+    TRY_LT(SET_OP(s->op, TRANSB, second));
+    if (p->bias) {
+        TRY_LT(SET_OP(s->op, EPILOGUE, bias));
+        TRY_LT(SET_OP(s->op, BIAS_POINTER, aligned));
+    }
+    TRY_LT(matrix(&s->a, p, p->ta ? p->K : p->M, p->ta ? p->M : p->K, p->a_step));
+    TRY_LT(matrix(&s->b, p, p->tb ? p->N : p->K, p->tb ? p->K : p->N, p->b_step));
+    return matrix(&s->y, p, p->M, p->N, p->y_step);
+}
+
+static void release(void *state)
+{
+    lt_dot *s = state;
+    if (!s) return;
+    if (s->op) cublasLtMatmulDescDestroy(s->op);
+    if (s->a) cublasLtMatrixLayoutDestroy(s->a);
+    if (s->b) cublasLtMatrixLayoutDestroy(s->b);
+    if (s->y) cublasLtMatrixLayoutDestroy(s->y);
+    free(s);
+}
+
+/* ---- algorithms ---------------------------------------------------------------------- */
+
+typedef struct lt_list { lt_problem problem; int64_t n; cublasLtMatmulAlgo_t algo[ALGORITHMS]; } lt_list; /* a file */
+
+/* Asks the library; an empty list where it has nothing. */
+static cublasStatus_t ask(const lt_dot *s, const lt_problem *p, cublasLtMatmulPreference_t like, lt_list *out)
+{
+    cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
+    uint64_t  most = (uint64_t)p->work, allowed = ~(uint64_t)0;
+    uint32_t  reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
+    int       n = 0;
+    if (p->dtype == OT_F32 && !p->tf32)
+        allowed &= ~(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF);
+    if (p->dtype != OT_F64) allowed &= ~(uint64_t)CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+    TRY_LT(SET_PREFERENCE(like, MAX_WORKSPACE_BYTES, most));
+    TRY_LT(SET_PREFERENCE(like, REDUCTION_SCHEME_MASK, reduction));
+    TRY_LT(SET_PREFERENCE(like, IMPL_MASK, allowed));
+    TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_A_BYTES, alignment));
+    TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_B_BYTES, alignment));
+    TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_C_BYTES, alignment));
+    TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_D_BYTES, alignment));
+    cublasStatus_t answer = cublasLtMatmulAlgoGetHeuristic(s->handle, s->op, s->b, s->a, s->y, s->y, like, ALGORITHMS, found, &n);
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED) return CUBLAS_STATUS_SUCCESS;
+    for (int i = 0; i < n && answer == CUBLAS_STATUS_SUCCESS; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS) out->algo[out->n++] = found[i].algo;
+    return answer;
+}
+
+/* Keeps those that the library says it can run within the workspace; sets the size of each. */
+static void check(const lt_dot *s, const lt_problem *p, lt_list *list, size_t work[ALGORITHMS])
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < list->n; i++) {
+        cublasLtMatmulHeuristicResult_t r = { .state = CUBLAS_STATUS_NOT_SUPPORTED };
+        cublasLtMatmulAlgo_t            algo = list->algo[i];
+        if (cublasLtMatmulAlgoCheck(s->handle, s->op, s->b, s->a, s->y, s->y, &algo, &r) != CUBLAS_STATUS_SUCCESS) continue;
+        if (r.workspaceSize > (size_t)p->work) continue;
+        work[kept] = r.workspaceSize;
+        list->algo[kept++] = algo;
+    }
+    list->n = kept;
+}
+
+/* The list as an earlier run left it; false: there is none, or it is not whole. */
+static bool remembered(ot_device *d, const char *name, const lt_problem *p, lt_list *out)
+{
+    size_t n;
+    void  *bytes = ot_gpu_cache_read(d, name, &n);
+    bool   ok = bytes && n == sizeof *out;
+    if (ok) memcpy(out, bytes, sizeof *out);
+    free(bytes);
+    return ok && !memcmp(&out->problem, p, sizeof *p) && out->n > 0 && out->n <= ALGORITHMS;
+}
+
+static cublasStatus_t find_algorithms(ot_device *d, const lt_dot *s, const lt_problem *p, lt_list *list, size_t work[ALGORITHMS])
+{
+    char                       name[64];
+    cublasLtMatmulPreference_t like = NULL;
+    ot_gpu_cache_name(p, sizeof *p, ".lt", name);
+    if (remembered(d, name, p, list)) {
+        int64_t all = list->n;
+        check(s, p, list, work);
+        if (list->n == all) return CUBLAS_STATUS_SUCCESS; /* else: of another library */
+    }
+    memset(list, 0, sizeof *list);
+    list->problem = *p;
+    TRY_LT(cublasLtMatmulPreferenceCreate(&like));
+    cublasStatus_t answer = ask(s, p, like, list);
+    cublasLtMatmulPreferenceDestroy(like);
+    TRY_LT(answer);
+    check(s, p, list, work);
+    if (list->n) ot_gpu_cache_write(d, name, list, sizeof *list);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------ */
+
+static void destroy_handle(void *handle) { cublasLtDestroy(handle); }
+
+static cublasStatus_t handle_of(ot_device *d, cublasLtHandle_t *out)
+{
+    *out = ot_gpu_get(d, OT_GPU_CUBLASLT);
+    if (*out) return CUBLAS_STATUS_SUCCESS;
+    TRY_LT(cublasLtCreate(out));
+    ot_gpu_set(d, OT_GPU_CUBLASLT, *out, destroy_handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    lt_problem problem;
+    lt_list    list;
+    size_t     work[ALGORITHMS];
+    if (ot_gpu_described(p->device)) {
+        p->refused = "cuBLASLt chooses its algorithms on the device itself, and this one is only described";
+        return OT_OK;
+    }
+    describe(n, &problem);
+    problem.tf32 = p->tf32 && problem.dtype == OT_F32;
+    problem.work = (int64_t)(ot_gpu_arch(p->device) >= 90 ? 32 : 4) << 20; /* what Hopper's algorithms ask for at most */
+    lt_dot *s = calloc(1, sizeof *s);
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory for a matrix product");
+    cublasStatus_t e = handle_of(p->device, &s->handle);
+    if (e == CUBLAS_STATUS_SUCCESS) e = make_descriptors(s, &problem);
+    if (e == CUBLAS_STATUS_SUCCESS) e = find_algorithms(p->device, s, &problem, &list, work);
+    if (e != CUBLAS_STATUS_SUCCESS || p->variant >= list.n) {
+        release(s);
+        if (e == CUBLAS_STATUS_ALLOC_FAILED) return failed(e, "preparing a product by cuBLASLt", p->err);
+        p->refused = e != CUBLAS_STATUS_SUCCESS ? cublasLtGetStatusName(e)
+                     : list.n                   ? "cuBLASLt has fewer algorithms for it"
+                                                : "cuBLASLt has no algorithm for it that keeps the order of sums";
+        return OT_OK;
+    }
+    s->algo = list.algo[p->variant];
+    s->work = p->work = work[p->variant];
+    p->variants = (int)list.n;
+    p->state = s;
+    snprintf(p->how, sizeof p->how, "algorithm %hd of %hd, %u KiB", (short)(p->variant + 1), (short)list.n,
+             (unsigned)(s->work >> 10));
+    return OT_OK;
+}
+
+static ot_status run(const ot_call *c)
+{
+    static const double one64 = 1, zero64 = 0;
+    static const float  one32 = 1, zero32 = 0;
+    lt_dot             *s = c->state;
+    const void         *bias = c->node->n_in > 2 ? c->in[2] : NULL;
+    const void         *one = s->f64 ? (const void *)&one64 : &one32, *zero = s->f64 ? (const void *)&zero64 : &zero32;
+    cublasStatus_t      e = bias ? SET_OP(s->op, BIAS_POINTER, bias) : CUBLAS_STATUS_SUCCESS;
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmul(s->handle, s->op, one, c->in[1], s->b, c->in[0], s->a, zero, c->out[0], s->y, c->out[0], s->y,
+                           &s->algo, c->work, s->work, ot_gpu_stream(c->device));
+    return e == CUBLAS_STATUS_SUCCESS ? OT_OK : failed(e, "cublasLtMatmul", c->err);
+}
+
+const ot_kernel ot_lt_Dot = { .name = "cublaslt", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release };
