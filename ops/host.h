@@ -6,6 +6,7 @@
 #ifndef OT_HOST_H
 #define OT_HOST_H
 
+#include "ops/box.h"
 #include "ops/convolve.h"
 #include "ops/copy.h"
 #include "ops/kernel.h"
@@ -45,6 +46,7 @@
     R(void, ot_strides, (const ot_shape *s, int64_t stride[OT_MAX_RANK]), (s, stride))                         \
     R(void, ot_set_f64, (void *p, ot_dtype t, int64_t i, double v), (p, t, i, v))                              \
     R(void, ot_value_strides, (const ot_value *v, int64_t stride[OT_MAX_RANK]), (v, stride))                   \
+    R(void, ot_box_simplify, (ot_box *b), (b))                                                                 \
     R(void, ot_spatial_3d, (const ot_shape *s, int64_t out[OT_WINDOW_AXES]), (s, out))                         \
     R(void, ot_conv_sizes_of, (const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_sizes *s), (a, x, y, s)) \
     R(void, ot_window_3d, (const ot_window *w, ot_window *out), (w, out))                                      \

@@ -188,7 +188,7 @@
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \
     X(Arg,                   1, 0, 0)      \
-    X(Copy,                  1, 1, 0)      \
+    X(Copy,                  1, 1, 1)      \
     X(CopyAdd,               1, 1, 0)      \
     X(Cumulate,              1, 0, 1)      \
     X(Interp,                1, 1, 0)      \

@@ -4,7 +4,7 @@
  * Numerics  each element gets its terms in the order of the pieces, and within a piece in one order
  *           that does not depend on the threads: they split an axis along which the targets of
  *           different threads cannot meet; where there is none, one thread does the piece. */
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* interp.c - Interp of float32: rows weighted and added, or elements along the innermost axis. */
 #include "ops/interp.h"
 
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 enum { SMALL = 1 << 14 };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 enum { SMALL = 1 << 15 };
 

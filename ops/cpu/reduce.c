@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 enum { LANES = 16, BLOCK = 1024, CHUNK = 1 << 15, COLUMNS = 512, DEPTH = 64, MANY = 64, SMALL = 1 << 14 };
 

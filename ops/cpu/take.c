@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 enum { SMALL = 1 << 15 };
 

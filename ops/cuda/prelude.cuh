@@ -18,6 +18,8 @@ typedef unsigned short     ot_u16;
 
 #ifndef OT_HOST_TWIN
 
+typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
+
 #define OT_DEVICE static __device__ __forceinline__
 #define OT_KERNEL(name, args_type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args_type a)
@@ -40,6 +42,7 @@ typedef unsigned short     ot_u16;
 #define OT_SHUFFLE_UP(v, d) __shfl_up_sync(0xffffffffu, v, d)
 #define OT_SHUFFLE(v, lane) __shfl_sync(0xffffffffu, v, lane)
 #define OT_BALLOT(p) __ballot_sync(0xffffffffu, p)
+#define OT_MATCH(v) __match_any_sync(0xffffffffu, v) /* the lanes that have this 32-bit v too */
 
 OT_DEVICE float  ot_bits_f32(ot_u32 u) { return __uint_as_float(u); }
 OT_DEVICE ot_u32 ot_f32_bits(float f) { return __float_as_uint(f); }

@@ -12,6 +12,8 @@
 #define OT_DEVICE static inline __attribute__((unused))
 #define OT_RESTRICT restrict
 
+typedef struct ot_u128 { unsigned x, y, z, w; } __attribute__((aligned(16))) ot_u128;
+
 /* What the emulator gives a kernel. */
 typedef struct ot_emulated {
     long long block, blocks;
@@ -57,6 +59,14 @@ static inline __attribute__((unused)) unsigned ot_ballot(int p)
 {
     unsigned all = 0;
     for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++) all |= (unsigned)(OT_EXCHANGE(p != 0, lane) != 0) << lane;
+    return all;
+}
+
+#define OT_MATCH(v) ot_match(v)
+static inline __attribute__((unused)) unsigned ot_match(unsigned v)
+{
+    unsigned all = 0;
+    for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++) all |= (unsigned)(OT_EXCHANGE(v, lane) == v) << lane;
     return all;
 }
 

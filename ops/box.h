@@ -1,6 +1,6 @@
-/* box.h - a box of elements with strides on both sides: what Copy and CopyAdd walk over. */
-#ifndef OT_CPU_BOX_H
-#define OT_CPU_BOX_H
+/* box.h - a box of elements with strides on both sides: what the kernels of Copy and CopyAdd walk over. */
+#ifndef OT_BOX_H
+#define OT_BOX_H
 
 #include "ops/copy.h"
 #include "ops/kernel.h"

@@ -1,5 +1,5 @@
 /* box.c - a box of elements with strides on both sides. */
-#include "ops/cpu/box.h"
+#include "ops/box.h"
 
 static int64_t size(int64_t v) { return v < 0 ? -v : v; }
 
