@@ -35,6 +35,7 @@
     R(ot_status, ot_replace_commit, (ot_replace *r, ot_error *err), (r, err))                                  \
     /* operators */                                                                                            \
     R(ot_class, ot_class_of, (ot_dtype t), (t))                                                                \
+    R(ot_dtype, ot_class_dtype, (ot_class c), (c))                                                             \
     R(ot_class, ot_map_class, (const ot_program *p, int reg), (p, reg))                                        \
     R(const ot_row_info *, ot_row_of, (int row), (row))                                                        \
     R(int64_t, ot_pool_window, (const ot_window *w), (w))                                                      \

@@ -182,7 +182,7 @@
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu cuda */   \
-    X(Map,                   1, 1, 0)      \
+    X(Map,                   1, 1, 1)      \
     X(StringEqual,           1, 0, 0)
 
 #define OT_MOVE_KERNELS(X)              \

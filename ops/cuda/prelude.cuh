@@ -24,6 +24,8 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
 #define OT_KERNEL(name, args_type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args_type a)
 #define OT_RESTRICT __restrict__
+#define OT_ALIGN(bytes) __align__(bytes)
+#define OT_UNROLL _Pragma("unroll") /* the loop behind it; arrays it indexes stay in registers */
 
 /* Where a thread is.  Grids and blocks have one axis. */
 #define OT_THREAD ((int)threadIdx.x)

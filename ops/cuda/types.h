@@ -7,6 +7,12 @@
 /* "f32" …, as in ot_ld_f32; NULL: the prelude does not know it. */
 const char *ot_cuda_type(ot_dtype t);
 
+/* The same with the names of small.cuh, which a text that uses them includes. */
+const char *ot_cuda_type_any(ot_dtype t);
+
+/* The C type of what is in memory: "ot_u16" for f16; of types of less than a byte the byte. */
+const char *ot_cuda_stored(ot_dtype t);
+
 /* The C type of its class: "float", "double", "ot_i64", "ot_u64". */
 const char *ot_cuda_class(ot_dtype t);
 

@@ -11,6 +11,8 @@
 #define OT_HOST_TWIN 1
 #define OT_DEVICE static inline __attribute__((unused))
 #define OT_RESTRICT restrict
+#define OT_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define OT_UNROLL
 
 typedef struct ot_u128 { unsigned x, y, z, w; } __attribute__((aligned(16))) ot_u128;
 

@@ -1,0 +1,182 @@
+/* map_plan.c - how the GPU goes through a Map: axes that every operand steps through alike are joined, and each
+ * operand is read in the widest way its strides allow.
+ *
+ * Axes   outermost in memory first, as the results lie; so results are written one after the other.
+ * Width  16 bytes of the narrowest operand at a time, but no more than 8 elements or what registers hold. */
+#include <string.h>
+
+#include "ops/cuda/map.h"
+
+enum { PACKED_BYTES = 256 }; /* of all dense operands, in the registers of a thread */
+
+/* Strides of value v along the axes of s, 0 where v is broadcast. */
+static void strides_along(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
+{
+    int64_t own[OT_MAX_RANK];
+    int     gap = s->rank - v->shape.rank;
+    ot_value_strides(v, own);
+    for (int d = 0; d < s->rank; d++) stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
+}
+
+/* The axes of more than one step, outermost in memory first, as output 0 (or any other) lies. */
+static int order_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
+{
+    int64_t by[OT_MAX_RANK];
+    int     rank = 0;
+    ot_strides(s, by);
+    for (int k = n->n_out - 1; k >= 0; k--)
+        if (n->out[k]) strides_along(n->out[k], s, by);
+    for (int d = 0; d < s->rank; d++) {
+        if (s->dim[d] == 1) continue;
+        int at = rank++;
+        for (; at > 0 && by[axis[at - 1]] < by[d]; at--) axis[at] = axis[at - 1];
+        axis[at] = d;
+    }
+    return rank;
+}
+
+static void join_axes(gpu_map *m)
+{
+    int last = gpu_map_position(m);
+    for (int d = m->rank - 2; d >= 0; d--) {
+        bool same = true;
+        for (int i = 0; i <= last; i++) same = same && m->stride[i][d] == m->stride[i][d + 1] * m->dim[d + 1];
+        if (!same) continue;
+        m->dim[d] *= m->dim[d + 1];
+        m->rank--;
+        for (int i = 0; i <= last; i++)
+            memmove(&m->stride[i][d], &m->stride[i][d + 1], (size_t)(m->rank - d) * sizeof m->stride[i][d]);
+        memmove(&m->dim[d + 1], &m->dim[d + 2], (size_t)(m->rank - d - 1) * sizeof m->dim[d]);
+    }
+}
+
+static bool is_dense(const gpu_map *m, int i)
+{
+    int64_t step = 1;
+    bool    dense = true;
+    for (int d = m->rank - 1; d >= 0; d--, step *= m->dim[d + 1]) dense = dense && m->stride[i][d] == step;
+    return dense;
+}
+
+static bool is_scalar(const gpu_map *m, int i)
+{
+    for (int d = 0; d < m->rank; d++)
+        if (m->stride[i][d]) return false;
+    return true;
+}
+
+/* Registers that hold one value for all elements. */
+static void find_uniform(gpu_map *m)
+{
+    const ot_program *p = m->p;
+    for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->kind[i] == GPU_MAP_SCALAR;
+    for (int i = 0; i < p->n_inst; i++) {
+        const ot_inst *inst = &p->inst[i];
+        bool           u = m->n == 1 || (inst->row != OT_ROW_Random && inst->row != OT_ROW_Index);
+        for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
+        m->uniform[p->n_in + i] = u;
+    }
+}
+
+/* ---- width --------------------------------------------------------------------------- */
+
+static void choose_width(gpu_map *m)
+{
+    int  least = 64, bits = 0, floor = 1;
+    bool strided = false;
+    for (int i = 0; i < m->n_in + m->n_out; i++) {
+        int own = ot_dtype_bits(m->dtype[i]);
+        if (m->kind[i] == GPU_MAP_NONE || m->kind[i] == GPU_MAP_SCALAR) continue;
+        if (own < least) least = own;
+        if (own < 8) floor = 8; /* whole bytes */
+        bits += own;
+        strided = strided || m->kind[i] == GPU_MAP_EACH;
+    }
+    for (int i = 0; i < m->p->n_inst; i++) /* four numbers come at a time */
+        if (m->p->inst[i].row == OT_ROW_Random && floor < 4) floor = 4;
+    int v = least >= 16 ? 128 / least : 8;
+    while (v / 2 >= floor && v * bits > PACKED_BYTES * 8) v /= 2;
+    int64_t inner = m->rank ? m->dim[m->rank - 1] : 1;
+    if (strided) /* narrower, where the innermost axis then has no rest */
+        for (int w = v; w >= floor && w * least >= 64; w /= 2)
+            if (inner % w == 0) {
+                v = w;
+                break;
+            }
+    m->vector = v < floor ? floor : v;
+    m->inner = inner % m->vector == 0;
+}
+
+/* How operand i, whose strides are its own, is read by V neighbours of an innermost axis. */
+static gpu_map_kind inner_kind(const gpu_map *m, int i)
+{
+    int     last = m->rank - 1;
+    int64_t step = m->stride[i][last];
+    if (step == 0) return GPU_MAP_ROW;
+    if (step != 1) return GPU_MAP_STEPS;
+    for (int d = 0; d < last; d++)
+        if (m->stride[i][d] % m->vector) return GPU_MAP_STEPS;
+    return GPU_MAP_VECTOR;
+}
+
+static void choose_kinds(gpu_map *m)
+{
+    int position = gpu_map_position(m);
+    for (int i = 0; i <= position; i++) {
+        m->strided[i] = -1;
+        if (m->kind[i] != GPU_MAP_EACH) continue;
+        m->strided[i] = m->n_strided++;
+        if (!m->inner) continue;
+        m->kind[i] = inner_kind(m, i);
+        if ((i >= m->n_in || i == position) && m->kind[i] == GPU_MAP_VECTOR) m->kind[i] = GPU_MAP_STEPS;
+    }
+}
+
+/* The largest place that any operand has an element at. */
+static int64_t farthest(const gpu_map *m)
+{
+    int64_t most = m->n;
+    for (int i = 0; i <= gpu_map_position(m); i++) {
+        int64_t at = 0;
+        for (int d = 0; d < m->rank; d++) at += (m->dim[d] - 1) * m->stride[i][d];
+        if (at > most) most = at;
+    }
+    return most;
+}
+
+void gpu_map_plan(const ot_node *n, gpu_map *m)
+{
+    const ot_program *p = n->attrs;
+    int               axis[OT_MAX_RANK];
+    bool              needs_position = false;
+    *m = (gpu_map){ .p = p, .n_in = n->n_in, .n_out = n->n_out, .shape = OT_SCALAR };
+    for (int i = 0; i < n->n_in; i++) ot_broadcast(&m->shape, &n->in[i]->shape, &m->shape);
+    for (int i = 0; i < p->n_inst; i++) {
+        m->indexed = m->indexed || p->inst[i].row == OT_ROW_Index;
+        needs_position = needs_position || p->inst[i].row == OT_ROW_Index || p->inst[i].row == OT_ROW_Random;
+    }
+    m->n = ot_numel(&m->shape);
+    m->rank = order_axes(n, &m->shape, axis);
+    int position = gpu_map_position(m);
+    for (int d = 0; d < m->rank; d++) m->dim[d] = m->shape.dim[axis[d]];
+    for (int i = 0; i <= position; i++) {
+        int64_t         stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
+        const ot_value *v = i == position ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        if (v) strides_along(v, &m->shape, stride);
+        else if (i == position && needs_position) ot_strides(&m->shape, stride);
+        for (int d = 0; d < m->rank; d++) m->stride[i][d] = stride[axis[d]];
+        m->dtype[i] = v ? v->dtype : OT_I64;
+    }
+    join_axes(m);
+    for (int i = 0; i <= position; i++) {
+        bool there = i < n->n_in || (i < position ? n->out[i - n->n_in] != NULL : needs_position);
+        m->kind[i] = !there                                       ? GPU_MAP_NONE
+                     : i < n->n_in && (m->n == 1 || is_scalar(m, i)) ? GPU_MAP_SCALAR
+                     : is_dense(m, i)                                ? GPU_MAP_DENSE
+                                                                     : GPU_MAP_EACH;
+    }
+    find_uniform(m);
+    m->wide = farthest(m) > INT32_MAX - 64;
+    choose_width(m);
+    choose_kinds(m);
+}
