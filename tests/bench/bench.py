@@ -16,60 +16,16 @@ import numpy as np
 import onnx
 import torch
 from onnx import numpy_helper
-from torch import nn
 from torch.nn import functional as F
 
-
-class LeNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 20, 5), nn.Conv2d(20, 50, 5)
-        self.fc1, self.fc2 = nn.Linear(800, 500), nn.Linear(500, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
-        return self.fc2(F.relu(self.fc1(x.flatten(1))))
-
-
-class Block(nn.Module):
-    def __init__(self, c, m, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(c, m, 3, stride, 1, bias=False), nn.BatchNorm2d(m)
-        self.conv2, self.bn2 = nn.Conv2d(m, m, 3, 1, 1, bias=False), nn.BatchNorm2d(m)
-        self.short = nn.Identity()
-        if stride != 1 or c != m:
-            self.short = nn.Sequential(nn.Conv2d(c, m, 1, stride, bias=False), nn.BatchNorm2d(m))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(y + self.short(x))
-
-
-class ResNet18(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64)
-        blocks, c = [], 64
-        for k, m in enumerate((64, 128, 256, 512)):
-            blocks += [Block(c, m, 2 if k else 1), Block(m, m, 1)]
-            c = m
-        self.blocks, self.fc = nn.Sequential(*blocks), nn.Linear(512, 10)
-
-    def forward(self, x):
-        x = self.blocks(F.relu(self.bn1(self.conv1(x))))
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
-
-
-def mlp():
-    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+import peers
 
 
 # name: arguments of `new`, network, batch, shape of a sample
 WORKLOADS = {
-    'lenet': (['lenet'], LeNet, 64, (1, 28, 28)),
-    'mlp': (['mlp', '--hidden', '512,512'], mlp, 128, (784,)),
-    'resnet18': (['resnet18'], ResNet18, 64, (3, 32, 32)),
+    'lenet': (['lenet'], peers.LeNet, 64, (1, 28, 28)),
+    'mlp': (['mlp', '--hidden', '512,512'], peers.mlp, 128, (784,)),
+    'resnet18': (['resnet18'], peers.resnet18, 64, (3, 32, 32)),
 }
 RATE = 0.01
 
@@ -80,17 +36,9 @@ def call(*command):
         sys.exit(f"{' '.join(command)}: exit {r.returncode}\n{r.stderr[-2000:]}")
 
 
-def load_weights(net, model):
-    """Both sides list their tensors in the order of the layers; shapes must agree one by one."""
-    ours = [numpy_helper.to_array(t) for t in model.graph.initializer]
-    ours = [a for a in ours if a.dtype == np.float32]
-    theirs = [t for k, t in net.state_dict().items() if not k.endswith('num_batches_tracked')]
-    shapes = [tuple(t.shape) for t in theirs]
-    if [a.shape for a in ours] != shapes:
-        sys.exit(f'the networks differ:\n{[a.shape for a in ours]}\n{shapes}')
-    with torch.no_grad():
-        for t, a in zip(theirs, ours):
-            t.copy_(torch.from_numpy(a.copy()))
+def weights_of(model):
+    tensors = [numpy_helper.to_array(t) for t in model.graph.initializer]
+    return [a for a in tensors if a.dtype == np.float32 and a.ndim]
 
 
 def ours(program, folder, batch, steps, threads):
@@ -142,7 +90,7 @@ def compare(program, name, a):
                     continue
                 else:
                     net = make()
-                    load_weights(net, model)
+                    peers.load_weights(net, weights_of(model))
                     t, losses = theirs(net, x, y, a.seconds, side == 'channels_last')
                     if not np.allclose(losses, first, rtol=1e-3):
                         sys.exit(f'{name}: the losses differ: ours {first}, PyTorch {losses}')

@@ -1,6 +1,6 @@
 """Real exports trained step by step: losses, rates, gradients, weights and statistics against PyTorch's.
 
-usage: test_follow.py PROGRAM [--only TEXT] [-v]     (cases.tar.xz beside this file)
+usage: test_follow.py PROGRAM [--only TEXT] [--device cpu] [-v]     (cases.tar.xz beside this file)
 """
 import argparse
 import json
@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+DEVICE = []  # options of every run of the program
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -65,7 +66,7 @@ def train_options(case):
 
 
 def call(program, *arguments):
-    r = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600)
+    r = subprocess.run([program, *arguments, *DEVICE], capture_output=True, text=True, timeout=600)
     if r.returncode:
         raise Off(f"{arguments[0]}: exit {r.returncode}: {' / '.join(r.stderr.strip().splitlines()[-3:])}")
 
@@ -206,8 +207,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('program')
     parser.add_argument('--only', default='')
+    parser.add_argument('--device')
     parser.add_argument('-v', action='store_true')
     a = parser.parse_args()
+    DEVICE.extend(['--device', a.device] if a.device else [])
     followed = total = 0
     with tempfile.TemporaryDirectory() as root:
         with tarfile.open(f'{HERE}/cases.tar.xz') as archive:
