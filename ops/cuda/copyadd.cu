@@ -1,0 +1,82 @@
+/* copyadd.cu - CopyAdd by gathering: a thread finds what was copied from its element of dx, and adds it up.
+ *
+ * Element j of dx gets dy at every coordinate k of every box with to + sum k[d] * t[d] = j.  Axes come with the
+ * longest stride first: what the axes behind can still reach leaves an interval for k[d], most often of one
+ * number.  Boxes are added in order, so the result depends on nothing else.  RANK axes are in use, LOOPS has an
+ * OPEN for each, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements. */
+#include "copyadd.cuh"
+
+/* The coordinates along an axis that can lead to `rest` elements behind the box's first. */
+OT_DEVICE void interval(const ot_copyadd_axis *x, ot_num rest, ot_num *lo, ot_num *hi)
+{
+    ot_num last = (ot_num)x->extent - 1, reach = (ot_num)x->reach;
+    *lo = 0;
+    *hi = last;
+    if (x->t.n == 0) return;
+    ot_num most = OT_DIVIDE_BY(rest, x->t);
+    if (most < last) *hi = most;
+    if (reach < (ot_num)x->t.n) *lo = most;
+    else if (rest > reach) *lo = OT_DIVIDE_BY(rest - reach + (ot_num)x->t.n - 1, x->t);
+}
+
+#define OPEN(d, e)                                                                  \
+    ot_num lo##d, hi##d;                                                            \
+    interval(&b->axis[d], rest##d, &lo##d, &hi##d);                                 \
+    _Pragma("unroll 1") /* most often one number */                                 \
+    for (ot_num k##d = lo##d; k##d <= hi##d; k##d++) {                              \
+        ot_num rest##e = rest##d - k##d * (ot_num)b->axis[d].t.n;                   \
+        ot_num at##e = at##d + k##d * (ot_num)b->axis[d].f;
+#define LEFT(rank) OT_PASTE(rest, rank)
+#define AT(rank) OT_PASTE(at, rank)
+
+OT_DEVICE SUM add_box(const ot_copyadd_box *b, const void *dy, ot_num j, SUM sum)
+{
+    ot_num rest0 = j - (ot_num)b->to, at0 = (ot_num)b->from;
+    if (rest0 < 0 || j > (ot_num)b->end) return sum;
+    LOOPS
+    if (LEFT(RANK) == 0) sum += (SUM)OT_LD(T, dy, AT(RANK));
+    ENDS
+    return sum;
+}
+
+#if MANY
+/* Of the table's boxes first to first + 255, in order, those that touch elements lo to hi: their number. */
+OT_DEVICE int pick(const ot_copyadd_box *box, int n, int first, ot_i64 lo, ot_i64 hi, int *picked, int *counts)
+{
+    int    i = first + OT_THREAD, lane = OT_THREAD % 32, warp = OT_THREAD / 32;
+    int    touches = i < n && box[i].to <= hi && box[i].end >= lo;
+    ot_u32 all = OT_BALLOT(touches);
+    if (lane == 0) counts[warp] = ot_popcount(all);
+    OT_SYNC();
+    int at = ot_popcount(all & ((1u << lane) - 1)), total = 0;
+    for (int w = 0; w < 8; w++) {
+        if (w < warp) at += counts[w];
+        total += counts[w];
+    }
+    if (touches) picked[at] = i;
+    OT_SYNC();
+    return total;
+}
+#endif
+
+OT_KERNEL(copyadd, ot_copyadd_args, 256)
+{
+#if MANY
+    OT_SHARED(int, picked, 256);
+    OT_SHARED(int, counts, 8);
+#endif
+    for (ot_i64 first = OT_BLOCK * 256; first < a.elements; first += OT_BLOCKS * 256) {
+        ot_i64 j = first + OT_THREAD;
+        SUM    sum = 0;
+#if MANY
+        for (int i = 0; i < a.n; i += 256) {
+            int found = pick(a.table, a.n, i, first, first + 255, picked, counts);
+            for (int p = 0; p < found && j < a.elements; p++) sum = add_box(a.table + picked[p], a.dy, (ot_num)j, sum);
+            OT_SYNC();
+        }
+#else
+        for (int i = 0; i < a.n && j < a.elements; i++) sum = add_box(&a.box[i], a.dy, (ot_num)j, sum);
+#endif
+        if (j < a.elements) OT_ST(T, a.dx, j, (CLS)sum);
+    }
+}
