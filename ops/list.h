@@ -215,8 +215,8 @@
     X(PoolMaxDx,                 1, 1, 0)    \
     X(RowNorm,                   1, 1, 0)    \
     X(RowNormDx,                 1, 1, 0)    \
-    X(SoftmaxRows,               1, 1, 0)    \
-    X(SoftmaxRowsDx,             1, 1, 0)
+    X(SoftmaxRows,               1, 1, 1)    \
+    X(SoftmaxRowsDx,             1, 1, 1)
 
 #define OT_ONNX_OPS(X) OT_ROW_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
 #define OT_KERNEL_OPS(X) OT_MAP_KERNELS(X) OT_MOVE_KERNELS(X) OT_NN_KERNELS(X)

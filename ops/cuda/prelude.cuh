@@ -48,6 +48,8 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
 
 OT_DEVICE float  ot_bits_f32(ot_u32 u) { return __uint_as_float(u); }
 OT_DEVICE ot_u32 ot_f32_bits(float f) { return __float_as_uint(f); }
+OT_DEVICE double ot_bits_f64(ot_u64 u) { return __longlong_as_double((ot_i64)u); }
+OT_DEVICE ot_u64 ot_f64_bits(double f) { return (ot_u64)__double_as_longlong(f); }
 OT_DEVICE ot_u32 ot_mulhi_u32(ot_u32 x, ot_u32 y) { return __umulhi(x, y); }
 OT_DEVICE int    ot_popcount(ot_u32 x) { return __popc(x); }
 

@@ -15,6 +15,17 @@ const ot_case ot_cases_Softmax[] = {
     { .name = "no_classes", .in = "f32[3,0]", .out = "f32[3,0]" },
     { .name = "double", .in = "f64[2,3]", .out = "f64[2,3]" },
     { .name = "half", .in = "f16[1,2]~0,0", .out = "f16[1,2]", .y = "0.5,0.5" },
+    { .name = "odd_rows", .in = "f32[7,131]", .out = "f32[7,131]" },
+    { .name = "rows_of_a_block", .in = "f32[2,2503]", .out = "f32[2,2503]" },
+    { .name = "rows_of_a_large_block", .in = "f32[2,10001]", .out = "f32[2,10001]", .tol = 1e-4, .no_grad = "rows_of_a_block has it" },
+    { .name = "rows_beyond_registers", .in = "f32[2,54321]", .out = "f32[2,54321]" },
+    { .name = "long_axis_zero", .attrs = "axis=0", .in = "f32[900,5]", .out = "f32[900,5]" },
+    { .name = "long_axis_beyond_registers", .attrs = "axis=1", .in = "f32[2,1500,3]", .out = "f32[2,1500,3]" },
+    { .name = "half_rows", .in = "f16[5,136](-4,4)", .out = "f16[5,136]" },
+    { .name = "half_odd_rows", .in = "f16[5,77](-4,4)", .out = "f16[5,77]" },
+    { .name = "half_middle", .attrs = "axis=1", .in = "f16[2,9,5](-4,4)", .out = "f16[2,9,5]" },
+    { .name = "bfloat_odd_rows", .in = "bf16[3,1031](-4,4)", .out = "bf16[3,1031]" },
+    { .name = "double_long", .in = "f64[3,1201](-9,9)", .out = "f64[3,1201]", .no_grad = "rows_of_a_block has it" },
     { .name = "bad_axis", .attrs = "axis=2", .in = "f32[2,3]", .fail = OT_E_MODEL },
     { 0 }
 };
@@ -26,6 +37,9 @@ const ot_case ot_cases_LogSoftmax[] = {
     { .name = "image", .attrs = "axis=-3", .in = "f32[2,3,8,9]", .out = "f32[2,3,8,9]" },
     { .name = "saturated", .in = "f32[1,2]~1000,-1000", .out = "f32[1,2]", .y = "0,-2000", .no_grad = "beyond differences" },
     { .name = "double", .in = "f64[2,3]", .out = "f64[2,3]" },
+    { .name = "rows_of_a_block", .in = "f32[2,2503]", .out = "f32[2,2503]" },
+    { .name = "rows_beyond_registers", .in = "f32[2,54321]", .out = "f32[2,54321]", .no_grad = "rows_of_a_block has it" },
+    { .name = "half_odd_rows", .in = "f16[5,77](-4,4)", .out = "f16[5,77]" },
     { .name = "bad_axis", .attrs = "axis=-3", .in = "f32[2,3]", .fail = OT_E_MODEL },
     { 0 }
 };

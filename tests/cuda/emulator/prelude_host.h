@@ -86,6 +86,20 @@ OT_DEVICE unsigned ot_f32_bits(float f)
     return u;
 }
 
+OT_DEVICE double ot_bits_f64(unsigned long long u)
+{
+    double f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+OT_DEVICE unsigned long long ot_f64_bits(double f)
+{
+    unsigned long long u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
 OT_DEVICE unsigned ot_mulhi_u32(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
 OT_DEVICE int      ot_popcount(unsigned x) { return __builtin_popcount(x); }
 

@@ -1,0 +1,28 @@
+/* group.h - the geometry of group.cuh: which threads work at which sample. */
+#ifndef OT_CUDA_GROUP_H
+#define OT_CUDA_GROUP_H
+
+#include "ops/op.h"
+#include "runtime/backends/cuda/gpu.h"
+
+typedef struct ot_group {
+    int  threads, group, lanes, packs;
+    bool columns, shifted;
+    bool wide; /* positions need 64 bits */
+} ot_group;
+
+/* For rows of n contiguous elements, of which a kernel holds `arrays` at a time.  Depends on these alone. */
+ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays);
+
+/* For samples whose n elements lie apart. */
+ot_group ot_group_columns(int64_t samples, int64_t n, int arrays);
+
+/* Writes the #defines that group.cuh needs; t: T. */
+void ot_group_text(const ot_group *g, ot_dtype t, ot_text *text);
+
+int64_t ot_group_samples(const ot_group *g); /* of a block at a time */
+
+/* Elements of t in 16 bytes. */
+int ot_lanes(ot_dtype t);
+
+#endif
