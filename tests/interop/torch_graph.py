@@ -63,6 +63,7 @@ OPERATORS = {
     'MaxPool': max_pool,
     'Relu': lambda a, x: F.relu(x),
     'Sigmoid': lambda a, x: torch.sigmoid(x),
+    'Softplus': lambda a, x: F.softplus(x),
 }
 
 
