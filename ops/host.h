@@ -30,6 +30,7 @@
     R(bool, ot_is_signed, (ot_dtype t), (t))                                                                   \
     R(double, ot_get_f64, (const void *p, ot_dtype t, int64_t i), (p, t, i))                                   \
     R(int64_t, ot_get_i64, (const void *p, ot_dtype t, int64_t i), (p, t, i))                                  \
+    R(bool, ot_cache_path, (const char *folder, const char *name, bool make, char *path, size_t n), (folder, name, make, path, n)) \
     R(ot_status, ot_replace_begin, (const char *path, ot_replace **out, ot_error *err), (path, out, err))      \
     R(ot_status, ot_replace_write, (ot_replace *r, const void *p, size_t n, ot_error *err), (r, p, n, err))    \
     R(ot_status, ot_replace_commit, (ot_replace *r, ot_error *err), (r, err))                                  \

@@ -71,6 +71,32 @@ ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, 
     return s;
 }
 
+/* ---- the cache folder -------------------------------------------------------- */
+
+static bool make_folders(char *path)
+{
+    struct stat st;
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+    mkdir(path, 0777);
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n)
+{
+    const char *root = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool        own = root && *root == '/';
+    if (!own && (!home || *home != '/')) return false;
+    if (snprintf(path, n, "%s%s/onnxtrain/%s", own ? root : home, own ? "" : "/.cache", folder) >= (int)n) return false;
+    if (make && !make_folders(path)) return false;
+    size_t at = strlen(path);
+    return snprintf(path + at, n - at, "/%s", name) < (int)(n - at);
+}
+
 /* ---- replacing ------------------------------------------------------------- */
 
 struct ot_replace {

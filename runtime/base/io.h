@@ -8,6 +8,10 @@
  * than `limit` bytes.  Errors: OT_E_IO (path and system's reason), OT_E_NOMEM. */
 ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);
 
+/* $XDG_CACHE_HOME/onnxtrain/<folder>/<name>, or below ~/.cache; make: makes the folders.  false: there is no
+ * such place. */
+bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n);
+
 /* A file that appears complete or not at all: written beside `path` under a temporary name, synced,
  * renamed over it, the folder synced.  After any failure the temporary file is gone and `path` is
  * as it was. */

@@ -97,6 +97,7 @@ typedef struct ot_config {
     bool            ref_only;  /* reference kernels only: the oracle of the tests */
     ot_device      *device;    /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
     ot_precision    precision; /* what f32 operators compute in */
+    bool            tune;      /* time what the device has not timed yet (tune.c) */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
@@ -111,6 +112,7 @@ typedef struct ot_step {
     const ot_node   *node;
     const ot_kernel *kernel;
     const char      *how;       /* which of its ways, in its own words; "": there is one only */
+    double           tuned;     /* seconds it took when it was chosen by timing (tune.c); 0: by the order of candidates */
     int              n_refused; /* candidates in front of it that refused, or yielded to it */
     const ot_refusal *refused;
     void            *state;     /* the kernel's */

@@ -6,6 +6,7 @@
 
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/tune.h"
 
 /* Candidates behind the one that the layout pass asked may take plain memory only.  A Copy's input is memory as it is. */
 static bool takes_layouts(const ot_kernel *k, const ot_node *n)
@@ -18,17 +19,26 @@ static bool takes_layouts(const ot_kernel *k, const ot_node *n)
     return true;
 }
 
+bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why)
+{
+    if (k->can && !k->can(n, why)) return false;
+    if (takes_layouts(k, n)) return true;
+    *why = "it takes plain memory only";
+    return false;
+}
+
+ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
+{
+    bool precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
+    return (ot_prep){ .threads = p->threads, .precise = precise, .err = p->graph->err, .device = c->device,
+                      .tf32 = c->precision != OT_FP32, .variant = variant };
+}
+
 /* Tries one candidate; s->kernel stays NULL, and *why says why, where it cannot do it. */
-static ot_status try_kernel(ot_step *s, const ot_kernel *k, const ot_config *c, int threads, const char **why, ot_error *err)
+static ot_status try_kernel(ot_step *s, const ot_kernel *k, ot_prep prep, const char **why)
 {
     const ot_node *n = s->node;
-    bool           precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
-    ot_prep        prep = { .threads = threads, .precise = precise, .err = err, .device = c->device, .tf32 = c->precision != OT_FP32 };
-    if (k->can && !k->can(n, why)) return OT_OK;
-    if (!takes_layouts(k, n)) {
-        *why = "it takes plain memory only";
-        return OT_OK;
-    }
+    if (!ot_schedule_can(k, n, why)) return OT_OK;
     if (k->prepare) OT_TRY(k->prepare(n, &prep));
     if (prep.refused) {
         *why = prep.refused;
@@ -46,22 +56,29 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, const ot_config *c, 
 
 enum { MOST_CANDIDATES = 8 };
 
-/* The first candidate that can, those that yield behind the others; what the others said is kept. */
-static ot_status prepare(ot_step *s, const ot_config *c, int threads, ot_error *err)
+/* The one that was the fastest when it was timed; else the first candidate that can, those that yield behind the
+ * others; what the others said is kept. */
+static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tune)
 {
     const ot_node *n = s->node;
+    ot_error      *err = p->graph->err;
+    ot_choice      timed;
     const char    *why = NULL;
     ot_refusal     refused[2 * MOST_CANDIDATES];
     int            count = 0;
     s->work = -1;
     s->group = 1;
     s->how = "";
+    OT_TRY(ot_tune_choose(tune, n, &timed));
+    if (timed.kernel) OT_TRY(try_kernel(s, timed.kernel, ot_schedule_prep(p, c, timed.variant), &why));
+    if (s->kernel) s->tuned = timed.seconds;
+    else if (timed.kernel) refused[count++] = (ot_refusal){ timed.kernel, why };
     for (int yielding = 0; yielding < 2 && !s->kernel; yielding++)
         for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel && count < OT_LEN(refused); k++) {
             const char *reason = NULL;
             bool        yields = (*k)->yields && (*k)->yields(n, &reason);
             if ((c->ref_only && k[1]) || yields < yielding) continue;
-            if (yields == yielding) OT_TRY(try_kernel(s, *k, c, threads, &reason, err));
+            if (yields == yielding) OT_TRY(try_kernel(s, *k, ot_schedule_prep(p, c, 0), &reason));
             if (!s->kernel) refused[count++] = (ot_refusal){ *k, why = reason };
         }
     ot_refusal *kept = ot_graph_alloc(n->graph, (size_t)(count + 1) * sizeof *kept);
@@ -83,10 +100,13 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
     p->every = ot_graph_alloc(g, (size_t)n_every * sizeof *p->every);
     p->update = ot_graph_alloc(g, (size_t)n_update * sizeof *p->update);
     if (!p->every || !p->update) return g->err->status;
-    for (ot_node *n = g->first; n; n = n->next) {
+    ot_tune  *tune;
+    ot_status e = ot_tune_open(p, c, &tune);
+    for (ot_node *n = g->first; n && e == OT_OK; n = n->next) {
         ot_step *s = n->phase == OT_EVERY ? &p->every[p->n_every++] : &p->update[p->n_update++];
         s->node = n;
-        OT_TRY(prepare(s, c, p->threads, g->err));
+        e = prepare(p, s, c, tune);
     }
-    return OT_OK;
+    ot_tune_close(tune);
+    return e;
 }

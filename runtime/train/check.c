@@ -122,6 +122,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
 
 static void print_why(FILE *f, const ot_step *s)
 {
+    if (s->tuned > 0) fprintf(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
     if (*s->how) fprintf(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
     for (int i = 0; i < s->n_refused; i++)
         fprintf(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");

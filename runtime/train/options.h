@@ -23,7 +23,7 @@ typedef struct ot_settings {
     int n_train, n_freeze, n_no_decay, n_lr_scale;
     const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
     const double *lr_scale_by;
-    bool json, why, graph, verbose, quiet;
+    bool json, why, graph, verbose, quiet, tune;
 } ot_settings;
 
 /* Resolves o.  outputs: names of the model's outputs, NULL-ended, for losses that name one; may be

@@ -80,6 +80,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
 
     ot_config c = ot_session_config(s, want, s->threads > 0 ? s->threads : ot_cpus());
     c.accumulate = s->accumulate;
+    c.tune = s->tune;
     ot_status r = OT_OK;
     if (!c.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);

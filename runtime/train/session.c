@@ -74,6 +74,7 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
     c.n_feeds = fs->n;
     c.accumulate = accumulate;
     c.schedules_momentum = x->moves_momentum;
+    c.tune = x->s->tune;
 
     ot_slot *q = &x->slot[x->n];
     *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime/backends/cuda/device.h"
 #include "runtime/base/io.h"
@@ -60,36 +59,11 @@ void ot_gpu_cache_name(const void *bytes, size_t n, const char *suffix, char out
              (unsigned long long)hash(bytes, n, 0x9e3779b97f4a7c15u), suffix);
 }
 
-static bool make_folder(char *path)
-{
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        mkdir(path, 0777);
-        *p = '/';
-    }
-    mkdir(path, 0777);
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
-/* $XDG_CACHE_HOME/onnxtrain/<key>/<name>; false: there is no such place. */
-static bool cache_path(const ot_gpu *g, const char *name, bool make, char *path, size_t n)
-{
-    const char *root = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool        own = root && *root == '/';
-    if (!own && (!home || *home != '/')) return false;
-    if (snprintf(path, n, "%s%s/onnxtrain/%s", own ? root : home, own ? "" : "/.cache", g->key) >= (int)n) return false;
-    if (make && !make_folder(path)) return false;
-    size_t at = strlen(path);
-    return snprintf(path + at, n - at, "/%s", name) < (int)(n - at);
-}
-
 void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
 {
     char path[4096];
     *n = 0;
-    if (!cache_path((ot_gpu *)d, name, false, path, sizeof path)) return NULL;
+    if (!ot_cache_path(((ot_gpu *)d)->key, name, false, path, sizeof path)) return NULL;
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;
     void *bytes = NULL;
@@ -107,7 +81,7 @@ void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_
     char        path[4096];
     ot_replace *r = NULL;
     ot_error    ignored = { 0 };
-    if (!cache_path((ot_gpu *)d, name, true, path, sizeof path) || ot_replace_begin(path, &r, &ignored) != OT_OK) return;
+    if (!ot_cache_path(((ot_gpu *)d)->key, name, true, path, sizeof path) || ot_replace_begin(path, &r, &ignored) != OT_OK) return;
     if (ot_replace_write(r, bytes, n, &ignored) == OT_OK) (void)!ot_replace_commit(r, &ignored);
     else ot_replace_abort(r);
 }

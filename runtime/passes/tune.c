@@ -1,0 +1,502 @@
+/* tune.c - times every way to do a node on the device, once, and keeps the fastest.
+ *
+ * A node is known by what decides its time: operator, attributes, types, shapes and layouts, in words.  For each such
+ * key every candidate that can (ot_kernels), in each of its variants, is prepared and recorded as a few runs in a
+ * row, and the recording is replayed between marks: kernels are then as close behind each other as in a recorded
+ * plan, and the time of giving work does not count.  The median of a few replays is compared.
+ *
+ * What was found lies in the cache folder of the device, the file `tune`: a line per key, in words.  It is written
+ * after every node, so that a run that is stopped goes on where it was.  Every plan for that device consults it;
+ * without it the order of the candidates decides, and that depends on nothing that was measured.
+ *
+ * Only operators with a choice of kernels are timed (`operators`): those that libraries compute as well.  Floats are fed
+ * random numbers, since the time of a product depends on the power its operands draw; integers are fed zeros, which
+ * are valid as labels and places. */
+#include "runtime/passes/tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ops/batchnorm.h"
+#include "ops/convolve.h"
+#include "ops/dot.h"
+#include "ops/pool.h"
+#include "ops/reduce.h"
+#include "ops/rownorm.h"
+#include "ops/softmaxrows.h"
+#include "runtime/base/io.h"
+
+enum { MOST_VARIANTS = 16, MOST_RUNS = 16, REPLAYS = 5, MOST_VALUES = 32, PATTERN = 1 << 18, LARGEST_FILE = 64 << 20 };
+
+typedef struct entry {
+    struct entry *next;
+    const char   *key;
+    char          kernel[32];
+    int           variant;
+    double        seconds;
+    bool          counted;
+} entry;
+
+struct ot_tune {
+    ot_plan         *plan;
+    const ot_config *config;
+    ot_device       *device;
+    const ot_backend *backend;
+    ot_arena        *arena;
+    entry           *first, **end;
+    char             path[4096]; /* "": there is no cache folder */
+    char             head[64];
+    int              tuned, known, too_large;
+    void            *marks[2];
+    float           *pattern;
+    ot_error         unwritten;  /* the file could not be */
+};
+
+/* ---- keys -------------------------------------------------------------------------- */
+
+static void add_window(FILE *f, const ot_window *w)
+{
+    for (int d = 0; d < (int)w->nd; d++)
+        fprintf(f, " %lld/%lld*%lld+%lld+%lld", (long long)w->kernel[d], (long long)w->stride[d], (long long)w->dilation[d],
+                (long long)w->pad_lo[d], (long long)w->pad_hi[d]);
+}
+
+static void dot_words(FILE *f, const void *attrs)
+{
+    const ot_dot *a = attrs;
+    fprintf(f, "%s%s", a->ta ? " ta" : "", a->tb ? " tb" : "");
+}
+
+static void convolve_words(FILE *f, const void *attrs)
+{
+    const ot_convolve *a = attrs;
+    add_window(f, &a->window);
+    fprintf(f, " g%lld", (long long)a->group);
+}
+
+static void pool_words(FILE *f, const void *attrs)
+{
+    const ot_pool *a = attrs;
+    add_window(f, &a->window);
+    fprintf(f, "%s%s", a->include_pad ? " pads" : "", a->column_major ? " columns" : "");
+}
+
+static void row_norm_words(FILE *f, const void *attrs)
+{
+    const ot_row_norm *a = attrs;
+    fprintf(f, " axis %lld%s", (long long)a->axis, a->center ? " centered" : "");
+}
+
+static void softmax_words(FILE *f, const void *attrs)
+{
+    const ot_softmax_rows *a = attrs;
+    fprintf(f, " axis %lld%s", (long long)a->axis, a->log ? " log" : "");
+}
+
+static void reduce_words(FILE *f, const void *attrs)
+{
+    const ot_reduce *a = attrs;
+    fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
+}
+
+static void no_words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
+
+/* Operators with a choice of kernels, and the words for what their attributes say about the work. */
+static const struct { const ot_op *op; void (*words)(FILE *f, const void *attrs); } operators[] = {
+    { &ot_op_Dot, dot_words },
+    { &ot_op_Convolve, convolve_words },
+    { &ot_op_ConvolveDw, convolve_words },
+    { &ot_op_ConvolveDx, convolve_words },
+    { &ot_op_PoolAvg, pool_words },
+    { &ot_op_PoolAvgDx, pool_words },
+    { &ot_op_PoolMax, pool_words },
+    { &ot_op_PoolMaxDx, pool_words },
+    { &ot_op_BatchNorm, no_words },
+    { &ot_op_BatchNormDx, no_words },
+    { &ot_op_RowNorm, row_norm_words },
+    { &ot_op_RowNormDx, row_norm_words },
+    { &ot_op_SoftmaxRows, softmax_words },
+    { &ot_op_SoftmaxRowsDx, softmax_words },
+    { &ot_op_Reduce, reduce_words },
+};
+
+static void add_value(FILE *f, const ot_value *v)
+{
+    char shape[128];
+    if (!v) fputs(" -", f);
+    else fprintf(f, " %s%s%s", ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), v->layout == OT_CHANNELS_LAST ? "last" : "");
+}
+
+/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: not of `operators`, or no memory. */
+static char *key_of(const ot_tune *t, const ot_node *n)
+{
+    char   *text = NULL;
+    size_t  size = 0;
+    ot_prep p = ot_schedule_prep(t->plan, t->config, 0);
+    int     at = 0;
+    while (at < OT_LEN(operators) && operators[at].op != n->op) at++;
+    if (at == OT_LEN(operators) || n->n_in > MOST_VALUES || n->n_out > MOST_VALUES) return NULL;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    fputs(n->op->name, f);
+    operators[at].words(f, n->attrs);
+    fprintf(f, "%s%s", p.tf32 ? " tf32" : "", p.precise ? " precise" : "");
+    for (int i = 0; i < n->n_in; i++) add_value(f, n->in[i]);
+    fputs(" ->", f);
+    for (int i = 0; i < n->n_out; i++) add_value(f, n->out[i]);
+    if (!fclose(f)) return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- the file ------------------------------------------------------------------------ */
+
+static entry *find(const ot_tune *t, const char *key)
+{
+    for (entry *e = t->first; e; e = e->next)
+        if (!strcmp(e->key, key)) return e;
+    return NULL;
+}
+
+static void set(entry *e, const char *kernel, int variant, double seconds)
+{
+    snprintf(e->kernel, sizeof e->kernel, "%s", kernel);
+    e->variant = variant;
+    e->seconds = seconds;
+}
+
+static entry *add(ot_tune *t, const char *key, const char *kernel, int variant, double seconds)
+{
+    entry *e = ot_arena_alloc(t->arena, sizeof *e);
+    if (!e || !(e->key = ot_arena_strdup(t->arena, key))) return NULL;
+    set(e, kernel, variant, seconds);
+    *t->end = e;
+    t->end = &e->next;
+    return e;
+}
+
+/* "cublaslt 3 12.4 us: Dot ..."; false: it is none. */
+static bool parse_line(ot_tune *t, const char *line)
+{
+    char   kernel[32];
+    int    variant, key = -1;
+    double us;
+    if (sscanf(line, "%31s %d %lf us: %n", kernel, &variant, &us, &key) != 3 || key < 0 || !line[key]) return false;
+    return variant >= 0 && us >= 0 && us < 1e12 && add(t, line + key, kernel, variant, us * 1e-6);
+}
+
+/* A file of another version, and what follows the last whole line, are nothing; anything else that is no line makes
+ * the file worthless, and it is begun anew. */
+static void read_lines(ot_tune *t, char *text, size_t size)
+{
+    int number = 1;
+    for (char *line = text, *end; (end = memchr(line, '\n', size - (size_t)(line - text))); line = end + 1, number++) {
+        *end = 0;
+        if (number == 1 && !strncmp(line, "onnxtrain tune ", 15) && strcmp(line, t->head) != 0) return;
+        if (number == 1 ? !strcmp(line, t->head) : strlen(line) == (size_t)(end - line) && parse_line(t, line)) continue;
+        ot_plan_note(t->plan, "%s: line %d is damaged: the file is ignored", t->path, number);
+        t->first = NULL;
+        t->end = &t->first;
+        return;
+    }
+}
+
+static void read_file(ot_tune *t)
+{
+    void    *bytes;
+    size_t   n;
+    ot_error e = { 0 };
+    if (!*t->path || access(t->path, F_OK)) return;
+    if (ot_read_file(t->path, LARGEST_FILE, &bytes, &n, &e) != OT_OK) {
+        ot_plan_note(t->plan, "%s: the file is ignored", e.text);
+        return;
+    }
+    read_lines(t, bytes, n);
+    free(bytes);
+}
+
+/* What cannot be written is timed again by the next run; the plan says so. */
+static void write_file(ot_tune *t)
+{
+    ot_replace *r = NULL;
+    char        line[64];
+    if (!*t->path || t->unwritten.status || ot_replace_begin(t->path, &r, &t->unwritten) != OT_OK) return;
+    ot_status s = ot_replace_write(r, line, (size_t)snprintf(line, sizeof line, "%s\n", t->head), &t->unwritten);
+    for (const entry *e = t->first; e && s == OT_OK; e = e->next) {
+        s = ot_replace_write(r, line, (size_t)snprintf(line, sizeof line, "%s %d %.3f us: ", e->kernel, e->variant, e->seconds * 1e6), &t->unwritten);
+        if (s == OT_OK) s = ot_replace_write(r, e->key, strlen(e->key), &t->unwritten);
+        if (s == OT_OK) s = ot_replace_write(r, "\n", 1, &t->unwritten);
+    }
+    if (s == OT_OK) (void)!ot_replace_commit(r, &t->unwritten);
+    else ot_replace_abort(r);
+}
+
+/* ---- one candidate ------------------------------------------------------------------ */
+
+/* A node's values in the device's memory. */
+typedef struct bench {
+    void *in[MOST_VALUES], *out[MOST_VALUES];
+    void *work, *table;
+} bench;
+
+static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
+
+/* Random bits of a float of the type in [-1, 1); the same in every run. */
+static ot_status fill(ot_tune *t, const ot_value *v, void *at, ot_error *err)
+{
+    int64_t n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
+    if (!ot_is_float(v->dtype) || ot_dtype_bits(v->dtype) < 16) return t->backend->zero(t->device, at, n, err);
+    uint64_t x = 0x9E3779B97F4A7C15u;
+    for (int64_t i = 0; i < PATTERN * 8 / ot_dtype_bits(v->dtype); i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        ot_set_f64(t->pattern, v->dtype, i, (double)(int64_t)x * 0x1p-63);
+    }
+    OT_TRY(t->backend->upload(t->device, at, t->pattern, have, err));
+    OT_TRY(t->backend->wait(t->device, err)); /* the pattern may change */
+    for (; have < n; have *= 2)
+        OT_TRY(t->backend->copy(t->device, (char *)at + have, at, have < n - have ? have : n - have, err));
+    return OT_OK;
+}
+
+static ot_status make_values(ot_tune *t, const ot_node *n, bench *b, ot_error *err)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        OT_TRY(t->backend->alloc(t->device, bytes_of(n->in[i]), &b->in[i], err));
+        OT_TRY(fill(t, n->in[i], b->in[i], err));
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        if (!n->out[i]) continue;
+        OT_TRY(t->backend->alloc(t->device, bytes_of(n->out[i]), &b->out[i], err));
+        OT_TRY(t->backend->zero(t->device, b->out[i], bytes_of(n->out[i]), err));
+    }
+    return OT_OK;
+}
+
+static void free_values(ot_tune *t, bench *b)
+{
+    for (int i = 0; i < MOST_VALUES; i++) {
+        t->backend->free(t->device, b->in[i]);
+        t->backend->free(t->device, b->out[i]);
+    }
+}
+
+/* Seconds between the marks around `runs` calls, given one by one or as a recording. */
+static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_recording *r, double *seconds, ot_error *err)
+{
+    OT_TRY(t->backend->mark_set(t->device, t->marks[0], err));
+    OT_TRY(r ? t->backend->replay(t->device, r, err) : k->run(c));
+    OT_TRY(t->backend->mark_set(t->device, t->marks[1], err));
+    return t->backend->mark_seconds(t->device, t->marks[0], t->marks[1], seconds, err);
+}
+
+static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+
+static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int runs, ot_recording **out, ot_error *err)
+{
+    ot_status s = OT_OK;
+    *out = NULL;
+    OT_TRY(t->backend->record(t->device, err));
+    for (int i = 0; i < runs && s == OT_OK; i++) s = k->run(c);
+    ot_status ended = t->backend->recorded(t->device, out, err);
+    return s == OT_OK ? ended : s;
+}
+
+/* The median time of one run.  A first run shows whether it is worth it: *seconds is that of this one run where it is
+ * far beyond the best so far. */
+static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, double best, double *seconds, ot_error *err)
+{
+    double        took[REPLAYS], once;
+    ot_recording *r;
+    OT_TRY(k->run(c)); /* loads what is loaded late */
+    OT_TRY(between(t, k, c, NULL, &once, err));
+    *seconds = once;
+    if (best > 0 && once > 4 * best + 1e-4) return OT_OK;
+    int       runs = once < 1e-3 / MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
+    ot_status s = record(t, k, c, runs, &r, err);
+    for (int i = -1; i < REPLAYS && s == OT_OK; i++) s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
+    t->backend->forget(t->device, r);
+    OT_TRY(s);
+    qsort(took, REPLAYS, sizeof *took, by_size);
+    *seconds = took[REPLAYS / 2] / runs;
+    return OT_OK;
+}
+
+static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n, const ot_prep *p, bench *b, double best, double *seconds,
+                               ot_error *err)
+{
+    if (p->work) OT_TRY(t->backend->alloc(t->device, (int64_t)p->work, &b->work, err));
+    if (p->table_bytes) {
+        OT_TRY(t->backend->alloc(t->device, (int64_t)p->table_bytes, &b->table, err));
+        OT_TRY(t->backend->upload(t->device, b->table, p->table, (int64_t)p->table_bytes, err));
+    }
+    ot_call c = { .node = n, .in = (const void *const *)b->in, .out = b->out, .work = b->work, .state = p->state,
+                  .threads = p->threads, .err = err, .device = t->device, .table = b->table };
+    return time_runs(t, k, &c, best, seconds, err);
+}
+
+/* Times one variant; *variants: how many the kernel has, 0: it refuses, or failed (then the device still works). */
+static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best, int *variants, double *seconds)
+{
+    ot_error mine = { 0 };
+    ot_prep  p = ot_schedule_prep(t->plan, t->config, variant);
+    p.err = &mine;
+    *variants = 0;
+    ot_status s = k->prepare ? k->prepare(n, &p) : OT_OK;
+    if (s != OT_OK || p.refused) return s == OT_E_NOMEM ? ot_fail(t->plan->graph->err, s, "%s", mine.text) : OT_OK;
+    s = time_prepared(t, k, n, &p, b, best, seconds, &mine);
+    ot_status alive = t->backend->wait(t->device, t->plan->graph->err);
+    if (k->release && p.state) k->release(p.state);
+    t->backend->free(t->device, b->work);
+    t->backend->free(t->device, b->table);
+    b->work = b->table = NULL;
+    OT_TRY(alive);
+    if (s == OT_OK) *variants = p.variants > 1 ? p.variants : 1;
+    return OT_OK;
+}
+
+/* ---- one node ------------------------------------------------------------------------- */
+
+/* More than one way?  A kernel alone is asked for its variants by preparing it. */
+static ot_status has_choice(const ot_tune *t, const ot_node *n, bool *yes)
+{
+    const ot_kernel *only = NULL;
+    const char      *why;
+    int              count = 0;
+    for (const ot_kernel *const *k = ot_kernels(n->op, t->device); *k; k++)
+        if (ot_schedule_can(*k, n, &why)) only = *k, count++;
+    *yes = count > 1;
+    if (count != 1 || !only->prepare) return OT_OK;
+    ot_prep p = ot_schedule_prep(t->plan, t->config, 0);
+    OT_TRY(only->prepare(n, &p));
+    if (only->release && p.state) only->release(p.state);
+    *yes = !p.refused && p.variants > 1;
+    return OT_OK;
+}
+
+static ot_status time_all(ot_tune *t, const ot_node *n, bench *b, ot_choice *best)
+{
+    const char *why;
+    for (const ot_kernel *const *k = ot_kernels(n->op, t->device); *k; k++) {
+        if (!ot_schedule_can(*k, n, &why)) continue;
+        for (int v = 0, all = 1; v < all && v < MOST_VARIANTS; v++) {
+            double seconds = 0;
+            int    variants;
+            OT_TRY(time_variant(t, *k, v, n, b, best->kernel ? best->seconds : 0, &variants, &seconds));
+            if (!v) all = variants; /* a first way that fails says nothing about the others, but nobody asks for them */
+            if (variants && (!best->kernel || seconds < best->seconds)) *best = (ot_choice){ *k, v, seconds };
+        }
+    }
+    return OT_OK;
+}
+
+/* e: what was known and means nothing any more; NULL: nothing was. */
+static ot_status tune_node(ot_tune *t, const ot_node *n, const char *key, entry *e, ot_choice *out)
+{
+    bench    b = { .work = NULL };
+    ot_error mine = { 0 };
+    bool     choice;
+    OT_TRY(has_choice(t, n, &choice));
+    if (!choice) return OT_OK;
+    ot_status s = make_values(t, n, &b, &mine);
+    if (s == OT_E_NOMEM) { /* larger than what is free: it stays as the order of the candidates has it */
+        t->too_large++;
+        s = OT_OK;
+    } else if (s == OT_OK) {
+        s = time_all(t, n, &b, out);
+    } else {
+        ot_fail(t->plan->graph->err, s, "%s", mine.text);
+    }
+    free_values(t, &b);
+    if (s != OT_OK || !out->kernel) return s;
+    if (e) set(e, out->kernel->name, out->variant, out->seconds);
+    else if (!(e = add(t, key, out->kernel->name, out->variant, out->seconds)))
+        return ot_fail(t->plan->graph->err, OT_E_NOMEM, "no memory to tune");
+    e->counted = true;
+    t->tuned++;
+    write_file(t);
+    return OT_OK;
+}
+
+static const ot_kernel *kernel_named(const ot_tune *t, const ot_node *n, const char *name)
+{
+    const char *why;
+    for (const ot_kernel *const *k = ot_kernels(n->op, t->device); *k; k++)
+        if (!strcmp((*k)->name, name) && ot_schedule_can(*k, n, &why)) return *k;
+    return NULL;
+}
+
+ot_status ot_tune_choose(ot_tune *t, const ot_node *n, ot_choice *out)
+{
+    *out = (ot_choice){ .kernel = NULL };
+    if (!t || (!t->config->tune && !t->first)) return OT_OK;
+    char *key = key_of(t, n);
+    if (!key) return OT_OK;
+    entry           *e = find(t, key);
+    const ot_kernel *k = e ? kernel_named(t, n, e->kernel) : NULL;
+    ot_status        s = OT_OK;
+    if (k) {
+        *out = (ot_choice){ k, e->variant, e->seconds };
+        t->known += !e->counted;
+        e->counted = true;
+    } else if (t->config->tune) {
+        s = tune_node(t, n, key, e, out);
+    }
+    free(key);
+    return s;
+}
+
+/* ---- the whole -------------------------------------------------------------------------- */
+
+static ot_status prepare_timing(ot_tune *t, ot_error *err)
+{
+    t->pattern = ot_arena_alloc(t->arena, PATTERN);
+    if (!t->pattern) return ot_fail(err, OT_E_NOMEM, "no memory to tune");
+    OT_TRY(t->backend->mark_new(t->device, &t->marks[0], err));
+    return t->backend->mark_new(t->device, &t->marks[1], err);
+}
+
+ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
+{
+    *out = NULL;
+    if (c->tune && !c->device) ot_plan_note(p, "--tune: the CPU's kernels are chosen by their order; nothing is timed");
+    if (!c->device || c->ref_only) return OT_OK;
+    if (!c->device->fault) { /* only described: nothing of it can run */
+        if (c->tune) ot_plan_note(p, "--tune: the device is not there; nothing is timed");
+        return OT_OK;
+    }
+    ot_arena *a = ot_arena_new();
+    ot_tune  *t = a ? ot_arena_alloc(a, sizeof *t) : NULL;
+    if (!t) {
+        ot_arena_free(a);
+        return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to tune");
+    }
+    *t = (ot_tune){ .plan = p, .config = c, .device = c->device, .backend = c->device->backend, .arena = a };
+    t->end = &t->first;
+    snprintf(t->head, sizeof t->head, "onnxtrain tune 1 %s", OT_VERSION);
+    ot_device_info i;
+    t->backend->info(t->device, &i);
+    if (!ot_cache_path(i.key, "tune", c->tune, t->path, sizeof t->path)) t->path[0] = 0;
+    read_file(t);
+    *out = t;
+    return c->tune ? prepare_timing(t, p->graph->err) : OT_OK;
+}
+
+void ot_tune_close(ot_tune *t)
+{
+    if (!t) return;
+    if (t->config->tune) {
+        ot_plan_note(t->plan, "tuned %d operators, %d known", t->tuned, t->known);
+        if (t->too_large) ot_plan_note(t->plan, "%d operators were not tuned: their values are larger than the memory that is free", t->too_large);
+        if (t->unwritten.status || !*t->path)
+            ot_plan_note(t->plan, "what was timed is not kept: %s", *t->path ? t->unwritten.text : "there is no cache folder");
+        /* What was fed is not what kernels expect. */
+        ot_error ignored = { 0 };
+        (void)!t->backend->zero(t->device, t->device->fault, sizeof(ot_fault), &ignored);
+    }
+    t->backend->mark_free(t->device, t->marks[0]);
+    t->backend->mark_free(t->device, t->marks[1]);
+    ot_arena_free(t->arena);
+}
