@@ -208,7 +208,7 @@
     X(ConvolveDx,                1, 1, 0)    \
     X(CrossEntropy,              1, 1, 0)    \
     X(CrossEntropyDx,            1, 1, 0)    \
-    X(Dot,                       1, 1, 0)    \
+    X(Dot,                       1, 1, 1)    \
     X(PoolAvg,                   1, 1, 0)    \
     X(PoolAvgDx,                 1, 1, 0)    \
     X(PoolMax,                   1, 1, 0)    \
