@@ -108,14 +108,14 @@ ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keep
     return n ? ot_emit(b, &ot_op_Reduce, &a, OT_IN(x)) : x;
 }
 
-ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s)
+ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
 {
     if (broken(b) || ot_shape_eq(&x->shape, s)) return broken(b) ? NULL : x;
-    int64_t axes[OT_MAX_RANK];
-    int     n = 0, lead = x->shape.rank - s->rank;
+    ot_reduce a = { .kind = OT_REDUCE_SUM, .keepdims = 1, .wide = wide };
+    int       lead = x->shape.rank - s->rank;
     for (int d = 0; d < x->shape.rank; d++)
-        if (d < lead || s->dim[d - lead] != x->shape.dim[d]) axes[n++] = d;
-    ot_value *y = ot_sum(b, x, axes, n, true);
+        if (d < lead || s->dim[d - lead] != x->shape.dim[d]) a.axes |= (int64_t)1 << d;
+    ot_value *y = a.axes ? ot_emit(b, &ot_op_Reduce, &a, OT_IN(x)) : x;
     return y ? ot_view(b, y, s) : NULL;
 }
 

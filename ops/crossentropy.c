@@ -41,7 +41,7 @@ static ot_status loss_infer(ot_node *n, ot_error *err)
         for (int d = 0; d < x->shape.rank; d++)
             if (d != a->axis) y.dim[y.rank++] = x->shape.dim[d];
     if (n->n_out > 1) ot_like(n->out[1], x);
-    return ot_set(n->out[0], x->dtype, &y);
+    return ot_set(n->out[0], ot_dtype_bits(x->dtype) < 32 ? OT_F32 : x->dtype, &y);
 }
 
 static ot_status dx_infer(ot_node *n, ot_error *err)

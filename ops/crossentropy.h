@@ -4,8 +4,9 @@
  *                x: logits, or log-probabilities (log_input), classes along `axis`, C of them
  *                target: class numbers (any integer type, x's shape without `axis`), or with
  *                probs floats of x's shape
- *                weight: (C), of x's type
- *                loss: rank 0, or without reduction x's shape without `axis`; logp: log-softmax of x
+ *                weight: (C), of any float type
+ *                loss: rank 0, or without reduction x's shape without `axis`; f32 where x has 16 bits, else
+ *                of x's type; logp: log-softmax of x, of its type
  * CrossEntropyDx (dloss, x, target[, weight]) -> dx
  *
  * With p = softmax(x), s = label_smoothing, a sample's loss is

@@ -226,20 +226,17 @@ static ot_value *map_din(ot_build *b, int i, ot_value *dy)
     const ot_row_info *info = ot_row_of(inst->row);
     ot_dtype type = n->in[i]->dtype;
     ot_value *in[OT_MAP_ARGS] = { dy };
-    int n_in = 1;
     ot_value *dx = NULL;
 
     for (int k = 0; k < info->n; k++) { /* an input may be several operands */
         ot_value *part = dy;
         if (inst->arg[k] != i || info->d[k].grad < OT_ROW_PASS) continue;
-        if (info->d[k].grad == OT_ROW_FORMULA || dy->dtype != type) {
+        if (info->d[k].grad == OT_ROW_FORMULA) { /* else dy itself; the driver sums, then casts it */
             ot_program m;
-            bool pass = info->d[k].grad == OT_ROW_PASS;
-            ot_map_program(&m, pass ? OT_ROW_Copy : inst->row + 1 + k, inst->p, inst->q, 1,
-                           (ot_class)inst->cls, type);
-            n_in = 1;
+            ot_map_program(&m, inst->row + 1 + k, inst->p, inst->q, 1, (ot_class)inst->cls, type);
+            int n_in = 1;
             for (int r = 0; r < 4; r++) { /* a b c y */
-                if (pass || !(info->d[k].reads >> r & 1)) continue;
+                if (!(info->d[k].reads >> r & 1)) continue;
                 m.in_class[n_in] = inst->cls;
                 m.inst[0].arg[1 + r] = (int8_t)n_in;
                 in[n_in++] = r == 3 ? n->out[0] : n->in[inst->arg[r]];

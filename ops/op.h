@@ -69,7 +69,7 @@ ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_valu
 ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
 ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s);         /* same elements, other shape */
 ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims);
-ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s);       /* undoes broadcasting */
+ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide); /* undoes broadcasting; wide: f32 from 16 bits */
 ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s);       /* broadcasts */
 ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm);
 ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if asked */

@@ -17,7 +17,8 @@ static ot_status reduce_infer(ot_node *n, ot_error *err)
         bool gone = a->axes >> d & 1;
         if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x->shape.dim[d];
     }
-    return ot_set(n->out[0], x->dtype, &y);
+    bool wide = a->wide && (x->dtype == OT_F16 || x->dtype == OT_BF16);
+    return ot_set(n->out[0], wide ? OT_F32 : x->dtype, &y);
 }
 
 static void reduce_grad(ot_build *b)
@@ -34,7 +35,7 @@ static void reduce_grad(ot_build *b)
         }
     g = ot_view(b, g, &kept);
     if (a->kind == OT_REDUCE_SUM) {
-        ot_set_din(b, 0, ot_expand(b, g, &x->shape));
+        ot_set_din(b, 0, ot_expand(b, ot_cast(b, g, x->dtype), &x->shape));
     } else if (a->kind == OT_REDUCE_SUMSQ) {
         ot_value *twice = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, x->dtype, 2));
         ot_set_din(b, 0, ot_map2(b, OT_ROW_Mul, 0, 0, twice, x));

@@ -14,6 +14,7 @@ typedef struct ot_reduce {
     int64_t kind;      /* ot_reduce_kind */
     int64_t axes;      /* bit d: axis d is reduced */
     int64_t keepdims;
+    int64_t wide;      /* y is f32 where x has 16 bits */
 } ot_reduce;
 
 #endif

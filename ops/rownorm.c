@@ -45,7 +45,8 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
     const ot_row_norm *a = n->attrs;
     const ot_value    *x = n->in[1];
     ot_shape           s = { .rank = 1, .dim = { row_length(&x->shape, a->axis) } };
-    for (int i = 1; i < n->n_out; i++) ot_set(n->out[i], x->dtype, &s);
+    ot_dtype t = n->n_in > 4 && n->in[4] ? n->in[4]->dtype : x->dtype;
+    for (int i = 1; i < n->n_out; i++) ot_set(n->out[i], t, &s);
     return ot_like(n->out[0], x);
 }
 

@@ -1,10 +1,10 @@
 /* rownorm.h - attributes of RowNorm and RowNormDx: LayerNormalization and its relatives.
  *
  * RowNorm   (x[, scale, bias]) -> y, mean, invstd    axes `axis` .. of x are one row of D elements
- *           y = (x - mean) invstd scale + bias; scale and bias: D elements, of x's type; mean, invstd:
- *           one per row, f32 (f64 for f64).  `center` off: mean is 0 and invstd that of the squares (RMS).
+ *           y = (x - mean) invstd scale + bias; scale and bias: D elements, of one float type;
+ *           mean, invstd: one per row, f32 (f64 for f64).  `center` off: mean is 0 and invstd that of the squares (RMS).
  * RowNormDx (dy, x, mean, invstd[, scale]) -> dx, dscale, dbias
- *           dscale, dbias: (D) */
+ *           dscale, dbias: (D), of scale's type (x's without one) */
 #ifndef OT_ROWNORM_H
 #define OT_ROWNORM_H
 

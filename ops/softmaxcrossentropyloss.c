@@ -46,7 +46,7 @@ static void lower(ot_build *b, bool log_input)
     int              n_in = n->n_in > 2 && n->in[2] ? 3 : 2;
     ot_node         *k = ot_emit_n(b, &ot_op_CrossEntropy, &c, n->in, n_in, logp ? 2 : 1);
     if (!k) return;
-    ot_yield(b, 0, k->out[0]);
+    ot_yield(b, 0, ot_cast(b, k->out[0], n->out[0]->dtype)); /* f32 where x has 16 bits */
     if (logp) ot_yield(b, 1, k->out[1]);
 }
 

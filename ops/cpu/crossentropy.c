@@ -95,10 +95,13 @@ static double sample_loss(const ot_loss *l, int64_t at, int64_t label, float lse
     return sum;
 }
 
-static bool can(const ot_node *n, const char **why)
+static bool all_f32(const ot_node *n, int x, const char **why)
 {
-    return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
+    const ot_value *w = n->n_in > x + 2 ? n->in[x + 2] : NULL;
+    return (n->in[x]->dtype == OT_F32 && (!w || w->dtype == OT_F32)) || (*why = "only float32", false);
 }
+
+static bool can(const ot_node *n, const char **why) { return all_f32(n, 0, why); }
 
 static ot_status loss_prepare(const ot_node *n, ot_prep *p)
 {
@@ -163,10 +166,7 @@ static void sample_grad(const ot_loss *l, float *dx, int64_t at, int64_t label, 
     if (!l->a->probs) d[label * step] -= g * own;
 }
 
-static bool dx_can(const ot_node *n, const char **why)
-{
-    return n->in[1]->dtype == OT_F32 || (*why = "only float32", false);
-}
+static bool dx_can(const ot_node *n, const char **why) { return all_f32(n, 1, why); }
 
 static ot_status dx_run(const ot_call *c)
 {

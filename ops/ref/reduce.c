@@ -98,7 +98,7 @@ static ot_status reduce_run(const ot_call *c)
             if (ot_is_float(t)) acc_float(&s, a->kind, ot_get_f64(c->in[0], t, at));
             else acc_int(&s, a->kind, ot_get_i64(c->in[0], t, at), t);
         } while (step(r, &x->shape, a->axes, xs, &at));
-        if (ot_is_float(t)) ot_set_f64(c->out[0], t, out, acc_result(&s));
+        if (ot_is_float(t)) ot_set_f64(c->out[0], y->dtype, out, acc_result(&s));
         else ot_set_i64(c->out[0], t, out, s.i);
         step(k, &x->shape, ~a->axes, yx, &out);
     }

@@ -56,7 +56,7 @@ static bool cancelled(const ot_node *n, int i, const int *uses)
 static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
 {
     if (!dv) return;
-    dv = ot_sum_to(b, dv, &v->shape);
+    dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(v->dtype) > 16); /* not rounded on its way to a wider v */
     if (dv) dv = ot_cast(b, dv, v->dtype);
     v->grad = v->grad ? ot_map2(b, OT_ROW_Add, 0, 0, v->grad, dv) : dv;
 }

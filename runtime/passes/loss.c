@@ -133,7 +133,7 @@ static void accuracy(ctx *x, int axis, ot_value *t)
     ot_value *classes = ot_graph_const(p->graph, "classes", OT_I64, &along, iota);
     ot_value *label = ot_cast(&x->b, ot_view(&x->b, t, &kept), OT_I64);
     ot_value *is = ot_map2(&x->b, OT_ROW_Equal, 0, 0, classes, label);
-    ot_value *top = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ OT_REDUCE_MAX, (int64_t)1 << axis, 1 }, OT_IN(x->z));
+    ot_value *top = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 }, OT_IN(x->z));
     ot_value *mine = ot_map2(&x->b, OT_ROW_Equal, 0, 0, x->z, top);
     ot_value *hit = ot_map2(&x->b, OT_ROW_And, 0, 0, is, mine);
     ot_value *right = ot_sum(&x->b, ot_cast(&x->b, hit, OT_F32), &one, 1, false);

@@ -21,9 +21,9 @@
     P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
     P(prune,     "only what the wanted values need")                                           \
     P(lower,     "kernel operators only")                                                      \
+    P(precision, "what is computed in 16 bits; casts explicit")                                \
     P(autodiff,  "a gradient value per trained weight")                                        \
     P(optimizer, "accumulation, norm, clipping, one update per weight")                        \
-    P(precision, "casts by policy, fp32 masters")                                              \
     P(simplify,  "no dead, repeated or pointless node")                                        \
     P(fuse,      "chains of Maps are one Map")                                                 \
     P(layout,    "a layout per value, conversions explicit")                                   \

@@ -1,11 +1,283 @@
-/* precision.c - casts by policy.
+/* precision.c - what is computed in 16 bits.
  *
- * fp32 computes everything in the type the file says: f64 stays f64, f16 and bf16 stay too, with
- * arithmetic in f32 inside the kernels.  Other policies insert casts here. */
+ * fp32 and tf32 leave the graph as the file says it: f64 stays f64, f16 and bf16 stay too, with arithmetic in f32
+ * inside the kernels; tf32 is a leave that kernels may take.  bf16 and fp16 make a mixed graph of an f32 one, before
+ * autodiff, so that gradients lie in the type of what they are gradients of and those of the casts come by
+ * themselves:
+ *
+ *   products    Dot and the convolutions take and give 16 bits; weights are cast once a step, and their
+ *               gradients return to f32 through the cast
+ *   movement    Views, Copies, pools … keep what they get
+ *   Map         gives 16 bits where an operand has them and no other activation is f32: scales, biases, masks that
+ *               are weights or constants do not widen.  Rows that leave the range or the precision of 16 bits (exp,
+ *               log, powers …) give f32.  Arithmetic is in f32 always
+ *   norms       x and y in 16 bits, scale, bias and statistics in f32
+ *   sums        give f32
+ *   embeddings  rows taken from a weight are cast when taken
+ *   the loss    and everything else that a target reaches: f32; so is what no input reaches
+ *
+ * Anything else is computed in f32, as are the outputs of the graph and its state. */
+#include <math.h>
+
+#include "ops/map.h"
+#include "ops/reduce.h"
+#include "ops/softmaxrows.h"
 #include "runtime/passes/passes.h"
+
+enum { FED = 1, TARGET = 2, NARROW = 4 }; /* value->mark: an input, a target is behind it; it was f32 and has 16 bits now */
+
+typedef struct narrowing {
+    ot_plan   *p;
+    ot_graph  *g;
+    ot_build   b;
+    ot_dtype   half;
+    ot_value **cast; /* by value id: the same in the other type, once somebody asked */
+    int        cap, products, done;
+} narrowing;
+
+static bool narrow(const ot_value *v) { return v && (v->mark & NARROW); }
+static bool full(const ot_value *v) { return v && v->dtype == OT_F32; }
+static bool fed(const ot_value *v) { return v && (v->mark & FED); }
+
+/* ---- casts ----------------------------------------------------------------- */
+
+static ot_value *cast_const(narrowing *x, const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    void   *data = ot_graph_alloc(x->g, ot_bytes(&v->shape, x->half) + 8);
+    for (int64_t i = 0; data && i < n; i++) ot_set_f64(data, x->half, i, ot_get_f64(v->data, v->dtype, i));
+    return data ? ot_graph_const(x->g, v->name, x->half, &v->shape, data) : NULL;
+}
+
+/* v in the other of the two types, made before n. */
+static ot_value *other(narrowing *x, ot_node *n, ot_value *v)
+{
+    ot_value *y = v->id < x->cap ? x->cast[v->id] : NULL;
+    if (y) return y;
+    bool widens = narrow(v);
+    x->g->cursor = n;
+    x->b.node = n;
+    y = ot_is_const(v) && !widens ? cast_const(x, v) : ot_cast(&x->b, v, widens ? OT_F32 : x->half);
+    x->g->cursor = NULL;
+    if (!y) return NULL;
+    y->mark = (v->mark & (FED | TARGET)) | (widens ? 0 : NARROW);
+    if (v->id < x->cap) x->cast[v->id] = y;
+    return y;
+}
+
+static ot_status widen(narrowing *x, ot_node *n, int first)
+{
+    for (int i = first; i < n->n_in; i++)
+        if (narrow(n->in[i]) && !(n->in[i] = other(x, n, n->in[i]))) return x->g->err->status;
+    return OT_OK;
+}
+
+static ot_status halve(narrowing *x, ot_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (full(n->in[i]) && !(n->in[i] = other(x, n, n->in[i]))) return x->g->err->status;
+    return OT_OK;
+}
+
+/* Types of the outputs follow those of the inputs. */
+static ot_status follow(narrowing *x, ot_node *n)
+{
+    OT_TRY(n->op->infer(n, x->g->err));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->dtype == x->half) n->out[i]->mark |= NARROW;
+    return OT_OK;
+}
+
+/* ---- one rule per kind of operator ------------------------------------------- */
+
+static bool any(const ot_node *n, bool (*is)(const ot_value *v))
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (is(n->in[i])) return true;
+    return false;
+}
+
+static ot_status product(narrowing *x, ot_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !full(n->in[i]) && !narrow(n->in[i])) return widen(x, n, 0); /* f64, or 16 bits by the file */
+    x->products++;
+    if (!any(n, fed)) return widen(x, n, 0);
+    x->done++;
+    OT_TRY(halve(x, n));
+    return follow(x, n);
+}
+
+static ot_status movement(narrowing *x, ot_node *n)
+{
+    bool wide = false;
+    if (!any(n, narrow)) return OT_OK;
+    for (int i = 0; i < n->n_in; i++) wide |= full(n->in[i]) && fed(n->in[i]);
+    if (wide) return widen(x, n, 0);
+    OT_TRY(halve(x, n));
+    return follow(x, n);
+}
+
+/* Rows of a weight by an index that was fed are an activation. */
+static ot_status take(narrowing *x, ot_node *n)
+{
+    if (any(n, narrow)) return movement(x, n);
+    ot_value *y = n->out[0];
+    if (!full(y) || fed(n->in[0]) || !fed(n->in[1])) return OT_OK;
+    x->g->cursor = n->next;
+    x->b.node = n;
+    ot_value *h = ot_cast(&x->b, y, x->half);
+    x->g->cursor = NULL;
+    if (!h) return x->g->err->status;
+    h->mark = FED | NARROW;
+    ot_graph_replace(x->g, y, h);
+    h->producer->in[0] = y;
+    return OT_OK;
+}
+
+static ot_status norm(narrowing *x, ot_node *n)
+{
+    OT_TRY(widen(x, n, 1));
+    return narrow(n->in[0]) ? follow(x, n) : OT_OK;
+}
+
+static ot_status softmax(narrowing *x, ot_node *n)
+{
+    if (((const ot_softmax_rows *)n->attrs)->log) return widen(x, n, 0);
+    return follow(x, n);
+}
+
+static ot_status reduce(narrowing *x, ot_node *n)
+{
+    ot_reduce *a = (ot_reduce *)(uintptr_t)n->attrs;
+    if (!narrow(n->in[0])) return OT_OK;
+    a->wide = a->kind != OT_REDUCE_MAX && a->kind != OT_REDUCE_MIN;
+    return follow(x, n);
+}
+
+/* The logits as they are; log-probabilities wanted beside the loss are f32. */
+static ot_status loss(narrowing *x, ot_node *n)
+{
+    OT_TRY(widen(x, n, n->n_out > 1 && n->out[1] ? 0 : 1));
+    return follow(x, n);
+}
+
+/* Results too large, too small or too steep for 16 bits. */
+static bool leaves_range(int row)
+{
+    switch (row) {
+    case OT_ROW_Square: case OT_ROW_Cube: case OT_ROW_Pow: case OT_ROW_PowP: case OT_ROW_Rsqrt: case OT_ROW_Reciprocal:
+    case OT_ROW_Exp: case OT_ROW_Expm1: case OT_ROW_Log: case OT_ROW_Log1p: case OT_ROW_Softplus: case OT_ROW_Tan:
+    case OT_ROW_Sinh: case OT_ROW_Cosh: case OT_ROW_Asin: case OT_ROW_Acos: case OT_ROW_Quantize: return true;
+    default: return false;
+    }
+}
+
+/* Does 16 bits hold it, apart from rounding?  Masks add the most negative number there is. */
+static bool holds(const narrowing *x, const ot_value *v)
+{
+    if (!ot_is_const(v)) return true;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
+        double d = ot_get_f64(v->data, v->dtype, i);
+        if (isfinite(d) && !isfinite(ot_float_decode(ot_float_encode(d, x->half, false), x->half))) return false;
+    }
+    return true;
+}
+
+static ot_status map(narrowing *x, ot_node *n)
+{
+    ot_program *m = (ot_program *)(uintptr_t)n->attrs;
+    if (!any(n, narrow) || m->n_inst != 1 || m->n_out != 1 || m->out_dtype[0] != OT_F32) return OT_OK;
+    int row = m->inst[0].row;
+    if (leaves_range(row)) return OT_OK;
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_value *v = n->in[i];
+        if (narrow(v) || !ot_is_float(v->dtype)) continue;
+        if (v->dtype != OT_F32 || fed(v) || (row != OT_ROW_Clip && !holds(x, v))) return OT_OK;
+    }
+    m->out_dtype[0] = (uint8_t)x->half;
+    return follow(x, n);
+}
+
+typedef struct rule {
+    const ot_op *op;
+    ot_status  (*apply)(narrowing *x, ot_node *n);
+} rule;
+
+static const rule rules[] = {
+    { &ot_op_Dot, product }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
+    { &ot_op_View, movement }, { &ot_op_Copy, movement }, { &ot_op_PoolMax, movement }, { &ot_op_PoolAvg, movement },
+    { &ot_op_Interp, movement }, { &ot_op_Take, take }, { &ot_op_BatchNorm, norm }, { &ot_op_RowNorm, norm },
+    { &ot_op_SoftmaxRows, softmax }, { &ot_op_Reduce, reduce }, { &ot_op_CrossEntropy, loss }, { &ot_op_Map, map },
+};
+
+static ot_status apply(narrowing *x, ot_node *n)
+{
+    int mark = 0;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) mark |= n->in[i]->mark & (FED | TARGET);
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) n->out[i]->mark = mark;
+    for (int i = 0; i < OT_LEN(rules); i++) {
+        if (rules[i].op != n->op) continue;
+        if (!(mark & TARGET) || n->op == &ot_op_CrossEntropy) return rules[i].apply(x, n);
+        return n->op == &ot_op_Map ? OT_OK : widen(x, n, 0); /* a Map reads any type */
+    }
+    return widen(x, n, 0);
+}
+
+/* ---- the pass ------------------------------------------------------------------ */
+
+/* What leaves the step has the type it had. */
+static ot_status ends(narrowing *x)
+{
+    ot_graph  *g = x->g;
+    ot_plan   *p = x->p;
+    ot_value **fixed[] = { &p->loss, &p->correct, &p->counted };
+    for (int i = 0; i < g->n_outputs; i++) {
+        ot_value *v = g->outputs[i];
+        if (!narrow(v)) continue;
+        if (!(g->outputs[i] = other(x, NULL, v))) return g->err->status;
+        g->outputs[i]->name = v->name;
+    }
+    for (int i = 0; i < g->n_assigns; i++)
+        if (narrow(g->assigns[i].value) && !(g->assigns[i].value = other(x, NULL, g->assigns[i].value))) return g->err->status;
+    for (int i = 0; i < OT_LEN(fixed); i++)
+        if (narrow(*fixed[i]) && !(*fixed[i] = other(x, NULL, *fixed[i]))) return g->err->status;
+    for (int i = 0; i < p->n_kept; i++)
+        if (narrow(p->kept[i]) && !(p->kept[i] = other(x, NULL, p->kept[i]))) return g->err->status;
+    return OT_OK;
+}
+
+static ot_status mixed(ot_plan *p, ot_dtype half)
+{
+    ot_graph *g = p->graph;
+    narrowing x = { .p = p, .g = g, .b = { .graph = g }, .half = half };
+    x.cap = 4 * (g->n_values + g->n_nodes) + 16; /* every value, and the casts of this pass */
+    x.cast = ot_graph_alloc(g, (size_t)x.cap * sizeof *x.cast);
+    if (!x.cast) return g->err->status;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (g->inputs[i] != g->seed && g->inputs[i] != g->counter) g->inputs[i]->mark = FED;
+    for (int i = 0; i < p->n_targets; i++) p->targets[i]->mark = FED | TARGET;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        OT_TRY(apply(&x, n));
+    }
+    OT_TRY(ends(&x));
+    ot_plan_note(p, "precision %s: %d of %d matrix products and convolutions in %s, weights and their updates in float32",
+                 half == OT_F16 ? "fp16" : "bf16", x.done, x.products, ot_dtype_name(half));
+    return g->err->status;
+}
 
 ot_status ot_pass_precision(ot_plan *p, const ot_config *c)
 {
-    (void)c;
-    return p->graph->err->status;
+    switch (c->precision) {
+    case OT_PREC_BF16: return mixed(p, OT_BF16);
+    case OT_PREC_FP16: return mixed(p, OT_F16);
+    case OT_TF32:
+        if (!c->device) ot_plan_note(p, "precision tf32: no effect on the CPU, which computes in fp32");
+        return p->graph->err->status;
+    default: return p->graph->err->status;
+    }
 }

@@ -18,6 +18,8 @@ typedef struct ot_settings {
     bool shuffle, drop_last, skip_nonfinite;
     double clip_norm, clip_value;
     ot_bn bn;
+    ot_precision precision;
+    bool auto_precision; /* precision is what a check leaves */
     bool bn_unbiased, eval_mode;
     double dropout; /* < 0: as the file says */
     int n_train, n_freeze, n_no_decay, n_lr_scale;

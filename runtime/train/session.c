@@ -29,6 +29,7 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
         .lr_scale = s->lr_scale,
         .lr_scale_by = s->lr_scale_by,
         .eval_mode = s->eval_mode,
+        .precision = s->precision,
         .threads = threads,
     };
 }

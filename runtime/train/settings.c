@@ -163,6 +163,13 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
 }
 
+static void read_precision(const ot_options *o, ot_settings *s)
+{
+    const char *p = ot_options_get(o, "precision");
+    s->auto_precision = !strcmp(p, "auto");
+    s->precision = !strcmp(p, "tf32") ? OT_TF32 : !strcmp(p, "bf16") ? OT_PREC_BF16 : !strcmp(p, "fp16") ? OT_PREC_FP16 : OT_FP32;
+}
+
 static void read_numbers(const ot_options *o, ot_settings *s)
 {
     const char *bn = ot_options_get(o, "bn");
@@ -185,6 +192,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     *s = (ot_settings){ 0 };
     read_texts(o, s);
     read_numbers(o, s);
+    read_precision(o, s);
     OT_TRY(check_device(ot_options_get(o, "device"), err));
     OT_TRY(read_dropout(o, &s->dropout, err));
     OT_TRY(read_losses(o, outputs, a, s, err));
