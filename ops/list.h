@@ -187,16 +187,16 @@
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \
-    X(Arg,                   1, 0, 0)      \
+    X(Arg,                   1, 0, 1)      \
     X(Copy,                  1, 1, 1)      \
     X(CopyAdd,               1, 1, 1)      \
     X(Cumulate,              1, 0, 1)      \
-    X(Interp,                1, 1, 0)      \
+    X(Interp,                1, 1, 1)      \
     X(Places,                1, 0, 1)      \
-    X(Put,                   1, 1, 0)      \
+    X(Put,                   1, 1, 1)      \
     X(Reduce,                1, 1, 0)      \
     X(Take,                  1, 1, 1)      \
-    X(TakeAdd,               1, 1, 0)      \
+    X(TakeAdd,               1, 1, 1)      \
     X(View,                  1, 0, 1)
 
 #define OT_NN_KERNELS(X)                \

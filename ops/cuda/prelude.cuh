@@ -67,9 +67,10 @@ OT_DEVICE ot_u16 ot_f32_to_f16(float f)
     return h;
 }
 
-/* If *p is `old`, it becomes `now`; gives what was there.  Integers only: sums of floats by atomics would depend
- * on the order. */
-OT_DEVICE int ot_atomic_swap_if(int *p, int old, int now) { return atomicCAS(p, old, now); }
+/* If *p is `old`, it becomes `now`; gives what was there.  *p grows by v.  Integers only: sums of floats by
+ * atomics would depend on the order. */
+OT_DEVICE int  ot_atomic_swap_if(int *p, int old, int now) { return atomicCAS(p, old, now); }
+OT_DEVICE void ot_atomic_add(int *p, int v) { atomicAdd(p, v); }
 
 #endif /* OT_HOST_TWIN */
 

@@ -110,6 +110,8 @@ OT_DEVICE int ot_atomic_swap_if(int *p, int old, int now)
     return was;
 }
 
+OT_DEVICE void ot_atomic_add(int *p, int v) { *p += v; }
+
 OT_DEVICE float ot_f16_to_f32(unsigned short h)
 {
     unsigned sign = (unsigned)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;

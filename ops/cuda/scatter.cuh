@@ -1,0 +1,13 @@
+/* scatter.cuh - what scatter.c hands to scatter.cu. */
+#include "divide.cuh"
+
+enum { OT_SCATTER_CHUNK = 32 }; /* rows that one thread works off */
+
+/* x: (outer, m, inner)  y: (outer, n, inner) */
+typedef struct ot_scatter_args {
+    const void *x, *key, *position;
+    void       *y, *part;
+    long long   threads;  /* outer * chunks * inner */
+    long long   m, n;
+    ot_divider  chunks, inner;
+} ot_scatter_args;
