@@ -9,13 +9,15 @@
 #include "runtime/backends/cuda/gpu.h"
 
 extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
+extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* cudnn_convolve.c */
+extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
 
 #define OT_CUDA_LIBRARIES_Arg
-#define OT_CUDA_LIBRARIES_BatchNorm
-#define OT_CUDA_LIBRARIES_BatchNormDx
-#define OT_CUDA_LIBRARIES_Convolve
-#define OT_CUDA_LIBRARIES_ConvolveDw
-#define OT_CUDA_LIBRARIES_ConvolveDx
+#define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
+#define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
+#define OT_CUDA_LIBRARIES_Convolve &ot_cudnn_Convolve,
+#define OT_CUDA_LIBRARIES_ConvolveDw &ot_cudnn_ConvolveDw,
+#define OT_CUDA_LIBRARIES_ConvolveDx &ot_cudnn_ConvolveDx,
 #define OT_CUDA_LIBRARIES_Copy
 #define OT_CUDA_LIBRARIES_CopyAdd
 #define OT_CUDA_LIBRARIES_CrossEntropy

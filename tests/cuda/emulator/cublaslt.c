@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/cuda/emulator/elements.h"
 #include "tests/cuda/emulator/emulator.h"
 
 #define FAILS(name, status, ...) \
@@ -159,60 +160,6 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     STORE(at, size, from, n);
 }
 
-/* ---- elements ------------------------------------------------------------------------ */
-
-static size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
-
-static double load(const void *p, int type, int64_t i)
-{
-    const uint16_t *h = p;
-    if (type == CUDA_R_64F) return ((const double *)p)[i];
-    if (type == CUDA_R_32F) return (double)((const float *)p)[i];
-    if (type == CUDA_R_16BF) {
-        uint32_t u = (uint32_t)h[i] << 16;
-        float    f;
-        memcpy(&f, &u, sizeof f);
-        return (double)f;
-    }
-    int    e = h[i] >> 10 & 31, m = h[i] & 1023;
-    double v = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-    return h[i] & 0x8000 ? -v : v;
-}
-
-/* v with `bits` bits behind the first, to nearest even; steps no finer than 2^least. */
-static double rounded(double v, int bits, int least)
-{
-    int e;
-    if (!isfinite(v) || v == 0) return v;
-    frexp(v, &e);
-    int step = e - 1 - bits > least ? e - 1 - bits : least;
-    return ldexp(nearbyint(ldexp(v, -step)), step);
-}
-
-static void store(void *p, int type, int64_t i, double v)
-{
-    if (type == CUDA_R_64F) ((double *)p)[i] = v;
-    else if (type == CUDA_R_32F) ((float *)p)[i] = (float)v;
-    else if (type == CUDA_R_16BF) {
-        float    f = (float)rounded((double)(float)v, 7, -133);
-        uint32_t u;
-        memcpy(&u, &f, sizeof u);
-        ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
-    } else {
-        double   r = fabs(rounded((double)(float)v, 10, -24));
-        int      e = 0;
-        uint16_t h;
-        if (isnan(v)) h = 0x7e00;
-        else if (r >= 65520) h = 0x7c00;
-        else if (r < 0x1p-14) h = (uint16_t)ldexp(r, 24);
-        else {
-            double m = frexp(r, &e);
-            h = (uint16_t)((e + 14) << 10 | ((int)ldexp(m, 11) - 1024));
-        }
-        ((uint16_t *)p)[i] = (uint16_t)(h | (signbit(v) ? 0x8000 : 0));
-    }
-}
-
 /* ---- products -------------------------------------------------------------------------- */
 
 enum { WHOLE, SPLIT, TF32, REFUSED, GREEDY, UNCHECKED, KINDS };
@@ -271,9 +218,9 @@ static double term(const product *p, int64_t batch, int64_t i, int64_t j, int64_
 {
     int64_t a = batch * p->a.step + (p->d.ta == CUBLAS_OP_N ? i + k * p->a.ld : k + i * p->a.ld);
     int64_t b = batch * p->b.step + (p->d.tb == CUBLAS_OP_N ? k + j * p->b.ld : j + k * p->b.ld);
-    double  x = load(p->A, p->a.type, a), y = load(p->B, p->b.type, b);
+    double  x = emulator_load(p->A, p->a.type, a), y = emulator_load(p->B, p->b.type, b);
     if (p->how.kind != TF32) return x * y;
-    return rounded(x, 10, -136) * rounded(y, 10, -136);
+    return emulator_rounded(x, 10, -136) * emulator_rounded(y, 10, -136);
 }
 
 static double sum(const product *p, int64_t batch, int64_t i, int64_t j)
@@ -288,9 +235,9 @@ static double sum(const product *p, int64_t batch, int64_t i, int64_t j)
     for (int q = 0; q < SPLITS; q++) {
         double part = 0;
         for (int64_t t = k * q / SPLITS; t < k * (q + 1) / SPLITS; t++) part += term(p, batch, i, j, t);
-        store(p->work, p->d.scale, at + q, part);
+        emulator_store(p->work, p->d.scale, at + q, part);
     }
-    for (int q = 0; q < SPLITS; q++) s += load(p->work, p->d.scale, at + q);
+    for (int q = 0; q < SPLITS; q++) s += emulator_load(p->work, p->d.scale, at + q);
     return s;
 }
 
@@ -302,15 +249,15 @@ static void multiply(const void *what)
             for (int64_t i = 0; i < (int64_t)p->c.rows; i++) {
                 int64_t at = batch * p->c.step + i + j * p->c.ld;
                 double  v = p->alpha * sum(p, batch, i, j);
-                if (p->beta != 0) v += p->beta * load(p->C, p->c.type, at);
-                if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS) v += load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
-                store(p->D, p->c.type, at, v);
+                if (p->beta != 0) v += p->beta * emulator_load(p->C, p->c.type, at);
+                if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS) v += emulator_load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
+                emulator_store(p->D, p->c.type, at, v);
             }
 }
 
 /* ---- algorithms -------------------------------------------------------------------------- */
 
-static size_t split_bytes(const product *p) { return (size_t)p->c.rows * p->c.columns * (size_t)p->c.batches * SPLITS * size_of(p->d.scale); }
+static size_t split_bytes(const product *p) { return (size_t)p->c.rows * p->c.columns * (size_t)p->c.batches * SPLITS * emulator_size(p->d.scale); }
 
 static product describe(cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d)
 {
@@ -371,7 +318,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t 
 /* All that a matrix covers must be memory of the device, and begin where the algorithm may rely on it. */
 static void must_hold(const char *name, const void *at, const layout *l, uint64_t alignment)
 {
-    size_t n = (size_t)((l->batches - 1) * l->step + l->ld * ((int64_t)l->columns - 1) + (int64_t)l->rows) * size_of(l->type);
+    size_t n = (size_t)((l->batches - 1) * l->step + l->ld * ((int64_t)l->columns - 1) + (int64_t)l->rows) * emulator_size(l->type);
     if (emulator_is_device(at, n) && (uintptr_t)at % alignment == 0) return;
     fprintf(stderr, "emulator: cublasLtMatmul: %s: %zu bytes at %p, aligned to %llu, are not the device's\n", name, n, at,
             (unsigned long long)alignment);
@@ -386,8 +333,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const 
     if (!h || !algo || !consistent(&p) || memcmp(c, d, sizeof(layout)) != 0) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&p.how, algo, sizeof p.how);
     if (!made_for(&p, &p.how) || p.how.work > bytes || (p.how.work && (uintptr_t)work % 16)) return CUBLAS_STATUS_INVALID_VALUE;
-    p.alpha = load(alpha, p.d.scale, 0);
-    p.beta = load(beta, p.d.scale, 0);
+    p.alpha = emulator_load(alpha, p.d.scale, 0);
+    p.beta = emulator_load(beta, p.d.scale, 0);
     p.A = A, p.B = B, p.C = C, p.D = D, p.work = work;
     must_hold("A", A, &p.a, p.how.alignment);
     must_hold("B", B, &p.b, p.how.alignment);
