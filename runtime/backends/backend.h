@@ -85,10 +85,13 @@ typedef struct ot_backend {
     void (*range)(ot_device *d, const char *name);
 } ot_backend;
 
+enum { OT_OUTBOX = 256 };
+
 /* The head of every backend's own device struct. */
 struct ot_device {
     const ot_backend *backend;
-    void             *fault; /* one ot_fault in the device's memory, zeroed at the start */
+    void             *fault; /* OT_OUTBOX bytes of the device's memory, zeroed at the start: one ot_fault, and behind
+                              * it room for numbers that the host asks for after a run */
 };
 
 /* The module's one exported entry, "ot_backend_cuda".  host: an ot_host (ops/host.h), what the module calls

@@ -1,95 +1,182 @@
 /* run.c - walks a finished plan; decides nothing.
  *
- * Memory  two slabs and a table of pointers, made once; a run allocates nothing. */
+ * Memory  ot_memory's slabs and a table of addresses, made once; a run allocates nothing.
+ *
+ * On a device a phase is given step by step the first time (libraries finish their preparations then), recorded the
+ * second time and replayed from then on: one call per run.  Scalars that the host asks for after a run do not lie in
+ * the slab but behind the device's fault word, so that one copy brings all of it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "ops/crossentropy.h"
 #include "ops/kernel.h"
-#include "runtime/exec/exec.h"
+#include "ops/take.h"
+#include "runtime/exec/memory.h"
 
 typedef struct slot { /* a step with its addresses */
-    const void **in;
-    void       **out;
-    ot_call      call;
-    ot_status  (*run)(const ot_call *c); /* NULL: nothing to do, a view in place */
+    const void    **in;
+    void          **out;
+    ot_call         call;
+    ot_status     (*run)(const ot_call *c); /* NULL: nothing to do, a view in place or run by its group */
+    const ot_call **group;                  /* calls of a group, at its first step; NULL: none */
+    int             n_group;
+    char           *group_table; /* in the device's memory */
+    size_t          group_bytes;
 } slot;
+
+typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
+
+enum { RESULTS = 4, FIRST_RESULT = 64 }; /* loss, grad_norm, correct, counted: offsets 64, 72 … of the outbox */
 
 struct ot_exec {
     const ot_plan *plan;
+    ot_device     *device; /* NULL: the CPU */
     ot_arena      *arena;
-    char          *state, *scratch;
-    bool           owns_state, owns_scratch;
-    void         **at;    /* by value id; fed inputs change */
+    ot_memory     *memory;
+    bool           owns_memory;
+    void         **at; /* by value id; fed inputs change */
     slot          *every, *update;
     double        *spent; /* borrowed; NULL: nobody asks */
+    bool           groups_filled;
+    int            given[PHASES];   /* runs of a phase so far, up to 2 */
+    ot_recording  *recorded[PHASES];
 };
+
+/* ---- addresses ----------------------------------------------------------------------- */
+
+static const ot_value *base_of(const ot_value *v) { return v->base ? v->base : v; }
+
+static const ot_value *result(const ot_exec *x, int i)
+{
+    const ot_plan *p = x->plan;
+    return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted }[i];
+}
+
+/* Where result i lies in the outbox; -1: it lies elsewhere, and is copied there. */
+static int outbox_of(const ot_exec *x, const ot_value *base)
+{
+    for (int i = 0; i < RESULTS; i++) {
+        const ot_value *r = result(x, i);
+        if (r && base_of(r) == base && base->slab == OT_SLAB_SCRATCH && ot_bytes(&base->shape, base->dtype) <= 8) return i;
+    }
+    return -1;
+}
+
+static char *outbox_at(const ot_exec *x, int i) { return (char *)x->device->fault + FIRST_RESULT + 8 * i; }
 
 static void *address(const ot_exec *x, const ot_value *v)
 {
-    const ot_value *b = v->base ? v->base : v;
+    const ot_value *b = base_of(v);
+    int             i = x->device ? outbox_of(x, b) : -1;
+    if (i >= 0) return outbox_at(x, i);
     switch (b->slab) {
-    case OT_SLAB_STATE: return x->state + b->offset;
-    case OT_SLAB_SCRATCH: return x->scratch + b->offset;
-    case OT_SLAB_CONST: return (void *)(uintptr_t)b->data;
+    case OT_SLAB_STATE: return x->memory->state + b->offset;
+    case OT_SLAB_SCRATCH: return x->memory->scratch + b->offset;
+    case OT_SLAB_CONST: return x->device ? ot_memory_constant(x->memory, b->data) : (void *)(uintptr_t)b->data;
     default: return x->at[b->id];
     }
 }
 
-static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, slot **out, ot_error *err)
+/* ---- binding ------------------------------------------------------------------------- */
+
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the run"); }
+
+/* What a kernel's preparation wants to lie in the device's memory. */
+static ot_status bind_table(ot_exec *x, const ot_step *s, slot *k, ot_error *err)
 {
-    slot *s = *out = ot_arena_alloc(x->arena, (size_t)n * sizeof *s);
-    if (!s) return ot_fail(err, OT_E_NOMEM, "no memory for the run");
+    k->call.table = s->table;
+    if (!x->device || !s->table_bytes) return OT_OK;
+    char *at = ot_memory_table(x->memory, s->table_bytes);
+    if (!at) return ot_fail(err, OT_E_INTERNAL, "%s: its table was not planned", s->node->name);
+    k->call.table = at;
+    return x->device->backend->upload(x->device, at, s->table, (int64_t)s->table_bytes, err);
+}
+
+static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, int first, slot **out, ot_error *err)
+{
+    slot *s = *out = ot_arena_alloc(x->arena, (size_t)(n + 1) * sizeof *s);
+    if (!s) return no_memory(err);
     for (int i = 0; i < n; i++) {
         const ot_node *k = steps[i].node;
         s[i].in = ot_arena_alloc(x->arena, (size_t)(k->n_in + 1) * sizeof *s[i].in);
         s[i].out = ot_arena_alloc(x->arena, (size_t)(k->n_out + 1) * sizeof *s[i].out);
-        if (!s[i].in || !s[i].out) return ot_fail(err, OT_E_NOMEM, "no memory for the run");
+        if (!s[i].in || !s[i].out) return no_memory(err);
         for (int j = 0; j < k->n_in; j++) s[i].in[j] = k->in[j] ? address(x, k->in[j]) : NULL;
         for (int j = 0; j < k->n_out; j++) s[i].out[j] = k->out[j] ? address(x, k->out[j]) : NULL;
         bool view = k->op == &ot_op_View && k->out[0]->base == (k->in[0]->base ? k->in[0]->base : k->in[0]);
         s[i].run = view ? NULL : steps[i].kernel->run;
-        s[i].call = (ot_call){ .node = k, .in = s[i].in, .out = s[i].out, .state = steps[i].state,
-                               .work = steps[i].work >= 0 ? x->scratch + steps[i].work : NULL };
+        s[i].call = (ot_call){ .node = k, .in = s[i].in, .out = s[i].out, .state = steps[i].state, .step = first + i,
+                               .work = steps[i].work >= 0 ? x->memory->scratch + steps[i].work : NULL, .device = x->device };
+        OT_TRY(bind_table(x, &steps[i], &s[i], err));
     }
     return OT_OK;
 }
 
-/* Weights and statistics start as in the file, everything else at zero. */
-static void fill_state(ot_exec *x)
+/* Steps that are one piece of work are run by the first of them. */
+static ot_status bind_groups(ot_exec *x, const ot_step *steps, int n, slot *s, ot_error *err)
 {
-    const ot_plan *p = x->plan;
-    memset(x->state, 0, (size_t)p->state_bytes);
-    for (int i = 0; i < p->n_states; i++) {
-        const ot_value *v = p->states[i];
-        size_t          n = ot_bytes(&v->shape, v->dtype);
-        if (v->data && n) memcpy(x->state + v->offset, v->data, n);
+    for (int i = 0; i < n; i++) {
+        int count = steps[i].group;
+        if (count < 2) continue;
+        s[i].group = ot_arena_alloc(x->arena, (size_t)count * sizeof *s[i].group);
+        if (!s[i].group) return no_memory(err);
+        for (int k = 0; k < count; k++) {
+            s[i].group[k] = &s[i + k].call;
+            s[i + k].run = NULL;
+        }
+        s[i].n_group = count;
+        s[i].group_bytes = ot_group_bytes(&steps[i]);
+        s[i].group_table = ot_memory_table(x->memory, s[i].group_bytes);
+        if (!s[i].group_table) return ot_fail(err, OT_E_INTERNAL, "%s: the table of its group was not planned", steps[i].node->name);
     }
+    return OT_OK;
 }
 
-static void *slab(int64_t bytes) { return aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64); }
+/* The tables of groups hold addresses, of fed values too: they are filled before the first run, and anew when a feed moves. */
+static ot_status fill_groups(ot_exec *x, const ot_step *steps, int n, slot *s, ot_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (!s[i].group || !s[i].group_bytes) continue;
+        void *table = calloc(1, s[i].group_bytes);
+        if (!table) return no_memory(err);
+        steps[i].kernel->many->fill(s[i].group, s[i].n_group, table);
+        ot_status r = x->device->backend->upload(x->device, s[i].group_table, table, (int64_t)s[i].group_bytes, err);
+        free(table);
+        OT_TRY(r);
+    }
+    return OT_OK;
+}
 
-ot_status ot_exec_new(const ot_plan *p, void *state, void *scratch, ot_exec **out, ot_error *err)
+static ot_status bind(ot_exec *x, ot_error *err)
+{
+    const ot_plan *p = x->plan;
+    OT_TRY(bind_steps(x, p->every, p->n_every, 0, &x->every, err));
+    OT_TRY(bind_steps(x, p->update, p->n_update, p->n_every, &x->update, err));
+    if (!x->device) return OT_OK;
+    OT_TRY(bind_groups(x, p->every, p->n_every, x->every, err));
+    return bind_groups(x, p->update, p->n_update, x->update, err);
+}
+
+/* ---- making ---------------------------------------------------------------------------- */
+
+ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *err)
 {
     *out = NULL;
     ot_exec *x = calloc(1, sizeof *x);
     if (!x || !(x->arena = ot_arena_new())) {
         free(x);
-        return ot_fail(err, OT_E_NOMEM, "no memory for the run");
+        return no_memory(err);
     }
     x->plan = p;
-    x->state = state ? state : slab(p->state_bytes);
-    x->scratch = scratch ? scratch : slab(p->scratch_bytes);
-    x->owns_state = !state;
-    x->owns_scratch = !scratch;
+    x->device = p->device;
+    x->memory = m;
+    x->owns_memory = !m;
     x->at = ot_arena_alloc(x->arena, (size_t)(p->graph->n_values + 1) * sizeof *x->at);
-    ot_status s = x->state && x->scratch && x->at
-                      ? OT_OK
-                      : ot_fail(err, OT_E_NOMEM, "out of memory: the plan wants %lld MiB; a smaller --batch-size wants less",
-                                (long long)((p->state_bytes + p->scratch_bytes) >> 20));
-    if (s == OT_OK && x->owns_state) fill_state(x);
-    if (s == OT_OK) s = bind_steps(x, p->every, p->n_every, &x->every, err);
-    if (s == OT_OK) s = bind_steps(x, p->update, p->n_update, &x->update, err);
+    ot_status s = x->at ? OT_OK : no_memory(err);
+    if (s == OT_OK && !m) s = ot_memory_new(&p, 1, 0, &x->memory, err);
+    if (s == OT_OK) s = bind(x, err);
     if (s != OT_OK) {
         ot_exec_free(x);
         return s;
@@ -98,18 +185,46 @@ ot_status ot_exec_new(const ot_plan *p, void *state, void *scratch, ot_exec **ou
     return OT_OK;
 }
 
+static void forget(ot_exec *x)
+{
+    for (int i = 0; i < PHASES; i++) {
+        if (x->recorded[i]) x->device->backend->forget(x->device, x->recorded[i]);
+        x->recorded[i] = NULL;
+    }
+}
+
 void ot_exec_free(ot_exec *x)
 {
     if (!x) return;
-    if (x->owns_state) free(x->state);
-    if (x->owns_scratch) free(x->scratch);
+    forget(x);
+    if (x->owns_memory) ot_memory_free(x->memory);
     ot_arena_free(x->arena);
     free(x);
 }
 
-void *ot_exec_state(ot_exec *x) { return x->state; }
+/* ---- values ---------------------------------------------------------------------------- */
 
 void *ot_exec_bytes(ot_exec *x, const ot_value *v) { return address(x, v); }
+
+ot_status ot_exec_read(ot_exec *x, const ot_value *v, void *to, ot_error *err)
+{
+    const ot_value *b = base_of(v);
+    if (b->slab == OT_SLAB_CONST) return ot_value_get(NULL, v, b->data, to, err);
+    return ot_value_get(x->device, v, address(x, v), to, err);
+}
+
+ot_status ot_exec_write(ot_exec *x, const ot_value *v, const void *from, ot_error *err)
+{
+    return ot_value_put(x->device, v, address(x, v), from, err);
+}
+
+ot_status ot_exec_zero(ot_exec *x, const ot_value *v, ot_error *err)
+{
+    size_t n = ot_bytes(&v->shape, v->dtype);
+    if (x->device) return x->device->backend->zero(x->device, address(x, v), (int64_t)n, err);
+    memset(address(x, v), 0, n);
+    return OT_OK;
+}
 
 /* Rewrites the address of a fed input wherever it, or a view of it, is read. */
 static void rebind(const ot_exec *x, slot *s, int n, const ot_value *input)
@@ -117,7 +232,7 @@ static void rebind(const ot_exec *x, slot *s, int n, const ot_value *input)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < s[i].call.node->n_in; j++) {
             const ot_value *v = s[i].call.node->in[j];
-            if (v && (v->base ? v->base : v) == input) s[i].in[j] = x->at[input->id];
+            if (v && base_of(v) == input) s[i].in[j] = x->at[input->id];
         }
 }
 
@@ -128,7 +243,11 @@ void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes)
     x->at[input->id] = p;
     rebind(x, x->every, x->plan->n_every, input);
     rebind(x, x->update, x->plan->n_update, input);
+    x->groups_filled = false;
+    forget(x);
 }
+
+/* ---- running --------------------------------------------------------------------------- */
 
 void ot_exec_measure(ot_exec *x, double *spent) { x->spent = spent; }
 
@@ -139,15 +258,20 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static ot_status walk(slot *s, int n, int threads, double *spent, ot_error *err)
+static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
 {
     double start = spent ? now() : 0;
     for (int i = 0; i < n; i++) {
-        if (!s[i].run) continue;
         s[i].call.err = err;
-        s[i].call.threads = threads;
-        OT_TRY(s[i].run(&s[i].call));
+        s[i].call.threads = x->plan->threads;
+        if (s[i].group) {
+            for (int k = 0; k < s[i].n_group; k++) s[i + k].call.err = err;
+            OT_TRY(steps[i].kernel->many->run(s[i].group, s[i].n_group, s[i].group_table));
+        } else if (s[i].run) {
+            OT_TRY(s[i].run(&s[i].call));
+        }
         if (!spent) continue;
+        if (x->device) OT_TRY(x->device->backend->wait(x->device, err));
         double end = now();
         spent[i] += end - start;
         start = end;
@@ -156,27 +280,122 @@ static ot_status walk(slot *s, int n, int threads, double *spent, ot_error *err)
 }
 
 /* Assignments of a phase that could not be made in place. */
-static void carry_out(ot_exec *x, ot_phase phase)
+static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
 {
     for (int i = 0; i < x->plan->n_copies; i++) {
         const ot_assign *a = &x->plan->copies[i];
         ot_phase         made = a->value->producer ? a->value->producer->phase : OT_EVERY;
         size_t           n = ot_bytes(&a->state->shape, a->state->dtype);
-        if (made == phase && n) memmove(address(x, a->state), address(x, a->value), n);
+        void            *to = address(x, a->state), *from = address(x, a->value);
+        if (made != of || !n) continue;
+        if (x->device) OT_TRY(x->device->backend->copy(x->device, to, from, (int64_t)n, err));
+        else memmove(to, from, n);
     }
-}
-
-ot_status ot_exec_every(ot_exec *x, ot_error *err)
-{
-    OT_TRY(walk(x->every, x->plan->n_every, x->plan->threads, x->spent, err));
-    carry_out(x, OT_EVERY);
     return OT_OK;
 }
 
-ot_status ot_exec_update(ot_exec *x, ot_error *err)
+/* Results that lie elsewhere than in the outbox: in the state, a constant, an input. */
+static ot_status copy_results(ot_exec *x, ot_error *err)
 {
-    double *spent = x->spent ? x->spent + x->plan->n_every : NULL;
-    OT_TRY(walk(x->update, x->plan->n_update, x->plan->threads, spent, err));
-    carry_out(x, OT_UPDATE);
+    for (int i = 0; i < RESULTS; i++) {
+        const ot_value *r = result(x, i);
+        if (!r || !address(x, r) || outbox_of(x, base_of(r)) == i) continue;
+        OT_TRY(x->device->backend->copy(x->device, outbox_at(x, i), address(x, r), (int64_t)ot_bytes(&r->shape, r->dtype), err));
+    }
+    return OT_OK;
+}
+
+static ot_status give(ot_exec *x, phase f, ot_error *err)
+{
+    const ot_plan *p = x->plan;
+    if (f != UPDATE) {
+        OT_TRY(walk(x, x->every, p->every, p->n_every, x->spent, err));
+        OT_TRY(carry_out(x, OT_EVERY, err));
+    }
+    if (f != EVERY) {
+        OT_TRY(walk(x, x->update, p->update, p->n_update, x->spent ? x->spent + p->n_every : NULL, err));
+        OT_TRY(carry_out(x, OT_UPDATE, err));
+    }
+    return x->device ? copy_results(x, err) : OT_OK;
+}
+
+static ot_status record(ot_exec *x, phase f, ot_error *err)
+{
+    const ot_backend *b = x->device->backend;
+    ot_error          ignored = { 0 };
+    OT_TRY(b->record(x->device, err));
+    ot_status s = give(x, f, err);
+    ot_status end = b->recorded(x->device, &x->recorded[f], s ? &ignored : err); /* ends the recording in any case */
+    if (s && !end) forget(x);
+    return s ? s : end;
+}
+
+static ot_status run(ot_exec *x, phase f, ot_error *err)
+{
+    if (!x->device || x->spent) return give(x, f, err);
+    if (!x->groups_filled) {
+        OT_TRY(fill_groups(x, x->plan->every, x->plan->n_every, x->every, err));
+        OT_TRY(fill_groups(x, x->plan->update, x->plan->n_update, x->update, err));
+        x->groups_filled = true;
+    }
+    if (!x->given[f]) {
+        x->given[f] = 1;
+        return give(x, f, err);
+    }
+    if (!x->recorded[f]) OT_TRY(record(x, f, err));
+    return x->device->backend->replay(x->device, x->recorded[f], err);
+}
+
+ot_status ot_exec_every(ot_exec *x, ot_error *err) { return run(x, EVERY, err); }
+
+ot_status ot_exec_update(ot_exec *x, ot_error *err) { return run(x, UPDATE, err); }
+
+ot_status ot_exec_step(ot_exec *x, ot_error *err) { return run(x, STEP, err); }
+
+/* ---- results --------------------------------------------------------------------------- */
+
+ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err)
+{
+    return x->device->backend->download(x->device, outbox, x->device->fault, OT_OUTBOX, err);
+}
+
+/* What a kernel found, in the words of the CPU's kernels. */
+static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
+{
+    const ot_plan *p = x->plan;
+    ot_error       ignored = { 0 };
+    int            i = f->step - 1;
+    bool           known = i >= 0 && i < p->n_every + p->n_update;
+    const ot_node *n = !known ? NULL : i < p->n_every ? p->every[i].node : p->update[i - p->n_every].node;
+    (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
+    if (!n) return ot_fail(err, OT_E_DEVICE, "a fault of kind %d at step %d, value %lld", f->kind, i, (long long)f->value);
+    if (f->kind == OT_FAULT_LABEL && (n->op == &ot_op_CrossEntropy || n->op == &ot_op_CrossEntropyDx)) {
+        const ot_cross_entropy *a = n->attrs;
+        const ot_value         *logits = n->in[n->op == &ot_op_CrossEntropyDx];
+        return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)f->value,
+                       (long long)(logits->shape.dim[a->axis] - 1));
+    }
+    if (n->op == &ot_op_Take) {
+        const ot_take *a = n->attrs;
+        long long      dim = n->in[0]->shape.dim[a->axis];
+        return ot_fail(err, OT_E_DATA, "%s: index %lld; an axis of %lld needs -%lld to %lld", n->name, (long long)f->value, dim,
+                       dim, dim - 1);
+    }
+    return ot_fail(err, OT_E_DATA, "%s: %s: index %lld is outside its axis", n->name, n->op->name, (long long)f->value);
+}
+
+ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err)
+{
+    double *number[RESULTS] = { &out->loss, &out->grad_norm, &out->correct, &out->counted };
+    if (outbox) {
+        ot_fault f;
+        memcpy(&f, outbox, sizeof f);
+        if (f.step) return fault(x, &f, err);
+    }
+    for (int i = 0; i < RESULTS; i++) {
+        const ot_value *r = result(x, i);
+        const char     *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
+        *number[i] = r ? ot_get_f64(at ? at : address(x, r), r->dtype, 0) : NAN;
+    }
     return OT_OK;
 }

@@ -20,6 +20,7 @@
     P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
     P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
     P(prune,     "only what the wanted values need")                                           \
+    P(gather,    "batches are cut from their set, converted and scaled in the plan")           \
     P(lower,     "kernel operators only")                                                      \
     P(precision, "what is computed in 16 bits; casts explicit")                                \
     P(autodiff,  "a gradient value per trained weight")                                        \
@@ -65,6 +66,18 @@ typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_pr
 
 typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
+/* Samples as a data set has them, where the plan makes batches of them itself (pass gather). */
+typedef struct ot_feed_set {
+    ot_dtype     dtype;
+    int64_t      samples;    /* of the set, picked by index; 0: what is fed is the batch, in order */
+    int64_t      elements;   /* per sample */
+    int64_t      permute[3]; /* {H, W, C}: a sample is (H,W,C) and becomes (C,H,W); {0}: as it is */
+    bool         scale;      /* then element i becomes x * mul[c] + add[c], c = (i / inner) % channels, in f32 or f64 */
+    int          channels;
+    int64_t      inner;
+    const float *mul, *add;
+} ot_feed_set;
+
 /* A fed array, as the passes see it. */
 typedef struct ot_feed {
     const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
@@ -73,6 +86,7 @@ typedef struct ot_feed {
     bool        whole;     /* no batch axis: the same with every batch */
     const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
+    const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;
 
 typedef struct ot_config {
@@ -130,6 +144,9 @@ typedef struct ot_knobs {
     ot_value *seed, *counter;   /* u64: for random instructions: key, number of the batch */
 } ot_knobs;
 
+/* An input whose batches the plan makes: what is fed is `data`. */
+typedef struct ot_made_input { const ot_value *input; ot_value *data; } ot_made_input;
+
 typedef struct ot_plan {
     ot_graph  *graph;           /* the final one; owns everything below */
     ot_error   sticky;          /* the graph's err while passes run */
@@ -145,6 +162,8 @@ typedef struct ot_plan {
     int        n_weights; ot_value **weights;   /* trained, in file order */
     int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */
     int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
+    int        n_sets;    ot_made_input *sets;
+    ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
     int        n_every, n_update;
     ot_step   *every, *update;  /* OT_EVERY and OT_UPDATE nodes in order */
     int64_t    state_bytes, scratch_bytes, const_bytes;

@@ -260,6 +260,7 @@ static ot_status mixed(ot_plan *p, ot_dtype half)
     for (int i = 0; i < g->n_inputs; i++)
         if (g->inputs[i] != g->seed && g->inputs[i] != g->counter) g->inputs[i]->mark = FED;
     for (int i = 0; i < p->n_targets; i++) p->targets[i]->mark = FED | TARGET;
+    for (int i = 0; i < p->n_sets; i++) p->sets[i].data->mark = p->sets[i].input->mark;
     for (ot_node *n = g->first, *next; n; n = next) {
         next = n->next;
         OT_TRY(apply(&x, n));

@@ -395,3 +395,34 @@ void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, in
         ot_gather_run(&f->gather, &i, 1, (char *)dst + (size_t)i * one, 1);
     }
 }
+
+bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
+{
+    ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
+    bool     plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
+    if (f->whole || !plain) return false;
+    *out = (ot_feed_set){ .dtype = from,
+                          .samples = samples,
+                          .elements = f->gather.elements,
+                          .scale = f->gather.scale,
+                          .channels = f->gather.channels,
+                          .inner = f->gather.inner,
+                          .mul = f->gather.mul,
+                          .add = f->gather.add };
+    memcpy(out->permute, f->gather.permute, sizeof out->permute);
+    return true;
+}
+
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+{
+    if (!f->redraw) {
+        ot_gather as_it_is = { .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1 };
+        ot_gather_run(&as_it_is, index, n, dst, threads);
+        return;
+    }
+    const uint8_t *x = f->src->t.data;
+    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t i = 0; i < n; i++)
+        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)dst + i * to);
+}

@@ -72,6 +72,11 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
 /* dst: samples index[0..n) (whole: all of it) as the graph wants them. */
 void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
 
+/* dst: the same samples as the set has them (drawn, where their size changes); ot_feeder_set describes them.  false: they
+ * cannot be had so (texts, elements smaller than a byte, whole arrays). */
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
+bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out);
+
 /* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded
  * with zeros where a few pixels are missing, else resized bilinearly.  y: (C,H,W). */
 void ot_redraw(const uint8_t *x, const ot_picture *from, const ot_picture *to, uint8_t *y);

@@ -23,7 +23,8 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
     if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
     t->classes = y->shape.dim[1];
     t->confusion = ot_arena_alloc(t->a, (size_t)(t->classes * t->classes) * sizeof *t->confusion);
-    return t->confusion ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
+    t->answers = ot_arena_alloc(t->a, ot_bytes(&y->shape, y->dtype) + 1); /* the last batch is smaller */
+    return t->confusion && t->answers ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
 }
 
 static void print_confusion(const ot_trainer *t, FILE *f)

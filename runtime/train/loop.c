@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/device.h"
 #include "runtime/train/folder.h"
 #include "runtime/train/trainer.h"
 
@@ -17,45 +18,51 @@ typedef struct tally {
 } tally;
 
 /* Which class the model answers, and which was right; labels that are no class are not counted. */
-static void count_answers(ot_trainer *t, int slot)
+static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[slot];
     const ot_value *y = q->plan->graph->outputs[0]; /* (N, C) */
-    const ot_feeder *target = NULL;
-    int64_t stride[OT_MAX_RANK];
+    ot_feeder *target = NULL;
     for (int i = 0; i < q->feeders->n; i++)
         if (q->feeders->f[i].target) target = &q->feeders->f[i];
-    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return;
-    const void *p = ot_exec_bytes(q->exec, y);
-    ot_strides(&y->shape, stride);
+    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return OT_OK;
+    OT_TRY(ot_exec_read(q->exec, y, t->answers, err));
+    ot_feeder_take(target, t->index, q->batch, target->buffer, 1);
     for (int64_t i = 0; i < q->batch; i++) {
-        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0;
+        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
         for (int64_t c = 1; c < t->classes; c++)
-            if (ot_get_f64(p, y->dtype, i * stride[0] + c) >
-                ot_get_f64(p, y->dtype, i * stride[0] + best))
-                best = c;
+            if (ot_get_f64(t->answers, y->dtype, at + c) > ot_get_f64(t->answers, y->dtype, at + best)) best = c;
         if (right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
     }
+    return OT_OK;
+}
+
+static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
+{
+    int slot;
+    ot_numbers n;
+    OT_TRY(ot_session_take(&t->x, &slot, &n, err));
+    const ot_slot *q = &t->x.slot[slot];
+    double weight = (double)q->batch;
+    if (q->plan->counted && q->plan->correct) {
+        y->correct += n.correct;
+        y->counted += n.counted;
+        if (t->s.n_losses < 2) weight = n.counted;
+    }
+    if (q->plan->loss && weight > 0) {
+        y->loss += n.loss * weight;
+        y->weight += weight;
+    }
+    return OT_OK;
 }
 
 static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[slot];
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
-    OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
-    double weight = (double)q->batch;
-    if (t->confusion) count_answers(t, slot);
-    if (q->plan->counted && q->plan->correct) {
-        double counted = ot_session_scalar(&t->x, slot, q->plan->counted);
-        y->correct += ot_session_scalar(&t->x, slot, q->plan->correct);
-        y->counted += counted;
-        if (t->s.n_losses < 2) weight = counted;
-    }
-    if (q->plan->loss && weight > 0) {
-        y->loss += ot_session_scalar(&t->x, slot, q->plan->loss) * weight;
-        y->weight += weight;
-    }
-    return OT_OK;
+    while (!ot_session_room(&t->x)) OT_TRY(take_batch(t, y, err));
+    OT_TRY(ot_session_give(&t->x, slot, OT_PART_EVERY, t->index, err));
+    return t->confusion ? count_answers(t, slot, err) : OT_OK; /* outputs are read before the next run writes them */
 }
 
 ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
@@ -69,6 +76,7 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
         OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
     if (done < n && t->evaluation_rest >= 0 && !t->cancelled)
         OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
+    while (ot_session_pending(&t->x)) OT_TRY(take_batch(t, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
@@ -101,10 +109,11 @@ static void log_start(ot_trainer *t)
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype))
             all += ot_numel(&t->m->file->sources[i].shape);
+    const char *device = ot_device_name(&t->s, t->x.device, t->a);
     json_t *e =
-        json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
+        json_pack("{s:s, s:s, s:s, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
                   "start", "version", OT_VERSION, "model", t->m->file->path, "options",
-                  given_options(t->o), "device", "cpu", "threads", t->x.threads, "precision",
+                  given_options(t->o), "device", device, "threads", t->x.threads, "precision",
                   "fp32", "parameters", (json_int_t)all, "trained", (json_int_t)trained, "samples",
                   (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
                   (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
@@ -192,18 +201,18 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static void report(ot_trainer *t, int64_t u, bool epoch_ends)
+static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 {
     if (!t->cb.progress) return;
     double done = (double)t->step;
     ot_progress p = {
         .step = t->step,
         .steps = t->total,
-        .epoch = t->epoch + 1,
+        .epoch = now->epoch + 1,
         .epochs = t->epochs,
-        .in_epoch = u + 1,
+        .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
-        .loss = t->epoch_loss / (double)(u + 1),
+        .loss = t->epoch_loss / (double)(now->in_epoch + 1),
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .seconds = t->seconds,
@@ -213,33 +222,23 @@ static void report(ot_trainer *t, int64_t u, bool epoch_ends)
     t->cb.progress(t->cb.user, &p);
 }
 
-static ot_status step(ot_trainer *t, int64_t u, ot_error *err)
+static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
 {
-    ot_update now;
-    double before = ot_seconds();
-    if (!t->step) t->began = before;
-    ot_status s = ot_trainer_update(t, u, &now, err);
-    if (s && s != OT_E_DIVERGED) return s;
-    double after = ot_seconds();
-    t->seconds = after - t->began;
-    t->busy += after - before;
-    t->samples += now.samples;
-    t->step++;
-    t->epoch_loss += now.skipped ? 0 : now.loss;
+    if (!now->in_epoch) t->epoch_loss = 0;
+    t->epoch_loss += now->skipped ? 0 : now->loss;
     ot_log_step line = { .step = t->step,
-                         .epoch = t->epoch + 1,
-                         .samples = now.samples,
-                         .loss = now.loss,
-                         .lr = now.rate,
-                         .grad_norm = now.norm,
+                         .epoch = now->epoch + 1,
+                         .samples = now->samples,
+                         .loss = now->loss,
+                         .lr = now->rate,
+                         .grad_norm = now->norm,
                          .seconds = t->seconds,
-                         .has_norm = !now.skipped && isfinite(now.loss) };
+                         .has_norm = !now->skipped && isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
-    if (s) return s;
-    t->result.loss = now.loss;
     bool evaluated = t->evaluation >= 0;
-    if (!evaluated && !now.skipped) ot_schedule_feedback(&t->schedule, t->step - 1, now.loss);
-    report(t, u, u + 1 == t->updates || t->step == t->total);
+    if (!evaluated && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
+    if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
+    (void)err;
     return OT_OK;
 }
 
@@ -268,15 +267,16 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
 
 static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
-    while (t->step < t->total && !t->cancelled) {
-        t->epoch_loss = 0;
+    t->done = update_done;
+    while (t->given < t->total && !t->cancelled) {
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
-        for (int64_t u = 0; u < t->updates && t->step < t->total && !t->cancelled; u++)
-            OT_TRY(step(t, u, err));
+        for (int64_t u = 0; u < t->updates && t->given < t->total && !t->cancelled; u++)
+            OT_TRY(ot_trainer_update(t, u, err));
+        if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
         if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
         t->epoch++;
     }
-    return OT_OK;
+    return ot_trainer_settle(t, err);
 }
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)

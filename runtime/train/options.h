@@ -4,6 +4,8 @@
 
 #include "runtime/passes/passes.h"
 
+typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
+
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
@@ -25,6 +27,8 @@ typedef struct ot_settings {
     int n_train, n_freeze, n_no_decay, n_lr_scale;
     const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
     const double *lr_scale_by;
+    ot_device_wish device;
+    int device_index; /* of CUDA's devices */
     bool json, why, graph, verbose, quiet, tune;
 } ot_settings;
 

@@ -17,6 +17,15 @@ static bool close_enough(double a, double b)
     return a == b || fabs(a - b) <= 1e-3 * (1 + fabs(b)) || (!isfinite(a) && !isfinite(b));
 }
 
+static ot_status compare_output(const ot_value *v, const void *p, const void *q, ot_error *err)
+{
+    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
+        if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e)))
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g where %g is right",
+                           v->name, ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
+    return OT_OK;
+}
+
 static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_error *err)
 {
     const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
@@ -25,35 +34,55 @@ static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_
         if (!ot_shape_eq(&v->shape, &w->shape) || v->dtype != w->dtype)
             return ot_fail(err, OT_E_IO, "output '%s' of the written file has another shape",
                            v->name);
-        if (!ot_is_float(v->dtype) || v->layout != w->layout) continue;
-        const void *p = ot_exec_bytes(x->slot[i].exec, v), *q = ot_exec_bytes(y->slot[k].exec, w);
-        for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
-            if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, w->dtype, e)))
-                return ot_fail(err, OT_E_IO,
-                               "output '%s' of the written file is %g where %g is right", v->name,
-                               ot_get_f64(q, w->dtype, e), ot_get_f64(p, v->dtype, e));
+        if (!ot_is_float(v->dtype)) continue;
+        size_t n = ot_bytes(&v->shape, v->dtype);
+        char *both = malloc(2 * n + 1);
+        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
+        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
+        if (!s) s = compare_output(v, both, both + n, err);
+        free(both);
+        OT_TRY(s);
     }
     return OT_OK;
 }
 
-/* One batch through the trainer's weights and through the written file. */
+static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, const int64_t *index, int *slot, ot_error *err)
+{
+    ot_numbers ignored;
+    OT_TRY(ot_session_plan(y, OT_WANT_EVAL, fs, batch, 1, slot, err));
+    OT_TRY(ot_session_allocate(y, err));
+    return ot_session_batch(y, *slot, index, &ignored, err);
+}
+
+/* One batch through the trainer's weights and through the written file; on the CPU where the device has no room for a
+ * second model. */
 static ot_status prove(const ot_imported *written, void *user, ot_error *err)
 {
     ot_trainer *t = user;
     ot_session y;
     ot_slot *q = &t->x.slot[t->proof];
     ot_model copy = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs };
+    ot_settings on_cpu = t->s;
+    ot_numbers ignored;
+    ot_error first = { 0 };
     int slot;
+    on_cpu.device = OT_DEVICE_CPU;
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;
-    OT_TRY(ot_session_batch(&t->x, t->proof, t->index, err));
-    OT_TRY(ot_session_open(&y, &copy, &t->s, err));
+    OT_TRY(ot_session_batch(&t->x, t->proof, t->index, &ignored, err));
+    OT_TRY(ot_session_open(&y, &copy, &t->s, &t->x, err));
     y.counter = t->x.counter;
-    ot_status s = ot_session_plan(&y, OT_WANT_EVAL, q->feeders, q->batch, 1, &slot, err);
-    if (!s) s = ot_session_allocate(&y, err);
-    if (!s) s = ot_session_batch(&y, slot, t->index, err);
-    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, err);
+    ot_status s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
+    if (s == OT_E_NOMEM && y.device) {
+        ot_session_close(&y);
+        first = (ot_error){ 0 };
+        OT_TRY(ot_session_open(&y, &copy, &on_cpu, NULL, err));
+        y.counter = t->x.counter;
+        s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
+    }
+    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, &first);
     ot_session_close(&y);
-    return s;
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
 
 static const char *default_path(ot_trainer *t)
@@ -62,22 +91,35 @@ static const char *default_path(ot_trainer *t)
     return t->s.out ? t->s.out : stem ? ot_arena_printf(t->a, "%s-trained.onnx", stem) : NULL;
 }
 
+/* Every tensor of the file that the training has changed: where it lies, or a copy. */
+static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[t->x.lead];
+    for (int i = 0; i < q->plan->n_states; i++) {
+        const ot_value *v = q->plan->states[i];
+        if (v->source < 0) continue;
+        void *bytes = ot_exec_bytes(q->exec, v);
+        if (t->x.device || v->layout != OT_PLAIN) {
+            bytes = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+            if (!bytes) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
+            OT_TRY(ot_exec_read(q->exec, v, bytes, err));
+        }
+        list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = bytes };
+    }
+    return OT_OK;
+}
+
 ot_status ot_trainer_save(ot_trainer *t, const char *path, bool proof, ot_error *err)
 {
     if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing is trained yet");
-    const ot_slot *q = &t->x.slot[t->x.lead];
-    ot_export_tensor *list = calloc((size_t)q->plan->n_states + 1, sizeof *list);
-    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
-    int n = 0;
-    for (int i = 0; i < q->plan->n_states; i++) {
-        const ot_value *v = q->plan->states[i];
-        if (v->source >= 0)
-            list[n++] =
-                (ot_export_tensor){ .source = v->source, .bytes = ot_exec_bytes(q->exec, v) };
-    }
+    ot_arena *a = ot_arena_new();
+    size_t most = (size_t)t->x.slot[t->x.lead].plan->n_states + 1;
+    ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     ot_export_options o = { .check = proof && t->proof >= 0 ? prove : NULL, .user = t };
-    ot_status s = ot_export(t->m->file, path, n, list, &o, err);
-    free(list);
+    int n = 0;
+    ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
+    if (!s) s = ot_export(t->m->file, path, n, list, &o, err);
+    if (a) ot_arena_free(a);
     return s;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/device.h"
 #include "runtime/train/session.h"
 
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
@@ -34,23 +35,92 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
     };
 }
 
-ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, ot_error *err)
+ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside, ot_error *err)
 {
-    *x = (ot_session){ .model = m, .s = s, .seed = s->seed, .lead = -1 };
+    *x = (ot_session){ .model = m, .s = s, .seed = s->seed, .lead = -1, .device_line = "", .borrows_device = beside != NULL };
     x->threads = s->threads > 0 ? s->threads : ot_cpus();
     x->a = ot_arena_new();
-    return x->a ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    if (!x->a) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    if (beside) x->device = beside->device;
+    else OT_TRY(ot_device_open(s, x->a, &x->device, &x->device_line, err));
+    if (!x->device || beside) return OT_OK;
+    ot_device_info i;
+    x->device->backend->info(x->device, &i);
+    x->sets_limit = i.free / 8;
+    return OT_OK;
 }
 
 void ot_session_close(ot_session *x)
 {
-    for (int i = 0; i < x->n; i++)
-        if (i != x->lead) ot_exec_free(x->slot[i].exec);
-    if (x->lead >= 0) ot_exec_free(x->slot[x->lead].exec);
+    ot_queue_close(x);
+    for (int i = 0; i < x->n; i++) ot_exec_free(x->slot[i].exec);
+    ot_memory_free(x->memory);
     for (int i = x->n - 1; i >= 0; i--) ot_plan_free(x->slot[i].plan);
-    free(x->scratch);
+    if (x->device && !x->borrows_device) x->device->backend->close(x->device);
     if (x->a) ot_arena_free(x->a);
-    *x = (ot_session){ .lead = -1 };
+    *x = (ot_session){ .lead = -1, .device_line = "" };
+}
+
+/* ---- how arrays reach the plans --------------------------------------------------- */
+
+/* On a device bytes stay bytes until they are there; a set of samples that is small lies there whole. */
+static void choose_way(ot_session *x, const ot_feeder *f, int64_t samples, ot_way *way, ot_feed_set *set)
+{
+    *way = f->whole ? OT_WAY_WHOLE : OT_WAY_BATCH;
+    if (!x->device || !ot_feeder_set(f, samples, set)) return;
+    int64_t bytes, one = ot_dtype_bits(set->dtype) / 8 * set->elements;
+    if (samples > 0 && ot_mul(one, samples, &bytes) && bytes <= x->sets_limit) {
+        *way = OT_WAY_SET;
+        x->sets_limit -= bytes;
+        return;
+    }
+    set->samples = 0;
+    bool ready = set->dtype == f->dtype && !set->scale && !set->permute[2] && !f->redraw;
+    *way = ready ? OT_WAY_BATCH : OT_WAY_RAW;
+}
+
+static ot_supply *supply_of(ot_session *x, ot_feeders *fs, ot_error *err)
+{
+    for (int i = 0; i < x->n_supplies; i++)
+        if (x->supply[i].feeders == fs) return &x->supply[i];
+    ot_supply *y = &x->supply[x->n_supplies];
+    size_t n = (size_t)fs->n + 1;
+    *y = (ot_supply){ .feeders = fs,
+                      .way = ot_arena_alloc(x->a, n * sizeof *y->way),
+                      .set = ot_arena_alloc(x->a, n * sizeof *y->set),
+                      .offset = ot_arena_alloc(x->a, n * sizeof *y->offset) };
+    if (!y->way || !y->set || !y->offset) {
+        ot_fail(err, OT_E_NOMEM, "no memory for plans");
+        return NULL;
+    }
+    for (int i = 0; i < fs->n; i++) choose_way(x, &fs->f[i], fs->data ? fs->samples : 0, &y->way[i], &y->set[i]);
+    x->n_supplies++;
+    return y;
+}
+
+static int64_t padded(int64_t n) { return (n + 255) / 256 * 256; }
+
+static int64_t set_bytes(const ot_supply *y, int i)
+{
+    return ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * y->set[i].samples;
+}
+
+/* What is sent with every batch of the slot: knobs, index, batches. */
+static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
+{
+    const ot_supply *y = q->supply;
+    q->offset = ot_arena_alloc(x->a, (size_t)(q->feeders->n + 1) * sizeof *q->offset);
+    if (!q->offset) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    q->inbox_bytes = 64 + (q->plan->index ? q->batch * (int64_t)sizeof(int64_t) : 0);
+    for (int i = 0; i < q->feeders->n; i++) {
+        const ot_feeder *f = &q->feeders->f[i];
+        if (y->way[i] != OT_WAY_BATCH && y->way[i] != OT_WAY_RAW) continue;
+        q->offset[i] = padded(q->inbox_bytes);
+        q->inbox_bytes = q->offset[i] + (y->way[i] == OT_WAY_RAW ? ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * q->batch
+                                                                 : ot_feeder_bytes(f, q->batch));
+    }
+    if (q->inbox_bytes > x->inbox_bytes) x->inbox_bytes = q->inbox_bytes;
+    return OT_OK;
 }
 
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch,
@@ -68,9 +138,13 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
         return ot_fail(err, OT_E_INTERNAL, "a session has %d plans at most", OT_SLOTS);
 
     ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
-    if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    ot_supply *y = feeds ? supply_of(x, fs, err) : NULL;
+    if (!y) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     ot_feeders_feeds(fs, batch, feeds);
+    for (int i = 0; i < fs->n; i++)
+        if (y->way[i] == OT_WAY_RAW || y->way[i] == OT_WAY_SET) feeds[i].set = &y->set[i];
     ot_config c = ot_session_config(x->s, want, x->threads);
+    c.device = x->device;
     c.feeds = feeds;
     c.n_feeds = fs->n;
     c.accumulate = accumulate;
@@ -78,7 +152,7 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
     c.tune = x->s->tune;
 
     ot_slot *q = &x->slot[x->n];
-    *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };
+    *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs, .supply = y };
     OT_TRY(ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : x->slot[x->lead].plan,
                        &q->plan, err));
     if (x->lead < 0) x->lead = x->n;
@@ -86,53 +160,10 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
     if (q->plan->scratch_bytes > x->scratch_bytes) x->scratch_bytes = q->plan->scratch_bytes;
     if (q->plan->const_bytes > x->const_bytes) x->const_bytes = q->plan->const_bytes;
     *out = x->n++;
-    return OT_OK;
+    return x->device ? lay_inbox(x, q, err) : OT_OK;
 }
 
-/* ---- binding ------------------------------------------------------------------------ */
-
-static const ot_value *find_fed(const ot_plan *p, const ot_feeder *f)
-{
-    ot_value **list = f->target ? p->targets : p->graph->inputs;
-    int n = f->target ? p->n_targets : p->graph->n_inputs;
-    for (int i = 0; i < n; i++)
-        if (list[i]->role == OT_INPUT && !strcmp(list[i]->name, f->name)) return list[i];
-    return NULL;
-}
-
-static void feed_knob(ot_slot *q, const ot_value *v, const void *p)
-{
-    if (v) ot_exec_feed(q->exec, v, p);
-}
-
-/* Every input the plan reads must have its bytes. */
-static ot_status check_fed(const ot_plan *p, const ot_feeders *fs, ot_error *err)
-{
-    for (int i = 0; i < p->n_targets; i++) {
-        bool found = false;
-        for (int k = 0; k < fs->n; k++) found |= find_fed(p, &fs->f[k]) == p->targets[i];
-        if (!found)
-            return ot_fail(err, OT_E_DATA, "the loss wants an array '%s'; there is none",
-                           p->targets[i]->name);
-    }
-    return OT_OK;
-}
-
-static ot_status bind(ot_session *x, ot_slot *q, ot_error *err)
-{
-    OT_TRY(check_fed(q->plan, q->feeders, err));
-    const ot_knobs *k = &q->plan->knobs;
-    feed_knob(q, k->lr, &x->lr);
-    feed_knob(q, k->momentum, &x->momentum);
-    feed_knob(q, k->t, &x->t);
-    feed_knob(q, k->seed, &x->seed);
-    feed_knob(q, k->counter, &x->counter);
-    for (int i = 0; i < q->feeders->n; i++) {
-        const ot_value *v = find_fed(q->plan, &q->feeders->f[i]);
-        if (v) ot_exec_feed(q->exec, v, q->feeders->f[i].buffer);
-    }
-    return OT_OK;
-}
+/* ---- memory ------------------------------------------------------------------------- */
 
 /* The largest batch cut by these feeders; smaller ones share its memory. */
 static int64_t largest(const ot_session *x, const ot_feeders *fs)
@@ -151,9 +182,34 @@ static int64_t batch_bytes(const ot_feeders *fs, int64_t batch)
     return bytes;
 }
 
+/* What lies on the device beside slabs and constants: the inbox, whole arrays, sets.  Fills in where. */
+static int64_t lay_room(ot_session *x)
+{
+    int64_t end = padded(x->inbox_bytes);
+    for (int k = 0; k < x->n_supplies; k++) {
+        ot_supply *y = &x->supply[k];
+        for (int i = 0; i < y->feeders->n; i++) {
+            if (y->way[i] != OT_WAY_SET && y->way[i] != OT_WAY_WHOLE) continue;
+            y->offset[i] = end;
+            end += padded(y->way[i] == OT_WAY_SET ? set_bytes(y, i) : ot_feeder_bytes(&y->feeders->f[i], 1));
+        }
+    }
+    return end;
+}
+
+int64_t ot_session_set_bytes(const ot_session *x)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < x->n_supplies; k++)
+        for (int i = 0; i < x->supply[k].feeders->n; i++)
+            if (x->supply[k].way[i] == OT_WAY_SET) bytes += set_bytes(&x->supply[k], i);
+    return bytes;
+}
+
 int64_t ot_session_bytes(const ot_session *x)
 {
     int64_t bytes = x->state_bytes + x->scratch_bytes + x->const_bytes;
+    if (x->device) return bytes + padded(x->inbox_bytes) + ot_session_set_bytes(x);
     for (int i = 0; i < x->n; i++) {
         bool first = true;
         for (int k = 0; k < i; k++) first &= x->slot[k].feeders != x->slot[i].feeders;
@@ -175,47 +231,144 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
         (long long)(needed >> 20), (long long)(there >> 20));
 }
 
+/* ---- binding ------------------------------------------------------------------------ */
+
+static const ot_value *find_fed(const ot_plan *p, const ot_feeder *f)
+{
+    ot_value **list = f->target ? p->targets : p->graph->inputs;
+    int n = f->target ? p->n_targets : p->graph->n_inputs;
+    for (int i = 0; i < n; i++)
+        if (list[i]->role == OT_INPUT && !strcmp(list[i]->name, f->name)) return list[i];
+    return NULL;
+}
+
+/* What the plan reads for input v: v, or the samples it makes v of. */
+static const ot_value *read_for(const ot_plan *p, const ot_value *v)
+{
+    for (int i = 0; i < p->n_sets; i++)
+        if (p->sets[i].input == v) return p->sets[i].data;
+    return v;
+}
+
+static void feed(ot_slot *q, const ot_value *v, const void *p)
+{
+    if (v) ot_exec_feed(q->exec, v, p);
+}
+
+/* Every input the plan reads must have its bytes. */
+static ot_status check_fed(const ot_plan *p, const ot_feeders *fs, ot_error *err)
+{
+    for (int i = 0; i < p->n_targets; i++) {
+        bool found = false;
+        for (int k = 0; k < fs->n; k++) found |= find_fed(p, &fs->f[k]) == p->targets[i];
+        if (!found)
+            return ot_fail(err, OT_E_DATA, "the loss wants an array '%s'; there is none",
+                           p->targets[i]->name);
+    }
+    return OT_OK;
+}
+
+static void bind_host(ot_session *x, ot_slot *q)
+{
+    const ot_knobs *k = &q->plan->knobs;
+    feed(q, k->lr, &x->lr);
+    feed(q, k->momentum, &x->momentum);
+    feed(q, k->t, &x->t);
+    feed(q, k->seed, &x->seed);
+    feed(q, k->counter, &x->counter);
+    for (int i = 0; i < q->feeders->n; i++)
+        feed(q, find_fed(q->plan, &q->feeders->f[i]), q->feeders->f[i].buffer);
+}
+
+/* The inbox as fill_inbox() of queue.c fills it, and what stays. */
+static void bind_device(ot_session *x, ot_slot *q)
+{
+    const ot_knobs *k = &q->plan->knobs;
+    char *room = ot_memory_room(x->memory);
+    feed(q, k->lr, room);
+    feed(q, k->momentum, room + 8);
+    feed(q, k->t, room + 16);
+    feed(q, k->seed, room + 24);
+    feed(q, k->counter, room + 32);
+    feed(q, q->plan->index, room + 64);
+    for (int i = 0; i < q->feeders->n; i++) {
+        const ot_value *v = find_fed(q->plan, &q->feeders->f[i]);
+        ot_way w = q->supply->way[i];
+        bool stays = w == OT_WAY_SET || w == OT_WAY_WHOLE;
+        if (v) feed(q, read_for(q->plan, v), room + (stays ? q->supply->offset[i] : q->offset[i]));
+    }
+}
+
+/* The samples of a set, a few MiB at a time. */
+static ot_status send_set(ot_session *x, ot_feeder *f, const ot_feed_set *set, char *to, ot_error *err)
+{
+    int64_t one = ot_dtype_bits(set->dtype) / 8 * set->elements, chunk = one ? (INT64_C(8) << 20) / one : 0;
+    if (!one || !set->samples) return OT_OK;
+    if (chunk < 1) chunk = 1;
+    if (chunk > set->samples) chunk = set->samples;
+    char *bytes = malloc((size_t)(chunk * one));
+    int64_t *index = malloc((size_t)chunk * sizeof *index);
+    ot_status s = bytes && index ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a part of the data");
+    for (int64_t i = 0; s == OT_OK && i < set->samples; i += chunk) {
+        int64_t n = set->samples - i < chunk ? set->samples - i : chunk;
+        for (int64_t k = 0; k < n; k++) index[k] = i + k;
+        ot_feeder_take_raw(f, index, n, bytes, x->threads);
+        s = x->device->backend->upload(x->device, to + i * one, bytes, n * one, err);
+    }
+    free(index);
+    free(bytes);
+    return s;
+}
+
+static ot_status send(ot_session *x, ot_supply *y, ot_way way, ot_error *err)
+{
+    char *room = ot_memory_room(x->memory);
+    for (int i = 0; i < y->feeders->n; i++) {
+        ot_feeder *f = &y->feeders->f[i];
+        if (y->way[i] != way) continue;
+        if (way == OT_WAY_SET) OT_TRY(send_set(x, f, &y->set[i], room + y->offset[i], err));
+        else OT_TRY(x->device->backend->upload(x->device, room + y->offset[i], f->buffer, ot_feeder_bytes(f, 1), err));
+    }
+    return OT_OK;
+}
+
+ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].whole) ot_feeder_take(&fs->f[i], NULL, 1, fs->f[i].buffer, 1);
+    for (int i = 0; x->device && i < x->n_supplies; i++)
+        if (x->supply[i].feeders == fs) OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
+    return OT_OK;
+}
+
 ot_status ot_session_allocate(ot_session *x, ot_error *err)
 {
-    OT_TRY(check_memory(x, err));
+    const ot_plan *plans[OT_SLOTS];
+    if (!x->device) OT_TRY(check_memory(x, err));
     for (int i = 0; i < x->n; i++) {
         int64_t most = largest(x, x->slot[i].feeders);
         for (int k = 0; k < x->slot[i].feeders->n; k++)
             OT_TRY(ot_feeder_prepare(&x->slot[i].feeders->f[k], most, x->a, err));
     }
-
-    size_t bytes = (size_t)(x->scratch_bytes + 127) / 64 * 64;
-    x->scratch = aligned_alloc(64, bytes);
-    if (!x->scratch)
-        return ot_fail(err, OT_E_NOMEM,
-                       "out of memory: %lld MiB are needed; a smaller --batch-size needs less",
-                       (long long)(ot_session_bytes(x) >> 20));
-    for (int k = 0; k < x->n; k++) {
-        int i = k == 0 ? x->lead : k <= x->lead ? k - 1 : k; /* the one that owns the state first */
+    for (int i = 0; i < x->n; i++) /* the one that laid the state out first */
+        plans[i] = x->slot[i == 0 ? x->lead : i <= x->lead ? i - 1 : i].plan;
+    OT_TRY(ot_memory_new(plans, x->n, x->device ? lay_room(x) : 0, &x->memory, err));
+    OT_TRY(ot_queue_open(x, err));
+    for (int i = 0; x->device && i < x->n_supplies; i++) {
+        OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
+        OT_TRY(send(x, &x->supply[i], OT_WAY_SET, err));
+    }
+    for (int i = 0; i < x->n; i++) {
         ot_slot *q = &x->slot[i];
-        void *state = i == x->lead ? NULL : ot_exec_state(x->slot[x->lead].exec);
-        OT_TRY(ot_exec_new(q->plan, state, x->scratch, &q->exec, err));
-        OT_TRY(bind(x, q, err));
+        OT_TRY(ot_exec_new(q->plan, x->memory, &q->exec, err));
+        OT_TRY(check_fed(q->plan, q->feeders, err));
+        if (x->device) bind_device(x, q);
+        else bind_host(x, q);
     }
     return OT_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------- */
-
-ot_status ot_session_batch(ot_session *x, int slot, const int64_t *index, ot_error *err)
-{
-    ot_slot *q = &x->slot[slot];
-    for (int i = 0; i < q->feeders->n; i++) {
-        ot_feeder *f = &q->feeders->f[i];
-        if (!f->whole) ot_feeder_take(f, index, q->batch, f->buffer, x->threads);
-    }
-    return ot_exec_every(q->exec, err);
-}
-
-double ot_session_scalar(ot_session *x, int slot, const ot_value *v)
-{
-    return v ? ot_get_f64(ot_exec_bytes(x->slot[slot].exec, v), v->dtype, 0) : NAN;
-}
+/* ---- outputs -------------------------------------------------------------------------- */
 
 static ot_output *declared(const ot_graph *g, ot_arena *a, bool *complete)
 {
@@ -239,7 +392,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
     if (!*out || !feeds) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
 
-    /* What the file declares is often symbolic, and sometimes wrong: a plan knows. */
+    /* What the file declares is often symbolic, and sometimes wrong: a plan knows, one for the CPU too. */
     ot_feeders_feeds(fs, batch, feeds);
     ot_config c = ot_session_config(x->s, OT_WANT_RUN, x->threads);
     c.feeds = feeds;

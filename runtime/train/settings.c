@@ -40,15 +40,13 @@ static ot_status check_optimizer(const ot_thing *t, ot_error *err)
     return OT_OK;
 }
 
-static ot_status check_device(const char *device, ot_error *err)
+static ot_status read_device(const char *device, ot_settings *s, ot_error *err)
 {
-    if (!strcmp(device, "auto") || !strcmp(device, "cpu")) return OT_OK;
-    if (!strncmp(device, "cuda", 4) && (!device[4] || device[4] == ':')) {
-        const char *digits = device[4] ? device + 5 : "0";
-        if (*digits && !digits[strspn(digits, "0123456789")])
-            return ot_fail(err, OT_E_DEVICE,
-                           "--device %s: there is no CUDA module; cpu is possible", device);
-    }
+    const char *digits = strncmp(device, "cuda:", 5) ? "" : device + 5;
+    bool number = *digits && strlen(digits) < 5 && !digits[strspn(digits, "0123456789")];
+    s->device = !strcmp(device, "cpu") ? OT_DEVICE_CPU : !strcmp(device, "auto") ? OT_DEVICE_AUTO : OT_DEVICE_CUDA;
+    s->device_index = number ? atoi(digits) : 0;
+    if (s->device != OT_DEVICE_CUDA || !strcmp(device, "cuda") || number) return OT_OK;
     return ot_fail(err, OT_E_USAGE,
                    "--device: '%s' is not possible; possible: auto, cpu, cuda, cuda:N", device);
 }
@@ -193,7 +191,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_texts(o, s);
     read_numbers(o, s);
     read_precision(o, s);
-    OT_TRY(check_device(ot_options_get(o, "device"), err));
+    OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_dropout(o, &s->dropout, err));
     OT_TRY(read_losses(o, outputs, a, s, err));
     OT_TRY(ot_thing_parse(ot_options_get(o, "optimizer"), "optimizer", ot_optimizers, NULL, a,

@@ -90,19 +90,6 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
                : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
 }
 
-/* Batches of update u of an epoch: first .. first + n. */
-static void batches_of(const ot_trainer *t, int64_t u, int64_t *first, int *n)
-{
-    int64_t all = t->full + (t->rest > 0), left = all - u * t->s.accumulate;
-    *first = u * t->s.accumulate;
-    *n = !t->s.shuffle || left > t->s.accumulate ? t->s.accumulate : (int)left;
-}
-
-static int64_t batch_size(const ot_trainer *t, int64_t k)
-{
-    return t->s.shuffle && k >= t->full ? t->rest : t->batch;
-}
-
 /* ---- planning ------------------------------------------------------------------------ */
 
 static ot_status plan_training(ot_trainer *t, ot_error *err)
@@ -110,9 +97,9 @@ static ot_status plan_training(ot_trainer *t, ot_error *err)
     int slot, n;
     int64_t first, ends[2] = { 0, t->updates - 1 };
     for (int i = 0; i < 2; i++) {
-        batches_of(t, ends[i], &first, &n);
+        ot_trainer_batches(t, ends[i], &first, &n);
         for (int k = 0; k<n; k += n> 1 ? n - 1 : 1) /* only the last may be short */
-            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, batch_size(t, first + k), n,
+            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n,
                                    &slot, err));
     }
     return OT_OK;
@@ -192,6 +179,7 @@ static void say_plan(const ot_trainer *t)
     const ot_plan *p = x->slot[x->lead].plan;
     double mib = 1 << 20;
     const char *stem = ot_stem(t->m->file->path, t->a);
+    ot_trainer_say(t, OT_INFO, "%s", x->device_line);
     ot_trainer_say(t, OT_INFO,
                    "%s: %lld parameters in %d initializers train (of %d tensors, opset %lld)",
                    stem ? stem : "", (long long)parameters(p), p->n_weights, t->m->file->n_sources,
@@ -209,6 +197,15 @@ static void say_plan(const ot_trainer *t)
         t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
         t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
         x->threads, x->threads > 1 ? "s" : "");
+    if (x->device) {
+        ot_trainer_say(t, OT_INFO,
+                       "memory of the device: %.1f MiB planned (weights and state %.1f, activations %.1f, "
+                       "data %.1f, constants and batches %.1f)",
+                       (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib,
+                       (double)x->scratch_bytes / mib, (double)ot_session_set_bytes(x) / mib,
+                       (double)(x->const_bytes + x->inbox_bytes) / mib);
+        return;
+    }
     ot_trainer_say(t, OT_INFO,
                    "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
                    "file and constants %.1f)",
@@ -239,6 +236,8 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_plan(t, err));
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
+    if (t->x.device && ot_session_set_bytes(&t->x))
+        ot_trainer_say(t, OT_INFO, "the data lies on the device; batches are cut there");
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
     return OT_OK;
 }
@@ -275,6 +274,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
     OT_TRY(plan_evaluation(t, err));
+    ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_lines(t, OT_DETAIL, t->x.slot[t->x.lead].plan->notes);
     return ot_session_allocate(&t->x, err);
@@ -287,6 +287,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
     t->s.shuffle = false;
     OT_TRY(adapt(t, err));
     OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
+    ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_lines(t, OT_INFO, t->x.slot[*slot].plan->notes);
     return ot_session_allocate(&t->x, err);
@@ -314,7 +315,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->result = (ot_result){ .reason = "not begun", .loss = NAN, .accuracy = NAN, .best = NAN };
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
-    if (!s) s = ot_session_open(&t->x, m, &t->s, &first);
+    if (!s) s = ot_session_open(&t->x, m, &t->s, NULL, &first);
     if (s) {
         ot_trainer_free(t);
         return ot_fail(err, s, "%s", first.text);
@@ -326,6 +327,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     t->by_steps = !t->s.data;
+    if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
     if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
     if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
@@ -360,69 +362,3 @@ void ot_trainer_free(ot_trainer *t)
 void ot_trainer_cancel(ot_trainer *t) { t->cancelled = 1; }
 
 void ot_trainer_result(const ot_trainer *t, ot_result *out) { *out = t->result; }
-
-/* ---- one update --------------------------------------------------------------------------------
- */
-
-/* Samples of batch k of the epoch; k counts on over epochs where nothing is shuffled. */
-static void fill_index(ot_trainer *t, int64_t k, int64_t size)
-{
-    int64_t n = t->train.samples;
-    for (int64_t j = 0; j < size; j++) {
-        int64_t at = k * t->batch + j;
-        t->index[j] = t->s.shuffle ? t->order[at] : at % n;
-    }
-}
-
-/* What earlier batches of a skipped update have added up. */
-static void forget_gradients(ot_trainer *t, int slot)
-{
-    const ot_plan *p = t->x.slot[slot].plan;
-    static const char end[] = "/accumulated";
-    for (int i = 0; i < p->n_states; i++) {
-        const ot_value *v = p->states[i];
-        size_t n = strlen(v->name), k = sizeof end - 1, bytes = ot_bytes(&v->shape, v->dtype);
-        if (v->source < 0 && n > k && !strcmp(v->name + n - k, end) && bytes)
-            memset(ot_exec_bytes(t->x.slot[slot].exec, v), 0, bytes);
-    }
-}
-
-static ot_status diverged(const ot_trainer *t, const char *what, double v, ot_error *err)
-{
-    return ot_fail(
-        err, OT_E_DIVERGED,
-        "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
-        (long long)t->step + 1, what, isnan(v) ? "not a number" : "infinite");
-}
-
-ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *err)
-{
-    int64_t first = t->step * t->s.accumulate;
-    int n = t->s.accumulate, slot = -1;
-    if (t->s.shuffle) batches_of(t, u, &first, &n);
-    *out = (ot_update){ 0 };
-    ot_schedule_at(&t->schedule, t->step, &out->rate, &out->momentum);
-    t->x.lr = out->rate;
-    t->x.momentum = out->momentum;
-    t->x.t = (double)(t->step + 1);
-    for (int k = 0; k < n; k++) {
-        int64_t size = batch_size(t, first + k);
-        OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, &slot, err));
-        if (!t->by_steps) fill_index(t, first + k, size);
-        OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
-        t->x.counter++;
-        out->samples += size;
-        out->loss += ot_session_scalar(&t->x, slot, t->x.slot[slot].plan->loss) / n;
-    }
-    if (!isfinite(out->loss)) {
-        if (!t->s.skip_nonfinite) return diverged(t, "loss", out->loss, err);
-        out->skipped = true;
-        forget_gradients(t, slot);
-        return OT_OK;
-    }
-    OT_TRY(ot_exec_update(t->x.slot[slot].exec, err));
-    out->norm = ot_session_scalar(&t->x, slot, t->x.slot[slot].plan->grad_norm);
-    if (t->x.slot[slot].plan->grad_norm && !isfinite(out->norm))
-        return diverged(t, "gradient's norm", out->norm, err);
-    return OT_OK;
-}

@@ -8,6 +8,20 @@
 #include "runtime/train/schedules.h"
 #include "runtime/train/session.h"
 
+/* Update number `step` (from 0): the in_epoch-th of its epoch. */
+typedef struct ot_update {
+    int64_t step, epoch, in_epoch, samples;
+    double rate, momentum;
+    double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
+    bool skipped;      /* the loss was no number and --on-nonfinite skip */
+} ot_update;
+
+/* A batch that was given and not taken. */
+typedef struct ot_flight {
+    ot_update update;
+    int batch, batches;
+} ot_flight;
+
 struct ot_trainer {
     const ot_model *m;
     const ot_options *o;
@@ -35,16 +49,24 @@ struct ot_trainer {
     const char *run_dir;
     volatile sig_atomic_t cancelled;
 
+    /* Updates: given to the device, and over. */
+    ot_flight flight[OT_RUNS]; /* by number of the batch */
+    int64_t flights_given, flights_taken;
+    ot_update now; /* whose batches are being taken */
+    ot_status (*done)(ot_trainer *t, const ot_update *now, ot_error *err); /* NULL: nobody asks */
+
     /* counters */
-    int64_t step, epoch, samples;
+    int64_t given, step, epoch, samples; /* updates given, and over */
     double began, seconds; /* the first step, by the clock; since then */
-    double busy;           /* seconds within steps */
+    double busy, taken_at; /* seconds within steps; when the last was over */
     double epoch_loss;     /* sum over the epoch's updates */
     ot_result result;
     bool by_steps;      /* fed by ot_trainer_step */
     int64_t planned;    /* bytes */
     int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
+    void **copies;      /* of file states, for those who ask by name; NULL: not yet */
+    void *answers;      /* an evaluation batch's output, where they are counted */
 };
 
 /* One line for the user. */
@@ -69,14 +91,15 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 /* The trained tensors in a copy of the model's file.  proof: it must answer a batch as t does. */
 ot_status ot_trainer_save(ot_trainer *t, const char *path, bool proof, ot_error *err);
 
-/* Batches k = 0 .. n-1 of one update, and the update.  Errors: OT_E_DIVERGED. */
-typedef struct ot_update {
-    double loss, norm, rate, momentum;
-    int64_t samples;
-    bool skipped; /* the loss was no number and --on-nonfinite skip */
-} ot_update;
+/* Gives one update, the u-th of epoch t->epoch, and takes what has come to an end; each ends in t->done.
+ * Errors: OT_E_DIVERGED. */
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err);
 
-/* Update number t->step: of epoch t->epoch (from 0) and the u-th in it. */
-ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_update *out, ot_error *err);
+/* Waits for all that were given. */
+ot_status ot_trainer_settle(ot_trainer *t, ot_error *err);
+
+/* Batches of update u of an epoch: first .. first + n; samples of batch k. */
+void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n);
+int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k);
 
 #endif

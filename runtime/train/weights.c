@@ -1,6 +1,8 @@
 /* weights.c - trained tensors in and out of a trainer, and steps by host tensors. */
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/folder.h"
@@ -24,27 +26,47 @@ int ot_trainer_weight_count(const ot_trainer *t)
     return n;
 }
 
+static ot_exec *lead(const ot_trainer *t) { return t->x.slot[t->x.lead].exec; }
+
+/* The tensor but for its bytes. */
+static ot_tensor describe(const ot_trainer *t, const ot_value *v)
+{
+    ot_tensor out = { .name = t->m->file->sources[v->source].name, .dtype = v->dtype, .rank = v->shape.rank };
+    memcpy(out.dim, v->shape.dim, sizeof out.dim);
+    return out;
+}
+
+/* Its bytes: where they lie, or a copy that is made anew at every call. */
+static bool get(ot_trainer *t, int i, const ot_value *v, ot_tensor *out)
+{
+    ot_error ignored = { 0 };
+    *out = describe(t, v);
+    if (!t->x.device && v->layout == OT_PLAIN) {
+        out->data = ot_exec_bytes(lead(t), v);
+        return true;
+    }
+    if (!t->copies) t->copies = ot_arena_alloc(t->a, sizeof *t->copies * (size_t)ot_trainer_weight_count(t));
+    if (t->copies && !t->copies[i]) t->copies[i] = ot_arena_alloc(t->a, ot_bytes(&v->shape, v->dtype) + 1);
+    out->data = t->copies ? t->copies[i] : NULL;
+    return out->data && ot_exec_read(lead(t), v, out->data, &ignored) == OT_OK;
+}
+
 bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out)
 {
     const ot_value *v = file_state(t, i);
-    if (!v) return false;
-    *out = (ot_tensor){ .name = t->m->file->sources[v->source].name,
-                        .dtype = v->dtype,
-                        .rank = v->shape.rank,
-                        .data = ot_exec_bytes(t->x.slot[t->x.lead].exec, v) };
-    memcpy(out->dim, v->shape.dim, sizeof out->dim);
-    return true;
+    return v && get(t, i, v, out);
 }
 
 bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out)
 {
-    for (int i = 0; ot_trainer_weight_at(t, i, out); i++)
-        if (!strcmp(out->name, name)) return true;
+    const ot_value *v;
+    for (int i = 0; (v = file_state(t, i)); i++)
+        if (!strcmp(t->m->file->sources[v->source].name, name)) return get(t, i, v, out);
     return false;
 }
 
 /* The f32 master of a weight kept in half precision follows. */
-static void set_master(ot_trainer *t, const ot_value *w, const void *bytes)
+static ot_status set_master(ot_trainer *t, const ot_value *w, const void *bytes, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     size_t n = strlen(w->name);
@@ -52,18 +74,22 @@ static void set_master(ot_trainer *t, const ot_value *w, const void *bytes)
         const ot_value *m = p->states[i];
         if (m->source >= 0 || strncmp(m->name, w->name, n) || strcmp(m->name + n, "/master"))
             continue;
+        void *wide = malloc(ot_bytes(&m->shape, m->dtype) + 1);
+        if (!wide) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", w->name);
         for (int64_t k = 0; k < ot_numel(&w->shape); k++)
-            ot_set_f64(ot_exec_bytes(t->x.slot[t->x.lead].exec, m), m->dtype, k,
-                       ot_get_f64(bytes, w->dtype, k));
+            ot_set_f64(wide, m->dtype, k, ot_get_f64(bytes, w->dtype, k));
+        ot_status s = ot_exec_write(lead(t), m, wide, err);
+        free(wide);
+        OT_TRY(s);
     }
+    return OT_OK;
 }
 
 ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err)
 {
-    ot_tensor have;
     const ot_value *v;
     for (int i = 0; (v = file_state(t, i)); i++) {
-        (void)ot_trainer_weight_at(t, i, &have);
+        ot_tensor have = describe(t, v);
         if (strcmp(have.name, w->name)) continue;
         bool same = have.dtype == w->dtype && have.rank == w->rank;
         for (int k = 0; same && k < w->rank; k++) same = have.dim[k] == w->dim[k];
@@ -71,10 +97,8 @@ ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err
             return ot_fail(err, OT_E_USAGE,
                            "'%s' has another type or shape: %s of rank %d is needed", w->name,
                            ot_dtype_name(have.dtype), have.rank);
-        size_t n = ot_bytes(&v->shape, v->dtype);
-        if (n) memcpy(have.data, w->data, n);
-        set_master(t, v, w->data);
-        return OT_OK;
+        OT_TRY(ot_exec_write(lead(t), v, w->data, err));
+        return set_master(t, v, w->data, err);
     }
     return ot_fail(err, OT_E_USAGE, "'%s' is not trained", w->name);
 }
@@ -137,36 +161,31 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
             const ot_array *from = ot_dataset_find(t->data, f->own.t.name);
             if (from) f->own.t.data = from->t.data;
         }
-        if (f->whole) ot_feeder_take(f, NULL, 1, f->buffer, 1);
     }
-    return OT_OK;
+    return ot_session_renew(&t->x, &t->train, err);
 }
 
 ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err)
 {
-    ot_update now;
     ot_error first = { 0 };
     if (!t->by_steps)
         return ot_fail(err, OT_E_USAGE, "this trainer has data of its own: use ot_trainer_run");
     if (t->s.accumulate > 1)
         return ot_fail(err, OT_E_USAGE, "--accumulate and single steps do not go together");
     ot_status s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
-    if (s && !t->x.scratch) { /* nothing has changed: another first batch may come */
+    if (s && !t->x.memory) { /* nothing has changed: another first batch may come */
         ot_dataset_free(t->data);
         t->data = NULL;
         ot_session_close(&t->x);
-        (void)ot_session_open(&t->x, t->m, &t->s, &first);
+        (void)ot_session_open(&t->x, t->m, &t->s, NULL, &first);
+        t->x.sets_limit = 0;
     }
     if (s) return ot_fail(err, s, "%s", first.text);
 
     for (int64_t i = 0; i < t->batch; i++) t->index[i] = i;
-    s = ot_trainer_update(t, 0, &now, &first);
+    s = ot_trainer_update(t, 0, &first);
     if (s) return ot_fail(err, s, "%s", first.text);
-    t->step++;
-    t->samples += now.samples;
-    t->result.steps = t->step;
-    t->result.loss = now.loss;
-    if (!now.skipped) ot_schedule_feedback(&t->schedule, t->step - 1, now.loss);
-    if (loss) *loss = now.loss;
+    if (isfinite(t->result.loss)) ot_schedule_feedback(&t->schedule, t->step - 1, t->result.loss);
+    if (loss) *loss = t->result.loss;
     return OT_OK;
 }

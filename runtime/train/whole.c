@@ -8,26 +8,7 @@
 #include "runtime/train/folder.h"
 #include "runtime/train/trainer.h"
 
-/* A value's elements in row-major order, whatever its layout. */
-static void copy_plain(const ot_value *v, const void *from, void *to)
-{
-    int64_t n = ot_numel(&v->shape), stride[OT_MAX_RANK], at[OT_MAX_RANK] = { 0 };
-    size_t bytes = ot_bytes(&v->shape, v->dtype), one = (size_t)ot_dtype_bits(v->dtype) / 8;
-    if (!bytes) return;
-    if (v->layout == OT_PLAIN || one == 0) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    ot_value_strides(v, stride);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t offset = 0;
-        for (int d = 0; d < v->shape.rank; d++) offset += at[d] * stride[d];
-        memcpy((char *)to + (size_t)i * one, (const char *)from + (size_t)offset * one, one);
-        for (int d = v->shape.rank - 1; d >= 0 && ++at[d] == v->shape.dim[d]; d--) at[d] = 0;
-    }
-}
-
-static ot_status take_tensor(ot_arena *a, const char *name, const ot_value *v, const void *from,
+static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot_value *v,
                              ot_tensor *out, ot_error *err)
 {
     *out =
@@ -37,8 +18,7 @@ static ot_status take_tensor(ot_arena *a, const char *name, const ot_value *v, c
     if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
     if (v->dtype == OT_STRING)
         return ot_fail(err, OT_E_MODEL, "output '%s' holds texts; numbers are possible", name);
-    copy_plain(v, from, out->data);
-    return OT_OK;
+    return ot_exec_read(x, v, out->data, err);
 }
 
 void ot_tensors_free(ot_tensors *ts)
@@ -71,20 +51,20 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     int slot = 0;
     ot_adapt_env e = { .graph = m->file->graph, .s = s, .as_is = true, .a = a };
     OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
-    OT_TRY(ot_session_open(&x, m, s, err));
+    OT_TRY(ot_session_open(&x, m, s, NULL, err));
+    ot_numbers ignored;
     ot_error e1 = { 0 };
     ot_status r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, &e1);
     if (r == OT_E_MODEL) r = plan_for_bytes(&x, &fs, &slot, &e1);
     if (r) ot_fail(err, r, "%s", e1.text);
     if (!r) r = ot_session_allocate(&x, err);
-    if (!r) r = ot_session_batch(&x, slot, NULL, err);
+    if (!r) r = ot_session_batch(&x, slot, NULL, &ignored, err);
     const ot_graph *g = r ? NULL : x.slot[slot].plan->graph;
     out->t = ot_arena_alloc(out->owner, sizeof *out->t * (size_t)(m->file->graph->n_outputs + 1));
     if (!r && !out->t) r = ot_fail(err, OT_E_NOMEM, "no memory for the outputs");
     for (int i = 0; !r && i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
-        r = take_tensor(out->owner, m->outputs[i], v, ot_exec_bytes(x.slot[slot].exec, v),
-                        &out->t[i], err);
+        r = take_tensor(out->owner, m->outputs[i], x.slot[slot].exec, v, &out->t[i], err);
         out->n = i + 1;
     }
     ot_session_close(&x);
@@ -141,15 +121,16 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
 /* ---- grad ------------------------------------------------------------------------- */
 
 /* Adds gradients of the batch that has just run, in f64. */
-static void add_gradients(const ot_slot *q, double **sum, void *scratch)
+static ot_status add_gradients(const ot_slot *q, double **sum, void *scratch, ot_error *err)
 {
     for (int i = 0; i < q->plan->n_weights; i++) {
         const ot_value *g = q->plan->weights[i]->grad;
         if (!g) continue;
-        copy_plain(g, ot_exec_bytes(q->exec, g), scratch);
+        OT_TRY(ot_exec_read(q->exec, g, scratch, err));
         for (int64_t k = 0, n = ot_numel(&g->shape); k < n; k++)
             sum[i][k] += ot_get_f64(scratch, g->dtype, k);
     }
+    return OT_OK;
 }
 
 static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **scratch,
@@ -194,6 +175,7 @@ static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, 
 static ot_status gradients(ot_trainer *t, ot_error *err)
 {
     double **sum, loss = 0;
+    ot_numbers got;
     void *scratch;
     int slot, batches = t->s.accumulate;
     const char *to = t->s.out;
@@ -205,10 +187,10 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     OT_TRY(make_room(q->plan, t->a, &sum, &scratch, err));
     for (int k = 0; k < batches; k++) {
         for (int64_t i = 0; i < t->batch; i++) t->index[i] = (k * t->batch + i) % t->train.samples;
-        OT_TRY(ot_session_batch(&t->x, slot, t->index, err));
+        OT_TRY(ot_session_batch(&t->x, slot, t->index, &got, err));
         t->x.counter++;
-        loss += ot_session_scalar(&t->x, slot, q->plan->loss);
-        add_gradients(q, sum, scratch);
+        loss += got.loss;
+        OT_TRY(add_gradients(q, sum, scratch, err));
     }
     if (!isfinite(loss))
         ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "not a number" : "infinite");

@@ -136,7 +136,7 @@ static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, 
         *err = (ot_error){ 0 };
         if (ot_plan_new(m->graph, &c, NULL, &plan, err)) why = err->text;
     }
-    if (!why && ot_exec_new(plan, NULL, NULL, &exec, err)) why = err->text;
+    if (!why && ot_exec_new(plan, NULL, &exec, err)) why = err->text;
     if (!why) why = run_plan(set, plan, exec, &f, arena, values, buf, cap, err);
     if (why && why != buf) snprintf(buf, cap, "%s", why);
     ot_exec_free(exec);

@@ -110,7 +110,7 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
     ot_plan *p;
     ot_exec *x;
     if (ot_plan_new(m->g, c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
-    assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+    assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
     int    n_in = p->graph->n_inputs;
     void **fed = calloc((size_t)n_in, sizeof *fed);
     assert_non_null(fed);

@@ -231,7 +231,7 @@ static void branches_take_the_place_of_if(void **state)
             ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 3, .feeds = f, .threads = 1, .accumulate = 1 };
             if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
             assert_int_equal(p->n_weights, 1);
-            assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+            assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
             for (int i = 0; i < p->graph->n_inputs; i++) {
                 ot_value *v = p->graph->inputs[i];
                 ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target
@@ -279,7 +279,7 @@ static void quantised_and_back_has_a_gradient(void **state)
     ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = f, .threads = 1, .accumulate = 1 };
     if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
     assert_int_equal(p->n_weights, 1);
-    assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+    assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
     for (int i = 0; i < p->graph->n_inputs; i++) {
         ot_value *v = p->graph->inputs[i];
         ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target : (void *)knob);

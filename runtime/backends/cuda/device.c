@@ -147,8 +147,8 @@ static ot_status open_real(ot_gpu *g, ot_error *err)
     OT_TRY(describe_real(g, err));
     if (g->arch < 75) return ot_fail(err, OT_E_DEVICE, "%s: compute capability %d.%d; at least 7.5 is needed", g->name, g->arch / 10, g->arch % 10);
     OT_TRY(ot_gpu_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream", err));
-    OT_TRY(ot_gpu_check(cudaMalloc(&g->head.fault, 256), "memory for faults", err));
-    return ot_gpu_check(cudaMemsetAsync(g->head.fault, 0, 256, g->stream), "memory for faults", err);
+    OT_TRY(ot_gpu_check(cudaMalloc(&g->head.fault, OT_OUTBOX), "memory for faults", err));
+    return ot_gpu_check(cudaMemsetAsync(g->head.fault, 0, OT_OUTBOX, g->stream), "memory for faults", err);
 }
 
 static ot_status gpu_open(int index, const char *described, ot_device **out, ot_error *err)

@@ -1,0 +1,167 @@
+/* update.c - one update: its batches given, and what it came to.
+ *
+ * On a device updates are given ahead of what is known of them: a loss that is no number ends the run a few updates
+ * later, with the number of the update that it belongs to, and the weights are then not written.  Where the next update
+ * waits for the loss of this one (the CPU, --on-nonfinite skip, a plateau of the training's own loss, single steps) each
+ * is taken before the next is given. */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/trainer.h"
+
+/* ---- samples ------------------------------------------------------------------------- */
+
+/* Batches of update u of an epoch: first .. first + n. */
+void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n)
+{
+    int64_t all = t->full + (t->rest > 0), left = all - u * t->s.accumulate;
+    *first = u * t->s.accumulate;
+    *n = !t->s.shuffle || left > t->s.accumulate ? t->s.accumulate : (int)left;
+}
+
+int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k)
+{
+    return t->s.shuffle && k >= t->full ? t->rest : t->batch;
+}
+
+/* Samples of batch k of the epoch; k counts on over epochs where nothing is shuffled. */
+static void fill_index(ot_trainer *t, int64_t k, int64_t size)
+{
+    int64_t n = t->train.samples;
+    for (int64_t j = 0; j < size; j++) {
+        int64_t at = k * t->batch + j;
+        t->index[j] = t->s.shuffle ? t->order[at] : at % n;
+    }
+}
+
+/* ---- what it came to ------------------------------------------------------------------- */
+
+static ot_status diverged(int64_t step, const char *what, double v, ot_error *err)
+{
+    return ot_fail(
+        err, OT_E_DIVERGED,
+        "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
+        (long long)step + 1, what, isnan(v) ? "not a number" : "infinite");
+}
+
+/* The update is over: its counters, its line, and whether to go on. */
+static ot_status finish(ot_trainer *t, const ot_update *now, bool has_norm, ot_error *err)
+{
+    double at = ot_seconds();
+    t->seconds = at - t->began;
+    t->busy += at - t->taken_at;
+    t->taken_at = at;
+    t->samples += now->samples;
+    t->step = now->step + 1;
+    t->result.steps = t->step;
+    t->result.loss = now->loss;
+    OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
+    if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
+    if (has_norm && !now->skipped && !isfinite(now->norm)) return diverged(now->step, "gradient's norm", now->norm, err);
+    return OT_OK;
+}
+
+static bool has_norm(const ot_trainer *t, int slot) { return t->x.slot[slot].plan->grad_norm != NULL; }
+
+/* Takes the oldest run; the last of an update ends it. */
+static ot_status take_run(ot_trainer *t, ot_error *err)
+{
+    int slot;
+    ot_numbers n;
+    ot_flight *f = &t->flight[t->flights_taken++ % OT_RUNS];
+    OT_TRY(ot_session_take(&t->x, &slot, &n, err));
+    if (!f->batch) t->now = f->update;
+    t->now.loss += n.loss / f->batches;
+    t->now.norm = n.grad_norm;
+    return f->batch + 1 == f->batches ? finish(t, &t->now, has_norm(t, slot), err) : OT_OK;
+}
+
+ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
+{
+    while (ot_session_pending(&t->x)) OT_TRY(take_run(t, err));
+    return OT_OK;
+}
+
+/* ---- giving ------------------------------------------------------------------------------ */
+
+/* What earlier batches of a skipped update have added up. */
+static ot_status forget_gradients(ot_trainer *t, int slot, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[slot].plan;
+    static const char end[] = "/accumulated";
+    for (int i = 0; i < p->n_states; i++) {
+        const ot_value *v = p->states[i];
+        size_t n = strlen(v->name), k = sizeof end - 1;
+        if (v->source < 0 && n > k && !strcmp(v->name + n - k, end))
+            OT_TRY(ot_exec_zero(t->x.slot[slot].exec, v, err));
+    }
+    return OT_OK;
+}
+
+static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_part part, int *slot, ot_error *err)
+{
+    int64_t size = ot_trainer_batch_size(t, k);
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, slot, err));
+    if (!t->by_steps) fill_index(t, k, size);
+    OT_TRY(ot_session_give(&t->x, *slot, part, t->index, err));
+    t->x.counter++;
+    return OT_OK;
+}
+
+/* Batch by batch: the update is made when the loss is known to be a number. */
+static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n, ot_error *err)
+{
+    int slot = -1;
+    ot_numbers got = { 0 };
+    for (int k = 0; k < n; k++) {
+        OT_TRY(give_batch(t, first + k, n, OT_PART_EVERY, &slot, err));
+        OT_TRY(ot_session_take(&t->x, NULL, &got, err));
+        now->loss += got.loss / n;
+    }
+    if (isfinite(now->loss)) {
+        OT_TRY(ot_session_give(&t->x, slot, OT_PART_UPDATE, NULL, err));
+        OT_TRY(ot_session_take(&t->x, NULL, &got, err));
+        now->norm = got.grad_norm;
+    } else if (t->s.skip_nonfinite) {
+        now->skipped = true;
+        OT_TRY(forget_gradients(t, slot, err));
+    }
+    return finish(t, now, has_norm(t, slot), err);
+}
+
+static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n, ot_error *err)
+{
+    for (int k = 0; k < n; k++) {
+        int slot;
+        while (!ot_session_room(&t->x)) OT_TRY(take_run(t, err));
+        t->flight[t->flights_given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
+        OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_PART_EVERY : OT_PART_STEP, &slot, err));
+        t->flights_given++;
+    }
+    return OT_OK;
+}
+
+/* The next update's rate waits for this one's loss. */
+static bool rate_waits(const ot_trainer *t)
+{
+    return t->by_steps || (t->evaluation < 0 && !strcmp(t->s.schedule.name, "plateau"));
+}
+
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
+{
+    ot_update now = { .step = t->given, .epoch = t->epoch, .in_epoch = u };
+    int64_t first = t->given * t->s.accumulate;
+    int n = t->s.accumulate;
+    if (t->s.shuffle) ot_trainer_batches(t, u, &first, &n);
+    for (int k = 0; k < n; k++) now.samples += ot_trainer_batch_size(t, first + k);
+    if (!t->given) t->began = ot_seconds();
+    if (!ot_session_pending(&t->x)) t->taken_at = ot_seconds();
+    ot_schedule_at(&t->schedule, t->given, &now.rate, &now.momentum);
+    t->x.lr = now.rate;
+    t->x.momentum = now.momentum;
+    t->x.t = (double)++t->given;
+    if (!t->x.device || t->s.skip_nonfinite) return one_by_one(t, &now, first, n, err);
+    OT_TRY(ahead(t, &now, first, n, err));
+    return rate_waits(t) ? ot_trainer_settle(t, err) : OT_OK;
+}
