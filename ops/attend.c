@@ -1,0 +1,93 @@
+/* attend.c - Attend: softmax(scale q.k^T + mask) v.
+ *
+ * Shapes    attend.h
+ * Grad      p = exp(score - top) / sum, dp = dy.v^T, ds = p (dp - sum dy y), 0 where a score is `hidden`
+ *           dq = scale ds.k   dk = scale ds^T.q   dv = p^T.dy
+ * Memory    scores are made again for the gradient: y, top and sum are all that is kept
+ * Source    Dao et al. 2022 */
+#include "ops/attend.h"
+
+#include <stddef.h>
+
+static const ot_attr rows[] = {
+    { "scale",  OT_FLOAT, offsetof(ot_attend, scale),  1, NULL },
+    { "causal", OT_INT,   offsetof(ot_attend, causal), 0, NULL },
+    { "hidden", OT_FLOAT, offsetof(ot_attend, hidden), -1e9, NULL },
+    { 0 }
+};
+
+void ot_attend_sizes_of(const ot_node *n, ot_attend_sizes *s)
+{
+    int             first = n->op == &ot_op_AttendDx; /* dy stands in front */
+    const ot_shape *q = &n->in[first]->shape, *v = &n->in[first + 2]->shape;
+    *s = (ot_attend_sizes){ .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3] };
+}
+
+void ot_attend_mask_strides(const ot_shape *mask, int64_t stride[4])
+{
+    int64_t own[OT_MAX_RANK];
+    ot_strides(mask, own);
+    for (int d = 0; d < 4; d++) {
+        int at = d - (4 - mask->rank);
+        stride[d] = at < 0 || mask->dim[at] == 1 ? 0 : own[at];
+    }
+}
+
+static ot_status check(ot_node *n, int first, ot_error *err)
+{
+    const ot_value *q = n->in[first], *k = n->in[first + 1], *v = n->in[first + 2];
+    for (int i = 0; i < 3; i++)
+        if (n->in[first + i]->shape.rank != 4 || n->in[first + i]->dtype != q->dtype || !ot_is_float(q->dtype))
+            return ot_node_fail(n, err, "q, k and v must be floats of one type, (batch, heads, tokens, channels)");
+    const int64_t *a = q->shape.dim, *b = k->shape.dim, *c = v->shape.dim;
+    if (a[0] != b[0] || a[0] != c[0] || a[1] != b[1] || a[1] != c[1] || a[3] != b[3] || b[2] != c[2])
+        return ot_node_fail(n, err, "q, k and v do not fit together");
+    int mask = first ? 7 : 3;
+    if (n->n_in <= mask || !n->in[mask]) return OT_OK;
+    ot_shape scores = { .rank = 4, .dim = { a[0], a[1], a[2], b[2] } }, all;
+    if (!ot_broadcast(&n->in[mask]->shape, &scores, &all) || !ot_shape_eq(&all, &scores) ||
+        (n->in[mask]->dtype != OT_BOOL && !ot_is_float(n->in[mask]->dtype)))
+        return ot_node_fail(n, err, "the mask does not fit the scores");
+    return OT_OK;
+}
+
+static ot_status attend_infer(ot_node *n, ot_error *err)
+{
+    OT_TRY(check(n, 0, err));
+    ot_attend_sizes s;
+    ot_attend_sizes_of(n, &s);
+    ot_dtype t = n->in[0]->dtype;
+    ot_set(n->out[0], t, &(ot_shape){ .rank = 4, .dim = { s.B, s.H, s.T, s.E } });
+    for (int i = 1; i < n->n_out; i++)
+        ot_set(n->out[i], t == OT_F64 ? OT_F64 : OT_F32, &(ot_shape){ .rank = 3, .dim = { s.B, s.H, s.T } });
+    return OT_OK;
+}
+
+static ot_status dx_infer(ot_node *n, ot_error *err)
+{
+    OT_TRY(check(n, 1, err));
+    for (int i = 0; i < 3; i++)
+        if (n->out[i]) ot_like(n->out[i], n->in[i + 1]);
+    return OT_OK;
+}
+
+static void attend_grad(ot_build *b)
+{
+    const ot_node *n = b->node;
+    if (!ot_dout(b, 0)) return; /* top and sum are read by AttendDx alone */
+    ot_node *d = ot_emit_n(b, &ot_op_AttendDx, n->attrs,
+                           (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1],
+                                           n->out[2], n->n_in > 3 ? n->in[3] : NULL },
+                           n->n_in > 3 ? 8 : 7, 3);
+    for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
+}
+
+const ot_op ot_op_Attend = {
+    .name = "Attend", .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL, .nondiff = 1u << 3,
+    .attrs = rows, .attr_size = sizeof(ot_attend), .infer = attend_infer, .grad = attend_grad,
+};
+
+const ot_op ot_op_AttendDx = {
+    .name = "AttendDx", .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
+    .attrs = rows, .attr_size = sizeof(ot_attend), .infer = dx_infer,
+};

@@ -1,0 +1,32 @@
+/* attend.h - attributes of Attend and AttendDx: attention without its matrix of scores in memory.
+ *
+ * Attend   (q, k, v[, mask]) -> y, top, sum
+ *          q: (B, H, T, D)  k: (B, H, S, D)  v: (B, H, S, E)  y: (B, H, T, E)
+ *          score[t, s] = scale q[t].k[s]; + mask[t, s] for a float mask; `hidden` where a bool mask is false and,
+ *          with `causal`, where s > t
+ *          y[t] = sum over s of softmax(score[t])[s] v[s]
+ *          top[t] = the largest score, sum[t] = sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two numbers,
+ *          since top + log(sum) loses the second where all of a row is hidden
+ *          mask: bool or float, broadcasts to (B, H, T, S)
+ * AttendDx (dy, q, k, v, y, top, sum[, mask]) -> dq, dk, dv
+ * A mask has no gradient: what trains goes another way (passes/recognise.c sees to that). */
+#ifndef OT_ATTEND_H
+#define OT_ATTEND_H
+
+#include "ops/op.h"
+
+typedef struct ot_attend {
+    double  scale;
+    int64_t causal;
+    double  hidden;
+} ot_attend;
+
+/* The extents of either node. */
+typedef struct ot_attend_sizes { int64_t B, H, T, S, D, E; } ot_attend_sizes;
+
+void ot_attend_sizes_of(const ot_node *n, ot_attend_sizes *s);
+
+/* Element strides of the mask along (B, H, T, S); 0 where it is repeated. */
+void ot_attend_mask_strides(const ot_shape *mask, int64_t stride[4]);
+
+#endif

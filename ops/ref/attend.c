@@ -1,0 +1,139 @@
+/* attend.c - Attend and its gradient, the plain loops.  Numerics: f64 throughout. */
+#include "ops/attend.h"
+
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/ref/element.h"
+
+typedef struct view { /* one node, whichever of the two */
+    ot_attend_sizes  s;
+    const ot_attend *a;
+    const void      *q, *k, *v, *mask;
+    ot_dtype         mask_type;
+    int64_t          mask_stride[4];
+} view;
+
+static view view_of(const ot_call *c, int first)
+{
+    const ot_node *n = c->node;
+    int            mask = first ? 7 : 3;
+    view           w = { .a = n->attrs, .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2] };
+    ot_attend_sizes_of(n, &w.s);
+    if (n->n_in > mask && n->in[mask]) {
+        w.mask = c->in[mask];
+        w.mask_type = n->in[mask]->dtype;
+        ot_attend_mask_strides(&n->in[mask]->shape, w.mask_stride);
+    }
+    return w;
+}
+
+/* Score of token t for token s in head h (of B * H); *open: it depends on q and k. */
+OT_INLINE double score(ot_dtype type, const view *w, int64_t h, int64_t t, int64_t s, bool *open)
+{
+    const ot_attend_sizes *z = &w->s;
+    double                 sum = 0;
+    for (int64_t d = 0; d < z->D; d++) sum += ot_load(w->q, type, (h * z->T + t) * z->D + d) * ot_load(w->k, type, (h * z->S + s) * z->D + d);
+    sum *= w->a->scale;
+    *open = !(w->a->causal && s > t);
+    if (w->mask) {
+        const int64_t *m = w->mask_stride;
+        int64_t        at = h / z->H * m[0] + h % z->H * m[1] + t * m[2] + s * m[3];
+        if (w->mask_type == OT_BOOL) *open = *open && ot_get_i64(w->mask, OT_BOOL, at);
+        else sum += ot_get_f64(w->mask, w->mask_type, at);
+    }
+    return *open ? sum : w->a->hidden;
+}
+
+OT_INLINE void attend(ot_dtype type, const view *w, const ot_call *c)
+{
+    const ot_attend_sizes *z = &w->s;
+    ot_dtype               wide = type == OT_F64 ? OT_F64 : OT_F32;
+    bool                   open;
+    for (int64_t h = 0; h < z->B * z->H; h++)
+        for (int64_t t = 0; t < z->T; t++) {
+            double top = -INFINITY, sum = 0;
+            for (int64_t s = 0; s < z->S; s++) {
+                double e = score(type, w, h, t, s, &open);
+                top = e > top || isnan(e) ? e : top;
+            }
+            for (int64_t s = 0; s < z->S; s++) sum += exp(score(type, w, h, t, s, &open) - top);
+            for (int64_t e = 0; e < z->E; e++) {
+                double y = 0;
+                for (int64_t s = 0; s < z->S; s++)
+                    y += exp(score(type, w, h, t, s, &open) - top) / sum * ot_load(w->v, type, (h * z->S + s) * z->E + e);
+                ot_store(c->out[0], type, (h * z->T + t) * z->E + e, y);
+            }
+            if (c->node->n_out > 1 && c->out[1]) ot_store(c->out[1], wide, h * z->T + t, top);
+            if (c->node->n_out > 2 && c->out[2]) ot_store(c->out[2], wide, h * z->T + t, sum);
+        }
+}
+
+static ot_status attend_run(const ot_call *c)
+{
+    view w = view_of(c, 0);
+    OT_BY_TYPE(c->node->in[0]->dtype, attend, &w, c);
+    return OT_OK;
+}
+
+/* p, and ds / scale (0: the score is fixed), of one pair of tokens; delta: sum of dy y of token t. */
+OT_INLINE double pair(ot_dtype type, const view *w, const ot_call *c, int64_t h, int64_t t, int64_t s, double delta, double *p)
+{
+    const ot_attend_sizes *z = &w->s;
+    bool                   open;
+    double                 dp = 0;
+    ot_dtype wide = type == OT_F64 ? OT_F64 : OT_F32;
+    *p = exp(score(type, w, h, t, s, &open) - ot_load(c->in[5], wide, h * z->T + t)) / ot_load(c->in[6], wide, h * z->T + t);
+    for (int64_t e = 0; e < z->E; e++) dp += ot_load(c->in[0], type, (h * z->T + t) * z->E + e) * ot_load(w->v, type, (h * z->S + s) * z->E + e);
+    return open ? *p * (dp - delta) * w->a->scale : 0;
+}
+
+OT_INLINE double delta_of(ot_dtype type, const view *w, const ot_call *c, int64_t h, int64_t t)
+{
+    double sum = 0;
+    for (int64_t e = 0; e < w->s.E; e++) {
+        int64_t at = (h * w->s.T + t) * w->s.E + e;
+        sum += ot_load(c->in[0], type, at) * ot_load(c->in[4], type, at);
+    }
+    return sum;
+}
+
+OT_INLINE void attend_dx(ot_dtype type, const view *w, const ot_call *c)
+{
+    const ot_attend_sizes *z = &w->s;
+    double                 p;
+    for (int64_t h = 0; h < z->B * z->H; h++) {
+        for (int64_t t = 0; t < z->T && c->out[0]; t++)
+            for (int64_t d = 0; d < z->D; d++) {
+                double sum = 0, delta = delta_of(type, w, c, h, t);
+                for (int64_t s = 0; s < z->S; s++) sum += pair(type, w, c, h, t, s, delta, &p) * ot_load(w->k, type, (h * z->S + s) * z->D + d);
+                ot_store(c->out[0], type, (h * z->T + t) * z->D + d, sum);
+            }
+        for (int64_t s = 0; s < z->S && c->out[1]; s++)
+            for (int64_t d = 0; d < z->D; d++) {
+                double sum = 0;
+                for (int64_t t = 0; t < z->T; t++)
+                    sum += pair(type, w, c, h, t, s, delta_of(type, w, c, h, t), &p) * ot_load(w->q, type, (h * z->T + t) * z->D + d);
+                ot_store(c->out[1], type, (h * z->S + s) * z->D + d, sum);
+            }
+        for (int64_t s = 0; s < z->S && c->out[2]; s++)
+            for (int64_t e = 0; e < z->E; e++) {
+                double sum = 0;
+                for (int64_t t = 0; t < z->T; t++) {
+                    pair(type, w, c, h, t, s, 0, &p);
+                    sum += p * ot_load(c->in[0], type, (h * z->T + t) * z->E + e);
+                }
+                ot_store(c->out[2], type, (h * z->S + s) * z->E + e, sum);
+            }
+    }
+}
+
+static ot_status attend_dx_run(const ot_call *c)
+{
+    view w = view_of(c, 1);
+    OT_BY_TYPE(c->node->in[1]->dtype, attend_dx, &w, c);
+    return OT_OK;
+}
+
+const ot_kernel ot_ref_Attend = { .name = "ref", .run = attend_run };
+const ot_kernel ot_ref_AttendDx = { .name = "ref", .run = attend_dx_run };

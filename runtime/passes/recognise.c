@@ -1,0 +1,210 @@
+/* recognise.c - what exporters spell out in pieces is one kernel operator again.
+ *
+ * Attention  Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
+ *            for it (the reference alone is none: it is there to be compared with). */
+#include <math.h>
+#include <string.h>
+
+#include "ops/attend.h"
+#include "ops/copy.h"
+#include "ops/dot.h"
+#include "ops/kernel.h"
+#include "ops/map.h"
+#include "ops/softmaxrows.h"
+#include "runtime/passes/passes.h"
+
+enum { MOST_CHANNELS = 256 }; /* per head: more does not fit the kernels' tiles, and is no attention anyone trains */
+
+/* What the pass knows of values, by id. */
+typedef struct known {
+    ot_graph *g;
+    int       n;       /* values made since then have larger ids */
+    int      *uses;
+    bool     *trained; /* depends on what may train */
+} known;
+
+static bool read_once(const known *k, const ot_value *v) { return v->id < k->n && k->uses[v->id] == 1; }
+
+static ot_status know(ot_graph *g, known *k)
+{
+    *k = (known){ .g = g, .n = g->n_values, .uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *k->uses),
+                  .trained = ot_graph_alloc(g, (size_t)g->n_values * sizeof *k->trained) };
+    if (!k->uses || !k->trained) return g->err->status;
+    for (int i = 0; i < g->n_values; i++) k->trained[i] = g->values[i]->role == OT_WEIGHT;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool trained = false;
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i]) continue;
+            k->uses[n->in[i]->id]++;
+            trained |= k->trained[n->in[i]->id];
+        }
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i]) k->trained[n->out[i]->id] = trained;
+    }
+    for (int i = 0; i < g->n_outputs; i++) k->uses[g->outputs[i]->id] += 2; /* must stay */
+    for (int i = 0; i < g->n_assigns; i++) k->uses[g->assigns[i].value->id] += 2;
+    return OT_OK;
+}
+
+static bool scalar(const ot_value *v, double *x)
+{
+    if (!ot_is_const(v) || ot_numel(&v->shape) != 1 || !ot_is_float(v->dtype)) return false;
+    *x = ot_get_f64(v->data, v->dtype, 0);
+    return true;
+}
+
+/* A Map of one row that keeps the type. */
+static int row_of(const ot_node *n)
+{
+    const ot_program *p = n && n->op == &ot_op_Map ? n->attrs : NULL;
+    return p && p->n_inst == 1 && p->n_out == 1 ? p->inst[0].row : -1;
+}
+
+/* ---- attention ------------------------------------------------------------------ */
+
+typedef struct attention {
+    ot_value *q, *k, *v, *mask;
+    bool      k_is_transposed; /* k: (.., D, S) */
+    ot_attend a;
+} attention;
+
+/* Truth values or additions that hide just what comes later. */
+static bool is_causal(const ot_value *m, int64_t T, int64_t S)
+{
+    if (!ot_is_const(m) || m->shape.rank < 2 || T != S || T < 2) return false;
+    const ot_shape *s = &m->shape;
+    if (s->dim[s->rank - 2] != T || s->dim[s->rank - 1] != S || ot_numel(s) != T * S) return false;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < S; i++) {
+            double v = ot_get_f64(m->data, m->dtype, t * S + i);
+            bool   open = m->dtype == OT_BOOL ? v != 0 : v == 0;
+            if (open != (i <= t) || (!open && m->dtype != OT_BOOL && !(v <= -1e4))) return false;
+        }
+    return true;
+}
+
+static bool is_mask(const known *k, const ot_value *m, const ot_value *scores)
+{
+    ot_shape all;
+    return m->id < k->n && !k->trained[m->id] && m->shape.rank <= 4 && ot_broadcast(&m->shape, &scores->shape, &all) &&
+           ot_shape_eq(&all, &scores->shape) && (m->dtype == OT_BOOL || m->dtype == scores->dtype);
+}
+
+/* Takes n, a Map between the product and the softmax, into f; *data: what it reads.  false: it is neither a scale
+ * nor a mask, or in the wrong order. */
+static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **data)
+{
+    double           x;
+    const ot_value  *y = n->out[0];
+    if (row_of(n) == OT_ROW_Where && !f->mask && f->a.scale == 1 && scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
+        f->mask = n->in[0];
+        f->a.hidden = x;
+        *data = n->in[1];
+        return true;
+    }
+    if (row_of(n) == OT_ROW_Div && scalar(n->in[1], &x) && x != 0) {
+        f->a.scale /= x;
+        *data = n->in[0];
+        return true;
+    }
+    for (int i = 0; i < 2 && n->n_in == 2; i++) {
+        if (row_of(n) == OT_ROW_Mul && scalar(n->in[i], &x)) {
+            f->a.scale *= x;
+            *data = n->in[1 - i];
+            return true;
+        }
+        /* A mask is added after the scale, which the walk meets later. */
+        if (row_of(n) == OT_ROW_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
+            n->in[i]->dtype == y->dtype && ot_shape_eq(&n->in[1 - i]->shape, &y->shape)) {
+            f->mask = n->in[i];
+            *data = n->in[1 - i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_dot(const ot_node *n) { return n && n->op == &ot_op_Dot && n->n_in == 2; }
+
+/* Is n the last product of an attention? */
+static bool match(const known *k, const ot_node *n, attention *f)
+{
+    const ot_dot *last = n->attrs;
+    *f = (attention){ .a = { .scale = 1, .hidden = -1e9 } };
+    if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
+    const ot_node *soft = n->in[0]->producer;
+    if (!soft || soft->op != &ot_op_SoftmaxRows || !read_once(k, n->in[0])) return false;
+    const ot_softmax_rows *rows = soft->attrs;
+    if (rows->log || rows->axis != 3) return false;
+    ot_value *at = soft->in[0];
+    while (at->producer && read_once(k, at) && at->producer->op == &ot_op_Map)
+        if (!take_map(k, at->producer, f, &at)) return false;
+    if (!is_dot(at->producer) || !read_once(k, at)) return false;
+    const ot_dot *first = at->producer->attrs;
+    f->q = at->producer->in[0];
+    f->k = at->producer->in[1];
+    f->v = n->in[1];
+    f->k_is_transposed = !first->tb;
+    if (first->ta || f->q->shape.rank != 4 || f->k->shape.rank != 4 || f->v->shape.rank != 4) return false;
+    const int64_t *q = f->q->shape.dim, *key = f->k->shape.dim, *v = f->v->shape.dim;
+    if (q[0] != key[0] || q[1] != key[1] || q[0] != v[0] || q[1] != v[1] || q[3] > MOST_CHANNELS || v[3] > MOST_CHANNELS) return false;
+    if (f->mask && is_causal(f->mask, q[2], v[2])) {
+        f->mask = NULL;
+        f->a.causal = 1;
+    }
+    return f->q->dtype == f->v->dtype && f->q->dtype == f->k->dtype;
+}
+
+/* x with its last two axes swapped; where x is itself a permuted copy, that copy's input read in the right order. */
+static ot_value *swapped(ot_build *b, ot_value *x)
+{
+    static const int perm[] = { 0, 1, 3, 2 };
+    const ot_node   *c = x->producer;
+    const ot_copy   *a = c && c->op == &ot_op_Copy ? c->attrs : NULL;
+    if (!a || a->n != 1) return ot_transpose(b, x, perm);
+    ot_piece *p = ot_graph_alloc(b->graph, sizeof *p);
+    ot_shape  s = x->shape;
+    if (!p) return NULL;
+    *p = a->piece[0];
+    for (int d = 2; d < 4; d++) {
+        s.dim[d] = x->shape.dim[5 - d];
+        p->stride[d] = a->piece[0].stride[5 - d];
+        p->dst[d] = a->piece[0].dst[5 - d];
+        p->extent[d] = a->piece[0].extent[5 - d];
+    }
+    return ot_copy_emit(b, &s, a->fill, p, 1, c->in, c->n_in);
+}
+
+static void put_attend(ot_graph *g, ot_node *n, attention *f)
+{
+    ot_build b = { .graph = g, .node = n };
+    g->cursor = n;
+    g->phase = n->phase;
+    ot_value *key = f->k_is_transposed ? swapped(&b, f->k) : f->k;
+    ot_node  *y = ot_emit_n(&b, &ot_op_Attend, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
+    g->cursor = NULL;
+    if (y) ot_graph_replace(g, n->out[0], y->out[0]);
+}
+
+/* ---- the pass --------------------------------------------------------------------- */
+
+static bool has_kernel(const ot_op *op, const ot_config *c)
+{
+    const ot_kernel *const *k = ot_kernels(op, c->device);
+    return k[0] && (c->ref_only || k[0] != ot_ref_kernel(op));
+}
+
+ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
+{
+    known     k;
+    attention f;
+    bool      any = false;
+    if (!has_kernel(&ot_op_Attend, c) || !has_kernel(&ot_op_AttendDx, c)) return OT_OK;
+    OT_TRY(know(p->graph, &k));
+    for (ot_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        if (match(&k, n, &f)) put_attend(p->graph, n, &f), any = true;
+    }
+    if (any) ot_prune(p);
+    return p->graph->err->status;
+}

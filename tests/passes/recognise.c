@@ -1,0 +1,167 @@
+/* recognise.c - attention spelled out in pieces is found where it is one, left where it is not, and computes the same. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ops/kernel.h"
+#include "tests/passes/build.h"
+
+enum { B = 3, H = 2, T = 5, D = 4 };
+
+/* How one model masks and scales its scores. */
+typedef struct form {
+    const char *name;
+    const char *scale;  /* "Mul", "Div", NULL: none */
+    enum { NONE, CAUSAL_WHERE, CAUSAL_ADD, SOME_WHERE, FED_ADD, TRAINED_ADD, ADD_BEFORE_SCALE } mask;
+    bool        split;  /* heads by Reshape and Transpose of (B, T, H D), the key (B, H, D, T) by one Transpose */
+    bool        escapes; /* the probabilities are read twice */
+    bool        is_attention;
+} form;
+
+static void set(ot_node *n, const char *name, ot_ints list)
+{
+    for (const ot_attr *a = n->op->attrs; a->name; a++)
+        if (!strcmp(a->name, name)) *(ot_ints *)((char *)(uintptr_t)n->attrs + a->offset) = list;
+}
+
+static ot_value *transpose(model *m, ot_value *x, const int64_t *perm)
+{
+    ot_node *n = ot_graph_node(m->g, ot_find_op("", "Transpose"), "transpose", NULL, OT_IN(x), 1);
+    set(n, "perm", (ot_ints){ 4, perm });
+    return n->out[0];
+}
+
+static ot_value *constant(model *m, ot_dtype t, ot_shape s, double below, double above)
+{
+    double v[64];
+    for (int64_t i = 0; i < ot_numel(&s); i++) ot_set_f64(v, t, i, i / T % T >= i % T ? below : above);
+    return ot_graph_const(m->g, "constant", t, &s, v);
+}
+
+static ot_value *scores(model *m, const form *f, ot_value *s)
+{
+    ot_value *scale = constant(m, OT_F32, OT_SCALAR, f->scale && *f->scale == 'D' ? 2 : 0.5, 0);
+    if (f->mask == ADD_BEFORE_SCALE) s = model_node(m, "Add", OT_IN(s, constant(m, OT_F32, SHAPE(T, T), 0, -1e9)));
+    if (f->scale) s = model_node(m, f->scale, OT_IN(s, scale));
+    ot_value *hidden = constant(m, OT_F32, OT_SCALAR, -1e9, -1e9);
+    switch (f->mask) {
+    case CAUSAL_WHERE: return model_node(m, "Where", OT_IN(constant(m, OT_BOOL, SHAPE(1, 1, T, T), 1, 0), s, hidden));
+    case SOME_WHERE: return model_node(m, "Where", OT_IN(constant(m, OT_BOOL, SHAPE(T, T), 0, 1), s, hidden));
+    case CAUSAL_ADD: return model_node(m, "Add", OT_IN(s, constant(m, OT_F32, SHAPE(T, T), 0, -3e38)));
+    case FED_ADD: return model_node(m, "Add", OT_IN(s, model_input(m, "mask", OT_F32, SHAPE(B, 1, 1, T))));
+    case TRAINED_ADD: return model_node(m, "Add", OT_IN(model_weight(m, "bias", SHAPE(H, T, T)), s));
+    default: return s;
+    }
+}
+
+static void build(model *m, const form *f)
+{
+    static const int64_t rows[] = { 0, 2, 1, 3 }, columns[] = { 0, 2, 3, 1 }, swap[] = { 0, 1, 3, 2 };
+    static const int64_t split[] = { B, T, H, D };
+    ot_value            *part[3];
+    model_new(m);
+    ot_value *x = model_input(m, "input", OT_F32, f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D));
+    for (int i = 0; i < 3; i++) {
+        ot_value *w = model_weight(m, "w", f->split ? SHAPE(H * D, H * D) : SHAPE(D, D));
+        part[i] = model_node(m, "MatMul", OT_IN(x, w));
+        if (f->split) {
+            part[i] = model_node(m, "Reshape", OT_IN(part[i], model_ints(m, split, 4)));
+            part[i] = transpose(m, part[i], i == 1 ? columns : rows);
+        } else if (i == 1) {
+            part[i] = transpose(m, part[i], swap);
+        }
+    }
+    ot_value *s = scores(m, f, model_node(m, "MatMul", OT_IN(part[0], part[1])));
+    ot_node  *p = ot_graph_node(m->g, ot_find_op("", "Softmax"), "softmax", NULL, OT_IN(s), 1);
+    for (const ot_attr *a = p->op->attrs; a->name; a++)
+        if (!strcmp(a->name, "axis")) *(int64_t *)((char *)(uintptr_t)p->attrs + a->offset) = -1;
+    ot_value *y = model_node(m, "MatMul", OT_IN(p->out[0], part[2]));
+    if (f->escapes) y = model_node(m, "Add", OT_IN(y, model_node(m, "MatMul", OT_IN(p->out[0], part[0]))));
+    model_output(m, y, "output");
+}
+
+static int count(const ot_plan *p, const ot_op *op)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_every; i++) n += p->every[i].node->op == op;
+    return n;
+}
+
+/* Loss and gradients of one batch; *attends: nodes of the two operators in the plan. */
+static double *gradients(const model *m, const form *f, bool ref_only, int *n, int *attends)
+{
+    ot_shape  in = f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D), out = SHAPE(B, H, T, D), mask = SHAPE(B, 1, 1, T);
+    ot_feed   feeds[3] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = out },
+                           { .name = "mask", .dtype = OT_F32, .shape = mask } };
+    ot_thing  loss = { .output = "output", .name = "mse" };
+    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = f->mask == FED_ADD ? 3 : 2, .feeds = feeds, .n_losses = 1, .losses = &loss,
+                    .accumulate = 1, .dropout = -1, .threads = 1, .ref_only = ref_only };
+    ot_error  e = { 0 };
+    ot_plan  *p;
+    ot_exec  *x;
+    float     data[3][B * H * T * D];
+    if (ot_plan_new(m->g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s: %s", f->name, e.text);
+    for (int i = 0; i < B * H * T * D; i++) {
+        data[0][i] = sinf((float)i * 1.7f);
+        data[1][i] = cosf((float)i * 0.9f);
+        data[2][i] = i % 3 ? 0 : -2.5f; /* added to the scores */
+    }
+    assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+    for (int i = 0; i < p->graph->n_inputs; i++)
+        ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") ? 2 : 0]);
+    for (int i = 0; i < p->n_targets; i++) ot_exec_feed(x, p->targets[i], data[1]);
+    assert_int_equal(ot_exec_every(x, &e), OT_OK);
+    *attends = count(p, &ot_op_Attend) + count(p, &ot_op_AttendDx);
+    double *all = calloc(4096, sizeof *all);
+    *n = 0;
+    all[(*n)++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
+    for (int i = 0; i < p->n_weights; i++) {
+        const ot_value *g = p->weights[i]->grad;
+        for (int64_t k = 0; k < ot_numel(&g->shape); k++) all[(*n)++] = ot_get_f64(ot_exec_bytes(x, g), g->dtype, k);
+    }
+    ot_exec_free(x);
+    ot_plan_free(p);
+    return all;
+}
+
+static void attention(void **state)
+{
+    static const form forms[] = {
+        { "plain", NULL, NONE, false, false, true },
+        { "multiplied", "Mul", NONE, true, false, true },
+        { "divided", "Div", SOME_WHERE, true, false, true },
+        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true },
+        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true },
+        { "a mask that is fed", "Mul", FED_ADD, true, false, true },
+        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false },
+        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false },
+        { "probabilities are read twice", "Mul", NONE, true, true, false },
+    };
+    (void)state;
+    for (int i = 0; i < OT_LEN(forms); i++) {
+        model m;
+        int   n, k, found, none;
+        build(&m, &forms[i]);
+        double *whole = gradients(&m, &forms[i], true, &n, &found), *pieces = gradients(&m, &forms[i], false, &k, &none);
+        if (found != (forms[i].is_attention ? 2 : 0) || none) fail_msg("%s: %d and %d nodes", forms[i].name, found, none);
+        assert_int_equal(n, k);
+        for (int j = 0; j < n; j++)
+            if (!(fabs(whole[j] - pieces[j]) <= 1e-6 + 1e-5 * fabs(pieces[j])))
+                fail_msg("%s: number %d is %.9g, in pieces %.9g", forms[i].name, j, whole[j], pieces[j]);
+        free(whole);
+        free(pieces);
+        model_free(&m);
+    }
+}
+
+int recognise_tests(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(attention) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
