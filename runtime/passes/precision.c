@@ -5,7 +5,7 @@
  * autodiff, so that gradients lie in the type of what they are gradients of and those of the casts come by
  * themselves:
  *
- *   products    Dot and the convolutions take and give 16 bits; weights are cast once a step, and their
+ *   products    Dot, Attend and the convolutions take and give 16 bits; weights are cast once a step, and their
  *               gradients return to f32 through the cast
  *   movement    Views, Copies, pools … keep what they get
  *   Map         gives 16 bits where an operand has them and no other activation is f32: scales, biases, masks that
@@ -108,6 +108,19 @@ static ot_status product(narrowing *x, ot_node *n)
     return follow(x, n);
 }
 
+/* Products of q, k and v; scores and mask are f32 inside. */
+static ot_status attend(narrowing *x, ot_node *n)
+{
+    x->products++;
+    for (int i = 0; i < 3; i++)
+        if ((!full(n->in[i]) && !narrow(n->in[i])) || !fed(n->in[i])) return widen(x, n, 0);
+    x->done++;
+    OT_TRY(widen(x, n, 3));
+    for (int i = 0; i < 3; i++)
+        if (full(n->in[i]) && !(n->in[i] = other(x, n, n->in[i]))) return x->g->err->status;
+    return follow(x, n);
+}
+
 static ot_status movement(narrowing *x, ot_node *n)
 {
     bool wide = false;
@@ -205,7 +218,7 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-    { &ot_op_Dot, product }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
+    { &ot_op_Dot, product }, { &ot_op_Attend, attend }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
     { &ot_op_View, movement }, { &ot_op_Copy, movement }, { &ot_op_PoolMax, movement }, { &ot_op_PoolAvg, movement },
     { &ot_op_Interp, movement }, { &ot_op_Take, take }, { &ot_op_BatchNorm, norm }, { &ot_op_RowNorm, norm },
     { &ot_op_SoftmaxRows, softmax }, { &ot_op_Reduce, reduce }, { &ot_op_CrossEntropy, loss }, { &ot_op_Map, map },
