@@ -13,6 +13,7 @@
 #include "ops/map.h"
 #include "ops/places.h"
 #include "ops/pool.h"
+#include "ops/reduce.h"
 #include "ops/softmaxrows.h"
 #include "runtime/backends/backend.h"
 #include "runtime/base/io.h"
@@ -49,6 +50,7 @@
     R(void, ot_set_f64, (void *p, ot_dtype t, int64_t i, double v), (p, t, i, v))                              \
     R(void, ot_value_strides, (const ot_value *v, int64_t stride[OT_MAX_RANK]), (v, stride))                   \
     R(void, ot_box_simplify, (ot_box *b), (b))                                                                 \
+    R(void, ot_reduce_x, (const ot_node *n, ot_shape *shape, ot_dtype *t), (n, shape, t))                      \
     R(void, ot_spatial_3d, (const ot_shape *s, int64_t out[OT_WINDOW_AXES]), (s, out))                         \
     R(void, ot_conv_sizes_of, (const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_sizes *s), (a, x, y, s)) \
     R(void, ot_window_3d, (const ot_window *w, ot_window *out), (w, out))                                      \

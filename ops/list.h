@@ -194,7 +194,7 @@
     X(Interp,                1, 1, 1)      \
     X(Places,                1, 0, 1)      \
     X(Put,                   1, 1, 1)      \
-    X(Reduce,                1, 1, 0)      \
+    X(Reduce,                1, 1, 1)      \
     X(Take,                  1, 1, 1)      \
     X(TakeAdd,               1, 1, 1)      \
     X(View,                  1, 0, 1)

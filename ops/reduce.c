@@ -1,24 +1,34 @@
 /* reduce.c - Reduce: sum, maximum, minimum or product over a set of axes.
  *
- * Shapes  x: any   y: x without the axes of attrs.axes, or with 1 there
+ * Shapes  x: any (with a program: any that broadcast)   y: x without the axes of attrs.axes, or with 1 there
  * Grad    sum: g repeated.  sumsq: 2 g x.  max, min: g in equal parts to every element that has the value (as
- *         PyTorch's amax).  prod: g times the product of the others, also where some are zero. */
+ *         PyTorch's amax).  prod: g times the product of the others, also where some are zero.  Programs come
+ *         after gradients. */
 #include "ops/reduce.h"
 
-#include "ops/map.h"
+void ot_reduce_x(const ot_node *n, ot_shape *shape, ot_dtype *t)
+{
+    const ot_program *p = ((const ot_reduce *)n->attrs)->program;
+    *shape = n->in[0]->shape;
+    *t = p ? (ot_dtype)(p->out_dtype[0] & ~OT_MAP_NO_SATURATE) : n->in[0]->dtype;
+    for (int i = 1; i < n->n_in; i++) ot_broadcast(shape, &n->in[i]->shape, shape);
+}
 
 static ot_status reduce_infer(ot_node *n, ot_error *err)
 {
     const ot_reduce *a = n->attrs;
-    const ot_value  *x = n->in[0];
-    ot_shape         y = { .rank = 0 };
-    if (!ot_dtype_bits(x->dtype)) return ot_node_fail(n, err, "%s cannot be reduced", ot_dtype_name(x->dtype));
-    for (int d = 0; d < x->shape.rank; d++) {
+    ot_shape         x, y = { .rank = 0 };
+    ot_dtype         t;
+    if (a->program ? n->n_in != a->program->n_in || a->program->n_out != 1 : n->n_in != 1)
+        return ot_node_fail(n, err, "%d inputs, which its program does not take", n->n_in);
+    ot_reduce_x(n, &x, &t);
+    if (!ot_dtype_bits(t)) return ot_node_fail(n, err, "%s cannot be reduced", ot_dtype_name(t));
+    for (int d = 0; d < x.rank; d++) {
         bool gone = a->axes >> d & 1;
-        if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x->shape.dim[d];
+        if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x.dim[d];
     }
-    bool wide = a->wide && (x->dtype == OT_F16 || x->dtype == OT_BF16);
-    return ot_set(n->out[0], wide ? OT_F32 : x->dtype, &y);
+    bool wide = a->wide && (t == OT_F16 || t == OT_BF16);
+    return ot_set(n->out[0], wide ? OT_F32 : t, &y);
 }
 
 static void reduce_grad(ot_build *b)
@@ -58,6 +68,6 @@ static void reduce_grad(ot_build *b)
 }
 
 const ot_op ot_op_Reduce = {
-    .name = "Reduce", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Reduce", .in = { 1, OT_MAP_IN }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_reduce), .infer = reduce_infer, .grad = reduce_grad,
 };

@@ -29,8 +29,9 @@ typedef struct plan {
 
 static bool reduce_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype == OT_F32) return true;
-    *why = "only float32";
+    bool program = ((const ot_reduce *)n->attrs)->program != NULL;
+    if (n->in[0]->dtype == OT_F32 && !program) return true;
+    *why = program ? "a Map is not joined with it" : "only float32";
     return false;
 }
 

@@ -16,7 +16,7 @@ static ot_status map_prepare(const ot_node *n, ot_prep *p)
     map_state *s = calloc(1, sizeof *s);
     ot_text    text = { 0 };
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory to plan a Map", n->name);
-    gpu_map_plan(n, &s->m);
+    gpu_map_plan(n, NULL, &s->m);
     gpu_map_text(&s->m, &text);
     ot_status status = text.failed ? ot_fail(p->err, OT_E_NOMEM, "%s: no memory for the text of a Map", n->name)
                                    : ot_gpu_compile(p->device, "map.cu", text.text, "map", &s->f, p->err);
@@ -26,10 +26,10 @@ static ot_status map_prepare(const ot_node *n, ot_prep *p)
     return status;
 }
 
-/* For x < 2^31: x / n is (high half of x * mul + x) >> shift. */
-static uint64_t divider(int64_t n)
+uint64_t gpu_divider(int64_t n)
 {
     uint64_t shift = 0;
+    if (n == 0) return 0;
     while (INT64_C(1) << shift < n) shift++;
     uint64_t mul = (((UINT64_C(1) << shift) - (uint64_t)n) << 32) / (uint64_t)n + 1;
     return (mul & UINT32_MAX) | shift << 32;
@@ -40,11 +40,11 @@ int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
     int     k = 0;
     int64_t logical[OT_MAX_RANK];
     for (int i = 0; i < m->n_in; i++) w[k++] = (uintptr_t)c->in[i];
-    for (int i = 0; i < m->n_out; i++) w[k++] = (uintptr_t)c->out[i];
+    for (int i = 0; i < m->n_out; i++) w[k++] = m->reduced ? 0 : (uintptr_t)c->out[i];
     w[k++] = (uint64_t)m->n;
     for (int d = 0; d < m->rank && m->n_strided; d++) {
         w[k++] = (uint64_t)m->dim[d];
-        w[k++] = m->wide ? 0 : divider(m->dim[d]);
+        w[k++] = m->wide ? 0 : gpu_divider(m->dim[d]);
     }
     for (int i = 0; i <= gpu_map_position(m); i++)
         for (int d = 0; d < m->rank && m->strided[i] >= 0; d++) w[k++] = (uint64_t)m->stride[i][d];

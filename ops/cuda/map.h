@@ -27,6 +27,8 @@ typedef struct gpu_map {
     const ot_program *p;
     int          n_in, n_out, rank; /* rank: joined axes */
     int64_t      n, dim[OT_MAX_RANK];
+    bool         gone[OT_MAX_RANK];       /* axes that a Reduce behind it takes together */
+    bool         reduced;                 /* there is one: results are not stored */
     int64_t      stride[GPU_MAP_OPERANDS][OT_MAX_RANK];
     ot_dtype     dtype[GPU_MAP_OPERANDS];
     gpu_map_kind kind[GPU_MAP_OPERANDS];
@@ -43,10 +45,20 @@ typedef struct gpu_map {
 /* The places of a gpu_map's operands: inputs, outputs, then the position. */
 static inline int gpu_map_position(const gpu_map *m) { return m->n_in + m->n_out; }
 
-void gpu_map_plan(const ot_node *n, gpu_map *m);   /* map_plan.c */
-void gpu_map_text(const gpu_map *m, ot_text *t);   /* map_print.c: what stands before map.cu */
+/* What a Reduce does with the one output of a Map, a value that is nowhere: its axes that go, and the steps of the
+ * result along those that stay. */
+typedef struct gpu_reduced { int64_t gone, y[OT_MAX_RANK]; } gpu_reduced;
+
+/* map_plan.c.  r: NULL; else the output says only how it would lie, and its steps become those of the result. */
+void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m);
+
+/* map_print.c: what stands before map.cu, with map_vector(); where it is reduced before reduce.cu, with map_values(). */
+void gpu_map_text(const gpu_map *m, ot_text *t);
 
 /* One call as map.cuh's ot_map_call; returns the number of words. */
 int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w);
+
+/* For x < 2^31: x / n is (high half of x * mul + x) >> shift; mul in the low half, shift in the high one. */
+uint64_t gpu_divider(int64_t n);
 
 #endif

@@ -2,6 +2,7 @@
  * operand is read in the widest way its strides allow.
  *
  * Axes   outermost in memory first, as the results lie; so results are written one after the other.
+ *        Where results are reduced, axes that stay and axes that go are not joined.
  * Width  16 bytes of the narrowest operand at a time, but no more than 8 elements or what registers hold. */
 #include <string.h>
 
@@ -39,11 +40,12 @@ static void join_axes(gpu_map *m)
 {
     int last = gpu_map_position(m);
     for (int d = m->rank - 2; d >= 0; d--) {
-        bool same = true;
+        bool same = m->gone[d] == m->gone[d + 1];
         for (int i = 0; i <= last; i++) same = same && m->stride[i][d] == m->stride[i][d + 1] * m->dim[d + 1];
         if (!same) continue;
         m->dim[d] *= m->dim[d + 1];
         m->rank--;
+        memmove(&m->gone[d], &m->gone[d + 1], (size_t)(m->rank - d) * sizeof m->gone[d]);
         for (int i = 0; i <= last; i++)
             memmove(&m->stride[i][d], &m->stride[i][d + 1], (size_t)(m->rank - d) * sizeof m->stride[i][d]);
         memmove(&m->dim[d + 1], &m->dim[d + 2], (size_t)(m->rank - d - 1) * sizeof m->dim[d]);
@@ -83,17 +85,17 @@ static void find_uniform(gpu_map *m)
 static void choose_width(gpu_map *m)
 {
     int  least = 64, bits = 0, floor = 1;
-    bool strided = false;
+    bool strided = m->reduced;
     for (int i = 0; i < m->n_in + m->n_out; i++) {
         int own = ot_dtype_bits(m->dtype[i]);
         if (m->kind[i] == GPU_MAP_NONE || m->kind[i] == GPU_MAP_SCALAR) continue;
         if (own < least) least = own;
-        if (own < 8) floor = 8; /* whole bytes */
+        if (own < 8 && !m->reduced) floor = 8; /* whole bytes */
         bits += own;
         strided = strided || m->kind[i] == GPU_MAP_EACH;
     }
     for (int i = 0; i < m->p->n_inst; i++) /* four numbers come at a time */
-        if (m->p->inst[i].row == OT_ROW_Random && floor < 4) floor = 4;
+        if (m->p->inst[i].row == OT_ROW_Random && floor < 4 && !m->reduced) floor = 4;
     int v = least >= 16 ? 128 / least : 8;
     while (v / 2 >= floor && v * bits > PACKED_BYTES * 8) v /= 2;
     int64_t inner = m->rank ? m->dim[m->rank - 1] : 1;
@@ -103,7 +105,8 @@ static void choose_width(gpu_map *m)
                 v = w;
                 break;
             }
-    m->vector = v < floor ? floor : v;
+    if (m->reduced && (inner % v || ot_dtype_bits(m->dtype[m->n_in]) < 8)) v = 1; /* all belong to one result, or each to its own */
+    m->vector = v < floor ? floor : v < 1 ? 1 : v;
     m->inner = inner % m->vector == 0;
 }
 
@@ -113,7 +116,7 @@ static gpu_map_kind inner_kind(const gpu_map *m, int i)
     int     last = m->rank - 1;
     int64_t step = m->stride[i][last];
     if (step == 0) return GPU_MAP_ROW;
-    if (step != 1) return GPU_MAP_STEPS;
+    if (step != 1 || m->vector * ot_dtype_bits(m->dtype[i]) % 8) return GPU_MAP_STEPS;
     for (int d = 0; d < last; d++)
         if (m->stride[i][d] % m->vector) return GPU_MAP_STEPS;
     return GPU_MAP_VECTOR;
@@ -144,12 +147,12 @@ static int64_t farthest(const gpu_map *m)
     return most;
 }
 
-void gpu_map_plan(const ot_node *n, gpu_map *m)
+void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
 {
     const ot_program *p = n->attrs;
     int               axis[OT_MAX_RANK];
     bool              needs_position = false;
-    *m = (gpu_map){ .p = p, .n_in = n->n_in, .n_out = n->n_out, .shape = OT_SCALAR };
+    *m = (gpu_map){ .p = p, .n_in = n->n_in, .n_out = n->n_out, .reduced = r != NULL, .shape = OT_SCALAR };
     for (int i = 0; i < n->n_in; i++) ot_broadcast(&m->shape, &n->in[i]->shape, &m->shape);
     for (int i = 0; i < p->n_inst; i++) {
         m->indexed = m->indexed || p->inst[i].row == OT_ROW_Index;
@@ -158,21 +161,26 @@ void gpu_map_plan(const ot_node *n, gpu_map *m)
     m->n = ot_numel(&m->shape);
     m->rank = order_axes(n, &m->shape, axis);
     int position = gpu_map_position(m);
-    for (int d = 0; d < m->rank; d++) m->dim[d] = m->shape.dim[axis[d]];
+    for (int d = 0; d < m->rank; d++) {
+        m->dim[d] = m->shape.dim[axis[d]];
+        m->gone[d] = r && r->gone >> axis[d] & 1;
+    }
     for (int i = 0; i <= position; i++) {
         int64_t         stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
         const ot_value *v = i == position ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-        if (v) strides_along(v, &m->shape, stride);
+        if (r && i == n->n_in) memcpy(stride, r->y, sizeof stride);
+        else if (v) strides_along(v, &m->shape, stride);
         else if (i == position && needs_position) ot_strides(&m->shape, stride);
         for (int d = 0; d < m->rank; d++) m->stride[i][d] = stride[axis[d]];
         m->dtype[i] = v ? v->dtype : OT_I64;
     }
     join_axes(m);
     for (int i = 0; i <= position; i++) {
-        bool there = i < n->n_in || (i < position ? n->out[i - n->n_in] != NULL : needs_position);
+        bool there = i < n->n_in || (i < position ? !r && n->out[i - n->n_in] : needs_position);
+        bool bytes = !r || ot_dtype_bits(m->dtype[i]) >= 8; /* less than that: read one by one */
         m->kind[i] = !there                                       ? GPU_MAP_NONE
                      : i < n->n_in && (m->n == 1 || is_scalar(m, i)) ? GPU_MAP_SCALAR
-                     : is_dense(m, i)                                ? GPU_MAP_DENSE
+                     : is_dense(m, i) && bytes                       ? GPU_MAP_DENSE
                                                                      : GPU_MAP_EACH;
     }
     find_uniform(m);

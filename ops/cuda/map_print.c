@@ -166,7 +166,7 @@ static void find_handed(const gpu_map *m, bool handed[OT_MAP_IN + OT_MAP_INST])
         for (int k = 0; k < OT_MAP_ARGS && !m->uniform[p->n_in + i]; k++)
             if (p->inst[i].arg[k] >= 0) handed[p->inst[i].arg[k]] = true;
     for (int k = 0; k < p->n_out; k++)
-        if (m->kind[m->n_in + k] != GPU_MAP_NONE) handed[p->out[k]] = true;
+        if (m->reduced || m->kind[m->n_in + k] != GPU_MAP_NONE) handed[p->out[k]] = true;
     for (int r = 0; r < p->n_in + p->n_inst; r++) handed[r] = handed[r] && m->uniform[r] && !is_immediate(m, r);
 }
 
@@ -216,7 +216,7 @@ static void print_loads(printer *k)
         else if (m->kind[i] == GPU_MAP_ROW)
             ot_text_add(k->t, "const %s x%d = ot_ld_%s(m->at[%d], o[%d]);\n", ot_cuda_class(m->dtype[i]), i, type, i, m->strided[i]);
     }
-    for (int i = 0; i < m->n_out; i++)
+    for (int i = 0; i < m->n_out && !m->reduced; i++)
         if (m->kind[m->n_in + i] == GPU_MAP_DENSE)
             ot_text_add(k->t, "map_%s x%d%s;\n", ot_cuda_type_any(m->dtype[m->n_in + i]), m->n_in + i,
                         shift_of(m->dtype[m->n_in + i]) ? " = { { 0 } }" : "");
@@ -277,12 +277,30 @@ static void print_stores(printer *k)
     }
 }
 
+/* The result as a value that was stored and loaded again. */
+static void print_value(printer *k)
+{
+    const gpu_map    *m = k->m;
+    const ot_program *p = m->p;
+    int               r = p->out[0];
+    ot_dtype          t = m->dtype[m->n_in];
+    const char       *type = ot_cuda_type_any(t);
+    if (t == ot_class_dtype(ot_map_class(p, r)) || (r < p->n_in && m->dtype[r] == t && (ot_class)p->in_class[r] == ot_class_of(t)))
+        ot_text_add(k->t, "v[j] = r%d;\n", r);
+    else
+        ot_text_add(k->t, "{ %s e[1] = { 0 }; ot_%s_%s(e, 0, %s(r%d)); v[j] = ot_ld_%s(e, 0); }\n", ot_cuda_stored(t),
+                    p->out_dtype[0] & OT_MAP_NO_SATURATE ? "over" : "st", type, storer(ot_map_class(p, r), t), r, type);
+}
+
 static void print_vector(printer *k, const bool *handed)
 {
     const gpu_map    *m = k->m;
     const ot_program *p = m->p;
     int               position = gpu_map_position(m);
-    ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, IX i)\n{\n");
+    if (m->reduced)
+        ot_text_add(k->t, "OT_DEVICE void map_values(const ot_map_call *m, const ot_map_uniform *u, IX i, %s *v)\n{\n", ot_cuda_class(m->dtype[m->n_in]));
+    else
+        ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, IX i)\n{\n");
     print_loads(k);
     ot_text_add(k->t, "OT_UNROLL\nfor (int j = 0; j < V; j++) {\n");
     if (m->n_strided && !m->inner) ot_text_add(k->t, "map_offsets(m, i + j < m->n ? i + j : (IX)(m->n - 1), o);\n");
@@ -295,9 +313,10 @@ static void print_vector(printer *k, const bool *handed)
     print_registers(k, handed);
     for (int i = 0; i < p->n_inst; i++)
         if (!m->uniform[p->n_in + i] || is_immediate(m, p->n_in + i)) print_inst(k, i);
-    print_stores(k);
+    if (m->reduced) print_value(k);
+    else print_stores(k);
     ot_text_add(k->t, "}\n");
-    for (int i = m->n_in; i < m->n_in + m->n_out; i++)
+    for (int i = m->n_in; i < m->n_in + m->n_out && !m->reduced; i++)
         if (m->kind[i] == GPU_MAP_DENSE)
             ot_text_add(k->t, "map_write_%s(m->at[%d], i, m->n, x%d);\n", ot_cuda_type_any(m->dtype[i]), i, i);
     ot_text_add(k->t, "}\n");

@@ -75,11 +75,41 @@ static bool step(int64_t *k, const ot_shape *s, int64_t set, const int64_t *stri
     return false;
 }
 
+/* What is reduced is in[0]; or what a Map makes of the inputs, in the workspace. */
+static ot_status reduce_prepare(const ot_node *n, ot_prep *p)
+{
+    ot_shape s;
+    ot_dtype t;
+    ot_reduce_x(n, &s, &t);
+    if (((const ot_reduce *)n->attrs)->program) p->work = ot_bytes(&s, t);
+    return OT_OK;
+}
+
+static ot_status run_program(const ot_call *c, const ot_value *x)
+{
+    ot_value *out[] = { (ot_value *)(uintptr_t)x };
+    ot_node   map = *c->node;
+    ot_call   call = *c;
+    map.attrs = (void *)(uintptr_t)((const ot_reduce *)c->node->attrs)->program;
+    map.out = out;
+    call.node = &map;
+    call.out = (void *[]){ c->work };
+    return ot_ref_Map.run(&call);
+}
+
 static ot_status reduce_run(const ot_call *c)
 {
     const ot_reduce *a = c->node->attrs;
-    const ot_value  *x = c->node->in[0], *y = c->node->out[0];
-    ot_dtype         t = x->dtype;
+    const ot_value  *y = c->node->out[0], *x = c->node->in[0];
+    ot_value         made = { .layout = OT_PLAIN };
+    ot_dtype         t;
+    const void      *from = c->in[0];
+    if (a->program) {
+        ot_reduce_x(c->node, &made.shape, &made.dtype);
+        OT_TRY(run_program(c, x = &made));
+        from = c->work;
+    }
+    t = x->dtype;
     int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK], yx[OT_MAX_RANK] = { 0 }, k[OT_MAX_RANK] = { 0 };
     int64_t          out = 0, ny = ot_numel(&y->shape), nx = ot_numel(&x->shape);
 
@@ -95,8 +125,8 @@ static ot_status reduce_run(const ot_call *c)
         int64_t r[OT_MAX_RANK] = { 0 }, at = 0;
         for (int d = 0; d < x->shape.rank; d++) at += k[d] * xs[d];
         if (nx) do {
-            if (ot_is_float(t)) acc_float(&s, a->kind, ot_get_f64(c->in[0], t, at));
-            else acc_int(&s, a->kind, ot_get_i64(c->in[0], t, at), t);
+            if (ot_is_float(t)) acc_float(&s, a->kind, ot_get_f64(from, t, at));
+            else acc_int(&s, a->kind, ot_get_i64(from, t, at), t);
         } while (step(r, &x->shape, a->axes, xs, &at));
         if (ot_is_float(t)) ot_set_f64(c->out[0], y->dtype, out, acc_result(&s));
         else ot_set_i64(c->out[0], t, out, s.i);
@@ -105,4 +135,4 @@ static ot_status reduce_run(const ot_call *c)
     return OT_OK;
 }
 
-const ot_kernel ot_ref_Reduce = { .name = "ref", .run = reduce_run, .any_layout = true };
+const ot_kernel ot_ref_Reduce = { .name = "ref", .prepare = reduce_prepare, .run = reduce_run, .any_layout = true };

@@ -1,0 +1,270 @@
+/* reduce.c - Reduce: by rows where the innermost axis of x goes, by columns where it stays.
+ *
+ * Memory    workspace: a sum per result and chunk, where few results have many terms.
+ * Numerics  floats of up to 32 bits: runs of 16 in float32, joined in double; products and float64 in double;
+ *           integers modulo 2^64.  One rounding to the result.  The tree depends on the shape alone.
+ *           An element of a program is as it would have been stored. */
+#include "ops/reduce.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/map.h"
+#include "ops/cuda/types.h"
+
+enum {
+    THREADS = 256,
+    BLOCKS = 1024, /* wanted at least, as far as there is work; a constant: sums are the same on every device */
+    EACH = 8,      /* steps that a thread of a chunk has at least */
+    WORDS = 16 + 10 * OT_MAX_RANK + GPU_MAP_WORDS
+};
+
+typedef struct axis { int64_t n, x, y; } axis; /* steps in x and y */
+
+typedef struct plan {
+    gpu_map    m;
+    ot_program program;
+    int64_t    kind;
+    ot_dtype   type, y;                   /* of an element, of a result */
+    axis       kept[OT_MAX_RANK], gone[OT_MAX_RANK]; /* outermost first */
+    int        n_kept, n_gone;
+    bool       by_columns;
+    int        neighbours;                /* results that a thread makes side by side: KV */
+    int        group, columns, per, joiners;
+    int64_t    y_step, results, terms, chunk, chunks;
+    ot_gpu_fn *reduce, *join;
+} plan;
+
+/* ---- plan ------------------------------------------------------------------------ */
+
+/* The Map in front: the node's program, or x as it is. */
+static void plan_map(const ot_node *n, plan *p)
+{
+    const ot_reduce *a = n->attrs;
+    ot_value         x = *n->in[0], *out[] = { &x };
+    ot_node          map = *n;
+    gpu_reduced      r = { .gone = a->axes };
+    int64_t          own[OT_MAX_RANK];
+    ot_reduce_x(n, &x.shape, &p->type);
+    for (int i = 0; i < n->n_in; i++) /* it would lie as an input of its size does */
+        if (ot_shape_eq(&n->in[i]->shape, &x.shape)) {
+            x.layout = n->in[i]->layout;
+            break;
+        }
+    x.dtype = p->type;
+    if (a->program) {
+        p->program = *a->program;
+    } else {
+        p->program = (ot_program){ .n_in = 1, .n_out = 1, .out_dtype = { (uint8_t)p->type } };
+        p->program.in_class[0] = (uint8_t)ot_class_of(p->type);
+    }
+    map.attrs = &p->program;
+    map.out = out;
+    map.n_out = 1;
+    ot_value_strides(n->out[0], own);
+    for (int d = 0, e = 0; d < x.shape.rank; d++) {
+        bool gone = a->axes >> d & 1;
+        r.y[d] = gone ? 0 : own[e];
+        e += !gone || a->keepdims;
+    }
+    gpu_map_plan(&map, &r, &p->m);
+}
+
+static void split_axes(plan *p)
+{
+    const gpu_map *m = &p->m;
+    int64_t        x = 1;
+    int            v = m->vector;
+    p->by_columns = m->rank && !m->gone[m->rank - 1];
+    for (int d = 0; d < m->rank; d++) *(m->gone[d] ? &p->n_gone : &p->n_kept) += 1;
+    for (int d = m->rank - 1, k = p->n_kept, g = p->n_gone; d >= 0; d--) {
+        axis *to = m->gone[d] ? &p->gone[--g] : &p->kept[--k];
+        *to = (axis){ m->dim[d], x, m->stride[m->n_in][d] };
+        x *= m->dim[d];
+        if (d < m->rank - 1) continue;
+        p->y_step = to->y;
+        *to = (axis){ to->n / v, to->x * v, to->y * v };
+    }
+}
+
+static int64_t product(const axis *a, int n)
+{
+    int64_t all = 1;
+    for (int d = 0; d < n; d++) all *= a[d].n;
+    return all;
+}
+
+/* The power of two that is not less than n, of at most `most`. */
+static int power(int64_t n, int most)
+{
+    int p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
+
+static void plan_work(plan *p)
+{
+    int64_t steps = product(p->kept, p->n_kept);
+    int     bits = ot_dtype_bits(p->type);
+    p->neighbours = p->by_columns ? p->m.vector : 1;
+    p->results = steps * p->neighbours;
+    p->terms = product(p->gone, p->n_gone);
+    p->per = 1;
+    p->chunks = 1;
+    if (bits < 8) {
+        p->by_columns = false;
+        p->per = 8 / bits;
+        p->group = 1;
+    } else if (p->by_columns) {
+        p->columns = power(steps, 32);
+        int64_t tiles = (steps + p->columns - 1) / p->columns, most = p->terms / (THREADS / p->columns * EACH);
+        p->chunks = BLOCKS / (tiles ? tiles : 1);
+        if (p->chunks > most) p->chunks = most;
+    } else {
+        int64_t most = p->terms / (THREADS * EACH);
+        p->group = p->terms >= 2 * THREADS ? THREADS : power(p->terms / 2, 32);
+        p->chunks = BLOCKS / (p->results ? p->results : 1);
+        if (p->chunks > most) p->chunks = most;
+    }
+    if (p->chunks < 1) p->chunks = 1;
+    p->chunk = (p->terms + p->chunks - 1) / p->chunks;
+    if (p->chunk) p->chunks = (p->terms + p->chunk - 1) / p->chunk;
+    p->joiners = p->chunks > 8 && p->results < 4096 ? 32 : 1;
+}
+
+/* ---- text --------------------------------------------------------------------------- */
+
+static bool in_words(const plan *p) { return !ot_is_float(p->type); }
+
+static bool adds(const plan *p) { return p->kind == OT_REDUCE_SUM || p->kind == OT_REDUCE_SUMSQ || p->kind == OT_REDUCE_PROD; }
+
+/* What a sum is kept in; lane: of a few terms. */
+static const char *sum_type(const plan *p, bool lane)
+{
+    if (!adds(p)) return ot_cuda_class(p->type);
+    if (in_words(p)) return "ot_u64";
+    return lane && p->kind != OT_REDUCE_PROD ? ot_cuda_class(p->type) : "double";
+}
+
+static const char *start(const plan *p, char text[32])
+{
+    int  bits = ot_dtype_bits(p->type);
+    bool sign = ot_is_signed(p->type), max = p->kind == OT_REDUCE_MAX;
+    if (adds(p)) return p->kind == OT_REDUCE_PROD ? "1" : "0";
+    if (ot_is_float(p->type)) return max ? "-INFINITY" : "INFINITY";
+    if (p->type == OT_BOOL) return max ? "0" : "1";
+    uint64_t top = UINT64_MAX >> (64 - bits + (sign ? 1 : 0));
+    if (max) snprintf(text, 32, sign ? "(-%lldll - 1)" : "0", (long long)top);
+    else snprintf(text, 32, "%lluull", (unsigned long long)top);
+    return text;
+}
+
+/* From a sum to the class of the result, rounding once. */
+static const char *result_of(const plan *p)
+{
+    if (!adds(p)) return "(v)";
+    if (in_words(p)) return p->type == OT_U64 ? "(v)" : "(ot_i64)(v)";
+    return p->y == OT_F64 ? "(v)" : p->y == OT_F32 ? "(float)(v)" : "ot_odd_f64(v)";
+}
+
+static void print(const plan *p, ot_text *t)
+{
+    char number[32];
+    gpu_map_text(&p->m, t);
+    ot_text_add(t, "#define T %s\n#define CLS %s\n#define ACC %s\n#define LANE %s\n", ot_cuda_type_any(p->y), ot_cuda_class(p->type),
+                sum_type(p, false), sum_type(p, true));
+    ot_text_add(t, "#define TERM(v) %s\n", p->kind == OT_REDUCE_SUMSQ ? "(LANE)(v) * (LANE)(v)" : "(LANE)(v)");
+    ot_text_add(t, "#define JOIN(x, y) %s\n",
+                p->kind == OT_REDUCE_PROD  ? "(x) * (y)"
+                : p->kind == OT_REDUCE_MAX ? "((y) > (x) || (y) != (y) ? (y) : (x))"
+                : p->kind == OT_REDUCE_MIN ? "((y) < (x) || (y) != (y) ? (y) : (x))"
+                                           : "(x) + (y)");
+    ot_text_add(t, "#define START %s\n#define STORE(v) %s\n", start(p, number), result_of(p));
+    ot_text_add(t, "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n",
+                p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners);
+    ot_text_add(t, "#include \"reduce.cuh\"\n");
+}
+
+/* ---- prepare ------------------------------------------------------------------------- */
+
+static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
+{
+    plan     *p = calloc(1, sizeof *p);
+    ot_text   t = { 0 };
+    ot_status s = OT_OK;
+    if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Reduce", n->name);
+    p->kind = ((const ot_reduce *)n->attrs)->kind;
+    p->y = n->out[0]->dtype;
+    plan_map(n, p);
+    split_axes(p);
+    plan_work(p);
+    print(p, &t);
+    if (t.failed) s = ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for the text of a Reduce", n->name);
+    if (s == OT_OK) s = ot_gpu_compile(prep->device, "reduce.cu", t.text, "reduce", &p->reduce, prep->err);
+    if (s == OT_OK && p->chunks > 1) s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
+    if (p->chunks > 1) prep->work = (size_t)(p->chunks * p->results) * (adds(p) ? 8 : 4 + 4 * (strcmp(sum_type(p, false), "float") != 0));
+    ot_text_free(&t);
+    if (s == OT_OK) prep->state = p;
+    else free(p);
+    return s;
+}
+
+/* ---- run ------------------------------------------------------------------------------- */
+
+static int put_axes(const plan *p, const axis *a, int n, uint64_t *w)
+{
+    int k = 0;
+    for (int d = 0; d <= n; d++) { /* one more that is not used */
+        w[k++] = d < n ? (uint64_t)a[d].n : 1;
+        w[k++] = d < n && !p->m.wide ? gpu_divider(a[d].n) : 0;
+        w[k++] = d < n ? (uint64_t)a[d].x : 0;
+        w[k++] = d < n ? (uint64_t)a[d].y : 0;
+    }
+    return k;
+}
+
+/* ot_reduce_call of reduce.cuh; returns the number of words. */
+static int put_call(const plan *p, const ot_call *c, uint64_t *w)
+{
+    int k = 0;
+    w[k++] = (uintptr_t)c->out[0];
+    w[k++] = (uintptr_t)c->work;
+    w[k++] = (uint64_t)p->results;
+    w[k++] = (uint64_t)p->terms;
+    w[k++] = (uint64_t)p->chunk;
+    w[k++] = (uint64_t)p->chunks;
+    w[k++] = (uint64_t)p->y_step;
+    k += put_axes(p, p->kept, p->n_kept, w + k);
+    k += put_axes(p, p->gone, p->n_gone, w + k);
+    return k + gpu_map_words(&p->m, c, w + k);
+}
+
+/* ot_reduce_args of reduce.cuh. */
+typedef struct args {
+    const void *calls, *chunks;
+    int64_t     units;
+    uint64_t    one[WORDS];
+} args;
+
+static ot_status reduce_run(const ot_call *c)
+{
+    const plan *p = c->state;
+    args        a = { .calls = NULL };
+    int64_t     steps = p->results / p->neighbours, blocks;
+    if (!p->results) return OT_OK;
+    put_call(p, c, a.one);
+    if (p->by_columns) {
+        a.units = blocks = (steps + p->columns - 1) / p->columns * p->chunks;
+    } else {
+        a.units = (p->results + p->per - 1) / p->per * p->chunks;
+        blocks = (a.units + THREADS / p->group - 1) / (THREADS / p->group);
+    }
+    OT_TRY(ot_gpu_launch(c->device, p->reduce, ot_gpu_blocks(c->device, blocks, 1), THREADS, 0, &a, c->err));
+    if (p->chunks == 1) return OT_OK;
+    a.units = p->results;
+    return ot_gpu_launch(c->device, p->join, ot_gpu_blocks(c->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c->err);
+}
+
+const ot_kernel ot_cuda_Reduce = { .name = "cuda", .prepare = reduce_prepare, .run = reduce_run, .release = free, .any_layout = true };

@@ -1,0 +1,70 @@
+/* reduce.cuh - what reduce.c hands to reduce.cu and reduce_join.cu.
+ *
+ * What is reduced is the result of a program (map.cuh), V neighbours of the joined axes at a time.  reduce.c #defines
+ *   CLS, ACC, LANE      class of the elements; what sums are kept in; what a thread sums a few elements in
+ *   TERM(v) JOIN(x, y)  an element as a term; two sums together
+ *   START STORE(v)      the sum of nothing; a sum into the class that ot_st_<T> takes
+ *   KEPT, GONE          numbers of joined axes that stay and that go
+ *   KV                  V where the neighbours are results of their own, else 1
+ *   COLUMNS             by columns: threads along the results; else 0, and
+ *   GROUP               threads that share a result
+ *   PER                 results that a thread computes: those of a byte, where they are smaller
+ *   JOINERS             threads that join the chunks of a result
+ * and writes the fields as words of 64 bits. */
+typedef struct ot_reduce_axis { ot_u64 n; ot_u32 mul, shift; ot_i64 x, y; } ot_reduce_axis; /* steps in x, in y */
+
+/* Terms and results are counted in steps of what a thread takes at a time. */
+typedef struct ot_reduce_call {
+    void          *y;
+    ACC           *partial; /* [chunks][results]; where there is one chunk, unused */
+    ot_i64         results, terms, chunk, chunks; /* chunk: terms of one */
+    ot_i64         y_step;                        /* KV > 1: between neighbours */
+    ot_reduce_axis kept[KEPT + 1], gone[GONE + 1]; /* outermost first; the last is not used */
+    ot_map_call    map;
+} ot_reduce_call;
+
+/* A call; or several of one result each, whose units are pairs of a call and a number of a chunk in it. */
+typedef struct ot_reduce_args {
+    const ot_reduce_call *calls; /* NULL: `one` */
+    const ot_u32         *chunks;
+    ot_i64                units;
+    ot_reduce_call        one;
+} ot_reduce_args;
+
+/* Where number i along the given axes lies; *y: in the result. */
+OT_DEVICE IX reduce_place(const ot_reduce_axis *axis, int rank, IX i, ot_i64 *y)
+{
+    ot_i64 x = 0;
+    *y = 0;
+    OT_UNROLL
+    for (int d = rank - 1; d >= 0; d--) {
+#if MAP_WIDE
+        IX over = d ? i / axis[d].n : 0;
+#else
+        IX over = d ? (ot_mulhi_u32(i, axis[d].mul) + i) >> axis[d].shift : 0;
+#endif
+        IX k = i - over * (IX)axis[d].n;
+        x += (ot_i64)k * axis[d].x;
+        *y += (ot_i64)k * axis[d].y;
+        i = over;
+    }
+    return (IX)x;
+}
+
+/* Stores result number i. */
+OT_DEVICE void reduce_store(const ot_reduce_call *c, ot_i64 i, ACC v)
+{
+    ot_i64 at;
+    reduce_place(c->kept, KEPT, (IX)(i / KV), &at);
+    OT_ST(T, c->y, at + i % KV * c->y_step, STORE(v));
+}
+
+/* Over `n` neighbouring threads of a warp, the same in all of them. */
+OT_DEVICE ACC reduce_warp(ACC v, int n)
+{
+    for (int d = n / 2; d > 0; d /= 2) {
+        ACC other = OT_SHUFFLE_XOR(v, d);
+        v = JOIN(v, other);
+    }
+    return v;
+}

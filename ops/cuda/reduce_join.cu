@@ -1,0 +1,14 @@
+/* reduce_join.cu - Reduce: the sums of the chunks of a result, joined by JOINERS threads. */
+OT_KERNEL(reduce_join, ot_reduce_args, 256)
+{
+    for (ot_i64 block = OT_BLOCK; block * (256 / JOINERS) < a.units; block += OT_BLOCKS) {
+        ot_i64                i = block * (256 / JOINERS) + OT_THREAD / JOINERS;
+        const ot_reduce_call *c = a.calls && i < a.units ? &a.calls[i] : a.calls ? a.calls : &a.one;
+        ot_i64                result = a.calls ? 0 : i;
+        ACC                   v = START;
+        if (i < a.units)
+            for (ot_i64 k = OT_THREAD % JOINERS; k < c->chunks; k += JOINERS) v = JOIN(v, c->partial[k * c->results + result]);
+        v = reduce_warp(v, JOINERS);
+        if (i < a.units && OT_THREAD % JOINERS == 0) reduce_store(c, result, v);
+    }
+}
