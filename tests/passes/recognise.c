@@ -112,7 +112,7 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
         data[1][i] = cosf((float)i * 0.9f);
         data[2][i] = i % 3 ? 0 : -2.5f; /* added to the scores */
     }
-    assert_int_equal(ot_exec_new(p, NULL, NULL, &x, &e), OT_OK);
+    assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
     for (int i = 0; i < p->graph->n_inputs; i++)
         ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") ? 2 : 0]);
     for (int i = 0; i < p->n_targets; i++) ot_exec_feed(x, p->targets[i], data[1]);
