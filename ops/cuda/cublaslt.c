@@ -103,14 +103,17 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* Below a million multiply-adds the time is that of starting a kernel and of one walk along K, and an algorithm that
- * splits K starts two.  An expectation, not a measurement: where the tuner has run, it decides. */
+/* Expectations, not measurements: where the tuner has run, it decides.  Below a million multiply-adds the time is that
+ * of starting a kernel and of one walk along K, and an algorithm that splits K starts two.  A matrix times a vector
+ * takes the time of reading the matrix, and tiles made for products keep most of their threads idle. */
 static bool yields(const ot_node *n, const char **why)
 {
     lt_problem p;
-    if (!describe(n, &p) || (double)p.M * (double)p.N * (double)p.K * (double)p.batches >= 1 << 20) return false;
-    *why = "less than a million multiply-adds: one small kernel of our own";
-    return true;
+    if (!describe(n, &p)) return false;
+    bool small = (double)p.M * (double)p.N * (double)p.K * (double)p.batches < 1 << 20, vector = p.M == 1 || p.N == 1;
+    if (small) *why = "less than a million multiply-adds: one small kernel of our own";
+    else if (vector) *why = "a matrix times a vector: a kernel of our own that reads it once";
+    return small || vector;
 }
 
 /* ---- descriptors ------------------------------------------------------------------ */

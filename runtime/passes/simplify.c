@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/copy.h"
+#include "ops/dot.h"
 #include "ops/map.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
@@ -81,6 +82,82 @@ static void read_unexpanded(ot_graph *g, ot_node *n)
     }
 }
 
+/* ---- transposing for a Dot ------------------------------------------------------ */
+
+/* Is n a Copy that only swaps the last two axes of its input? */
+static bool is_swap(const ot_node *n)
+{
+    const ot_copy *a = n->attrs;
+    int64_t        step[OT_MAX_RANK];
+    if (n->op != &ot_op_Copy || n->n_in != 1 || a->n != 1 || a->piece->src) return false;
+    const ot_shape *x = &n->in[0]->shape, *y = &a->shape;
+    if (y->rank < 2 || x->rank != y->rank) return false;
+    ot_strides(x, step);
+    for (int d = 0; d < y->rank; d++) {
+        int from = d < y->rank - 2 ? d : 2 * y->rank - 3 - d;
+        if (a->piece->dst[d] || a->piece->extent[d] != y->dim[d] || y->dim[d] != x->dim[from]) return false;
+        if (y->dim[d] > 1 && a->piece->stride[d] != step[from]) return false;
+    }
+    return true;
+}
+
+static ot_dot *own_attrs(ot_graph *g, ot_node *n)
+{
+    ot_dot *a = ot_graph_alloc(g, sizeof *a);
+    if (a) n->attrs = memcpy(a, n->attrs, sizeof *a);
+    return a;
+}
+
+/* op(x) of a Dot says the same as a transposed copy of x. */
+static void read_unswapped(ot_graph *g, ot_node *n)
+{
+    for (int i = 0; i < 2 && n->op == &ot_op_Dot; i++) {
+        ot_dot *a;
+        if (!n->in[i]->producer || !is_swap(n->in[i]->producer) || !(a = own_attrs(g, n))) continue;
+        n->in[i] = n->in[i]->producer->in[0];
+        *(i ? &a->tb : &a->ta) ^= 1;
+    }
+}
+
+/* (op(a) . op(b))^T = op(b)^T . op(a)^T: the Copy becomes a Dot, and the one in front of it is not needed any more. */
+static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
+{
+    const ot_node *dot = is_swap(n) ? n->in[0]->producer : NULL;
+    if (!dot || dot->op != &ot_op_Dot || dot->phase != n->phase || uses[n->in[0]->id] > 1 || (dot->n_in > 2 && dot->in[2])) return;
+    const ot_dot *t = dot->attrs;
+    ot_dot       *a = ot_graph_alloc(g, sizeof *a);
+    ot_value    **in = ot_graph_alloc(g, 2 * sizeof *in);
+    if (!a || !in) return;
+    *a = (ot_dot){ .ta = !t->tb, .tb = !t->ta };
+    in[0] = dot->in[1];
+    in[1] = dot->in[0];
+    n->op = &ot_op_Dot;
+    n->attrs = a;
+    n->in = in;
+    n->n_in = 2;
+}
+
+static ot_status fold_transposes(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    int      *uses = calloc((size_t)g->n_values + 1, sizeof *uses);
+    if (!uses) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) uses[n->in[i]->id]++;
+    for (int i = 0; i < g->n_outputs; i++) uses[g->outputs[i]->id]++;
+    for (int i = 0; i < g->n_assigns; i++) uses[g->assigns[i].value->id]++;
+    for (int i = 0; i < p->n_kept; i++) uses[p->kept[i]->id]++;
+    for (int i = 0; i < p->n_weights; i++)
+        if (p->weights[i]->grad) uses[p->weights[i]->grad->id]++;
+    for (ot_node *n = g->first; n; n = n->next) {
+        read_unswapped(g, n);
+        make_swapped(g, n, uses);
+    }
+    free(uses);
+    return g->err->status;
+}
+
 /* ---- equal nodes ----------------------------------------------------------- */
 
 static bool plain_attrs(const ot_node *n) /* can attributes be compared as bytes? */
@@ -141,6 +218,7 @@ ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
 {
     (void)c;
     for (ot_node *n = p->graph->first; n; n = n->next) read_unexpanded(p->graph, n);
+    OT_TRY(fold_transposes(p));
     ot_value **now = calloc((size_t)p->graph->n_values + 1, sizeof *now);
     if (!now) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to simplify the graph");
     ot_status s = merge_equal(p, now);

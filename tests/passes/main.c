@@ -192,6 +192,54 @@ static void baked_batch_follows(void **state)
     model_free(&m);
 }
 
+/* ---- transposes --------------------------------------------------------------------- */
+
+static int count_ops(const ot_plan *p, const ot_op *op)
+{
+    int n = 0;
+    for (int t = 0; t < p->n_every + p->n_update; t++) n += node_at(p, t)->op == op;
+    return n;
+}
+
+/* input (6,5) . (w^T) as exporters write a linear layer: one Dot forward, one for the gradient of w, and no Copy; the
+ * gradient is that of the same layer without the detour. */
+static void a_transposed_operand_is_no_copy(void **state)
+{
+    double loss[2];
+    void  *w[2];
+    size_t n[2];
+    (void)state;
+    for (int gemm = 0; gemm < 2; gemm++) {
+        model    m;
+        ot_error e = { 0 };
+        ot_plan *p;
+        model_new(&m);
+        ot_value *x = model_input(&m, "input", OT_F32, SHAPE(-1, 5)), *v = model_weight(&m, "w", SHAPE(3, 5)), *y;
+        if (gemm) {
+            y = model_node(&m, "Gemm", OT_IN(x, v));
+            for (const ot_attr *a = y->producer->op->attrs; a->name; a++)
+                if (!strcmp(a->name, "transB")) *(int64_t *)((char *)(uintptr_t)y->producer->attrs + a->offset) = 1;
+        } else {
+            y = model_node(&m, "MatMul", OT_IN(x, model_node(&m, "Transpose", OT_IN(v))));
+        }
+        model_output(&m, y, "output");
+        ot_feed   f[] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(6, 5) }, { .name = "target", .dtype = OT_F32, .shape = SHAPE(6, 3) } };
+        ot_thing  mse = { .name = "mse" };
+        ot_config c = { .want = OT_WANT_TRAIN, .n_feeds = 2, .feeds = f, .n_losses = 1, .losses = &mse, .threads = 1, .accumulate = 1,
+                        .optimizer = { .name = "sgd" } };
+        if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
+        assert_int_equal(count_ops(p, &ot_op_Copy), 0);
+        assert_int_equal(count_ops(p, &ot_op_Dot), 2);
+        ot_plan_free(p);
+        loss[gemm] = run_steps(&m, &c, 4, &w[gemm], &n[gemm]);
+        model_free(&m);
+    }
+    assert_true(fabs(loss[0] - loss[1]) < 1e-6 && n[0] == n[1]);
+    for (size_t i = 0; i < n[0] / sizeof(float); i++) assert_true(fabsf(((float *)w[0])[i] - ((float *)w[1])[i]) < 1e-6f);
+    free(w[0]);
+    free(w[1]);
+}
+
 /* ---- control flow ------------------------------------------------------------------ */
 
 /* y = cond ? x * w : x + w, over weights of the outer graph; cond fed or constant. */
@@ -343,7 +391,7 @@ int main(void)
         cmocka_unit_test(memory_has_no_overlap),    cmocka_unit_test(plans_share_state),
         cmocka_unit_test(same_bits_for_equal_threads), cmocka_unit_test(fast_kernels_follow_the_reference),
         cmocka_unit_test(accumulation_is_the_mean), cmocka_unit_test(baked_batch_follows),
-        cmocka_unit_test(quantised_and_back_has_a_gradient),
+        cmocka_unit_test(quantised_and_back_has_a_gradient), cmocka_unit_test(a_transposed_operand_is_no_copy),
         cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(errors_say_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) + recognise_tests();
