@@ -36,7 +36,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
         }
         return s;
     }
-    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->a, &p->r, err);
+    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, err);
     p->plan = p->r.plan;
     p->batch = p->r.batch;
     return s;
@@ -163,6 +163,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
     if (page.json) {
         json_object_set_new(page.json, "model", json_string(m->file->path));
+        json_object_set_new(page.json, "device", json_string(p->t->x.device_line));
         json_object_set_new(page.json, "batch_size", json_integer(p->batch));
         json_object_set_new(page.json, "state_bytes", json_integer(q->state_bytes));
         json_object_set_new(page.json, "scratch_bytes", json_integer(q->scratch_bytes));
@@ -174,6 +175,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     }
     fprintf(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
             q->n_every, q->n_update);
+    print_lines(page.f, p->t->x.device_line);
     print_lines(page.f, p->r.assumed);
     print_lines(page.f, q->notes);
     fprintf(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "ops/host.h"
 #include "ops/kernel.h"
 #include "runtime/train/describe.h"
 
@@ -290,33 +291,74 @@ static void cpu_features(char *out, size_t n)
         (void) n;
 }
 
-ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
+/* What --device cuda would find: a line per device, or why there is none.  Text without the last line end. */
+static const char *cuda_devices(ot_arena *a)
+{
+    ot_error why = { 0 };
+    const char *all = "";
+    const ot_backend *b = ot_backend_find(&why);
+    int n = b ? b->count(&why) : 0;
+    for (int i = 0; i < n && all; i++) {
+        ot_device *d;
+        ot_device_info info;
+        ot_error e = { 0 };
+        if (b->open(i, NULL, &d, &e)) {
+            all = ot_arena_printf(a, "%s%scuda:%d cannot be used: %s", all, i ? "\n" : "", i, e.text);
+            continue;
+        }
+        b->info(d, &info);
+        all = ot_arena_printf(a, "%s%scuda:%d %s, %.1f GiB, %.1f free, %d multiprocessors; %s", all, i ? "\n" : "", i,
+                              info.name, (double)info.memory / (1 << 30), (double)info.free / (1 << 30), info.units,
+                              info.libraries);
+        b->close(d);
+    }
+    if (!n) all = ot_arena_printf(a, "no cuda: %s", why.text);
+    return all ? all : "";
+}
+
+static void write_env(ot_page *p, const char *cuda)
 {
     char cpu[256], features[256], total[64], available[64];
     struct utsname u;
-    ot_page p;
     proc_value("/proc/cpuinfo", "model name", cpu, sizeof cpu);
     proc_value("/proc/meminfo", "MemTotal", total, sizeof total);
     proc_value("/proc/meminfo", "MemAvailable", available, sizeof available);
     cpu_features(features, sizeof features);
     if (uname(&u)) memset(&u, 0, sizeof u);
-    OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
-    if (p.json) {
+    if (p->json) {
+        json_t *devices = ot_json_lines(cuda);
+        if (devices) json_array_insert_new(devices, 0, json_string("cpu"));
         json_t *all =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:[s], s:s}", "version", OT_VERSION,
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION,
                       "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
                       cpu, "threads", ot_cpus(), "features", features, "memory", total, "devices",
-                      "cpu", "jansson", jansson_version_str());
-        if (all) json_object_update(p.json, all);
+                      devices, "jansson", jansson_version_str());
+        if (all) json_object_update(p->json, all);
         json_decref(all);
-        return ot_page_close(&p, text, err);
+        return;
     }
-    fprintf(p.f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
-    fprintf(p.f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
-    fprintf(p.f, "processor   %s; %d threads\n", *cpu ? cpu : "unknown", ot_cpus());
-    fprintf(p.f, "features    %s\n", *features ? features : "unknown");
-    fprintf(p.f, "memory      %s, %s available\n", total, available);
-    fprintf(p.f, "devices     cpu (no CUDA module)\n");
-    fprintf(p.f, "libraries   jansson %s\n", jansson_version_str());
-    return ot_page_close(&p, text, err);
+    fprintf(p->f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
+    fprintf(p->f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
+    fprintf(p->f, "processor   %s; %d threads\n", *cpu ? cpu : "unknown", ot_cpus());
+    fprintf(p->f, "features    %s\n", *features ? features : "unknown");
+    fprintf(p->f, "memory      %s, %s available\n", total, available);
+    fprintf(p->f, "devices     cpu\n");
+    for (const char *line = cuda; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
+        fprintf(p->f, "            %.*s\n", (int)strcspn(line, "\n"), line);
+    fprintf(p->f, "libraries   jansson %s\n", jansson_version_str());
+}
+
+ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
+{
+    ot_page p;
+    ot_arena *a = ot_arena_new();
+    *text = NULL;
+    if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the text");
+    ot_status s = ot_page_open(&p, ot_options_flag(o, "json"), err);
+    if (!s) {
+        write_env(&p, cuda_devices(a));
+        s = ot_page_close(&p, text, err);
+    }
+    ot_arena_free(a);
+    return s;
 }

@@ -61,7 +61,7 @@ static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y
     const ot_slot *q = &t->x.slot[slot];
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
     while (!ot_session_room(&t->x)) OT_TRY(take_batch(t, y, err));
-    OT_TRY(ot_session_give(&t->x, slot, OT_PART_EVERY, t->index, err));
+    OT_TRY(ot_session_give(&t->x, slot, OT_RUN_EVERY, t->index, err));
     return t->confusion ? count_answers(t, slot, err) : OT_OK; /* outputs are read before the next run writes them */
 }
 
@@ -109,12 +109,13 @@ static void log_start(ot_trainer *t)
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype))
             all += ot_numel(&t->m->file->sources[i].shape);
+    static const char *const precisions[] = { "fp32", "tf32", "bf16", "fp16" }; /* ot_precision */
     const char *device = ot_device_name(&t->s, t->x.device, t->a);
     json_t *e =
         json_pack("{s:s, s:s, s:s, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
                   "start", "version", OT_VERSION, "model", t->m->file->path, "options",
                   given_options(t->o), "device", device, "threads", t->x.threads, "precision",
-                  "fp32", "parameters", (json_int_t)all, "trained", (json_int_t)trained, "samples",
+                  precisions[t->s.precision], "parameters", (json_int_t)all, "trained", (json_int_t)trained, "samples",
                   (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
                   (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_log_write(&t->log, e);

@@ -73,18 +73,18 @@ static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *ind
     }
 }
 
-static ot_status run_part(ot_exec *e, ot_part part, ot_error *err)
+static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
 {
-    return part == OT_PART_EVERY ? ot_exec_every(e, err) : part == OT_PART_UPDATE ? ot_exec_update(e, err) : ot_exec_step(e, err);
+    return kind == OT_RUN_EVERY ? ot_exec_every(e, err) : kind == OT_RUN_UPDATE ? ot_exec_update(e, err) : ot_exec_step(e, err);
 }
 
-static ot_status give_host(ot_session *x, ot_slot *s, ot_part part, const int64_t *index, ot_numbers *out, ot_error *err)
+static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out, ot_error *err)
 {
     for (int i = 0; index && i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
         if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
     }
-    OT_TRY(run_part(s->exec, part, err));
+    OT_TRY(run_kind(s->exec, kind, err));
     return ot_exec_numbers(s->exec, NULL, out, err);
 }
 
@@ -98,18 +98,18 @@ static ot_status close_part(ot_session *x, ot_error *err)
     return OT_OK;
 }
 
-static ot_status give_device(ot_session *x, ot_slot *s, ot_part part, const int64_t *index, char *entry, ot_error *err)
+static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, char *entry, ot_error *err)
 {
     ot_queue *q = &x->queue;
-    int64_t bytes = part == OT_PART_UPDATE ? KNOBS : s->inbox_bytes;
+    int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;
     if (!ot_session_pending(x)) q->when = ot_seconds();
-    fill_inbox(x, s, part == OT_PART_UPDATE ? NULL : index, entry + OT_OUTBOX);
+    fill_inbox(x, s, kind == OT_RUN_UPDATE ? NULL : index, entry + OT_OUTBOX);
     OT_TRY(backend(x)->upload(x->device, ot_memory_room(x->memory), entry + OT_OUTBOX, bytes, err));
-    OT_TRY(run_part(s->exec, part, err));
+    OT_TRY(run_kind(s->exec, kind, err));
     return ot_exec_report(s->exec, entry, err);
 }
 
-ot_status ot_session_give(ot_session *x, int slot, ot_part part, const int64_t *index, ot_error *err)
+ot_status ot_session_give(ot_session *x, int slot, ot_run_kind kind, const int64_t *index, ot_error *err)
 {
     ot_queue *q = &x->queue;
     ot_slot *s = &x->slot[slot];
@@ -117,11 +117,11 @@ ot_status ot_session_give(ot_session *x, int slot, ot_part part, const int64_t *
     if (!ot_session_room(x)) return ot_fail(err, OT_E_INTERNAL, "a run was given to a full queue");
     q->slot[e] = slot;
     if (!x->device) {
-        OT_TRY(give_host(x, s, part, index, &q->numbers[e], err));
+        OT_TRY(give_host(x, s, kind, index, &q->numbers[e], err));
         q->given++;
         return OT_OK;
     }
-    OT_TRY(give_device(x, s, part, index, q->pinned + e * q->entry_bytes, err));
+    OT_TRY(give_device(x, s, kind, index, q->pinned + e * q->entry_bytes, err));
     q->given++;
     return q->given - q->closed >= q->span ? close_part(x, err) : OT_OK;
 }
@@ -158,6 +158,6 @@ ot_status ot_session_take(ot_session *x, int *slot, ot_numbers *out, ot_error *e
 
 ot_status ot_session_batch(ot_session *x, int slot, const int64_t *index, ot_numbers *out, ot_error *err)
 {
-    OT_TRY(ot_session_give(x, slot, OT_PART_EVERY, index, err));
+    OT_TRY(ot_session_give(x, slot, OT_RUN_EVERY, index, err));
     return ot_session_take(x, NULL, out, err);
 }

@@ -65,7 +65,7 @@ static void make_target(const ot_thing *t, const ot_value *y, const char *name, 
     f->shape.rank = k;
 }
 
-ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_arena *a,
+ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err)
 {
     int n;
@@ -80,6 +80,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
 
     ot_config c = ot_session_config(s, want, s->threads > 0 ? s->threads : ot_cpus());
     c.accumulate = s->accumulate;
+    c.device = d;
     c.tune = s->tune;
     ot_status r = OT_OK;
     if (!c.n_losses) {

@@ -13,11 +13,12 @@ typedef struct ot_rehearsal {
 
 /* Plans `want` as the options say with inputs of the file's sizes: an open batch is --batch-size
  * (or 2), other open sizes are tried from 32.  A loss left out is mse on the first float output.
+ *   d  what it shall run on; NULL: the CPU; outlives the plan
  * Errors: those of the plan. */
-ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_arena *a,
+ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err);
 
-/* The graph as it runs, for the shapes of its outputs. */
+/* The graph as it runs (on the CPU), for the shapes of its outputs. */
 ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
                           ot_error *err);
 

@@ -106,14 +106,14 @@ ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err);
 
 /* ---- running: queue.c ------------------------------------------------------------------ */
 
-typedef enum ot_part { OT_PART_EVERY, OT_PART_UPDATE, OT_PART_STEP } ot_part;
+typedef enum ot_run_kind { OT_RUN_EVERY, OT_RUN_UPDATE, OT_RUN_STEP } ot_run_kind;
 
 /* Whether a run can be given; else one must be taken first. */
 bool ot_session_room(const ot_session *x);
 int64_t ot_session_pending(const ot_session *x); /* runs given and not taken */
 
 /* Gives a run of the slot: of samples index[0..batch) (NULL: none are cut; UPDATE reads none). */
-ot_status ot_session_give(ot_session *x, int slot, ot_part part, const int64_t *index, ot_error *err);
+ot_status ot_session_give(ot_session *x, int slot, ot_run_kind kind, const int64_t *index, ot_error *err);
 
 /* Takes the oldest run, waiting for it: its slot (NULL: not asked) and numbers. */
 ot_status ot_session_take(ot_session *x, int *slot, ot_numbers *out, ot_error *err);

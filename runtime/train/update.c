@@ -99,12 +99,12 @@ static ot_status forget_gradients(ot_trainer *t, int slot, ot_error *err)
     return OT_OK;
 }
 
-static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_part part, int *slot, ot_error *err)
+static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, int *slot, ot_error *err)
 {
     int64_t size = ot_trainer_batch_size(t, k);
     OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, slot, err));
     if (!t->by_steps) fill_index(t, k, size);
-    OT_TRY(ot_session_give(&t->x, *slot, part, t->index, err));
+    OT_TRY(ot_session_give(&t->x, *slot, kind, t->index, err));
     t->x.counter++;
     return OT_OK;
 }
@@ -115,12 +115,12 @@ static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n,
     int slot = -1;
     ot_numbers got = { 0 };
     for (int k = 0; k < n; k++) {
-        OT_TRY(give_batch(t, first + k, n, OT_PART_EVERY, &slot, err));
+        OT_TRY(give_batch(t, first + k, n, OT_RUN_EVERY, &slot, err));
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
         now->loss += got.loss / n;
     }
     if (isfinite(now->loss)) {
-        OT_TRY(ot_session_give(&t->x, slot, OT_PART_UPDATE, NULL, err));
+        OT_TRY(ot_session_give(&t->x, slot, OT_RUN_UPDATE, NULL, err));
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
         now->norm = got.grad_norm;
     } else if (t->s.skip_nonfinite) {
@@ -136,7 +136,7 @@ static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n
         int slot;
         while (!ot_session_room(&t->x)) OT_TRY(take_run(t, err));
         t->flight[t->flights_given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
-        OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_PART_EVERY : OT_PART_STEP, &slot, err));
+        OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_RUN_EVERY : OT_RUN_STEP, &slot, err));
         t->flights_given++;
     }
     return OT_OK;

@@ -52,7 +52,7 @@ static void mistakes(void **state)
         { "lr", "inf", "out of range" },
         { "no-shuffle", "1", "neither true nor false" },
         { "bn", "on", "possible" },
-        { "precision", "bf16", "possible: fp32" },
+        { "precision", "fp8", "possible: fp32" },
         { "o", "", "empty" },
     };
     for (int i = 0; i < OT_LEN(bad); i++) {
