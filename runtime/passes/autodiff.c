@@ -12,7 +12,7 @@
 
 #include "ops/map.h"
 #include "ops/op.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/lossscale.h"
 
 enum { NEEDS = 1 }; /* value->mark: a weight is behind it */
 
@@ -119,9 +119,10 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i]) uses[n->in[i]->id]++;
     ot_build b = { .graph = g };
-    p->loss->grad = ot_scalar(&b, p->loss->dtype, 1);
+    p->loss->grad = ot_loss_seed(p, c, &b);
     for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses));
     OT_TRY(collect(p));
+    ot_loss_unscale_all(p, c, &b);
     for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);
     return ot_lower(g);
 }

@@ -4,8 +4,12 @@
  * fused to one Map per weight.  Scalars that change from update to update (bias corrections, rates)
  * are computed in f64 from the knobs, once, and rounded to the weight's type.
  *
+ * Where an update may be skipped (fp16, --on-nonfinite skip) the graph decides: everything the update assigns is
+ * selected between what is new and what was, and the updates that took place are counted in a state.
+ *
  * Source  PyTorch's documentation of each optimizer; LAMB and LARS: You et al. 2019 and 2017; Muon:
  *         Jordan 2024. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +17,7 @@
 #include "ops/dot.h"
 #include "ops/map.h"
 #include "ops/reduce.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/lossscale.h"
 
 typedef struct opt {
     ot_plan         *p;
@@ -22,6 +26,9 @@ typedef struct opt {
     ot_value        *w, *g;  /* the weight (or its f32 master) and its gradient */
     ot_value        *file_w; /* the weight as the graph knows it: names, decay */
     ot_value        *lr;     /* of this weight, f64 */
+    ot_value        *t;      /* number of this update, f64 */
+    ot_value        *ok;     /* does this update take place?  NULL: it does */
+    ot_value        *unscale; /* gradients times this, f32; NULL: as they are */
     double           decay;
     bool             schedules_momentum;
 } opt;
@@ -42,7 +49,7 @@ static ot_value *scaled(opt *x, ot_value *a, double k) { return mul(x, a, num(x,
 static ot_value *wide(opt *x, double v) { return ot_scalar(&x->b, OT_F64, v); }
 static ot_value *power(opt *x, ot_value *base, ot_value *e) { return ot_map2(&x->b, OT_ROW_Pow, 0, 0, base, e); }
 static ot_value *narrow(opt *x, ot_value *v) { return ot_cast(&x->b, v, x->w->dtype); }
-static ot_value *t(opt *x) { return x->p->knobs.t; }
+static ot_value *t(opt *x) { return x->t; }
 static ot_value *correction(opt *x, ot_value *beta) { return sub(x, wide(x, 1), power(x, beta, t(x))); } /* 1 - beta^t */
 
 static double par(opt *x, const char *key, double dflt) { return ot_thing_num(x->o, key, dflt); }
@@ -65,7 +72,7 @@ static ot_value *moment(opt *x, const char *name, double start, const ot_shape *
 
 static ot_value *keep(opt *x, ot_value *state, ot_value *now)
 {
-    ot_graph_assign(x->p->graph, state, now);
+    ot_graph_assign(x->p->graph, state, x->ok ? ot_map3(&x->b, OT_ROW_Where, 0, 0, x->ok, now, state) : now);
     return now;
 }
 
@@ -250,11 +257,22 @@ static ot_value *lars(opt *x)
     return step_by(x, x->w, x->lr, now);
 }
 
+/* What v is the same as in another float type; NULL: it is no cast. */
+static ot_value *cast_from(const ot_value *v)
+{
+    const ot_node *n = v->producer;
+    if (!n || n->op != &ot_op_Map) return NULL;
+    const ot_program *m = n->attrs;
+    bool copies = m->n_in == 1 && m->n_out == 1 && m->n_inst == 1 && m->inst[0].row == OT_ROW_Copy;
+    return copies && ot_is_float(n->in[0]->dtype) ? n->in[0] : NULL;
+}
+
 /* Is the weight stored (out, in)?  A product with its transpose says so. */
 static bool stored_out_in(const ot_graph *g, const ot_value *w)
 {
     for (const ot_node *n = g->first; n; n = n->next)
-        if (n->op == &ot_op_Dot && n->phase == OT_EVERY && n->in[1] == w) return ((const ot_dot *)n->attrs)->tb;
+        if (n->op == &ot_op_Dot && n->phase == OT_EVERY && (n->in[1] == w || cast_from(n->in[1]) == w))
+            return ((const ot_dot *)n->attrs)->tb;
     return true;
 }
 
@@ -379,7 +397,7 @@ static void accumulate(ot_plan *p, opt *x, int times)
         ot_value *w = p->weights[i];
         x->w = x->file_w = w;
         ot_value *sum = moment(x, "accumulated", 0, NULL);
-        w->grad = keep(x, sum, add(x, sum, scaled(x, w->grad, 1.0 / times)));
+        w->grad = keep(x, sum, add(x, sum, scaled(x, ot_cast(&x->b, w->grad, w->dtype), 1.0 / times)));
     }
 }
 
@@ -394,15 +412,22 @@ static void forget(ot_plan *p, opt *x)
     }
 }
 
+/* A gradient that was only cast is read as it was before: the update casts it by itself. */
+static ot_value *uncast(ot_value *g)
+{
+    ot_value *narrow = cast_from(g);
+    return narrow && (narrow->dtype == OT_F16 || narrow->dtype == OT_BF16) && g->dtype == OT_F32 ? narrow : g;
+}
+
 /* The L2 norm over all gradients, in f32 (f64 for f64 weights). */
 static ot_value *global_norm(ot_plan *p, opt *x)
 {
     ot_value *sum = NULL;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        if (g && g->dtype != OT_F64) g = ot_cast(&x->b, g, OT_F32);
         if (!g) return NULL;
-        ot_value *s = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1 }, OT_IN(g));
+        ot_reduce a = { .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1, .wide = 1 };
+        ot_value *s = ot_emit(&x->b, &ot_op_Reduce, &a, OT_IN(g));
         s = ot_cast(&x->b, s, OT_F64);
         sum = sum ? add(x, sum, s) : s;
     }
@@ -438,13 +463,49 @@ static void update(opt *x, const ot_config *c, const opt_row *r, ot_value *w, ot
     x->file_w = w;
     x->w = master(x);
     if (!x->w) return;
-    x->g = clipped(x, c, ot_cast(&x->b, w->grad, x->w->dtype), factor);
+    x->g = ot_cast(&x->b, w->grad, x->w->dtype);
+    if (x->unscale) x->g = mul(x, x->g, narrow(x, x->unscale));
+    x->g = clipped(x, c, x->g, factor);
     x->decay = no_decay(c, w) ? 0 : par(x, "weight_decay", r->decay);
     x->lr = scale == 1 ? x->p->knobs.lr : mul(x, x->p->knobs.lr, wide(x, scale));
     ot_value *now = r->build(x);
     if (!now) return;
     if (x->w != w) keep(x, x->w, now);
     keep(x, w, ot_cast(&x->b, now, w->dtype));
+}
+
+/* The loss of the batches of this update, summed where they are several. */
+static ot_value *losses(ot_plan *p, opt *x, const ot_config *c)
+{
+    ot_value *sum = c->accumulate > 1 ? ot_graph_value(p->graph, "onnxtrain.loss/accumulated", OT_STATE, p->loss->dtype, &OT_SCALAR) : NULL;
+    return sum ? keep(x, sum, add(x, sum, p->loss)) : p->loss;
+}
+
+static ot_value *is_finite(opt *x, ot_value *v)
+{
+    ot_value *size = ot_map1(&x->b, OT_ROW_Abs, 0, 0, ot_cast(&x->b, v, OT_F64));
+    return ot_map2(&x->b, OT_ROW_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
+}
+
+/* Norm, scale and the decision; afterwards x->ok says whether the update takes place, and x->t its number. */
+static void decide(ot_plan *p, opt *x, const ot_config *c, ot_value *loss)
+{
+    ot_graph *g = p->graph;
+    x->t = p->knobs.t;
+    p->grad_norm = global_norm(p, x);
+    if (p->loss_scale) {
+        ot_value *scale = ot_cast(&x->b, p->loss_scale, OT_F64);
+        p->grad_norm = quo(x, p->grad_norm, scale);
+        x->unscale = ot_cast(&x->b, quo(x, wide(x, 1), scale), OT_F32);
+    }
+    ot_plan_keep(p, p->grad_norm);
+    if (p->knobs.t || !p->grad_norm) return;
+    ot_value *ok = is_finite(x, p->grad_norm);
+    if (c->skip_nonfinite) ok = ot_map2(&x->b, OT_ROW_And, 0, 0, ok, is_finite(x, loss));
+    if (p->loss_scale) ot_loss_scale_update(p, &x->b, ok);
+    ot_value *updates = ot_graph_value(g, "onnxtrain.updates", OT_STATE, OT_F64, &OT_SCALAR);
+    x->ok = ok;
+    x->t = keep(x, updates, add(x, updates, wide(x, 1)));
 }
 
 ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
@@ -457,12 +518,13 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     OT_TRY(check_keys(g, &c->optimizer, r));
     p->knobs.lr = knob(g, "onnxtrain.lr");
     p->knobs.momentum = knob(g, "onnxtrain.momentum");
-    p->knobs.t = knob(g, "onnxtrain.t");
+    if (!p->loss_scale && !c->skip_nonfinite) p->knobs.t = knob(g, "onnxtrain.t");
     opt x = { .p = p, .b = { .graph = g }, .o = &c->optimizer, .schedules_momentum = c->schedules_momentum };
+    for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = uncast(p->weights[i]->grad);
     if (c->accumulate > 1) accumulate(p, &x, c->accumulate);
+    ot_value *loss = c->skip_nonfinite ? losses(p, &x, c) : NULL;
     g->phase = OT_UPDATE;
-    p->grad_norm = global_norm(p, &x);
-    ot_plan_keep(p, p->grad_norm);
+    decide(p, &x, c, loss);
     ot_value *factor = NULL;
     if (c->clip_norm > 0 && p->grad_norm) {
         ot_value *ratio = quo(&x, wide(&x, c->clip_norm), add(&x, p->grad_norm, wide(&x, 1e-6)));

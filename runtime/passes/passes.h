@@ -98,6 +98,7 @@ typedef struct ot_config {
     double          clip_norm, clip_value;                /* 0: none */
     int             accumulate;                           /* >= 1 */
     bool            schedules_momentum;                   /* onecycle's cycle_momentum: the knob moves */
+    bool            skip_nonfinite;                       /* an update whose loss or gradients are not finite changes nothing */
     ot_bn           bn;
     bool            bn_unbiased;                          /* running variance as PyTorch's */
     double          dropout;                              /* < 0: as the file says; 0: off */
@@ -141,7 +142,7 @@ typedef struct ot_step {
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
 typedef struct ot_knobs {
     ot_value *lr, *momentum;    /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
-    ot_value *t;                /* f64: number of the update, from 1 */
+    ot_value *t;                /* f64: number of the update, from 1; NULL: counted in the graph, where updates may be skipped */
     ot_value *seed, *counter;   /* u64: for random instructions: key, number of the batch */
 } ot_knobs;
 
@@ -159,6 +160,7 @@ typedef struct ot_plan {
     int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
     ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
+    ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
     int        n_weights; ot_value **weights;   /* trained, in file order */
     int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */

@@ -109,14 +109,13 @@ static void log_start(ot_trainer *t)
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype))
             all += ot_numel(&t->m->file->sources[i].shape);
-    static const char *const precisions[] = { "fp32", "tf32", "bf16", "fp16" }; /* ot_precision */
     const char *device = ot_device_name(&t->s, t->x.device, t->a);
     json_t *e =
         json_pack("{s:s, s:s, s:s, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
                   "start", "version", OT_VERSION, "model", t->m->file->path, "options",
                   given_options(t->o), "device", device, "threads", t->x.threads, "precision",
-                  precisions[t->s.precision], "parameters", (json_int_t)all, "trained", (json_int_t)trained, "samples",
-                  (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
+                  ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
+                  (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
                   (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_log_write(&t->log, e);
 }

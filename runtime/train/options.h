@@ -37,6 +37,8 @@ typedef struct ot_settings {
 ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
                            ot_settings *out, ot_error *err);
 
+const char *ot_precision_name(ot_precision p); /* as --precision has it */
+
 int ot_options_count(const ot_options *o, const char *name); /* times given */
 const char *ot_options_nth(const ot_options *o, const char *name, int i);
 int64_t ot_options_int(const ot_options *o,

@@ -161,6 +161,12 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
 }
 
+const char *ot_precision_name(ot_precision p)
+{
+    static const char *const name[] = { [OT_FP32] = "fp32", [OT_TF32] = "tf32", [OT_PREC_BF16] = "bf16", [OT_PREC_FP16] = "fp16" };
+    return name[p];
+}
+
 static void read_precision(const ot_options *o, ot_settings *s)
 {
     const char *p = ot_options_get(o, "precision");

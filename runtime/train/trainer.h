@@ -13,7 +13,7 @@ typedef struct ot_update {
     int64_t step, epoch, in_epoch, samples;
     double rate, momentum;
     double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
-    bool skipped;      /* the loss was no number and --on-nonfinite skip */
+    bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip */
 } ot_update;
 
 /* A batch that was given and not taken. */
@@ -57,6 +57,7 @@ struct ot_trainer {
 
     /* counters */
     int64_t given, step, epoch, samples; /* updates given, and over */
+    int overflows;         /* updates in a row whose gradients were not finite */
     double began, seconds; /* the first step, by the clock; since then */
     double busy, taken_at; /* seconds within steps; when the last was over */
     double epoch_loss;     /* sum over the epoch's updates */

@@ -1,14 +1,18 @@
 /* update.c - one update: its batches given, and what it came to.
  *
  * On a device updates are given ahead of what is known of them: a loss that is no number ends the run a few updates
- * later, with the number of the update that it belongs to, and the weights are then not written.  Where the next update
- * waits for the loss of this one (the CPU, --on-nonfinite skip, a plateau of the training's own loss, single steps) each
- * is taken before the next is given. */
+ * later, with the number of the update that it belongs to, and the weights are then not written.  Updates that may be
+ * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  Where the next update waits
+ * for the loss of this one (the CPU, a plateau of the training's own loss, single steps) each is taken before the next
+ * is given. */
 
 #include <math.h>
 #include <string.h>
 
 #include "runtime/train/trainer.h"
+
+/* fp16: a loss scale halved so often in a row is 0. */
+enum { MOST_OVERFLOWS = 150 };
 
 /* ---- samples ------------------------------------------------------------------------- */
 
@@ -46,8 +50,11 @@ static ot_status diverged(int64_t step, const char *what, double v, ot_error *er
 }
 
 /* The update is over: its counters, its line, and whether to go on. */
-static ot_status finish(ot_trainer *t, const ot_update *now, bool has_norm, ot_error *err)
+static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_error *err)
 {
+    bool bad = p->grad_norm && !isfinite(now->norm);
+    now->skipped = t->s.skip_nonfinite && (bad || !isfinite(now->loss));
+    t->overflows = bad ? t->overflows + 1 : 0;
     double at = ot_seconds();
     t->seconds = at - t->began;
     t->busy += at - t->taken_at;
@@ -58,11 +65,9 @@ static ot_status finish(ot_trainer *t, const ot_update *now, bool has_norm, ot_e
     t->result.loss = now->loss;
     OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
     if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
-    if (has_norm && !now->skipped && !isfinite(now->norm)) return diverged(now->step, "gradient's norm", now->norm, err);
-    return OT_OK;
+    if (!bad || now->skipped || (p->loss_scale && t->overflows < MOST_OVERFLOWS)) return OT_OK;
+    return diverged(now->step, "gradient's norm", now->norm, err);
 }
-
-static bool has_norm(const ot_trainer *t, int slot) { return t->x.slot[slot].plan->grad_norm != NULL; }
 
 /* Takes the oldest run; the last of an update ends it. */
 static ot_status take_run(ot_trainer *t, ot_error *err)
@@ -74,7 +79,7 @@ static ot_status take_run(ot_trainer *t, ot_error *err)
     if (!f->batch) t->now = f->update;
     t->now.loss += n.loss / f->batches;
     t->now.norm = n.grad_norm;
-    return f->batch + 1 == f->batches ? finish(t, &t->now, has_norm(t, slot), err) : OT_OK;
+    return f->batch + 1 == f->batches ? finish(t, &t->now, t->x.slot[slot].plan, err) : OT_OK;
 }
 
 ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
@@ -84,20 +89,6 @@ ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
 }
 
 /* ---- giving ------------------------------------------------------------------------------ */
-
-/* What earlier batches of a skipped update have added up. */
-static ot_status forget_gradients(ot_trainer *t, int slot, ot_error *err)
-{
-    const ot_plan *p = t->x.slot[slot].plan;
-    static const char end[] = "/accumulated";
-    for (int i = 0; i < p->n_states; i++) {
-        const ot_value *v = p->states[i];
-        size_t n = strlen(v->name), k = sizeof end - 1;
-        if (v->source < 0 && n > k && !strcmp(v->name + n - k, end))
-            OT_TRY(ot_exec_zero(t->x.slot[slot].exec, v, err));
-    }
-    return OT_OK;
-}
 
 static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, int *slot, ot_error *err)
 {
@@ -109,7 +100,7 @@ static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, i
     return OT_OK;
 }
 
-/* Batch by batch: the update is made when the loss is known to be a number. */
+/* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it. */
 static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n, ot_error *err)
 {
     int slot = -1;
@@ -119,15 +110,12 @@ static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n,
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
         now->loss += got.loss / n;
     }
-    if (isfinite(now->loss)) {
+    if (isfinite(now->loss) || t->s.skip_nonfinite) {
         OT_TRY(ot_session_give(&t->x, slot, OT_RUN_UPDATE, NULL, err));
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
         now->norm = got.grad_norm;
-    } else if (t->s.skip_nonfinite) {
-        now->skipped = true;
-        OT_TRY(forget_gradients(t, slot, err));
     }
-    return finish(t, now, has_norm(t, slot), err);
+    return finish(t, now, t->x.slot[slot].plan, err);
 }
 
 static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n, ot_error *err)
@@ -161,7 +149,7 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
     t->x.lr = now.rate;
     t->x.momentum = now.momentum;
     t->x.t = (double)++t->given;
-    if (!t->x.device || t->s.skip_nonfinite) return one_by_one(t, &now, first, n, err);
+    if (!t->x.device) return one_by_one(t, &now, first, n, err);
     OT_TRY(ahead(t, &now, first, n, err));
     return rate_waits(t) ? ot_trainer_settle(t, err) : OT_OK;
 }

@@ -1,0 +1,59 @@
+/* lossscale.c - the scale of the loss under fp16, kept in the graph.
+ *
+ * Gradients of activations are small: in f16 they would vanish.  The loss is multiplied by a scale before the
+ * backward pass, and gradients divided by it in the update.  Where one of them is no finite number the update changes
+ * nothing but the scale, which is halved; after 2000 updates in a row that went well it is doubled.  No host has to
+ * look: the scale and its count are state, the decision is a select (optimizer.c).
+ *
+ * Source  PyTorch's GradScaler: start, factors and interval are its defaults. */
+#include <float.h>
+
+#include "ops/map.h"
+#include "runtime/passes/lossscale.h"
+
+enum { START = 65536, INTERVAL = 2000 };
+
+static ot_value *state(ot_graph *g, const char *name, float start)
+{
+    float    *data = ot_graph_alloc(g, sizeof *data);
+    ot_value *v = data ? ot_graph_value(g, name, OT_STATE, OT_F32, &OT_SCALAR) : NULL;
+    if (!v) return NULL;
+    *data = start;
+    v->data = data;
+    return v;
+}
+
+ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
+{
+    ot_dtype t = p->loss->dtype;
+    if (c->precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
+    if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, START);
+    p->loss_scale = state(p->graph, "onnxtrain.loss_scale", START);
+    return p->loss_scale ? ot_cast(b, p->loss_scale, t) : NULL;
+}
+
+void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
+{
+    if (c->precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
+    for (int i = 0; i < p->n_weights; i++) {
+        ot_value *g = p->weights[i]->grad;
+        p->weights[i]->grad = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / START));
+    }
+}
+
+static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no) { return ot_map3(b, OT_ROW_Where, 0, 0, cond, yes, no); }
+
+void ot_loss_scale_update(ot_plan *p, ot_build *b, ot_value *ok)
+{
+    ot_graph *g = p->graph;
+    ot_value *scale = p->loss_scale, *count = state(g, "onnxtrain.loss_scale_count", 0);
+    if (!count) return;
+    ot_value *zero = ot_scalar(b, OT_F32, 0), *next = ot_map2(b, OT_ROW_Add, 0, 0, count, ot_scalar(b, OT_F32, 1));
+    ot_value *due = ot_map2(b, OT_ROW_GreaterOrEqual, 0, 0, next, ot_scalar(b, OT_F32, INTERVAL));
+    ot_value *twice = ot_map2(b, OT_ROW_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 2));
+    ot_value *half = ot_map2(b, OT_ROW_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 0.5));
+    ot_value *fits = ot_map2(b, OT_ROW_LessOrEqual, 0, 0, twice, ot_scalar(b, OT_F32, (double)FLT_MAX));
+    ot_value *larger = select(b, ot_map2(b, OT_ROW_And, 0, 0, due, fits), twice, scale);
+    ot_graph_assign(g, scale, select(b, ok, larger, half));
+    ot_graph_assign(g, count, select(b, ok, select(b, due, zero, next), zero));
+}
