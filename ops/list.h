@@ -205,9 +205,9 @@
     X(AttendDx,                  1, 0, 0)    \
     X(BatchNorm,                 1, 1, 0)    \
     X(BatchNormDx,               1, 1, 0)    \
-    X(Convolve,                  1, 1, 0)    \
-    X(ConvolveDw,                1, 1, 0)    \
-    X(ConvolveDx,                1, 1, 0)    \
+    X(Convolve,                  1, 1, 1)    \
+    X(ConvolveDw,                1, 1, 1)    \
+    X(ConvolveDx,                1, 1, 1)    \
     X(CrossEntropy,              1, 1, 0)    \
     X(CrossEntropyDx,            1, 1, 0)    \
     X(Dot,                       1, 1, 1)    \
