@@ -18,7 +18,7 @@ static const ot_attr rows[] = {
 
 void ot_attend_sizes_of(const ot_node *n, ot_attend_sizes *s)
 {
-    int             first = n->op == &ot_op_AttendDx; /* dy stands in front */
+    int             first = ot_attend_q(n);
     const ot_shape *q = &n->in[first]->shape, *v = &n->in[first + 2]->shape;
     *s = (ot_attend_sizes){ .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3] };
 }
@@ -42,11 +42,11 @@ static ot_status check(ot_node *n, int first, ot_error *err)
     const int64_t *a = q->shape.dim, *b = k->shape.dim, *c = v->shape.dim;
     if (a[0] != b[0] || a[0] != c[0] || a[1] != b[1] || a[1] != c[1] || a[3] != b[3] || b[2] != c[2])
         return ot_node_fail(n, err, "q, k and v do not fit together");
-    int mask = first ? 7 : 3;
-    if (n->n_in <= mask || !n->in[mask]) return OT_OK;
+    const ot_value *mask = ot_attend_mask(n);
+    if (!mask) return OT_OK;
     ot_shape scores = { .rank = 4, .dim = { a[0], a[1], a[2], b[2] } }, all;
-    if (!ot_broadcast(&n->in[mask]->shape, &scores, &all) || !ot_shape_eq(&all, &scores) ||
-        (n->in[mask]->dtype != OT_BOOL && !ot_is_float(n->in[mask]->dtype)))
+    if (!ot_broadcast(&mask->shape, &scores, &all) || !ot_shape_eq(&all, &scores) ||
+        (mask->dtype != OT_BOOL && !ot_is_float(mask->dtype)))
         return ot_node_fail(n, err, "the mask does not fit the scores");
     return OT_OK;
 }

@@ -21,6 +21,14 @@ typedef struct ot_attend {
     double  hidden;
 } ot_attend;
 
+/* Where q stands among the inputs of either node: dy is in front of it in AttendDx; and the mask, if there is one. */
+static inline int ot_attend_q(const ot_node *n) { return n->n_in >= 7; }
+static inline const ot_value *ot_attend_mask(const ot_node *n)
+{
+    int at = ot_attend_q(n) ? 7 : 3;
+    return n->n_in > at ? n->in[at] : NULL;
+}
+
 /* The extents of either node. */
 typedef struct ot_attend_sizes { int64_t B, H, T, S, D, E; } ot_attend_sizes;
 

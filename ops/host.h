@@ -7,6 +7,7 @@
 #define OT_HOST_H
 
 #include "ops/box.h"
+#include "ops/attend.h"
 #include "ops/convolve.h"
 #include "ops/copy.h"
 #include "ops/kernel.h"
@@ -49,6 +50,8 @@
     R(void, ot_strides, (const ot_shape *s, int64_t stride[OT_MAX_RANK]), (s, stride))                         \
     R(void, ot_set_f64, (void *p, ot_dtype t, int64_t i, double v), (p, t, i, v))                              \
     R(void, ot_value_strides, (const ot_value *v, int64_t stride[OT_MAX_RANK]), (v, stride))                   \
+    R(void, ot_attend_sizes_of, (const ot_node *n, ot_attend_sizes *s), (n, s))                                \
+    R(void, ot_attend_mask_strides, (const ot_shape *mask, int64_t stride[4]), (mask, stride))                  \
     R(void, ot_box_simplify, (ot_box *b), (b))                                                                 \
     R(void, ot_reduce_x, (const ot_node *n, ot_shape *shape, ot_dtype *t), (n, shape, t))                      \
     R(void, ot_spatial_3d, (const ot_shape *s, int64_t out[OT_WINDOW_AXES]), (s, out))                         \

@@ -13,6 +13,8 @@ extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_Convolve
 extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
 
 #define OT_CUDA_LIBRARIES_Arg
+#define OT_CUDA_LIBRARIES_Attend
+#define OT_CUDA_LIBRARIES_AttendDx
 #define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
 #define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
 #define OT_CUDA_LIBRARIES_Convolve &ot_cudnn_Convolve,

@@ -14,16 +14,17 @@ typedef struct view { /* one node, whichever of the two */
     int64_t          mask_stride[4];
 } view;
 
-static view view_of(const ot_call *c, int first)
+static view view_of(const ot_call *c)
 {
-    const ot_node *n = c->node;
-    int            mask = first ? 7 : 3;
-    view           w = { .a = n->attrs, .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2] };
+    const ot_node  *n = c->node;
+    const ot_value *mask = ot_attend_mask(n);
+    int             first = ot_attend_q(n);
+    view            w = { .a = n->attrs, .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2] };
     ot_attend_sizes_of(n, &w.s);
-    if (n->n_in > mask && n->in[mask]) {
-        w.mask = c->in[mask];
-        w.mask_type = n->in[mask]->dtype;
-        ot_attend_mask_strides(&n->in[mask]->shape, w.mask_stride);
+    if (mask) {
+        w.mask = c->in[n->n_in - 1];
+        w.mask_type = mask->dtype;
+        ot_attend_mask_strides(&mask->shape, w.mask_stride);
     }
     return w;
 }
@@ -71,7 +72,7 @@ OT_INLINE void attend(ot_dtype type, const view *w, const ot_call *c)
 
 static ot_status attend_run(const ot_call *c)
 {
-    view w = view_of(c, 0);
+    view w = view_of(c);
     OT_BY_TYPE(c->node->in[0]->dtype, attend, &w, c);
     return OT_OK;
 }
@@ -130,7 +131,7 @@ OT_INLINE void attend_dx(ot_dtype type, const view *w, const ot_call *c)
 
 static ot_status attend_dx_run(const ot_call *c)
 {
-    view w = view_of(c, 1);
+    view w = view_of(c);
     OT_BY_TYPE(c->node->in[1]->dtype, attend_dx, &w, c);
     return OT_OK;
 }

@@ -13,8 +13,6 @@
 #include "ops/softmaxrows.h"
 #include "runtime/passes/passes.h"
 
-enum { MOST_CHANNELS = 256 }; /* per head: more does not fit the kernels' tiles, and is no attention anyone trains */
-
 /* What the pass knows of values, by id. */
 typedef struct known {
     ot_graph *g;
@@ -147,7 +145,7 @@ static bool match(const known *k, const ot_node *n, attention *f)
     f->k_is_transposed = !first->tb;
     if (first->ta || f->q->shape.rank != 4 || f->k->shape.rank != 4 || f->v->shape.rank != 4) return false;
     const int64_t *q = f->q->shape.dim, *key = f->k->shape.dim, *v = f->v->shape.dim;
-    if (q[0] != key[0] || q[1] != key[1] || q[0] != v[0] || q[1] != v[1] || q[3] > MOST_CHANNELS || v[3] > MOST_CHANNELS) return false;
+    if (q[0] != key[0] || q[1] != key[1] || q[0] != v[0] || q[1] != v[1]) return false;
     if (f->mask && is_causal(f->mask, q[2], v[2])) {
         f->mask = NULL;
         f->a.causal = 1;
@@ -175,15 +173,17 @@ static ot_value *swapped(ot_build *b, ot_value *x)
     return ot_copy_emit(b, &s, a->fill, p, 1, c->in, c->n_in);
 }
 
-static void put_attend(ot_graph *g, ot_node *n, attention *f)
+/* Puts an Attend in front of n, which takes over from n unless no kernel can run it. */
+static void put_attend(ot_graph *g, const ot_config *c, ot_node *n, attention *f)
 {
+    const char *why;
     ot_build b = { .graph = g, .node = n };
     g->cursor = n;
     g->phase = n->phase;
     ot_value *key = f->k_is_transposed ? swapped(&b, f->k) : f->k;
     ot_node  *y = ot_emit_n(&b, &ot_op_Attend, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
     g->cursor = NULL;
-    if (y) ot_graph_replace(g, n->out[0], y->out[0]);
+    if (y && ot_kernel_for(y, c->device, c->ref_only, &why)) ot_graph_replace(g, n->out[0], y->out[0]);
 }
 
 /* ---- the pass --------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
     OT_TRY(know(p->graph, &k));
     for (ot_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
-        if (match(&k, n, &f)) put_attend(p->graph, n, &f), any = true;
+        if (match(&k, n, &f)) put_attend(p->graph, c, n, &f), any = true;
     }
     if (any) ot_prune(p);
     return p->graph->err->status;

@@ -1,0 +1,167 @@
+/* main.c - Attend and its gradient: the reference against central differences, kernels of a device against it.
+ *
+ *     test_attend                    the reference
+ *     test_attend --cuda             every kernel of the device
+ *     test_attend --compile sm_90a   those of our own for a device that is described */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/attend.h"
+#include "ops/host.h"
+#include "tests/ops/harness.h"
+
+typedef struct row {
+    const char *name;
+    int64_t     B, H, T, S, D, E;
+    const char *mask;      /* "": none; "b" truth values, "f" added: then their extents, such as "f1,1,5" */
+    bool        causal;
+    ot_dtype    type;      /* on a device; the reference is checked in f64 */
+    double      tol;
+} row;
+
+static const row rows[] = {
+    { "plain", 2, 3, 5, 7, 4, 6, "", false, OT_F32, 1e-5 },
+    { "causal", 2, 2, 9, 9, 3, 3, "", true, OT_F32, 1e-5 },
+    { "one token", 1, 1, 1, 1, 1, 1, "", true, OT_F32, 1e-5 },
+    { "truth values", 2, 3, 4, 5, 4, 4, "b2,1,4,5", false, OT_F32, 1e-5 },
+    { "truth values that hide a row", 1, 2, 4, 5, 4, 4, "b4,5", false, OT_F64, 1e-9 },
+    { "added", 2, 3, 4, 5, 4, 4, "f2,1,1,5", false, OT_F32, 1e-5 },
+    { "added and causal", 1, 2, 6, 6, 5, 4, "f6,6", true, OT_F64, 1e-9 },
+    { "16 bits", 1, 2, 6, 6, 8, 8, "f6", true, OT_F16, 2e-3 },
+    { "more than a tile", 1, 2, 70, 41, 64, 64, "", false, OT_F32, 2e-5 },
+    { "more than a tile, causal", 1, 1, 67, 67, 40, 64, "", true, OT_F32, 2e-5 },
+    { "more than a tile, masked", 1, 2, 37, 75, 24, 16, "b1,2,1,75", false, OT_F32, 2e-5 },
+    { "wide heads", 1, 1, 35, 19, 100, 72, "", false, OT_F32, 2e-5 },
+    { "wide heads in bf16", 1, 1, 20, 33, 96, 96, "", true, OT_BF16, 2e-2 },
+    { "f64", 1, 1, 33, 18, 80, 66, "", false, OT_F64, 1e-9 },
+};
+
+typedef struct test {
+    const row *r;
+    ot_error   err;
+    ot_graph  *g;
+    ot_value  *in[5]; /* q k v dy mask */
+    ot_node   *y, *dx;
+    memory     m;
+} test;
+
+static ot_value *input(test *t, ot_dtype type, ot_shape s)
+{
+    ot_value *v = ot_graph_value(t->g, "x", OT_INPUT, type, &s);
+    ot_graph_input(t->g, v);
+    return v;
+}
+
+static ot_value *make_mask(test *t, ot_dtype type)
+{
+    if (!*t->r->mask) return NULL;
+    ot_shape    s = { .rank = 0 };
+    const char *at = t->r->mask + 1;
+    for (char *end; *at; at = *end ? end + 1 : end) s.dim[s.rank++] = strtoll(at, &end, 10);
+    return input(t, *t->r->mask == 'b' ? OT_BOOL : type, s);
+}
+
+static bool build(test *t, const row *r, ot_dtype type)
+{
+    *t = (test){ .r = r };
+    t->g = ot_graph_new(&t->err);
+    ot_build  b = { .graph = t->g };
+    ot_attend a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9 };
+    t->in[0] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->D } });
+    t->in[1] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->D } });
+    t->in[2] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->E } });
+    t->in[3] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->E } });
+    t->in[4] = make_mask(t, type);
+    int n = t->in[4] ? 1 : 0;
+    t->y = ot_emit_n(&b, &ot_op_Attend, &a, (ot_value *[]){ t->in[0], t->in[1], t->in[2], t->in[4] }, 3 + n, 3);
+    if (!t->y) return false;
+    t->dx = ot_emit_n(&b, &ot_op_AttendDx, &a,
+                      (ot_value *[]){ t->in[3], t->in[0], t->in[1], t->in[2], t->y->out[0], t->y->out[1], t->y->out[2], t->in[4] }, 7 + n, 3);
+    if (!t->dx) return false;
+    t->m = memory_new(t->g);
+    dice d = dice_of(r->name);
+    for (int i = 0; i < 4 + n; i++)
+        for (int64_t k = 0; k < ot_numel(&t->in[i]->shape); k++) {
+            double v = dice_roll(&d) * 2 - 1;
+            /* The first row of "that hide a row" is hidden whole. */
+            if (t->in[i]->dtype == OT_BOOL) ot_set_i64(memory_of(&t->m, t->in[i]), OT_BOOL, k, v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
+            else ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v);
+        }
+    return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;
+}
+
+static void drop(test *t)
+{
+    memory_free(&t->m);
+    ot_graph_free(t->g);
+}
+
+/* sum of dy y */
+static double objective(test *t)
+{
+    const double *y, *dy;
+    double        sum = 0;
+    if (graph_run(t->g, t->y, &t->m, &t->err) != OT_OK) return NAN;
+    y = memory_of(&t->m, t->y->out[0]), dy = memory_of(&t->m, t->in[3]);
+    for (int64_t i = 0; i < ot_numel(&t->in[3]->shape); i++) sum += y[i] * dy[i];
+    return sum;
+}
+
+static int differences(test *t)
+{
+    int checked = 0;
+    for (int i = 0; i < 3; i++) {
+        int64_t       n = ot_numel(&t->in[i]->shape), step = n > 40 ? n / 31 : 1;
+        double       *x = memory_of(&t->m, t->in[i]);
+        const double *got = memory_of(&t->m, t->dx->out[i]);
+        for (int64_t k = 0; k < n; k += step, checked++) {
+            double was = x[k], h = 1e-5;
+            x[k] = was + h;
+            double up = objective(t);
+            x[k] = was - h;
+            double want = (up - objective(t)) / (2 * h);
+            x[k] = was;
+            if (fabs(got[k] - want) <= 1e-7 * (1 + fabs(want))) continue;
+            printf("%s: gradient of input %d, element %lld: %.9g; differences say %.9g\n", t->r->name, i, (long long)k, got[k], want);
+            return -1;
+        }
+    }
+    return checked;
+}
+
+/* Comparisons (or kernels prepared) of one node; -1: one failed. */
+static int look(const char *arch, test *t, const ot_node *n, ot_device *d)
+{
+    return arch ? kernels_prepare(t->r->name, n, d) : kernels_compare(t->r->name, n, &t->m, t->r->tol, d);
+}
+
+int main(int argc, char **argv)
+{
+    const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : NULL;
+    bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
+    ot_error    err = { 0 };
+    ot_device  *d = NULL;
+    int         failed = 0, counted = 0;
+    char        text[1024];
+    if (on_device) {
+        const ot_backend *b = ot_backend_find(&err);
+        if (!b || (!arch && !b->count(&err))) return printf("skipped: no device: %s\n", err.text), 77;
+        if (b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, &d, &err) != OT_OK) return printf("%s\n", err.text), 1;
+    }
+    for (int i = 0; i < OT_LEN(rows); i++) {
+        test t;
+        int  n = -1, k = 0;
+        if (!build(&t, &rows[i], on_device ? rows[i].type : OT_F64)) printf("%s: %s\n", rows[i].name, t.err.text);
+        else if (!on_device) n = differences(&t);
+        else if ((n = look(arch, &t, t.y, d)) > 0) k = look(arch, &t, t.dx, d);
+        if (n <= 0 || k < 0) printf("FAIL %s\n", rows[i].name), failed++;
+        else counted += n + k;
+        drop(&t);
+    }
+    if (arch) failed += compiled_badly(d, arch);
+    printf("%d rows, %d failed; %d comparisons\n", OT_LEN(rows), failed, counted);
+    if (d) d->backend->close(d);
+    return failed != 0;
+}
