@@ -23,7 +23,7 @@ ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
     g.lanes = n % lanes == 0 || n >= 4 * lanes ? lanes : 1;
     g.shifted = n % g.lanes != 0;
     int64_t packs = g.shifted ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
-    int     most = t == OT_F64 ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* exp in f64 wants the registers itself */
+    int     most = t == OT_F64 ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* its exp wants the registers itself */
     if (packs <= 32 * WARP_PACKS / arrays) {
         g.group = power_of_two(packs);
         if (g.group > 32) g.group = 32;
@@ -53,8 +53,9 @@ void ot_group_text(const ot_group *g, ot_dtype t, ot_text *text)
     bool f64 = t == OT_F64;
     ot_text_add(text, "#define T %s\n#define ACC %s\n#define LOWEST %s\n", ot_cuda_type(t), f64 ? "double" : "float",
                 f64 ? "-1.7976931348623157e308" : "-3.40282347e38f");
-    ot_text_add(text, "#define THREADS %d\n#define GROUP %d\n#define COLUMNS %d\n#define LANES %d\n", g->threads, g->group,
-                g->columns, g->lanes);
+    ot_text_add(text, "#define THREADS %d\n#define BOUNDS %s\n#define GROUP %d\n", g->threads,
+                f64 || g->group > 32 ? "THREADS, 1" : "THREADS", g->group);
+    ot_text_add(text, "#define COLUMNS %d\n#define LANES %d\n", g->columns, g->lanes);
     ot_text_add(text, "#define SHIFTED %d\n#define PACKS %d\n#define INDEX %s\n", g->shifted, g->packs, g->wide ? "ot_i64" : "int");
 }
 

@@ -3,6 +3,7 @@
  * group.c chooses the geometry and writes it in front of the text:
  *   T, ACC     type of the elements; float or double, in which is computed
  *   THREADS    of a block;  GROUP of them work at one sample
+ *   BOUNDS     for OT_KERNEL: THREADS, or that and 1: registers go before blocks that run side by side
  *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block
  *              1: elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the threads
  *   LANES      elements that a thread takes at once: 1, or those of 16 bytes
