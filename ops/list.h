@@ -208,8 +208,8 @@
     X(Convolve,                  1, 1, 1)    \
     X(ConvolveDw,                1, 1, 1)    \
     X(ConvolveDx,                1, 1, 1)    \
-    X(CrossEntropy,              1, 1, 0)    \
-    X(CrossEntropyDx,            1, 1, 0)    \
+    X(CrossEntropy,              1, 1, 1)    \
+    X(CrossEntropyDx,            1, 1, 1)    \
     X(Dot,                       1, 1, 1)    \
     X(PoolAvg,                   1, 1, 0)    \
     X(PoolAvgDx,                 1, 1, 0)    \

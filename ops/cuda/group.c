@@ -4,7 +4,7 @@
 #include "ops/cuda/types.h"
 
 /* KEEP: registers that packs of 16 bytes may take; a thread of a block of MOST_THREADS has 128 of them. */
-enum { WARP_PACKS = 8, FEW_THREADS = 256, MOST_THREADS = 512, KEEP = 104 };
+enum { WARP_PACKS = 8, FEW_THREADS = 256, MOST_THREADS = 512, KEEP = 80 };
 
 int ot_lanes(ot_dtype t) { return 128 / ot_dtype_bits(t); }
 
@@ -18,13 +18,14 @@ static int power_of_two(int64_t n) /* n or the next above */
 ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
 {
     int      lanes = ot_lanes(t);
+    int      held = arrays > 0 ? arrays : 1;
     ot_group g = { .wide = n > INT32_MAX / 2 };
     /* A row of a few elements would mostly be its neighbours' bytes. */
     g.lanes = n % lanes == 0 || n >= 4 * lanes ? lanes : 1;
     g.shifted = n % g.lanes != 0;
     int64_t packs = g.shifted ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
-    int     most = t == OT_F64 ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* its exp wants the registers itself */
-    if (packs <= 32 * WARP_PACKS / arrays) {
+    int     most = t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* f64: its exp wants the registers itself */
+    if (packs <= 32 * WARP_PACKS / held) {
         g.group = power_of_two(packs);
         if (g.group > 32) g.group = 32;
         g.threads = 128;
@@ -32,7 +33,7 @@ ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
         if (g.packs < 1) g.packs = 1;
         return g;
     }
-    g.threads = packs <= FEW_THREADS * WARP_PACKS / arrays ? FEW_THREADS : MOST_THREADS;
+    g.threads = packs <= FEW_THREADS * WARP_PACKS / held ? FEW_THREADS : MOST_THREADS;
     g.group = g.threads;
     g.packs = packs <= (int64_t)most * g.threads ? (int)((packs + g.threads - 1) / g.threads) : 0;
     return g;
@@ -44,7 +45,7 @@ ot_group ot_group_columns(int64_t samples, int64_t n, int arrays)
     ot_group g = { .threads = 256, .lanes = 1, .columns = true, .wide = n > INT32_MAX / 2 };
     g.group = samples >= PLENTY || n <= 16 ? 1 : samples >= SOME ? 8 : 32;
     if (g.group == 1) g.threads = 128;
-    g.packs = n <= (int64_t)g.group * KEEP_COLUMN / arrays ? (int)((n + g.group - 1) / g.group) : 0;
+    g.packs = arrays && n <= (int64_t)g.group * KEEP_COLUMN / arrays ? (int)((n + g.group - 1) / g.group) : 0;
     return g;
 }
 

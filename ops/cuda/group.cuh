@@ -103,7 +103,7 @@ OT_DEVICE void put(void *p, const ot_line *l, INDEX i, ot_i64 step, const ACC *v
 #define OT_OPEN(q, p, l, i, step, fill, v) open(q[k_], l, i, fill, v)
 #else
 #define OT_KEEP(q, p, l, step) (void)0
-#define OT_EACH_PACK(l, i) for (INDEX i = (l)->first; i < (l)->n; i += GROUP * LANES)
+#define OT_EACH_PACK(l, i) OT_UNROLL_4 for (INDEX i = (l)->first; i < (l)->n; i += GROUP * LANES)
 #define OT_OPEN(q, p, l, i, step, fill, v) open(grab(p, l, i, step), l, i, fill, v)
 #endif
 

@@ -11,7 +11,8 @@ typedef struct ot_group {
     bool wide; /* positions need 64 bits */
 } ot_group;
 
-/* For rows of n contiguous elements, of which a kernel holds `arrays` at a time.  Depends on these alone. */
+/* For rows of n contiguous elements, of which a kernel holds `arrays` at a time (0: it goes over a row but once).
+ * Depends on these alone. */
 ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays);
 
 /* For samples whose n elements lie apart. */

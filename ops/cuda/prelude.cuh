@@ -26,6 +26,7 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
 #define OT_RESTRICT __restrict__
 #define OT_ALIGN(bytes) __align__(bytes)
 #define OT_UNROLL _Pragma("unroll") /* the loop behind it; arrays it indexes stay in registers */
+#define OT_UNROLL_4 _Pragma("unroll 4") /* four rounds at once: their reads are under way together */
 
 /* Where a thread is.  Grids and blocks have one axis. */
 #define OT_THREAD ((int)threadIdx.x)

@@ -13,6 +13,7 @@
 #define OT_RESTRICT restrict
 #define OT_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define OT_UNROLL
+#define OT_UNROLL_4
 
 typedef struct ot_u128 { unsigned x, y, z, w; } __attribute__((aligned(16))) ot_u128;
 
