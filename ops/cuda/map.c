@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/cuda/divide.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/map.h"
 
@@ -26,13 +27,12 @@ static ot_status map_prepare(const ot_node *n, ot_prep *p)
     return status;
 }
 
-uint64_t gpu_divider(int64_t n)
+int gpu_map_divider(int64_t n, uint64_t *w)
 {
-    uint64_t shift = 0;
-    if (n == 0) return 0;
-    while (INT64_C(1) << shift < n) shift++;
-    uint64_t mul = (((UINT64_C(1) << shift) - (uint64_t)n) << 32) / (uint64_t)n + 1;
-    return (mul & UINT32_MAX) | shift << 32;
+    ot_divider d = ot_divider_of(n);
+    w[0] = (uint64_t)d.n;
+    w[1] = d.mul | (uint64_t)d.shift << 32;
+    return 2;
 }
 
 int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
@@ -42,10 +42,7 @@ int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
     for (int i = 0; i < m->n_in; i++) w[k++] = (uintptr_t)c->in[i];
     for (int i = 0; i < m->n_out; i++) w[k++] = m->reduced ? 0 : (uintptr_t)c->out[i];
     w[k++] = (uint64_t)m->n;
-    for (int d = 0; d < m->rank && m->n_strided; d++) {
-        w[k++] = (uint64_t)m->dim[d];
-        w[k++] = m->wide ? 0 : gpu_divider(m->dim[d]);
-    }
+    for (int d = 0; d < m->rank && m->n_strided; d++) k += gpu_map_divider(m->dim[d], w + k);
     for (int i = 0; i <= gpu_map_position(m); i++)
         for (int d = 0; d < m->rank && m->strided[i] >= 0; d++) w[k++] = (uint64_t)m->stride[i][d];
     ot_strides(&m->shape, logical);

@@ -34,6 +34,6 @@ OT_KERNEL(map, ot_map_args, 256)
         }
         ot_i64 end = (chunk + 1) * a.vectors, all = (call->n + V - 1) / V;
         for (ot_i64 v = chunk * a.vectors + OT_THREAD; v < (end < all ? end : all); v += OT_THREADS)
-            map_vector(call, uniform, (IX)v * V);
+            map_vector(call, uniform, (ot_num)v * V);
     }
 }

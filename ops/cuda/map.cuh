@@ -2,26 +2,20 @@
  *
  * The sizes are #defined by the text that map_print.c makes: V elements that a thread takes at a time, MAP_OPERANDS
  * inputs and outputs, MAP_STRIDED of them (and of the logical position) that are not read one element after the
- * other, MAP_RANK joined axes, MAP_LOGICAL axes whose coordinate is asked for, MAP_WIDE 64-bit positions.
+ * other, MAP_RANK joined axes, MAP_LOGICAL axes whose coordinate is asked for, WIDE positions of 64 bits.
  * map.c writes the same fields, in the same order, as words of 64 bits. */
-#if MAP_WIDE
-typedef ot_u64 IX;
-#else
-typedef ot_u32 IX;
-#endif
-
-typedef struct ot_map_axis { ot_u64 n; ot_u32 mul, shift; } ot_map_axis; /* x / n is (mulhi(x, mul) + x) >> shift */
+#include "divide.cuh"
 
 /* One call. */
 typedef struct ot_map_call {
     void  *at[MAP_OPERANDS];
     ot_i64 n; /* elements of an output */
 #if MAP_STRIDED
-    ot_map_axis axis[MAP_RANK];
-    ot_i64      stride[MAP_STRIDED][MAP_RANK];
+    ot_divider axis[MAP_RANK]; /* outermost first */
+    ot_i64     stride[MAP_STRIDED][MAP_RANK];
 #endif
 #if MAP_LOGICAL
-    struct { ot_u64 step, n; } logical[MAP_LOGICAL];
+    struct { ot_i64 step, n; } logical[MAP_LOGICAL];
 #endif
 } ot_map_call;
 
@@ -39,7 +33,7 @@ typedef struct ot_map_args {
 /* shift: a stored unit holds 1 << shift elements. */
 #define MAP_PACK(t, stored, shift, align)                                                               \
     typedef struct OT_ALIGN(align) map_##t { stored e[V >> shift]; } map_##t;                            \
-    OT_DEVICE map_##t map_read_##t(const void *p, IX i, ot_i64 n)                                        \
+    OT_DEVICE map_##t map_read_##t(const void *p, ot_num i, ot_i64 n)                                        \
     {                                                                                                   \
         map_##t       x;                                                                                \
         const stored *from = (const stored *)p + (i >> shift);                                           \
@@ -49,7 +43,7 @@ typedef struct ot_map_args {
         for (int j = 0; j < V >> shift; j++) x.e[j] = j < left ? from[j] : (stored)0;                     \
         return x;                                                                                       \
     }                                                                                                   \
-    OT_DEVICE void map_write_##t(void *p, IX i, ot_i64 n, map_##t x)                                     \
+    OT_DEVICE void map_write_##t(void *p, ot_num i, ot_i64 n, map_##t x)                                     \
     {                                                                                                   \
         stored *to = (stored *)p + (i >> shift);                                                         \
         ot_i64  left = (n - (ot_i64)i + (1 << shift) - 1) >> shift;                                      \
@@ -65,23 +59,14 @@ typedef struct ot_map_args {
 /* ---- positions ---------------------------------------------------------------------- */
 
 #if MAP_STRIDED
-OT_DEVICE IX map_divide(const ot_map_axis *d, IX x)
-{
-#if MAP_WIDE
-    return x / d->n;
-#else
-    return (ot_mulhi_u32(x, d->mul) + x) >> d->shift;
-#endif
-}
-
 /* Where element i of the joined axes lies in every strided operand. */
-OT_DEVICE void map_offsets(const ot_map_call *m, IX i, ot_i64 offset[MAP_STRIDED])
+OT_DEVICE void map_offsets(const ot_map_call *m, ot_num i, ot_i64 offset[MAP_STRIDED])
 {
     OT_UNROLL
     for (int s = 0; s < MAP_STRIDED; s++) offset[s] = 0;
     OT_UNROLL
     for (int d = MAP_RANK - 1; d >= 0; d--) {
-        IX over = d ? map_divide(&m->axis[d], i) : 0, k = i - over * (IX)m->axis[d].n;
+        ot_num over = d ? OT_DIVIDE_BY(i, m->axis[d]) : 0, k = i - over * (ot_num)m->axis[d].n;
         OT_UNROLL
         for (int s = 0; s < MAP_STRIDED; s++) offset[s] += (ot_i64)k * m->stride[s][d];
         i = over;

@@ -136,7 +136,7 @@ static void print_special(printer *k, const ot_inst *inst, int r)
     else if (inst->row == OT_ROW_Index && (axis < 0 || axis >= m->shape.rank))
         ot_text_add(k->t, "%s r%d = 0;\n", type, r);
     else if (inst->row == OT_ROW_Index)
-        ot_text_add(k->t, "%s r%d = (%s)(k / (IX)m->logical[%d].step %% (IX)m->logical[%d].n);\n", type, r, type, axis, axis);
+        ot_text_add(k->t, "%s r%d = (%s)(k / (ot_num)m->logical[%d].step %% (ot_num)m->logical[%d].n);\n", type, r, type, axis, axis);
     else if (random_row(m, inst))
         ot_text_add(k->t, "%s r%d = %s(row%d[j]);\n", type, r, converter(OT_CLASS_F32, (ot_class)inst->cls), r);
     else
@@ -187,7 +187,7 @@ static void print_uniform(printer *k, const bool *handed)
     ot_text_add(k->t, "typedef struct ot_map_uniform {\n    int none;\n");
     for (int r = 0; r < p->n_in + p->n_inst; r++)
         if (handed[r]) ot_text_add(k->t, "    %s r%d;\n", class_type(ot_map_class(p, r)), r);
-    ot_text_add(k->t, "} ot_map_uniform;\nOT_DEVICE void map_uniform(const ot_map_call *m, ot_map_uniform *u)\n{\nconst IX k = 0;\n");
+    ot_text_add(k->t, "} ot_map_uniform;\nOT_DEVICE void map_uniform(const ot_map_call *m, ot_map_uniform *u)\n{\nconst ot_num k = 0;\n");
     for (int i = 0; i < p->n_in; i++)
         if (m->uniform[i])
             ot_text_add(k->t, "%s r%d = %s(ot_ld_%s(m->at[%d], 0));\n", class_type((ot_class)p->in_class[i]), i,
@@ -212,7 +212,7 @@ static void print_loads(printer *k)
         if (m->kind[i] == GPU_MAP_DENSE)
             ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], i, m->n);\n", type, i, type, i);
         else if (m->kind[i] == GPU_MAP_VECTOR)
-            ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], (IX)o[%d], o[%d] + V);\n", type, i, type, i, m->strided[i], m->strided[i]);
+            ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], (ot_num)o[%d], o[%d] + V);\n", type, i, type, i, m->strided[i], m->strided[i]);
         else if (m->kind[i] == GPU_MAP_ROW)
             ot_text_add(k->t, "const %s x%d = ot_ld_%s(m->at[%d], o[%d]);\n", ot_cuda_class(m->dtype[i]), i, type, i, m->strided[i]);
     }
@@ -298,15 +298,15 @@ static void print_vector(printer *k, const bool *handed)
     const ot_program *p = m->p;
     int               position = gpu_map_position(m);
     if (m->reduced)
-        ot_text_add(k->t, "OT_DEVICE void map_values(const ot_map_call *m, const ot_map_uniform *u, IX i, %s *v)\n{\n", ot_cuda_class(m->dtype[m->n_in]));
+        ot_text_add(k->t, "OT_DEVICE void map_values(const ot_map_call *m, const ot_map_uniform *u, ot_num i, %s *v)\n{\n", ot_cuda_class(m->dtype[m->n_in]));
     else
-        ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, IX i)\n{\n");
+        ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, ot_num i)\n{\n");
     print_loads(k);
     ot_text_add(k->t, "OT_UNROLL\nfor (int j = 0; j < V; j++) {\n");
-    if (m->n_strided && !m->inner) ot_text_add(k->t, "map_offsets(m, i + j < m->n ? i + j : (IX)(m->n - 1), o);\n");
-    if (m->kind[position] == GPU_MAP_DENSE) ot_text_add(k->t, "const IX k = i + j;\n");
+    if (m->n_strided && !m->inner) ot_text_add(k->t, "map_offsets(m, i + j < m->n ? i + j : (ot_num)(m->n - 1), o);\n");
+    if (m->kind[position] == GPU_MAP_DENSE) ot_text_add(k->t, "const ot_num k = i + j;\n");
     if (m->strided[position] >= 0) {
-        ot_text_add(k->t, "const IX k = (IX)(");
+        ot_text_add(k->t, "const ot_num k = (ot_num)(");
         print_place(k, position);
         ot_text_add(k->t, ");\n");
     }
@@ -330,7 +330,7 @@ void gpu_map_text(const gpu_map *m, ot_text *t)
     find_handed(m, handed);
     ot_text_add(t, "#define V %d\n#define MAP_OPERANDS %d\n#define MAP_STRIDED %d\n#define MAP_RANK %d\n#define MAP_LOGICAL %d\n", m->vector,
                 m->n_in + m->n_out, m->n_strided, m->n_strided ? m->rank : 0, m->indexed ? m->shape.rank : 0);
-    ot_text_add(t, "#define MAP_WIDE %d\n#define MAP_SHARED %d\n#include \"rows.cuh\"\n#include \"map.cuh\"\n", m->wide, is_expensive(m));
+    ot_text_add(t, "#define WIDE %d\n#define MAP_SHARED %d\n#include \"rows.cuh\"\n#include \"map.cuh\"\n", m->wide, is_expensive(m));
     print_packs(m, t);
     print_uniform(&k, handed);
     print_vector(&k, handed);

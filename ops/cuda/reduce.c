@@ -213,12 +213,11 @@ static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
 
 /* ---- run ------------------------------------------------------------------------------- */
 
-static int put_axes(const plan *p, const axis *a, int n, uint64_t *w)
+static int put_axes(const axis *a, int n, uint64_t *w)
 {
     int k = 0;
     for (int d = 0; d <= n; d++) { /* one more that is not used */
-        w[k++] = d < n ? (uint64_t)a[d].n : 1;
-        w[k++] = d < n && !p->m.wide ? gpu_divider(a[d].n) : 0;
+        k += gpu_map_divider(d < n ? a[d].n : 1, w + k);
         w[k++] = d < n ? (uint64_t)a[d].x : 0;
         w[k++] = d < n ? (uint64_t)a[d].y : 0;
     }
@@ -236,8 +235,8 @@ static int put_call(const plan *p, const ot_call *c, uint64_t *w)
     w[k++] = (uint64_t)p->chunk;
     w[k++] = (uint64_t)p->chunks;
     w[k++] = (uint64_t)p->y_step;
-    k += put_axes(p, p->kept, p->n_kept, w + k);
-    k += put_axes(p, p->gone, p->n_gone, w + k);
+    k += put_axes(p->kept, p->n_kept, w + k);
+    k += put_axes(p->gone, p->n_gone, w + k);
     return k + gpu_map_words(&p->m, c, w + k);
 }
 

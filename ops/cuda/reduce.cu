@@ -8,7 +8,7 @@
 enum { RUN = 16 };
 
 /* acc: the terms first, first + step, ... < end of the result at `base`, one sum for each of KV neighbours. */
-OT_DEVICE void sum_terms(const ot_reduce_call *c, const ot_map_uniform *u, IX base, ot_i64 first, ot_i64 end, int step, ACC acc[KV])
+OT_DEVICE void sum_terms(const ot_reduce_call *c, const ot_map_uniform *u, ot_num base, ot_i64 first, ot_i64 end, int step, ACC acc[KV])
 {
     CLS    v[V];
     ot_i64 none;
@@ -18,7 +18,7 @@ OT_DEVICE void sum_terms(const ot_reduce_call *c, const ot_map_uniform *u, IX ba
         OT_UNROLL
         for (int j = 0; j < V; j++) lane[j] = (LANE)START;
         for (; first < (last < end ? last : end); first += step) {
-            map_values(&c->map, u, base + reduce_place(c->gone, GONE, (IX)first, &none), v);
+            map_values(&c->map, u, base + reduce_place(c->gone, GONE, (ot_num)first, &none), v);
             OT_UNROLL
             for (int j = 0; j < V; j++) lane[j] = (LANE)JOIN(lane[j], TERM(v[j]));
         }
@@ -49,7 +49,7 @@ OT_KERNEL(reduce, ot_reduce_args, 256)
         ACC    acc[KV];
         OT_UNROLL
         for (int j = 0; j < KV; j++) acc[j] = START;
-        if (k < steps) sum_terms(c, &u, reduce_place(c->kept, KEPT, (IX)k, &none), first + y, end, 256 / COLUMNS, acc);
+        if (k < steps) sum_terms(c, &u, reduce_place(c->kept, KEPT, (ot_num)k, &none), first + y, end, 256 / COLUMNS, acc);
         OT_UNROLL
         for (int j = 0; j < KV; j++) sums[OT_THREAD * KV + j] = acc[j];
         OT_SYNC();
@@ -72,7 +72,7 @@ OT_DEVICE void sum_row(const ot_reduce_call *c, ot_i64 result, ot_i64 chunk, int
     if (!idle) {
         ot_map_uniform u;
         map_uniform(&c->map, &u);
-        sum_terms(c, &u, reduce_place(c->kept, KEPT, (IX)result, &none), first + OT_THREAD % GROUP, end, GROUP, acc);
+        sum_terms(c, &u, reduce_place(c->kept, KEPT, (ot_num)result, &none), first + OT_THREAD % GROUP, end, GROUP, acc);
     }
     ACC v = reduce_warp(acc[0], GROUP < 32 ? GROUP : 32);
 #if GROUP == 256

@@ -11,7 +11,7 @@
  *   PER                 results that a thread computes: those of a byte, where they are smaller
  *   JOINERS             threads that join the chunks of a result
  * and writes the fields as words of 64 bits. */
-typedef struct ot_reduce_axis { ot_u64 n; ot_u32 mul, shift; ot_i64 x, y; } ot_reduce_axis; /* steps in x, in y */
+typedef struct ot_reduce_axis { ot_divider n; ot_i64 x, y; } ot_reduce_axis; /* steps in x, in y */
 
 /* Terms and results are counted in steps of what a thread takes at a time. */
 typedef struct ot_reduce_call {
@@ -32,30 +32,25 @@ typedef struct ot_reduce_args {
 } ot_reduce_args;
 
 /* Where number i along the given axes lies; *y: in the result. */
-OT_DEVICE IX reduce_place(const ot_reduce_axis *axis, int rank, IX i, ot_i64 *y)
+OT_DEVICE ot_num reduce_place(const ot_reduce_axis *axis, int rank, ot_num i, ot_i64 *y)
 {
     ot_i64 x = 0;
     *y = 0;
     OT_UNROLL
     for (int d = rank - 1; d >= 0; d--) {
-#if MAP_WIDE
-        IX over = d ? i / axis[d].n : 0;
-#else
-        IX over = d ? (ot_mulhi_u32(i, axis[d].mul) + i) >> axis[d].shift : 0;
-#endif
-        IX k = i - over * (IX)axis[d].n;
+        ot_num over = d ? OT_DIVIDE_BY(i, axis[d].n) : 0, k = i - over * (ot_num)axis[d].n.n;
         x += (ot_i64)k * axis[d].x;
         *y += (ot_i64)k * axis[d].y;
         i = over;
     }
-    return (IX)x;
+    return (ot_num)x;
 }
 
 /* Stores result number i. */
 OT_DEVICE void reduce_store(const ot_reduce_call *c, ot_i64 i, ACC v)
 {
     ot_i64 at;
-    reduce_place(c->kept, KEPT, (IX)(i / KV), &at);
+    reduce_place(c->kept, KEPT, (ot_num)(i / KV), &at);
     OT_ST(T, c->y, at + i % KV * c->y_step, STORE(v));
 }
 
