@@ -70,11 +70,68 @@ static ot_status map_run(const ot_call *c)
     return ot_gpu_launch(c->device, s->f, ot_gpu_blocks(c->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a, c->err);
 }
 
+/* ---- several calls of one text -------------------------------------------------- */
+
+enum { CHUNK = 4 * GPU_MAP_THREADS }; /* vectors that a block takes of one call */
+
+bool gpu_map_alike(const gpu_map *a, const gpu_map *b)
+{
+    bool same = !a->n_strided && !b->n_strided && a->n > 1 && b->n > 1 && a->n_in == b->n_in && a->n_out == b->n_out &&
+                a->vector == b->vector && a->wide == b->wide && !a->indexed && !b->indexed && !memcmp(a->p, b->p, sizeof *a->p);
+    for (int i = 0; i < a->n_in + a->n_out && same; i++) same = a->kind[i] == b->kind[i] && a->dtype[i] == b->dtype[i];
+    return same;
+}
+
+static bool map_joins(const ot_node *a, const ot_node *b)
+{
+    gpu_map x, y;
+    if (memcmp(a->attrs, b->attrs, sizeof(ot_program))) return false;
+    gpu_map_plan(a, NULL, &x);
+    gpu_map_plan(b, NULL, &y);
+    return gpu_map_alike(&x, &y);
+}
+
+static int64_t chunks_of(const gpu_map *m) { return (m->n + (int64_t)m->vector * CHUNK - 1) / (m->vector * CHUNK); }
+
+static size_t call_words(const gpu_map *m) { return (size_t)(m->n_in + m->n_out + 1); }
+
+/* The calls, then the chunks: pairs of a call and a number of a chunk in it. */
+static size_t map_bytes(const ot_node *const *n, int count)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        gpu_map m;
+        gpu_map_plan(n[i], NULL, &m);
+        bytes += call_words(&m) * 8 + (size_t)chunks_of(&m) * 8;
+    }
+    return bytes;
+}
+
+static void map_fill(const ot_call *const *c, int count, void *table)
+{
+    uint64_t *w = table;
+    for (int i = 0; i < count; i++) w += gpu_map_words(&((const map_state *)c[i]->state)->m, c[i], w);
+    uint32_t *pair = (uint32_t *)w;
+    for (uint32_t i = 0; i < (uint32_t)count; i++)
+        for (uint32_t k = 0, n = (uint32_t)chunks_of(&((const map_state *)c[i]->state)->m); k < n; k++) *pair++ = i, *pair++ = k;
+}
+
+static ot_status map_run_many(const ot_call *const *c, int count, const void *table)
+{
+    const map_state *s = c[0]->state;
+    map_args         a = { .calls = table, .chunks = (const uint64_t *)table + (size_t)count * call_words(&s->m), .vectors = CHUNK };
+    for (int i = 0; i < count; i++) a.n_chunks += chunks_of(&((const map_state *)c[i]->state)->m);
+    return ot_gpu_launch(c[0]->device, s->f, ot_gpu_blocks(c[0]->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a, c[0]->err);
+}
+
+static const ot_many many = { .joins = map_joins, .bytes = map_bytes, .fill = map_fill, .run = map_run_many };
+
 const ot_kernel ot_cuda_Map = {
     .name = "cuda",
     .prepare = map_prepare,
     .run = map_run,
     .release = free,
     .inplace = (1u << OT_MAP_IN) - 1,
+    .many = &many,
     .any_layout = true,
 };

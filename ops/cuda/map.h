@@ -55,6 +55,9 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m);
 /* map_print.c: what stands before map.cu, with map_vector(); where it is reduced before reduce.cu, with map_values(). */
 void gpu_map_text(const gpu_map *m, ot_text *t);
 
+/* Have both the same text, and nothing but places and a length that differs? */
+bool gpu_map_alike(const gpu_map *a, const gpu_map *b);
+
 /* The divider of an axis as map.cuh's ot_divider, and one call as its ot_map_call; return the number of words. */
 int gpu_map_divider(int64_t n, uint64_t *w);
 int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w);

@@ -104,6 +104,9 @@ static int power(int64_t n, int most)
     return p;
 }
 
+/* A whole tensor, one element after the other: such calls can run together. */
+static bool is_whole(const plan *p) { return p->n_kept == 0 && p->n_gone == 1 && p->m.n_strided == 0 && p->per == 1; }
+
 static void plan_work(plan *p)
 {
     int64_t steps = product(p->kept, p->n_kept);
@@ -111,11 +114,10 @@ static void plan_work(plan *p)
     p->neighbours = p->by_columns ? p->m.vector : 1;
     p->results = steps * p->neighbours;
     p->terms = product(p->gone, p->n_gone);
-    p->per = 1;
+    p->per = bits < 8 ? 8 / bits : 1;
     p->chunks = 1;
     if (bits < 8) {
         p->by_columns = false;
-        p->per = 8 / bits;
         p->group = 1;
     } else if (p->by_columns) {
         p->columns = power(steps, 32);
@@ -124,14 +126,14 @@ static void plan_work(plan *p)
         if (p->chunks > most) p->chunks = most;
     } else {
         int64_t most = p->terms / (THREADS * EACH);
-        p->group = p->terms >= 2 * THREADS ? THREADS : power(p->terms / 2, 32);
+        p->group = p->terms >= 2 * THREADS || is_whole(p) ? THREADS : power(p->terms / 2, 32);
         p->chunks = BLOCKS / (p->results ? p->results : 1);
         if (p->chunks > most) p->chunks = most;
     }
     if (p->chunks < 1) p->chunks = 1;
     p->chunk = (p->terms + p->chunks - 1) / p->chunks;
     if (p->chunk) p->chunks = (p->terms + p->chunk - 1) / p->chunk;
-    p->joiners = p->chunks > 8 && p->results < 4096 ? 32 : 1;
+    p->joiners = is_whole(p) || (p->chunks > 8 && p->results < 4096) ? 32 : 1;
 }
 
 /* ---- text --------------------------------------------------------------------------- */
@@ -189,21 +191,25 @@ static void print(const plan *p, ot_text *t)
 
 /* ---- prepare ------------------------------------------------------------------------- */
 
-static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
+static void plan_node(const ot_node *n, plan *p)
 {
-    plan     *p = calloc(1, sizeof *p);
-    ot_text   t = { 0 };
-    ot_status s = OT_OK;
-    if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Reduce", n->name);
-    p->kind = ((const ot_reduce *)n->attrs)->kind;
-    p->y = n->out[0]->dtype;
+    *p = (plan){ .kind = ((const ot_reduce *)n->attrs)->kind, .y = n->out[0]->dtype };
     plan_map(n, p);
     split_axes(p);
     plan_work(p);
+}
+
+static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
+{
+    plan     *p = malloc(sizeof *p);
+    ot_text   t = { 0 };
+    ot_status s = OT_OK;
+    if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Reduce", n->name);
+    plan_node(n, p);
     print(p, &t);
     if (t.failed) s = ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for the text of a Reduce", n->name);
     if (s == OT_OK) s = ot_gpu_compile(prep->device, "reduce.cu", t.text, "reduce", &p->reduce, prep->err);
-    if (s == OT_OK && p->chunks > 1) s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
+    if (s == OT_OK && (p->chunks > 1 || is_whole(p))) s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
     if (p->chunks > 1) prep->work = (size_t)(p->chunks * p->results) * (adds(p) ? 8 : 4 + 4 * (strcmp(sum_type(p, false), "float") != 0));
     ot_text_free(&t);
     if (s == OT_OK) prep->state = p;
@@ -266,4 +272,64 @@ static ot_status reduce_run(const ot_call *c)
     return ot_gpu_launch(c->device, p->join, ot_gpu_blocks(c->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_Reduce = { .name = "cuda", .prepare = reduce_prepare, .run = reduce_run, .release = free, .any_layout = true };
+/* ---- several whole tensors ---------------------------------------------------------- */
+
+static bool reduce_joins(const ot_node *a, const ot_node *b)
+{
+    plan x, y;
+    plan_node(a, &x);
+    plan_node(b, &y);
+    return is_whole(&x) && is_whole(&y) && x.kind == y.kind && x.y == y.y && gpu_map_alike(&x.m, &y.m);
+}
+
+static size_t call_words(const plan *p)
+{
+    uint64_t     w[WORDS];
+    const void  *in[OT_MAP_IN] = { NULL };
+    void        *out[1] = { NULL };
+    const ot_call c = { .in = in, .out = out };
+    return (size_t)put_call(p, &c, w);
+}
+
+/* The calls, then the units: pairs of a call and a number of a chunk in it. */
+static size_t reduce_bytes(const ot_node *const *n, int count)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        plan p;
+        plan_node(n[i], &p);
+        bytes += call_words(&p) * 8 + (size_t)p.chunks * 8;
+    }
+    return bytes;
+}
+
+static void reduce_fill(const ot_call *const *c, int count, void *table)
+{
+    uint64_t *w = table;
+    for (int i = 0; i < count; i++) w += put_call(c[i]->state, c[i], w);
+    uint32_t *pair = (uint32_t *)w;
+    for (uint32_t i = 0; i < (uint32_t)count; i++)
+        for (uint32_t k = 0; k < (uint32_t)((const plan *)c[i]->state)->chunks; k++) *pair++ = i, *pair++ = k;
+}
+
+static ot_status reduce_run_many(const ot_call *const *c, int count, const void *table)
+{
+    const plan *p = c[0]->state;
+    args        a = { .calls = table, .chunks = (const uint64_t *)table + (size_t)count * call_words(p) };
+    bool        chunks = false;
+    for (int i = 0; i < count; i++) {
+        const plan *q = c[i]->state;
+        a.units += q->chunks;
+        chunks = chunks || q->chunks > 1;
+    }
+    OT_TRY(ot_gpu_launch(c[0]->device, p->reduce, ot_gpu_blocks(c[0]->device, a.units, 1), THREADS, 0, &a, c[0]->err));
+    if (!chunks) return OT_OK;
+    a.units = count;
+    return ot_gpu_launch(c[0]->device, p->join, ot_gpu_blocks(c[0]->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c[0]->err);
+}
+
+static const ot_many many = { .joins = reduce_joins, .bytes = reduce_bytes, .fill = reduce_fill, .run = reduce_run_many };
+
+const ot_kernel ot_cuda_Reduce = {
+    .name = "cuda", .prepare = reduce_prepare, .run = reduce_run, .release = free, .many = &many, .any_layout = true,
+};

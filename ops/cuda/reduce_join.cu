@@ -1,4 +1,5 @@
-/* reduce_join.cu - Reduce: the sums of the chunks of a result, joined by JOINERS threads. */
+/* reduce_join.cu - Reduce: the sums of the chunks of a result, joined by JOINERS threads.  Of several calls those of
+ * one chunk are done already. */
 OT_KERNEL(reduce_join, ot_reduce_args, 256)
 {
     for (ot_i64 block = OT_BLOCK; block * (256 / JOINERS) < a.units; block += OT_BLOCKS) {
@@ -6,9 +7,10 @@ OT_KERNEL(reduce_join, ot_reduce_args, 256)
         const ot_reduce_call *c = a.calls && i < a.units ? &a.calls[i] : a.calls ? a.calls : &a.one;
         ot_i64                result = a.calls ? 0 : i;
         ACC                   v = START;
-        if (i < a.units)
+        int                   idle = i >= a.units || c->chunks == 1;
+        if (!idle)
             for (ot_i64 k = OT_THREAD % JOINERS; k < c->chunks; k += JOINERS) v = JOIN(v, c->partial[k * c->results + result]);
         v = reduce_warp(v, JOINERS);
-        if (i < a.units && OT_THREAD % JOINERS == 0) reduce_store(c, result, v);
+        if (!idle && OT_THREAD % JOINERS == 0) reduce_store(c, result, v);
     }
 }

@@ -4,7 +4,8 @@
  * node that makes it to the last that reads it; one the host reads lives to the end.  Views, results
  * in place and assignments share the memory of their base.  Bases are placed largest first at the
  * lowest offset where no base alive at the same time lies; for real networks this meets the lower
- * bound (the most bytes alive at once) within a few percent.
+ * bound (the most bytes alive at once) within a few percent.  The steps of a group are one moment: what any of
+ * them reads lives to the group's end, what one makes from its start.
  *
  * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else,
  *         reused by every plan of a trainer. */
@@ -23,7 +24,9 @@ typedef struct block { /* one base, or one workspace */
     int       from, to;
 } block;
 
-typedef struct life { int from, to; } life; /* by value id; from -1: no producer */
+typedef struct life { int from, to, at; } life; /* by value id; from -1: no producer.  at: the step that makes it */
+
+typedef struct span { int from, to; } span; /* the steps of a group */
 
 static int64_t padded(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -37,18 +40,39 @@ static ot_value *base_of(ot_value *v)
 
 static ot_step *step_at(ot_plan *p, int t) { return t < p->n_every ? &p->every[t] : &p->update[t - p->n_every]; }
 
+static span group_at(ot_plan *p, int t)
+{
+    while (step_at(p, t)->group == 0) t--;
+    return (span){ t, t + step_at(p, t)->group - 1 };
+}
+
+/* Does another call of the group of step t read or write the memory of v? */
+static bool others_use(ot_plan *p, int t, ot_value *v)
+{
+    span g = group_at(p, t);
+    for (int u = g.from; u <= g.to; u++) {
+        const ot_node *n = step_at(p, u)->node;
+        for (int i = 0; i < n->n_in + n->n_out && u != t; i++) {
+            ot_value *x = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+            if (x && base_of(x) == base_of(v)) return true;
+        }
+    }
+    return false;
+}
+
 /* ---- lifetimes ------------------------------------------------------------- */
 
 static void lifetimes(ot_plan *p, life *l)
 {
     int n = p->n_every + p->n_update;
-    for (int i = 0; i < p->graph->n_values; i++) l[i] = (life){ -1, -1 };
+    for (int i = 0; i < p->graph->n_values; i++) l[i] = (life){ -1, -1, -1 };
     for (int t = 0; t < n; t++) {
         const ot_node *k = step_at(p, t)->node;
+        span           g = group_at(p, t);
         for (int i = 0; i < k->n_in; i++)
-            if (k->in[i]) l[k->in[i]->id].to = t;
+            if (k->in[i]) l[k->in[i]->id].to = g.to;
         for (int i = 0; i < k->n_out; i++)
-            if (k->out[i]) l[k->out[i]->id] = (life){ t, t };
+            if (k->out[i]) l[k->out[i]->id] = (life){ g.from, g.to, t };
     }
     for (int i = 0; i < p->n_kept; i++) l[p->kept[i]->id].to = n;
     for (int i = 0; i < p->graph->n_outputs; i++) l[p->graph->outputs[i]->id].to = n;
@@ -71,8 +95,8 @@ static bool assign_in_place(ot_plan *p, const ot_assign *a, const life *l)
     ot_value *v = a->value, *s = a->state;
     if (!v->producer || v->base || v->dtype != s->dtype || !ot_shape_eq(&v->shape, &s->shape) || v->layout != s->layout)
         return false;
-    int made = l[v->id].from;
-    if (made < 0 || l[s->id].to > made) return false;
+    int made = l[v->id].at;
+    if (made < 0 || l[s->id].to > group_at(p, made).to || others_use(p, made, s)) return false;
     const ot_step *step = step_at(p, made);
     bool           reads = false;
     for (int i = 0; i < step->node->n_in; i++) {
@@ -80,7 +104,7 @@ static bool assign_in_place(ot_plan *p, const ot_assign *a, const life *l)
         reads = true;
         if (i >= 32 || !(step->kernel->inplace >> i & 1)) return false;
     }
-    return reads || l[s->id].to < made;
+    return reads || l[s->id].to < l[v->id].from;
 }
 
 static ot_status assignments(ot_plan *p, life *l)
@@ -107,6 +131,7 @@ static void share_outputs(ot_plan *p, int t, life *l)
 {
     const ot_step *s = step_at(p, t);
     const ot_node *n = s->node;
+    int            end = group_at(p, t).to;
     for (int o = 0; o < n->n_out; o++) {
         ot_value *y = n->out[o];
         if (!y || y->base) continue;
@@ -115,9 +140,9 @@ static void share_outputs(ot_plan *p, int t, life *l)
             if (!x || !(s->kernel->inplace >> i & 1) || x->dtype != y->dtype || x->layout != y->layout || !ot_shape_eq(&x->shape, &y->shape))
                 continue;
             ot_value *b = base_of(x);
-            if (b->role != OT_TEMP || l[b->id].to != t || value_bytes(b) != value_bytes(y)) continue;
+            if (b->role != OT_TEMP || l[b->id].to != end || value_bytes(b) != value_bytes(y) || others_use(p, t, b)) continue;
             share(y, x, l);
-            if (l[b->id].to == t) l[b->id].to = t + 1; /* taken: no second output may have it */
+            if (l[b->id].to == end) l[b->id].to = end + 1; /* taken: no second output may have it */
             break;
         }
     }
@@ -171,7 +196,8 @@ static int collect(ot_plan *p, const life *l, block *list)
     }
     for (int t = 0; t < steps; t++) {
         ot_step *s = step_at(p, t);
-        if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(s->work), .from = t, .to = t };
+        span     g = group_at(p, t);
+        if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(s->work), .from = g.from, .to = g.to };
     }
     return n;
 }

@@ -1,10 +1,12 @@
 /* schedule.c - one order, a kernel for every node, and what each kernel prepares.
  *
- * The order is that of the list: forward as the file has it, backward in reverse, updates last.
+ * The order is that of the list: forward as the file has it, backward in reverse, updates last; but steps that can run
+ * as one piece of work come together (group.c).
  * A node of the update phase never runs before one of the every phase. */
 #include <string.h>
 
 #include "ops/kernel.h"
+#include "runtime/passes/group.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/tune.h"
 
@@ -108,5 +110,5 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
         e = prepare(p, s, c, tune);
     }
     ot_tune_close(tune);
-    return e;
+    return e == OT_OK ? ot_group_steps(p) : e;
 }

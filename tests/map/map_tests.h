@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 
+struct ot_device;
+
 bool test_fuse(void);
 bool test_loops(void);
+bool test_many(struct ot_device *d);
 
 #endif

@@ -1,0 +1,89 @@
+/* group.c - steps that run as one piece of work: the updates of all weights, the norms of all gradients.
+ *
+ * A step moves up behind an earlier one that its kernel joins it with, if what it reads was made before that one, so
+ * that no call of a group waits for another.  It does not move over readers of a state that it assigns:
+ * the new value could not be made over the old one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "runtime/passes/group.h"
+
+/* Steps that are looked at behind the first of a group.  In a forward and backward run what moves up lives longer, so
+ * only what is made of weights alone (their casts) moves far. */
+enum { REACH = 2048, REACH_OF_VALUES = 8 };
+
+static bool of_weights(const ot_node *n)
+{
+    bool any = false;
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_value *v = n->in[i];
+        if (!v || v->producer) return false;
+        any = any || v->role == OT_WEIGHT || v->role == OT_STATE;
+    }
+    return any;
+}
+
+/* Was everything that step u reads made before step t?  node->mark: place among the steps, -1 in an earlier phase. */
+static bool is_ready(const ot_step *s, int t, int u)
+{
+    const ot_node *n = s[u].node;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->producer && n->in[i]->producer->mark >= t) return false;
+    return true;
+}
+
+/* Does a step of t .. u-1 read a state that u assigns?  state: by value id, NULL. */
+static bool passes_reader(const ot_step *s, int t, int u, ot_value *const *state)
+{
+    const ot_node *n = s[u].node;
+    for (int k = 0; k < n->n_out; k++) {
+        const ot_value *old = n->out[k] ? state[n->out[k]->id] : NULL;
+        for (int j = t; j < u && old; j++)
+            for (int i = 0; i < s[j].node->n_in; i++)
+                if (s[j].node->in[i] == old) return true;
+    }
+    return false;
+}
+
+static void move_up(ot_step *s, int to, int from)
+{
+    ot_step moved = s[from];
+    memmove(&s[to + 1], &s[to], (size_t)(from - to) * sizeof *s);
+    s[to] = moved;
+    for (int i = to; i <= from; i++) ((ot_node *)(uintptr_t)s[i].node)->mark = i;
+}
+
+static void group_from(ot_step *s, int t, int n, ot_value *const *state)
+{
+    const ot_many *many = s[t].kernel->many;
+    int            count = 1;
+    for (int u = t + 1; u < n && u < t + REACH; u++) {
+        const ot_node *m = s[u].node;
+        if (s[u].kernel != s[t].kernel || !is_ready(s, t, u)) continue;
+        if (m->phase == OT_EVERY && u >= t + count + REACH_OF_VALUES && !of_weights(m)) continue;
+        if (!many->joins(s[t].node, m) || passes_reader(s, t, u, state)) continue;
+        s[u].group = 0;
+        move_up(s, t + count++, u);
+    }
+    s[t].group = count;
+}
+
+ot_status ot_group_steps(ot_plan *p)
+{
+    ot_graph  *g = p->graph;
+    ot_value **state = calloc((size_t)g->n_values + 1, sizeof *state);
+    if (!state) return ot_fail(g->err, OT_E_NOMEM, "no memory to group steps");
+    for (int i = 0; i < g->n_assigns; i++) state[g->assigns[i].value->id] = g->assigns[i].state;
+    for (ot_node *n = g->first; n; n = n->next) n->mark = -1;
+    for (int phase = 0; phase < 2; phase++) {
+        ot_step *s = phase ? p->update : p->every;
+        int      n = phase ? p->n_update : p->n_every;
+        for (int t = 0; t < n; t++) ((ot_node *)(uintptr_t)s[t].node)->mark = t;
+        for (int t = 0; t < n; t += s[t].group)
+            if (s[t].kernel->many) group_from(s, t, n, state);
+        for (int t = 0; t < n; t++) ((ot_node *)(uintptr_t)s[t].node)->mark = -1;
+    }
+    free(state);
+    return OT_OK;
+}
