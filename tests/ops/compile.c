@@ -73,7 +73,7 @@ int compiled_badly(ot_device *d, const char *arch)
             printf("%s: %s: the compiler does not say what it spills: %s\n", arch, name, words ? words : "");
             bad++;
         } else if (spilled > allowed(arch, name)) {
-            printf("%s: %s: %ld bytes of registers are spilled, %ld are allowed\n", arch, name, spilled, allowed(arch, name));
+            printf("%s: %s: %ld bytes of registers are spilled, %ld are allowed:\n%s", arch, name, spilled, allowed(arch, name), words);
             bad++;
         }
         spilling += spilled > 0;

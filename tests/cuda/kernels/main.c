@@ -1,0 +1,42 @@
+/* main.c - every operator that the CPU has a kernel for has one on the GPU: nothing falls back within a step. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/host.h"
+#include "ops/kernel.h"
+
+/* What can only be done by the host; with the reason. */
+static const struct { const char *op, *why; } host_only[] = {
+    { "StringEqual", "strings are the host's" },
+};
+
+static const char *reason(const char *op)
+{
+    for (int i = 0; i < OT_LEN(host_only); i++)
+        if (!strcmp(host_only[i].op, op)) return host_only[i].why;
+    return NULL;
+}
+
+int main(void)
+{
+    ot_error          err = { 0 };
+    const ot_backend *b = ot_backend_find(&err);
+    int               cpu = 0, gpu = 0, libraries = 0, failed = 0;
+    if (!b) return printf("skipped: %s\n", err.text), 77;
+    for (int i = 0; ot_op_at(i); i++) {
+        const ot_op *op = ot_op_at(i);
+        if (!ot_kernels(op, NULL)[0]) continue;
+        const ot_kernel *const *k = b->kernels(op->name), *own = NULL;
+        for (; *k; k++) {
+            if (!strcmp((*k)->name, "cuda")) own = *k;
+            else libraries++;
+        }
+        cpu++;
+        gpu += own != NULL;
+        if (!own && !reason(op->name)) printf("%s has no kernel on the GPU\n", op->name), failed++;
+        if (own && reason(op->name)) printf("%s has a kernel on the GPU, though %s\n", op->name, reason(op->name)), failed++;
+        if (!own && reason(op->name)) printf("host only: %s: %s\n", op->name, reason(op->name));
+    }
+    printf("operators: %d have kernels on the CPU, %d of our own on the GPU, and %d of libraries\n", cpu, gpu, libraries);
+    return failed != 0 || !gpu;
+}
