@@ -5,21 +5,21 @@
  * row, and the recording is replayed between marks: kernels are then as close behind each other as in a recorded
  * plan, and the time of giving work does not count.  The median of a few replays is compared.
  *
- * What was found lies in the cache folder of the device, the file `tune`: a line per key, in words.  It is written
- * after every node, so that a run that is stopped goes on where it was.  Every plan for that device consults it;
- * without it the order of the candidates decides, and that depends on nothing that was measured.
+ * What was found lies in the device's cache folder, in the file `tune-<its name>`: a line per key, in words.  It is
+ * written after every node, so that a run that is stopped goes on where it was.  Every plan for that device consults
+ * it; without it the order of the candidates decides, and that depends on nothing that was measured.
  *
- * Only operators with a choice of kernels are timed (`operators`): those that libraries compute as well.  Floats are fed
- * random numbers, since the time of a product depends on the power its operands draw; integers are fed zeros, which
- * are valid as labels and places. */
+ * Only operators that may have a choice of kernels are timed (`operators`).  Floats are fed random numbers, since the time of a product depends on the power its operands draw; integers are fed zeros, which
+ * are valid as labels and places, and masks let everything through. */
 #include "runtime/passes/tune.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ops/batchnorm.h"
+#include "ops/attend.h"
 #include "ops/convolve.h"
 #include "ops/dot.h"
 #include "ops/pool.h"
@@ -50,7 +50,7 @@ struct ot_tune {
     char             head[64];
     int              tuned, known, too_large;
     void            *marks[2];
-    float           *pattern;
+    void            *pattern;
     ot_error         unwritten;  /* the file could not be */
 };
 
@@ -101,11 +101,19 @@ static void reduce_words(FILE *f, const void *attrs)
     fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
 }
 
+static void attend_words(FILE *f, const void *attrs)
+{
+    const ot_attend *a = attrs;
+    fprintf(f, "%s", a->causal ? " causal" : "");
+}
+
 static void no_words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
 
 /* Operators with a choice of kernels, and the words for what their attributes say about the work. */
 static const struct { const ot_op *op; void (*words)(FILE *f, const void *attrs); } operators[] = {
     { &ot_op_Dot, dot_words },
+    { &ot_op_Attend, attend_words },
+    { &ot_op_AttendDx, attend_words },
     { &ot_op_Convolve, convolve_words },
     { &ot_op_ConvolveDw, convolve_words },
     { &ot_op_ConvolveDx, convolve_words },
@@ -243,13 +251,15 @@ typedef struct bench {
 
 static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
 
-/* Random bits of a float of the type in [-1, 1); the same in every run. */
+/* Floats in [-1, 1), the same in every run; truth; zeros. */
 static ot_status fill(ot_tune *t, const ot_value *v, void *at, ot_error *err)
 {
-    int64_t n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
-    if (!ot_is_float(v->dtype) || ot_dtype_bits(v->dtype) < 16) return t->backend->zero(t->device, at, n, err);
+    int64_t  n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
+    bool     floats = ot_is_float(v->dtype) && ot_dtype_bits(v->dtype) >= 16;
     uint64_t x = 0x9E3779B97F4A7C15u;
-    for (int64_t i = 0; i < PATTERN * 8 / ot_dtype_bits(v->dtype); i++) {
+    if (!floats && v->dtype != OT_BOOL) return t->backend->zero(t->device, at, n, err);
+    memset(t->pattern, 1, PATTERN);
+    for (int64_t i = 0; floats && i < PATTERN * 8 / ot_dtype_bits(v->dtype); i++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         ot_set_f64(t->pattern, v->dtype, i, (double)(int64_t)x * 0x1p-63);
     }
@@ -458,6 +468,18 @@ static ot_status prepare_timing(ot_tune *t, ot_error *err)
     return t->backend->mark_new(t->device, &t->marks[1], err);
 }
 
+/* "tune-NVIDIA-H200": two devices may run the same kernels, and not in the same time. */
+static void name_file(ot_tune *t)
+{
+    ot_device_info i;
+    char           name[160];
+    t->backend->info(t->device, &i);
+    snprintf(name, sizeof name, "tune-%s", i.name);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '-';
+    if (!ot_cache_path(i.key, name, t->config->tune, t->path, sizeof t->path)) t->path[0] = 0;
+}
+
 ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
 {
     *out = NULL;
@@ -476,9 +498,7 @@ ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
     *t = (ot_tune){ .plan = p, .config = c, .device = c->device, .backend = c->device->backend, .arena = a };
     t->end = &t->first;
     snprintf(t->head, sizeof t->head, "onnxtrain tune 1 %s", OT_VERSION);
-    ot_device_info i;
-    t->backend->info(t->device, &i);
-    if (!ot_cache_path(i.key, "tune", c->tune, t->path, sizeof t->path)) t->path[0] = 0;
+    name_file(t);
     read_file(t);
     *out = t;
     return c->tune ? prepare_timing(t, p->graph->err) : OT_OK;

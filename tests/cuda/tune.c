@@ -285,7 +285,7 @@ static bool name_file(ot_device *d)
 {
     ot_device_info i;
     backend->info(d, &i);
-    return ot_cache_path(i.key, "tune", true, path, sizeof path);
+    return ot_cache_path(i.key, "tune-emulated-GPU", true, path, sizeof path);
 }
 
 /* Every call fails once: an error or a plan, never a torn file, and the next run goes on. */
