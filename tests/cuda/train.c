@@ -1,0 +1,386 @@
+/* train.c - the commands on the emulated GPU and on the CPU: the same losses, weights, outputs and gradients.
+ *
+ * Numerics  Both compute in f32 in another order: a loss differs by rounding, which training carries on. */
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/data/data.h"
+
+enum { SAMPLES = 22, MOST = 64 };
+
+typedef struct bed {
+    char       folder[32], data[64], others[64], planes[64], mlp[64]; /* data: flat samples */
+    ot_model  *model;
+    /* what the last run said */
+    int        steps;
+    double     loss[MOST], norm[MOST], eval_loss, accuracy;
+    char       device[32], said[8192];
+} bed;
+
+static bed the_bed;
+
+#define assert_ok(call, err)                                 \
+    do {                                                     \
+        if ((call) != OT_OK) fail_msg("%s", (err).text);     \
+    } while (0)
+
+/* ---- running ------------------------------------------------------------------------ */
+
+static void on_log(void *user, const char *line, size_t n)
+{
+    bed        *b = user;
+    json_t     *e = json_loadb(line, n, 0, NULL);
+    const char *event = json_string_value(json_object_get(e, "event"));
+    assert_non_null(event);
+    if (!strcmp(event, "start")) snprintf(b->device, sizeof b->device, "%s", json_string_value(json_object_get(e, "device")));
+    if (!strcmp(event, "step") && b->steps < MOST) {
+        assert_int_equal(json_integer_value(json_object_get(e, "step")), b->steps + 1);
+        b->norm[b->steps] = json_number_value(json_object_get(e, "grad_norm"));
+        b->loss[b->steps++] = json_number_value(json_object_get(e, "loss"));
+    }
+    if (!strcmp(event, "eval")) {
+        b->eval_loss = json_number_value(json_object_get(e, "loss"));
+        b->accuracy = json_number_value(json_object_get(e, "accuracy"));
+    }
+    json_decref(e);
+}
+
+static void on_message(void *user, ot_level level, const char *text)
+{
+    bed   *b = user;
+    size_t n = strlen(b->said);
+    (void)level;
+    snprintf(b->said + n, sizeof b->said - n, "%s\n", text);
+}
+
+static ot_options *options(const bed *b, const char *device, const char *const *pairs)
+{
+    char        run_dir[64];
+    ot_error    err = { 0 };
+    ot_options *o = ot_options_new();
+    snprintf(run_dir, sizeof run_dir, "%s/run", b->folder);
+    assert_ok(ot_options_set(o, "device", device, &err), err);
+    assert_ok(ot_options_set(o, "threads", "2", &err), err);
+    for (; pairs && pairs[0]; pairs += 2) assert_ok(ot_options_set(o, pairs[0], pairs[1], &err), err);
+    return o;
+}
+
+static ot_status train(bed *b, const char *device, const char *const *pairs, ot_trainer **t, ot_error *err)
+{
+    char         run_dir[64];
+    ot_callbacks cb = { .user = b, .log = on_log, .message = on_message };
+    ot_options  *o = options(b, device, pairs);
+    snprintf(run_dir, sizeof run_dir, "%s/run-%s", b->folder, device);
+    b->steps = 0;
+    b->said[0] = 0;
+    b->eval_loss = b->accuracy = NAN;
+    assert_ok(ot_options_set(o, "run-dir", run_dir, err), *err);
+    if (!ot_options_get(o, "data")) assert_ok(ot_options_set(o, "data", b->data, err), *err);
+    ot_status s = ot_trainer_new(b->model, o, &cb, t, err);
+    if (!s) s = ot_trainer_run(*t, err);
+    ot_options_free(o); /* the trainer asks no more */
+    return s;
+}
+
+static void near(const char *what, int at, double x, double y, double tolerance)
+{
+    if (fabs(x - y) <= tolerance * (1 + fabs(y))) return;
+    if (isnan(x) && isnan(y)) return;
+    fail_msg("%s %d: %.9g on the device, %.9g on the CPU", what, at, x, y);
+}
+
+static void compare_weights(ot_trainer *x, ot_trainer *y, double tolerance)
+{
+    ot_tensor v, w;
+    for (int i = 0; ot_trainer_weight_at(y, i, &w); i++) {
+        int64_t n = 1;
+        assert_true(ot_trainer_weight_at(x, i, &v));
+        for (int d = 0; d < w.rank; d++) n *= w.dim[d];
+        assert_int_equal(v.dtype, w.dtype);
+        for (int64_t k = 0; k < n; k++) near(w.name, (int)k, ot_get_f64(v.data, v.dtype, k), ot_get_f64(w.data, w.dtype, k), tolerance);
+    }
+}
+
+/* The same run on both; loss, norm and weights within `tolerance`. */
+static void alike(bed *b, double tolerance, const char *const *pairs)
+{
+    ot_trainer *x, *y;
+    ot_error    err = { 0 };
+    bed        *cpu = malloc(sizeof *cpu);
+    char        file[64];
+    assert_ok(train(b, "cpu", pairs, &y, &err), err);
+    assert_string_equal(b->device, "cpu");
+    *cpu = *b;
+    assert_ok(train(b, "cuda", pairs, &x, &err), err);
+    assert_string_equal(b->device, "cuda:0");
+    assert_int_equal(b->steps, cpu->steps);
+    for (int i = 0; i < b->steps; i++) {
+        near("loss", i, b->loss[i], cpu->loss[i], tolerance);
+        near("norm", i, b->norm[i], cpu->norm[i], 10 * tolerance);
+    }
+    near("eval loss", 0, b->eval_loss, cpu->eval_loss, tolerance);
+    near("accuracy", 0, b->accuracy, cpu->accuracy, 1e-9);
+    compare_weights(x, y, tolerance);
+    snprintf(file, sizeof file, "%s/out.onnx", b->folder);
+    assert_ok(ot_trainer_export(x, file, &err), err);
+    ot_trainer_free(x);
+    ot_trainer_free(y);
+    free(cpu);
+}
+
+static void load(bed *b, const char *path)
+{
+    ot_error err = { 0 };
+    ot_model_free(b->model);
+    b->model = NULL;
+    assert_ok(ot_model_load(path, &b->model, &err), err);
+}
+
+#define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL, NULL })
+
+/* ---- training ------------------------------------------------------------------------ */
+
+static void dense(void **state)
+{
+    bed *b = *state;
+    load(b, b->mlp);
+    alike(b, 1e-4, OPTIONS("batch-size", "4", "epochs", "2")); /* a short last batch */
+    assert_non_null(strstr(b->said, "the data lies on the device"));
+    alike(b, 1e-4, OPTIONS("batch-size", "8", "steps", "9", "accumulate", "3", "no-shuffle", "true", "optimizer", "sgd:lr=0.1,momentum=0.9"));
+    alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "12", "clip-norm", "0.5", "schedule", "onecycle:max_lr=0.01"));
+    alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "val", b->others, "schedule", "plateau"));
+    alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "schedule", "plateau:patience=0"));
+    alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "6", "on-nonfinite", "skip"));
+}
+
+static void pictures(void **state)
+{
+    bed *b = *state;
+    load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
+    alike(b, 1e-3, OPTIONS("data", "mnist", "val", b->planes, "batch-size", "4", "steps", "3", "optimizer", "sgd:lr=0.05,momentum=0.9"));
+}
+
+/* What does not fit on the device, and is sent with every batch. */
+static void sent(void **state)
+{
+    bed *b = *state;
+    load(b, b->mlp);
+    setenv("ONNXTRAIN_EMULATOR_MEMORY", "64", 1); /* an eighth is less than MNIST */
+    alike(b, 1e-4, OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "5"));
+    unsetenv("ONNXTRAIN_EMULATOR_MEMORY");
+    assert_null(strstr(b->said, "the data lies on the device"));
+}
+
+static void repeats(void **state)
+{
+    bed        *b = *state;
+    ot_trainer *x, *y;
+    ot_error    err = { 0 };
+    load(b, b->mlp);
+    assert_ok(train(b, "cuda", OPTIONS("batch-size", "4", "epochs", "2"), &x, &err), err);
+    assert_ok(train(b, "cuda", OPTIONS("batch-size", "4", "epochs", "2"), &y, &err), err);
+    compare_weights(x, y, 0);
+    ot_trainer_free(x);
+    ot_trainer_free(y);
+}
+
+static void diverges(void **state)
+{
+    bed        *b = *state;
+    ot_trainer *x = NULL;
+    ot_error    err = { 0 };
+    load(b, b->mlp);
+    assert_int_equal(train(b, "cpu", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &err), OT_E_DIVERGED);
+    ot_trainer_free(x);
+    ot_error found = { 0 };
+    int      steps = b->steps;
+    assert_int_equal(train(b, "cuda", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &found), OT_E_DIVERGED);
+    assert_string_equal(found.text, err.text); /* names the same step */
+    assert_int_equal(b->steps, steps);
+    ot_trainer_free(x);
+}
+
+/* ---- by host tensors -------------------------------------------------------------------- */
+
+static void single_steps(void **state)
+{
+    bed        *b = *state;
+    ot_trainer *t[2];
+    ot_error    err = { 0 };
+    float       x[3 * 784];
+    int64_t     y[3] = { 1, 4, 7 };
+    load(b, b->mlp);
+    for (int i = 0; i < 3 * 784; i++) x[i] = (float)(i % 13) / 13;
+    ot_tensor batch[2] = { { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { 3, 784 }, .data = x },
+                           { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 3 }, .data = y } };
+    double    loss[2];
+    for (int i = 0; i < 2; i++) {
+        ot_options *o = options(b, i ? "cuda" : "cpu", NULL);
+        assert_ok(ot_trainer_new(b->model, o, NULL, &t[i], &err), err);
+        ot_options_free(o);
+    }
+    for (int k = 0; k < 5; k++) {
+        x[k] += 1; /* the caller's memory changes between steps */
+        for (int i = 0; i < 2; i++) assert_ok(ot_trainer_step(t[i], batch, 2, &loss[i], &err), err);
+        near("loss", k, loss[1], loss[0], 1e-5);
+    }
+    compare_weights(t[1], t[0], 1e-4);
+    ot_tensor w;
+    assert_true(ot_trainer_weight_at(t[0], 1, &w));
+    char name[64];
+    snprintf(name, sizeof name, "%s", w.name);
+    for (int i = 0; i < w.dim[0]; i++) ((float *)w.data)[i] = (float)i;
+    assert_ok(ot_trainer_weight_set(t[1], &w, &err), err);
+    assert_true(ot_trainer_weight_get(t[1], name, &w));
+    for (int i = 0; i < w.dim[0]; i++) assert_float_equal(((float *)w.data)[i], i, 0);
+    for (int i = 0; i < 2; i++) assert_ok(ot_trainer_step(t[i], batch, 2, &loss[i], &err), err);
+    near("loss", 5, loss[1], loss[0], 1e-4);
+    y[1] = 99; /* labels are looked at on the device */
+    for (int i = 0; i < 2; i++) {
+        ot_error found = { 0 };
+        assert_int_equal(ot_trainer_step(t[i], batch, 2, &loss[i], &found), OT_E_DATA);
+        assert_non_null(strstr(found.text, "label 99"));
+        ot_trainer_free(t[i]);
+    }
+}
+
+/* ---- run, grad, eval ------------------------------------------------------------------------ */
+
+typedef ot_status file_command(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+
+static ot_dataset *by_file(bed *b, file_command *command, const char *data, const char *device, const char *const *pairs)
+{
+    char        out[64];
+    ot_error    err = { 0 };
+    ot_dataset *d;
+    ot_options *o = options(b, device, pairs);
+    snprintf(out, sizeof out, "%s/%s.npz", b->folder, device);
+    assert_ok(ot_options_set(o, "data", data, &err), err);
+    assert_ok(ot_options_set(o, "o", out, &err), err);
+    assert_ok(command(b->model, o, NULL, &err), err);
+    ot_options_free(o);
+    assert_ok(ot_dataset_open(out, OT_SPLIT_TRAIN, NULL, &d, &err), err);
+    return d;
+}
+
+static void files_alike(bed *b, file_command *command, const char *data, const char *const *pairs)
+{
+    ot_dataset *x = by_file(b, command, data, "cuda", pairs), *y = by_file(b, command, data, "cpu", pairs);
+    assert_int_equal(x->n, y->n);
+    for (int i = 0; i < y->n; i++) {
+        const ot_tensor *v = &x->array[i].t, *w = &y->array[i].t;
+        int64_t          n = 1;
+        for (int d = 0; d < w->rank; d++) n *= w->dim[d];
+        assert_string_equal(v->name, w->name);
+        for (int64_t k = 0; k < n; k++) near(w->name, (int)k, ot_get_f64(v->data, v->dtype, k), ot_get_f64(w->data, w->dtype, k), 1e-5);
+    }
+    ot_dataset_free(x);
+    ot_dataset_free(y);
+}
+
+static void arrays(void **state)
+{
+    bed *b = *state;
+    load(b, b->mlp);
+    files_alike(b, ot_run_file, b->data, NULL);
+    files_alike(b, ot_grad_file, b->data, OPTIONS("batch-size", "5", "accumulate", "3"));
+    load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
+    files_alike(b, ot_run_file, b->planes, NULL);
+    files_alike(b, ot_grad_file, b->planes, OPTIONS("batch-size", "4"));
+}
+
+static void evaluation(void **state)
+{
+    bed     *b = *state;
+    char    *text[2];
+    ot_error err = { 0 };
+    load(b, b->mlp);
+    for (int i = 0; i < 2; i++) {
+        ot_options *o = options(b, i ? "cuda" : "cpu", OPTIONS("data", b->data, "batch-size", "4"));
+        assert_ok(ot_eval_text(b->model, o, NULL, &text[i], &err), err);
+        ot_options_free(o);
+    }
+    assert_string_equal(text[0], text[1]); /* with the confusion matrix; the loss to six digits */
+    free(text[0]);
+    free(text[1]);
+}
+
+/* ---- what is not there ------------------------------------------------------------------------ */
+
+static void refused(void **state)
+{
+    bed        *b = *state;
+    ot_trainer *t = NULL;
+    ot_error    err = { 0 };
+    load(b, b->mlp);
+    assert_int_equal(train(b, "cuda:3", NULL, &t, &err), OT_E_DEVICE);
+    assert_non_null(strstr(err.text, "there is no cuda:3"));
+    ot_error full = { 0 };
+    setenv("ONNXTRAIN_EMULATOR_MEMORY", "1", 1);
+    load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
+    assert_int_equal(train(b, "cuda", OPTIONS("data", b->planes), &t, &full), OT_E_NOMEM);
+    unsetenv("ONNXTRAIN_EMULATOR_MEMORY");
+    assert_non_null(strstr(full.text, "MiB are needed, 0 MiB are there"));
+}
+
+/* ---- the bed ------------------------------------------------------------------------------------ */
+
+static ot_status write_data(const char *path, int first, int rank, ot_error *err)
+{
+    static float   x[SAMPLES * 784];
+    static int64_t y[SAMPLES];
+    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)(i + first) * i * 37 % 101) / 101;
+    for (int i = 0; i < SAMPLES; i++) y[i] = (i * 7 + first) % 10;
+    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = rank, .dim = { SAMPLES, rank == 2 ? 784 : 1, 28, 28 }, .data = x },
+                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    return ot_npz_write(path, t, 2, err);
+}
+
+static int open_bed(void **state)
+{
+    bed     *b = &the_bed;
+    ot_error err = { 0 };
+    strcpy(b->folder, "/tmp/ot_cuda_XXXXXX");
+    if (!mkdtemp(b->folder)) return 1;
+    snprintf(b->data, sizeof b->data, "%s/d.npz", b->folder);
+    snprintf(b->others, sizeof b->others, "%s/v.npz", b->folder);
+    snprintf(b->planes, sizeof b->planes, "%s/p.npz", b->folder);
+    snprintf(b->mlp, sizeof b->mlp, "%s/mlp.onnx", b->folder);
+    ot_options *o = ot_options_new();
+    *state = b;
+    int bad = write_data(b->data, 0, 2, &err) || write_data(b->others, 3, 2, &err) || write_data(b->planes, 1, 4, &err) || ot_options_set(o, "o", b->mlp, &err) ||
+              ot_options_set(o, "hidden", "12", &err) || ot_options_set(o, "input", "1x28x28", &err) ||
+              ot_new_file("mlp", o, NULL, &err);
+    if (bad) fprintf(stderr, "%s\n", err.text);
+    ot_options_free(o);
+    return bad;
+}
+
+static int close_bed(void **state)
+{
+    bed *b = *state;
+    char command[64];
+    ot_model_free(b->model);
+    snprintf(command, sizeof command, "rm -rf %s", b->folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense),    cmocka_unit_test(pictures),     cmocka_unit_test(sent),   cmocka_unit_test(repeats),
+        cmocka_unit_test(diverges), cmocka_unit_test(single_steps), cmocka_unit_test(arrays), cmocka_unit_test(evaluation),
+        cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);
+}
