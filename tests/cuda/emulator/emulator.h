@@ -36,4 +36,7 @@ int emulator_submit(void *stream, emulator_work *work, const void *what, size_t 
 void emulator_finish(void);
 bool emulator_capturing(void *stream);
 
+/* Counts objects that are there and must be given back: streams, graphs, events, libraries, handles.  streams.c */
+int emulator_live(int more);
+
 #endif

@@ -74,6 +74,16 @@ static cudaError_t give_back(void *p, bool host)
     abort();
 }
 
+/* At the end of the program nothing may be left. */
+__attribute__((destructor)) static void leaks(void)
+{
+    size_t n = 0;
+    for (const block *b = blocks; b; b = b->next) n += b->n;
+    if (!blocks && !emulator_live(0)) return;
+    fprintf(stderr, "emulator: %zu bytes and %d streams, graphs, events or libraries are never freed\n", n, emulator_live(0));
+    _exit(98);
+}
+
 cudaError_t cudaMalloc(void **p, size_t n)
 {
     FAILS("cudaMalloc", cudaErrorMemoryAllocation, "%zu", n);
@@ -263,6 +273,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJ
     l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!l->handle) fprintf(stderr, "emulator: %s\n", dlerror());
     unlink(path);
+    emulator_live(1);
     *out = (cudaLibrary_t)l;
     return l->handle ? cudaSuccess : emulator_error(cudaErrorInvalidSource);
 }
@@ -295,6 +306,7 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t lib)
         free(k);
     }
     if (l->handle) dlclose(l->handle);
+    emulator_live(-1);
     free(l);
     return cudaSuccess;
 }

@@ -27,6 +27,12 @@ struct CUevent_st { double seconds; long long set, done; };
 
 static cudaStream_t streams;
 
+int emulator_live(int more)
+{
+    static int live;
+    return live += more;
+}
+
 /* ---- lists of work --------------------------------------------------------------- */
 
 static bool add(list *l, emulator_work *work, const void *what, size_t bytes)
@@ -77,6 +83,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
     FAILS("cudaStreamCreateWithFlags", cudaErrorUnknown, "%u", flags);
     *s = calloc(1, sizeof **s);
     if (!*s) return emulator_error(cudaErrorMemoryAllocation);
+    emulator_live(1);
     (*s)->next = streams;
     streams = *s;
     return cudaSuccess;
@@ -91,6 +98,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
             break;
         }
     if (s->capture) cudaGraphDestroy(s->capture);
+    emulator_live(-1);
     free(s);
     return cudaSuccess;
 }
@@ -130,6 +138,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mo
 {
     FAILS("cudaStreamBeginCapture", cudaErrorUnknown, "%d", (int)mode);
     if (s->capture || !(s->capture = calloc(1, sizeof *s->capture))) return emulator_error(cudaErrorIllegalState);
+    emulator_live(1);
     return cudaSuccess;
 }
 
@@ -152,6 +161,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
     FAILS("cudaGraphInstantiate", cudaErrorMemoryAllocation, "%llu", flags);
     cudaGraphExec_t e = calloc(1, sizeof *e);
     bool            ok = e != NULL;
+    if (ok) emulator_live(1);
     for (const task *t = g->tasks.first; t && ok; t = t->next) ok = add(&e->tasks, t->work, t->what, t->bytes);
     if (!ok && e) cudaGraphExecDestroy(e);
     if (!ok) return emulator_error(cudaErrorMemoryAllocation);
@@ -162,6 +172,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
 cudaError_t cudaGraphDestroy(cudaGraph_t g)
 {
     if (g) drop(&g->tasks);
+    if (g) emulator_live(-1);
     free(g);
     return cudaSuccess;
 }
@@ -169,6 +180,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
 {
     if (g) drop(&g->tasks);
+    if (g) emulator_live(-1);
     free(g);
     return cudaSuccess;
 }
@@ -188,12 +200,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
     FAILS("cudaEventCreateWithFlags", cudaErrorMemoryAllocation, "%u", flags);
     *e = calloc(1, sizeof **e);
+    if (*e) emulator_live(1);
     return *e ? cudaSuccess : emulator_error(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
     emulator_finish(); /* what is kept may still set it */
+    emulator_live(-1);
     free(e);
     return cudaSuccess;
 }
