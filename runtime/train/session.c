@@ -207,6 +207,15 @@ int64_t ot_session_set_bytes(const ot_session *x)
     return bytes;
 }
 
+bool ot_session_has_set(const ot_session *x, const ot_feeders *fs)
+{
+    bool all = true;
+    for (int k = 0; k < x->n_supplies; k++)
+        for (int i = 0; i < fs->n && x->supply[k].feeders == fs; i++)
+            all &= x->supply[k].way[i] == OT_WAY_SET || x->supply[k].way[i] == OT_WAY_WHOLE;
+    return all;
+}
+
 int64_t ot_session_bytes(const ot_session *x)
 {
     int64_t bytes = x->state_bytes + x->scratch_bytes + x->const_bytes;

@@ -97,6 +97,7 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
 /* Bytes of everything ot_session_allocate will allocate, on the device where there is one. */
 int64_t ot_session_bytes(const ot_session *x);
 int64_t ot_session_set_bytes(const ot_session *x); /* of sets that will lie on the device */
+bool ot_session_has_set(const ot_session *x, const ot_feeders *fs); /* all of fs's samples are among them */
 
 /* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
 ot_status ot_session_allocate(ot_session *x, ot_error *err);

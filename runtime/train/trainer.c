@@ -236,8 +236,9 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_plan(t, err));
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
-    if (t->x.device && ot_session_set_bytes(&t->x))
-        ot_trainer_say(t, OT_INFO, "the data lies on the device; batches are cut there");
+    if (t->x.device)
+        ot_trainer_say(t, OT_INFO, ot_session_has_set(&t->x, &t->train) ? "the samples lie on the device; batches are cut there"
+                                                                       : "batches are sent to the device");
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
     return OT_OK;
 }
