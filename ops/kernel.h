@@ -74,6 +74,9 @@ typedef struct ot_kernel {
 
     /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */
     bool any_layout;
+
+    /* Convolutions: fastest where the weight (the gradient of the weight) lies channels last, (M, k1..kd, C). */
+    bool weights_last;
 } ot_kernel;
 
 /* Candidates for an operator on a device (NULL: the CPU, where the reference is always last), best first,

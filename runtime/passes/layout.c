@@ -2,8 +2,8 @@
  *
  * Convolutions run fastest with channels last, so what they make lies that way, and kernels that
  * take any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes (Concat, Slice,
- * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Weights, inputs and what the
- * host reads stay plain.
+ * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Inputs and what the host reads
+ * stay plain; how weights lie says weightlayout.c.
  *
  * A Copy's input is memory, not a logical tensor: after this pass the strides of its pieces are those
  * of the input's layout, and its shape is that of the output as it lies. */
@@ -13,8 +13,7 @@
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
-/* Do the two layouts differ for this shape? */
-static bool matters(const ot_shape *s)
+bool ot_layout_matters(const ot_shape *s)
 {
     int64_t inner = 1;
     for (int d = 2; d < s->rank; d++) inner *= s->dim[d];
@@ -25,7 +24,7 @@ static bool last(const ot_value *v) { return v && v->layout == OT_CHANNELS_LAST;
 
 static void set_last(ot_value *v)
 {
-    if (v && v->role == OT_TEMP && matters(&v->shape)) v->layout = OT_CHANNELS_LAST;
+    if (v && v->role == OT_TEMP && ot_layout_matters(&v->shape)) v->layout = OT_CHANNELS_LAST;
 }
 
 /* ---- converting --------------------------------------------------------------- */
@@ -50,6 +49,27 @@ static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **
     if (!n) return NULL;
     ot_set(n->out[0], v->dtype, &v->shape);
     return plain[v->id] = n->out[0];
+}
+
+/* A channels-last copy of the plain v, behind everything. */
+static ot_value *to_last(ot_graph *g, ot_value *v)
+{
+    ot_piece *p = ot_graph_alloc(g, sizeof *p);
+    ot_copy   a = { .shape = v->shape, .n = 1, .piece = p };
+    int64_t   stride[OT_MAX_RANK];
+    if (!p) return NULL;
+    ot_strides(&v->shape, stride);
+    for (int d = 0; d < v->shape.rank; d++) {
+        a.shape.dim[d] = p->extent[d] = v->shape.dim[order(d, v->shape.rank)];
+        p->stride[d] = stride[order(d, v->shape.rank)];
+    }
+    g->phase = v->producer ? v->producer->phase : OT_EVERY;
+    ot_node *n = ot_graph_node(g, &ot_op_Copy, v->name, &a, OT_IN(v), 1);
+    g->phase = OT_EVERY;
+    if (!n) return NULL;
+    ot_set(n->out[0], v->dtype, &v->shape);
+    n->out[0]->layout = OT_CHANNELS_LAST;
+    return n->out[0];
 }
 
 /* ---- copies -------------------------------------------------------------------- */
@@ -96,7 +116,7 @@ static bool follow_copy(ot_graph *g, ot_node *n)
     bool           any = false;
     int            rank = y->shape.rank;
     for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
-    if (!any || !matters(&y->shape) || a->n > 4096) return false;
+    if (!any || !ot_layout_matters(&y->shape) || a->n > 4096) return false;
     ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
     ot_copy  *b = ot_graph_alloc(g, sizeof *b);
     if (!p || !b) return false;
@@ -151,17 +171,24 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     return OT_OK;
 }
 
-/* What the host reads, and what becomes state, is plain. */
-static ot_status plain_ends(ot_plan *p, ot_value **plain)
+/* What becomes state lies as the state does. */
+static ot_status assign(ot_graph *g, ot_assign *a, ot_value **plain)
+{
+    if (last(a->value) == last(a->state) || !ot_layout_matters(&a->value->shape)) return OT_OK;
+    a->value = last(a->state) ? to_last(g, a->value) : to_plain(g, NULL, a->value, plain);
+    return a->value ? OT_OK : g->err->status;
+}
+
+/* What the host reads is plain. */
+static ot_status plain_ends(ot_plan *p, const ot_config *c, ot_value **plain)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < g->n_outputs; i++)
         if (last(g->outputs[i]) && !(g->outputs[i] = to_plain(g, NULL, g->outputs[i], plain))) return g->err->status;
     for (int i = 0; i < p->n_kept; i++)
         if (last(p->kept[i]) && !(p->kept[i] = to_plain(g, NULL, p->kept[i], plain))) return g->err->status;
-    for (int i = 0; i < g->n_assigns; i++)
-        if (last(g->assigns[i].value) && !(g->assigns[i].value = to_plain(g, NULL, g->assigns[i].value, plain))) return g->err->status;
-    for (int i = 0; i < p->n_weights; i++)
+    for (int i = 0; i < g->n_assigns; i++) OT_TRY(assign(g, &g->assigns[i], plain));
+    for (int i = 0; c->want == OT_WANT_GRAD && i < p->n_weights; i++)
         if (last(p->weights[i]->grad) && !(p->weights[i]->grad = to_plain(g, NULL, p->weights[i]->grad, plain))) return g->err->status;
     return OT_OK;
 }
@@ -172,7 +199,8 @@ ot_status ot_pass_layout(ot_plan *p, const ot_config *c)
     size_t     cap = (size_t)g->n_values + 1; /* conversions are made of values that exist now */
     ot_value **plain = ot_graph_alloc(g, cap * sizeof *plain);
     if (!plain) return g->err->status;
+    OT_TRY(ot_weight_layout(p, c));
     for (ot_node *n = g->first; n; n = n->next)
         if (n->graph == g) OT_TRY(node_layout(p, n, c, plain));
-    return plain_ends(p, plain);
+    return plain_ends(p, c, plain);
 }

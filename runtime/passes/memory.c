@@ -220,7 +220,7 @@ static ot_status scratch(ot_plan *p, const life *l)
 
 /* ---- state ----------------------------------------------------------------- */
 
-static const ot_value *same_state(const ot_plan *like, const ot_value *v)
+const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
 {
     for (int i = 0; i < like->n_states; i++) {
         const ot_value *s = like->states[i];
@@ -239,7 +239,7 @@ static ot_status state(ot_plan *p)
         v->slab = v->role == OT_CONST ? OT_SLAB_CONST : v->role == OT_INPUT ? OT_SLAB_FED : v->slab;
         if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
         if ((v->role != OT_WEIGHT && v->role != OT_STATE) || v->mark != 1) continue;
-        const ot_value *s = p->like ? same_state(p->like, v) : NULL;
+        const ot_value *s = p->like ? ot_same_state(p->like, v) : NULL;
         if (p->like && !s && v->data) { /* the training plan never touches it */
             v->slab = OT_SLAB_CONST;
             continue;

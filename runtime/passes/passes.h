@@ -210,6 +210,15 @@ void ot_plan_keep(ot_plan *p, ot_value *v);
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);
 
+/* The state of a plan that is v's: the same tensor of the file, or the same name; NULL: it has none. */
+const ot_value *ot_same_state(const ot_plan *like, const ot_value *v);
+
+/* Do the two layouts differ for this shape? */
+bool ot_layout_matters(const ot_shape *s);
+
+/* Weights, and what meets them in updates, as their convolutions want them; before anything else has a layout. */
+ot_status ot_weight_layout(ot_plan *p, const ot_config *c);
+
 /* *, ?, [abc] over initializer names. */
 bool ot_glob(const char *pattern, const char *name);
 

@@ -29,6 +29,7 @@ ot_config cnn_config(ot_want want, int64_t batch, ot_feed feeds[2]);
  * (malloc'ed).  Returns the last loss. */
 double run_steps(const model *m, const ot_config *c, int steps, void **bytes, size_t *n);
 
+int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
 
