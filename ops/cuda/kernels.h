@@ -1,4 +1,4 @@
-/* kernels.h - which libraries' kernels stand before our own, by operator.
+/* kernels.h - which kernels, of libraries and for special cases, stand before our own general one, by operator.
  *
  * OT_CUDA_LIBRARIES_<Op> is a list of "&kernel," for every operator that list.h gives a CUDA kernel; the
  * first that can run a node does. */
@@ -9,6 +9,7 @@
 #include "runtime/backends/cuda/gpu.h"
 
 extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
+extern const ot_kernel ot_direct_Convolve, ot_direct_ConvolveDx, ot_direct_ConvolveDw; /* convolvedirect.c */
 extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* cudnn_convolve.c */
 extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
 
@@ -17,9 +18,9 @@ extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                
 #define OT_CUDA_LIBRARIES_AttendDx
 #define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
 #define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
-#define OT_CUDA_LIBRARIES_Convolve &ot_cudnn_Convolve,
-#define OT_CUDA_LIBRARIES_ConvolveDw &ot_cudnn_ConvolveDw,
-#define OT_CUDA_LIBRARIES_ConvolveDx &ot_cudnn_ConvolveDx,
+#define OT_CUDA_LIBRARIES_Convolve &ot_direct_Convolve, &ot_cudnn_Convolve,
+#define OT_CUDA_LIBRARIES_ConvolveDw &ot_direct_ConvolveDw, &ot_cudnn_ConvolveDw,
+#define OT_CUDA_LIBRARIES_ConvolveDx &ot_direct_ConvolveDx, &ot_cudnn_ConvolveDx,
 #define OT_CUDA_LIBRARIES_Copy
 #define OT_CUDA_LIBRARIES_CopyAdd
 #define OT_CUDA_LIBRARIES_CrossEntropy

@@ -30,7 +30,7 @@ int kernels_prepare(const char *name, const ot_node *n, ot_device *d)
     for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++) {
         ot_error err = { 0 };
         ot_prep  p = { .threads = 1, .err = &err, .device = d };
-        if (strcmp((*k)->name, "cuda") != 0 || ((*k)->can && !(*k)->can(n, &why))) continue;
+        if (strncmp((*k)->name, "cuda", 4) != 0 || ((*k)->can && !(*k)->can(n, &why))) continue;
         if ((*k)->prepare && (*k)->prepare(n, &p) != OT_OK) {
             printf("%s: %s: %s\n", name, n->op->name, err.text);
             return -1;
