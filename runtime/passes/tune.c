@@ -9,8 +9,9 @@
  * written after every node, so that a run that is stopped goes on where it was.  Every plan for that device consults
  * it; without it the order of the candidates decides, and that depends on nothing that was measured.
  *
- * Only operators that may have a choice of kernels are timed (`operators`).  Floats are fed random numbers, since the time of a product depends on the power its operands draw; integers are fed zeros, which
- * are valid as labels and places, and masks let everything through. */
+ * Only operators that may have a choice of kernels are timed (`operators`).  Floats are fed random numbers, since the
+ * time of a product depends on the power its operands draw; integers are fed zeros, which are valid as labels and
+ * places; masks let everything through. */
 #include "runtime/passes/tune.h"
 
 #include <ctype.h>

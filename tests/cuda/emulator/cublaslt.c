@@ -1,7 +1,8 @@
 /* cublaslt.c - cuBLASLt: descriptors hold what they are told, a product is a loop over what they say.
  *
- * The heuristic offers an algorithm without workspace, one that splits K and adds the parts from the workspace, one of
- * tf32, and three that must not be used: one refused, one that asks for too much, one that its check refuses. */
+ * The heuristic offers an algorithm without workspace, one that splits K and adds the parts from the workspace, and four
+ * that must not be used: one that rounds f32 to tf32 unasked where its kind is not masked, one refused, one that asks
+ * for too much, one that its check refuses. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -219,7 +220,7 @@ static double term(const product *p, int64_t batch, int64_t i, int64_t j, int64_
     int64_t a = batch * p->a.step + (p->d.ta == CUBLAS_OP_N ? i + k * p->a.ld : k + i * p->a.ld);
     int64_t b = batch * p->b.step + (p->d.tb == CUBLAS_OP_N ? k + j * p->b.ld : j + k * p->b.ld);
     double  x = emulator_load(p->A, p->a.type, a), y = emulator_load(p->B, p->b.type, b);
-    if (p->how.kind != TF32) return x * y;
+    if (p->how.kind != TF32 && p->d.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return x * y;
     return emulator_rounded(x, 10, -136) * emulator_rounded(y, 10, -136);
 }
 
@@ -266,8 +267,7 @@ static product describe(cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublas
 
 static bool offered(const product *p, const preference *like, int kind, size_t work)
 {
-    if (kind == TF32)
-        return p->d.compute == CUBLAS_COMPUTE_32F_FAST_TF32 || (p->a.type == CUDA_R_32F && like->allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
+    if (kind == TF32) return p->d.compute == CUBLAS_COMPUTE_32F && p->a.type == CUDA_R_32F && like->allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
     if (kind == SPLIT) return work <= like->work && like->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE && inner(p) >= SPLITS;
     return true;
 }
