@@ -4,17 +4,27 @@
 # nvidia-cudnn-cu13 below site-packages/nvidia.  Both are looked for; OT_CUDA_ROOT names another place.
 
 set(OT_CUDA_ROOT "" CACHE PATH "Folder with include/ and lib/ of CUDA and cuDNN, or with the nvidia wheels")
-set(ot_cuda_places ${OT_CUDA_ROOT} $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda /opt/cuda)
-foreach(root ${OT_CUDA_ROOT} $ENV{VIRTUAL_ENV} /usr /usr/local $ENV{HOME}/.local)
+set(ot_cuda_places "")
+foreach(root ${OT_CUDA_ROOT} $ENV{VIRTUAL_ENV} $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda /opt/cuda /usr /usr/local $ENV{HOME}/.local)
     file(GLOB found ${root}/nvidia/* ${root}/lib/python3*/site-packages/nvidia/* ${root}/lib/python3*/dist-packages/nvidia/*)
-    list(APPEND ot_cuda_places ${found})
+    list(APPEND ot_cuda_places ${root} ${found})
 endforeach()
 
+# ot_cuda_need(NAME HEADER LIBRARY FILES...): FILES are versioned names, which is all that wheels carry (and what
+# find_library does not look for). The first place that has one is taken, so that OT_CUDA_ROOT wins.
 set(ot_cuda_why "")
 function(ot_cuda_need name header library)
     find_path(OT_CUDA_${name}_INCLUDE ${header} HINTS ${ot_cuda_places} PATH_SUFFIXES include)
-    # Wheels carry the versioned names only.
-    find_library(OT_CUDA_${name}_LIBRARY NAMES ${library} ${ARGN} HINTS ${ot_cuda_places} PATH_SUFFIXES lib lib64)
+    foreach(place IN LISTS ot_cuda_places)
+        foreach(file lib${library}.so ${ARGN})
+            foreach(folder lib lib64)
+                if(NOT OT_CUDA_${name}_LIBRARY AND EXISTS ${place}/${folder}/${file})
+                    set(OT_CUDA_${name}_LIBRARY ${place}/${folder}/${file} CACHE FILEPATH "${name} of CUDA")
+                endif()
+            endforeach()
+        endforeach()
+    endforeach()
+    find_library(OT_CUDA_${name}_LIBRARY ${library})
     if(NOT OT_CUDA_${name}_INCLUDE OR NOT OT_CUDA_${name}_LIBRARY)
         set(ot_cuda_why "${ot_cuda_why} ${name} (${header}, lib${library})" PARENT_SCOPE)
     endif()
