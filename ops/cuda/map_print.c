@@ -121,7 +121,7 @@ static void print_convert(printer *k, const ot_inst *inst, int r)
 /* Are the four numbers of a counter taken at once, before the elements? */
 static bool random_row(const gpu_map *m, const ot_inst *inst)
 {
-    return inst->row == OT_ROW_Random && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE && m->vector % 4 == 0 &&
+    return inst->row == OT_ROW_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE && m->vector % 4 == 0 &&
            m->uniform[inst->arg[0]] && m->uniform[inst->arg[1]];
 }
 

@@ -75,6 +75,16 @@ static bool step(int64_t *k, const ot_shape *s, int64_t set, const int64_t *stri
     return false;
 }
 
+static bool reduce_can(const ot_node *n, const char **why)
+{
+    for (int i = 0; i < n->n_in && ((const ot_reduce *)n->attrs)->program; i++)
+        if (n->in[i]->layout != OT_PLAIN) {
+            *why = "the reference's programs read plain memory";
+            return false;
+        }
+    return true;
+}
+
 /* What is reduced is in[0]; or what a Map makes of the inputs, in the workspace. */
 static ot_status reduce_prepare(const ot_node *n, ot_prep *p)
 {
@@ -135,4 +145,4 @@ static ot_status reduce_run(const ot_call *c)
     return OT_OK;
 }
 
-const ot_kernel ot_ref_Reduce = { .name = "ref", .prepare = reduce_prepare, .run = reduce_run, .any_layout = true };
+const ot_kernel ot_ref_Reduce = { .name = "ref", .can = reduce_can, .prepare = reduce_prepare, .run = reduce_run, .any_layout = true };

@@ -1,4 +1,4 @@
-/* fuse.c - chains and trees of Maps become one Map.
+/* fuse.c - chains and trees of Maps become one Map, a Map in front of a Reduce its program (fuse_reduce.c).
  *
  * Maps of one shape that feed each other form a group; a group runs as one program at the place of
  * one of its nodes, so what lies between them never goes through memory.  What others read becomes
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "ops/map.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/fuse.h"
 
 enum {
     REACH = 64,   /* nodes that a group is moved over at most: values would live longer than they save */
@@ -498,7 +498,6 @@ static ot_status drop_dead(fuse *f)
 
 ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
 {
-    (void)c;
     ot_graph *g = p->graph;
     fuse      f = { .g = g, .plan = p };
     int      *made = calloc((size_t)g->n_values + 1, sizeof *made);
@@ -507,6 +506,7 @@ ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
     for (int at = 0; at < f.n_nodes && s == OT_OK; at++)
         if (f.group_of[at] == at && (f.groups[at].n > 1 || reads_scalars(&f, at))) s = replace(&f, at, made);
     if (s == OT_OK) s = drop_dead(&f);
+    if (s == OT_OK) s = ot_fuse_reduces(p, c, f.kept);
     fuse_free(&f);
     free(made);
     return s;

@@ -1,4 +1,4 @@
-/* main.c - runs the tests of Map: its loops, and the fuse pass; `test_map --cuda`: what only a device does. */
+/* main.c - runs the tests of Map: its loops, and the fuse pass; `test_map --cuda`: for a device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +19,7 @@ static int on_device(void)
         return 1;
     }
     bool ok = test_many(d);
+    ok = test_fuse(d) && ok;
     b->close(d);
     return !ok;
 }
@@ -27,5 +28,5 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--cuda")) return on_device();
     bool ok = test_loops();
-    return !(test_fuse() && ok);
+    return !(test_fuse(NULL) && ok);
 }

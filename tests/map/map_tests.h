@@ -6,7 +6,7 @@
 
 struct ot_device;
 
-bool test_fuse(void);
+bool test_fuse(struct ot_device *d); /* NULL: the CPU */
 bool test_loops(void);
 bool test_many(struct ot_device *d);
 
