@@ -32,6 +32,7 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
 int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
+int candidate_tests(void); /* candidates.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 
