@@ -11,7 +11,8 @@
 #include "ops/map.h"
 #include "runtime/passes/lossscale.h"
 
-enum { START = 65536, INTERVAL = 2000 };
+/* LOOKED_AT: of gradients that are computed once; no second try finds a scale that fits. */
+enum { START = 65536, INTERVAL = 2000, LOOKED_AT = 1024 };
 
 static ot_value *state(ot_graph *g, const char *name, float start)
 {
@@ -27,7 +28,7 @@ ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
 {
     ot_dtype t = p->loss->dtype;
     if (c->precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
-    if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, START);
+    if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, LOOKED_AT);
     p->loss_scale = state(p->graph, "onnxtrain.loss_scale", START);
     return p->loss_scale ? ot_cast(b, p->loss_scale, t) : NULL;
 }
@@ -37,7 +38,7 @@ void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
     if (c->precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        p->weights[i]->grad = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / START));
+        p->weights[i]->grad = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / LOOKED_AT));
     }
 }
 

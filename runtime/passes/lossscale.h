@@ -8,7 +8,7 @@
 /* dL/dL: 1, or the scale.  Sets p->loss_scale where it is state. */
 ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b);
 
-/* Gradients that are looked at are divided by the scale they start with. */
+/* Gradients that are looked at are divided by the scale that the loss had. */
 void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b);
 
 /* The next scale.  ok: every gradient is finite. */

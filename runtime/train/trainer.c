@@ -219,6 +219,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
     OT_TRY(start_schedule(t, err));
+    OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(plan_training(t, err));
     OT_TRY(plan_evaluation(t, err));
     t->proof = t->evaluation;

@@ -78,6 +78,9 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                            ot_trainer **out, ot_error *err);
 
+/* --precision auto becomes one; precision.c. */
+ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
+
 /* Opens the data; adapts and plans for it; then allocates. */
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);
