@@ -37,6 +37,7 @@ typedef struct ot_map_args {
     {                                                                                                   \
         map_##t       x;                                                                                \
         const stored *from = (const stored *)p + (i >> shift);                                           \
+        OT_GLOBAL(from);                                                                                 \
         if ((ot_i64)i + V <= n) return *(const map_##t *)from;                                           \
         ot_i64 left = (n - (ot_i64)i + (1 << shift) - 1) >> shift;                                       \
         OT_UNROLL                                                                                       \
@@ -47,6 +48,7 @@ typedef struct ot_map_args {
     {                                                                                                   \
         stored *to = (stored *)p + (i >> shift);                                                         \
         ot_i64  left = (n - (ot_i64)i + (1 << shift) - 1) >> shift;                                      \
+        OT_GLOBAL(to);                                                                                  \
         if ((ot_i64)i + V <= n) {                                                                       \
             *(map_##t *)to = x;                                                                         \
             return;                                                                                     \

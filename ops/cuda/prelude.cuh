@@ -25,7 +25,10 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args_type a)
 #define OT_RESTRICT __restrict__
 #define OT_ALIGN(bytes) __align__(bytes)
+#define OT_GLOBAL(p) __builtin_assume(__isGlobal(p)) /* p, which came out of memory, is of the device's: no look-up */
 #define OT_UNROLL _Pragma("unroll") /* the loop behind it; arrays it indexes stay in registers */
+#define OT_UNROLL_BY(n) OT_PRAGMA(unroll n)  /* so many turns at a time: their loads are under way together */
+#define OT_PRAGMA(words) _Pragma(#words)
 #define OT_UNROLL_4 _Pragma("unroll 4") /* four rounds at once: their reads are under way together */
 
 /* Where a thread is.  Grids and blocks have one axis. */

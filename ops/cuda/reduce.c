@@ -184,8 +184,8 @@ static void print(const plan *p, ot_text *t)
                 : p->kind == OT_REDUCE_MIN ? "((y) < (x) || (y) != (y) ? (y) : (x))"
                                            : "(x) + (y)");
     ot_text_add(t, "#define START %s\n#define STORE(v) %s\n", start(p, number), result_of(p));
-    ot_text_add(t, "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n",
-                p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners);
+    ot_text_add(t, "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
+                p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners, p->program.n_inst * p->m.vector > 64 ? 1 : 4);
     ot_text_add(t, "#include \"reduce.cuh\"\n");
 }
 

@@ -7,20 +7,28 @@
  * Numerics  RUN terms are summed in LANE, then joined in ACC: float32 terms by float32 and double. */
 enum { RUN = 16 };
 
-/* acc: the terms first, first + step, ... < end of the result at `base`, one sum for each of KV neighbours. */
-OT_DEVICE void sum_terms(const ot_reduce_call *c, const ot_map_uniform *u, ot_num base, ot_i64 first, ot_i64 end, int step, ACC acc[KV])
+/* The V neighbours of term number i of the result at `base`, added to lane. */
+OT_DEVICE void add_term(const ot_reduce_call *c, const ot_map_uniform *u, ot_num base, ot_i64 i, LANE lane[V])
 {
     CLS    v[V];
     ot_i64 none;
-    while (first < end) {
-        LANE   lane[V];
-        ot_i64 last = first + (ot_i64)RUN * step;
+    map_values(&c->map, u, base + reduce_place(c->gone, GONE, (ot_num)i, &none), v);
+    OT_UNROLL
+    for (int j = 0; j < V; j++) lane[j] = (LANE)JOIN(lane[j], TERM(v[j]));
+}
+
+/* acc: the terms first, first + step, ... < end of the result at `base`, one sum for each of KV neighbours. */
+OT_DEVICE void sum_terms(const ot_reduce_call *c, const ot_map_uniform *u, ot_num base, ot_i64 first, ot_i64 end, int step, ACC acc[KV])
+{
+    for (; first < end; first += (ot_i64)RUN * step) {
+        LANE lane[V];
         OT_UNROLL
         for (int j = 0; j < V; j++) lane[j] = (LANE)START;
-        for (; first < (last < end ? last : end); first += step) {
-            map_values(&c->map, u, base + reduce_place(c->gone, GONE, (ot_num)first, &none), v);
-            OT_UNROLL
-            for (int j = 0; j < V; j++) lane[j] = (LANE)JOIN(lane[j], TERM(v[j]));
+        if (first + (ot_i64)(RUN - 1) * step < end) {
+            OT_UNROLL_BY(UNROLL)
+            for (int r = 0; r < RUN; r++) add_term(c, u, base, first + (ot_i64)r * step, lane);
+        } else {
+            for (ot_i64 i = first; i < end; i += step) add_term(c, u, base, i, lane);
         }
         OT_UNROLL
         for (int j = 0; j < V; j++) acc[j % KV] = JOIN(acc[j % KV], (ACC)lane[j]);

@@ -9,6 +9,7 @@
  *   COLUMNS             by columns: threads along the results; else 0, and
  *   GROUP               threads that share a result
  *   PER                 results that a thread computes: those of a byte, where they are smaller
+ *   UNROLL              terms whose loads are under way together
  *   JOINERS             threads that join the chunks of a result
  * and writes the fields as words of 64 bits. */
 typedef struct ot_reduce_axis { ot_divider n; ot_i64 x, y; } ot_reduce_axis; /* steps in x, in y */

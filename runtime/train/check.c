@@ -124,6 +124,7 @@ static void print_why(FILE *f, const ot_step *s)
 {
     if (s->tuned > 0) fprintf(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
     if (*s->how) fprintf(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
+    if (s->group > 1) fprintf(f, "%6s   %s: one piece of work with the %d behind it\n", "", s->kernel->name, s->group - 1);
     for (int i = 0; i < s->n_refused; i++)
         fprintf(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
 }

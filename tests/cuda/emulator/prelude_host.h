@@ -12,7 +12,9 @@
 #define OT_DEVICE static inline __attribute__((unused))
 #define OT_RESTRICT restrict
 #define OT_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define OT_GLOBAL(p) (void)(p)
 #define OT_UNROLL
+#define OT_UNROLL_BY(n)
 #define OT_UNROLL_4
 
 typedef struct ot_u128 { unsigned x, y, z, w; } __attribute__((aligned(16))) ot_u128;
