@@ -73,10 +73,10 @@ printf 'no archive' >bad.npz
 wants 4 bad.npz "$lenet" --data bad.npz
 wants 7 /no/such/folder "$lenet" --data mnist -o /no/such/folder/out.onnx
 wants 7 /no/such/folder "$lenet" --data mnist --log /no/such/folder/log
-ONNXTRAIN_CUDA_MODULE=/no/module.so
-export ONNXTRAIN_CUDA_MODULE
+module=${ONNXTRAIN_CUDA_MODULE-}
+export ONNXTRAIN_CUDA_MODULE=/no/module.so
 wants 9 "/no/module.so: cannot open" "$lenet" --data mnist --device cuda
-unset ONNXTRAIN_CUDA_MODULE
+export ONNXTRAIN_CUDA_MODULE="$module"
 wants 6 "step " "$lenet" --data mnist --optimizer sgd:lr=1e30 --steps 40 -o never.onnx --run-dir diverged --batch-size 16
 [ ! -e never.onnx ] || fail "a model after divergence"
 grep -q '"reason":"diverged"' diverged/log.jsonl || fail "the log does not end with the divergence"
