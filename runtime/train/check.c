@@ -36,7 +36,15 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
         }
         return s;
     }
-    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, err);
+    ot_error why = { 0 };
+    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
+    if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
+        ot_error ignored = { 0 };
+        s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, NULL, t->a, &p->r, &ignored);
+        if (!s) t->x.device_line = "device: cpu";
+        else s = why.status;
+    }
+    if (s) ot_fail(err, s, "%s", why.text);
     p->plan = p->r.plan;
     p->batch = p->r.batch;
     return s;

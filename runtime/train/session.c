@@ -124,6 +124,49 @@ static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
     return OT_OK;
 }
 
+static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
+{
+    ot_feeders *fs = q->feeders;
+    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
+    q->supply = feeds ? supply_of(x, fs, err) : NULL;
+    if (!q->supply) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    ot_feeders_feeds(fs, q->batch, feeds);
+    for (int i = 0; i < fs->n; i++)
+        if (q->supply->way[i] == OT_WAY_RAW || q->supply->way[i] == OT_WAY_SET) feeds[i].set = &q->supply->set[i];
+    ot_config c = ot_session_config(x->s, q->want, x->threads);
+    c.device = x->device;
+    c.feeds = feeds;
+    c.n_feeds = fs->n;
+    c.accumulate = q->accumulate;
+    c.schedules_momentum = x->moves_momentum;
+    c.tune = x->s->tune;
+    return ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : x->slot[x->lead].plan, &q->plan, err);
+}
+
+/* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and that is said. */
+static ot_status make_first_plan(ot_session *x, ot_slot *q, ot_error *err)
+{
+    ot_error why = { 0 }, other = { 0 };
+    ot_device *d = x->device;
+    int64_t limit = x->sets_limit;
+    ot_status s = make_plan(x, q, &why);
+    if (s == OT_E_MODEL && d && !x->borrows_device && x->s->device == OT_DEVICE_AUTO) {
+        x->device = NULL;
+        x->n_supplies = 0;
+        s = make_plan(x, q, &other);
+        if (s == OT_OK) {
+            d->backend->close(d);
+            const char *line = ot_arena_printf(x->a, "device: cpu (%s)", why.text);
+            x->device_line = line ? line : "device: cpu";
+            return OT_OK;
+        }
+        x->device = d;
+        x->n_supplies = 0;
+        x->sets_limit = limit;
+    }
+    return s ? ot_fail(err, why.status, "%s", why.text) : OT_OK;
+}
+
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch,
                           int accumulate, int *out, ot_error *err)
 {
@@ -138,24 +181,9 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
     if (x->n == OT_SLOTS)
         return ot_fail(err, OT_E_INTERNAL, "a session has %d plans at most", OT_SLOTS);
 
-    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
-    ot_supply *y = feeds ? supply_of(x, fs, err) : NULL;
-    if (!y) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
-    ot_feeders_feeds(fs, batch, feeds);
-    for (int i = 0; i < fs->n; i++)
-        if (y->way[i] == OT_WAY_RAW || y->way[i] == OT_WAY_SET) feeds[i].set = &y->set[i];
-    ot_config c = ot_session_config(x->s, want, x->threads);
-    c.device = x->device;
-    c.feeds = feeds;
-    c.n_feeds = fs->n;
-    c.accumulate = accumulate;
-    c.schedules_momentum = x->moves_momentum;
-    c.tune = x->s->tune;
-
     ot_slot *q = &x->slot[x->n];
-    *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs, .supply = y };
-    OT_TRY(ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : x->slot[x->lead].plan,
-                       &q->plan, err));
+    *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };
+    OT_TRY(x->lead < 0 ? make_first_plan(x, q, err) : make_plan(x, q, err));
     if (x->lead < 0) x->lead = x->n;
     if (q->plan->state_bytes > x->state_bytes) x->state_bytes = q->plan->state_bytes;
     if (q->plan->scratch_bytes > x->scratch_bytes) x->scratch_bytes = q->plan->scratch_bytes;
