@@ -31,7 +31,9 @@ ot_cudnn_desc ot_cudnn_properties(ot_device *d)
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &p) != CUDNN_STATUS_SUCCESS) return NULL;
     const char *text = ot_gpu_description(d);
     if (handle) s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    else s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(text) + 1, text);
+    else
+        s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                     (int64_t)strlen(text) + 1, text);
     if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(p);
     if (s != CUDNN_STATUS_SUCCESS) {
         cudnnBackendDestroyDescriptor(p);
@@ -237,8 +239,8 @@ static ot_status failed(const ot_cudnn *g, cudnnStatus_t s, const char *what, ot
 {
     char words[256] = "";
     cudnnGetLastErrorString(words, sizeof words);
-    return ot_fail(err, s == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ? OT_E_NOMEM : OT_E_DEVICE, "%s: cuDNN %s: %s%s%s", g->node->name, what,
-                   cudnnGetErrorString(s), *words ? ": " : "", words);
+    return ot_fail(err, s == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ? OT_E_NOMEM : OT_E_DEVICE,
+                   "%s: cuDNN %s: %s%s%s", g->node->name, what, cudnnGetErrorString(s), *words ? ": " : "", words);
 }
 
 static void *address(ot_cudnn *g, int k, const ot_call *c)
@@ -264,7 +266,9 @@ static cudnnStatus_t pack(ot_cudnn *g, void *const *addresses, void *work)
     ot_cudnn_desc d = NULL;
     if ((s = cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &d))) return s;
     s = cudnnBackendSetAttribute(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, g->n_bound, g->uid);
-    if (!s) s = cudnnBackendSetAttribute(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, g->n_bound, addresses);
+    if (!s)
+        s = cudnnBackendSetAttribute(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, g->n_bound,
+                                     addresses);
     if (!s) s = cudnnBackendSetAttribute(d, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &work);
     if (!s) s = cudnnBackendFinalize(d);
     if (s) {

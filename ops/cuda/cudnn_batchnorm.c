@@ -1,7 +1,8 @@
 /* cudnn_batchnorm.c - BatchNorm and BatchNormDx by cuDNN: one kernel each, compiled for the shape.
  *
- * Numerics  cuDNN gives no population variance, but it moves a running one: running (1 - f) + f unbiased variance.  From a
- *           running variance of 0 and with f = (m - 1)/m, m elements per channel, that is the population variance. */
+ * Numerics  cuDNN gives no population variance, but it moves a running one: running (1 - f) + f unbiased variance.
+ *           From a running variance of 0 and with f = (m - 1)/m, m elements per channel, that is the population
+ *           variance. */
 #include "ops/batchnorm.h"
 
 #include <stdlib.h>
@@ -73,7 +74,8 @@ static void write_norm(ot_cudnn *g, const ot_node *n, size_t *own)
     const ot_value         *x = n->in[0];
     cudnnBackendNormMode_t  mode = CUDNN_BATCH_NORM;
     cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
-    ot_cudnn_desc in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 0 }), y = ot_cudnn_tensor(g, n->out[0], (ot_cudnn_at){ OT_CUDNN_OUT, 0 });
+    ot_cudnn_desc in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 0 }),
+                  y = ot_cudnn_tensor(g, n->out[0], (ot_cudnn_at){ OT_CUDNN_OUT, 0 });
     ot_cudnn_desc op = ot_cudnn_make(g, CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
     ot_cudnn_set(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
     ot_cudnn_set(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase);
@@ -93,7 +95,8 @@ static ot_status forward_prepare(const ot_node *n, ot_prep *p)
     size_t    own = 0, C = (size_t)n->in[0]->shape.dim[1];
     state    *s = calloc(1, sizeof *s);
     ot_cudnn *g = s && (s->zeros = calloc(C, sizeof *s->zeros)) ? ot_cudnn_new(n, p) : NULL;
-    ot_status e = !s || !s->zeros ? ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name) : g || p->refused ? OT_OK : OT_E_NOMEM;
+    ot_status e = g || p->refused ? OT_OK : OT_E_NOMEM;
+    if (!s || !s->zeros) e = ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     if (g) {
         write_norm(g, n, &own);
         e = ot_cudnn_plan(g, own, p); /* frees g unless it makes a plan */
@@ -126,7 +129,8 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
     size_t                 own = 0;
     ot_cudnn              *g = ot_cudnn_new(n, p);
     if (!g) return p->refused ? OT_OK : OT_E_NOMEM;
-    ot_cudnn_desc dy = ot_cudnn_tensor(g, n->in[0], (ot_cudnn_at){ OT_CUDNN_IN, 0 }), in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 1 });
+    ot_cudnn_desc dy = ot_cudnn_tensor(g, n->in[0], (ot_cudnn_at){ OT_CUDNN_IN, 0 }),
+                  in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 1 });
     ot_cudnn_desc dx = ot_cudnn_tensor(g, n->out[0], (ot_cudnn_at){ OT_CUDNN_OUT, 0 });
     ot_cudnn_desc op = ot_cudnn_make(g, CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
     ot_cudnn_set(g, op, CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
@@ -142,7 +146,7 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
     return ot_cudnn_plan(g, own, p);
 }
 
-const ot_kernel ot_cudnn_BatchNorm = { .name = "cudnn", .can = forward_can, .prepare = forward_prepare, .run = forward_run,
-                                       .release = norm_release, .any_layout = true };
+const ot_kernel ot_cudnn_BatchNorm = { .name = "cudnn", .can = forward_can, .prepare = forward_prepare,
+                                       .run = forward_run, .release = norm_release, .any_layout = true };
 const ot_kernel ot_cudnn_BatchNormDx = { .name = "cudnn", .can = dx_can, .prepare = dx_prepare, .run = ot_cudnn_run,
                                          .release = ot_cudnn_free, .any_layout = true };

@@ -18,7 +18,8 @@ static roles roles_of(const ot_node *n)
 {
     const char       *op = n->op->name;
     const ot_cudnn_at in0 = { OT_CUDNN_IN, 0 }, in1 = { OT_CUDNN_IN, 1 }, out0 = { OT_CUDNN_OUT, 0 };
-    if (!strcmp(op, "Convolve")) return (roles){ n->in[0], n->in[1], n->out[0], n->n_in > 2 ? n->in[2] : NULL, in0, in1, out0 };
+    if (!strcmp(op, "Convolve"))
+        return (roles){ n->in[0], n->in[1], n->out[0], n->n_in > 2 ? n->in[2] : NULL, in0, in1, out0 };
     if (!strcmp(op, "ConvolveDx")) return (roles){ n->out[0], n->in[1], n->in[0], NULL, out0, in1, in0 };
     return (roles){ n->in[1], n->out[0], n->in[0], NULL, in1, out0, in0 };
 }
@@ -37,7 +38,8 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype) return *why = "cuDNN convolves floats of one type", false;
+        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype)
+            return *why = "cuDNN convolves floats of one type", false;
         if (ot_numel(&v->shape) == 0) return *why = "an empty tensor", false;
     }
     if (!n->out[0]) return *why = "no dw asked for", false;
@@ -50,8 +52,8 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* With few channels on both sides, tiles of matrix units are mostly padding, and the heuristics choose engines that do not
- * use them: what is left is a matter of reading x once, which our own kernel does.  With many outputs (the first
+/* With few channels on both sides, tiles of matrix units are mostly padding, and the heuristics choose engines that do
+ * not use them: what is left is a matter of reading x once, which our own kernel does.  With many outputs (the first
  * convolution of a network for photographs: 3 to 64) the tiles fill on the other side. */
 static bool yields(const ot_node *n, const char **why)
 {
@@ -207,8 +209,10 @@ static ot_status dw_run(const ot_call *c)
 }
 
 const ot_kernel ot_cudnn_Convolve = { .name = "cudnn", .can = can, .yields = yields, .prepare = forward_prepare,
-                                      .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true, .weights_last = true };
+                                      .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
+                                      .weights_last = true };
 const ot_kernel ot_cudnn_ConvolveDx = { .name = "cudnn", .can = can, .yields = yields, .prepare = dx_prepare,
-                                        .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true, .weights_last = true };
+                                        .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
+                                        .weights_last = true };
 const ot_kernel ot_cudnn_ConvolveDw = { .name = "cudnn", .can = can, .yields = yields, .prepare = dw_prepare,
                                         .run = dw_run, .release = dw_release, .any_layout = true, .weights_last = true };

@@ -28,7 +28,9 @@ static ot_cudnn_desc engine_of(ot_cudnn_desc config)
     ot_cudnn_desc e = NULL;
     int64_t       n = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &e)) return NULL;
-    if (!cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &e) && n == 1) return e;
+    if (!cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &e) &&
+        n == 1)
+        return e;
     cudnnBackendDestroyDescriptor(e);
     return NULL;
 }
@@ -67,18 +69,25 @@ static bool passes(ot_cudnn_desc config, const filters *f)
 /* ---- heuristics ------------------------------------------------------------------------------ */
 
 /* Takes what passes out of the heuristics' list for one mode. */
-static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeurMode_t mode, const filters *f, engines *list)
+static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeurMode_t mode, const filters *f,
+                 engines *list)
 {
     ot_cudnn_desc  h = NULL, config[MOST_ENGINES];
     int64_t        n = 0;
     int            made = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &h)) return;
-    cudnnStatus_t s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    cudnnStatus_t s =
+        cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
     if (!s) s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (!s) s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &properties);
+    if (!s)
+        s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                     &properties);
     if (!s) s = cudnnBackendFinalize(h);
-    while (!s && made < MOST_ENGINES && !cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[made])) made++;
-    if (!s) s = cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &n, config);
+    while (!s && made < MOST_ENGINES &&
+           !cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[made]))
+        made++;
+    if (!s)
+        s = cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &n, config);
     if (s) n = 0;
     for (int i = 0; i < made; i++) {
         bool there = i < n;
@@ -95,7 +104,9 @@ static ot_cudnn_desc plan_new(ot_device *d)
 {
     ot_cudnn_desc plan = NULL, properties = ot_cudnn_properties(d);
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)) return NULL;
-    if (!cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &properties)) return plan;
+    if (!cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                  &properties))
+        return plan;
     cudnnBackendDestroyDescriptor(plan);
     return NULL;
 }
@@ -103,7 +114,8 @@ static ot_cudnn_desc plan_new(ot_device *d)
 static int64_t plan_work(ot_cudnn_desc plan)
 {
     int64_t work = -1, n = 0;
-    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &work)) return -1;
+    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &work))
+        return -1;
     return work;
 }
 
@@ -112,7 +124,8 @@ static ot_cudnn_desc plan_of(ot_device *d, ot_cudnn_desc config, const filters *
 {
     ot_cudnn_desc plan = plan_new(d);
     if (!plan) return NULL;
-    cudnnStatus_t s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    cudnnStatus_t s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     if (!s) s = cudnnBackendFinalize(plan);
     int64_t work = s ? -1 : plan_work(plan);
     if (work >= 0 && work <= f->most_work) return plan;
@@ -126,9 +139,13 @@ static ot_cudnn_desc plan_of(ot_device *d, ot_cudnn_desc config, const filters *
 static char *plan_text(ot_cudnn_desc plan, int64_t *n)
 {
     *n = 0;
-    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, n, NULL) || *n <= 0) return NULL;
+    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, n, NULL) ||
+        *n <= 0)
+        return NULL;
     char *text = calloc(1, (size_t)*n + 1);
-    if (text && !cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, *n, n, text)) return text;
+    if (text &&
+        !cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, *n, n, text))
+        return text;
     free(text);
     return NULL;
 }
@@ -193,7 +210,9 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     engines       list = { .n = 0 };
     ot_cudnn_desc graph = ot_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), plan = NULL;
     ot_cudnn_desc properties = ot_cudnn_properties(p->device);
-    if (!g->status) g->status = cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_op, g->op);
+    if (!g->status)
+        g->status = cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             g->n_op, g->op);
     ot_cudnn_finish(g, graph);
     if (g->status) {
         p->refused = "cuDNN has no such operation";
@@ -221,12 +240,15 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
     filters f = { .precise = p->precise, .most_work = info.memory / MEMORY_SHARE,
                   .strict = g->type == OT_F32 && (!p->tf32 || p->precise) };
     if (g->status) {
-        p->refused = g->status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ? "no memory for cuDNN's descriptors" : "cuDNN has no such operation";
+        p->refused = g->status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+                         ? "no memory for cuDNN's descriptors"
+                         : "cuDNN has no such operation";
         ot_cudnn_free(g);
         return OT_OK;
     }
     /* A described device may lack what a real one has (the driver that compiled engines need): its plans are its own. */
-    ot_text_add(&g->key, "%d %d %d %s\n", p->variant, f.strict, f.precise, ot_gpu_described(p->device) ? ot_gpu_description(p->device) : "");
+    ot_text_add(&g->key, "%d %d %d %s\n", p->variant, f.strict, f.precise,
+                ot_gpu_described(p->device) ? ot_gpu_description(p->device) : "");
     if (g->key.failed) {
         ot_cudnn_free(g);
         return ot_fail(p->err, OT_E_NOMEM, "no memory for a graph");

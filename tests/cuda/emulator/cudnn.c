@@ -58,11 +58,10 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 
 /* ---- attributes: whose they are, of which type, at most how many; needed to finalize ------- */
 
-#define OP_CONV(o, prefix, x, w, y)                                             \
-    { o, prefix##_ALPHA, CUDNN_TYPE_FLOAT, 1, true }, { o, prefix##_BETA, CUDNN_TYPE_FLOAT, 1, true },   \
-    { o, prefix##_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true },          \
-    { o, prefix##_##x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true }, { o, prefix##_##w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true }, \
-    { o, prefix##_##y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true }
+#define LINK_CONV(o, name) { o, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true }
+#define OP_CONV(o, prefix, x, w, y)                                                                    \
+    { o, prefix##_ALPHA, CUDNN_TYPE_FLOAT, 1, true }, { o, prefix##_BETA, CUDNN_TYPE_FLOAT, 1, true }, \
+    LINK_CONV(o, prefix##_CONV_DESC), LINK_CONV(o, prefix##_##x), LINK_CONV(o, prefix##_##w), LINK_CONV(o, prefix##_##y)
 #define LINK(o, name, needed) { o, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, needed }
 #define TENSOR CUDNN_BACKEND_TENSOR_DESCRIPTOR
 #define CONV CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR
@@ -89,17 +88,24 @@ static const struct { int owner, name, type, most; bool needed; } attributes[] =
     { CONV, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 3, true },
     { CONV, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 3, true },
     OP_CONV(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD, X, W, Y),
-    OP_CONV(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA, DX, W, DY),
-    OP_CONV(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER, X, DW, DY),
+    OP_CONV(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA, DX,
+            W, DY),
+    OP_CONV(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER,
+            X, DW, DY),
     { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, true },
     { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, true },
-    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, true), LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, true),
-    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, true), LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, true),
+    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, true),
+    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, true),
+    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, true),
+    LINK(POINT, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, true),
     { NORM, CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, true },
     { NORM, CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, true },
-    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, true), LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, true),
-    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, true), LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, true),
-    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, true), LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, true),
+    LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, true),
     LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, true),
     LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, false),
     LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, false),
@@ -107,18 +113,23 @@ static const struct { int owner, name, type, most; bool needed; } attributes[] =
     LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, false),
     LINK(NORM, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, false),
     { NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, true },
-    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, true), LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, true),
-    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, true), LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, true),
     LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, true),
-    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, true), LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, true),
+    LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, true),
     LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, true),
     { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 8, true },
-    LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, true), LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, true),
+    LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, true),
+    LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, true),
     { HEUR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, true },
     LINK(CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, true),
     { CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, true },
     LINK(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, true),
-    LINK(PLAN, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, false), LINK(PLAN, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, true),
+    LINK(PLAN, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, false),
+    LINK(PLAN, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, true),
     { PLAN, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 1 << 20, false },
     { PACK, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 64, true },
     { PACK, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 64, true },
@@ -164,7 +175,8 @@ void dnn_drop(dnn *d)
     if (--d->users) return;
     d->magic = 0;
     for (int i = 0; i < d->n; i++) {
-        for (int64_t k = 0; k < d->value[i].n && d->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR; k++) dnn_drop(((dnn **)d->value[i].list)[k]);
+        for (int64_t k = 0; k < d->value[i].n && d->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR; k++)
+            dnn_drop(((dnn **)d->value[i].list)[k]);
         free(d->value[i].list);
     }
     free(d);
@@ -199,14 +211,17 @@ int64_t dnn_number(const dnn *d, int name, int i)
 {
     const dnn_value *v = dnn_find(d, name);
     if (!v || i >= v->n) return 0;
-    return v->type == CUDNN_TYPE_INT64 ? ((const int64_t *)v->list)[i] : v->type == CUDNN_TYPE_BOOLEAN ? ((const char *)v->list)[i] : ((const int *)v->list)[i];
+    return v->type == CUDNN_TYPE_INT64     ? ((const int64_t *)v->list)[i]
+           : v->type == CUDNN_TYPE_BOOLEAN ? ((const char *)v->list)[i]
+                                           : ((const int *)v->list)[i];
 }
 
 dnn_tensor dnn_tensor_of(const dnn *d)
 {
     const dnn_value *dims = dnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS);
-    dnn_tensor       t = { .rank = (int)dims->n, .type = dnn_cuda_type((int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0)),
-                           .uid = dnn_number(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0) };
+    dnn_tensor t = { .rank = (int)dims->n,
+                     .type = dnn_cuda_type((int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0)),
+                     .uid = dnn_number(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0) };
     for (int i = 0; i < t.rank; i++) {
         t.dim[i] = dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
         t.stride[i] = dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i);
@@ -246,14 +261,19 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
 static cudnnStatus_t judged(cudnnStatus_t s, const dnn *d, const char *what, int name)
 {
     if (CUDNN_STATUS_CATEGORY((int)s) != CUDNN_STATUS_BAD_PARAM) return s;
-    fprintf(stderr, "emulator: %s: status %d for descriptor of type %d, attribute %d\n", what, (int)s, d ? d->type : -1, name);
+    fprintf(stderr, "emulator: %s: status %d for descriptor of type %d, attribute %d\n", what, (int)s, d ? d->type : -1,
+            name);
     abort();
 }
 
 /* The factors of a convolution have the type of its sums; which, dnn_check sees. */
-static bool type_fits(int wanted, int given) { return given == wanted || (wanted == CUDNN_TYPE_FLOAT && given == CUDNN_TYPE_DOUBLE); }
+static bool type_fits(int wanted, int given)
+{
+    return given == wanted || (wanted == CUDNN_TYPE_FLOAT && given == CUDNN_TYPE_DOUBLE);
+}
 
-static cudnnStatus_t set(dnn *d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n, const void *list)
+static cudnnStatus_t set(dnn *d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+                         const void *list)
 {
     if (!d || !list) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     if (d->final || dnn_find(d, (int)name)) return CUDNN_STATUS_BAD_PARAM;
@@ -265,16 +285,18 @@ static cudnnStatus_t set(dnn *d, cudnnBackendAttributeName_t name, cudnnBackendA
             const dnn *to = ((dnn *const *)list)[k];
             if (!to || to->magic != alive || !to->final) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
         }
-        return dnn_put(d, (int)name, (int)type, n, list) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+        return dnn_put(d, (int)name, (int)type, n, list) ? CUDNN_STATUS_SUCCESS
+                                                         : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
     }
     return CUDNN_STATUS_BAD_PARAM;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t n, const void *list)
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t n, const void *list)
 {
     dnn *d = at;
-    FAILS("cudnnBackendSetAttribute", CUDNN_STATUS_BAD_PARAM, "%d %d %d x %lld", d ? d->type : -1, (int)name, (int)type, (long long)n);
+    FAILS("cudnnBackendSetAttribute", CUDNN_STATUS_BAD_PARAM, "%d %d %d x %lld", d ? d->type : -1, (int)name, (int)type,
+          (long long)n);
     return judged(set(d, name, type, n, list), d, "cudnnBackendSetAttribute", (int)name);
 }
 
@@ -283,7 +305,8 @@ static cudnnStatus_t finalize(dnn *d)
     if (!d) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     if (d->final) return CUDNN_STATUS_BAD_PARAM;
     for (int i = 0; i < ATTRIBUTES; i++)
-        if (attributes[i].owner == d->type && attributes[i].needed && !dnn_find(d, attributes[i].name)) return CUDNN_STATUS_BAD_PARAM;
+        if (attributes[i].owner == d->type && attributes[i].needed && !dnn_find(d, attributes[i].name))
+            return CUDNN_STATUS_BAD_PARAM;
     cudnnStatus_t s = dnn_check(d);
     d->final = s == CUDNN_STATUS_SUCCESS;
     return s;
@@ -296,8 +319,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t at)
     return judged(finalize(d), d, "cudnnBackendFinalize", 0);
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const at, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t room, int64_t *n, void *list)
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const at, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t room, int64_t *n, void *list)
 {
     dnn *d = at;
     FAILS("cudnnBackendGetAttribute", CUDNN_STATUS_NOT_SUPPORTED, "%d %d", d ? d->type : -1, (int)name);

@@ -22,7 +22,11 @@ struct dnn {
 enum { DNN_RANK = 5 };
 
 /* A tensor as its descriptor says it. */
-typedef struct dnn_tensor { int rank, type; int64_t uid, dim[DNN_RANK], stride[DNN_RANK]; bool is_virtual, by_value; } dnn_tensor;
+typedef struct dnn_tensor {
+    int rank, type;
+    int64_t uid, dim[DNN_RANK], stride[DNN_RANK];
+    bool is_virtual, by_value;
+} dnn_tensor;
 
 /* cudnn.c */
 dnn             *dnn_new(int type);

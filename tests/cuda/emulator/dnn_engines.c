@@ -18,7 +18,8 @@ static bool is_convolution(const dnn *op)
 
 static bool is_norm(const dnn *op)
 {
-    return op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR || op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR;
+    return op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ||
+           op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR;
 }
 
 static const dnn *op_of(const dnn *graph, int i)
@@ -34,8 +35,10 @@ static cudnnStatus_t check_tensor(const dnn *d)
     const dnn_value *dims = dnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS), *strides = dnn_find(d, CUDNN_ATTR_TENSOR_STRIDES);
     if (dims->n != strides->n || dims->n < 3) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     for (int i = 0; i < dims->n; i++)
-        if (dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i) < 1) return CUDNN_STATUS_BAD_PARAM;
-    return dnn_cuda_type((int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0)) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE : CUDNN_STATUS_SUCCESS;
+        if (dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i) < 1)
+            return CUDNN_STATUS_BAD_PARAM;
+    return dnn_cuda_type((int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0)) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE
+                                                                                 : CUDNN_STATUS_SUCCESS;
 }
 
 typedef struct parts { dnn_tensor x, w, y; const dnn *conv; } parts;
@@ -43,13 +46,19 @@ typedef struct parts { dnn_tensor x, w, y; const dnn *conv; } parts;
 static parts parts_of(const dnn *op)
 {
     if (op->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
-        return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)), dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)),
-                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y)), dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC) };
+        return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)),
+                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)),
+                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y)),
+                        dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC) };
     if (op->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-        return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX)), dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W)),
-                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY)), dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC) };
-    return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X)), dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW)),
-                    dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY)), dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC) };
+        return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX)),
+                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W)),
+                        dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY)),
+                        dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC) };
+    return (parts){ dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X)),
+                    dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW)),
+                    dnn_tensor_of(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY)),
+                    dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC) };
 }
 
 /* The extents of y are those that the window gives; the factors have the type of the sums. */
@@ -59,33 +68,42 @@ static cudnnStatus_t check_convolution(const dnn *op)
     int   nd = (int)dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0);
     bool  f64 = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 0) == CUDNN_DATA_DOUBLE;
     if (p.x.rank != nd + 2 || p.w.rank != nd + 2 || p.y.rank != nd + 2) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
-    if (p.x.dim[0] != p.y.dim[0] || p.w.dim[0] != p.y.dim[1] || p.x.dim[1] % p.w.dim[1] || p.w.dim[0] % (p.x.dim[1] / p.w.dim[1]))
+    if (p.x.dim[0] != p.y.dim[0] || p.w.dim[0] != p.y.dim[1] || p.x.dim[1] % p.w.dim[1] ||
+        p.w.dim[0] % (p.x.dim[1] / p.w.dim[1]))
         return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     for (int j = 0; j < nd; j++) {
-        int64_t lo = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, j), hi = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, j);
+        int64_t lo = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, j),
+                hi = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, j);
         int64_t reach = (p.w.dim[2 + j] - 1) * dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_DILATIONS, j) + 1;
         int64_t stride = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, j);
-        if (lo < 0 || hi < 0 || stride < 1 || (p.x.dim[2 + j] + lo + hi - reach) / stride + 1 != p.y.dim[2 + j]) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
+        if (lo < 0 || hi < 0 || stride < 1 || (p.x.dim[2 + j] + lo + hi - reach) / stride + 1 != p.y.dim[2 + j])
+            return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     }
     for (int i = 0; i < op->n; i++)
-        if (op->value[i].type == (f64 ? CUDNN_TYPE_FLOAT : CUDNN_TYPE_DOUBLE)) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+        if (op->value[i].type == (f64 ? CUDNN_TYPE_FLOAT : CUDNN_TYPE_DOUBLE))
+            return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
     return CUDNN_STATUS_SUCCESS;
 }
 
 /* Everything but the tensor itself is one number per channel, or one number. */
 static cudnnStatus_t check_norm(const dnn *op)
 {
-    const dnn_tensor x = dnn_tensor_of(dnn_to(op, op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ? CUDNN_ATTR_OPERATION_NORM_FWD_XDESC : CUDNN_ATTR_OPERATION_NORM_BWD_XDESC));
+    const dnn_tensor x = dnn_tensor_of(dnn_to(op, op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR
+                                                      ? CUDNN_ATTR_OPERATION_NORM_FWD_XDESC
+                                                      : CUDNN_ATTR_OPERATION_NORM_BWD_XDESC));
     for (int i = 0; i < op->n; i++) {
         if (op->value[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
         dnn_tensor t = dnn_tensor_of(*(dnn *const *)op->value[i].list);
         int64_t    n = 1;
         for (int k = 0; k < t.rank; k++) n *= t.dim[k];
-        bool like_x = t.rank == x.rank && !memcmp(t.dim, x.dim, sizeof t.dim) && !memcmp(t.stride, x.stride, sizeof t.stride);
-        bool listed = t.rank == x.rank && t.dim[1] == x.dim[1] && n == x.dim[1] && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT);
+        bool like_x =
+            t.rank == x.rank && !memcmp(t.dim, x.dim, sizeof t.dim) && !memcmp(t.stride, x.stride, sizeof t.stride);
+        bool listed =
+            t.rank == x.rank && t.dim[1] == x.dim[1] && n == x.dim[1] && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT);
         if (!like_x && !listed && !(t.by_value && n == 1)) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     }
-    bool factor = dnn_find(op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC), running = dnn_find(op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC);
+    bool factor = dnn_find(op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC),
+         running = dnn_find(op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC);
     return factor == running ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
@@ -112,7 +130,8 @@ static cudnnStatus_t check_plan(dnn *d)
 
 static cudnnStatus_t check_pack(const dnn *d)
 {
-    const dnn_value *ids = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS), *at = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    const dnn_value *ids = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
+                    *at = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     return ids->n == at->n ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
@@ -137,7 +156,8 @@ static bool of_f32(const dnn *graph)
 {
     const dnn *op = op_of(graph, 0);
     for (int i = 0; i < op->n; i++)
-        if (op->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR && (*(dnn *const *)op->value[i].list)->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        if (op->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR &&
+            (*(dnn *const *)op->value[i].list)->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
             return dnn_number(*(dnn *const *)op->value[i].list, CUDNN_ATTR_TENSOR_DATA_TYPE, 0) == CUDNN_DATA_FLOAT;
     return false;
 }
@@ -148,8 +168,10 @@ static bool supported(const dnn *graph)
     const dnn *first = op_of(graph, 0), *second = op_of(graph, 1);
     if (op_of(graph, 2)) return false;
     if (!second) return is_convolution(first) || is_norm(first);
-    return first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR && second->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
-           dnn_number(dnn_to(second, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE, 0) == CUDNN_POINTWISE_ADD;
+    return first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+           second->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
+           dnn_number(dnn_to(second, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE, 0) ==
+               CUDNN_POINTWISE_ADD;
 }
 
 static bool offered(const dnn *graph, int64_t mode, int engine)
@@ -178,7 +200,8 @@ static cudnnStatus_t give_configs(const dnn *heur, int64_t room, int64_t *n, dnn
     *n = 0;
     for (int e = DNN_RANDOM; e <= DNN_SLOW; e++) {
         if (!offered(graph, dnn_number(heur, CUDNN_ATTR_ENGINEHEUR_MODE, 0), e)) continue;
-        if (list && *n < room && !make_config(graph, e, list[*n])) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+        if (list && *n < room && !make_config(graph, e, list[*n]))
+            return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
         if (!list || *n < room) ++*n;
     }
     return CUDNN_STATUS_SUCCESS;

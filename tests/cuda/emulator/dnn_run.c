@@ -1,5 +1,5 @@
-/* dnn_run.c - runs a plan of the emulated cuDNN: every tensor is read into doubles by its strides, the operations are loops,
- * and what is not virtual is written back, rounded to its type. */
+/* dnn_run.c - runs a plan of the emulated cuDNN: every tensor is read into doubles by its strides, the operations are
+ * loops, and what is not virtual is written back, rounded to its type. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static field *field_of(machine *m, const dnn *op, int name)
     for (int64_t i = 0; from && f->v && i < f->n; i++) {
         f->v[i] = emulator_load(from, t.type, t.by_value ? 0 : place(&t, i));
         /* The engine of matrix units rounds what it multiplies to 11 bits. */
-        if (m->engine == DNN_DOWN && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT)) f->v[i] = emulator_rounded(f->v[i], 10, -136);
+        if (m->engine == DNN_DOWN && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT))
+            f->v[i] = emulator_rounded(f->v[i], 10, -136);
     }
     return f;
 }
@@ -114,7 +115,8 @@ static void planes(const window *s, side to, double *x, double *w, double *y)
                 for (int64_t p = 0; p < s->out[0]; p++)
                     for (int64_t q = 0; q < s->out[1]; q++)
                         for (int64_t r = 0; r < s->out[2]; r++, o++) {
-                            int64_t i = p * s->stride[0] + a * s->dilation[0] - s->lo[0], j = q * s->stride[1] + b * s->dilation[1] - s->lo[1];
+                            int64_t i = p * s->stride[0] + a * s->dilation[0] - s->lo[0],
+                                    j = q * s->stride[1] + b * s->dilation[1] - s->lo[1];
                             int64_t k = r * s->stride[2] + c * s->dilation[2] - s->lo[2];
                             if (i < 0 || j < 0 || k < 0 || i >= s->in[0] || j >= s->in[1] || k >= s->in[2]) continue;
                             double *e = &x[(i * s->in[1] + j) * s->in[2] + k];
@@ -135,7 +137,8 @@ static void convolve(const dnn *conv, double alpha, side to, field *x, field *w,
     for (int64_t n = 0; n < x->t.dim[0]; n++)
         for (int64_t m = 0; m < M; m++)
             for (int64_t c = 0; c < C; c++)
-                planes(&s, to, x->v + (n * groups * C + m / (M / groups) * C + c) * I, w->v + (m * C + c) * K, y->v + (n * M + m) * O);
+                planes(&s, to, x->v + (n * groups * C + m / (M / groups) * C + c) * I, w->v + (m * C + c) * K,
+                       y->v + (n * M + m) * O);
     for (int64_t i = 0; i < sum->n; i++) sum->v[i] *= alpha;
 }
 
@@ -150,26 +153,33 @@ static field *run_convolution(machine *m, const dnn *op)
     field *x, *w, *y;
     switch (op->type) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X), w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
+        w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
         y = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
-        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC), factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA), Y, x, w, y);
+        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC),
+                 factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA), Y, x, w, y);
         return y;
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX), w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX),
+        w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
         y = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
-        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC), factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA), X, x, w, y);
+        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC),
+                 factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA), X, x, w, y);
         return x;
     default:
-        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X), w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+        x = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X),
+        w = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
         y = field_of(m, op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
-        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC), factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA), W, x, w, y);
+        convolve(dnn_to(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC),
+                 factor(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA), W, x, w, y);
         return w;
     }
 }
 
 static field *run_add(machine *m, const dnn *op)
 {
-    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC), *b = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+          *b = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
     field *y = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
     for (int64_t i = 0; i < y->n; i++) {
         int64_t at[DNN_RANK], rest = i, k = 0;
@@ -191,12 +201,18 @@ static int64_t pixels(const field *x) { return x->n / (x->t.dim[0] * x->t.dim[1]
 
 static void run_norm(machine *m, const dnn *op)
 {
-    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC), *y = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC);
-    field *scale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC), *bias = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
-    field *mean = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC), *inv = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC);
-    field *epsilon = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC), *f = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC);
-    field *run_m = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC), *run_v = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC);
-    field *new_m = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC), *new_v = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC);
+    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC),
+          *y = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC);
+    field *scale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC),
+          *bias = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
+    field *mean = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC),
+          *inv = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC);
+    field *epsilon = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC),
+          *f = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC);
+    field *run_m = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC),
+          *run_v = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC);
+    field *new_m = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC),
+          *new_v = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC);
     double n = (double)(x->n / x->t.dim[1]);
     for (int64_t c = 0; c < x->t.dim[1]; c++) {
         double a = 0, v = 0;
@@ -218,15 +234,20 @@ static void run_norm(machine *m, const dnn *op)
 
 static void run_norm_dx(machine *m, const dnn *op)
 {
-    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_XDESC), *dy = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC);
-    field *scale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC), *mean = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC);
-    field *inv = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC), *dx = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC);
-    field *dscale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC), *dbias = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC);
+    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_XDESC),
+          *dy = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC);
+    field *scale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC),
+          *mean = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC);
+    field *inv = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC),
+          *dx = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC);
+    field *dscale = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC),
+          *dbias = field_of(m, op, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC);
     double n = (double)(x->n / x->t.dim[1]);
     for (int64_t c = 0; c < x->t.dim[1]; c++) {
         double ds = 0, db = 0;
         EACH(x, c, i) db += dy->v[i], ds += dy->v[i] * (x->v[i] - mean->v[c]) * inv->v[c];
-        EACH(x, c, i) dx->v[i] = scale->v[c] * inv->v[c] * (dy->v[i] - db / n - (x->v[i] - mean->v[c]) * inv->v[c] * ds / n);
+        EACH(x, c, i)
+        dx->v[i] = scale->v[c] * inv->v[c] * (dy->v[i] - db / n - (x->v[i] - mean->v[c]) * inv->v[c] * ds / n);
         dscale->v[c] = ds;
         dbias->v[c] = db;
     }
@@ -248,7 +269,9 @@ static void run_job(const void *what)
         const dnn *op = ((dnn *const *)ops->list)[i];
         if (op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) run_norm(&m, op);
         else if (op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR) run_norm_dx(&m, op);
-        else write_back(&m, op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ? run_add(&m, op) : run_convolution(&m, op));
+        else
+            write_back(&m, op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ? run_add(&m, op)
+                                                                                    : run_convolution(&m, op));
     }
     for (int i = 0; i < m.n; i++) free(m.field[i].v);
 }
@@ -256,7 +279,8 @@ static void run_job(const void *what)
 static void must_hold(const void *at, size_t bytes, const char *what)
 {
     if (emulator_is_device(at, bytes) && (uintptr_t)at % 16 == 0) return;
-    fprintf(stderr, "emulator: cudnnBackendExecute: %s: %zu bytes at %p, aligned to 16, are not the device's\n", what, bytes, at);
+    fprintf(stderr, "emulator: cudnnBackendExecute: %s: %zu bytes at %p, aligned to 16, are not the device's\n", what,
+            bytes, at);
     abort();
 }
 
@@ -277,7 +301,8 @@ static bool bound(const job *j, const dnn *op)
 
 cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack)
 {
-    const dnn_value *ids = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS), *at = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    const dnn_value *ids = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
+                    *at = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     job              j = { .plan = plan, .n = (int)ids->n };
     int              engine;
     const dnn       *graph = dnn_graph_of(plan, &engine);
@@ -291,5 +316,6 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack)
     for (int64_t i = 0; i < ops->n; i++)
         if (!bound(&j, ((dnn *const *)ops->list)[i])) return CUDNN_STATUS_BAD_PARAM;
     if (dnn_work_of(engine)) must_hold(j.work, (size_t)dnn_work_of(engine), "the workspace");
-    return emulator_submit(stream, run_job, &j, sizeof j, "cudnnBackendExecute") ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
+    return emulator_submit(stream, run_job, &j, sizeof j, "cudnnBackendExecute") ? CUDNN_STATUS_EXECUTION_FAILED
+                                                                                 : CUDNN_STATUS_SUCCESS;
 }

@@ -19,7 +19,9 @@ static void write(FILE *f, const dnn *d)
             for (int64_t k = 0; k < v->n; k++) write(f, ((dnn *const *)v->list)[k]);
             continue;
         }
-        int64_t bytes = v->n * (v->type == CUDNN_TYPE_BOOLEAN || v->type == CUDNN_TYPE_CHAR ? 1 : v->type == CUDNN_TYPE_INT64 || v->type == CUDNN_TYPE_DOUBLE ? 8 : 4);
+        int64_t bytes = v->n * (v->type == CUDNN_TYPE_BOOLEAN || v->type == CUDNN_TYPE_CHAR   ? 1
+                                : v->type == CUDNN_TYPE_INT64 || v->type == CUDNN_TYPE_DOUBLE ? 8
+                                                                                              : 4);
         for (int64_t k = 0; k < bytes; k++) fprintf(f, "%c%02x", k ? ',' : '=', ((const unsigned char *)v->list)[k]);
     }
     fprintf(f, " )");
@@ -54,7 +56,8 @@ static bool read_value(const char **text, dnn *d)
     }
     size_t   k = 0;
     unsigned byte;
-    while ((**text == '=' || **text == ',') && k < sizeof bytes && sscanf(*text + 1, "%2x", &byte) == 1) bytes[k++] = (unsigned char)byte, *text += 3;
+    while ((**text == '=' || **text == ',') && k < sizeof bytes && sscanf(*text + 1, "%2x", &byte) == 1)
+        bytes[k++] = (unsigned char)byte, *text += 3;
     return dnn_put(d, name, type, n, bytes);
 }
 
