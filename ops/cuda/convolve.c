@@ -10,7 +10,6 @@
 #include "ops/convolve.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ops/cuda/convolve.cuh"
 #include "ops/cuda/kernels.h"
@@ -171,7 +170,7 @@ static void put_terms(const gather *g, plan *s, int64_t first, const term *list,
     }
 }
 
-/* Where y has a dimension of phases: 1, or the residues that occur. */
+/* Phases along axis j: the residues of the stride that occur. */
 static int64_t phases_along(const gather *g, int j)
 {
     if (!g->back) return 1;

@@ -76,7 +76,8 @@ static double cycles(const ot_tile *t, const ot_tile_job *j, int units)
     int64_t tiles = ceil_div(j->rows, t->bm) * ceil_div(j->cols, t->bn) * j->batch;
     int64_t per_unit = ceil_div(tiles * t->splits, units), together = per_unit < most ? per_unit : most;
     double  steps = (double)ot_tile_share(t, ceil_div(j->terms, t->bk)), busy = (double)(together * threads) / 256;
-    double  bytes = ot_dtype_bits(j->type) / 8.0, element = 8.0 / 128 + bytes / 32; /* its instructions; 32 bytes from L2 per cycle */
+    double  bytes = ot_dtype_bits(j->type) / 8.0;
+    double  element = 8.0 / 128 + bytes / 32; /* to load one: its instructions, and 32 bytes from L2 per cycle */
     double  step = (double)t->bk * ((double)t->bm * t->bn / rate + (t->bm + t->bn) * element);
     double  join = t->groups > 1 ? (double)t->bm * t->bn * t->groups / 16 : 0;
     double  work = (double)per_unit * (steps * step + join) / (busy < 1 ? busy : 1);
@@ -116,7 +117,8 @@ ot_tile ot_tile_choose(const ot_tile_job *j, ot_prep *p)
         t.bm = cut(menu[i].bm, t.tm, j->rows);
         t.bn = cut(menu[i].bn, t.tn, j->cols);
         int bytes = t.bm * t.bn * ot_tile_sum_bytes(j->type); /* of a group's sums, which all but one put into shared memory */
-        while (t.groups < 16 && ot_tile_threads(&t) * 2 <= BLOCK_THREADS && (2 * t.groups - 1) * bytes <= SHARED_BYTES) t.groups *= 2;
+        while (t.groups < 16 && ot_tile_threads(&t) * 2 <= BLOCK_THREADS && (2 * t.groups - 1) * bytes <= SHARED_BYTES)
+            t.groups *= 2;
         bool known = false;
         for (int k = 0; k < n; k++) known |= same(&list[k], &t);
         if (known || !set_steps(&t, j)) continue;

@@ -53,14 +53,18 @@ static long allowed(const char *arch, const char *name)
     return bytes;
 }
 
-/* The number in front of `what` in the assembler's report; -1: it is not there. */
+/* The largest number in front of `what` in the assembler's report, which has one for every kernel of the text; -1: none. */
 static long number_before(const char *words, const char *what)
 {
-    const char *at = words ? strstr(words, what) : NULL;
-    if (!at) return -1;
-    while (at > words && at[-1] == ' ') at--;
-    while (at > words && at[-1] >= '0' && at[-1] <= '9') at--;
-    return strtol(at, NULL, 10);
+    long largest = -1;
+    for (const char *found = words ? strstr(words, what) : NULL; found; found = strstr(found + 1, what)) {
+        const char *at = found;
+        while (at > words && at[-1] == ' ') at--;
+        while (at > words && at[-1] >= '0' && at[-1] <= '9') at--;
+        long number = strtol(at, NULL, 10);
+        if (number > largest) largest = number;
+    }
+    return largest;
 }
 
 int compiled_badly(ot_device *d, const char *arch)
