@@ -215,8 +215,8 @@
     X(PoolAvgDx,                 1, 1, 0)    \
     X(PoolMax,                   1, 1, 0)    \
     X(PoolMaxDx,                 1, 1, 0)    \
-    X(RowNorm,                   1, 1, 0)    \
-    X(RowNormDx,                 1, 1, 0)    \
+    X(RowNorm,                   1, 1, 1)    \
+    X(RowNormDx,                 1, 1, 1)    \
     X(SoftmaxRows,               1, 1, 1)    \
     X(SoftmaxRowsDx,             1, 1, 1)
 

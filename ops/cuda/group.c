@@ -15,16 +15,13 @@ static int power_of_two(int64_t n) /* n or the next above */
     return p;
 }
 
-ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
+/* g has its lanes. */
+static ot_group rows_by(ot_group g, int64_t n, ot_dtype t, int arrays)
 {
-    int      lanes = ot_lanes(t);
-    int      held = arrays > 0 ? arrays : 1;
-    ot_group g = { .wide = n > INT32_MAX / 2 };
-    /* A row of a few elements would mostly be its neighbours' bytes. */
-    g.lanes = n % lanes == 0 || n >= 4 * lanes ? lanes : 1;
-    g.shifted = n % g.lanes != 0;
-    int64_t packs = g.shifted ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
+    int     held = arrays > 0 ? arrays : 1;
+    int64_t packs = n % g.lanes ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
     int     most = t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* f64: its exp wants the registers itself */
+    g.shifted = n % g.lanes != 0;
     if (packs <= 32 * WARP_PACKS / held) {
         g.group = power_of_two(packs);
         if (g.group > 32) g.group = 32;
@@ -37,6 +34,19 @@ ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
     g.group = g.threads;
     g.packs = packs <= (int64_t)most * g.threads ? (int)((packs + g.threads - 1) / g.threads) : 0;
     return g;
+}
+
+ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
+{
+    int      lanes = ot_lanes(t);
+    ot_group g = { .lanes = lanes, .wide = n > INT32_MAX / 2 };
+    if (n % lanes && n < 4 * lanes) g.lanes = 1; /* 16 bytes would mostly be the neighbours' */
+    return rows_by(g, n, t, arrays);
+}
+
+ot_group ot_group_single(int64_t n, ot_dtype t, int arrays)
+{
+    return rows_by((ot_group){ .lanes = 1, .wide = n > INT32_MAX / 2 }, n, t, arrays);
 }
 
 ot_group ot_group_columns(int64_t samples, int64_t n, int arrays)

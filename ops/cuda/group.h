@@ -15,6 +15,9 @@ typedef struct ot_group {
  * Depends on these alone. */
 ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays);
 
+/* The same, taken element by element. */
+ot_group ot_group_single(int64_t n, ot_dtype t, int arrays);
+
 /* For samples whose n elements lie apart. */
 ot_group ot_group_columns(int64_t samples, int64_t n, int arrays);
 

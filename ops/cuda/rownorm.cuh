@@ -1,0 +1,15 @@
+/* rownorm.cuh - what rownorm.c hands to rownorm.cu. */
+typedef struct ot_row_norm_args {
+    const void *x, *dy, *scale, *bias; /* scale, bias: of type TS */
+    void       *y;                     /* dx */
+    void       *mean, *inv;            /* of type ACC; read by the gradient */
+    void       *sums;                  /* of dscale and dbias: (chunks, 2, n) of ACC */
+    long long   rows, n, chunk;        /* chunk: rows that one block adds up */
+    double      epsilon;
+} ot_row_norm_args;
+
+typedef struct ot_row_norm_fold_args {
+    const void *sums;
+    void       *dscale, *dbias; /* of type TS; NULL: not asked for */
+    long long   chunks, n;
+} ot_row_norm_fold_args;
