@@ -211,10 +211,10 @@
     X(CrossEntropy,              1, 1, 1)    \
     X(CrossEntropyDx,            1, 1, 1)    \
     X(Dot,                       1, 1, 1)    \
-    X(PoolAvg,                   1, 1, 0)    \
-    X(PoolAvgDx,                 1, 1, 0)    \
-    X(PoolMax,                   1, 1, 0)    \
-    X(PoolMaxDx,                 1, 1, 0)    \
+    X(PoolAvg,                   1, 1, 1)    \
+    X(PoolAvgDx,                 1, 1, 1)    \
+    X(PoolMax,                   1, 1, 1)    \
+    X(PoolMaxDx,                 1, 1, 1)    \
     X(RowNorm,                   1, 1, 1)    \
     X(RowNormDx,                 1, 1, 1)    \
     X(SoftmaxRows,               1, 1, 1)    \

@@ -20,7 +20,7 @@ static ot_group rows_by(ot_group g, int64_t n, ot_dtype t, int arrays)
 {
     int     held = arrays > 0 ? arrays : 1;
     int64_t packs = n % g.lanes ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
-    int     most = t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 1) / arrays; /* f64: its exp wants the registers itself */
+    int     most = t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 2) / arrays; /* f64: its exp wants the registers itself */
     g.shifted = n % g.lanes != 0;
     if (packs <= 32 * WARP_PACKS / held) {
         g.group = power_of_two(packs);
