@@ -348,13 +348,16 @@ static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n,
     return time_runs(t, k, &c, best, seconds, err);
 }
 
-/* Times one variant; *variants: how many the kernel has, 0: it refuses, or failed (then the device still works). */
-static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best, int *variants, double *seconds)
+/* Times one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it did; where it did not, the device still
+ * works, and another way is looked for. */
+static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best, int *variants, bool *ran,
+                              double *seconds)
 {
     ot_error mine = { 0 };
     ot_prep  p = ot_schedule_prep(t->plan, t->config, variant);
     p.err = &mine;
     *variants = 0;
+    *ran = false;
     ot_status s = k->prepare ? k->prepare(n, &p) : OT_OK;
     if (s != OT_OK || p.refused) return s == OT_E_NOMEM ? ot_fail(t->plan->graph->err, s, "%s", mine.text) : OT_OK;
     s = time_prepared(t, k, n, &p, b, best, seconds, &mine);
@@ -363,9 +366,9 @@ static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const
     t->backend->free(t->device, b->work);
     t->backend->free(t->device, b->table);
     b->work = b->table = NULL;
-    OT_TRY(alive);
-    if (s == OT_OK) *variants = p.variants > 1 ? p.variants : 1;
-    return OT_OK;
+    *variants = p.variants > 1 ? p.variants : 1;
+    *ran = s == OT_OK;
+    return alive;
 }
 
 /* ---- one node ------------------------------------------------------------------------- */
@@ -395,9 +398,10 @@ static ot_status time_all(ot_tune *t, const ot_node *n, bench *b, ot_choice *bes
         for (int v = 0, all = 1; v < all && v < MOST_VARIANTS; v++) {
             double seconds = 0;
             int    variants;
-            OT_TRY(time_variant(t, *k, v, n, b, best->kernel ? best->seconds : 0, &variants, &seconds));
-            if (!v) all = variants; /* a first way that fails says nothing about the others, but nobody asks for them */
-            if (variants && (!best->kernel || seconds < best->seconds)) *best = (ot_choice){ *k, v, seconds };
+            bool   ran;
+            OT_TRY(time_variant(t, *k, v, n, b, best->kernel ? best->seconds : 0, &variants, &ran, &seconds));
+            if (!v) all = variants;
+            if (ran && (!best->kernel || seconds < best->seconds)) *best = (ot_choice){ *k, v, seconds };
         }
     }
     return OT_OK;
