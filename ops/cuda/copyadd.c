@@ -47,8 +47,8 @@ static ot_copyadd_box args_of(const ot_box *b)
     int64_t        reach = 0;
     for (int d = OT_COPYADD_AXES - 1; d >= 0; d--) {
         bool used = d < b->rank;
-        a.axis[d] = (ot_copyadd_axis){ .t = ot_divider_of(used ? b->t[d] : 0), .extent = used ? b->extent[d] : 1,
-                                       .f = used ? b->f[d] : 0, .reach = reach };
+        a.axis[d] = (ot_copyadd_axis){ .by = ot_divider_of(used && b->t[d] ? b->t[d] : 1), .t = used ? b->t[d] : 0,
+                                       .f = used ? b->f[d] : 0, .extent = used ? b->extent[d] : 1, .reach = reach };
         reach += used ? (b->extent[d] - 1) * b->t[d] : 0;
     }
     a.end = b->to + reach;
@@ -71,13 +71,13 @@ static ot_status add_prepare(const ot_node *n, ot_prep *prep)
         p->box[p->n++] = args_of(&b);
         rank = b.rank > rank ? b.rank : rank;
     }
-    p->many = p->n > OT_COPYADD_FEW;
-    ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define SUM %s\n#define WIDE %d\n#define RANK %d\n#define MANY %d\n",
-                ot_cuda_type(t), ot_cuda_class(t), ot_is_float(t) ? "double" : "ot_u64", far >= NARROW, rank, p->many);
+    p->many = p->n > OT_COPYADD_FEW || rank > OT_COPYADD_FEW;
+    ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define SUM %s\n#define WIDE %d\n#define MANY %d\n",
+                ot_cuda_type(t), ot_cuda_class(t), ot_is_float(t) ? "double" : "ot_u64", far >= NARROW, p->many);
     ot_text_add(&prefix, "#define LOOPS");
-    for (int d = 0; d < rank; d++) ot_text_add(&prefix, " OPEN(%d, %d)", d, d + 1);
+    for (int d = 0; d < rank; d++) ot_text_add(&prefix, " OPEN(%d)", d);
     ot_text_add(&prefix, "\n#define ENDS");
-    for (int d = 0; d < rank; d++) ot_text_add(&prefix, " }");
+    for (int d = rank - 1; d >= 0; d--) ot_text_add(&prefix, " CLOSE(%d)", d);
     ot_text_add(&prefix, "\n");
     ot_status s = ot_gpu_compile(prep->device, "copyadd.cu", prefix.text, "copyadd", &p->f, prep->err);
     ot_text_free(&prefix);

@@ -2,39 +2,42 @@
  *
  * Element j of dx gets dy at every coordinate k of every box with to + sum k[d] * t[d] = j.  Axes come with the
  * longest stride first: what the axes behind can still reach leaves an interval for k[d], most often of one
- * number.  Boxes are added in order, so the result depends on nothing else.  RANK axes are in use, LOOPS has an
- * OPEN for each, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements. */
+ * number.  Boxes are added in order, so the result depends on nothing else.  LOOPS opens a loop for every axis
+ * in use, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements. */
 #include "copyadd.cuh"
 
-/* The coordinates along an axis that can lead to `rest` elements behind the box's first. */
+/* The coordinates along an axis that can lead to `rest` elements behind the box's first.  Without branches: loops
+ * nest deep enough. */
 OT_DEVICE void interval(const ot_copyadd_axis *x, ot_num rest, ot_num *lo, ot_num *hi)
 {
-    ot_num last = (ot_num)x->extent - 1, reach = (ot_num)x->reach;
-    *lo = 0;
-    *hi = last;
-    if (x->t.n == 0) return;
-    ot_num most = OT_DIVIDE_BY(rest, x->t);
-    if (most < last) *hi = most;
-    if (reach < (ot_num)x->t.n) *lo = most;
-    else if (rest > reach) *lo = OT_DIVIDE_BY(rest - reach + (ot_num)x->t.n - 1, x->t);
+    ot_num last = (ot_num)x->extent - 1, reach = (ot_num)x->reach, t = (ot_num)x->t;
+    ot_num most = OT_DIVIDE_BY(rest, x->by), more = rest - reach + t - 1;
+    ot_num least = OT_DIVIDE_BY(more > 0 ? more : 0, x->by);
+    *lo = t == 0 ? 0 : reach < t ? most : least;
+    *hi = t == 0 || most > last ? last : most;
 }
 
-#define OPEN(d, e)                                                                  \
-    ot_num lo##d, hi##d;                                                            \
-    interval(&b->axis[d], rest##d, &lo##d, &hi##d);                                 \
+/* A loop over k of axis d.  `rest` and `at` (in dy) go along, and are as they were behind it. */
+#define OPEN(d)                                                                     \
+    ot_num k##d, hi##d;                                                             \
+    interval(&b->axis[d], rest, &k##d, &hi##d);                                     \
+    rest -= k##d * (ot_num)b->axis[d].t;                                          \
+    at += k##d * (ot_num)b->axis[d].f;                                              \
     _Pragma("unroll 1") /* most often one number */                                 \
-    for (ot_num k##d = lo##d; k##d <= hi##d; k##d++) {                              \
-        ot_num rest##e = rest##d - k##d * (ot_num)b->axis[d].t.n;                   \
-        ot_num at##e = at##d + k##d * (ot_num)b->axis[d].f;
-#define LEFT(rank) OT_PASTE(rest, rank)
-#define AT(rank) OT_PASTE(at, rank)
+    for (; k##d <= hi##d; k##d++) {
+#define CLOSE(d)                                                                    \
+        rest -= (ot_num)b->axis[d].t;                                             \
+        at += (ot_num)b->axis[d].f;                                                 \
+    }                                                                               \
+    rest += k##d * (ot_num)b->axis[d].t;                                          \
+    at -= k##d * (ot_num)b->axis[d].f;
 
 OT_DEVICE SUM add_box(const ot_copyadd_box *b, const void *dy, ot_num j, SUM sum)
 {
-    ot_num rest0 = j - (ot_num)b->to, at0 = (ot_num)b->from;
-    if (rest0 < 0 || j > (ot_num)b->end) return sum;
+    ot_num rest = j - (ot_num)b->to, at = (ot_num)b->from;
+    if (rest < 0 || j > (ot_num)b->end) return sum;
     LOOPS
-    if (LEFT(RANK) == 0) sum += (SUM)OT_LD(T, dy, AT(RANK));
+    if (rest == 0) sum += (SUM)OT_LD(T, dy, at);
     ENDS
     return sum;
 }

@@ -6,9 +6,9 @@ enum {
     OT_COPYADD_FEW = 4 /* boxes that travel with the launch; more lie in a table */
 };
 
-/* An axis of a box: its stride along dx (never negative), its extent, its stride along dy, and how far the
+/* An axis of a box: its strides along dx (never negative; `by` divides by it) and dy, its extent, and how far the
  * axes behind it reach along dx. */
-typedef struct ot_copyadd_axis { ot_divider t; long long extent, f, reach; } ot_copyadd_axis;
+typedef struct ot_copyadd_axis { ot_divider by; long long t, f, extent, reach; } ot_copyadd_axis;
 
 /* Longest strides first; unused axes, last, have extent 1 and stride 0. */
 typedef struct ot_copyadd_box {
