@@ -42,6 +42,7 @@ typedef struct ot_case {
     ot_status   fail;     /* infer or lower must fail so */
     ot_status   fail_run; /* the run must fail so */
     const char *no_grad;  /* why no gradient is checked (zero by nature, random …); NULL: it is */
+    bool        grad16;   /* on a device, gradients in the row's own 16-bit type as well */
 } ot_case;
 
 #endif

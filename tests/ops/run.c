@@ -30,7 +30,7 @@ typedef struct test {
 } test;
 
 /* How a row is built. */
-typedef enum mode { FORWARD, GRADIENT_F64, GRADIENT_F32 } mode;
+typedef enum mode { FORWARD, GRADIENT_F64, GRADIENT_F32, GRADIENT_F16, GRADIENT_BF16 } mode;
 
 typedef struct totals { int rows, failed, kernels, gradients; } totals;
 
@@ -48,7 +48,10 @@ static ot_dtype widened(ot_dtype t, mode how)
 }
 
 /* The type of values that gradients are made for. */
-static ot_dtype flowing(mode how) { return how == GRADIENT_F32 ? OT_F32 : OT_F64; }
+static ot_dtype flowing(mode how)
+{
+    return how == GRADIENT_F32 ? OT_F32 : how == GRADIENT_F16 ? OT_F16 : how == GRADIENT_BF16 ? OT_BF16 : OT_F64;
+}
 
 static void fill(const test *t, const operand *o, ot_dtype type, void *bytes, dice *d)
 {
@@ -355,11 +358,12 @@ static bool run(const ot_op *op, const ot_case *row, ot_device *device, bool des
     ot_graph_free(t->g);
     t->g = NULL;
     if (ok && !row->fail && !row->fail_run && !row->no_grad) {
-        ok = gradient(t, GRADIENT_F64, sum);
-        ot_graph_free(t->g);
-        t->g = NULL;
-        if (ok && device) ok = gradient(t, GRADIENT_F32, sum);
-        ot_graph_free(t->g);
+        mode last = !device ? GRADIENT_F64 : row->grad16 ? GRADIENT_BF16 : GRADIENT_F32;
+        for (mode how = GRADIENT_F64; ok && how <= last; how++) {
+            ok = gradient(t, how, sum);
+            ot_graph_free(t->g);
+            t->g = NULL;
+        }
     }
     free(text);
     free(t);
