@@ -1,8 +1,8 @@
 /* cudnn_plan.c - from a graph to a plan: heuristics, filters, the plan on disk.
  *
  * Engines   mode A's list is in the order of expected speed; the fallback list, slow engines that take nearly everything,
- *           is behind it.  An engine is dropped when its results may differ between runs, when it rounds operands of
- *           f32 although that was not allowed, or when it wants more workspace than a share of the device's memory.
+ *           is behind it.  An engine is dropped when its results may differ between runs, when it computes in fewer bits
+ *           than was agreed (f32 by matrix units is tf32), or when it wants more workspace than a share of the memory.
  * Disk      a plan is kept as cuDNN's own text, with the graph it belongs to in front.  The folder is keyed by the device
  *           and the library's version. */
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "ops/cuda/cudnn_graph.h"
 
 enum {
+    RULES = 1,         /* of the choice: another number where they change, and plans on disk are made anew */
     MOST_ENGINES = 96, /* that are looked at */
     VARIANTS = 12,     /* that a tuner may time: what is behind them is slower by all experience */
     MEMORY_SHARE = 64  /* of the device's memory: an engine that wants more is not worth what it displaces */
@@ -38,10 +39,10 @@ static ot_cudnn_desc engine_of(ot_cudnn_desc config)
 static bool note_is_fine(cudnnBackendNumericalNote_t note, const filters *f)
 {
     switch (note) {
-    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return false;
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return !f->strict;
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: /* to a type of fewer bits than was agreed */
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return false;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return !f->strict; /* f32 goes there as tf32 */
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
@@ -247,7 +248,7 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
         return OT_OK;
     }
     /* A described device may lack what a real one has (the driver that compiled engines need): its plans are its own. */
-    ot_text_add(&g->key, "%d %d %d %s\n", p->variant, f.strict, f.precise,
+    ot_text_add(&g->key, "%d %d %d %d %s\n", RULES, p->variant, f.strict, f.precise,
                 ot_gpu_described(p->device) ? ot_gpu_description(p->device) : "");
     if (g->key.failed) {
         ot_cudnn_free(g);

@@ -50,9 +50,10 @@ dnn  *dnn_read(const char **text);
 /* dnn_run.c */
 cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);
 
-/* The engines on offer (dnn_engines.c).  RANDOM gives other bits than it should, DOWN rounds operands of f32; neither
- * may be chosen where results must be exact.  GREEDY wants more memory than there is, FICKLE makes no plan. */
-enum { DNN_RANDOM = 900, DNN_DOWN, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW };
+/* The engines on offer (dnn_engines.c).  RANDOM gives other bits than it should, HALF rounds operands to 8 bits, TF32
+ * those of f32 to 11: the first two may never be chosen, the third where that was allowed.  GREEDY wants more memory
+ * than there is, FICKLE makes no plan.  Plans on disk know them by number: a new one gets a new number. */
+enum { DNN_RANDOM = 900, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW, DNN_HALF };
 const dnn *dnn_graph_of(const dnn *plan, int *engine);
 int64_t    dnn_work_of(int engine);
 

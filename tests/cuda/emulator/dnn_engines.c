@@ -1,8 +1,8 @@
 /* dnn_engines.c - the emulated cuDNN's engines: which there are for a graph, what they say of themselves, plans.
  *
- * For every graph the heuristics offer, best first, engines that must be passed over before those that may be used: one
- * that does not repeat its results, one that rounds operands of f32, one that wants more memory than there is, one
- * that makes no plan.  So a filter that is missing shows as wrong numbers. */
+ * For every graph the heuristics offer, best first, engines that must be passed over before those that may be used:
+ * ones that do not repeat their results or round operands, one that wants more memory than there is, one that makes no
+ * plan.  So a filter that is missing shows as wrong numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,16 +152,6 @@ cudnnStatus_t dnn_check(dnn *d)
 
 int64_t dnn_work_of(int engine) { return engine == DNN_GREEDY ? (int64_t)1 << 45 : engine == DNN_WORKING ? 1000 : 0; }
 
-static bool of_f32(const dnn *graph)
-{
-    const dnn *op = op_of(graph, 0);
-    for (int i = 0; i < op->n; i++)
-        if (op->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR &&
-            (*(dnn *const *)op->value[i].list)->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-            return dnn_number(*(dnn *const *)op->value[i].list, CUDNN_ATTR_TENSOR_DATA_TYPE, 0) == CUDNN_DATA_FLOAT;
-    return false;
-}
-
 /* A convolution, a convolution to which something is added, a norm. */
 static bool supported(const dnn *graph)
 {
@@ -174,11 +164,14 @@ static bool supported(const dnn *graph)
                CUDNN_POINTWISE_ADD;
 }
 
+static const int best_first[] = { DNN_RANDOM, DNN_HALF, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN,
+                                  DNN_WINOGRAD, DNN_SLOW };
+
 static bool offered(const dnn *graph, int64_t mode, int engine)
 {
     if (!supported(graph)) return false;
     if (mode != CUDNN_HEUR_MODE_A) return engine == DNN_SLOW;
-    if (engine == DNN_DOWN || engine == DNN_WINOGRAD) return is_convolution(op_of(graph, 0));
+    if (engine == DNN_HALF || engine == DNN_TF32 || engine == DNN_WINOGRAD) return is_convolution(op_of(graph, 0));
     return engine != DNN_SLOW;
 }
 
@@ -198,7 +191,8 @@ static cudnnStatus_t give_configs(const dnn *heur, int64_t room, int64_t *n, dnn
 {
     const dnn *graph = dnn_to(heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     *n = 0;
-    for (int e = DNN_RANDOM; e <= DNN_SLOW; e++) {
+    for (size_t i = 0; i < sizeof best_first / sizeof *best_first; i++) {
+        int e = best_first[i];
         if (!offered(graph, dnn_number(heur, CUDNN_ATTR_ENGINEHEUR_MODE, 0), e)) continue;
         if (list && *n < room && !make_config(graph, e, list[*n]))
             return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
@@ -212,10 +206,11 @@ static int notes_of(const dnn *engine, int *note)
     switch (dnn_number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0)) {
     case DNN_RANDOM: return note[0] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 1;
     case DNN_WINOGRAD: return note[0] = CUDNN_NUMERICAL_NOTE_WINOGRAD, 1;
-    case DNN_DOWN:
+    case DNN_TF32: return note[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, 1;
+    case DNN_HALF:
         note[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
         note[1] = CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-        return of_f32(dnn_to(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH)) ? 2 : 1;
+        return 2;
     default: return 0;
     }
 }

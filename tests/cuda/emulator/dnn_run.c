@@ -67,8 +67,8 @@ static field *field_of(machine *m, const dnn *op, int name)
     const void *from = t.is_virtual ? NULL : address(m->j, &t);
     for (int64_t i = 0; from && f->v && i < f->n; i++) {
         f->v[i] = emulator_load(from, t.type, t.by_value ? 0 : place(&t, i));
-        /* The engine of matrix units rounds what it multiplies to 11 bits. */
-        if (m->engine == DNN_DOWN && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT))
+        if (m->engine == DNN_HALF) f->v[i] = emulator_rounded(f->v[i], 7, -133);
+        if (m->engine == DNN_TF32 && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT))
             f->v[i] = emulator_rounded(f->v[i], 10, -136);
     }
     return f;
