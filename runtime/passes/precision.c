@@ -33,6 +33,7 @@ typedef struct narrowing {
     ot_dtype   half;
     ot_value **cast; /* by value id: the same in the other type, once somebody asked */
     int        cap, products, done;
+    ot_node   *first; /* of the graph; weights are cast before it, side by side, so that a device does it at once */
 } narrowing;
 
 static bool narrow(const ot_value *v) { return v && (v->mark & NARROW); }
@@ -49,13 +50,13 @@ static ot_value *cast_const(narrowing *x, const ot_value *v)
     return data ? ot_graph_const(x->g, v->name, x->half, &v->shape, data) : NULL;
 }
 
-/* v in the other of the two types, made before n. */
+/* v in the other of the two types, made before n; weights before everything, where the backward keeps them anyway. */
 static ot_value *other(narrowing *x, ot_node *n, ot_value *v)
 {
     ot_value *y = v->id < x->cap ? x->cast[v->id] : NULL;
     if (y) return y;
     bool widens = narrow(v);
-    x->g->cursor = n;
+    x->g->cursor = n && !v->producer && !fed(v) && x->first ? x->first : n;
     x->b.node = n;
     y = ot_is_const(v) && !widens ? cast_const(x, v) : ot_cast(&x->b, v, widens ? OT_F32 : x->half);
     x->g->cursor = NULL;
@@ -262,13 +263,14 @@ static ot_status ends(narrowing *x)
     return OT_OK;
 }
 
-static ot_status mixed(ot_plan *p, ot_dtype half)
+static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
 {
     ot_graph *g = p->graph;
     narrowing x = { .p = p, .g = g, .b = { .graph = g }, .half = half };
     x.cap = 4 * (g->n_values + g->n_nodes) + 16; /* every value, and the casts of this pass */
     x.cast = ot_graph_alloc(g, (size_t)x.cap * sizeof *x.cast);
     if (!x.cast) return g->err->status;
+    x.first = trains ? g->first : NULL;
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     for (int i = 0; i < g->n_inputs; i++)
         if (g->inputs[i] != g->seed && g->inputs[i] != g->counter) g->inputs[i]->mark = FED;
@@ -286,9 +288,10 @@ static ot_status mixed(ot_plan *p, ot_dtype half)
 
 ot_status ot_pass_precision(ot_plan *p, const ot_config *c)
 {
+    bool trains = c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD;
     switch (c->precision) {
-    case OT_PREC_BF16: return mixed(p, OT_BF16);
-    case OT_PREC_FP16: return mixed(p, OT_F16);
+    case OT_PREC_BF16: return mixed(p, OT_BF16, trains);
+    case OT_PREC_FP16: return mixed(p, OT_F16, trains);
     case OT_TF32:
         if (!c->device) ot_plan_note(p, "precision tf32: no effect on the CPU, which computes in fp32");
         return p->graph->err->status;
