@@ -203,8 +203,8 @@
     /* operator            ref cpu cuda */   \
     X(Attend,                    1, 0, 1)    \
     X(AttendDx,                  1, 0, 1)    \
-    X(BatchNorm,                 1, 1, 0)    \
-    X(BatchNormDx,               1, 1, 0)    \
+    X(BatchNorm,                 1, 1, 1)    \
+    X(BatchNormDx,               1, 1, 1)    \
     X(Convolve,                  1, 1, 1)    \
     X(ConvolveDw,                1, 1, 1)    \
     X(ConvolveDx,                1, 1, 1)    \

@@ -7,7 +7,8 @@
  *   LANES                 more than 1: channels are innermost in every tensor
  *   X_LAST Y_LAST WHERE_LAST INDICES_LAST   layouts; Y of y or dy, X of x or dx
  *   K0 .. K2, S0 .., D0 ..  window, strides and dilations; WHERE_TYPE u8 or i32; INCLUDE_PAD
- *   INDEX                 type of a position */
+ *   INDEX                 type of a position;  BOUNDS for OT_KERNEL: threads of a block, and 1 where registers go before
+ *                         blocks that run side by side (f64) */
 #include "packs.cuh"
 #include "pool.cuh"
 
@@ -129,7 +130,7 @@ OT_DEVICE INDEX column_major(const int *in, INDEX i)
     return i0 + in[0] * (i1 + in[1] * i2);
 }
 
-OT_KERNEL(pool_max, ot_pool_args, 128)
+OT_KERNEL(pool_max, ot_pool_args, BOUNDS)
 {
     INDEX OUT = (INDEX)a.out[0] * a.out[1] * a.out[2], IN = (INDEX)a.in[0] * a.in[1] * a.in[2], C = (INDEX)a.C / LANES;
     OT_GRID_LOOP(at, (ot_i64)a.N * C * OUT) {
@@ -154,7 +155,7 @@ OT_KERNEL(pool_max, ot_pool_args, 128)
 
 #elif STAGE == 1
 
-OT_KERNEL(pool_max_dx, ot_pool_args, 128)
+OT_KERNEL(pool_max_dx, ot_pool_args, BOUNDS)
 {
     INDEX OUT = (INDEX)a.out[0] * a.out[1] * a.out[2], IN = (INDEX)a.in[0] * a.in[1] * a.in[2], C = (INDEX)a.C / LANES;
     OT_GRID_LOOP(at, (ot_i64)a.N * C * IN) {
@@ -176,7 +177,7 @@ OT_KERNEL(pool_max_dx, ot_pool_args, 128)
 
 #elif STAGE == 2
 
-OT_KERNEL(pool_avg, ot_pool_args, 128)
+OT_KERNEL(pool_avg, ot_pool_args, BOUNDS)
 {
     INDEX OUT = (INDEX)a.out[0] * a.out[1] * a.out[2], IN = (INDEX)a.in[0] * a.in[1] * a.in[2], C = (INDEX)a.C / LANES;
     OT_GRID_LOOP(at, (ot_i64)a.N * C * OUT) {
@@ -197,7 +198,7 @@ OT_KERNEL(pool_avg, ot_pool_args, 128)
 
 #else
 
-OT_KERNEL(pool_avg_dx, ot_pool_args, 128)
+OT_KERNEL(pool_avg_dx, ot_pool_args, BOUNDS)
 {
     INDEX OUT = (INDEX)a.out[0] * a.out[1] * a.out[2], IN = (INDEX)a.in[0] * a.in[1] * a.in[2], C = (INDEX)a.C / LANES;
     OT_GRID_LOOP(at, (ot_i64)a.N * C * IN) {
