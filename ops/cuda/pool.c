@@ -57,7 +57,7 @@ static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
     ot_text_add(t, "#define STAGE %d\n#define T %s\n#define CLS %s\n#define ACC %s\n#define LANES %d\n#define INDEX %s\n", s,
                 ot_cuda_type(type), ot_cuda_class(type), ot_is_float(type) && type != OT_F64 ? "float" : "double", lanes,
                 wide ? "ot_i64" : "int");
-    ot_text_add(t, "#define BOUNDS %d%s\n", THREADS, type == OT_F64 ? ", 1" : "");
+    ot_text_add(t, "#define BOUNDS %d%s\n", THREADS, type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both divide in a loop */
     ot_text_add(t, "#define X_LAST %d\n#define Y_LAST %d\n#define WHERE_LAST %d\n#define INDICES_LAST %d\n", is_last(p->x), is_last(p->y),
                 is_last(p->where), is_last(p->indices));
     for (int j = 0; j < 3; j++)

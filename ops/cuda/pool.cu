@@ -8,7 +8,7 @@
  *   X_LAST Y_LAST WHERE_LAST INDICES_LAST   layouts; Y of y or dy, X of x or dx
  *   K0 .. K2, S0 .., D0 ..  window, strides and dilations; WHERE_TYPE u8 or i32; INCLUDE_PAD
  *   INDEX                 type of a position;  BOUNDS for OT_KERNEL: threads of a block, and 1 where registers go before
- *                         blocks that run side by side (f64) */
+ *                         blocks that run side by side */
 #include "packs.cuh"
 #include "pool.cuh"
 
