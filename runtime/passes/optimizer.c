@@ -506,6 +506,9 @@ static void decide(ot_plan *p, opt *x, const ot_config *c, ot_value *loss)
     ot_value *updates = ot_graph_value(g, "onnxtrain.updates", OT_STATE, OT_F64, &OT_SCALAR);
     x->ok = ok;
     x->t = keep(x, updates, add(x, updates, wide(x, 1)));
+    ot_value *scalars[] = { x->t, x->ok, x->unscale }; /* computed once, not again by every update */
+    for (int i = 0; i < OT_LEN(scalars); i++)
+        if (scalars[i]) ot_plan_keep(p, scalars[i]);
 }
 
 ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
