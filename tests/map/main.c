@@ -19,6 +19,7 @@ static int on_device(void)
         return 1;
     }
     bool ok = test_many(d);
+    ok = test_types(d) && ok;
     ok = test_fuse(d) && ok;
     b->close(d);
     return !ok;

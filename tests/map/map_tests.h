@@ -9,5 +9,6 @@ struct ot_device;
 bool test_fuse(struct ot_device *d); /* NULL: the CPU */
 bool test_loops(void);
 bool test_many(struct ot_device *d);
+bool test_types(struct ot_device *d);
 
 #endif

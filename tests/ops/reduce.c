@@ -11,6 +11,12 @@ const ot_case ot_cases_ReduceSum[] = {
     { .name = "large", .in = "f32[300000]", .out = "f32[1]", .no_grad = "large" },
     { .name = "large_columns", .in = "f32[20000,7] i64[1]=0", .out = "f32[1,7]", .no_grad = "large" },
     { .name = "large_bias", .in = "f32[40,3,700] i64[2]=0,2", .out = "f32[1,3,1]", .no_grad = "large" },
+    { .name = "large_half_columns", .in = "f16[7000,16](0,1) i64[1]=0", .out = "f16[1,16]", .no_grad = "large" },
+    { .name = "large_bfloat_rows", .in = "bf16[2,80000](0,1) i64[1]=1", .out = "bf16[2,1]", .no_grad = "large" },
+    { .name = "large_double", .in = "f64[2,50001] i64[1]=1", .out = "f64[2,1]", .no_grad = "large" },
+    { .name = "large_integers", .in = "i32[3,30001] i64[1]=1", .out = "i32[3,1]" },
+    { .name = "large_bytes", .in = "u8[9000,48] i64[1]=0", .out = "u8[1,48]" },
+    { .name = "large_middle", .in = "f32[6,1500,40] i64[1]=1", .out = "f32[6,1,40]", .no_grad = "large" },
     { .name = "no_axes_no_op", .in = "f32[2,3]", .attrs = "noop_with_empty_axes=1", .out = "f32[2,3]" },
     { .name = "empty_axes", .in = "f32[2,3] i64[0]=", .out = "f32[1,1]" },
     { .name = "empty_axes_no_op", .in = "f32[2,3] i64[0]=", .attrs = "noop_with_empty_axes=1", .out = "f32[2,3]" },
@@ -39,6 +45,8 @@ const ot_case ot_cases_ReduceMean[] = {
 };
 
 const ot_case ot_cases_ReduceMax[] = {
+    { .name = "large", .in = "f32[3,50000] i64[1]=1", .out = "f32[3,1]", .no_grad = "large" },
+    { .name = "large_integers", .in = "i64[20000,3] i64[1]=0", .out = "i64[1,3]" },
     { .name = "ties", .in = "f32[4]~1,5,5,2", .out = "f32[1]", .y = "5", .dx = "0,0.5,0.5,0" },
     { .name = "rows", .in = "f32[3,40] i64[1]=1", .attrs = "keepdims=0", .out = "f32[3]" },
     { .name = "columns", .in = "f32[70,9] i64[1]=0", .out = "f32[1,9]" },
