@@ -81,7 +81,8 @@ typedef struct ot_backend {
     ot_status (*replay)(ot_device *d, ot_recording *r, ot_error *err);
     void      (*forget)(ot_device *d, ot_recording *r);
 
-    /* A named range for profilers; name NULL ends the innermost one. */
+    /* A named range of the program's time for profilers, where CUDA's headers for that were there at build time; name
+     * NULL ends the innermost one. */
     void (*range)(ot_device *d, const char *name);
 } ot_backend;
 

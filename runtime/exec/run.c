@@ -258,18 +258,29 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* What profilers show between the two calls; NULL ends it. */
+static void range(const ot_exec *x, const char *name)
+{
+    if (x->device) x->device->backend->range(x->device, name);
+}
+
+static ot_status run_slot(ot_exec *x, slot *s, const ot_step *step, ot_error *err)
+{
+    s->call.err = err;
+    s->call.threads = x->plan->threads;
+    if (!s->group) return s->run ? s->run(&s->call) : OT_OK;
+    for (int k = 0; k < s->n_group; k++) s[k].call.err = err;
+    return step->kernel->many->run(s->group, s->n_group, s->group_table);
+}
+
 static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
 {
     double start = spent ? now() : 0;
     for (int i = 0; i < n; i++) {
-        s[i].call.err = err;
-        s[i].call.threads = x->plan->threads;
-        if (s[i].group) {
-            for (int k = 0; k < s[i].n_group; k++) s[i + k].call.err = err;
-            OT_TRY(steps[i].kernel->many->run(s[i].group, s[i].n_group, s[i].group_table));
-        } else if (s[i].run) {
-            OT_TRY(s[i].run(&s[i].call));
-        }
+        range(x, steps[i].node->name);
+        ot_status status = run_slot(x, &s[i], &steps[i], err);
+        range(x, NULL);
+        OT_TRY(status);
         if (!spent) continue;
         if (x->device) OT_TRY(x->device->backend->wait(x->device, err));
         double end = now();
@@ -343,7 +354,10 @@ static ot_status run(ot_exec *x, phase f, ot_error *err)
         return give(x, f, err);
     }
     if (!x->recorded[f]) OT_TRY(record(x, f, err));
-    return x->device->backend->replay(x->device, x->recorded[f], err);
+    range(x, f == EVERY ? "batch" : f == UPDATE ? "update" : "step");
+    ot_status s = x->device->backend->replay(x->device, x->recorded[f], err);
+    range(x, NULL);
+    return s;
 }
 
 ot_status ot_exec_every(ot_exec *x, ot_error *err) { return run(x, EVERY, err); }

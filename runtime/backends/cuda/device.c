@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ranges for profilers: headers alone, without a library; some installations of CUDA leave them out. */
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define OT_NVTX 1
+#endif
+
 ot_status ot_gpu_check(cudaError_t e, const char *what, ot_error *err)
 {
     if (e == cudaSuccess) return OT_OK;
@@ -335,6 +341,10 @@ static void gpu_range(ot_device *d, const char *name)
 {
     (void)d;
     (void)name;
+#if OT_NVTX
+    if (name) nvtxRangePushA(name);
+    else nvtxRangePop();
+#endif
 }
 
 ot_backend ot_gpu_backend = {
