@@ -47,3 +47,13 @@ const ot_backend *ot_backend_find(ot_error *err)
     if (known) __atomic_store_n(&found, known, __ATOMIC_RELEASE);
     return known;
 }
+
+const ot_backend *ot_backend_usable(ot_error *err)
+{
+    const char *given = getenv("ONNXTRAIN_CUDA_MODULE");
+    if ((!given || !*given) && !dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+        ot_fail(err, OT_E_DEVICE, "no NVIDIA driver");
+        return NULL;
+    }
+    return ot_backend_find(err);
+}

@@ -73,4 +73,8 @@ typedef struct ot_host {
  * system's places.  NULL and the reason (OT_E_DEVICE) where there is none. */
 const ot_backend *ot_backend_find(ot_error *err);
 
+/* The same where there is a driver: without one nothing could run, and the module's libraries would cost a quarter of a
+ * GiB for nothing.  A module named by the environment is taken as it is. */
+const ot_backend *ot_backend_usable(ot_error *err);
+
 #endif

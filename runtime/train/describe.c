@@ -296,7 +296,7 @@ static const char *cuda_devices(ot_arena *a)
 {
     ot_error why = { 0 };
     const char *all = "";
-    const ot_backend *b = ot_backend_find(&why);
+    const ot_backend *b = ot_backend_usable(&why);
     int n = b ? b->count(&why) : 0;
     for (int i = 0; i < n && all; i++) {
         ot_device *d;

@@ -12,7 +12,7 @@ ot_status ot_device_open(const ot_settings *s, ot_arena *a, ot_device **out, con
     *out = NULL;
     *line = "device: cpu";
     if (s->device == OT_DEVICE_CPU) return OT_OK;
-    const ot_backend *b = ot_backend_find(&why);
+    const ot_backend *b = ot_backend_usable(&why);
     ot_status r = b ? b->open(s->device_index, NULL, out, &why) : why.status;
     if (r && s->device == OT_DEVICE_CUDA) return ot_fail(err, r, "--device cuda: %s", why.text);
     if (r && r != OT_E_DEVICE) return ot_fail(err, r, "%s", why.text);
