@@ -1,0 +1,205 @@
+/* plans.c - whole training plans for an H200 that is not there, by the real cuDNN: what it takes, and why not.
+ *
+ *     test_plans [FILE]     compares with FILE (expected.txt); with a dash prints what would be expected
+ *
+ * One line per network and precision counts, per operator, how many cuDNN takes; one line per reason that it or we
+ * refused it.  Engines and workspace are printed, not compared: they are the library's affair. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exporter/new.h"
+#include "ops/host.h"
+#include "ops/kernel.h"
+#include "runtime/passes/passes.h"
+#include "runtime/train/model.h"
+
+/* The properties as cuDNN writes them; sizes of the public data sheet. */
+static const char h200[] = "{\"cudaDeviceId\":0,\"deviceName\":\"NVIDIA "
+                           "H200\",\"deviceVer\":900,\"driverVer\":13000,\"isTccDriver\":0,\"maxCtasPerSM\":32,"
+                           "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
+                           "\"maxSharedMemoryPerBlockOptin\":232448,\"maxThreadsPerBlock\":1024,"
+                           "\"maxThreadsPerSM\":2048,\"memClockRateKHz\":3201000,\"multiProcessorCount\":132,"
+                           "\"pciDeviceId\":0,\"regsPerBlock\":65536,"
+                           "\"reservedSharedMemoryPerBlock\":1024,\"smClockRateKHz\":1980000,\"supportCoopLaunch\":1,"
+                           "\"totalGlobalMem\":150754820096,"
+                           "\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+                           "\"l2CacheSize\":62914560}";
+
+/* tf32 takes more engines than fp32 of the same graphs: one network shows it. */
+static const struct { const char *kind; int64_t batch, channels, size; bool tf32; } networks[] = {
+    { "lenet", 64, 1, 28, true },         { "vgg", 128, 3, 32, false },    { "resnet18", 128, 3, 32, true },
+    { "mobilenet", 128, 3, 32, false },   { "autoencoder", 64, 1, 28, false }, { "alexnet", 64, 3, 224, false },
+    { "resnet50", 64, 3, 224, false },
+};
+
+static const struct { ot_precision precision; const char *name; } precisions[] = {
+    { OT_FP32, "fp32" }, { OT_TF32, "tf32" }, { OT_PREC_BF16, "bf16" }, { OT_PREC_FP16, "fp16" }
+};
+
+static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw", "BatchNorm", "BatchNormDx" };
+
+enum { REASONS = 64 };
+
+typedef struct tally {
+    int all[OT_LEN(operators)], taken[OT_LEN(operators)];
+    struct { int op, times; const char *why; } reason[REASONS];
+    int reasons;
+} tally;
+
+static int total, accepted;
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+static int operator_of(const ot_step *s)
+{
+    for (int i = 0; i < OT_LEN(operators); i++)
+        if (!strcmp(s->node->op->name, operators[i])) return i;
+    return -1;
+}
+
+static const char *refusal(const ot_step *s)
+{
+    for (int i = 0; i < s->n_refused; i++)
+        if (!strcmp(s->refused[i].kernel->name, "cudnn")) return s->refused[i].why;
+    return "a kernel in front of it was taken";
+}
+
+static void count(tally *t, const ot_step *s)
+{
+    int i = operator_of(s), k = 0;
+    if (i < 0) return;
+    t->all[i]++;
+    total++;
+    if (!strcmp(s->kernel->name, "cudnn")) {
+        t->taken[i]++;
+        accepted++;
+        printf("    %-12s %-24s %s\n", operators[i], s->node->name, s->how);
+        return;
+    }
+    const char *why = refusal(s);
+    while (k < t->reasons && (t->reason[k].op != i || strcmp(t->reason[k].why, why) != 0)) k++;
+    if (k == REASONS) return;
+    if (k == t->reasons) t->reason[t->reasons++] = (typeof(t->reason[0])){ .op = i, .why = why };
+    t->reason[k].times++;
+}
+
+static void report(FILE *f, const char *kind, const char *precision, const tally *t)
+{
+    fprintf(f, "%s %s:", kind, precision);
+    for (int i = 0; i < OT_LEN(operators); i++)
+        if (t->all[i]) fprintf(f, " %s %d/%d", operators[i], t->taken[i], t->all[i]);
+    fprintf(f, "\n");
+    for (int k = 0; k < t->reasons; k++)
+        fprintf(f, "  %d %s: %s\n", t->reason[k].times, operators[t->reason[k].op], t->reason[k].why);
+}
+
+/* ---- planning ------------------------------------------------------------------------------- */
+
+static ot_status plan(const ot_model *m, int network, int precision, ot_device *d, FILE *f, ot_error *err)
+{
+    int64_t  batch = networks[network].batch, C = networks[network].channels, S = networks[network].size;
+    bool     copies = !strcmp(networks[network].kind, "autoencoder");
+    ot_shape pictures = { 4, { batch, C, S, S } };
+    ot_feed  feeds[] = { { .name = m->file->graph->inputs[0]->name, .dtype = OT_F32, .shape = pictures },
+                         { .name = "target", .dtype = copies ? OT_F32 : OT_I64, .shape = { 1, { batch } } } };
+    if (copies) feeds[1].shape = pictures;
+    ot_thing  loss = { .name = copies ? "mse" : "cross_entropy" };
+    ot_config c = { .want = OT_WANT_TRAIN,
+                    .n_feeds = 2,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .optimizer = { .name = "sgd" },
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
+                    .device = d,
+                    .precision = precisions[precision].precision };
+    ot_plan  *p = NULL;
+    tally     t = { .reasons = 0 };
+    OT_TRY(ot_plan_new(m->file->graph, &c, NULL, &p, err));
+    for (int i = 0; i < p->n_every; i++) count(&t, &p->every[i]);
+    report(f, networks[network].kind, precisions[precision].name, &t);
+    report(stdout, networks[network].kind, precisions[precision].name, &t);
+    ot_plan_free(p);
+    return OT_OK;
+}
+
+static ot_status plan_all(ot_device *d, FILE *f, ot_error *err)
+{
+    for (int i = 0; i < OT_LEN(networks); i++) {
+        char           path[64];
+        ot_model      *m = NULL;
+        ot_new_options o = { .channels = networks[i].channels, .height = networks[i].size, .width = networks[i].size };
+        snprintf(path, sizeof path, "plans-%d.onnx", (int)getpid());
+        ot_status s = ot_new_model(networks[i].kind, &o, path, err);
+        if (s == OT_OK) s = ot_model_load(path, &m, err);
+        unlink(path);
+        for (int k = 0; k < OT_LEN(precisions) && s == OT_OK; k++)
+            if (precisions[k].precision != OT_TF32 || networks[i].tf32) s = plan(m, i, k, d, f, err);
+        ot_model_free(m);
+        if (s != OT_OK) return s;
+    }
+    return OT_OK;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static char *contents(const char *path)
+{
+    char  *text = NULL;
+    size_t cap = 0;
+    FILE  *f = fopen(path, "r");
+    if (f && getdelim(&text, &cap, 0, f) < 0) {
+        free(text);
+        text = NULL;
+    }
+    if (f) fclose(f);
+    return text;
+}
+
+/* Lines of `a` that `b` lacks. */
+static int lacking(const char *a, const char *b, const char *what)
+{
+    int n = 0;
+    while (*a) {
+        size_t      length = strcspn(a, "\n");
+        const char *at = b;
+        while (*at && (strncmp(at, a, length) != 0 || (at[length] && at[length] != '\n')))
+            at += strcspn(at, "\n"), at += *at == '\n';
+        if (!*at && length) printf("%s: %.*s\n", what, (int)length, a), n++;
+        a += length + (a[length] == '\n');
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    const char       *file = argc > 1 ? argv[1] : OT_SOURCE_ROOT "/tests/cuda/plans/expected.txt";
+    ot_error          err = { 0 };
+    ot_device        *d = NULL;
+    char             *text = NULL;
+    size_t            n = 0;
+    const ot_backend *b = ot_backend_find(&err);
+    if (!b) return printf("skipped: %s\n", err.text), 77;
+    FILE *f = open_memstream(&text, &n);
+    if (!f || b->open(0, h200, &d, &err) != OT_OK) return printf("FAIL %s\n", err.text), 1;
+    ot_status s = plan_all(d, f, &err);
+    fclose(f);
+    b->close(d);
+    if (s != OT_OK) return printf("FAIL %s\n", err.text), 1;
+    printf("cudnn plans: %d of %d convolutions, gradients and norms accepted for a described H200\n", accepted, total);
+    if (!strcmp(file, "-")) {
+        FILE *to = fopen("expected.txt", "w");
+        if (!to || fputs(text, to) < 0 || fclose(to)) return 1;
+        return free(text), 0;
+    }
+    char *want = contents(file);
+    int   wrong = !want || !*want ? 1 : lacking(want, text, "missing") + lacking(text, want, "new");
+    if (!want) printf("FAIL no %s\n", file);
+    free(want);
+    free(text);
+    return wrong != 0;
+}
