@@ -13,7 +13,7 @@
     { .name = "many", .in = "f32[17,67]" range " f32[17,1]" range, .out = "f32[17,67]" },          \
     { .name = "large", .in = "f32[5,1,41]" range " f32[33,1]" range, .out = "f32[5,33,41]" },     \
     { .name = "empty", .in = "f32[2,0,3] f32[3]", .out = "f32[2,0,3]" },                           \
-    { .name = "half", .in = "f16[3,4]" range " f16[4]" range, .out = "f16[3,4]" },                 \
+    { .name = "half", .in = "f16[3,4]" range " f16[4]" range, .out = "f16[3,4]", .grad16 = true }, \
     { .name = "bfloat", .in = "bf16[3,4]" range " bf16[3,1]" range, .out = "bf16[3,4]" },          \
     { .name = "clash", .in = "f32[3,4] f32[3]", .fail = OT_E_MODEL },                              \
     { .name = "types", .in = "f32[3] f64[3]", .fail = OT_E_MODEL }

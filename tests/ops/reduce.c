@@ -36,6 +36,7 @@ const ot_case ot_cases_ReduceSum[] = {
 const ot_case ot_cases_ReduceMean[] = {
     { .name = "all", .in = "f32[2,2]~1,2,3,6", .out = "f32[1,1]", .y = "3", .dx = "0.25,0.25,0.25,0.25" },
     { .name = "spatial", .in = "f32[2,3,4,5] i64[2]=2,3", .attrs = "keepdims=0", .out = "f32[2,3]" },
+    { .name = "bfloat_spatial", .in = "bf16[2,3,4,5] i64[2]=2,3", .out = "bf16[2,3,1,1]", .grad16 = true },
     { .name = "last", .in = "f32[4,7] i64[1]=-1", .out = "f32[4,1]" },
     { .name = "one_element", .in = "f32[4,1] i64[1]=1", .out = "f32[4,1]" },
     { .name = "half_would_overflow", .in = "f16[4]~60000,60000,60000,60000", .out = "f16[1]", .y = "60000" },

@@ -12,7 +12,7 @@ const ot_case ot_cases_Reshape[] = {
     { .name = "empty", .in = "f32[0,3] i64[2]=3,0", .attrs = "allowzero=1", .out = "f32[3,0]" },
     { .name = "empty_kept", .in = "f32[0,3] i64[2]=0,3", .out = "f32[0,3]" },
     { .name = "integers", .in = "i32[2,3] i64[1]=6", .out = "i32[6]" },
-    { .name = "half", .in = "f16[2,3] i64[2]=3,2", .out = "f16[3,2]" },
+    { .name = "half", .in = "f16[2,3] i64[2]=3,2", .out = "f16[3,2]", .grad16 = true },
     { .name = "wrong_number", .in = "f32[2,3] i64[1]=5", .fail = OT_E_MODEL },
     { .name = "does_not_divide", .in = "f32[2,3] i64[2]=4,-1", .fail = OT_E_MODEL },
     { .name = "two_rests", .in = "f32[2,3] i64[2]=-1,-1", .fail = OT_E_MODEL },

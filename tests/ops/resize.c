@@ -12,6 +12,8 @@ const ot_case ot_cases_Resize[] = {
     { .name = "linear_down", .in = "f32[2,3,6,8] - - i64[2]=3,5", .attrs = "mode=linear axes=[2,3]", .out = "f32[2,3,3,5]" },
     { .name = "linear_corners", .in = "f32[2,3,4,4] - - i64[4]=2,3,7,9", .attrs = "mode=linear coordinate_transformation_mode=align_corners", .out = "f32[2,3,7,9]" },
     { .name = "linear_large", .in = "f32[2,8,30,30] - f32[4]=1,1,2,2", .attrs = "mode=linear", .out = "f32[2,8,60,60]", .no_grad = "large" },
+    { .name = "linear_half", .in = "f16[2,8,5,6] - f32[4]=1,1,2,2", .attrs = "mode=linear", .out = "f16[2,8,10,12]", .grad16 = true },
+    { .name = "nearest_bfloat", .in = "bf16[2,3,4,5] - f32[4]=1,1,2,1.5", .out = "bf16[2,3,8,7]", .grad16 = true },
     { .name = "pytorch_one", .in = "f32[1,1,4,4] - - i64[4]=1,1,3,1", .attrs = "mode=linear coordinate_transformation_mode=pytorch_half_pixel", .out = "f32[1,1,3,1]" },
     { .name = "symmetric", .in = "f32[7] - f32[1]=0.6", .attrs = "mode=linear coordinate_transformation_mode=half_pixel_symmetric", .out = "f32[4]" },
     { .name = "cubic", .in = "f32[1,1,4,4] - f32[4]=1,1,2,1.5", .attrs = "mode=cubic", .out = "f32[1,1,8,6]" },

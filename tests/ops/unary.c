@@ -8,7 +8,7 @@
     { .name = "nchw", .in = "f32[2,3,4,5]" range, .out = "f32[2,3,4,5]", .off = away },            \
     { .name = "empty", .in = "f32[2,0,3]", .out = "f32[2,0,3]" },                                  \
     { .name = "scalar", .in = "f32[]" range, .out = "f32[]", .off = away },                        \
-    { .name = "half", .in = "f16[19]" range, .out = "f16[19]", .off = away },                      \
+    { .name = "half", .in = "f16[19]" range, .out = "f16[19]", .off = away, .grad16 = true },      \
     { .name = "bfloat", .in = "bf16[3,5]" range, .out = "bf16[3,5]", .off = away },                \
     { .name = "double", .in = "f64[3,5]" range, .out = "f64[3,5]", .off = away }
 #define ROWS(op, range, away, ...) \
