@@ -84,9 +84,12 @@ static const ot_kernel *const *dev_kernels(const char *op)
     return ot_kernels(op_of(op), NULL);
 }
 
+static void dev_range(ot_device *d, const char *name) { (void)d, (void)name; }
+
 static const ot_backend backend = {
     .name = "fake", .kernels = dev_kernels, .alloc = dev_alloc, .free = dev_free, .alloc_host = dev_alloc, .free_host = dev_free,
     .upload = dev_copy, .download = dev_copy, .copy = dev_copy, .zero = dev_zero, .wait = dev_nothing, .info = dev_info, .mark_free = dev_free,
+    .range = dev_range,
 };
 
 static char outbox[OT_OUTBOX] __attribute__((aligned(64))); /* where a device's results come together */
