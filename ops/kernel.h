@@ -75,8 +75,9 @@ typedef struct ot_kernel {
     /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */
     bool any_layout;
 
-    /* Convolutions: fastest where the weight (the gradient of the weight) lies channels last, (M, k1..kd, C). */
-    bool weights_last;
+    /* Convolutions that take any layout: the one in which they are fastest, weights (M, k1..kd, C) or (M, C, k1..kd)
+     * included.  NULL: channels last, with plain weights. */
+    ot_layout (*wants)(const ot_node *n, bool tf32);
 } ot_kernel;
 
 /* Candidates for an operator on a device (NULL: the CPU, where the reference is always last), best first,

@@ -315,5 +315,5 @@ static ot_status run(const ot_call *c)
     return ot_gpu_launch(c->device, s->parts, ot_gpu_blocks(c->device, a.elements, 256), 256, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_Convolve = { .name = "cuda", .can = can, .prepare = forward_prepare, .run = run, .release = plan_free, .any_layout = true };
-const ot_kernel ot_cuda_ConvolveDx = { .name = "cuda", .can = can, .prepare = dx_prepare, .run = run, .release = plan_free, .any_layout = true };
+const ot_kernel ot_cuda_Convolve = { .name = "cuda", .can = can, .prepare = forward_prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };
+const ot_kernel ot_cuda_ConvolveDx = { .name = "cuda", .can = can, .prepare = dx_prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };

@@ -168,8 +168,8 @@ static ot_status run(const ot_call *c)
 }
 
 const ot_kernel ot_direct_Convolve = { .name = "cuda-direct", .can = forward_can, .prepare = forward_prepare, .run = run,
-                                       .release = free, .any_layout = true };
+                                       .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };
 const ot_kernel ot_direct_ConvolveDx = { .name = "cuda-direct", .can = dx_can, .prepare = dx_prepare, .run = run,
-                                         .release = free, .any_layout = true };
+                                         .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };
 const ot_kernel ot_direct_ConvolveDw = { .name = "cuda-direct", .can = dw_can, .prepare = dw_prepare, .run = run,
-                                         .release = free, .any_layout = true };
+                                         .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };

@@ -171,4 +171,4 @@ static ot_status run(const ot_call *c)
     return ot_gpu_launch(c->device, p->parts, ot_gpu_blocks(c->device, a.G * a.M * a.columns, 256), 256, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_ConvolveDw = { .name = "cuda", .can = can, .prepare = prepare, .run = run, .release = plan_free, .any_layout = true };
+const ot_kernel ot_cuda_ConvolveDw = { .name = "cuda", .can = can, .prepare = prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };

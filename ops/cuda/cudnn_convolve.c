@@ -210,9 +210,9 @@ static ot_status dw_run(const ot_call *c)
 
 const ot_kernel ot_cudnn_Convolve = { .name = "cudnn", .can = can, .yields = yields, .prepare = forward_prepare,
                                       .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
-                                      .weights_last = true };
+                                      .wants = ot_cuda_conv_wants };
 const ot_kernel ot_cudnn_ConvolveDx = { .name = "cudnn", .can = can, .yields = yields, .prepare = dx_prepare,
                                         .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
-                                        .weights_last = true };
+                                        .wants = ot_cuda_conv_wants };
 const ot_kernel ot_cudnn_ConvolveDw = { .name = "cudnn", .can = can, .yields = yields, .prepare = dw_prepare,
-                                        .run = dw_run, .release = dw_release, .any_layout = true, .weights_last = true };
+                                        .run = dw_run, .release = dw_release, .any_layout = true, .wants = ot_cuda_conv_wants };

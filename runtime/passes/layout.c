@@ -1,6 +1,6 @@
 /* layout.c - a layout per value, conversions explicit.
  *
- * Convolutions run fastest with channels last, so what they make lies that way, and kernels that
+ * Convolutions run fastest with channels last (strict f32 on a GPU: plain), so what they make lies that way, and kernels that
  * take any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes (Concat, Slice,
  * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Inputs and what the host reads
  * stay plain; how weights lie says weightlayout.c.
@@ -152,6 +152,12 @@ static void follow(ot_node *n)
 
 static bool is_convolution(const ot_node *n) { return n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx; }
 
+/* What a convolution makes lies as its kernel wants it. */
+static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
+{
+    if (!k->wants || k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST) set_last(n->out[0]);
+}
+
 static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_value **plain)
 {
     ot_graph        *g = p->graph;
@@ -159,7 +165,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
-        if (is_convolution(n)) set_last(n->out[0]);
+        if (is_convolution(n)) lay_convolution(n, k, c);
         else if (n->op != &ot_op_ConvolveDw) follow(n); /* dw lies as the weight does */
         return OT_OK;
     }

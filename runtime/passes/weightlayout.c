@@ -2,7 +2,7 @@
  *
  * A weight, its moments and masters, its gradient and its copy in 16 bits meet in Maps and assignments and should lie
  * alike: then an update runs over contiguous memory, and a cast gives the kernel what it wants for nothing.  Values
- * of one shape that meet so form a set.  A set lies channels last where some kernel wants that (ot_kernel.weights_last)
+ * of one shape that meet so form a set.  A set lies channels last where some kernel wants that (ot_kernel.wants)
  * and everyone else who touches it takes any layout: convolutions, Maps, reductions to a scalar, zeros.
  *
  * State lies the same in every plan over it: what the first one laid out is kept by the others. */
@@ -68,7 +68,7 @@ static void visit(sets *s, const ot_node *n, const ot_config *c)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = operand(n, i);
         if (!v || v->shape.rank < 3) continue;
-        if (v == w) s->wanted[first_of(s, v->id)] |= k->weights_last;
+        if (v == w) s->wanted[first_of(s, v->id)] |= k->wants && k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST;
         else if (!joins) s->spoilt[first_of(s, v->id)] = true;
         if (!joins) continue;
         for (int j = 0; j < i; j++) /* with the others of its shape */

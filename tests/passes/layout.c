@@ -67,6 +67,8 @@ static const ot_op *op_of(const char *name)
     return NULL;
 }
 
+static ot_layout wants(const ot_node *n, bool tf32) { return (void)n, (void)tf32, OT_CHANNELS_LAST; }
+
 static const ot_kernel *const *dev_kernels(const char *op)
 {
     static ot_kernel        flagged[3];
@@ -76,7 +78,7 @@ static const ot_kernel *const *dev_kernels(const char *op)
     for (int i = 0; i < 3; i++) {
         if (strcmp(names[i], op)) continue;
         flagged[i] = *cpu[i];
-        flagged[i].weights_last = true;
+        flagged[i].wants = wants;
         list[i][0] = &flagged[i];
         list[i][1] = ot_ref_kernel(op_of(op));
         return list[i];
