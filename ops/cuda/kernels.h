@@ -14,7 +14,7 @@ extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_Convolve
 extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
 
 /* ot_kernel.wants of every convolution here.  Matrix units read channels last.  cuDNN 9.19's engines for strict f32 and
-* f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB
+ * f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB
  * channels last and 2.5 GB plain, as planned for an H200 (0.2 GB with tf32). */
 static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 {
