@@ -1,4 +1,5 @@
-/* batchnorm.c - BatchNorm and its gradient: sums of chunks, sums over the chunks, then the result.
+/* batchnorm.c - BatchNorm and its gradient: sums of chunks, sums over the chunks, then the result; where a channel is
+ * short enough for one block, all of it in one launch.
  *
  * Chunks are cut by shape alone.  Where the channels are innermost, a block has up to 32 packs of 16 bytes of them side
  * by side; else it takes one channel.  Tensors may lie in different layouts; then elements are taken one at a time.
@@ -16,9 +17,13 @@
 
 enum { THREADS = 256, BATCH = 8, FINISH_CHANNELS = 8, BLOCKS = 1024 };
 
+/* A channel is one block's where a thread is through with it in so many turns.  Packs side by side are then few, so that
+ * more threads share a channel, and there are more blocks. */
+enum { WHOLE_TURNS = 16, WHOLE_TURNS_LAST = 32, WHOLE_PACKS = 4 };
+
 typedef struct norm_state {
-    ot_gpu_fn *sums, *finish, *apply;
-    bool       last;
+    ot_gpu_fn *sums, *finish, *apply; /* whole: sums does everything */
+    bool       last, whole;
     int        lanes, ct; /* ct: packs of channels side by side */
     int64_t    chunk, chunks, tiles;
 } norm_state;
@@ -56,11 +61,16 @@ static void choose(const norm_node *r, norm_state *s)
     bool alike = is_last(r, r->x) == s->last && (!r->dy || is_last(r, r->dy) == s->last);
     s->lanes = alike && (s->last ? r->C : r->P) % lanes == 0 ? lanes : 1;
     for (s->ct = 1; s->last && s->ct < 32 && s->ct * s->lanes < r->C;) s->ct *= 2;
+    int     few = s->ct < WHOLE_PACKS ? s->ct : WHOLE_PACKS;
+    int64_t whole = s->last ? THREADS / few * WHOLE_TURNS_LAST : (int64_t)THREADS * s->lanes * WHOLE_TURNS;
+    s->whole = r->rows > 0 && r->rows <= whole;
+    if (s->whole) s->ct = few;
     s->tiles = s->last ? (r->C / s->lanes + s->ct - 1) / s->ct : r->C;
     int64_t unit = (int64_t)THREADS / s->ct * BATCH * (s->last ? 1 : s->lanes); /* what a block reads at once */
     int64_t most = s->tiles < BLOCKS && s->tiles > 0 ? BLOCKS / s->tiles : 1;
     s->chunk = (r->rows + most - 1) / most;
     s->chunk = s->chunk > 0 ? (s->chunk + unit - 1) / unit * unit : unit;
+    if (s->whole && s->chunk < r->rows) s->chunk = r->rows;
     s->chunks = (r->rows + s->chunk - 1) / s->chunk;
 }
 
@@ -91,15 +101,15 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
     norm_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     choose(&r, s);
-    ot_status st = compile(&r, s, 0, gradient ? "batch_norm_dx_sums" : "batch_norm_sums", &s->sums, p);
-    if (st == OT_OK) st = compile(&r, s, 1, "batch_norm_finish", &s->finish, p);
-    if (st == OT_OK && r.y) st = compile(&r, s, 2, "batch_norm_apply", &s->apply, p);
+    ot_status st = compile(&r, s, s->whole ? 3 : 0, s->whole ? "batch_norm_whole" : "batch_norm_sums", &s->sums, p);
+    if (st == OT_OK && !s->whole) st = compile(&r, s, 1, "batch_norm_finish", &s->finish, p);
+    if (st == OT_OK && !s->whole && r.y) st = compile(&r, s, 2, "batch_norm_apply", &s->apply, p);
     if (st != OT_OK) {
         free(s);
         return st;
     }
     p->state = s;
-    p->work = sums_bytes(&r, s) + 3 * (size_t)r.C * sizeof(double);
+    if (!s->whole) p->work = sums_bytes(&r, s) + 3 * (size_t)r.C * sizeof(double);
     return OT_OK;
 }
 
@@ -111,7 +121,7 @@ static ot_status run(const ot_call *c, const norm_node *r, ot_batch_norm_args *a
     const norm_state *s = c->state;
     a->y = c->out[0];
     a->sums = c->work;
-    a->factors = (char *)c->work + sums_bytes(r, s);
+    a->factors = s->whole ? NULL : (char *)c->work + sums_bytes(r, s);
     a->C = r->C;
     a->P = r->P;
     a->rows = r->rows;
@@ -119,6 +129,7 @@ static ot_status run(const ot_call *c, const norm_node *r, ot_batch_norm_args *a
     a->chunks = (int)s->chunks;
     a->epsilon = ((const ot_batch_norm *)c->node->attrs)->epsilon;
     OT_TRY(ot_gpu_launch(c->device, s->sums, s->tiles * s->chunks, THREADS, 0, a, c->err));
+    if (s->whole) return OT_OK;
     OT_TRY(ot_gpu_launch(c->device, s->finish, (r->C + FINISH_CHANNELS - 1) / FINISH_CHANNELS, THREADS, 0, a, c->err));
     if (!s->apply) return OT_OK;
     return ot_gpu_launch(c->device, s->apply, ot_gpu_blocks(c->device, r->rows * r->C / s->lanes, THREADS), THREADS, 0, a, c->err);

@@ -4,6 +4,7 @@
  * are innermost (LAST) and for one channel else; its other threads (SLICES) take elements in turn.
  *
  *   STAGE   0 sums of chunks   1 the chunks' sums of 8 channels, added in f64: statistics and factors   2 y or dx
+ *           3 all of it: the chunk is the whole channel
  *   GRADIENT, LAST, X_LAST DY_LAST (layouts; LAST is the result's), T, ACC, TS, LANES, INDEX, CT, THREADS
  *
  * Numerics  deviations: BATCH elements at a time, squared after their mean is known, then joined with those before
@@ -38,7 +39,14 @@ OT_DEVICE void slice_sum(ACC *v, int n, ACC *shared)
     OT_SYNC();
 }
 
-#if STAGE == 0
+/* y = (x - mean) f + bias;  dx = f dy + slope (x - mean) + shift. */
+#if GRADIENT
+#define RESULT(f0, f1, f2, mean, x, g) ((f0) * (g) + ((f1) * ((x) - (mean)) + (f2)))
+#else
+#define RESULT(f0, f1, f2, mean, x, g) (((x) - (f1)) * (f0) + (f2))
+#endif
+
+#if STAGE == 0 || STAGE == 3
 
 /* Which channels and elements are this thread's: j = from, from + SLICES STEP, … < end. */
 typedef struct part { ot_i64 from, end, c, chunk; int live; } part;
@@ -53,16 +61,6 @@ OT_DEVICE part part_of(const ot_batch_norm_args *a)
     p.end = (p.chunk + 1) * a->chunk < a->rows ? (p.chunk + 1) * a->chunk : a->rows;
     if (!p.live) p.end = p.from;
     return p;
-}
-
-/* The block's two results, one per channel, written by its first slice. */
-OT_DEVICE void put_sums(const ot_batch_norm_args *a, const part *p, const ACC *first, const ACC *second)
-{
-    if (OT_THREAD / CT != 0 || !p->live) return;
-    for (int e = 0; e < (LAST ? LANES : 1); e++) {
-        ((ACC *)a->sums)[p->chunk * 2 * a->C + p->c + e] = first[e];
-        ((ACC *)a->sums)[(p->chunk * 2 + 1) * a->C + p->c + e] = second[e];
-    }
 }
 
 #if !GRADIENT
@@ -100,12 +98,11 @@ OT_DEVICE ACC moments(const ot_batch_norm_args *arg, const part *p, ACC *mean, A
     return had;
 }
 
-OT_KERNEL(batch_norm_sums, ot_batch_norm_args, THREADS)
+/* Mean and squared deviations of the block's elements, in all its threads; not LAST: [0]. */
+OT_DEVICE void block_sums(const ot_batch_norm_args *a, const part *p, ACC *mean, ACC *dev, ACC *shared)
 {
-    OT_SHARED(ACC, shared, THREADS / 32 * CT * (LANES + 1));
-    part p = part_of(&a);
-    ACC  mean[LANES], dev[LANES], sum[LANES + 1];
-    ACC  had = moments(&a, &p, mean, dev);
+    ACC sum[LANES + 1];
+    ACC had = moments(a, p, mean, dev);
     /* The block's mean, then every thread's deviations from it. */
     for (int e = 0; e < LANES; e++) sum[e] = had * mean[e];
     sum[LANES] = had;
@@ -121,24 +118,23 @@ OT_KERNEL(batch_norm_sums, ot_batch_norm_args, THREADS)
     if (!LAST)
         for (int e = 1; e < LANES; e++) dev[0] += dev[e];
     slice_sum(dev, LANES, shared);
-    put_sums(&a, &p, mean, dev);
 }
 
 #else
 
-OT_KERNEL(batch_norm_dx_sums, ot_batch_norm_args, THREADS)
+/* Sums of dy and dy (x - mean), likewise. */
+OT_DEVICE void block_sums(const ot_batch_norm_args *arg, const part *p, ACC *sum, ACC *dot, ACC *shared)
 {
-    OT_SHARED(ACC, shared, THREADS / 32 * CT * LANES);
-    part p = part_of(&a);
-    ACC  sum[LANES], dot[LANES], mean[LANES], v[LANES], g[LANES];
+    ot_batch_norm_args a = *arg;
+    ACC mean[LANES], v[LANES], g[LANES];
     for (int e = 0; e < LANES; e++) {
         sum[e] = dot[e] = 0;
-        mean[e] = p.live ? (ACC)OT_LD(TS, a.mean_in, LAST ? p.c + e : p.c) : (ACC)0;
+        mean[e] = p->live ? (ACC)OT_LD(TS, a.mean_in, LAST ? p->c + e : p->c) : (ACC)0;
     }
     OT_UNROLL_4
-    for (ot_i64 j = p.from; j < p.end; j += SLICES * STEP) {
-        GET(a.x, AT(X_LAST, j, p.c), v);
-        GET(a.dy, AT(DY_LAST, j, p.c), g);
+    for (ot_i64 j = p->from; j < p->end; j += SLICES * STEP) {
+        GET(a.x, AT(X_LAST, j, p->c), v);
+        GET(a.dy, AT(DY_LAST, j, p->c), g);
         for (int e = 0; e < LANES; e++) {
             sum[e] += g[e];
             dot[e] += g[e] * (v[e] - mean[e]);
@@ -148,10 +144,52 @@ OT_KERNEL(batch_norm_dx_sums, ot_batch_norm_args, THREADS)
         for (int e = 1; e < LANES; e++) sum[0] += sum[e], dot[0] += dot[e];
     slice_sum(sum, LANES, shared);
     slice_sum(dot, LANES, shared);
-    put_sums(&a, &p, sum, dot);
 }
 
 #endif
+#endif
+
+#if STAGE == 1 || STAGE == 3
+
+/* Statistics or gradients of channel c (put: store them), and the factors of RESULT. */
+OT_DEVICE void finish(const ot_batch_norm_args *a, ot_i64 c, double first, double second, int put, ACC *f)
+{
+    double scale = (double)OT_LD(TS, a->scale, c), m = (double)a->rows;
+#if GRADIENT
+    /* dx = scale inv (dy - sum / m - (x - mean) inv^2 dot / m) */
+    double inv = (double)OT_LD(TS, a->inv_in, c);
+    if (put && a->dscale) OT_ST(TS, a->dscale, c, second * inv);
+    if (put && a->dbias) OT_ST(TS, a->dbias, c, first);
+    f[0] = (ACC)(scale * inv);
+    f[1] = (ACC)(-scale * inv * inv * inv * second / m);
+    f[2] = (ACC)(-scale * inv * first / m);
+#else
+    double var = second / m, inv = 1 / sqrt(var + a->epsilon);
+    if (put && a->mean) OT_ST(TS, a->mean, c, first);
+    if (put && a->var) OT_ST(TS, a->var, c, var);
+    if (put && a->inv) OT_ST(TS, a->inv, c, inv);
+    f[0] = (ACC)(scale * inv);
+    f[1] = (ACC)first;
+    f[2] = (ACC)OT_LD(TS, a->bias, c);
+#endif
+}
+
+#endif
+
+#if STAGE == 0
+
+OT_KERNEL(batch_norm_sums, ot_batch_norm_args, THREADS)
+{
+    OT_SHARED(ACC, shared, THREADS / 32 * CT * (LANES + 1));
+    part p = part_of(&a);
+    ACC  first[LANES], second[LANES];
+    block_sums(&a, &p, first, second, shared);
+    if (OT_THREAD / CT != 0 || !p.live) return; /* the first slice writes */
+    for (int e = 0; e < (LAST ? LANES : 1); e++) {
+        ((ACC *)a.sums)[p.chunk * 2 * a.C + p.c + e] = first[e];
+        ((ACC *)a.sums)[(p.chunk * 2 + 1) * a.C + p.c + e] = second[e];
+    }
+}
 
 #elif STAGE == 1
 
@@ -185,30 +223,13 @@ OT_KERNEL(batch_norm_finish, ot_batch_norm_args, THREADS)
     }
     second = all_chunks(second, shared);
     if (OT_THREAD >= CT || c >= a.C) return;
-    ACC   *f = (ACC *)a.factors;
-    double scale = (double)OT_LD(TS, a.scale, c);
-#if GRADIENT
-    /* dx = scale inv (dy - sum / m - (x - mean) inv^2 dot / m) */
-    double inv = (double)OT_LD(TS, a.inv_in, c);
-    if (a.dscale) OT_ST(TS, a.dscale, c, second * inv);
-    if (a.dbias) OT_ST(TS, a.dbias, c, first);
-    f[c] = (ACC)(scale * inv);
-    f[a.C + c] = (ACC)(-scale * inv * inv * inv * second / m);
-    f[2 * a.C + c] = (ACC)(-scale * inv * first / m);
-#else
-    double var = second / m, inv = 1 / sqrt(var + a.epsilon);
-    if (a.mean) OT_ST(TS, a.mean, c, first);
-    if (a.var) OT_ST(TS, a.var, c, var);
-    if (a.inv) OT_ST(TS, a.inv, c, inv);
-    f[c] = (ACC)(scale * inv);
-    f[a.C + c] = (ACC)first;
-    f[2 * a.C + c] = (ACC)OT_LD(TS, a.bias, c);
-#endif
+    ACC f[3];
+    finish(&a, c, first, second, 1, f);
+    for (int k = 0; k < 3; k++) ((ACC *)a.factors)[k * a.C + c] = f[k];
 }
 
-#else
+#elif STAGE == 2
 
-/* y = (x - mean) f + bias;  dx = f dy + slope (x - mean) + shift. */
 OT_KERNEL(batch_norm_apply, ot_batch_norm_args, THREADS)
 {
     const ACC *f = (const ACC *)a.factors;
@@ -222,8 +243,37 @@ OT_KERNEL(batch_norm_apply, ot_batch_norm_args, THREADS)
         if (GRADIENT) GET(a.dy, AT(DY_LAST, j, c), g);
         for (int e = 0; e < LANES; e++) {
             ot_i64 d = LAST ? c + e : c;
-            if (GRADIENT) v[e] = f[d] * g[e] + (f[a.C + d] * (v[e] - (ACC)OT_LD(TS, a.mean_in, d)) + f[2 * a.C + d]);
-            else v[e] = (v[e] - f[a.C + d]) * f[d] + f[2 * a.C + d];
+            v[e] = RESULT(f[d], f[a.C + d], f[2 * a.C + d], (ACC)OT_LD(TS, a.mean_in, d), v[e], g[e]);
+        }
+        SET(a.y, AT(LAST, j, c), v);
+    }
+}
+
+#else
+
+OT_KERNEL(batch_norm_whole, ot_batch_norm_args, THREADS)
+{
+    OT_SHARED(ACC, shared, THREADS / 32 * CT * (LANES + 1));
+    part p = part_of(&a);
+    ACC  first[LANES], second[LANES], mean[LANES], f[LANES][3], v[LANES];
+#if GRADIENT
+    ACC  g[LANES];
+#endif
+    block_sums(&a, &p, first, second, shared);
+    ot_i64 c = p.live ? p.c : 0; /* the threads go together through what calls for it */
+    for (int e = 0; e < (LAST ? LANES : 1); e++) {
+        finish(&a, c + e, first[e], second[e], p.live && OT_THREAD / CT == 0, f[e]);
+        mean[e] = GRADIENT ? (ACC)OT_LD(TS, a.mean_in, c + e) : (ACC)0;
+    }
+    OT_UNROLL_4
+    for (ot_i64 j = a.y ? p.from : p.end; j < p.end; j += SLICES * STEP) {
+        GET(a.x, AT(X_LAST, j, c), v);
+#if GRADIENT
+        GET(a.dy, AT(DY_LAST, j, c), g);
+#endif
+        for (int e = 0; e < LANES; e++) {
+            int k = LAST ? e : 0;
+            v[e] = RESULT(f[k][0], f[k][1], f[k][2], mean[k], v[e], g[e]);
         }
         SET(a.y, AT(LAST, j, c), v);
     }
