@@ -1,6 +1,7 @@
 /* copyadd.c - CopyAdd: each element of dx gathers what was copied from it.
  *
- * Numerics  floats are summed in f64 like the reference, piece after piece.
+ * Numerics  floats are summed in f64 like the reference, piece after piece.  Every type: floats of 8 bits and less come
+ *           here as gradients of Pad behind QuantizeLinear.
  * Memory    no workspace; the boxes lie in a table where they are many. */
 #include "ops/copy.h"
 
@@ -19,8 +20,6 @@ typedef struct plan {
     bool            many;
     ot_copyadd_box  box[];
 } plan;
-
-static bool add_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
 /* Piece p as a box whose strides along dx are not negative; false: it is empty. */
 static bool box_of(const ot_piece *p, const int64_t *ds, int rank, ot_box *b)
@@ -55,6 +54,9 @@ static ot_copyadd_box args_of(const ot_box *b)
     return a;
 }
 
+/* How many elements share a byte, and so belong to one thread. */
+static int per_byte(ot_dtype t) { return ot_dtype_bits(t) < 8 ? 8 / ot_dtype_bits(t) : 1; }
+
 static ot_status add_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_copy *a = n->attrs;
@@ -72,8 +74,9 @@ static ot_status add_prepare(const ot_node *n, ot_prep *prep)
         rank = b.rank > rank ? b.rank : rank;
     }
     p->many = p->n > OT_COPYADD_FEW || rank > OT_COPYADD_FEW;
-    ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define SUM %s\n#define WIDE %d\n#define MANY %d\n",
-                ot_cuda_type(t), ot_cuda_class(t), ot_is_float(t) ? "double" : "ot_u64", far >= NARROW, p->many);
+    ot_text_add(&prefix, "#define T %s\n#define SMALL %d\n#define PER %d\n#define CLS %s\n#define SUM %s\n", ot_cuda_type_any(t),
+                !ot_cuda_type(t), per_byte(t), ot_cuda_class(t), ot_is_float(t) ? "double" : "ot_u64");
+    ot_text_add(&prefix, "#define WIDE %d\n#define MANY %d\n", far >= NARROW, p->many);
     ot_text_add(&prefix, "#define LOOPS");
     for (int d = 0; d < rank; d++) ot_text_add(&prefix, " OPEN(%d)", d);
     ot_text_add(&prefix, "\n#define ENDS");
@@ -96,8 +99,9 @@ static ot_status add_run(const ot_call *c)
     const plan     *p = c->state;
     int64_t         elements = ot_numel(&((const ot_copy *)c->node->attrs)->shape);
     ot_copyadd_args a = { .dy = c->in[0], .dx = c->out[0], .table = c->table, .elements = elements, .n = p->n };
+    int64_t         each = (int64_t)THREADS * per_byte(c->node->in[0]->dtype);
     for (int i = 0; i < p->n && !p->many; i++) a.box[i] = p->box[i];
-    return ot_gpu_launch(c->device, p->f, ot_gpu_blocks(c->device, elements, THREADS), THREADS, 0, &a, c->err);
+    return ot_gpu_launch(c->device, p->f, ot_gpu_blocks(c->device, elements, each), THREADS, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_CopyAdd = { .name = "cuda", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free };
+const ot_kernel ot_cuda_CopyAdd = { .name = "cuda", .prepare = add_prepare, .run = add_run, .release = free };

@@ -3,8 +3,12 @@
  * Element j of dx gets dy at every coordinate k of every box with to + sum k[d] * t[d] = j.  Axes come with the
  * longest stride first: what the axes behind can still reach leaves an interval for k[d], most often of one
  * number.  Boxes are added in order, so the result depends on nothing else.  LOOPS opens a loop for every axis
- * in use, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements. */
+ * in use, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements.  PER
+ * elements lie in one byte, and are one thread's. */
 #include "copyadd.cuh"
+#if SMALL
+#include "small.cuh"
+#endif
 
 /* The coordinates along an axis that can lead to `rest` elements behind the box's first.  Without branches: loops
  * nest deep enough. */
@@ -62,24 +66,34 @@ OT_DEVICE int pick(const ot_copyadd_box *box, int n, int first, ot_i64 lo, ot_i6
 }
 #endif
 
+#if PER > 1
+#define EACH_OF_BYTE OT_UNROLL_BY(1) for (int place = 0; place < PER; place++)
+#define PLACE place
+#else
+#define EACH_OF_BYTE
+#define PLACE 0
+#endif
+
 OT_KERNEL(copyadd, ot_copyadd_args, 256)
 {
 #if MANY
     OT_SHARED(int, picked, 256);
     OT_SHARED(int, counts, 8);
 #endif
-    for (ot_i64 first = OT_BLOCK * 256; first < a.elements; first += OT_BLOCKS * 256) {
-        ot_i64 j = first + OT_THREAD;
-        SUM    sum = 0;
+    for (ot_i64 first = OT_BLOCK * 256 * PER; first < a.elements; first += OT_BLOCKS * 256 * PER) {
+        EACH_OF_BYTE {
+            ot_i64 j = first + OT_THREAD * PER + PLACE;
+            SUM    sum = 0;
 #if MANY
-        for (int i = 0; i < a.n; i += 256) {
-            int found = pick(a.table, a.n, i, first, first + 255, picked, counts);
-            for (int p = 0; p < found && j < a.elements; p++) sum = add_box(a.table + picked[p], a.dy, (ot_num)j, sum);
-            OT_SYNC();
-        }
+            for (int i = 0; i < a.n; i += 256) {
+                int found = pick(a.table, a.n, i, first, first + 256 * PER - 1, picked, counts);
+                for (int p = 0; p < found && j < a.elements; p++) sum = add_box(a.table + picked[p], a.dy, (ot_num)j, sum);
+                OT_SYNC();
+            }
 #else
-        for (int i = 0; i < a.n && j < a.elements; i++) sum = add_box(&a.box[i], a.dy, (ot_num)j, sum);
+            for (int i = 0; i < a.n && j < a.elements; i++) sum = add_box(&a.box[i], a.dy, (ot_num)j, sum);
 #endif
-        if (j < a.elements) OT_ST(T, a.dx, j, (CLS)sum);
+            if (j < a.elements) OT_ST(T, a.dx, j, (CLS)sum);
+        }
     }
 }

@@ -149,6 +149,12 @@ void test_boxes(trials *t)
         { "many", OT_F32, 2, 600, 1, 60, 5, false },
         { "many_meeting", OT_I64, 3, 300, 1, 14, 5, true },
         { "eight_axes", OT_F32, 8, 3, 1, 3, 0, true },
+        { "f8e4m3fn", OT_F8E4M3FN, 3, 3, 1, 9, 0, true },
+        { "f8e5m2fnuz_many", OT_F8E5M2FNUZ, 2, 300, 1, 40, 5, true },
+        { "f8e8m0", OT_F8E8M0, 2, 2, 1, 20, 3, false },
+        { "f4e2m1", OT_F4E2M1, 3, 3, 1, 13, 4, false },
+        { "f4e2m1_many", OT_F4E2M1, 2, 600, 1, 60, 5, false },
+        { "two_bits", OT_I2, 2, 3, 1, 31, 4, true },
     };
     for (int i = 0; i < OT_LEN(copies); i++) {
         dice d = dice_of(copies[i].name);
