@@ -209,6 +209,15 @@ ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at)
     return tensor(g, &e, t, at, NULL);
 }
 
+ot_cudnn_desc ot_cudnn_strided(ot_cudnn *g, int rank, const int64_t *dim, const int64_t *stride, cudnnDataType_t t,
+                               ot_cudnn_at at)
+{
+    extents e = { .rank = rank };
+    memcpy(e.dim, dim, (size_t)rank * sizeof *dim);
+    memcpy(e.stride, stride, (size_t)rank * sizeof *stride);
+    return tensor(g, &e, t, at, NULL);
+}
+
 ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t)
 {
     extents e;

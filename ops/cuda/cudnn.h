@@ -36,6 +36,10 @@ cudnnDataType_t ot_cudnn_sums(ot_dtype t);
 /* v in logical order with at least two spatial axes: a rank below 4 gets axes of 1 behind N and C. */
 ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at);
 
+/* Any extents and strides. */
+ot_cudnn_desc ot_cudnn_strided(ot_cudnn *g, int rank, const int64_t *dim, const int64_t *stride, cudnnDataType_t t,
+                               ot_cudnn_at at);
+
 /* The same extents and strides in type t, virtual. */
 ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t);
 

@@ -12,9 +12,9 @@ struct ot_cudnn {
     ot_dtype       type;         /* of the node's first input: how strict "strict" is */
     cudnnStatus_t  status;       /* the first failure while the graph was written */
     ot_text        key;          /* everything that was set: names the plan on disk */
-    ot_cudnn_desc  desc[64];     /* gone when the plan is there */
+    ot_cudnn_desc  desc[96];     /* gone when the plan is there */
     int            n_desc;
-    ot_cudnn_desc  op[8];
+    ot_cudnn_desc  op[24];
     int            n_op;
 
     int            n_bound;      /* tensors that are memory */

@@ -12,6 +12,7 @@ extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
 extern const ot_kernel ot_direct_Convolve, ot_direct_ConvolveDx, ot_direct_ConvolveDw; /* convolvedirect.c */
 extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* cudnn_convolve.c */
 extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
+extern const ot_kernel ot_cudnn_Attend, ot_cudnn_AttendDx;                          /* cudnn_attend.c */
 
 /* ot_kernel.wants of every convolution here.  Matrix units read channels last.  cuDNN 9.19's engines for strict f32 and
  * f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB
@@ -23,8 +24,8 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 }
 
 #define OT_CUDA_LIBRARIES_Arg
-#define OT_CUDA_LIBRARIES_Attend
-#define OT_CUDA_LIBRARIES_AttendDx
+#define OT_CUDA_LIBRARIES_Attend &ot_cudnn_Attend,
+#define OT_CUDA_LIBRARIES_AttendDx &ot_cudnn_AttendDx,
 #define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
 #define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
 #define OT_CUDA_LIBRARIES_Convolve &ot_direct_Convolve, &ot_cudnn_Convolve,

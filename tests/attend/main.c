@@ -15,7 +15,7 @@
 typedef struct row {
     const char *name;
     int64_t     B, H, T, S, D, E;
-    const char *mask;      /* "": none; "b" truth values, "f" added: then their extents, such as "f1,1,5" */
+    const char *mask;      /* "": none; "b" truth values, "f" added, "h" f32 added, 0 or -1e9: then the extents */
     bool        causal;
     ot_dtype    type;      /* on a device; the reference is checked in f64 */
     double      tol;
@@ -35,6 +35,14 @@ static const row rows[] = {
     { "more than a tile, masked", 1, 2, 37, 75, 24, 16, "b1,2,1,75", false, OT_F32, 2e-5 },
     { "wide heads", 1, 1, 35, 19, 100, 72, "", false, OT_F32, 2e-5 },
     { "wide heads in bf16", 1, 1, 20, 33, 96, 96, "", true, OT_BF16, 2e-2 },
+    { "f16, causal, 64", 2, 1, 67, 67, 64, 64, "", true, OT_F16, 4e-3 },
+    { "bf16, causal, 128", 1, 2, 33, 33, 128, 128, "", true, OT_BF16, 3e-2 },
+    { "f16, odd and causal", 1, 2, 21, 35, 16, 24, "", true, OT_F16, 4e-3 },
+    { "bf16, added to columns", 2, 3, 9, 14, 32, 64, "f2,1,1,14", false, OT_BF16, 2e-2 },
+    { "f16, added to pairs", 2, 2, 11, 7, 16, 8, "f11,7", false, OT_F16, 4e-3 },
+    { "bf16, hidden by addition", 2, 2, 12, 20, 64, 64, "h2,1,1,20", false, OT_BF16, 2e-2 },
+    { "bf16, added for each head", 1, 3, 6, 5, 8, 8, "f1,3,6,5", false, OT_BF16, 2e-2 },
+    { "bf16, truth values", 1, 2, 10, 13, 8, 16, "b10,13", false, OT_BF16, 2e-2 },
     { "f64", 1, 1, 33, 18, 80, 66, "", false, OT_F64, 1e-9 },
 };
 
@@ -60,7 +68,7 @@ static ot_value *make_mask(test *t, ot_dtype type)
     ot_shape    s = { .rank = 0 };
     const char *at = t->r->mask + 1;
     for (char *end; *at; at = *end ? end + 1 : end) s.dim[s.rank++] = strtoll(at, &end, 10);
-    return input(t, *t->r->mask == 'b' ? OT_BOOL : type, s);
+    return input(t, *t->r->mask == 'b' ? OT_BOOL : *t->r->mask == 'h' ? OT_F32 : type, s);
 }
 
 static bool build(test *t, const row *r, ot_dtype type)
@@ -87,6 +95,7 @@ static bool build(test *t, const row *r, ot_dtype type)
             double v = dice_roll(&d) * 2 - 1;
             /* The first row of "that hide a row" is hidden whole. */
             if (t->in[i]->dtype == OT_BOOL) ot_set_i64(memory_of(&t->m, t->in[i]), OT_BOOL, k, v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
+            else if (i == 4 && *r->mask == 'h') ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v > -0.3 ? 0 : -1e9);
             else ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v);
         }
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;

@@ -19,7 +19,7 @@ struct dnn {
     dnn_value value[24];
 };
 
-enum { DNN_RANK = 5 };
+enum { DNN_RANK = 5, DNN_OPS = 24 };
 
 /* A tensor as its descriptor says it. */
 typedef struct dnn_tensor {
@@ -46,6 +46,16 @@ cudnnStatus_t dnn_ask(dnn *d, int name, int type, int64_t room, int64_t *n, void
 /* dnn_text.c: a descriptor and all it links to, as text, and back. */
 char *dnn_write(const dnn *d);
 dnn  *dnn_read(const char **text);
+
+/* A tensor while a plan runs: its elements in row-major order. */
+typedef struct dnn_field { dnn_tensor t; double *v; int64_t n; } dnn_field;
+
+/* dnn_pieces.c: products, pointwise operations, reductions, other views: what attention is written in. */
+bool          dnn_is_piece(const dnn *op);
+cudnnStatus_t dnn_check_piece(const dnn *op);
+int           dnn_piece_links(const dnn *op, int name[4]); /* attributes of its tensors; the last one is the result */
+void          dnn_run_piece(const dnn *op, dnn_field *const *f);
+int64_t       dnn_place(const dnn_tensor *t, int64_t i);   /* where element i, row-major, lies */
 
 /* dnn_run.c */
 cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);

@@ -37,8 +37,10 @@ static cudnnStatus_t check_tensor(const dnn *d)
     for (int i = 0; i < dims->n; i++)
         if (dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i) < 1)
             return CUDNN_STATUS_BAD_PARAM;
-    return dnn_cuda_type((int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0)) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE
-                                                                                 : CUDNN_STATUS_SUCCESS;
+    int type = (int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0);
+    if ((type == CUDNN_DATA_INT32 || type == CUDNN_DATA_BOOLEAN) && !dnn_number(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0))
+        return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
+    return dnn_cuda_type(type) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE : CUDNN_STATUS_SUCCESS;
 }
 
 typedef struct parts { dnn_tensor x, w, y; const dnn *conv; } parts;
@@ -139,6 +141,7 @@ cudnnStatus_t dnn_check(dnn *d)
 {
     if (is_convolution(d)) return check_convolution(d);
     if (is_norm(d)) return check_norm(d);
+    if (dnn_is_piece(d)) return dnn_check_piece(d);
     switch (d->type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return check_tensor(d);
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return check_plan(d);
@@ -152,9 +155,21 @@ cudnnStatus_t dnn_check(dnn *d)
 
 int64_t dnn_work_of(int engine) { return engine == DNN_GREEDY ? (int64_t)1 << 45 : engine == DNN_WORKING ? 1000 : 0; }
 
-/* A convolution, a convolution to which something is added, a norm. */
+/* Pieces alone, with the two products of attention or more. */
+static bool is_attention(const dnn *graph)
+{
+    int products = 0;
+    for (int i = 0; op_of(graph, i); i++) {
+        if (!dnn_is_piece(op_of(graph, i))) return false;
+        products += op_of(graph, i)->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+    }
+    return products >= 2;
+}
+
+/* Attention, a convolution, a convolution to which something is added, a norm. */
 static bool supported(const dnn *graph)
 {
+    if (is_attention(graph)) return true;
     const dnn *first = op_of(graph, 0), *second = op_of(graph, 1);
     if (op_of(graph, 2)) return false;
     if (!second) return is_convolution(first) || is_norm(first);
@@ -171,7 +186,8 @@ static bool offered(const dnn *graph, int64_t mode, int engine)
 {
     if (!supported(graph)) return false;
     if (mode != CUDNN_HEUR_MODE_A) return engine == DNN_SLOW;
-    if (engine == DNN_HALF || engine == DNN_TF32 || engine == DNN_WINOGRAD) return is_convolution(op_of(graph, 0));
+    if (engine == DNN_HALF || engine == DNN_TF32) return is_convolution(op_of(graph, 0)) || is_attention(graph);
+    if (engine == DNN_WINOGRAD) return is_convolution(op_of(graph, 0));
     return engine != DNN_SLOW;
 }
 

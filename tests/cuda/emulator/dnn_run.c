@@ -9,7 +9,7 @@
 #include "tests/cuda/emulator/elements.h"
 #include "tests/cuda/emulator/emulator.h"
 
-enum { MOST = 24 };
+enum { MOST = 24, FIELDS = 64 };
 
 /* A plan with its addresses, as it is kept until the work is done. */
 typedef struct job {
@@ -21,10 +21,9 @@ typedef struct job {
     void      *work;
 } job;
 
-/* A tensor while the job runs: its elements in row-major order. */
-typedef struct field { dnn_tensor t; double *v; int64_t n; } field;
+typedef dnn_field field;
 
-typedef struct machine { const job *j; int engine; field field[MOST]; int n; } machine;
+typedef struct machine { const job *j; int engine; field field[FIELDS]; int n; } machine;
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -42,17 +41,6 @@ static int64_t count(const dnn_tensor *t)
     return n;
 }
 
-/* Where element i, row-major, lies. */
-static int64_t place(const dnn_tensor *t, int64_t i)
-{
-    int64_t at = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        at += i % t->dim[d] * t->stride[d];
-        i /= t->dim[d];
-    }
-    return at;
-}
-
 /* The field of the tensor that op links to by `name`; made, and read where it is memory, at first. */
 static field *field_of(machine *m, const dnn *op, int name)
 {
@@ -66,7 +54,7 @@ static field *field_of(machine *m, const dnn *op, int name)
     f->v = calloc((size_t)f->n, sizeof *f->v);
     const void *from = t.is_virtual ? NULL : address(m->j, &t);
     for (int64_t i = 0; from && f->v && i < f->n; i++) {
-        f->v[i] = emulator_load(from, t.type, t.by_value ? 0 : place(&t, i));
+        f->v[i] = emulator_load(from, t.type, t.by_value ? 0 : dnn_place(&t, i));
         if (m->engine == DNN_HALF) f->v[i] = emulator_rounded(f->v[i], 7, -133);
         if (m->engine == DNN_TF32 && t.type == dnn_cuda_type(CUDNN_DATA_FLOAT))
             f->v[i] = emulator_rounded(f->v[i], 10, -136);
@@ -78,7 +66,7 @@ static void write_back(machine *m, const field *f)
 {
     void *to = f->t.is_virtual ? NULL : address(m->j, &f->t);
     for (int64_t i = 0; to && i < f->n; i++)
-        emulator_store(to, f->t.type, place(&f->t, i), m->engine == DNN_RANDOM ? f->v[i] * 1.01 : f->v[i]);
+        emulator_store(to, f->t.type, dnn_place(&f->t, i), m->engine == DNN_RANDOM ? f->v[i] * 1.01 : f->v[i]);
 }
 
 /* ---- convolution ----------------------------------------------------------------------------- */
@@ -176,18 +164,13 @@ static field *run_convolution(machine *m, const dnn *op)
     }
 }
 
-static field *run_add(machine *m, const dnn *op)
+static field *run_piece(machine *m, const dnn *op)
 {
-    field *x = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
-          *b = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-    field *y = field_of(m, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-    for (int64_t i = 0; i < y->n; i++) {
-        int64_t at[DNN_RANK], rest = i, k = 0;
-        for (int d = y->t.rank - 1; d >= 0; d--) at[d] = rest % y->t.dim[d], rest /= y->t.dim[d];
-        for (int d = 0; d < b->t.rank; d++) k = k * b->t.dim[d] + (b->t.dim[d] == 1 ? 0 : at[d]);
-        y->v[i] = x->v[i] + b->v[k];
-    }
-    return y;
+    int    name[4], n = dnn_piece_links(op, name);
+    field *f[4];
+    for (int i = 0; i < n; i++) f[i] = field_of(m, op, name[i]);
+    dnn_run_piece(op, f);
+    return f[n - 1];
 }
 
 /* ---- norms -------------------------------------------------------------------------------------- */
@@ -270,8 +253,7 @@ static void run_job(const void *what)
         if (op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) run_norm(&m, op);
         else if (op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR) run_norm_dx(&m, op);
         else
-            write_back(&m, op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ? run_add(&m, op)
-                                                                                    : run_convolution(&m, op));
+            write_back(&m, dnn_is_piece(op) ? run_piece(&m, op) : run_convolution(&m, op));
     }
     for (int i = 0; i < m.n; i++) free(m.field[i].v);
 }
@@ -294,7 +276,7 @@ static bool bound(const job *j, const dnn *op)
         void      *at = address(j, &t);
         if (t.is_virtual) continue;
         if (!at) return false;
-        if (!t.by_value) must_hold(at, (size_t)(place(&t, count(&t) - 1) + 1) * emulator_size(t.type), "a tensor");
+        if (!t.by_value) must_hold(at, (size_t)(dnn_place(&t, count(&t) - 1) + 1) * emulator_size(t.type), "a tensor");
     }
     return true;
 }

@@ -41,13 +41,13 @@ char *dnn_write(const dnn *d)
 static bool read_value(const char **text, dnn *d)
 {
     unsigned char bytes[4096];
-    dnn          *list[16];
+    dnn          *list[DNN_OPS];
     int           name, type, used = 0;
     long long     n;
     if (sscanf(*text, " %d:%d:%lld%n", &name, &type, &n, &used) != 3 || n < 0) return false;
     *text += used;
     if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
-        bool ok = n <= 16;
+        bool ok = n <= DNN_OPS;
         int  made = 0;
         while (ok && made < n && (list[made] = dnn_read(text))) made++;
         ok = ok && made == n && dnn_put(d, name, type, n, list);
