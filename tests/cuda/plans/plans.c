@@ -27,18 +27,22 @@ static const char h200[] = "{\"cudaDeviceId\":0,\"deviceName\":\"NVIDIA "
                            "\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
                            "\"l2CacheSize\":62914560}";
 
-/* tf32 takes more engines than fp32 of the same graphs: one network shows it. */
-static const struct { const char *kind; int64_t batch, channels, size; bool tf32; } networks[] = {
-    { "lenet", 64, 1, 28, true },         { "vgg", 128, 3, 32, false },    { "resnet18", 128, 3, 32, true },
-    { "mobilenet", 128, 3, 32, false },   { "autoencoder", 64, 1, 28, false }, { "alexnet", 64, 3, 224, false },
-    { "resnet50", 64, 3, 224, false },
+/* tf32 takes more engines than fp32 of the same graphs: one network of each sort shows it.  tokens, of how many
+ * layers: sequences, not pictures. */
+static const struct { const char *kind; int64_t batch, channels, size; bool tf32; int64_t tokens, layers; } networks[] = {
+    { "lenet", 64, 1, 28, true, 0, 0 },       { "vgg", 128, 3, 32, false, 0, 0 },
+    { "resnet18", 128, 3, 32, true, 0, 0 },   { "mobilenet", 128, 3, 32, false, 0, 0 },
+    { "autoencoder", 64, 1, 28, false, 0, 0 }, { "alexnet", 64, 3, 224, false, 0, 0 },
+    { "resnet50", 64, 3, 224, false, 0, 0 },  { "gpt2", 8, 0, 0, true, 1024, 2 },
+    { "bert", 8, 0, 0, true, 512, 2 },
 };
 
 static const struct { ot_precision precision; const char *name; } precisions[] = {
     { OT_FP32, "fp32" }, { OT_TF32, "tf32" }, { OT_PREC_BF16, "bf16" }, { OT_PREC_FP16, "fp16" }
 };
 
-static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw", "BatchNorm", "BatchNormDx" };
+static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw", "BatchNorm", "BatchNormDx",
+                                         "Attend",   "AttendDx" };
 
 enum { REASONS = 64 };
 
@@ -97,17 +101,29 @@ static void report(FILE *f, const char *kind, const char *precision, const tally
 
 /* ---- planning ------------------------------------------------------------------------------- */
 
-static ot_status plan(const ot_model *m, int network, int precision, ot_device *d, FILE *f, ot_error *err)
+/* The graph's inputs and the target, which is last. */
+static int feeds_of(const ot_model *m, int network, ot_feed feeds[4])
 {
     int64_t  batch = networks[network].batch, C = networks[network].channels, S = networks[network].size;
-    bool     copies = !strcmp(networks[network].kind, "autoencoder");
-    ot_shape pictures = { 4, { batch, C, S, S } };
-    ot_feed  feeds[] = { { .name = m->file->graph->inputs[0]->name, .dtype = OT_F32, .shape = pictures },
-                         { .name = "target", .dtype = copies ? OT_F32 : OT_I64, .shape = { 1, { batch } } } };
-    if (copies) feeds[1].shape = pictures;
-    ot_thing  loss = { .name = copies ? "mse" : "cross_entropy" };
+    int      n = m->file->graph->n_inputs;
+    bool     sequences = networks[network].tokens > 0;
+    ot_shape sample = { 4, { batch, C, S, S } };
+    if (sequences) sample = (ot_shape){ 2, { batch, networks[network].tokens } };
+    for (int i = 0; i < n && i < 3; i++)
+        feeds[i] = (ot_feed){ .name = m->file->graph->inputs[i]->name, .dtype = sequences ? OT_I64 : OT_F32, .shape = sample };
+    feeds[n] = (ot_feed){ .name = "target", .dtype = OT_I64, .shape = { 1, { batch } } };
+    if (!strcmp(networks[network].kind, "gpt2")) feeds[n].shape = sample; /* the next token of every one */
+    if (!strcmp(networks[network].kind, "autoencoder")) feeds[n].shape = sample, feeds[n].dtype = OT_F32;
+    return n + 1;
+}
+
+static ot_status plan(const ot_model *m, int network, int precision, ot_device *d, FILE *f, ot_error *err)
+{
+    ot_feed   feeds[4];
+    int       n_feeds = feeds_of(m, network, feeds);
+    ot_thing  loss = { .name = feeds[n_feeds - 1].dtype == OT_F32 ? "mse" : "cross_entropy" };
     ot_config c = { .want = OT_WANT_TRAIN,
-                    .n_feeds = 2,
+                    .n_feeds = n_feeds,
                     .feeds = feeds,
                     .n_losses = 1,
                     .losses = &loss,
@@ -132,7 +148,9 @@ static ot_status plan_all(ot_device *d, FILE *f, ot_error *err)
     for (int i = 0; i < OT_LEN(networks); i++) {
         char           path[64];
         ot_model      *m = NULL;
-        ot_new_options o = { .channels = networks[i].channels, .height = networks[i].size, .width = networks[i].size };
+        ot_new_options o = { .channels = networks[i].channels, .height = networks[i].size, .width = networks[i].size,
+                             .tokens = networks[i].tokens, .layers = networks[i].layers };
+        if (!strcmp(networks[i].kind, "gpt2")) o.classes = 1000; /* a vocabulary of less to write */
         snprintf(path, sizeof path, "plans-%d.onnx", (int)getpid());
         ot_status s = ot_new_model(networks[i].kind, &o, path, err);
         if (s == OT_OK) s = ot_model_load(path, &m, err);
@@ -190,7 +208,7 @@ int main(int argc, char **argv)
     fclose(f);
     b->close(d);
     if (s != OT_OK) return printf("FAIL %s\n", err.text), 1;
-    printf("cudnn plans: %d of %d convolutions, gradients and norms accepted for a described H200\n", accepted, total);
+    printf("cudnn plans: %d of %d convolutions, norms, attentions and their gradients accepted for a described H200\n", accepted, total);
     if (!strcmp(file, "-")) {
         FILE *to = fopen("expected.txt", "w");
         if (!to || fputs(text, to) < 0 || fclose(to)) return 1;
