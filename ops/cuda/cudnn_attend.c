@@ -6,8 +6,8 @@
  * Backward  reads the log-sum-exp, which attend_lse makes of top and sum, whoever wrote them.
  * Bits      dq could be summed in an f32 tensor of its own; the engines do that by atomics, and do not say so in their
  *           notes.  Without that tensor they keep ds instead, B H T S of 16 bits, and nothing depends on an order.
- * Masks     are added, from a copy that ends at LEAST: exp of a difference is 0 long before, and cuDNN's multiplications
- *           by log2 e would lose whole rows hidden by -1e9.  Such a row gets the softmax of its scores, which is what
+ * Masks     are added, from a copy that ends at LEAST: exp of a difference is 0 long before, and cuDNN's products with
+ *           log2 e would lose whole rows hidden by -1e9.  Such a row gets the softmax of its scores, which is what
  *           adding one number to all of it means.
  * Numerics  products of 16 bits, sums in f32; p and ds are rounded to 16 bits between products */
 #include <stdlib.h>
@@ -99,7 +99,8 @@ static ot_cudnn_desc mask(writer *w)
 typedef struct operands { ot_cudnn_desc x, b, t, y; } operands;
 
 /* Element by element; axis below 0: it has none.  Gives y. */
-static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis, operands o)
+static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
+                               operands o)
 {
     ot_cudnn_desc how = ot_cudnn_make(w->g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     ot_cudnn_set(w->g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
@@ -160,6 +161,12 @@ static ot_cudnn_desc turn(writer *w, ot_cudnn_desc x, ot_cudnn_desc y)
     return y;
 }
 
+/* Which row (axis 2) or column (3) a score is in. */
+static ot_cudnn_desc place(writer *w, ot_cudnn_desc s, int64_t axis)
+{
+    return pointwise(w, CUDNN_POINTWISE_GEN_INDEX, F32, axis, (operands){ s, NULL, NULL, scores(w, CUDNN_DATA_INT32) });
+}
+
 /* scale q.k^T, masked; k is read turned. */
 static ot_cudnn_desc scaled_scores(writer *w, ot_cudnn_desc q, ot_cudnn_desc k, ot_cudnn_desc scale)
 {
@@ -167,11 +174,11 @@ static ot_cudnn_desc scaled_scores(writer *w, ot_cudnn_desc q, ot_cudnn_desc k, 
     s = map(w, CUDNN_POINTWISE_MUL, s, scale, F32);
     if (ot_attend_mask(w->n)) s = map(w, CUDNN_POINTWISE_ADD, s, mask(w), F32);
     if (!w->a->causal) return s;
-    ot_cudnn_desc row = pointwise(w, CUDNN_POINTWISE_GEN_INDEX, F32, 2, (operands){ s, NULL, NULL, scores(w, CUDNN_DATA_INT32) });
-    ot_cudnn_desc column = pointwise(w, CUDNN_POINTWISE_GEN_INDEX, F32, 3, (operands){ s, NULL, NULL, scores(w, CUDNN_DATA_INT32) });
+    ot_cudnn_desc row = place(w, s, 2), column = place(w, s, 3);
     ot_cudnn_desc open = pointwise(w, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1,
                                    (operands){ row, column, NULL, scores(w, CUDNN_DATA_BOOLEAN) });
-    return pointwise(w, CUDNN_POINTWISE_BINARY_SELECT, F32, -1, (operands){ s, number(w, w->a->hidden), open, scores(w, F32) });
+    return pointwise(w, CUDNN_POINTWISE_BINARY_SELECT, F32, -1,
+                     (operands){ s, number(w, w->a->hidden), open, scores(w, F32) });
 }
 
 static void write_forward(writer *w)
@@ -264,7 +271,9 @@ static ot_status plan(const ot_node *n, state *s, ot_prep *p)
         ot_cudnn_at lse = work(&w, (size_t)(w.s.B * w.s.H * w.s.T) * sizeof(float));
         s->lse = (size_t)lse.i;
         write_backward(&w, lse);
-    } else write_forward(&w);
+    } else {
+        write_forward(&w);
+    }
     ot_status e = ot_cudnn_plan(w.g, w.own, p); /* frees it unless it makes a plan */
     if (e == OT_OK && !p->refused) s->g = w.g;
     return e;
@@ -276,11 +285,8 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_status e = plan(n, s, p);
     if (e == OT_OK && s->g) e = compile(n, s, p);
-    if (e == OT_OK && s->g) p->state = s;
-    else {
-        release(s);
-        p->state = NULL;
-    }
+    p->state = e == OT_OK && s->g ? s : NULL;
+    if (!p->state) release(s);
     return e;
 }
 
@@ -289,7 +295,8 @@ static ot_status run(const ot_call *c)
     const ot_node         *n = c->node;
     const state           *s = c->state;
     const ot_value        *m = ot_attend_mask(n);
-    ot_attend_beside_args  a = { .bias = (float *)((char *)c->work + s->bias), .lse = (float *)((char *)c->work + s->lse) };
+    char                  *own = c->work;
+    ot_attend_beside_args  a = { .bias = (float *)(own + s->bias), .lse = (float *)(own + s->lse) };
     if (s->make_bias) {
         a.mask = c->in[n->n_in - 1];
         a.n = ot_numel(&m->shape);

@@ -29,7 +29,12 @@ static const char h200[] = "{\"cudaDeviceId\":0,\"deviceName\":\"NVIDIA "
 
 /* tf32 takes more engines than fp32 of the same graphs: one network of each sort shows it.  tokens, of how many
  * layers: sequences, not pictures. */
-static const struct { const char *kind; int64_t batch, channels, size; bool tf32; int64_t tokens, layers; } networks[] = {
+static const struct {
+    const char *kind;
+    int64_t     batch, channels, size;
+    bool        tf32;
+    int64_t     tokens, layers;
+} networks[] = {
     { "lenet", 64, 1, 28, true, 0, 0 },       { "vgg", 128, 3, 32, false, 0, 0 },
     { "resnet18", 128, 3, 32, true, 0, 0 },   { "mobilenet", 128, 3, 32, false, 0, 0 },
     { "autoencoder", 64, 1, 28, false, 0, 0 }, { "alexnet", 64, 3, 224, false, 0, 0 },
@@ -46,9 +51,11 @@ static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw",
 
 enum { REASONS = 64 };
 
+typedef struct reason { int op, times; const char *why; } reason;
+
 typedef struct tally {
     int all[OT_LEN(operators)], taken[OT_LEN(operators)];
-    struct { int op, times; const char *why; } reason[REASONS];
+    reason list[REASONS];
     int reasons;
 } tally;
 
@@ -83,10 +90,10 @@ static void count(tally *t, const ot_step *s)
         return;
     }
     const char *why = refusal(s);
-    while (k < t->reasons && (t->reason[k].op != i || strcmp(t->reason[k].why, why) != 0)) k++;
+    while (k < t->reasons && (t->list[k].op != i || strcmp(t->list[k].why, why) != 0)) k++;
     if (k == REASONS) return;
-    if (k == t->reasons) t->reason[t->reasons++] = (typeof(t->reason[0])){ .op = i, .why = why };
-    t->reason[k].times++;
+    if (k == t->reasons) t->list[t->reasons++] = (reason){ .op = i, .why = why };
+    t->list[k].times++;
 }
 
 static void report(FILE *f, const char *kind, const char *precision, const tally *t)
@@ -96,7 +103,7 @@ static void report(FILE *f, const char *kind, const char *precision, const tally
         if (t->all[i]) fprintf(f, " %s %d/%d", operators[i], t->taken[i], t->all[i]);
     fprintf(f, "\n");
     for (int k = 0; k < t->reasons; k++)
-        fprintf(f, "  %d %s: %s\n", t->reason[k].times, operators[t->reason[k].op], t->reason[k].why);
+        fprintf(f, "  %d %s: %s\n", t->list[k].times, operators[t->list[k].op], t->list[k].why);
 }
 
 /* ---- planning ------------------------------------------------------------------------------- */
@@ -110,7 +117,9 @@ static int feeds_of(const ot_model *m, int network, ot_feed feeds[4])
     ot_shape sample = { 4, { batch, C, S, S } };
     if (sequences) sample = (ot_shape){ 2, { batch, networks[network].tokens } };
     for (int i = 0; i < n && i < 3; i++)
-        feeds[i] = (ot_feed){ .name = m->file->graph->inputs[i]->name, .dtype = sequences ? OT_I64 : OT_F32, .shape = sample };
+        feeds[i] = (ot_feed){ .name = m->file->graph->inputs[i]->name,
+                              .dtype = sequences ? OT_I64 : OT_F32,
+                              .shape = sample };
     feeds[n] = (ot_feed){ .name = "target", .dtype = OT_I64, .shape = { 1, { batch } } };
     if (!strcmp(networks[network].kind, "gpt2")) feeds[n].shape = sample; /* the next token of every one */
     if (!strcmp(networks[network].kind, "autoencoder")) feeds[n].shape = sample, feeds[n].dtype = OT_F32;
@@ -208,7 +217,8 @@ int main(int argc, char **argv)
     fclose(f);
     b->close(d);
     if (s != OT_OK) return printf("FAIL %s\n", err.text), 1;
-    printf("cudnn plans: %d of %d convolutions, norms, attentions and their gradients accepted for a described H200\n", accepted, total);
+    printf("cudnn plans: %d of %d convolutions, norms, attentions and their gradients accepted for a described H200\n",
+           accepted, total);
     if (!strcmp(file, "-")) {
         FILE *to = fopen("expected.txt", "w");
         if (!to || fputs(text, to) < 0 || fclose(to)) return 1;
