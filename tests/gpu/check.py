@@ -108,7 +108,7 @@ def environment(m, r):
 # ---- operators ----------------------------------------------------------------------
 
 def operators(m, r):
-    names = [line.split()[0] for line in m.call(m.program, 'ops')[1].splitlines()[1:] if line.strip()]
+    names = re.findall(r'^([A-Z]\w*) ', m.call(m.program, 'ops')[1], re.M)
     late = []
 
     def one(name):
@@ -375,6 +375,8 @@ def main():
     word = re.sub(r'[^a-z0-9]+', '-', gpu[1].strip().lower()).strip('-')
     r = Record(a.out or f'{a.root}/tests/gpu/records/{datetime.date.today()}-{word}')
     found, ok = {}, True
+    if 'environment' in r.done and 'environment' not in a.only:
+        found['environment'] = environment(m, r)  # who the record is about
     for stage in a.only:
         start = time.monotonic()
         try:
