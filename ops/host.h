@@ -41,6 +41,7 @@
     R(ot_dtype, ot_class_dtype, (ot_class c), (c))                                                             \
     R(ot_class, ot_map_class, (const ot_program *p, int reg), (p, reg))                                        \
     R(const ot_row_info *, ot_row_of, (int row), (row))                                                        \
+    R(int, ot_map_axes, (const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]), (n, s, axis))            \
     R(int64_t, ot_pool_window, (const ot_window *w), (w))                                                      \
     R(ot_rows, ot_rows_around, (const ot_shape *x, int64_t axis), (x, axis))                                   \
     R(ot_rows_view, ot_rows_of, (const ot_shape *s, int64_t axis), (s, axis))
@@ -50,6 +51,7 @@
     R(void, ot_strides, (const ot_shape *s, int64_t stride[OT_MAX_RANK]), (s, stride))                         \
     R(void, ot_set_f64, (void *p, ot_dtype t, int64_t i, double v), (p, t, i, v))                              \
     R(void, ot_value_strides, (const ot_value *v, int64_t stride[OT_MAX_RANK]), (v, stride))                   \
+    R(void, ot_map_strides, (const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK]), (v, s, stride)) \
     R(void, ot_attend_sizes_of, (const ot_node *n, ot_attend_sizes *s), (n, s))                                \
     R(void, ot_attend_mask_strides, (const ot_shape *mask, int64_t stride[4]), (mask, stride))                  \
     R(void, ot_box_simplify, (ot_box *b), (b))                                                                 \

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "ops/kernel.h"
 #include "ops/map.h"
 
 /* ---- what a row is ----------------------------------------------------------- */
@@ -97,6 +98,30 @@ static const char *inst_check(const ot_program *p, int i)
             return "an argument has another class";
     }
     return NULL;
+}
+
+void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
+{
+    int64_t own[OT_MAX_RANK];
+    int     gap = s->rank - v->shape.rank;
+    ot_value_strides(v, own);
+    for (int d = 0; d < s->rank; d++) stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
+}
+
+int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
+{
+    int64_t by[OT_MAX_RANK];
+    int     rank = 0;
+    ot_strides(s, by);
+    for (int k = n->n_out - 1; k >= 0; k--) /* the first output decides */
+        if (n->out[k]) ot_map_strides(n->out[k], s, by);
+    for (int d = 0; d < s->rank; d++) {
+        if (s->dim[d] == 1) continue;
+        int at = rank++;
+        for (; at > 0 && by[axis[at - 1]] < by[d]; at--) axis[at] = axis[at - 1];
+        axis[at] = d;
+    }
+    return rank;
 }
 
 const char *ot_map_check(const ot_program *p)

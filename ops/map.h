@@ -79,6 +79,12 @@ ot_dtype ot_class_dtype(ot_class c); /* the type that stores a class exactly */
 /* The class of a register of a valid program. */
 ot_class ot_map_class(const ot_program *p, int reg);
 
+/* Strides of value v, as it lies, along the axes of a Map of shape s; 0 where v is broadcast. */
+void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK]);
+
+/* The axes of more than one step of a Map n of shape s, outermost in memory first, as its outputs lie; their number. */
+int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]);
+
 /* NULL: well formed; else what is wrong (a static text). */
 const char *ot_map_check(const ot_program *p);
 

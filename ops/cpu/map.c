@@ -39,33 +39,6 @@ static bool map_can(const ot_node *n, const char **why)
     return ok;
 }
 
-/* Strides of value v along the axes of s, 0 where v is broadcast. */
-static void strides_along(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
-{
-    int64_t own[OT_MAX_RANK];
-    int gap = s->rank - v->shape.rank;
-    ot_value_strides(v, own);
-    for (int d = 0; d < s->rank; d++)
-        stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
-}
-
-/* The axes of more than one step, outermost in memory first, as output 0 (or any other) lies. */
-static int order_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
-{
-    int64_t by[OT_MAX_RANK];
-    int rank = 0;
-    ot_strides(s, by);
-    for (int k = n->n_out - 1; k >= 0; k--)
-        if (n->out[k]) strides_along(n->out[k], s, by);
-    for (int d = 0; d < s->rank; d++) {
-        if (s->dim[d] == 1) continue;
-        int at = rank++;
-        for (; at > 0 && by[axis[at - 1]] < by[d]; at--) axis[at] = axis[at - 1];
-        axis[at] = d;
-    }
-    return rank;
-}
-
 static bool may_join(const cpu_map *m, int d)
 {
     for (int i = 0; i < m->n_operands; i++)
@@ -107,14 +80,14 @@ static void plan_space(cpu_map *m, const ot_node *n, const ot_shape *s)
     int64_t stride[OT_MAX_RANK];
     int axis[OT_MAX_RANK];
     m->total = ot_numel(s);
-    m->rank = order_axes(n, s, axis);
+    m->rank = ot_map_axes(n, s, axis);
     m->n_operands = n->n_in + n->n_out + 1;
     for (int d = 0; d < m->rank; d++) m->dim[d] = s->dim[axis[d]];
     for (int i = 0; i < m->n_operands; i++) {
         bool index = i == m->n_operands - 1;
         const ot_value *v = index ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         memset(stride, 0, sizeof stride); /* what nobody reads or writes fits any axes */
-        if (v) strides_along(v, s, stride);
+        if (v) ot_map_strides(v, s, stride);
         else if (index && m->needs_index) ot_strides(s, stride);
         for (int d = 0; d < m->rank; d++) m->operand[i].stride[d] = stride[axis[d]];
         m->operand[i].dtype = v ? v->dtype : OT_I64;

@@ -10,32 +10,6 @@
 
 enum { PACKED_BYTES = 256 }; /* of all dense operands, in the registers of a thread */
 
-/* Strides of value v along the axes of s, 0 where v is broadcast. */
-static void strides_along(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
-{
-    int64_t own[OT_MAX_RANK];
-    int     gap = s->rank - v->shape.rank;
-    ot_value_strides(v, own);
-    for (int d = 0; d < s->rank; d++) stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
-}
-
-/* The axes of more than one step, outermost in memory first, as output 0 (or any other) lies. */
-static int order_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
-{
-    int64_t by[OT_MAX_RANK];
-    int     rank = 0;
-    ot_strides(s, by);
-    for (int k = n->n_out - 1; k >= 0; k--)
-        if (n->out[k]) strides_along(n->out[k], s, by);
-    for (int d = 0; d < s->rank; d++) {
-        if (s->dim[d] == 1) continue;
-        int at = rank++;
-        for (; at > 0 && by[axis[at - 1]] < by[d]; at--) axis[at] = axis[at - 1];
-        axis[at] = d;
-    }
-    return rank;
-}
-
 static void join_axes(gpu_map *m)
 {
     int last = gpu_map_position(m);
@@ -159,7 +133,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
         needs_position = needs_position || p->inst[i].row == OT_ROW_Index || p->inst[i].row == OT_ROW_Random;
     }
     m->n = ot_numel(&m->shape);
-    m->rank = order_axes(n, &m->shape, axis);
+    m->rank = ot_map_axes(n, &m->shape, axis);
     int position = gpu_map_position(m);
     for (int d = 0; d < m->rank; d++) {
         m->dim[d] = m->shape.dim[axis[d]];
@@ -169,7 +143,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
         int64_t         stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
         const ot_value *v = i == position ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (r && i == n->n_in) memcpy(stride, r->y, sizeof stride);
-        else if (v) strides_along(v, &m->shape, stride);
+        else if (v) ot_map_strides(v, &m->shape, stride);
         else if (i == position && needs_position) ot_strides(&m->shape, stride);
         for (int d = 0; d < m->rank; d++) m->stride[i][d] = stride[axis[d]];
         m->dtype[i] = v ? v->dtype : OT_I64;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/host.h"
 #include "ops/map.h"
 #include "runtime/passes/passes.h"
 #include "tests/ops/harness.h"
@@ -116,14 +115,12 @@ static int prepare(const struct row *r, const char *name, ot_graph *g, operand *
 int main(int argc, char **argv)
 {
     const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : "sm_90a";
-    ot_error    err = { 0 };
     ot_device  *d = NULL;
     operand    *o = calloc(1, sizeof *o);
     int         failed = 0, prepared = 0;
-    char        text[1024], wide[32];
-    const ot_backend *b = ot_backend_find(&err);
-    if (!b || !o) return printf("skipped: no device: %s\n", err.text), 77;
-    if (b->open(0, describe_device(arch, text, sizeof text), &d, &err) != OT_OK) return printf("%s\n", err.text), 1;
+    char        wide[32];
+    int         code = o ? device_open(arch, &d) : 1;
+    if (code) return code;
     for (int i = 0; i < OT_LEN(rows); i++) {
         ot_error  why = { 0 };
         ot_graph *g = ot_graph_new(&why);

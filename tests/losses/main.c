@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ops/crossentropy.h"
-#include "ops/host.h"
 #include "tests/ops/harness.h"
 
 #define NO_WEIGHT OT_BOOL
@@ -185,14 +184,11 @@ int main(int argc, char **argv)
 {
     const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : NULL;
     bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
-    ot_error    err = { 0 };
     ot_device  *d = NULL;
     int         failed = 0, differ = 0, counted = 0;
-    char        text[1024];
     if (on_device) {
-        const ot_backend *b = ot_backend_find(&err);
-        if (!b || (!arch && !b->count(&err))) return printf("skipped: no device: %s\n", err.text), 77;
-        if (b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, &d, &err) != OT_OK) return printf("%s\n", err.text), 1;
+        int code = device_open(arch, &d);
+        if (code) return code;
     }
     for (int i = 0; i < OT_LEN(rows); i++) {
         int n = on_device ? 1 : reference(&rows[i]), k = n > 0 ? look(&rows[i], arch, d) : -1;

@@ -1,27 +1,18 @@
 /* main.c - runs the tests of Map: its loops, and the fuse pass; `test_map --cuda`: for a device. */
-#include <stdio.h>
 #include <string.h>
 
-#include "ops/host.h"
 #include "tests/map/map_tests.h"
+#include "tests/ops/harness.h"
 
 static int on_device(void)
 {
-    ot_error          err = { 0 };
-    ot_device        *d = NULL;
-    const ot_backend *b = ot_backend_find(&err);
-    if (!b || !b->count(&err)) {
-        printf("skipped: no device: %s\n", err.text);
-        return 77;
-    }
-    if (b->open(0, NULL, &d, &err) != OT_OK) {
-        printf("%s\n", err.text);
-        return 1;
-    }
+    ot_device *d = NULL;
+    int        code = device_open(NULL, &d);
+    if (code) return code;
     bool ok = test_many(d);
     ok = test_types(d) && ok;
     ok = test_fuse(d) && ok;
-    b->close(d);
+    d->backend->close(d);
     return !ok;
 }
 

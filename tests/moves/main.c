@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/host.h"
 #include "tests/moves/moves.h"
 
 int64_t pick(dice *d, int64_t n) { return (int64_t)(dice_roll(d) * (double)n); }
@@ -88,26 +87,12 @@ void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, cons
     ot_graph_free(g);
 }
 
-static int open_device(const char *arch, ot_device **out)
-{
-    ot_error          err = { 0 };
-    const ot_backend *b = ot_backend_find(&err);
-    char              text[1024];
-    if (!b || (!arch && !b->count(&err))) {
-        printf("skipped: no device: %s\n", err.text);
-        return 77;
-    }
-    if (b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, out, &err) == OT_OK) return 0;
-    printf("FAIL %s\n", err.text);
-    return 1;
-}
-
 int main(int argc, char **argv)
 {
     bool   on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
     trials t = { .described = compile };
     if (on_device || compile) {
-        int code = open_device(compile ? argv[2] : NULL, &t.device);
+        int code = device_open(compile ? argv[2] : NULL, &t.device);
         if (code) return code;
     }
     test_boxes(&t);

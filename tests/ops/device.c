@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/host.h"
 #include "tests/ops/harness.h"
 
 enum { PAD = 256 }; /* room for the guard bytes that keeps the alignment */
@@ -99,4 +100,16 @@ ot_status kernel_run_on(ot_device *d, const ot_kernel *k, const ot_node *n, cons
     if (k->release && p.state) k->release(p.state);
     free_buffers(d, n, &b);
     return s;
+}
+
+int device_open(const char *arch, ot_device **out)
+{
+    ot_error          err = { 0 };
+    const ot_backend *b = ot_backend_find(&err);
+    bool              named = getenv("ONNXTRAIN_CUDA_MODULE") != NULL;
+    char              text[1024];
+    if (b && (arch || b->count(&err)) && b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, out, &err) == OT_OK)
+        return 0;
+    printf("%s: no device: %s\n", named ? "FAIL" : "skipped", err.text);
+    return named ? 1 : 77;
 }

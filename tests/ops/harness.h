@@ -61,6 +61,10 @@ ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error 
  * Returns the number of comparisons, -1: one failed. */
 int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device);
 
+/* Opens the device to be tested (device.c), or the one of architecture `arch` that is described; NULL: the first there
+ * is.  0; 77: there is none, which is said; 1: one was asked for by $ONNXTRAIN_CUDA_MODULE and cannot be had. */
+int device_open(const char *arch, ot_device **out);
+
 /* ---- devices that are described (compile.c) ----------------------------------- */
 
 /* A description of a device of "sm_80", "sm_90a" or "sm_120", in cuDNN's form; NULL: another one. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/host.h"
 #include "ops/map.h"
 #include "runtime/passes/passes.h"
 #include "tests/ops/harness.h"
@@ -381,21 +380,6 @@ static const struct { const ot_op *op; const ot_case *rows; } suites[] = {
 #undef OT_SUITE
 };
 
-/* 77: there is none. */
-static int open_device(const char *arch, ot_device **out)
-{
-    ot_error          err = { 0 };
-    const ot_backend *b = ot_backend_find(&err);
-    char              text[1024];
-    if (!b || (!arch && !b->count(&err))) {
-        printf("skipped: no device: %s\n", err.text);
-        return 77;
-    }
-    if (b->open(0, arch ? describe_device(arch, text, sizeof text) : NULL, out, &err) == OT_OK) return 0;
-    printf("FAIL %s\n", err.text);
-    return 1;
-}
-
 static void run_all(const char *want, ot_device *device, bool described, totals *sum)
 {
     for (int s = 0; s < OT_LEN(suites); s++) {
@@ -422,7 +406,7 @@ int main(int argc, char **argv)
     totals      sum = { 0 };
     ot_device  *device = NULL;
     if (on_device || compile) {
-        int code = open_device(compile ? argv[2] : NULL, &device);
+        int code = device_open(compile ? argv[2] : NULL, &device);
         if (code) return code;
     }
     run_all(want, device, compile, &sum);
