@@ -100,4 +100,7 @@ float    ot_f16_to_f32(uint16_t v);
 uint16_t ot_f32_to_bf16(float v);
 float    ot_bf16_to_f32(uint16_t v);
 
+/* The whole text is one finite decimal number, in C's notation whatever the locale. */
+bool ot_number(const char *text, double *v);
+
 #endif

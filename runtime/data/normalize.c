@@ -33,13 +33,14 @@ static const char *numbers(const char *p, double *v, int *n)
     *n = 0;
     p += list;
     do {
-        char *end;
-        if (*n == OT_MAX_CHANNELS) return NULL;
-        if (!strchr("+-.0123456789", *p) || !*p) return NULL; /* no spaces, nan, inf */
-        v[*n] = strtod(p, &end);
-        if (end == p || !isfinite(v[*n])) return NULL;
+        char one[64];
+        size_t k = strcspn(p, ",]");
+        if (*n == OT_MAX_CHANNELS || k >= sizeof one) return NULL;
+        memcpy(one, p, k);
+        one[k] = 0;
+        if (!ot_number(one, &v[*n])) return NULL;
         ++*n;
-        p = end;
+        p += k;
     } while (list && *p++ == ',');
     if (!list) return p;
     return p[-1] == ']' ? p : NULL;

@@ -52,86 +52,6 @@ static double count(const ot_schedule *s, const char *key)
     return ot_thing_num(s->thing, key, rest(s));
 }
 
-static bool one_of(const char *text, const char *a, const char *b)
-{
-    return !strcmp(text, a) || !strcmp(text, b);
-}
-
-/* Parameters that must be finite numbers above (or at) 0. */
-static ot_status check_numbers(const ot_thing *t, ot_error *err)
-{
-    static const char *const words[] = { "mode", "threshold_mode", "anneal_strategy", "per",
-                                         "milestones" };
-    static const char *const above[] = { "step_size",  "T_max",           "T_0",
-                                         "T_mult",     "total_iters",     "total_steps",
-                                         "div_factor", "final_div_factor" };
-    for (int i = 0; i < t->n; i++) {
-        const ot_param *p = &t->param[i];
-        bool word = false, positive = false;
-        for (int k = 0; k < OT_LEN(words); k++) word |= !strcmp(p->key, words[k]);
-        for (int k = 0; k < OT_LEN(above); k++) positive |= !strcmp(p->key, above[k]);
-        if (word) continue;
-        if (!isfinite(p->num) || p->num < 0 || (positive && p->num <= 0))
-            return ot_fail(err, OT_E_USAGE, "--schedule %s: %s=%s; a number %s 0 is needed",
-                           t->name, p->key, p->text, positive ? "above" : "of at least");
-    }
-    return OT_OK;
-}
-
-static ot_status check_words(const ot_thing *t, ot_error *err)
-{
-    const char *per = ot_thing_text(t, "per", "update");
-    if (!one_of(per, "update", "epoch"))
-        return ot_fail(err, OT_E_USAGE, "--schedule %s: per=%s; update or epoch is possible",
-                       t->name, per);
-    const char *anneal = ot_thing_text(t, "anneal_strategy", "cos");
-    if (!one_of(anneal, "cos", "linear"))
-        return ot_fail(err, OT_E_USAGE,
-                       "--schedule %s: anneal_strategy=%s; cos or linear is possible", t->name,
-                       anneal);
-    const char *mode = ot_thing_text(t, "mode", "min");
-    if (!one_of(mode, "min", "max"))
-        return ot_fail(err, OT_E_USAGE, "--schedule %s: mode=%s; min or max is possible", t->name,
-                       mode);
-    const char *threshold = ot_thing_text(t, "threshold_mode", "rel");
-    if (!one_of(threshold, "rel", "abs"))
-        return ot_fail(err, OT_E_USAGE, "--schedule %s: threshold_mode=%s; rel or abs is possible",
-                       t->name, threshold);
-    return OT_OK;
-}
-
-static ot_status check_needs(const ot_schedule *s, ot_error *err)
-{
-    const ot_thing *t = s->thing;
-    const char *key = s->kind == STEP          ? "step_size"
-                      : s->kind == MULTISTEP   ? "milestones"
-                      : s->kind == EXPONENTIAL ? "gamma"
-                                               : NULL;
-    if (key && !ot_thing_find(t, key))
-        return ot_fail(err, OT_E_USAGE, "--schedule %s needs %s=...", t->name, key);
-    if (s->kind == MULTISTEP) {
-        const ot_param *p = ot_thing_find(t, "milestones");
-        if (!p->list && isnan(p->num))
-            return ot_fail(err, OT_E_USAGE,
-                           "--schedule multistep: milestones=%s; a list such as [8,15] is needed",
-                           p->text);
-    }
-    if (s->kind == RESTARTS && ot_thing_num(t, "T_mult", 1) < 1)
-        return ot_fail(err, OT_E_USAGE, "--schedule cosine-restarts: T_mult is below 1");
-    if (s->kind == ONECYCLE) {
-        double pct = ot_thing_num(t, "pct_start", 0.3);
-        if (pct > 1)
-            return ot_fail(err, OT_E_USAGE, "--schedule onecycle: pct_start=%g; 0 to 1 is possible",
-                           pct);
-        if (ot_thing_flag(t, "cycle_momentum", false) && isnan(s->momentum))
-            return ot_fail(err, OT_E_USAGE,
-                           "--schedule onecycle: cycle_momentum needs an optimizer with momentum");
-    }
-    if (s->kind == PLATEAU && ot_thing_num(t, "factor", 0.1) >= 1)
-        return ot_fail(err, OT_E_USAGE, "--schedule plateau: factor must be below 1");
-    return OT_OK;
-}
-
 ot_status ot_schedule_init(ot_schedule *s, const ot_thing *t, double base, double momentum,
                            int64_t total, int64_t epoch, ot_error *err)
 {
@@ -139,14 +59,14 @@ ot_status ot_schedule_init(ot_schedule *s, const ot_thing *t, double base, doubl
     while (s->kind < OT_LEN(names) && strcmp(names[s->kind], t->name)) s->kind++;
     if (s->kind == OT_LEN(names))
         return ot_fail(err, OT_E_INTERNAL, "schedule '%s' has no formula", t->name);
-    OT_TRY(check_numbers(t, err));
-    OT_TRY(check_words(t, err));
     if (!strcmp(ot_thing_text(t, "per", "update"), "epoch")) s->per = epoch > 0 ? epoch : 1;
     s->warmup = ot_thing_num(t, "warmup", 0);
     s->warmup_factor = ot_thing_num(t, "warmup_start_factor", 0);
     s->rate = base;
     s->best = !strcmp(ot_thing_text(t, "mode", "min"), "max") ? -INFINITY : INFINITY;
-    return check_needs(s, err);
+    if (s->kind == ONECYCLE && ot_thing_flag(t, "cycle_momentum", false) && isnan(momentum))
+        return ot_fail(err, OT_E_USAGE, "--schedule onecycle: cycle_momentum needs an optimizer with momentum");
+    return OT_OK;
 }
 
 bool ot_schedule_moves_momentum(const ot_schedule *s)

@@ -17,12 +17,12 @@ typedef struct ot_schedule {
     int64_t bad, cooldown;
 } ot_schedule;
 
-/* t is borrowed.
+/* t is borrowed, and was checked by ot_thing_parse.
  *   base      the optimizer's rate
  *   momentum  its momentum or beta1; NaN: it has none
  *   total     updates of the run
  *   epoch     updates of an epoch
- * Errors: OT_E_USAGE (a parameter is missing or impossible). */
+ * Errors: OT_E_USAGE (cycle_momentum of an optimizer without momentum). */
 ot_status ot_schedule_init(ot_schedule *s, const ot_thing *t, double base, double momentum,
                            int64_t total, int64_t epoch, ot_error *err);
 

@@ -20,19 +20,8 @@ static ot_status short_form(const ot_options *o, const char *name, const char *k
     return ot_fail(err, OT_E_USAGE, "--%s: %s has no %s", name, s->optimizer.name, key);
 }
 
-/* Every parameter of an optimizer is one number; a rate of 0 is fine, a negative one is not. */
 static ot_status check_optimizer(const ot_thing *t, ot_error *err)
 {
-    for (int i = 0; i < t->n; i++) {
-        const ot_param *p = &t->param[i];
-        if (!isfinite(p->num) || p->num < 0)
-            return ot_fail(err, OT_E_USAGE,
-                           "--optimizer %s: %s=%s; a number of at least 0 is needed", t->name,
-                           p->key, p->text);
-        if (!strncmp(p->key, "beta", 4) && p->num >= 1)
-            return ot_fail(err, OT_E_USAGE, "--optimizer %s: %s=%s; less than 1 is needed", t->name,
-                           p->key, p->text);
-    }
     if (!strcmp(t->name, "sgd") && ot_thing_flag(t, "nesterov", false) &&
         (ot_thing_num(t, "momentum", 0) <= 0 || ot_thing_num(t, "dampening", 0) != 0))
         return ot_fail(err, OT_E_USAGE,

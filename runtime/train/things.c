@@ -1,6 +1,5 @@
 /* things.c - the grammar of things with parameters: name:key=value,key=[1,2]. */
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,71 +9,120 @@
 #define EVERY_LOSS "weight reduction tail"
 
 const ot_thing_kind ot_losses[] = {
-    { "cross_entropy", "class_axis ignore_index class_weights label_smoothing", EVERY_LOSS },
-    { "nll", "class_axis ignore_index class_weights", EVERY_LOSS },
-    { "bce", "pos_weight", EVERY_LOSS },
-    { "bce_with_logits", "pos_weight", EVERY_LOSS },
-    { "mse", "", EVERY_LOSS },
-    { "l1", "", EVERY_LOSS },
-    { "huber", "delta", EVERY_LOSS },
-    { "smooth_l1", "beta", EVERY_LOSS },
-    { "kl", "", EVERY_LOSS },
-    { "hinge", "margin class_axis", EVERY_LOSS },
-    { "output", "", EVERY_LOSS },
-    { NULL, NULL, NULL }
+    { "cross_entropy", "class_axis ignore_index class_weights label_smoothing", EVERY_LOSS, NULL },
+    { "nll", "class_axis ignore_index class_weights", EVERY_LOSS, NULL },
+    { "bce", "pos_weight", EVERY_LOSS, NULL },
+    { "bce_with_logits", "pos_weight", EVERY_LOSS, NULL },
+    { "mse", "", EVERY_LOSS, NULL },
+    { "l1", "", EVERY_LOSS, NULL },
+    { "huber", "delta", EVERY_LOSS, NULL },
+    { "smooth_l1", "beta", EVERY_LOSS, NULL },
+    { "kl", "", EVERY_LOSS, NULL },
+    { "hinge", "margin class_axis", EVERY_LOSS, NULL },
+    { "output", "", EVERY_LOSS, NULL },
+    { NULL, NULL, NULL, NULL }
 };
 
 #define EVERY_OPTIMIZER "lr weight_decay"
 #define ADAM            "beta1 beta2 eps"
 
 const ot_thing_kind ot_optimizers[] = {
-    { "sgd", "momentum dampening nesterov", EVERY_OPTIMIZER },
-    { "adam", ADAM " amsgrad", EVERY_OPTIMIZER },
-    { "adamw", ADAM " amsgrad", EVERY_OPTIMIZER },
-    { "adagrad", "lr_decay initial_accumulator_value eps", EVERY_OPTIMIZER },
-    { "adadelta", "rho eps", EVERY_OPTIMIZER },
-    { "rmsprop", "alpha eps centered momentum", EVERY_OPTIMIZER },
-    { "adamax", ADAM, EVERY_OPTIMIZER },
-    { "nadam", ADAM " momentum_decay decoupled_weight_decay", EVERY_OPTIMIZER },
-    { "radam", ADAM " decoupled_weight_decay", EVERY_OPTIMIZER },
-    { "lion", "beta1 beta2", EVERY_OPTIMIZER },
-    { "lamb", ADAM, EVERY_OPTIMIZER },
-    { "lars", "momentum eta trust_coefficient eps", EVERY_OPTIMIZER },
-    { "muon", "momentum nesterov ns_steps", EVERY_OPTIMIZER },
-    { NULL, NULL, NULL }
+    { "sgd", "momentum dampening nesterov", EVERY_OPTIMIZER, NULL },
+    { "adam", ADAM " amsgrad", EVERY_OPTIMIZER, NULL },
+    { "adamw", ADAM " amsgrad", EVERY_OPTIMIZER, NULL },
+    { "adagrad", "lr_decay initial_accumulator_value eps", EVERY_OPTIMIZER, NULL },
+    { "adadelta", "rho eps", EVERY_OPTIMIZER, NULL },
+    { "rmsprop", "alpha eps centered momentum", EVERY_OPTIMIZER, NULL },
+    { "adamax", ADAM, EVERY_OPTIMIZER, NULL },
+    { "nadam", ADAM " momentum_decay decoupled_weight_decay", EVERY_OPTIMIZER, NULL },
+    { "radam", ADAM " decoupled_weight_decay", EVERY_OPTIMIZER, NULL },
+    { "lion", "beta1 beta2", EVERY_OPTIMIZER, NULL },
+    { "lamb", ADAM, EVERY_OPTIMIZER, NULL },
+    { "lars", "momentum eta trust_coefficient eps", EVERY_OPTIMIZER, NULL },
+    { "muon", "momentum nesterov ns_steps", EVERY_OPTIMIZER, NULL },
+    { NULL, NULL, NULL, NULL }
 };
 
 #define EVERY_SCHEDULE "warmup warmup_start_factor per"
 
 const ot_thing_kind ot_schedules[] = {
-    { "constant", "", EVERY_SCHEDULE },
-    { "step", "step_size gamma", EVERY_SCHEDULE },
-    { "multistep", "milestones gamma", EVERY_SCHEDULE },
-    { "exponential", "gamma", EVERY_SCHEDULE },
-    { "cosine", "T_max eta_min", EVERY_SCHEDULE },
-    { "cosine-restarts", "T_0 T_mult eta_min", EVERY_SCHEDULE },
-    { "linear", "start_factor end_factor total_iters", EVERY_SCHEDULE },
-    { "polynomial", "total_iters power", EVERY_SCHEDULE },
+    { "constant", "", EVERY_SCHEDULE, NULL },
+    { "step", "step_size gamma", EVERY_SCHEDULE, "step_size" },
+    { "multistep", "milestones gamma", EVERY_SCHEDULE, "milestones" },
+    { "exponential", "gamma", EVERY_SCHEDULE, "gamma" },
+    { "cosine", "T_max eta_min", EVERY_SCHEDULE, NULL },
+    { "cosine-restarts", "T_0 T_mult eta_min", EVERY_SCHEDULE, NULL },
+    { "linear", "start_factor end_factor total_iters", EVERY_SCHEDULE, NULL },
+    { "polynomial", "total_iters power", EVERY_SCHEDULE, NULL },
     { "onecycle",
       "max_lr total_steps pct_start anneal_strategy cycle_momentum base_momentum max_momentum "
       "div_factor final_div_factor",
-      EVERY_SCHEDULE },
-    { "plateau", "mode factor patience threshold threshold_mode cooldown min_lr", EVERY_SCHEDULE },
-    { NULL, NULL, NULL }
+      EVERY_SCHEDULE, NULL },
+    { "plateau", "mode factor patience threshold threshold_mode cooldown min_lr", EVERY_SCHEDULE, NULL },
+    { NULL, NULL, NULL, NULL }
+};
+
+/* ---- what values are possible ------------------------------------------------- */
+
+typedef enum value_kind { FLAG, WORD, WHOLE, NUMBER } value_kind;
+
+/* How many values a key has: one, a list, one or a list, one or a list that never falls. */
+typedef enum value_count { ONE, LIST, EITHER, RISING } value_count;
+
+/* Keys mean the same in whatever thing they stand. */
+typedef struct key_row {
+    const char *keys;  /* separated by blanks */
+    value_kind kind;
+    value_count count;
+    const char *words; /* WORD: separated by blanks */
+    double least, most;
+    bool above, below; /* least, most themselves are not possible */
+} key_row;
+
+#define AT_LEAST(v)     .least = (v), .most = INFINITY
+#define ABOVE(v)        .least = (v), .most = INFINITY, .above = true
+#define FROM(v, w)      .least = (v), .most = (w)
+#define FROM_BELOW(v, w) .least = (v), .most = (w), .below = true
+#define ANY             .least = -INFINITY, .most = INFINITY
+#define EXACT           0x1p53 /* whole numbers up to here are exact in a double */
+
+/* Ranges are PyTorch's where it has one.  Where it has none, what no formula survives is left out: a running
+ * average that weighs above 1, a decay that grows. */
+static const key_row rows[] = {
+    { "reduction", WORD, ONE, .words = "mean sum" },
+    { "tail", WORD, ONE, .words = "auto none softmax logsoftmax sigmoid" },
+    { "weight margin", NUMBER, ONE, ANY },
+    { "class_axis", WHOLE, ONE, FROM(-OT_MAX_RANK, OT_MAX_RANK - 1) },
+    { "ignore_index", WHOLE, ONE, FROM(-EXACT, EXACT) },
+    { "class_weights", NUMBER, LIST, AT_LEAST(0) },
+    { "pos_weight", NUMBER, EITHER, AT_LEAST(0) },
+    { "label_smoothing", NUMBER, ONE, FROM(0, 1) },
+    { "delta", NUMBER, ONE, ABOVE(0) },
+    { "beta", NUMBER, ONE, AT_LEAST(0) },
+
+    { "lr weight_decay dampening eps lr_decay initial_accumulator_value momentum_decay eta "
+      "trust_coefficient",
+      NUMBER, ONE, AT_LEAST(0) },
+    { "momentum alpha", NUMBER, ONE, FROM(0, 1) },
+    { "beta1 beta2 base_momentum max_momentum", NUMBER, ONE, FROM_BELOW(0, 1) },
+    { "rho", NUMBER, ONE, FROM(0, 1) },
+    { "ns_steps", WHOLE, ONE, FROM(1, 99) },
+    { "nesterov amsgrad centered decoupled_weight_decay cycle_momentum", FLAG, ONE, ANY },
+
+    { "warmup patience cooldown", WHOLE, ONE, FROM(0, EXACT) },
+    { "step_size T_max T_0 T_mult total_iters total_steps", WHOLE, ONE, FROM(1, EXACT) },
+    { "milestones", WHOLE, RISING, FROM(0, EXACT) },
+    { "per", WORD, ONE, .words = "update epoch" },
+    { "anneal_strategy", WORD, ONE, .words = "cos linear" },
+    { "mode", WORD, ONE, .words = "min max" },
+    { "threshold_mode", WORD, ONE, .words = "rel abs" },
+    { "warmup_start_factor start_factor end_factor pct_start", NUMBER, ONE, FROM(0, 1) },
+    { "factor", NUMBER, ONE, FROM_BELOW(0, 1) },
+    { "gamma power eta_min max_lr min_lr threshold", NUMBER, ONE, AT_LEAST(0) },
+    { "div_factor final_div_factor", NUMBER, ONE, ABOVE(0) },
 };
 
 /* ---- small tools ---------------------------------------------------------- */
-
-bool ot_number(const char *text, double *v)
-{
-    if (!*text || strchr(" \t\n\v\f\r", *text)) return false;
-
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *end = NULL;
-    *v = c ? strtod_l(text, &end, c) : strtod(text, &end);
-    if (c) freelocale(c);
-    return *end == '\0';
-}
 
 int ot_edit_distance(const char *a, const char *b, int limit)
 {
@@ -118,15 +166,6 @@ ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_e
     return OT_OK;
 }
 
-/* ---- parsing ---------------------------------------------------------------- */
-
-typedef struct parser {
-    const char *whole; /* for messages */
-    const char *sort;
-    ot_arena *a;
-    ot_error *err;
-} parser;
-
 bool ot_has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
@@ -138,6 +177,81 @@ bool ot_has_word(const char *words, const char *word)
     }
     return false;
 }
+
+/* ---- values ------------------------------------------------------------------- */
+
+static const key_row *row_of(const char *key)
+{
+    for (int i = 0; i < OT_LEN(rows); i++)
+        if (ot_has_word(rows[i].keys, key)) return &rows[i];
+    return NULL;
+}
+
+/* "mean sum" -> "mean or sum". */
+static const char *alternatives(const char *words, ot_arena *a)
+{
+    const char *s = "";
+    while (s && *words) {
+        int n = (int)strcspn(words, " ");
+        bool last = !words[n];
+        s = ot_arena_printf(a, "%s%s%.*s", s, !*s ? "" : last ? " or " : ", ", n, words);
+        words += n + !last;
+    }
+    return s;
+}
+
+static const char *range(const key_row *r, ot_arena *a)
+{
+    if ((isinf(r->least) && isinf(r->most)) || r->least == -EXACT) return "";
+    if (r->above) return ot_arena_printf(a, " above %.17g", r->least);
+    if (isinf(r->most) || r->most == EXACT) return ot_arena_printf(a, " of at least %.17g", r->least);
+    if (r->below) return ot_arena_printf(a, " of at least %.17g and less than %.17g", r->least, r->most);
+    return ot_arena_printf(a, " from %.17g to %.17g", r->least, r->most);
+}
+
+const char *ot_key_wants(const char *key, ot_arena *a)
+{
+    const key_row *r = row_of(key);
+    if (!r) return NULL;
+    if (r->kind == FLAG) return "true or false";
+    if (r->kind == WORD) return alternatives(r->words, a);
+    const char *of = range(r, a), *what = r->kind == WHOLE ? "whole number" : "number";
+    if (!of) return NULL;
+    if (r->count == ONE) return ot_arena_printf(a, "a %s%s", what, of);
+    return ot_arena_printf(a, "%sa list of %ss%s%s, such as %s", r->count == LIST ? "" : "a number or ", what, of,
+                           r->count == RISING ? " in ascending order" : "", r->kind == WHOLE ? "[8,15]" : "[1,2.5]");
+}
+
+static bool number_fits(const key_row *r, double v)
+{
+    if (!isfinite(v) || v < r->least || v > r->most) return false;
+    if ((r->above && v == r->least) || (r->below && v == r->most)) return false;
+    return r->kind != WHOLE || v == floor(v);
+}
+
+static bool value_fits(const key_row *r, const ot_param *p)
+{
+    if (!p->list) {
+        if (r->kind == WORD) return ot_has_word(r->words, p->text);
+        if (r->kind == FLAG) return p->num == 0 || p->num == 1;
+        return r->count != LIST && number_fits(r, p->num);
+    }
+    if (r->count == ONE || !p->n) return false;
+    for (int i = 0; i < p->n; i++) {
+        if (!number_fits(r, p->list[i])) return false;
+        if (r->count == RISING && i && p->list[i] < p->list[i - 1]) return false;
+    }
+    return true;
+}
+
+/* ---- parsing ---------------------------------------------------------------- */
+
+typedef struct parser {
+    const char *whole; /* for messages */
+    const char *sort;
+    ot_arena *a;
+    ot_error *err;
+} parser;
 
 /* "1.5" -> 1.5, "true" -> 1; NaN: a word. */
 static double value_of(const char *text)
@@ -253,6 +367,17 @@ static ot_status no_output(const parser *p, const char *text, size_t n, const ch
                    p->sort, p->whole, (int)n, text, s && *s ? s : "none");
 }
 
+static ot_status check_value(const parser *p, const ot_thing_kind *kind, const ot_param *one)
+{
+    const key_row *r = row_of(one->key);
+    if (!r) return ot_fail(p->err, OT_E_INTERNAL, "nothing says what '%s' may be", one->key);
+    if (value_fits(r, one)) return OT_OK;
+    const char *wants = ot_key_wants(one->key, p->a);
+    if (!wants) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
+    return ot_fail(p->err, OT_E_USAGE, "--%s %s: %s=%s is not possible; %s is needed", p->sort, kind->name, one->key,
+                   one->text, wants);
+}
+
 ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind *known,
                          const char *const *outputs, ot_arena *a, ot_thing *out, ot_error *err)
 {
@@ -268,6 +393,8 @@ ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind
     const ot_thing_kind *kind = find_kind(&p, known, name);
     if (!kind) return OT_E_USAGE;
     out->name = kind->name;
+    if (s[k] && !s[k + 1])
+        return ot_fail(err, OT_E_USAGE, "%s '%s': no key=value follows the ':'", sort, text);
     s += k + (s[k] == ':');
 
     int most = 0;
@@ -284,7 +411,11 @@ ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind
                            kind->common ? kind->common : "");
         if (ot_thing_find(out, one.key))
             return ot_fail(err, OT_E_USAGE, "%s '%s': %s is given twice", sort, text, one.key);
+        OT_TRY(check_value(&p, kind, &one));
         param[out->n++] = one;
     }
+    if (kind->needs && !ot_thing_find(out, kind->needs))
+        return ot_fail(err, OT_E_USAGE, "--%s %s needs %s=...: %s", sort, kind->name, kind->needs,
+                       ot_key_wants(kind->needs, a));
     return OT_OK;
 }

@@ -9,11 +9,12 @@ typedef struct ot_thing_kind {
     const char *name;
     const char *keys;   /* separated by blanks */
     const char *common; /* keys of every thing of this sort; may be NULL */
+    const char *needs;  /* the key it cannot do without; may be NULL */
 } ot_thing_kind;
 
 extern const ot_thing_kind ot_losses[], ot_optimizers[], ot_schedules[]; /* ended by a NULL name */
 
-/* Parses text into *out; strings and lists go to the arena.
+/* Parses text into *out and holds every value against what its key wants; strings and lists go to the arena.
  *   sort     "loss", for messages
  *   known    one of the tables above
  *   outputs  NULL, or names of the model's outputs, NULL-ended: the text may begin with the longest
@@ -25,8 +26,8 @@ ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind
 /* Adds or replaces a parameter that is one number. */
 ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_error *err);
 
-/* The whole text is one number, in C's notation whatever the locale. */
-bool ot_number(const char *text, double *v);
+/* What the values of a key must be, in words ("a number above 0"), in the arena; NULL: no such key. */
+const char *ot_key_wants(const char *key, ot_arena *a);
 
 /* word is one of the blank-separated words; words may be NULL. */
 bool ot_has_word(const char *words, const char *word);

@@ -120,16 +120,16 @@ static void mistakes(void **state)
         { "step", "needs step_size" },
         { "multistep", "needs milestones" },
         { "exponential", "needs gamma" },
-        { "cosine:T_max=0", "above 0" },
-        { "cosine:T_max=x", "above 0" },
+        { "cosine:T_max=0", "at least 1" },
+        { "cosine:T_max=x", "at least 1" },
         { "cosine:per=day", "update or epoch" },
         { "onecycle:pct_start=2", "0 to 1" },
         { "onecycle:anneal_strategy=x", "cos or linear" },
         { "onecycle:cycle_momentum=true", "optimizer with momentum" },
-        { "plateau:factor=2", "below 1" },
+        { "plateau:factor=2", "less than 1" },
         { "plateau:mode=up", "min or max" },
-        { "cosine-restarts:T_mult=0.5", "T_mult" },
-        { "linear:end_factor=-1", "at least" },
+        { "cosine-restarts:T_mult=0.5", "T_mult=0.5" },
+        { "linear:end_factor=-1", "from 0 to 1" },
     };
     for (int i = 0; i < OT_LEN(bad); i++) {
         ot_schedule s;

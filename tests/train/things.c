@@ -86,6 +86,118 @@ static void mistakes(void **state)
     }
 }
 
+/* What a value may be is looked at when it is read: nothing trains with one that means nothing. */
+static void impossible_values(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+        const ot_thing_kind *known;
+    } bad[] = {
+        { "mse:reduction=median", "reduction=median is not possible; mean or sum", ot_losses },
+        { "mse:reduction=[1]", "mean or sum is needed", ot_losses },
+        { "huber:delta=0", "delta=0 is not possible; a number above 0", ot_losses },
+        { "smooth_l1:beta=-1", "beta=-1 is not possible; a number of at least 0", ot_losses },
+        { "cross_entropy:label_smoothing=2", "a number from 0 to 1", ot_losses },
+        { "cross_entropy:label_smoothing=-1", "a number from 0 to 1", ot_losses },
+        { "cross_entropy:class_axis=x", "a whole number from -8 to 7", ot_losses },
+        { "cross_entropy:class_axis=1.5", "a whole number", ot_losses },
+        { "cross_entropy:class_axis=9", "a whole number from -8 to 7", ot_losses },
+        { "cross_entropy:ignore_index=x", "ignore_index=x is not possible; a whole number is", ot_losses },
+        { "mse:weight=[1,2]", "weight=[1,2] is not possible; a number is", ot_losses },
+        { "mse:weight=heavy", "a number is needed", ot_losses },
+        { "mse:weight=nan", "a number is needed", ot_losses },
+        { "mse:weight=0x10", "a number is needed", ot_losses },
+        { "mse:weight=[nan,1]", "'nan' is no number", ot_losses },
+        { "nll:class_weights=[1,nan]", "'nan' is no number", ot_losses },
+        { "nll:class_weights=[1,inf]", "'inf' is no number", ot_losses },
+        { "nll:class_weights=[1,-1]", "a list of numbers of at least 0", ot_losses },
+        { "nll:class_weights=2", "a list of numbers of at least 0", ot_losses },
+        { "nll:class_weights=[]", "a list of numbers", ot_losses },
+        { "bce:pos_weight=-1", "a number or a list of numbers of at least 0", ot_losses },
+        { "mse:tail=relu", "auto, none, softmax, logsoftmax or sigmoid", ot_losses },
+        { "mse:", "no key=value follows the ':'", ot_losses },
+        { "sgd:", "no key=value follows the ':'", ot_optimizers },
+        { "sgd:momentum=2", "a number from 0 to 1", ot_optimizers },
+        { "sgd:nesterov=2", "true or false", ot_optimizers },
+        { "sgd:nesterov=maybe", "true or false", ot_optimizers },
+        { "adam:beta2=1", "at least 0 and less than 1", ot_optimizers },
+        { "adam:lr=[1]", "a number of at least 0", ot_optimizers },
+        { "adam:eps=-1", "a number of at least 0", ot_optimizers },
+        { "adadelta:rho=1.5", "from 0 to 1", ot_optimizers },
+        { "rmsprop:alpha=1.01", "from 0 to 1", ot_optimizers },
+        { "muon:ns_steps=0", "a whole number from 1 to 99", ot_optimizers },
+        { "muon:ns_steps=2.5", "a whole number", ot_optimizers },
+        { "multistep:milestones=[-1]", "whole numbers of at least 0 in ascending order", ot_schedules },
+        { "multistep:milestones=[9,3]", "in ascending order", ot_schedules },
+        { "multistep:milestones=[1.5]", "whole numbers", ot_schedules },
+        { "multistep:milestones=soon", "a number or a list of whole numbers", ot_schedules },
+        { "step:step_size=0", "a whole number of at least 1", ot_schedules },
+        { "step:step_size=1.5", "a whole number", ot_schedules },
+        { "constant:warmup=-1", "a whole number of at least 0", ot_schedules },
+        { "constant:warmup_start_factor=2", "from 0 to 1", ot_schedules },
+        { "plateau:patience=2.5", "a whole number", ot_schedules },
+        { "onecycle:cycle_momentum=up", "true or false", ot_schedules },
+        { "onecycle:max_momentum=1", "less than 1", ot_schedules },
+        { "onecycle:div_factor=0", "above 0", ot_schedules },
+    };
+    for (int i = 0; i < OT_LEN(bad); i++) {
+        ot_thing t;
+        ot_error err;
+        if (parse(bad[i].text, bad[i].known, NULL, &t, &err) != OT_E_USAGE) fail_msg("'%s' was accepted", bad[i].text);
+        assert_says(err, bad[i].says);
+    }
+}
+
+/* The edges of the ranges, and what PyTorch accepts. */
+static void possible_values(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const ot_thing_kind *known;
+    } good[] = {
+        { "cross_entropy:label_smoothing=1,class_axis=-1,ignore_index=-100,class_weights=[0,1],reduction=sum", ot_losses },
+        { "bce_with_logits:pos_weight=3,tail=sigmoid", ot_losses },
+        { "bce:pos_weight=[1,2,0.5]", ot_losses },
+        { "smooth_l1:beta=0,weight=0", ot_losses },
+        { "hinge:margin=-0.5,weight=1e-3", ot_losses },
+        { "sgd:lr=0,momentum=1,dampening=0.3,nesterov=False", ot_optimizers },
+        { "adam:beta1=0,beta2=0.999,eps=0,amsgrad=True,weight_decay=0.0", ot_optimizers },
+        { "muon:ns_steps=5,momentum=0.95,nesterov=true", ot_optimizers },
+        { "multistep:milestones=8", ot_schedules },
+        { "multistep:milestones=[0,8,8,22],gamma=0.3", ot_schedules },
+        { "onecycle:pct_start=0,anneal_strategy=linear,cycle_momentum=true,base_momentum=0", ot_schedules },
+        { "plateau:mode=max,factor=0,patience=0,threshold_mode=abs,cooldown=0,min_lr=0,per=epoch", ot_schedules },
+        { "cosine-restarts:T_0=6.0,T_mult=2,eta_min=1e-08,warmup=0", ot_schedules },
+    };
+    for (int i = 0; i < OT_LEN(good); i++) {
+        ot_thing t;
+        ot_error err;
+        assert_ok(parse(good[i].text, good[i].known, NULL, &t, &err), err);
+    }
+}
+
+/* A key that nothing checks cannot come in. */
+static void every_key_is_checked(void **state)
+{
+    (void)state;
+    const ot_thing_kind *const sorts[] = { ot_losses, ot_optimizers, ot_schedules };
+    ot_arena *a = ot_arena_new();
+    int keys = 0;
+    for (int i = 0; i < OT_LEN(sorts); i++)
+        for (const ot_thing_kind *k = sorts[i]; k->name; k++)
+            for (const char *p = ot_arena_printf(a, "%s %s", k->common, k->keys); *p;) {
+                size_t n = strcspn(p, " ");
+                if (n && !ot_key_wants(ot_arena_printf(a, "%.*s", (int)n, p), a))
+                    fail_msg("nothing says what '%.*s' of %s may be", (int)n, p, k->name);
+                keys += n > 0;
+                p += n + (p[n] == ' ');
+            }
+    assert_true(keys > 100);
+    ot_arena_free(a);
+}
+
 static void distance(void **state)
 {
     (void)state;
@@ -107,12 +219,18 @@ static void numbers(void **state)
     assert_false(ot_number(" 1", &v));
     assert_false(ot_number("1 ", &v));
     assert_false(ot_number("1,5", &v));
+    assert_false(ot_number("0x10", &v)); /* strtod reads these */
+    assert_false(ot_number("inf", &v));
+    assert_false(ot_number("nan", &v));
+    assert_false(ot_number("1e999", &v));
 }
 
 int test_things(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters), cmocka_unit_test(outputs), cmocka_unit_test(mistakes),
+        cmocka_unit_test(impossible_values), cmocka_unit_test(possible_values),
+        cmocka_unit_test(every_key_is_checked),
         cmocka_unit_test(distance),   cmocka_unit_test(numbers),
     };
     return cmocka_run_group_tests_name("things", tests, NULL, NULL);

@@ -1,0 +1,18 @@
+/* number.c - numbers from text. */
+#include "runtime/base/base.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool ot_number(const char *text, double *v)
+{
+    if (!*text || text[strspn(text, "+-.0123456789eE")]) return false; /* strtod reads blanks, hexadecimal, nan, inf */
+
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    char *end = NULL;
+    *v = c ? strtod_l(text, &end, c) : strtod(text, &end);
+    if (c) freelocale(c);
+    return *end == '\0' && isfinite(*v);
+}
