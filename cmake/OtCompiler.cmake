@@ -27,6 +27,10 @@ if(OT_SANITIZE)
     target_compile_options(ot_flags INTERFACE ${ot_sanitizers})
     target_link_options(ot_flags INTERFACE ${ot_sanitizers})
 endif()
+if(OT_FUZZ) # edges are counted everywhere; the main() of libFuzzer is linked to the targets alone
+    target_compile_options(ot_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-pass-failed) # counted loops are no vectors
+    target_link_options(ot_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # ot_vector_flags(SOURCES...): the loops of Map are built once per instruction set and chosen at start.
 # No contraction: the same bits whether or not the machine has fused multiply-add.  Integers wrap.
