@@ -8,9 +8,10 @@
  *         takes what importing it took. */
 #include "exporter/export.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "exporter/patch.h"
 #include "importer/internal.h"
@@ -20,11 +21,12 @@ typedef struct export {
     const ot_imported       *m;
     const ot_export_options *o;
     const char              *path;
+    ot_place                 to;
+    ot_replace              *r;          /* the new model */
     ot_patch                 patch;
     const void             **payload;    /* of every source: the old data where nothing changed */
     const void             **of_tensor;  /* by order: the payload it was given; NULL: none */
     ot_data_files           *data;
-    bool                     there;      /* the new file took its place */
     ot_error                *err;
 } export;
 
@@ -67,7 +69,7 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
     for (int i = 0; i < n; i++) OT_TRY(tensor_patch(x, &t[i]));
     for (int i = 0; x->o && i < x->o->n_metadata; i++)
         OT_TRY(ot_metadata_edit(&x->patch, x->o->metadata[i].key, x->o->metadata[i].value, x->err));
-    return ot_external_write(&x->patch, x->m, x->payload, x->path, &x->data, x->err);
+    return ot_external_write(&x->patch, x->m, x->payload, &x->to, &x->data, x->err);
 }
 
 /* ---- reading back ---------------------------------------------------------------------- */
@@ -89,12 +91,20 @@ static ot_status source_verify(const export *x, int i, const ot_source *is)
                           x->path, was->name);
 }
 
-/* Imports the written file and compares it. */
-static ot_status written_verify(const export *x, const char *temp)
+/* Imports what was written and compares it. */
+static ot_status written_verify(const export *x)
 {
     ot_imported *w = NULL;
     ot_error found = { 0 };
-    ot_status s = ot_import(temp, &w, &found);
+    int n = 0;
+    for (const ot_data_files *d = x->data; d; d = d->next) n++;
+    struct ot_unnamed_data *data = ot_arena_alloc(x->patch.arena, sizeof *data * (size_t)(n + 1));
+    if (!data) return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to read it back", x->path);
+    n = 0;
+    for (const ot_data_files *d = x->data; d; d = d->next)
+        data[n++] = (struct ot_unnamed_data){ d->name, ot_replace_fd(d->r) };
+    ot_unnamed u = { .fd = ot_replace_fd(x->r), .folder = x->to.dir, .n = n, .data = data };
+    ot_status s = ot_import_unnamed(&u, x->path, &w, &found);
     if (s != OT_OK)
         return ot_fail(x->err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: what was written does not read back: %s", x->path,
                        found.text);
@@ -114,30 +124,38 @@ static ot_status sink_file(void *to, const void *bytes, size_t n, ot_error *err)
     return ot_replace_write(to, bytes, n, err);
 }
 
-ot_status ot_commit(ot_replace *r, const char *path, bool *there, ot_error *err)
+/* Model and data files get their names: the data first.  Then the data of the model that was replaced goes. */
+static ot_status place(export *x)
 {
-    struct stat temp, now;
-    bool known = !lstat(ot_replace_path(r), &temp);
-    ot_status s = ot_replace_commit(r, err);
-    *there = s == OT_OK || (known && !lstat(path, &now) && now.st_dev == temp.st_dev && now.st_ino == temp.st_ino);
+    const char **old = ot_data_old(x->patch.arena, &x->to, ot_replace_fd(x->r), x->m);
+    ot_status s = OT_OK;
+    for (ot_data_files *d = x->data; d && s == OT_OK; d = d->next) s = ot_replace_place_new(d->r, x->err);
+    if (s == OT_OK) s = ot_replace_place(x->r, x->err);
+    for (; s == OT_OK && old && *old; old++) unlinkat(x->to.dir, *old, 0); /* one that cannot be removed stays */
     return s;
 }
 
-static ot_status file_write(export *x)
+static ot_status file_write(export *x, int n, const ot_export_tensor *t)
 {
     size_t size;
+    OT_TRY(file_patch(x, n, t));
     OT_TRY(ot_patch_finish(&x->patch, x->path, &size, x->err));
-    ot_replace *r = NULL;
-    OT_TRY(ot_replace_begin(x->path, &r, x->err));
-    ot_status s = ot_patch_stream(&x->patch, sink_file, r, x->err);
-    if (s == OT_OK) s = ot_replace_sync(r, x->err);
-    if (s == OT_OK) s = written_verify(x, ot_replace_path(r));
-    if (s != OT_OK) {
-        ot_replace_abort(r);
-        return s;
-    }
-    /* Once the new file is there, so must be the data files it names. */
-    return ot_commit(r, x->path, &x->there, x->err);
+    OT_TRY(ot_patch_stream(&x->patch, sink_file, x->r, x->err));
+    OT_TRY(ot_replace_sync(x->r, x->err));
+    OT_TRY(written_verify(x));
+    return place(x);
+}
+
+/* Opens the new model in its folder. */
+static ot_status place_open(export *x)
+{
+    const char *slash = strrchr(x->path, '/'), *base = slash ? slash + 1 : x->path;
+    size_t stem = strlen(base);
+    OT_TRY(ot_replace_begin_at(x->o && x->o->folder ? *x->o->folder : AT_FDCWD, x->path, &x->r, x->err));
+    if (stem > 5 && !strcmp(base + stem - 5, ".onnx")) stem -= 5;
+    x->to = (ot_place){ .path = x->path, .dir = ot_replace_folder(x->r), .base = base };
+    x->to.stem = ot_arena_printf(x->patch.arena, "%.*s", (int)(stem < 200 ? stem : 200), base);
+    return x->to.stem ? OT_OK : ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write it", x->path);
 }
 
 ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_export_tensor *t,
@@ -147,9 +165,14 @@ ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_expo
     ot_error own = { 0 };
     export x = { .m = m, .o = o, .path = path, .err = err ? err : &own };
     OT_TRY(ot_patch_begin(&x.patch, f->bytes, f->n, x.err));
-    ot_status s = file_patch(&x, n, t);
-    if (s == OT_OK) s = file_write(&x);
-    ot_data_files_end(x.data, x.there);
+    ot_status s = place_open(&x);
+    if (s == OT_OK) s = file_write(&x, n, t);
+    bool there = x.r && ot_replace_placed(x.r);
+    for (const ot_data_files *d = x.data; d; d = d->next) {
+        if (there) ot_replace_abort(d->r);
+        else ot_replace_undo(d->r);
+    }
+    ot_replace_abort(x.r);
     ot_patch_free(&x.patch);
     return s;
 }

@@ -22,6 +22,8 @@ typedef struct ot_export_options {
      * failure leaves `path` as it was.  NULL: only the tensors are compared. */
     ot_status (*check)(const ot_imported *written, void *user, ot_error *err);
     void *user;
+
+    const int *folder; /* `path` is seen from this open folder; NULL: from the working directory */
 } ot_export_options;
 
 /* Writes m's file to `path` with the payloads of the n given tensors changed and nothing else:
@@ -30,8 +32,10 @@ typedef struct ot_export_options {
  * appears complete or not at all.
  *
  * External data stays external.  Where it changed, or where it is not to be found from the folder of
- * `path`, a new data file is written beside `path`: under the location's own name if that is free,
- * else <stem>-<hash>.onnx.data.  No existing data file is ever written to.
+ * `path`, a new data file is written beside `path`: <stem>-<hash>.onnx.data, or, for one that did not change,
+ * under the location's own name if that is free.  No existing data file is ever written to.  Model and data files
+ * get their names when all are complete.  Then files of the name <stem>-<hash>.onnx.data that the model replaced
+ * at `path` named are removed, unless m or a model in that folder has data in them.
  *
  * o may be NULL.  Errors: OT_E_DIVERGED (an element that changed is not finite), OT_E_IO (disk; or
  * what was written does not read back), OT_E_MODEL (the file would exceed 2 GiB), OT_E_NOMEM. */

@@ -2,8 +2,9 @@
  *
  * A new data file is the old one with ranges replaced, so offsets and lengths stay.  A changed tensor
  * whose range is shared with another that wants other bytes moves to the end.  No file that is there
- * is ever written: the name is the location's own if it is free, else has a checksum in it; a file
- * that is there and already holds the very bytes is used.
+ * is ever written: the name has a checksum in it; a file that is there and already holds the very bytes is
+ * used.  An unchanged file that the new folder lacks keeps its name if that is free.  New files have no name
+ * until the model that names them is complete as well.
  *
  * Spec    External data, ONNX: location, offset, length, checksum.  A checksum of a file that changed
  *         is dropped.
@@ -49,16 +50,13 @@ typedef struct data_file {
     bool        changed;
 } data_file;
 
-struct ot_data_files {
-    struct ot_data_files *next; /* made files, newest first */
-    char                  path[];
-};
 
 typedef struct external {
     ot_patch          *p;
     const ot_imported *m;
-    const char        *path, *folder;     /* of the model that is written; folder ends in "/" or is "" */
-    const char        *base, *stem;       /* of path: its last part, without .onnx */
+    const char        *path;              /* of the model that is written: for messages */
+    int                dir;               /* its folder */
+    const char        *base, *stem;       /* of path: its last part; that without .onnx */
     const int         *source_of;         /* by order; -1: none */
     const void *const *payload;
     data_file         *files;
@@ -263,7 +261,11 @@ static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *
     return OT_OK;
 }
 
-typedef struct compare { int fd; bool differs; } compare;
+typedef struct compare {
+    int     fd;
+    int64_t at;
+    bool    differs;
+} compare;
 
 static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *err)
 {
@@ -272,10 +274,11 @@ static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *e
     const unsigned char *p = bytes;
     unsigned char block[4096];
     while (n && !c->differs) {
-        ssize_t got = read(c->fd, block, n < sizeof block ? n : sizeof block);
+        ssize_t got = pread(c->fd, block, n < sizeof block ? n : sizeof block, (off_t)c->at);
         if (got < 0 && errno == EINTR) continue;
         c->differs = got <= 0 || memcmp(block, p, (size_t)got) != 0;
         p += got > 0 ? got : 0;
+        c->at += got > 0 ? got : 0;
         n -= got > 0 ? (size_t)got : 0;
     }
     return OT_OK;
@@ -283,49 +286,50 @@ static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *e
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Whether `path` is a plain file with just the bytes that would be written.  *there: something is. */
-static bool holds_them(const data_file *d, const char *path, bool *there, ot_error *err)
+static bool holds(const data_file *d, int fd, ot_error *err)
 {
     struct stat st;
-    *there = lstat(path, &st) == 0 || errno != ENOENT;
-    if (!*there || !S_ISREG(st.st_mode) || st.st_nlink != 1 || (uint64_t)st.st_size != d->new_size) return false;
-    compare c = { open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), false };
-    if (c.fd < 0) return false;
-    ot_status s = data_stream(d, sink_compare, &c, err);
-    close(c.fd);
-    return s == OT_OK && !c.differs;
+    compare c = { .fd = fd };
+    return !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == d->new_size &&
+           data_stream(d, sink_compare, &c, err) == OT_OK && !c.differs;
+}
+
+/* Whether `name` is a plain file, or one that waits to become it, with just the bytes that would be written.
+ * *there: something is. */
+static bool holds_them(const external *x, const data_file *d, const char *name, bool *there)
+{
+    struct stat st;
+    for (const ot_data_files *made = x->made; made; made = made->next)
+        if (!strcmp(made->name, name)) return *there = true, holds(d, ot_replace_fd(made->r), x->err);
+    *there = fstatat(x->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+    if (!*there || !S_ISREG(st.st_mode) || st.st_nlink != 1) return false;
+    int fd = openat(x->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool same = fd >= 0 && holds(d, fd, x->err);
+    if (fd >= 0) close(fd);
+    return same;
 }
 
 /* Whether the location, seen from the new model, is the file itself and not a link to it. */
 static bool found_from_there(const external *x, const data_file *d)
 {
     struct stat old, seen;
-    const char *path = ot_arena_printf(x->p->arena, "%s%s", x->folder, d->location);
-    return path && !fstat(d->fd, &old) && !lstat(path, &seen) && old.st_dev == seen.st_dev &&
+    return !fstat(d->fd, &old) && !fstatat(x->dir, d->location, &seen, AT_SYMLINK_NOFOLLOW) && old.st_dev == seen.st_dev &&
            old.st_ino == seen.st_ino;
 }
 
-static ot_status data_make(external *x, const data_file *d, const char *path)
+static ot_status data_make(external *x, const data_file *d, const char *name)
 {
-    size_t n = strlen(path) + 1;
-    ot_data_files *made = malloc(sizeof *made + n);
+    ot_data_files *made = ot_arena_alloc(x->p->arena, sizeof *made);
     if (!made) return no_memory(x);
-    memcpy(made->path, path, n);
     ot_replace *r = NULL;
-    ot_status s = ot_replace_begin(path, &r, x->err);
+    ot_status s = ot_replace_begin_at(x->dir, name, &r, x->err);
     if (s == OT_OK) s = data_stream(d, sink_file, r, x->err);
-    bool there = false;
-    if (s == OT_OK) {
-        s = ot_commit(r, path, &there, x->err);
-        r = NULL;
-    }
-    ot_replace_abort(r);
+    if (s == OT_OK) s = ot_replace_sync(r, x->err);
     if (s != OT_OK) {
-        if (there) unlink(path);
-        free(made);
+        ot_replace_abort(r);
         return s;
     }
-    made->next = x->made;
+    *made = (ot_data_files){ x->made, name, r };
     x->made = made;
     return OT_OK;
 }
@@ -334,16 +338,14 @@ static ot_status data_make(external *x, const data_file *d, const char *path)
 static ot_status data_place(external *x, const data_file *d, const char **name)
 {
     uint32_t crc = 0;
-    bool plain = !strchr(d->location, '/') && strcmp(d->location, x->base) != 0;
-    for (int i = plain ? -1 : 0; i < TRIES; i++) {
+    bool own = !d->changed && !strchr(d->location, '/') && strcmp(d->location, x->base) != 0;
+    for (int i = own ? -1 : 0; i < TRIES; i++) {
         if (i == 0) OT_TRY(data_stream(d, sink_checksum, &crc, x->err));
-        *name = i < 0 ? d->location
-                      : ot_arena_printf(x->p->arena, "%s-%08x.onnx.data", x->stem, crc + (uint32_t)i);
-        const char *path = *name ? ot_arena_printf(x->p->arena, "%s%s", x->folder, *name) : NULL;
-        if (!path) return no_memory(x);
+        *name = i < 0 ? d->location : ot_data_name(x->p->arena, x->stem, crc + (uint32_t)i);
+        if (!*name) return no_memory(x);
         bool there;
-        if (holds_them(d, path, &there, x->err)) return OT_OK;
-        if (!there) return data_make(x, d, path);
+        if (holds_them(x, d, *name, &there)) return OT_OK;
+        if (!there) return data_make(x, d, *name);
     }
     return ot_fail(x->err, OT_E_IO, "%s: no free name for its external data", x->path);
 }
@@ -390,19 +392,14 @@ static ot_status all_written(external *x)
     return x->p->no_memory ? no_memory(x) : OT_OK;
 }
 
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const char *path,
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const ot_place *to,
                             ot_data_files **out, ot_error *err)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t stem = strlen(base);
-    if (stem > 5 && !strcmp(base + stem - 5, ".onnx")) stem -= 5;
-    external x = { .p = p, .m = m, .path = path, .base = base, .payload = payload,
-                   .by_location = { .arena = p->arena }, .err = err };
+    external x = { .p = p, .m = m, .path = to->path, .dir = to->dir, .base = to->base, .stem = to->stem,
+                   .payload = payload, .by_location = { .arena = p->arena }, .err = err };
     int *source_of = ot_arena_alloc(p->arena, (p->n_tensor + 1) * sizeof *source_of);
-    x.folder = ot_arena_printf(p->arena, "%.*s", (int)(base - path), path);
-    x.stem = ot_arena_printf(p->arena, "%.*s", (int)(stem < 200 ? stem : 200), base);
     *out = NULL;
-    if (!source_of || !x.folder || !x.stem) return no_memory(&x);
+    if (!source_of) return no_memory(&x);
     for (size_t i = 0; i < p->n_tensor; i++) source_of[i] = -1;
     for (int i = 0; i < m->n_sources; i++) {
         int order = m->sources[i].order;
@@ -414,14 +411,4 @@ ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const
     ot_status s = all_written(&x);
     *out = x.made;
     return s;
-}
-
-void ot_data_files_end(ot_data_files *d, bool keep)
-{
-    while (d) {
-        ot_data_files *next = d->next;
-        if (!keep) unlink(d->path);
-        free(d);
-        d = next;
-    }
 }

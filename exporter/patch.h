@@ -84,23 +84,38 @@ ot_status ot_payload_merge(ot_arena *a, const ot_source *s, const void *bytes, c
 /* Edits a tensor whose payload is in the model file.  Errors: OT_E_INTERNAL (not found there). */
 ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void *payload, ot_error *err);
 
+/* Where the new model will stand. */
+typedef struct ot_place {
+    const char *path; /* for messages */
+    int         dir;  /* the folder, open */
+    const char *base; /* the name in it */
+    const char *stem; /* that without .onnx, at most 200 bytes */
+} ot_place;
+
 /* external.c */
 
-typedef struct ot_data_files ot_data_files;
+/* Data files that are complete and have no name yet, newest first; in the patch's memory. */
+typedef struct ot_data_files {
+    struct ot_data_files *next;
+    const char           *name;
+    ot_replace           *r;
+} ot_data_files;
 
-/* Writes the data files that are needed and edits the tensors that name them.  payload[i] belongs to
- * source i.  *out tells which files were made; ot_data_files_end keeps or removes them. */
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const char *path,
+/* Writes the data files that are needed and edits the tensors that name them.  payload[i] belongs to source i.
+ * *out: the files that were made, after a failure too; the caller names them, or drops them. */
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const ot_place *to,
                             ot_data_files **out, ot_error *err);
-void      ot_data_files_end(ot_data_files *d, bool keep);
+
+/* superseded.c */
+
+/* What a new data file of the model `stem` is called: "<stem>-<8 hex digits>.onnx.data". */
+const char *ot_data_name(ot_arena *a, const char *stem, uint32_t number);
+
+/* Data files of that pattern that the model now at `to` names and nobody else needs: not the new model, open as
+ * `fresh`, no other in the folder, and m has no data in them.  NULL-ended; NULL: none, or not known. */
+const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m);
 
 /* metadata.c */
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err);
-
-/* export.c */
-
-/* ot_replace_commit; *there tells whether the new file took its place, which it also does when only
- * its folder could not be brought to disk afterwards. */
-ot_status ot_commit(ot_replace *r, const char *path, bool *there, ot_error *err);
 
 #endif

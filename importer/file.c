@@ -14,6 +14,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ typedef struct ot_data_file {
     struct ot_data_file *next;
     const char *location, *first;   /* the first tensor that asked for it */
     int         fd;                 /* -1: could not be opened */
+    bool        lent;               /* fd is the caller's */
     const char *why;                /* then: the reason */
     int         users;
     uint64_t    size, taken;
@@ -60,15 +62,21 @@ static const char *linked_folder(ot_arena *a, const char *path)
     return folder_of(a, real);
 }
 
-static ot_status open_in(ot_file *f, const char *path, ot_error *err)
+static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_error *err)
 {
+    void *bytes;
     f->path = ot_arena_strdup(f->arena, path);
     f->dir = folder_of(f->arena, path);
+    f->unnamed = u;
     if (!f->path || !f->dir) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    f->real_dir = linked_folder(f->arena, path);
-    void *bytes;
-    OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    if (u) {
+        OT_TRY(ot_read_open(u->fd, path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    } else {
+        f->real_dir = linked_folder(f->arena, path);
+        OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    }
     f->bytes = bytes;
+    f->id_known = u ? ot_file_of_open(u->fd, &f->id) : ot_file_of(AT_FDCWD, path, &f->id);
     if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: is empty", path);
     ProtobufCMessage *m;
     OT_TRY(ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, err));
@@ -76,7 +84,7 @@ static ot_status open_in(ot_file *f, const char *path, ot_error *err)
     return OT_OK;
 }
 
-ot_status ot_file_open(const char *path, ot_file **out, ot_error *err)
+ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_error *err)
 {
     *out = NULL;
     ot_arena *a = ot_arena_new();
@@ -86,7 +94,7 @@ ot_status ot_file_open(const char *path, ot_file **out, ot_error *err)
         return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     }
     f->arena = a;
-    ot_status s = open_in(f, path, err);
+    ot_status s = open_in(f, path, u, err);
     if (s != OT_OK) ot_file_free(f);
     else *out = f;
     return s;
@@ -96,7 +104,7 @@ void ot_file_free(ot_file *f)
 {
     if (!f) return;
     for (ot_data_file *d = f->data_files; d; d = d->next)
-        if (d->fd >= 0) close(d->fd);
+        if (d->fd >= 0 && !d->lent) close(d->fd);
     if (f->model) ot_guard_free(&f->model->base, &f->budget);
     free(f->bytes);
     ot_arena_free(f->arena); /* f is in it */
@@ -131,30 +139,34 @@ static int open_under(const char *dir, const char *location, const char *folder)
     return open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 }
 
-static int open_beneath(const char *dir, const char *location)
+static int open_beneath(int at, const char *dir, const char *location)
 {
-    int base = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int base = openat(at, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (base < 0) return -1;
     struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
                             .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
     int fd = (int)syscall(SYS_openat2, base, location, &how, sizeof how);
     int reason = errno;
-    close(base);
     if (fd < 0 && (reason == ENOSYS || reason == EPERM)) {
         /* No such call here (or it is filtered): by names. */
-        char real[PATH_MAX];
-        return realpath(dir, real) ? open_under(dir, location, real) : -1;
+        char self[48], real[PATH_MAX];
+        snprintf(self, sizeof self, "/proc/self/fd/%d", base);
+        fd = realpath(self, real) ? open_under(real, location, real) : -1;
+        reason = errno;
     }
+    close(base);
     errno = reason;
     return fd;
 }
 
 static int open_location(const ot_file *f, const char *location)
 {
-    int fd = open_beneath(f->dir, location);
+    const ot_unnamed *u = f->unnamed;
+    if (u) return open_beneath(u->folder, ".", location);
+    int fd = open_beneath(AT_FDCWD, f->dir, location);
     if (fd >= 0 || !f->real_dir) return fd;
     if (errno == EXDEV) return open_under(f->dir, location, f->real_dir);
-    return errno == ENOENT ? open_beneath(f->real_dir, location) : -1;
+    return errno == ENOENT ? open_beneath(AT_FDCWD, f->real_dir, location) : -1;
 }
 
 /* ---- data files -------------------------------------------------------------------- */
@@ -163,7 +175,12 @@ static const char *open_data(ot_file *f, ot_data_file *d)
 {
     const char *fault = location_fault(d->location);
     if (fault) return fault;
-    d->fd = open_location(f, d->location);
+    const ot_unnamed *u = f->unnamed;
+    for (int i = 0; u && i < u->n && !d->lent; i++) {
+        d->lent = !strcmp(u->data[i].location, d->location);
+        if (d->lent) d->fd = u->data[i].fd;
+    }
+    if (!d->lent) d->fd = open_location(f, d->location);
     if (d->fd < 0 && errno == EXDEV) return "leads out of the model's folder";
     if (d->fd < 0) return ot_arena_printf(f->arena, "cannot be opened: %s", REASON(errno));
     struct stat st;
@@ -171,7 +188,7 @@ static const char *open_data(ot_file *f, ot_data_file *d)
     if (fstat(d->fd, &st)) why = "cannot be examined";
     else if (!S_ISREG(st.st_mode)) why = S_ISDIR(st.st_mode) ? "is a folder" : "is no regular file";
     if (why) {
-        close(d->fd);
+        if (!d->lent) close(d->fd);
         d->fd = -1;
         return why;
     }
@@ -261,4 +278,57 @@ int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **
     *size = d ? d->size : 0;
     *why = d ? d->why : "no memory";
     return d ? d->fd : -1;
+}
+
+/* ---- for those that write ------------------------------------------------------------- */
+
+bool ot_import_reads(const ot_imported *m, ot_file_id id, const char **name)
+{
+    const ot_file *f = m->file;
+    ot_file_id own;
+    *name = f->path;
+    if (f->id_known && ot_file_same(f->id, id)) return true;
+    for (const ot_data_file *d = f->data_files; d; d = d->next) {
+        *name = d->location;
+        if (d->fd >= 0 && ot_file_of_open(d->fd, &own) && ot_file_same(own, id)) return true;
+    }
+    return false;
+}
+
+const char *ot_import_data_name(const ot_imported *m, int i)
+{
+    const ot_data_file *d = ((const ot_file *)m->file)->data_files;
+    while (d && i-- > 0) d = d->next;
+    return d ? d->location : NULL;
+}
+
+/* The top-level fields alone: their numbers, wire types and lengths up to the last byte. */
+bool ot_import_is_model(int fd, uint64_t size)
+{
+    enum { IR_VERSION = 1, GRAPH = 7 };
+    bool version = false, graph = false;
+    for (uint64_t at = 0; at < size;) {
+        unsigned char head[20];
+        ssize_t got = pread(fd, head, sizeof head, (off_t)at);
+        uint64_t v[2] = { 0 };
+        int n = 0;
+        if (got <= 0) return false;
+        for (int k = 0; k < 2; k++) { /* the tag; the number or length after it */
+            int shift = 0;
+            do {
+                if (n >= got || shift > 63) return false;
+                v[k] |= (uint64_t)(head[n] & 0x7F) << shift;
+                shift += 7;
+            } while (head[n++] & 0x80);
+            if (k == 0 && (v[0] & 7) != 0 && (v[0] & 7) != 2) break;
+        }
+        unsigned wire = v[0] & 7;
+        if (v[0] < 8 || (wire != 0 && wire != 1 && wire != 2 && wire != 5)) return false;
+        uint64_t body = wire == 2 ? v[1] : wire == 1 ? 8 : wire == 5 ? 4 : 0;
+        version |= v[0] == (IR_VERSION << 3);
+        graph |= v[0] == (GRAPH << 3 | 2);
+        if (body > size - at - (uint64_t)n) return false;
+        at += (uint64_t)n + body;
+    }
+    return version && graph;
 }

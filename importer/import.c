@@ -425,13 +425,13 @@ static ot_status model_build(ot_job *j)
     return j->found->status;
 }
 
-ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
+static ot_status import(const char *path, const ot_unnamed *u, ot_imported **out, ot_error *err)
 {
     *out = NULL;
     ot_imported *m = calloc(1, sizeof *m);
     ot_error    *found = calloc(1, sizeof *found);
     ot_file     *f = NULL;
-    ot_status    s = m && found ? ot_file_open(path, &f, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    ot_status    s = m && found ? ot_file_open(path, u, &f, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (s == OT_OK) {
         /* A node takes ten bytes and more: what the file itself says always fits. */
         ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena },
@@ -450,6 +450,13 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
     if (s == OT_OK) *out = m;
     else ot_import_free(m);
     return s;
+}
+
+ot_status ot_import(const char *path, ot_imported **out, ot_error *err) { return import(path, NULL, out, err); }
+
+ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err)
+{
+    return import(path, u, out, err);
 }
 
 void ot_import_free(ot_imported *m)

@@ -2,6 +2,7 @@
 #ifndef OT_IMPORT_H
 #define OT_IMPORT_H
 
+#include "runtime/base/io.h"
 #include "runtime/graph/graph.h"
 
 /* A tensor of the file that may be trained: an initializer (also external, also one listed as an
@@ -34,6 +35,23 @@ typedef struct ot_imported {
 /* Reads and checks a file.  All findings are listed at once in err->text (status OT_E_MODEL, or
  * OT_E_IO when it cannot be read, OT_E_NOMEM).  Free with ot_import_free. */
 ot_status ot_import(const char *path, ot_imported **out, ot_error *err);
+
+/* A file that is complete but has no name yet, and data files of it of which that holds, too: open descriptors. */
+typedef struct ot_unnamed {
+    int fd, folder; /* the model; the folder it will stand in */
+    int n;
+    const struct ot_unnamed_data { const char *location; int fd; } *data;
+} ot_unnamed;
+
+/* The same of such a file; `path` is for messages. */
+ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err);
+
+/* ---- for those that write ---- */
+
+/* Whether m was read from that file, or has data in it; *name: then what the user calls it. */
+bool        ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
+const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
+bool        ot_import_is_model(int fd, uint64_t size);        /* an ONNX file, by the shape of its message; fast */
 void      ot_import_free(ot_imported *m);
 
 /* A serialized TensorProto (the standard's test data).  bytes of out->data belong to the arena. */

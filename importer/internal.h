@@ -63,6 +63,9 @@ typedef struct ot_file {
     const char        *path;            /* as given */
     const char        *dir;             /* folder of the path: "." or without a last slash */
     const char        *real_dir;        /* folder of the file that a link leads to; NULL: path is no link */
+    const ot_unnamed  *unnamed;         /* NULL: the file has its name */
+    ot_file_id         id;
+    bool               id_known;
     uint8_t           *bytes;           /* malloc */
     size_t             n;
     Onnx__ModelProto  *model;
@@ -76,7 +79,7 @@ typedef struct ot_file {
 } ot_file;
 
 /* Reads, walks and unpacks.  Free with ot_file_free. */
-ot_status ot_file_open(const char *path, ot_file **out, ot_error *err);
+ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_error *err); /* u: NULL or import.h */
 void      ot_file_free(ot_file *f);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +23,39 @@ static ssize_t read_all(int fd, unsigned char *p, size_t n)
     size_t done = 0;
     while (done < n) {
         size_t want = n - done < LARGEST_CALL ? n - done : LARGEST_CALL;
-        ssize_t got = read(fd, p + done, want);
+        ssize_t got = pread(fd, p + done, want, (off_t)done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (got == 0) break;
         done += (size_t)got;
     }
     return (ssize_t)done;
+}
+
+ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, size_t *n, ot_error *err)
+{
+    *bytes = NULL;
+    *n = 0;
+    struct stat st;
+    if (fstat(fd, &st)) return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, REASON(errno));
+    if (!S_ISREG(st.st_mode))
+        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
+                       S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+    if ((uint64_t)st.st_size > limit)
+        return ot_fail(err, OT_E_IO, "%s: has %lld bytes; at most %zu are read", path, (long long)st.st_size, limit);
+    unsigned char *p = malloc((size_t)st.st_size + 1);
+    if (!p) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
+    ssize_t got = read_all(fd, p, (size_t)st.st_size);
+    if (got == st.st_size) {
+        p[got] = 0; /* a text can be used as a string */
+        *bytes = p;
+        *n = (size_t)got;
+        return OT_OK;
+    }
+    int number = errno;
+    free(p);
+    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", path, REASON(number));
+    return ot_fail(err, OT_E_IO, "%s: shrank to %lld bytes while it was read", path, (long long)got);
 }
 
 ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, ot_error *err)
@@ -38,35 +65,7 @@ ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, 
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, REASON(errno));
-    ot_status s = OT_OK;
-    unsigned char *p = NULL;
-    struct stat st;
-    if (fstat(fd, &st)) {
-        s = ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, REASON(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        s = ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
-                    S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
-    } else if ((uint64_t)st.st_size > limit) {
-        s = ot_fail(err, OT_E_IO, "%s: has %lld bytes; at most %zu are read", path,
-                    (long long)st.st_size, limit);
-    } else if (!(p = malloc((size_t)st.st_size + 1))) {
-        s = ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld bytes", path,
-                    (long long)st.st_size);
-    } else {
-        ssize_t got = read_all(fd, p, (size_t)st.st_size);
-        if (got < 0) {
-            s = ot_fail(err, OT_E_IO, "%s: cannot be read: %s", path, REASON(errno));
-        } else if (got < st.st_size) {
-            s = ot_fail(err, OT_E_IO, "%s: shrank to %lld bytes while it was read", path,
-                        (long long)got);
-        } else {
-            p[got] = 0; /* a text can be used as a string */
-            *bytes = p;
-            *n = (size_t)got;
-            p = NULL;
-        }
-    }
-    free(p);
+    ot_status s = ot_read_open(fd, path, limit, bytes, n, err);
     close(fd);
     return s;
 }
@@ -99,26 +98,31 @@ bool ot_cache_path(const char *folder, const char *name, bool make, char *path, 
 
 /* ---- replacing ------------------------------------------------------------- */
 
+/* The new file has no name until it is complete, where the file system can do that (O_TMPFILE): whatever ends
+ * the process leaves nothing behind.  Elsewhere it has a temporary name beside the path. */
 struct ot_replace {
     char *path; /* as given: for messages */
-    char *temp; /* path of the temporary file */
-    const char *base, *temp_base; /* their last parts: names in the folder */
-    int dir;    /* the folder, open: a changed working directory does no harm */
+    const char *base; /* its last part: a name in the folder */
+    char *temp; /* a temporary name in the folder; NULL: the file has none yet */
+    int dir;    /* the folder, open: a changed working directory, or a moved folder, does no harm */
     int fd;
     mode_t mode; /* of the file that is replaced; 0: there is none */
-    bool exists; /* the temporary file is there */
+    bool lent;   /* the folder is the caller's */
+    bool named;  /* the temporary name is there */
+    bool placed; /* the file stands under its own name */
     bool failed; /* a write failed: never rename */
     bool dirty;  /* written since the last sync */
     size_t n;    /* bytes in the buffer */
-    unsigned char buffer[BUFFER];
+    unsigned char *buffer; /* BUFFER bytes; NULL until it is needed */
 };
 
 static void replace_free(ot_replace *r)
 {
     if (!r) return;
     if (r->fd >= 0) close(r->fd);
-    if (r->exists) unlinkat(r->dir, r->temp_base, 0);
-    if (r->dir >= 0) close(r->dir);
+    if (r->named) unlinkat(r->dir, r->temp, 0);
+    if (r->dir >= 0 && !r->lent) close(r->dir);
+    free(r->buffer);
     free(r->path);
     free(r->temp);
     free(r);
@@ -130,18 +134,23 @@ static ot_status replace_fail(ot_replace *r, const char *what, int number, ot_er
     return ot_fail(err, OT_E_IO, "%s: %s: %s", r->path, what, REASON(number));
 }
 
-/* Opens the folder and looks at what is there now. */
-static ot_status open_folder(ot_replace *r, ot_error *err)
+/* Opens the folder, seen from `at`, and looks at what is there now. */
+static ot_status open_folder(ot_replace *r, int at, ot_error *err)
 {
     const char *slash = strrchr(r->path, '/');
     r->base = slash ? slash + 1 : r->path;
     if (!*r->base) return ot_fail(err, OT_E_IO, "%s: names a folder; a file is needed", r->path);
-    char *folder = slash ? strndup(r->path, (size_t)(slash - r->path) + 1) : strdup("./");
-    if (!folder) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
-    r->dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int number = errno;
-    free(folder);
-    if (r->dir < 0) return replace_fail(r, "its folder cannot be opened", number, err);
+    r->lent = !slash && at >= 0;
+    if (r->lent) {
+        r->dir = at;
+    } else {
+        char *folder = slash ? strndup(r->path, (size_t)(slash - r->path) + 1) : strdup("./");
+        if (!folder) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+        r->dir = openat(at, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int number = errno;
+        free(folder);
+        if (r->dir < 0) return replace_fail(r, "its folder cannot be opened", number, err);
+    }
     struct stat st;
     if (fstatat(r->dir, r->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (S_ISREG(st.st_mode)) r->mode = st.st_mode & 0777;
@@ -152,31 +161,56 @@ static ot_status open_folder(ot_replace *r, ot_error *err)
     return OT_OK;
 }
 
-/* A new file ".<name>.<process>-<try>.tmp" beside the path. */
-static ot_status open_temp(ot_replace *r, ot_error *err)
+/* Tries names ".<name>.<process>-<try>.tmp" until `make` finds one free; 0, or the reason why there is none. */
+static int take_name(ot_replace *r, bool (*make)(ot_replace *r))
 {
-    const size_t room = strlen(r->path) + 64, head = (size_t)(r->base - r->path);
-    r->temp = malloc(room);
-    if (!r->temp) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
-    memcpy(r->temp, r->path, head);
-    r->temp_base = r->temp + head;
+    const size_t room = strlen(r->base) + 64;
+    if (!r->temp && !(r->temp = malloc(room))) return ENOMEM;
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
     int number = EEXIST;
-    for (unsigned k = 0; k < 100 && number == EEXIST; k++) {
+    for (unsigned k = 0; k < 100 && (number == EEXIST || number == EINTR); k++) {
         unsigned long tag = (unsigned long)now.tv_nsec + k;
         /* 200: a name of 255 bytes, the usual most, still has room for the tag */
-        snprintf(r->temp + head, room - head, ".%.200s.%ld-%lx.tmp", r->base, (long)getpid(), tag);
-        r->fd = openat(r->dir, r->temp_base, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        number = r->fd < 0 ? errno : 0;
-        if (number == EINTR) number = EEXIST;
+        snprintf(r->temp, room, ".%.200s.%ld-%lx.tmp", r->base, (long)getpid(), tag);
+        number = make(r) ? 0 : errno;
     }
-    if (r->fd < 0) return replace_fail(r, "no file can be made beside it", number, err);
-    r->exists = true;
-    return OT_OK;
+    r->named = !number;
+    return number;
 }
 
-ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
+static bool make_named(ot_replace *r)
+{
+    r->fd = openat(r->dir, r->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return r->fd >= 0;
+}
+
+/* A name for what is open: through /proc, since linking a descriptor itself is a privilege. */
+static bool link_to(const ot_replace *r, const char *name)
+{
+    char self[48];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
+    return !linkat(AT_FDCWD, self, r->dir, name, AT_SYMLINK_FOLLOW);
+}
+
+static bool link_temp(ot_replace *r) { return link_to(r, r->temp); }
+
+static ot_status open_temp(ot_replace *r, ot_error *err)
+{
+    struct stat st, own;
+    char self[48];
+    r->fd = openat(r->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (r->fd >= 0) {
+        snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
+        if (!stat(self, &st) && !fstat(r->fd, &own) && st.st_ino == own.st_ino && st.st_dev == own.st_dev) return OT_OK;
+        close(r->fd); /* it could never be given a name */
+        r->fd = -1;
+    }
+    int number = take_name(r, make_named);
+    return number ? replace_fail(r, "no file can be made beside it", number, err) : OT_OK;
+}
+
+static ot_status begin(int at, const char *path, ot_replace **out, ot_error *err)
 {
     *out = NULL;
     ot_replace *r = calloc(1, sizeof *r);
@@ -184,14 +218,36 @@ ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
     r->dir = r->fd = -1;
     r->path = strdup(path);
     ot_status s = r->path ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    if (!s) s = open_folder(r, err);
-    if (!s) s = open_temp(r, err);
-    if (s) {
-        replace_free(r);
-        return s;
-    }
-    *out = r;
-    return OT_OK;
+    if (!s) s = open_folder(r, at, err);
+    if (s) replace_free(r);
+    else *out = r;
+    return s;
+}
+
+ot_status ot_replace_begin_at(int at, const char *path, ot_replace **out, ot_error *err)
+{
+    ot_replace *r;
+    *out = NULL;
+    OT_TRY(begin(at, path, &r, err));
+    ot_status s = open_temp(r, err);
+    if (s) replace_free(r);
+    else *out = r;
+    return s;
+}
+
+ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
+{
+    return ot_replace_begin_at(AT_FDCWD, path, out, err);
+}
+
+ot_status ot_replace_probe(const char *path, ot_error *err)
+{
+    ot_replace *r;
+    OT_TRY(begin(AT_FDCWD, path, &r, err));
+    int number = take_name(r, make_named);
+    ot_status s = number ? replace_fail(r, "no file can be made beside it", number, err) : OT_OK;
+    replace_free(r);
+    return s;
 }
 
 /* Writes past the buffer. */
@@ -219,6 +275,10 @@ static ot_status flush(ot_replace *r, ot_error *err)
 ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err)
 {
     if (n == 0) return OT_OK;
+    if (!r->buffer && !(r->buffer = malloc(BUFFER))) {
+        r->failed = true;
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+    }
     r->dirty = true;
     if (n > BUFFER - r->n) {
         OT_TRY(flush(r, err));
@@ -230,7 +290,9 @@ ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err
     return OT_OK;
 }
 
-const char *ot_replace_path(const ot_replace *r) { return r->temp; }
+int ot_replace_fd(const ot_replace *r) { return r->fd; }
+int ot_replace_folder(const ot_replace *r) { return r->dir; }
+bool ot_replace_placed(const ot_replace *r) { return r->placed; }
 
 ot_status ot_replace_sync(ot_replace *r, ot_error *err)
 {
@@ -240,21 +302,23 @@ ot_status ot_replace_sync(ot_replace *r, ot_error *err)
     while (fsync(r->fd))
         if (errno != EINTR) return replace_fail(r, "cannot be brought to disk", errno, err);
     r->dirty = false;
+    free(r->buffer); /* many files may wait complete for one more */
+    r->buffer = NULL;
     return OT_OK;
 }
 
-static ot_status commit(ot_replace *r, ot_error *err)
+/* All of it on disk, with the permissions of what it replaces. */
+static ot_status complete(ot_replace *r, ot_error *err)
 {
     r->dirty = true; /* an empty file is synced as well */
     OT_TRY(ot_replace_sync(r, err));
     if (r->mode && fchmod(r->fd, r->mode))
         return replace_fail(r, "cannot keep its permissions", errno, err);
-    int fd = r->fd;
-    r->fd = -1;
-    if (close(fd) && errno != EINTR) return replace_fail(r, "cannot be closed", errno, err);
-    if (renameat(r->dir, r->temp_base, r->dir, r->base))
-        return replace_fail(r, "cannot be renamed into place", errno, err);
-    r->exists = false;
+    return OT_OK;
+}
+
+static ot_status sync_folder(ot_replace *r, ot_error *err)
+{
     while (fsync(r->dir)) {
         if (errno == EINVAL || errno == ENOTSUP) break; /* no such thing on this file system */
         if (errno != EINTR)
@@ -264,11 +328,80 @@ static ot_status commit(ot_replace *r, ot_error *err)
     return OT_OK;
 }
 
+ot_status ot_replace_place(ot_replace *r, ot_error *err)
+{
+    OT_TRY(complete(r, err));
+    int number = r->named ? 0 : take_name(r, link_temp);
+    if (number) return replace_fail(r, "cannot be named", number, err);
+    int fd = r->fd;
+    r->fd = -1;
+    if (close(fd) && errno != EINTR) return replace_fail(r, "cannot be closed", errno, err);
+    if (renameat(r->dir, r->temp, r->dir, r->base))
+        return replace_fail(r, "cannot be renamed into place", errno, err);
+    r->named = false;
+    r->placed = true;
+    return sync_folder(r, err);
+}
+
+ot_status ot_replace_place_new(ot_replace *r, ot_error *err)
+{
+    OT_TRY(complete(r, err));
+    bool done = r->named ? !linkat(r->dir, r->temp, r->dir, r->base, 0) : link_to(r, r->base);
+    if (!done) return replace_fail(r, "cannot be named", errno, err);
+    r->placed = true;
+    if (r->named && unlinkat(r->dir, r->temp, 0)) return replace_fail(r, "its temporary name cannot be removed", errno, err);
+    r->named = false;
+    return sync_folder(r, err);
+}
+
+void ot_replace_undo(ot_replace *r)
+{
+    if (r && r->placed) unlinkat(r->dir, r->base, 0);
+    replace_free(r);
+}
+
 ot_status ot_replace_commit(ot_replace *r, ot_error *err)
 {
-    ot_status s = commit(r, err);
+    ot_status s = ot_replace_place(r, err);
     replace_free(r);
     return s;
 }
 
 void ot_replace_abort(ot_replace *r) { replace_free(r); }
+
+/* ---- which file it is -------------------------------------------------------- */
+
+bool ot_file_of(int at, const char *path, ot_file_id *out)
+{
+    struct stat st;
+    if (fstatat(at, path, &st, 0)) return false;
+    *out = (ot_file_id){ (uint64_t)st.st_dev, (uint64_t)st.st_ino };
+    return true;
+}
+
+bool ot_file_of_open(int fd, ot_file_id *out)
+{
+    struct stat st;
+    if (fstat(fd, &st)) return false;
+    *out = (ot_file_id){ (uint64_t)st.st_dev, (uint64_t)st.st_ino };
+    return true;
+}
+
+bool ot_file_same(ot_file_id a, ot_file_id b) { return a.dev == b.dev && a.ino == b.ino; }
+
+bool ot_path_same(const char *a, const char *b)
+{
+    ot_file_id p, q;
+    bool there = ot_file_of(AT_FDCWD, a, &p), other = ot_file_of(AT_FDCWD, b, &q);
+    if (there || other) return there && other && ot_file_same(p, q);
+    const char *path[2] = { a, b }, *name[2];
+    ot_file_id folder[2];
+    for (int i = 0; i < 2; i++) {
+        char buffer[PATH_MAX];
+        const char *slash = strrchr(path[i], '/');
+        name[i] = slash ? slash + 1 : path[i];
+        if (snprintf(buffer, sizeof buffer, "%.*s.", (int)(name[i] - path[i]), path[i]) >= PATH_MAX) return false;
+        if (!ot_file_of(AT_FDCWD, buffer, &folder[i])) return false;
+    }
+    return ot_file_same(folder[0], folder[1]) && !strcmp(name[0], name[1]);
+}

@@ -8,19 +8,42 @@
  * than `limit` bytes.  Errors: OT_E_IO (path and system's reason), OT_E_NOMEM. */
 ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);
 
+/* The same of a file that is open, from its beginning; `path` is for messages. */
+ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);
+
 /* $XDG_CACHE_HOME/onnxtrain/<folder>/<name>, or below ~/.cache; make: makes the folders.  false: there is no
  * such place. */
 bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n);
 
-/* A file that appears complete or not at all: written beside `path` under a temporary name, synced,
- * renamed over it, the folder synced.  After any failure the temporary file is gone and `path` is
- * as it was. */
+/* A file that appears complete or not at all: written without a name (or under a temporary one, where the file
+ * system knows no other way), synced, renamed over `path`, the folder synced.  After any failure nothing is left
+ * of it and `path` is as it was. */
 typedef struct ot_replace ot_replace;
 ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err);
+ot_status ot_replace_begin_at(int at, const char *path, ot_replace **out, ot_error *err); /* seen from an open folder, which stays open */
 ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err);
-const char *ot_replace_path(const ot_replace *r);              /* the temporary name, for reading back */
-ot_status ot_replace_sync(ot_replace *r, ot_error *err);       /* flushes; the file can be read back */
-ot_status ot_replace_commit(ot_replace *r, ot_error *err);     /* frees r */
-void      ot_replace_abort(ot_replace *r);                     /* frees r; NULL is fine */
+ot_status ot_replace_sync(ot_replace *r, ot_error *err);   /* flushes; the file can be read back */
+int       ot_replace_fd(const ot_replace *r);              /* for reading back; r's */
+int       ot_replace_folder(const ot_replace *r);          /* the folder, open; r's */
+ot_status ot_replace_commit(ot_replace *r, ot_error *err); /* ot_replace_place, and frees r */
+void      ot_replace_abort(ot_replace *r);                 /* frees r; NULL is fine */
+
+/* For files that appear together.  place: over what is there; place_new: only where nothing is.  placed: the file
+ * stands under its name, which it also does when only its folder could not be brought to disk.  undo: removes it
+ * again where it does, and frees r.  After either, abort frees r and leaves the file. */
+ot_status ot_replace_place(ot_replace *r, ot_error *err);
+ot_status ot_replace_place_new(ot_replace *r, ot_error *err);
+bool      ot_replace_placed(const ot_replace *r);
+void      ot_replace_undo(ot_replace *r);
+
+/* Whether a file can be made at `path`: one is made beside it, and removed.  Errors: OT_E_IO. */
+ot_status ot_replace_probe(const char *path, ot_error *err);
+
+/* Which file it is, whatever its names: links are followed, hard links are one file. */
+typedef struct ot_file_id { uint64_t dev, ino; } ot_file_id;
+bool ot_file_of(int at, const char *path, ot_file_id *out); /* seen from an open folder; false: there is none */
+bool ot_file_of_open(int fd, ot_file_id *out);
+bool ot_file_same(ot_file_id a, ot_file_id b);
+bool ot_path_same(const char *a, const char *b); /* one file, or one name where there is none yet */
 
 #endif

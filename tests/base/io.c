@@ -110,7 +110,12 @@ static void replacing(void **state)
     assert_int_equal(ot_replace_write(r, "text", 4, &e), OT_OK);
     assert_holds(target, "old");
     assert_int_equal(ot_replace_sync(r, &e), OT_OK);
-    assert_holds(ot_replace_path(r), "new text");
+    void *p;
+    size_t n;
+    assert_int_equal(ot_read_open(ot_replace_fd(r), target, 100, &p, &n, &e), OT_OK);
+    assert_string_equal(p, "new text");
+    free(p);
+    assert_int_equal(files_there(), 1); /* it has no name yet */
     assert_int_equal(ot_replace_commit(r, &e), OT_OK);
     assert_holds(target, "new text");
     struct stat st;
@@ -233,7 +238,6 @@ static void lost_folder(void **state)
     snprintf(path, sizeof path, "%s/f", inner);
     assert_int_equal(mkdir(inner, 0700), 0);
     assert_int_equal(ot_replace_begin(path, &r, &e), OT_OK);
-    assert_int_equal(unlink(ot_replace_path(r)), 0);
     assert_int_equal(rmdir(inner), 0);
     assert_int_equal(ot_replace_commit(r, &e), OT_E_IO);
 }
@@ -275,6 +279,74 @@ static void odd_names(void **state)
     }
 }
 
+/* Two that appear together: the second finds its name taken, and the first goes again. */
+static void together(void **state)
+{
+    (void)state;
+    char path[160];
+    int dir = open(folder, O_RDONLY | O_DIRECTORY);
+    ot_replace *a, *b;
+    ot_error e = {0};
+    assert_true(dir >= 0);
+    assert_int_equal(ot_replace_begin_at(dir, "a", &a, &e), OT_OK);
+    assert_int_equal(ot_replace_begin_at(dir, "b", &b, &e), OT_OK);
+    assert_int_equal(ot_replace_write(a, "x", 1, &e), OT_OK);
+    assert_int_equal(files_there(), 0);
+    assert_int_equal(ot_replace_place_new(a, &e), OT_OK);
+    assert_true(ot_replace_placed(a));
+    snprintf(path, sizeof path, "%s/b", folder);
+    put(path, "other");
+    assert_int_equal(ot_replace_place_new(b, &e), OT_E_IO);
+    assert_false(ot_replace_placed(b));
+    ot_replace_undo(a);
+    ot_replace_undo(b);
+    assert_int_equal(files_there(), 1);
+    assert_holds(path, "other");
+    /* The folder is moved: what was begun in it ends in it. */
+    char moved[160];
+    e = (ot_error){0};
+    snprintf(moved, sizeof moved, "%s-moved", folder);
+    assert_int_equal(ot_replace_begin_at(dir, "c", &a, &e), OT_OK);
+    assert_int_equal(rename(folder, moved), 0);
+    assert_int_equal(ot_replace_commit(a, &e), OT_OK);
+    assert_int_equal(rename(moved, folder), 0);
+    assert_int_equal(files_there(), 2);
+    close(dir);
+}
+
+static void probing(void **state)
+{
+    (void)state;
+    ot_error e = {0};
+    assert_int_equal(ot_replace_probe(target, &e), OT_OK);
+    assert_int_equal(files_there(), 0);
+    put(target, "old");
+    assert_int_equal(ot_replace_probe(target, &e), OT_OK);
+    assert_holds(target, "old");
+    assert_int_equal(files_there(), 1);
+    const char *bad[] = {"/proc/out.onnx", "/nowhere/x", "/dev/null", folder};
+    for (int i = 0; i < OT_LEN(bad); i++) {
+        e = (ot_error){0};
+        assert_int_equal(ot_replace_probe(bad[i], &e), OT_E_IO);
+    }
+}
+
+static void one_file_many_names(void **state)
+{
+    (void)state;
+    char other[160], linked[160], around[160], none[160];
+    snprintf(other, sizeof other, "%s/hard", folder);
+    snprintf(linked, sizeof linked, "%s/soft", folder);
+    snprintf(around, sizeof around, "%s/../%s/none", folder, strrchr(folder, '/') + 1);
+    snprintf(none, sizeof none, "%s/none", folder);
+    put(target, "x");
+    assert_int_equal(link(target, other), 0);
+    assert_int_equal(symlink(target, linked), 0);
+    assert_true(ot_path_same(target, other) && ot_path_same(linked, other));
+    assert_true(ot_path_same(none, around)); /* there is none yet */
+    assert_false(ot_path_same(none, target) || ot_path_same(target, folder));
+}
+
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
 
 int ot_test_io(void)
@@ -290,6 +362,9 @@ int ot_test_io(void)
         IN_FOLDER(lost_folder),
         IN_FOLDER(links_are_replaced_not_followed),
         IN_FOLDER(odd_names),
+        IN_FOLDER(together),
+        IN_FOLDER(probing),
+        IN_FOLDER(one_file_many_names),
     };
     return cmocka_run_group_tests(io, NULL, NULL);
 }

@@ -269,6 +269,80 @@ static void disk_full(void **state)
     end(&f);
 }
 
+/* A model that is replaced takes its own data file along, and nothing else. */
+static void superseded(void **state)
+{
+    (void)state;
+    fixture f = begin("16", "64");
+    char first[256], second[256];
+    assert_int_equal(export(&f, in_folder("out.onnx"), one, NULL), OT_OK);
+    assert_int_equal(fresh_files(in_folder("."), first), 1);
+    file_put(in_folder("out-00000000.onnx.data"), "x", 1); /* the pattern, but nobody named it */
+    file_put(in_folder("other-12345678.onnx.data"), "x", 1);
+    assert_int_equal(export(&f, in_folder("out.onnx"), two, NULL), OT_OK);
+    assert_reads(in_folder("out.onnx"), two, f.data + 16, f.data);
+    assert_int_not_equal(access(in_folder(first), F_OK), 0);
+    assert_int_equal(access(in_folder("out-00000000.onnx.data"), F_OK), 0);
+    assert_int_equal(access(in_folder("other-12345678.onnx.data"), F_OK), 0);
+    assert_int_equal(fresh_files(in_folder("."), second), 3);
+    assert_int_equal(folder_count(), 7);
+    /* Weights that are the file's again: w.bin serves, and no data file of its own is left. */
+    assert_int_equal(unlink(in_folder("out-00000000.onnx.data")), 0);
+    assert_int_equal(unlink(in_folder("other-12345678.onnx.data")), 0);
+    assert_int_equal(export(&f, in_folder("out.onnx"), NULL, NULL), OT_OK);
+    assert_int_equal(fresh_files(in_folder("."), second), 0);
+    end(&f);
+}
+
+/* A copy of the model in that folder names the same data; so does the input, which may be gone. */
+static void superseded_but_needed(void **state)
+{
+    (void)state;
+    fixture f = begin("16", "64");
+    char first[256], name[256];
+    size_t n;
+    assert_int_equal(export(&f, in_folder("out.onnx"), one, NULL), OT_OK);
+    assert_int_equal(fresh_files(in_folder("."), first), 1);
+    unsigned char *copy = file_get(in_folder("out.onnx"), &n);
+    file_put(in_folder("kept"), copy, n);
+    assert_int_equal(export(&f, in_folder("out.onnx"), two, NULL), OT_OK);
+    assert_reads(in_folder("kept"), one, f.data + 16, f.data);
+    assert_reads(in_folder("out.onnx"), two, f.data + 16, f.data);
+    assert_int_equal(fresh_files(in_folder("."), name), 2);
+    assert_int_equal(unlink(in_folder("out.onnx")), 0);
+    file_put(in_folder("out.onnx"), copy, n);
+    free(copy);
+
+    fixture again = { 0 };
+    if (ot_import(in_folder("kept"), &again.m, &again.err) != OT_OK) fail_msg("%s", again.err.text);
+    assert_int_equal(unlink(in_folder("kept")), 0);
+    assert_int_equal(export(&again, in_folder("out.onnx"), two, NULL), OT_OK);
+    assert_int_equal(access(in_folder(first), F_OK), 0);
+    ot_import_free(again.m);
+    end(&f);
+}
+
+/* Two data files that come to hold the same bytes: one new file serves both. */
+static void twins(void **state)
+{
+    (void)state;
+    fixture f = begin("16", "64");
+    char name[256];
+    float moved[DATA / 4];
+    memcpy(moved, f.data, DATA);
+    memcpy(moved + 4, one, 16);
+    memcpy(moved, two, 16);
+    file_put(in_folder("other.bin"), moved, DATA); /* c, at 0, is all that differs once a is `one` */
+    ot_import_free(f.m);
+    if (ot_import(in_folder("in.onnx"), &f.m, &f.err) != OT_OK) fail_msg("%s", f.err.text);
+    ot_export_tensor t[2] = { { source_of(f.m, "a"), one }, { source_of(f.m, "c"), f.data } };
+    assert_int_equal(ot_export(f.m, in_folder("out.onnx"), 2, t, NULL, &f.err), OT_OK);
+    assert_reads(in_folder("out.onnx"), one, f.data + 16, f.data);
+    assert_int_equal(fresh_files(in_folder("."), name), 1);
+    file_put(in_folder("other.bin"), f.data, DATA);
+    end(&f);
+}
+
 #define ROW(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 int ot_test_external(void)
@@ -276,7 +350,7 @@ int ot_test_external(void)
     const struct CMUnitTest tests[] = {
         ROW(unchanged),         ROW(same_folder),    ROW(over_itself),  ROW(other_folder),     ROW(name_of_the_model),
         ROW(through_a_link),    ROW(shared_range),   ROW(shared_and_equal), ROW(refused),
-        ROW(disk_full),
+        ROW(disk_full),         ROW(superseded),     ROW(superseded_but_needed), ROW(twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

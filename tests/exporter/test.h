@@ -15,7 +15,7 @@ int ot_test_payloads(void);
 int ot_test_external(void);
 int ot_test_failures(void);
 int ot_test_faults(void);
-int double_weights(const char *in, const char *out); /* faults.c's other side */
+int scale_weights(float by, const char *in, const char *out); /* faults.c's other side */
 int ot_test_new(void);
 
 /* ---- a folder of its own for every test ---------------------------------------- */

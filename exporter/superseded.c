@@ -1,0 +1,108 @@
+/* superseded.c - data files that a model which was replaced has left behind.
+ *
+ * One is removed only where it is provably ours and of no use: its name has our pattern for that very model, the
+ * model that was replaced named it, and no model in the folder, nor the one that is being trained, has data in it.
+ * Whatever cannot be read may name it: it stays. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exporter/patch.h"
+
+enum { BLOCK = 1 << 20, MOST_OLD = 1000 };
+
+static const char suffix[] = ".onnx.data";
+
+const char *ot_data_name(ot_arena *a, const char *stem, uint32_t number)
+{
+    return ot_arena_printf(a, "%s-%08x%s", stem, number, suffix);
+}
+
+static bool has_pattern(const char *name, const char *stem)
+{
+    size_t n = strlen(stem);
+    return !strncmp(name, stem, n) && name[n] == '-' && strspn(name + n + 1, "0123456789abcdef") == 8 &&
+           !strcmp(name + n + 9, suffix);
+}
+
+/* Whether the bytes of `name` stand anywhere in the file; true where it cannot be read to its end. */
+static bool mentions(int fd, const char *name)
+{
+    size_t n = strlen(name), have = 0;
+    char *block = malloc(BLOCK);
+    bool found = !block;
+    for (off_t at = 0; !found;) {
+        ssize_t got = pread(fd, block + have, BLOCK - have, at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            found = got < 0;
+            break;
+        }
+        at += got;
+        have += (size_t)got;
+        found = memmem(block, have, name, n) != NULL;
+        size_t keep = have < n - 1 ? have : n - 1; /* it may stand across two blocks */
+        memmove(block, block + have - keep, keep);
+        have = keep;
+    }
+    free(block);
+    return found;
+}
+
+/* Whether the model `file` of the folder names `name`; `other`: it need not be a model. */
+static bool model_mentions(int dir, const char *file, bool other, const char *name)
+{
+    struct stat st;
+    int fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno != ENOENT;
+    bool yes = fstat(fd, &st) || (S_ISREG(st.st_mode) && (!other || ot_import_is_model(fd, (uint64_t)st.st_size)) && mentions(fd, name));
+    close(fd);
+    return yes;
+}
+
+static DIR *open_list(int dir)
+{
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
+static bool named_by_another(const ot_place *to, const char *name)
+{
+    DIR *d = open_list(to->dir);
+    bool yes = !d;
+    for (struct dirent *e; !yes && (e = readdir(d));)
+        yes = strcmp(e->d_name, name) != 0 && strcmp(e->d_name, to->base) != 0 && model_mentions(to->dir, e->d_name, true, name);
+    if (d) closedir(d);
+    return yes;
+}
+
+static bool is_old(const char *name, const ot_place *to, int fresh, const ot_imported *m)
+{
+    struct stat st;
+    const char *ignored;
+    if (!has_pattern(name, to->stem) || fstatat(to->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return false;
+    ot_file_id id = { (uint64_t)st.st_dev, (uint64_t)st.st_ino };
+    return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !mentions(fresh, name) &&
+           !named_by_another(to, name);
+}
+
+const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m)
+{
+    struct stat st;
+    int n = 0;
+    /* A link is replaced itself: what it leads to stays, with its data. */
+    if (fstatat(to->dir, to->base, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return NULL;
+    DIR *d = open_list(to->dir);
+    const char **list = d ? ot_arena_alloc(a, sizeof *list * (MOST_OLD + 1)) : NULL;
+    for (struct dirent *e; list && n < MOST_OLD && (e = readdir(d));)
+        if (is_old(e->d_name, to, fresh, m) && (list[n] = ot_arena_strdup(a, e->d_name))) n++;
+    if (d) closedir(d);
+    return n ? list : NULL;
+}
