@@ -83,11 +83,13 @@ static void attend_grad(ot_build *b)
 }
 
 const ot_op ot_op_Attend = {
-    .name = "Attend", .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL, .nondiff = 1u << 3,
+    .name = "Attend", .types = { "TTTU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL, .nondiff = 1u << 3,
     .attrs = rows, .attr_size = sizeof(ot_attend), .infer = attend_infer, .grad = attend_grad,
 };
 
 const ot_op ot_op_AttendDx = {
-    .name = "AttendDx", .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
+    .name = "AttendDx", .types = { "TTTTTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
     .attrs = rows, .attr_size = sizeof(ot_attend), .infer = dx_infer,
 };

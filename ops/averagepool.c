@@ -47,6 +47,6 @@ static void averagepool_lower(ot_build *b)
 }
 
 const ot_op ot_op_AveragePool = {
-    .name = "AveragePool", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "AveragePool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_averagepool), .infer = averagepool_infer, .lower = averagepool_lower,
 };

@@ -69,11 +69,13 @@ static void norm_grad(ot_build *b)
 }
 
 const ot_op ot_op_BatchNorm = {
-    .name = "BatchNorm", .in = { 3, 3 }, .out = { 4, 4 }, .flags = OT_INTERNAL,
+    .name = "BatchNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 3, 3 }, .out = { 4, 4 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_batch_norm), .infer = norm_infer, .grad = norm_grad,
 };
 
 const ot_op ot_op_BatchNormDx = {
-    .name = "BatchNormDx", .in = { 5, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
+    .name = "BatchNormDx", .types = { "TTUUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 5, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_batch_norm), .infer = dx_infer,
 };

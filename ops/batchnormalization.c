@@ -76,6 +76,7 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_BatchNormalization = {
-    .name = "BatchNormalization", .since = 15, .in = { 5, 5 }, .out = { 1, 3 }, .nondiff = 1u << 3 | 1u << 4,
+    .name = "BatchNormalization", .types = { "TUUVV", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT },
+    .since = 15, .in = { 5, 5 }, .out = { 1, 3 }, .nondiff = 1u << 3 | 1u << 4,
     .attrs = attrs, .attr_size = sizeof(ot_batch_normalization), .infer = infer, .lower = lower,
 };

@@ -9,24 +9,26 @@
 
 #include "ops/elementwise.h"
 
+#define I OT_SET_INT
+#define N OT_SET_NUMBER
+#define L OT_TYPE(OT_BOOL)
 #define BINARY(B, T)                                                                               \
-    B(Add, 14, Add) B(BitwiseAnd, 18, BitAnd) B(BitwiseOr, 18, BitOr) B(BitwiseXor, 18, BitXor)    \
-    B(Div, 14, Div) B(Mul, 14, Mul) B(Sub, 14, Sub)                                                \
-    T(And, 7, And) T(Greater, 13, Greater)                                     \
-    T(GreaterOrEqual, 16, GreaterOrEqual) T(Less, 13, Less) T(LessOrEqual, 16, LessOrEqual)        \
-    T(Or, 7, Or) T(Xor, 7, Xor)
+    B(Add, 14, Add, N) B(BitwiseAnd, 18, BitAnd, I) B(BitwiseOr, 18, BitOr, I)                     \
+    B(BitwiseXor, 18, BitXor, I) B(Div, 14, Div, N) B(Mul, 14, Mul, N) B(Sub, 14, Sub, N)          \
+    T(And, 7, And, L) T(Greater, 13, Greater, N) T(GreaterOrEqual, 16, GreaterOrEqual, N)          \
+    T(Less, 13, Less, N) T(LessOrEqual, 16, LessOrEqual, N) T(Or, 7, Or, L) T(Xor, 7, Xor, L)
 
-#define LOWER(op, since, row) static void op##_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_##row); }
+#define LOWER(op, since, row, set) static void op##_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_##row); }
 BINARY(LOWER, LOWER)
 
-#define NUMBER(op, version, row)                                                                   \
+#define NUMBER(op, version, row, set)                                                              \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = version, .in = { 2, 2 }, .out = { 1, 1 },                            \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
         .infer = ot_elementwise_infer, .lower = op##_lower,                                        \
     };
-#define TRUTH(op, version, row)                                                                    \
+#define TRUTH(op, version, row, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = version, .in = { 2, 2 }, .out = { 1, 1 },                            \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
         .infer = ot_elementwise_infer_truth, .lower = op##_lower,                                  \
         .grad_zero = "a truth value is piecewise constant",                                        \
     };
@@ -47,7 +49,8 @@ static void equal_lower(ot_build *b)
 }
 
 const ot_op ot_op_Equal = {
-    .name = "Equal", .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
+    .name = "Equal", .types = { "T", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
+    .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
     .grad_zero = "a truth value is piecewise constant",
 };
 
@@ -71,15 +74,15 @@ static void mean_lower(ot_build *b)
     if (y) ot_yield(b, 0, ot_map2(b, OT_ROW_Div, 0, 0, y, ot_scalar(b, y->dtype, b->node->n_in)));
 }
 
-#define MANY(op, version, rule)                                                                    \
+#define MANY(op, version, rule, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = version, .in = { 1, OT_MANY }, .out = { 1, 1 },                      \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, OT_MANY }, .out = { 1, 1 }, \
         .infer = ot_elementwise_infer, .lower = rule,                                              \
     };
-MANY(Max, 13, max_lower)
-MANY(Mean, 13, mean_lower)
-MANY(Min, 13, min_lower)
-MANY(Sum, 13, sum_lower)
+MANY(Max, 13, max_lower, OT_SET_NUMBER)
+MANY(Mean, 13, mean_lower, OT_SET_FLOAT)
+MANY(Min, 13, min_lower, OT_SET_NUMBER)
+MANY(Sum, 13, sum_lower, OT_SET_FLOAT)
 
 /* ---- Pow ------------------------------------------------------------------------ */
 
@@ -132,7 +135,8 @@ static void pow_lower(ot_build *b)
 }
 
 const ot_op ot_op_Pow = {
-    .name = "Pow", .since = 15, .in = { 2, 2 }, .out = { 1, 1 }, .infer = pow_infer, .lower = pow_lower,
+    .name = "Pow", .types = { "TU", .T = OT_SET_FLOAT | OT_SET_INDEX, .U = OT_SET_NUMBER },
+    .since = 15, .in = { 2, 2 }, .out = { 1, 1 }, .infer = pow_infer, .lower = pow_lower,
 };
 
 /* ---- PRelu, Mod, BitShift ------------------------------------------------------- */
@@ -150,7 +154,7 @@ static ot_status prelu_infer(ot_node *n, ot_error *err)
 static void prelu_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_PRelu); }
 
 const ot_op ot_op_PRelu = {
-    .name = "PRelu", .since = 16, .in = { 2, 2 }, .out = { 1, 1 },
+    .name = "PRelu", .types = { "T", .T = OT_SET_WIDE }, .since = 16, .in = { 2, 2 }, .out = { 1, 1 },
     .infer = prelu_infer, .lower = prelu_lower,
 };
 
@@ -165,7 +169,7 @@ static void mod_lower(ot_build *b)
 }
 
 const ot_op ot_op_Mod = {
-    .name = "Mod", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
+    .name = "Mod", .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
     .attr_size = sizeof(choice), .infer = ot_elementwise_infer, .lower = mod_lower,
 };
 
@@ -181,6 +185,6 @@ static void shift_lower(ot_build *b)
 }
 
 const ot_op ot_op_BitShift = {
-    .name = "BitShift", .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = shift_rows,
+    .name = "BitShift", .types = { "T", .T = OT_SET_INT }, .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = shift_rows,
     .attr_size = sizeof(choice), .infer = ot_elementwise_infer, .lower = shift_lower,
 };

@@ -54,11 +54,11 @@ static void cast_lower(ot_build *b)
 }
 
 const ot_op ot_op_Cast = {
-    .name = "Cast", .since = 24, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = cast_rows,
+    .name = "Cast", .types = { "n" }, .since = 24, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = cast_rows,
     .attr_size = sizeof(cast_attrs), .infer = cast_infer, .lower = cast_lower,
 };
 
 const ot_op ot_op_CastLike = {
-    .name = "CastLike", .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .attrs = like_rows,
+    .name = "CastLike", .types = { "n" }, .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .attrs = like_rows,
     .attr_size = sizeof(cast_attrs), .infer = castlike_infer, .lower = cast_lower,
 };

@@ -59,7 +59,7 @@ static void concat_lower(ot_build *b)
 }
 
 const ot_op ot_op_Concat = {
-    .name = "Concat", .since = 13, .in = { 1, OT_MANY }, .out = { 1, 1 },
+    .name = "Concat", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, OT_MANY }, .out = { 1, 1 },
     .attrs = concat_rows, .attr_size = sizeof(concat_attrs),
     .infer = concat_infer, .lower = concat_lower,
 };
@@ -134,7 +134,7 @@ static void split_lower(ot_build *b)
 }
 
 const ot_op ot_op_Split = {
-    .name = "Split", .since = 18, .in = { 1, 2 }, .out = { 1, OT_MANY }, .nondiff = 1u << 1,
+    .name = "Split", .types = { "Ti", .T = OT_SET_COMMON }, .since = 18, .in = { 1, 2 }, .out = { 1, OT_MANY }, .nondiff = 1u << 1,
     .attrs = split_rows, .attr_size = sizeof(split_attrs),
     .infer = split_infer, .lower = split_lower,
 };

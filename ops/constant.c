@@ -101,7 +101,7 @@ static void filled_lower(ot_build *b)
 }
 
 const ot_op ot_op_ConstantOfShape = {
-    .name = "ConstantOfShape", .since = 25, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
+    .name = "ConstantOfShape", .types = { "i" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = filled_rows, .attr_size = sizeof(filled_attrs),
     .infer = filled_infer, .lower = filled_lower,
     .grad_zero = "a shape does not change with the elements",

@@ -59,6 +59,7 @@ static void conv_lower(ot_build *b)
 }
 
 const ot_op ot_op_Conv = {
-    .name = "Conv", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_conv),
+    .name = "Conv", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_conv),
     .infer = conv_infer, .lower = conv_lower,
 };

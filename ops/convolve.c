@@ -122,16 +122,16 @@ void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y
 }
 
 const ot_op ot_op_Convolve = {
-    .name = "Convolve", .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Convolve", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_convolve), .infer = convolve_infer, .grad = convolve_grad,
 };
 
 const ot_op ot_op_ConvolveDx = {
-    .name = "ConvolveDx", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "ConvolveDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_convolve), .infer = dx_infer, .grad = dx_grad,
 };
 
 const ot_op ot_op_ConvolveDw = {
-    .name = "ConvolveDw", .in = { 2, 2 }, .out = { 1, 2 }, .flags = OT_INTERNAL,
+    .name = "ConvolveDw", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 2 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_convolve), .infer = dw_infer, .grad = dw_grad,
 };

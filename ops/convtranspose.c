@@ -107,6 +107,6 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_ConvTranspose = {
-    .name = "ConvTranspose", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "ConvTranspose", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_conv_transpose), .infer = infer, .lower = lower,
 };

@@ -231,11 +231,11 @@ static void copy_add_grad(ot_build *b)
 }
 
 const ot_op ot_op_Copy = {
-    .name = "Copy", .in = { 1, OT_MANY }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Copy", .types = { "T", .T = OT_SET_ALL }, .in = { 1, OT_MANY }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_copy), .infer = copy_infer, .grad = copy_grad,
 };
 
 const ot_op ot_op_CopyAdd = {
-    .name = "CopyAdd", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "CopyAdd", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_copy), .infer = copy_add_infer, .grad = copy_add_grad,
 };

@@ -68,11 +68,13 @@ static void loss_grad(ot_build *b)
 }
 
 const ot_op ot_op_CrossEntropy = {
-    .name = "CrossEntropy", .in = { 2, 3 }, .out = { 1, 2 }, .flags = OT_INTERNAL, .nondiff = 1u << 1 | 1u << 2,
+    .name = "CrossEntropy", .types = { "Tnr", .T = OT_SET_FLOAT },
+    .in = { 2, 3 }, .out = { 1, 2 }, .flags = OT_INTERNAL, .nondiff = 1u << 1 | 1u << 2,
     .attr_size = sizeof(ot_cross_entropy), .infer = loss_infer, .grad = loss_grad,
 };
 
 const ot_op ot_op_CrossEntropyDx = {
-    .name = "CrossEntropyDx", .in = { 3, 4 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 2 | 1u << 3,
+    .name = "CrossEntropyDx", .types = { "WTnr", .T = OT_SET_FLOAT },
+    .in = { 3, 4 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 2 | 1u << 3,
     .attr_size = sizeof(ot_cross_entropy), .infer = dx_infer,
 };

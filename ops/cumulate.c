@@ -24,7 +24,7 @@ static void cumulate_grad(ot_build *b)
 }
 
 const ot_op ot_op_Cumulate = {
-    .name = "Cumulate", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Cumulate", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_cumulate), .infer = cumulate_infer, .grad = cumulate_grad,
 };
 
@@ -60,6 +60,6 @@ static void cumsum_lower(ot_build *b)
 }
 
 const ot_op ot_op_CumSum = {
-    .name = "CumSum", .since = 14, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "CumSum", .types = { "Tx", .T = OT_SET_WIDE }, .since = 14, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = cumsum_rows, .attr_size = sizeof(cumsum_attrs), .infer = cumsum_infer, .lower = cumsum_lower,
 };

@@ -67,11 +67,11 @@ static void space_lower(ot_build *b)
 }
 
 const ot_op ot_op_DepthToSpace = {
-    .name = "DepthToSpace", .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "DepthToSpace", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = depth_rows, .attr_size = sizeof(block_attrs), .infer = depth_infer, .lower = depth_lower,
 };
 
 const ot_op ot_op_SpaceToDepth = {
-    .name = "SpaceToDepth", .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "SpaceToDepth", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = space_rows, .attr_size = sizeof(block_attrs), .infer = space_infer, .lower = space_lower,
 };

@@ -40,6 +40,6 @@ static void dot_grad(ot_build *b)
 }
 
 const ot_op ot_op_Dot = {
-    .name = "Dot", .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Dot", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_dot), .infer = dot_infer, .grad = dot_grad,
 };

@@ -65,6 +65,7 @@ static void dropout_lower(ot_build *b)
 }
 
 const ot_op ot_op_Dropout = {
-    .name = "Dropout", .since = 22, .in = { 1, 3 }, .out = { 1, 2 }, .flags = OT_RANDOM, .nondiff = 6,
+    .name = "Dropout", .types = { "TUb", .T = OT_SET_FLOAT | OT_SET_FLOAT8, .U = OT_SET_FLOAT | OT_SET_FLOAT8 },
+    .since = 22, .in = { 1, 3 }, .out = { 1, 2 }, .flags = OT_RANDOM, .nondiff = 6,
     .attrs = rows, .attr_size = sizeof(dropout_attrs), .infer = dropout_infer, .lower = dropout_lower,
 };

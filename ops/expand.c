@@ -22,6 +22,6 @@ static void expand_lower(ot_build *b)
 }
 
 const ot_op ot_op_Expand = {
-    .name = "Expand", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Expand", .types = { "Ti", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = expand_infer, .lower = expand_lower,
 };

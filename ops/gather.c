@@ -86,7 +86,7 @@ static void gather_lower(ot_build *b)
 }
 
 const ot_op ot_op_Gather = {
-    .name = "Gather", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_rows, .attr_size = sizeof(gather_attrs),
     .infer = gather_infer, .lower = gather_lower,
 };

@@ -109,13 +109,14 @@ static void scatter_elements_lower(ot_build *b)
 }
 
 const ot_op ot_op_GatherElements = {
-    .name = "GatherElements", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "GatherElements", .types = { "Tx", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_rows, .attr_size = sizeof(along_attrs),
     .infer = gather_elements_infer, .lower = gather_elements_lower,
 };
 
 const ot_op ot_op_ScatterElements = {
-    .name = "ScatterElements", .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "ScatterElements", .types = { "TxT", .T = OT_SET_COMMON },
+    .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = scatter_rows, .attr_size = sizeof(along_attrs),
     .infer = scatter_elements_infer, .lower = scatter_elements_lower,
 };
@@ -206,13 +207,13 @@ static void scatter_nd_lower(ot_build *b)
 }
 
 const ot_op ot_op_GatherND = {
-    .name = "GatherND", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "GatherND", .types = { "Ti", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_nd_rows, .attr_size = sizeof(tuple_attrs),
     .infer = gather_nd_infer, .lower = gather_nd_lower,
 };
 
 const ot_op ot_op_ScatterND = {
-    .name = "ScatterND", .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "ScatterND", .types = { "TiT", .T = OT_SET_COMMON }, .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = scatter_nd_rows, .attr_size = sizeof(tuple_attrs),
     .infer = scatter_nd_infer, .lower = scatter_nd_lower,
 };

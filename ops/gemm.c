@@ -57,6 +57,7 @@ static void gemm_lower(ot_build *b)
 }
 
 const ot_op ot_op_Gemm = {
-    .name = "Gemm", .since = 13, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_gemm),
+    .name = "Gemm", .types = { "T", .T = OT_SET_WIDE },
+    .since = 13, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_gemm),
     .infer = gemm_infer, .lower = gemm_lower,
 };

@@ -43,9 +43,11 @@ static void max_lower(ot_build *b)
 }
 
 const ot_op ot_op_GlobalAveragePool = {
-    .name = "GlobalAveragePool", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = average_lower,
+    .name = "GlobalAveragePool", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = average_lower,
 };
 
 const ot_op ot_op_GlobalMaxPool = {
-    .name = "GlobalMaxPool", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = max_lower,
+    .name = "GlobalMaxPool", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = max_lower,
 };

@@ -71,11 +71,13 @@ static void instance_lower(ot_build *b)
 static void group_lower(ot_build *b) { lower_with(b, ((const group_attrs *)b->node->attrs)->groups); }
 
 const ot_op ot_op_InstanceNormalization = {
-    .name = "InstanceNormalization", .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = instance_rows,
+    .name = "InstanceNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = instance_rows,
     .attr_size = sizeof(group_attrs), .infer = instance_infer, .lower = instance_lower,
 };
 
 const ot_op ot_op_GroupNormalization = {
-    .name = "GroupNormalization", .since = 21, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = group_rows,
+    .name = "GroupNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 21, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = group_rows,
     .attr_size = sizeof(group_attrs), .infer = group_infer, .lower = group_lower,
 };

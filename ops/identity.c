@@ -12,6 +12,6 @@ static ot_status identity_infer(ot_node *n, ot_error *err)
 static void identity_lower(ot_build *b) { ot_yield(b, 0, b->node->in[0]); }
 
 const ot_op ot_op_Identity = {
-    .name = "Identity", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Identity", .types = { "*" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
     .infer = identity_infer, .lower = identity_lower,
 };

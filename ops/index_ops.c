@@ -56,7 +56,7 @@ static void trilu_lower(ot_build *b)
 }
 
 const ot_op ot_op_Trilu = {
-    .name = "Trilu", .since = 14, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Trilu", .types = { "Ti", .T = OT_SET_COMMON }, .since = 14, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = trilu_rows, .attr_size = sizeof(trilu_attrs), .infer = trilu_infer, .lower = trilu_lower,
 };
 
@@ -124,7 +124,8 @@ static void onehot_lower(ot_build *b)
 }
 
 const ot_op ot_op_OneHot = {
-    .name = "OneHot", .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 3,
+    .name = "OneHot", .types = { "UVT", .T = OT_SET_COMMON, .U = OT_SET_NUMBER, .V = OT_SET_NUMBER },
+    .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 3,
     .attrs = onehot_rows, .attr_size = sizeof(onehot_attrs), .infer = onehot_infer, .lower = onehot_lower,
 };
 
@@ -167,7 +168,8 @@ static void range_lower(ot_build *b)
 }
 
 const ot_op ot_op_Range = {
-    .name = "Range", .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 7,
+    .name = "Range", .types = { "T", .T = OT_SET_FLOAT | OT_TYPE(OT_I16) | OT_SET_INDEX },
+    .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 7,
     .infer = range_infer, .lower = range_lower, .grad_zero = "its inputs are constants",
 };
 
@@ -201,7 +203,7 @@ static void eye_lower(ot_build *b)
 }
 
 const ot_op ot_op_EyeLike = {
-    .name = "EyeLike", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
+    .name = "EyeLike", .types = { "T", .T = OT_SET_COMMON }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = eye_rows, .attr_size = sizeof(eye_attrs), .infer = eye_infer, .lower = eye_lower,
     .grad_zero = "only the shape of x is read",
 };
@@ -253,7 +255,8 @@ static void reverse_lower(ot_build *b)
 }
 
 const ot_op ot_op_ReverseSequence = {
-    .name = "ReverseSequence", .since = 10, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "ReverseSequence", .types = { "Ti", .T = OT_SET_COMMON },
+    .since = 10, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = reverse_rows, .attr_size = sizeof(reverse_attrs), .infer = reverse_infer, .lower = reverse_lower,
 };
 
@@ -315,7 +318,7 @@ static void compress_lower(ot_build *b)
 }
 
 const ot_op ot_op_Compress = {
-    .name = "Compress", .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Compress", .types = { "Tb", .T = OT_SET_COMMON }, .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = compress_rows, .attr_size = sizeof(compress_attrs), .infer = compress_infer, .lower = compress_lower,
 };
 
@@ -366,6 +369,6 @@ static void center_lower(ot_build *b)
 }
 
 const ot_op ot_op_CenterCropPad = {
-    .name = "CenterCropPad", .since = 18, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "CenterCropPad", .types = { "Tx", .T = OT_SET_COMMON }, .since = 18, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = center_rows, .attr_size = sizeof(center_attrs), .infer = center_infer, .lower = center_lower,
 };

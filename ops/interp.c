@@ -39,6 +39,6 @@ static void interp_grad(ot_build *b)
 }
 
 const ot_op ot_op_Interp = {
-    .name = "Interp", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Interp", .types = { "r" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_interp), .infer = interp_infer, .grad = interp_grad,
 };

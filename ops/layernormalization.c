@@ -71,11 +71,13 @@ static void layer_lower(ot_build *b) { lower(b, true); }
 static void rms_lower(ot_build *b) { lower(b, false); }
 
 const ot_op ot_op_LayerNormalization = {
-    .name = "LayerNormalization", .since = 17, .in = { 2, 3 }, .out = { 1, 3 }, .attrs = attrs,
+    .name = "LayerNormalization", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .since = 17, .in = { 2, 3 }, .out = { 1, 3 }, .attrs = attrs,
     .attr_size = sizeof(ot_layer_normalization), .infer = infer, .lower = layer_lower,
 };
 
 const ot_op ot_op_RMSNormalization = {
-    .name = "RMSNormalization", .since = 23, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "RMSNormalization", .types = { "TU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .since = 23, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_layer_normalization), .infer = infer, .lower = rms_lower,
 };

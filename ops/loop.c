@@ -30,11 +30,11 @@ static ot_status infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Loop = {
-    .name = "Loop", .since = 11, .in = { 2, OT_MANY }, .out = { 1, OT_MANY }, .nondiff = 3,
+    .name = "Loop", .types = { "ib*" }, .since = 11, .in = { 2, OT_MANY }, .out = { 1, OT_MANY }, .nondiff = 3,
     .attrs = loop_attrs, .attr_size = sizeof(ot_loop_attrs), .infer = infer,
 };
 
 const ot_op ot_op_Scan = {
-    .name = "Scan", .since = 11, .in = { 1, OT_MANY }, .out = { 1, OT_MANY },
+    .name = "Scan", .types = { "*" }, .since = 11, .in = { 1, OT_MANY }, .out = { 1, OT_MANY },
     .attrs = scan_attrs, .attr_size = sizeof(ot_scan_attrs), .infer = infer,
 };

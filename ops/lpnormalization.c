@@ -41,7 +41,7 @@ static void lp_lower(ot_build *b)
 }
 
 const ot_op ot_op_LpNormalization = {
-    .name = "LpNormalization", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = lp_attrs,
+    .name = "LpNormalization", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = lp_attrs,
     .attr_size = sizeof(ot_lp), .infer = lp_infer, .lower = lp_lower,
 };
 
@@ -96,7 +96,8 @@ static void mvn_lower(ot_build *b)
 }
 
 const ot_op ot_op_MeanVarianceNormalization = {
-    .name = "MeanVarianceNormalization", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = mvn_attrs,
+    .name = "MeanVarianceNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = mvn_attrs,
     .attr_size = sizeof(ot_mvn), .infer = mvn_infer, .lower = mvn_lower,
 };
 
@@ -132,7 +133,7 @@ static void hardmax_lower(ot_build *b)
 }
 
 const ot_op ot_op_Hardmax = {
-    .name = "Hardmax", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = hardmax_attrs,
+    .name = "Hardmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = hardmax_attrs,
     .attr_size = sizeof(ot_lp), .infer = hardmax_infer, .lower = hardmax_lower,
     .grad_zero = "a step function",
 };

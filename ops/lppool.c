@@ -95,11 +95,11 @@ static void global_lower(ot_build *b)
 }
 
 const ot_op ot_op_LpPool = {
-    .name = "LpPool", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LpPool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_lppool), .infer = infer, .lower = lower,
 };
 
 const ot_op ot_op_GlobalLpPool = {
-    .name = "GlobalLpPool", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = global_attrs,
+    .name = "GlobalLpPool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = global_attrs,
     .attr_size = sizeof(ot_lppool), .infer = global_infer, .lower = global_lower,
 };

@@ -43,6 +43,6 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_LRN = {
-    .name = "LRN", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LRN", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_lrn), .infer = infer, .lower = lower,
 };

@@ -294,7 +294,7 @@ static void map_grad(ot_build *b)
 }
 
 const ot_op ot_op_Map = {
-    .name = "Map",
+    .name = "Map", .types = { "n" },
     .in = { 0, OT_MAP_IN },
     .out = { 1, OT_MAP_OUT },
     .flags = OT_INTERNAL,

@@ -50,5 +50,6 @@ static void matmul_lower(ot_build *build)
 }
 
 const ot_op ot_op_MatMul = {
-    .name = "MatMul", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .infer = matmul_infer, .lower = matmul_lower,
+    .name = "MatMul", .types = { "T", .T = OT_SET_WIDE },
+    .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .infer = matmul_infer, .lower = matmul_lower,
 };

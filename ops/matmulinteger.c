@@ -50,7 +50,8 @@ static void matmul_lower(ot_build *b)
 }
 
 const ot_op ot_op_MatMulInteger = {
-    .name = "MatMulInteger", .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
+    .name = "MatMulInteger", .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
     .infer = matmul_infer, .lower = matmul_lower, .grad_zero = "integers",
 };
 
@@ -106,7 +107,8 @@ static void conv_lower(ot_build *b)
 }
 
 const ot_op ot_op_ConvInteger = {
-    .name = "ConvInteger", .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
+    .name = "ConvInteger", .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
     .attrs = conv_attrs, .attr_size = sizeof(ot_conv_integer), .infer = conv_infer, .lower = conv_lower,
     .grad_zero = "integers",
 };

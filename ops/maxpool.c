@@ -79,6 +79,7 @@ static void maxpool_lower(ot_build *b)
 }
 
 const ot_op ot_op_MaxPool = {
-    .name = "MaxPool", .since = 22, .in = { 1, 1 }, .out = { 1, 2 }, .attrs = attrs,
+    .name = "MaxPool", .types = { "T", .T = OT_SET_FLOAT | OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .since = 22, .in = { 1, 1 }, .out = { 1, 2 }, .attrs = attrs,
     .attr_size = sizeof(ot_maxpool), .infer = maxpool_infer, .lower = maxpool_lower,
 };

@@ -103,6 +103,75 @@ void ot_attr_defaults(const ot_op *op, void *attrs)
     }
 }
 
+/* ---- element types --------------------------------------------------------- */
+
+/* "float16, float32 or float64"; families of types by their name. */
+static const char *set_text(uint32_t set, char *text, size_t size)
+{
+    static const struct { uint32_t set; const char *name; } known[] = {
+        { OT_SET_FLOAT, "a float" }, { OT_SET_FLOAT | OT_SET_FLOAT8, "a float" }, { OT_SET_INT, "an integer" }, { OT_SET_NUMBER, "a number" },
+        { OT_SET_COMMON, "a number or bool" }, { OT_SET_BYTE, "a number or bool" }, { OT_SET_ALL, "a number or bool" },
+        { OT_SET_FLOAT | OT_SET_SIGNED, "a float or signed integer" }, { OT_SET_WIDE, "a float or an integer of 32 or 64 bits" },
+        { OT_SET_COMMON | OT_TYPE(OT_STRING), "a number, bool or string" },
+    };
+    for (int i = 0; i < OT_LEN(known); i++)
+        if (known[i].set == set) return known[i].name;
+    size_t at = 0;
+    for (int t = 0; t < 32 && at < size; t++)
+        if (set >> t & 1)
+            at += (size_t)snprintf(text + at, size - at, "%s%s", !at ? "" : set >> t == 1 ? " or " : ", ", ot_dtype_name((ot_dtype)t));
+    return text;
+}
+
+/* The types that a letter allows by itself. */
+static uint32_t set_of(const ot_types *s, char letter)
+{
+    switch (letter) {
+    case 'T': return s->T;
+    case 'U': return s->U;
+    case 'V': return s->V;
+    case 'n': return OT_SET_ALL;
+    case 'r': return OT_SET_FLOAT | OT_SET_FLOAT8 | OT_TYPE(OT_F4E2M1);
+    case 'x': return OT_SET_INDEX;
+    case 'b': return OT_TYPE(OT_BOOL);
+    case 'i': return OT_TYPE(OT_I64);
+    case 's': return OT_TYPE(OT_STRING);
+    case 'f': return OT_TYPE(OT_F32);
+    default: return UINT32_MAX;
+    }
+}
+
+/* The first input of n that has the letter; -1: none. */
+static int first_of(const ot_node *n, char letter)
+{
+    const char *l = n->op->types.in;
+    for (int i = 0; i < n->n_in; i++, l += l[1] != 0)
+        if (*l == letter && n->in[i]) return i;
+    return -1;
+}
+
+static ot_status check_type(const ot_node *n, int i, char letter, ot_error *err)
+{
+    const ot_value *v = n->in[i], *t;
+    char            text[256];
+    int             first = first_of(n, letter == 'W' ? 'T' : letter);
+    uint32_t        set = set_of(&n->op->types, letter);
+    if (letter == 'W' && first >= 0) set = n->in[first]->dtype == OT_F64 ? OT_TYPE(OT_F64) : OT_TYPE(OT_F32);
+    if (!(set >> v->dtype & 1))
+        return ot_node_fail(n, err, "input %d ('%s') is %s; %s is needed", i, v->name, ot_dtype_name(v->dtype), set_text(set, text, sizeof text));
+    if (letter < 'T' || letter > 'V' || (t = n->in[first])->dtype == v->dtype) return OT_OK;
+    return ot_node_fail(n, err, "inputs %d ('%s') and %d ('%s') are %s and %s; one type is needed", first, t->name, i, v->name,
+                        ot_dtype_name(t->dtype), ot_dtype_name(v->dtype));
+}
+
+ot_status ot_node_infer(ot_node *n, ot_error *err)
+{
+    const char *l = n->op->types.in;
+    for (int i = 0; l && i < n->n_in; i++, l += l[1] != 0)
+        if (n->in[i]) OT_TRY(check_type(n, i, *l, err));
+    return n->op->infer(n, err);
+}
+
 /* ---- shape rules ----------------------------------------------------------- */
 
 ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...)

@@ -77,6 +77,31 @@ ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /*
 /* Records "<node>: <Op>: ..." in the graph's error. */
 ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT_PRINTF(3, 4);
 
+/* ---- element types ------------------------------------------------------- */
+
+#define OT_TYPE(t)  (UINT32_C(1) << (t))
+#define OT_SET_FLOAT    (OT_TYPE(OT_F32) | OT_TYPE(OT_F64) | OT_TYPE(OT_F16) | OT_TYPE(OT_BF16))
+#define OT_SET_SIGNED   (OT_TYPE(OT_I8) | OT_TYPE(OT_I16) | OT_TYPE(OT_I32) | OT_TYPE(OT_I64))
+#define OT_SET_UNSIGNED (OT_TYPE(OT_U8) | OT_TYPE(OT_U16) | OT_TYPE(OT_U32) | OT_TYPE(OT_U64))
+#define OT_SET_INT      (OT_SET_SIGNED | OT_SET_UNSIGNED)
+#define OT_SET_NUMBER   (OT_SET_FLOAT | OT_SET_INT)
+#define OT_SET_WIDE     (OT_SET_FLOAT | OT_TYPE(OT_I32) | OT_TYPE(OT_I64) | OT_TYPE(OT_U32) | OT_TYPE(OT_U64))
+#define OT_SET_INDEX    (OT_TYPE(OT_I32) | OT_TYPE(OT_I64))
+#define OT_SET_COMMON   (OT_SET_NUMBER | OT_TYPE(OT_BOOL)) /* what every operator that moves elements takes */
+#define OT_SET_FLOAT8   (OT_TYPE(OT_F8E4M3FN) | OT_TYPE(OT_F8E4M3FNUZ) | OT_TYPE(OT_F8E5M2) | OT_TYPE(OT_F8E5M2FNUZ) | OT_TYPE(OT_F8E8M0))
+#define OT_SET_BYTE     (OT_SET_COMMON | OT_SET_FLOAT8) /* whole bytes */
+#define OT_SET_ALL      (OT_SET_BYTE | OT_TYPE(OT_F4E2M1) | OT_TYPE(OT_I4) | OT_TYPE(OT_U4) | OT_TYPE(OT_I2) | OT_TYPE(OT_U2)) /* not strings */
+
+/* The element types of an operator's inputs: a letter each, the last one also for those behind it.
+ *   T U V  a type of the set of that name; equal letters, equal types
+ *   W      float64 where T is, else float32
+ *   n      any of OT_SET_ALL    r  any float    x  int32 or int64    (each input for itself)
+ *   b      bool    f  float32    i  int64    s  string    *  anything; infer looks at it */
+typedef struct ot_types {
+    const char *in;
+    uint32_t    T, U, V; /* OT_TYPE(...) | ... */
+} ot_types;
+
 /* ---- the operator -------------------------------------------------------- */
 
 typedef struct ot_arity { int min, max; } ot_arity;
@@ -93,13 +118,15 @@ struct ot_op {
     const char    *domain;    /* NULL: ai.onnx */
     int            since;     /* the opset form it implements; older files go through importer/upgrade.c */
     ot_arity       in, out;
+    ot_types       types;     /* of the inputs; in NULL: it has none */
     unsigned       flags;
     uint32_t       nondiff;   /* bit i: no gradient flows into input i, by nature (indices, shapes) */
     const ot_attr *attrs;     /* NULL: none */
     size_t         attr_size;
 
     /* Sets dtype and shape of every non-NULL output from inputs whose shapes are known.  May read
-     * in[i]->data where a shape depends on a value; fails when it is not constant. */
+     * in[i]->data where a shape depends on a value; fails when it is not constant.  Called by
+     * ot_node_infer, when `types` holds. */
     ot_status (*infer)(ot_node *n, ot_error *err);
 
     /* Lowered operators and rows: builds the node from kernel operators.  NULL: it is one. */
@@ -118,6 +145,9 @@ OT_OPS(OT_DECLARE)
 
 const ot_op *ot_find_op(const char *domain, const char *name); /* NULL: unknown.  domain "" is ai.onnx */
 const ot_op *ot_op_at(int i);                                  /* every operator, alphabetical; NULL: end */
+
+/* Types and shapes of n's outputs.  OT_E_MODEL where an input's element type is none that `types` allows. */
+ot_status ot_node_infer(ot_node *n, ot_error *err);
 
 /* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
 void ot_attr_defaults(const ot_op *op, void *attrs);

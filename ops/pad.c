@@ -208,7 +208,7 @@ static void pad_lower(ot_build *b)
 }
 
 const ot_op ot_op_Pad = {
-    .name = "Pad", .since = 25, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 3,
+    .name = "Pad", .types = { "TiTx", .T = OT_SET_ALL }, .since = 25, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 3,
     .attrs = pad_rows, .attr_size = sizeof(pad_attrs),
     .infer = pad_infer, .lower = pad_lower,
 };

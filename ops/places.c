@@ -38,7 +38,7 @@ static ot_status places_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Places = {
-    .name = "Places", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
+    .name = "Places", .types = { "x" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
     .attr_size = sizeof(ot_places), .infer = places_infer, .grad_zero = "places are no quantities",
 };
 
@@ -119,6 +119,6 @@ static void put_grad(ot_build *b)
 }
 
 const ot_op ot_op_Put = {
-    .name = "Put", .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
+    .name = "Put", .types = { "TiT", .T = OT_SET_ALL }, .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_put), .infer = put_infer, .grad = put_grad,
 };

@@ -63,21 +63,22 @@ static void avg_dx_grad(ot_build *b) /* linear: its gradient is the average of g
 }
 
 const ot_op ot_op_PoolMax = {
-    .name = "PoolMax", .in = { 1, 1 }, .out = { 2, 3 }, .flags = OT_INTERNAL,
+    .name = "PoolMax", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 2, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = max_infer, .grad = max_grad,
 };
 
 const ot_op ot_op_PoolMaxDx = {
-    .name = "PoolMaxDx", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
+    .name = "PoolMaxDx", .types = { "TU", .T = OT_SET_NUMBER, .U = OT_TYPE(OT_U8) | OT_TYPE(OT_I32) },
+    .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_pool), .infer = dx_infer,
 };
 
 const ot_op ot_op_PoolAvg = {
-    .name = "PoolAvg", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "PoolAvg", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = avg_infer, .grad = avg_grad,
 };
 
 const ot_op ot_op_PoolAvgDx = {
-    .name = "PoolAvgDx", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "PoolAvgDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = dx_infer, .grad = avg_dx_grad,
 };

@@ -193,12 +193,14 @@ static void dequantize_lower(ot_build *b)
 }
 
 const ot_op ot_op_QuantizeLinear = {
-    .name = "QuantizeLinear", .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = quantize_rows,
+    .name = "QuantizeLinear", .types = { "*" },
+    .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = quantize_rows,
     .attr_size = sizeof(ot_quantize), .infer = quantize_infer, .lower = quantize_lower,
 };
 
 const ot_op ot_op_DequantizeLinear = {
-    .name = "DequantizeLinear", .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = dequantize_rows,
+    .name = "DequantizeLinear", .types = { "nrn" },
+    .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = dequantize_rows,
     .attr_size = sizeof(ot_dequantize), .infer = dequantize_infer, .lower = dequantize_lower,
 };
 
@@ -229,6 +231,6 @@ static void dynamic_lower(ot_build *b)
 }
 
 const ot_op ot_op_DynamicQuantizeLinear = {
-    .name = "DynamicQuantizeLinear", .since = 11, .in = { 1, 1 }, .out = { 3, 3 }, .nondiff = 1,
+    .name = "DynamicQuantizeLinear", .types = { "f" }, .since = 11, .in = { 1, 1 }, .out = { 3, 3 }, .nondiff = 1,
     .infer = dynamic_infer, .lower = dynamic_lower, .grad_zero = "integers have no gradient",
 };

@@ -124,7 +124,7 @@ static void uniform_lower(ot_build *b)
 
 #define RANDOM(op, inputs, rows, rule)                                                             \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = 22, .in = { inputs, inputs }, .out = { 1, 1 }, .flags = OT_RANDOM,   \
+        .name = #op, .types = { "*" }, .since = 22, .in = { inputs, inputs }, .out = { 1, 1 }, .flags = OT_RANDOM,   \
         .nondiff = 1, .attrs = rows, .attr_size = sizeof(random_attrs), .infer = random_infer,     \
         .lower = rule, .grad_zero = "random numbers depend on no input",                           \
     };
@@ -152,7 +152,8 @@ static void bernoulli_lower(ot_build *b)
 }
 
 const ot_op ot_op_Bernoulli = {
-    .name = "Bernoulli", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
+    .name = "Bernoulli", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
     .attrs = bernoulli_rows, .attr_size = sizeof(random_attrs), .infer = bernoulli_infer,
     .lower = bernoulli_lower, .grad_zero = "a draw is no function of its probability",
 };
@@ -188,7 +189,8 @@ static void multinomial_lower(ot_build *b)
 }
 
 const ot_op ot_op_Multinomial = {
-    .name = "Multinomial", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
+    .name = "Multinomial", .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
     .attrs = multinomial_rows, .attr_size = sizeof(random_attrs), .infer = multinomial_infer,
     .lower = multinomial_lower, .grad_zero = "a draw is no function of its probabilities",
 };

@@ -429,16 +429,19 @@ static void gru_lower(ot_build *b) { lower(b, 3, usual_gru, 2, gru_step); }
 static void rnn_lower(ot_build *b) { lower(b, 1, usual_rnn, 1, rnn_step); }
 
 const ot_op ot_op_LSTM = {
-    .name = "LSTM", .since = 22, .in = { 3, 8 }, .out = { 0, 3 }, .nondiff = 1u << LENS, .attrs = lstm_rows,
+    .name = "LSTM", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 3, 8 }, .out = { 0, 3 }, .nondiff = 1u << LENS, .attrs = lstm_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = lstm_infer, .lower = lstm_lower,
 };
 
 const ot_op ot_op_GRU = {
-    .name = "GRU", .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = gru_rows,
+    .name = "GRU", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = gru_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = gru_infer, .lower = gru_lower,
 };
 
 const ot_op ot_op_RNN = {
-    .name = "RNN", .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = rnn_rows,
+    .name = "RNN", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = rnn_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = rnn_infer, .lower = rnn_lower,
 };

@@ -68,6 +68,6 @@ static void reduce_grad(ot_build *b)
 }
 
 const ot_op ot_op_Reduce = {
-    .name = "Reduce", .in = { 1, OT_MAP_IN }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Reduce", .types = { "n" }, .in = { 1, OT_MAP_IN }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_reduce), .infer = reduce_infer, .grad = reduce_grad,
 };

@@ -136,19 +136,19 @@ static void log_sum_exp_lower(ot_build *b)
     yield(b, ot_map2(b, OT_ROW_Add, 0, 0, ot_map1(b, OT_ROW_Log, 0, 0, s), ot_view(b, m, &s->shape)));
 }
 
-#define REDUCTION(op, opset, rule)                                                                 \
+#define REDUCTION(op, opset, rule, set)                                                            \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = opset, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,          \
+        .name = #op, .types = { "Ti", .T = set }, .since = opset, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1, \
         .attrs = rows, .attr_size = sizeof(reduction), .infer = infer, .lower = rule,              \
     };
 
-REDUCTION(ReduceL1, 18, l1_lower)
-REDUCTION(ReduceL2, 18, l2_lower)
-REDUCTION(ReduceLogSum, 18, log_sum_lower)
-REDUCTION(ReduceLogSumExp, 18, log_sum_exp_lower)
-REDUCTION(ReduceMax, 20, max_lower)
-REDUCTION(ReduceMean, 18, mean_lower)
-REDUCTION(ReduceMin, 20, min_lower)
-REDUCTION(ReduceProd, 18, prod_lower)
-REDUCTION(ReduceSum, 13, sum_lower)
-REDUCTION(ReduceSumSquare, 18, sum_square_lower)
+REDUCTION(ReduceL1, 18, l1_lower, OT_SET_WIDE)
+REDUCTION(ReduceL2, 18, l2_lower, OT_SET_WIDE)
+REDUCTION(ReduceLogSum, 18, log_sum_lower, OT_SET_FLOAT)
+REDUCTION(ReduceLogSumExp, 18, log_sum_exp_lower, OT_SET_FLOAT)
+REDUCTION(ReduceMax, 20, max_lower, OT_SET_COMMON)
+REDUCTION(ReduceMean, 18, mean_lower, OT_SET_WIDE)
+REDUCTION(ReduceMin, 20, min_lower, OT_SET_COMMON)
+REDUCTION(ReduceProd, 18, prod_lower, OT_SET_WIDE)
+REDUCTION(ReduceSum, 13, sum_lower, OT_SET_WIDE)
+REDUCTION(ReduceSumSquare, 18, sum_square_lower, OT_SET_WIDE)

@@ -271,6 +271,6 @@ static void resize_lower(ot_build *b)
 }
 
 const ot_op ot_op_Resize = {
-    .name = "Resize", .since = 19, .in = { 1, 4 }, .out = { 1, 1 }, .nondiff = 0xe,
+    .name = "Resize", .types = { "Trri", .T = OT_SET_COMMON }, .since = 19, .in = { 1, 4 }, .out = { 1, 1 }, .nondiff = 0xe,
     .attrs = resize_rows, .attr_size = sizeof(resize_attrs), .infer = resize_infer, .lower = resize_lower,
 };

@@ -88,11 +88,12 @@ static void norm_grad(ot_build *b)
 }
 
 const ot_op ot_op_RowNorm = {
-    .name = "RowNorm", .in = { 1, 3 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
+    .name = "RowNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .in = { 1, 3 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_row_norm), .infer = norm_infer, .grad = norm_grad,
 };
 
 const ot_op ot_op_RowNormDx = {
-    .name = "RowNormDx", .in = { 4, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
+    .name = "RowNormDx", .types = { "TTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 4, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_row_norm), .infer = dx_infer,
 };

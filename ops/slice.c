@@ -77,6 +77,7 @@ static void slice_lower(ot_build *b)
 }
 
 const ot_op ot_op_Slice = {
-    .name = "Slice", .since = 13, .in = { 3, 5 }, .out = { 1, 1 }, .nondiff = 0x1e,
+    .name = "Slice", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_INDEX },
+    .since = 13, .in = { 3, 5 }, .out = { 1, 1 }, .nondiff = 0x1e,
     .infer = slice_infer, .lower = slice_lower,
 };

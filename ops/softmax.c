@@ -47,11 +47,11 @@ static void softmax_lower(ot_build *b) { lower(b, false); }
 static void logsoftmax_lower(ot_build *b) { lower(b, true); }
 
 const ot_op ot_op_Softmax = {
-    .name = "Softmax", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "Softmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = softmax_lower,
 };
 
 const ot_op ot_op_LogSoftmax = {
-    .name = "LogSoftmax", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LogSoftmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = logsoftmax_lower,
 };

@@ -54,11 +54,13 @@ static void softmax_lower(ot_build *b) { lower(b, false); }
 static void nll_lower(ot_build *b) { lower(b, true); }
 
 const ot_op ot_op_SoftmaxCrossEntropyLoss = {
-    .name = "SoftmaxCrossEntropyLoss", .since = 13, .in = { 2, 3 }, .out = { 1, 2 }, .nondiff = 1u << 1 | 1u << 2,
+    .name = "SoftmaxCrossEntropyLoss", .types = { "TxT", .T = OT_SET_FLOAT },
+    .since = 13, .in = { 2, 3 }, .out = { 1, 2 }, .nondiff = 1u << 1 | 1u << 2,
     .attrs = attrs, .attr_size = sizeof(ot_scel), .infer = loss_infer, .lower = softmax_lower,
 };
 
 const ot_op ot_op_NegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 2,
+    .name = "NegativeLogLikelihoodLoss", .types = { "TxT", .T = OT_SET_FLOAT },
+    .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 2,
     .attrs = attrs, .attr_size = sizeof(ot_scel), .infer = loss_infer, .lower = nll_lower,
 };

@@ -27,11 +27,11 @@ static void rows_grad(ot_build *b)
 }
 
 const ot_op ot_op_SoftmaxRows = {
-    .name = "SoftmaxRows", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "SoftmaxRows", .types = { "T", .T = OT_SET_FLOAT }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_softmax_rows), .infer = rows_infer, .grad = rows_grad,
 };
 
 const ot_op ot_op_SoftmaxRowsDx = {
-    .name = "SoftmaxRowsDx", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "SoftmaxRowsDx", .types = { "T", .T = OT_SET_FLOAT }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_softmax_rows), .infer = rows_infer,
 };

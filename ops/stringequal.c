@@ -17,6 +17,6 @@ static ot_status stringequal_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_StringEqual = {
-    .name = "StringEqual", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "StringEqual", .types = { "s" }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .infer = stringequal_infer, .grad_zero = "strings have no gradient",
 };

@@ -68,11 +68,12 @@ static void take_add_grad(ot_build *b)
 }
 
 const ot_op ot_op_Take = {
-    .name = "Take", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
+    .name = "Take", .types = { "Tx", .T = OT_SET_BYTE }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_take), .infer = take_infer, .grad = take_grad,
 };
 
 const ot_op ot_op_TakeAdd = {
-    .name = "TakeAdd", .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
+    .name = "TakeAdd", .types = { "Tx", .T = OT_SET_BYTE },
+    .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_take_add), .infer = take_add_infer, .grad = take_add_grad,
 };

@@ -62,6 +62,6 @@ static void tile_lower(ot_build *b)
 }
 
 const ot_op ot_op_Tile = {
-    .name = "Tile", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Tile", .types = { "Ti", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = tile_infer, .lower = tile_lower,
 };

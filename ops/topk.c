@@ -22,7 +22,7 @@ static ot_status arg_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Arg = {
-    .name = "Arg", .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
+    .name = "Arg", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
     .attr_size = sizeof(ot_arg), .infer = arg_infer, .grad_zero = "places are no quantities",
 };
 
@@ -70,7 +70,7 @@ static void topk_lower(ot_build *b)
 }
 
 const ot_op ot_op_TopK = {
-    .name = "TopK", .since = 24, .in = { 2, 2 }, .out = { 1, 2 }, .nondiff = 1u << 1,
+    .name = "TopK", .types = { "Ti", .T = OT_SET_NUMBER }, .since = 24, .in = { 2, 2 }, .out = { 1, 2 }, .nondiff = 1u << 1,
     .attrs = topk_rows, .attr_size = sizeof(topk_attrs), .infer = topk_infer, .lower = topk_lower,
 };
 
@@ -113,7 +113,7 @@ static void argmin_lower(ot_build *b) { argmax_emit(b, true); }
 
 #define ARGMAX(op, rule)                                                                           \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,                   \
+        .name = #op, .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1, \
         .attrs = argmax_rows, .attr_size = sizeof(argmax_attrs), .infer = argmax_infer,            \
         .lower = rule, .grad_zero = "places are no quantities",                                    \
     };

@@ -53,7 +53,7 @@ static void transpose_lower(ot_build *b)
 }
 
 const ot_op ot_op_Transpose = {
-    .name = "Transpose", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Transpose", .types = { "n" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = transpose_rows, .attr_size = sizeof(transpose_attrs),
     .infer = transpose_infer, .lower = transpose_lower,
 };

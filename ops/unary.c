@@ -21,32 +21,37 @@ static const ot_attr shrink[] = {
     { "lambd", OT_FLOAT, AT(p), 0.5, NULL }, { "bias", OT_FLOAT, AT(q), 0, NULL }, { 0 },
 };
 
-/* U(operator, since, row) without, P(operator, since, row, attributes) with parameters. */
+/* U(operator, since, row, types) without, P(operator, since, row, types, attributes) with parameters. */
+#define F OT_SET_FLOAT
+#define S OT_SET_FLOAT | OT_SET_SIGNED
+#define N OT_SET_NUMBER
 #define UNARY(U, P)                                                                                \
-    U(Abs, 13, Abs) U(Acos, 22, Acos) U(Acosh, 22, Acosh) U(Asin, 22, Asin) U(Asinh, 22, Asinh)    \
-    U(Atan, 22, Atan) U(Atanh, 22, Atanh) U(BitwiseNot, 18, BitNot) U(Ceil, 13, Ceil)              \
-    U(Cos, 22, Cos) U(Cosh, 22, Cosh) U(Erf, 13, Erf) U(Exp, 13, Exp) U(Floor, 13, Floor)          \
-    U(HardSwish, 22, HardSwish) U(Log, 13, Log) U(Mish, 22, Mish) U(Neg, 13, Neg)                  \
-    U(Reciprocal, 13, Reciprocal) U(Relu, 14, Relu) U(Round, 22, Round) U(Sigmoid, 13, Sigmoid)    \
-    U(Sign, 13, Sign) U(Sin, 22, Sin) U(Sinh, 22, Sinh) U(Softplus, 22, Softplus)                  \
-    U(Softsign, 22, Softsign) U(Sqrt, 13, Sqrt) U(Tan, 22, Tan) U(Tanh, 13, Tanh)                  \
-    P(Celu, 12, Celu, alpha_1) P(Elu, 22, Elu, alpha_1)                                            \
-    P(HardSigmoid, 22, HardSigmoid, hard_sigmoid) P(LeakyRelu, 16, LeakyRelu, alpha_001)           \
-    P(Selu, 22, Selu, selu) P(Shrink, 9, Shrink, shrink) P(Swish, 24, Swish, alpha_1)              \
-    P(ThresholdedRelu, 22, ThresholdedRelu, alpha_1)
+    U(Abs, 13, Abs, N) U(Acos, 22, Acos, F) U(Acosh, 22, Acosh, F) U(Asin, 22, Asin, F)            \
+    U(Asinh, 22, Asinh, F) U(Atan, 22, Atan, F) U(Atanh, 22, Atanh, F)                             \
+    U(BitwiseNot, 18, BitNot, OT_SET_INT) U(Ceil, 13, Ceil, F) U(Cos, 22, Cos, F)                 \
+    U(Cosh, 22, Cosh, F) U(Erf, 13, Erf, F) U(Exp, 13, Exp, F) U(Floor, 13, Floor, F)              \
+    U(HardSwish, 22, HardSwish, F) U(Log, 13, Log, F) U(Mish, 22, Mish, F) U(Neg, 13, Neg, S)      \
+    U(Reciprocal, 13, Reciprocal, F) U(Relu, 14, Relu, S) U(Round, 22, Round, F)                   \
+    U(Sigmoid, 13, Sigmoid, F) U(Sign, 13, Sign, N) U(Sin, 22, Sin, F) U(Sinh, 22, Sinh, F)        \
+    U(Softplus, 22, Softplus, F) U(Softsign, 22, Softsign, F) U(Sqrt, 13, Sqrt, F)                 \
+    U(Tan, 22, Tan, F) U(Tanh, 13, Tanh, F)                                                        \
+    P(Celu, 12, Celu, F, alpha_1) P(Elu, 22, Elu, F, alpha_1)                                      \
+    P(HardSigmoid, 22, HardSigmoid, F, hard_sigmoid) P(LeakyRelu, 16, LeakyRelu, F, alpha_001)     \
+    P(Selu, 22, Selu, F, selu) P(Shrink, 9, Shrink, N, shrink) P(Swish, 24, Swish, F, alpha_1)     \
+    P(ThresholdedRelu, 22, ThresholdedRelu, F, alpha_1)
 
 #define LOWER(op, since, row, ...) static void op##_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_##row); }
 UNARY(LOWER, LOWER)
 
-#define PLAIN(op, version, row)                                                                    \
+#define PLAIN(op, version, row, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = version, .in = { 1, 1 }, .out = { 1, 1 },                            \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, 1 }, .out = { 1, 1 }, \
         .infer = ot_elementwise_infer, .lower = op##_lower,                                        \
     };
-#define WITH(op, version, row, attributes)                                                         \
+#define WITH(op, version, row, set, attributes)                                                    \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .since = version, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attributes,       \
-        .attr_size = sizeof(ot_row_attrs), .infer = ot_elementwise_infer, .lower = op##_lower,     \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, 1 }, .out = { 1, 1 }, \
+        .attrs = attributes, .attr_size = sizeof(ot_row_attrs), .infer = ot_elementwise_infer, .lower = op##_lower,     \
     };
 UNARY(PLAIN, WITH)
 
@@ -67,7 +72,7 @@ static void gelu_lower(ot_build *b)
 }
 
 const ot_op ot_op_Gelu = {
-    .name = "Gelu", .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = gelu,
+    .name = "Gelu", .types = { "T", .T = OT_SET_FLOAT }, .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = gelu,
     .attr_size = sizeof(gelu_attrs), .infer = ot_elementwise_infer, .lower = gelu_lower,
 };
 
@@ -75,12 +80,12 @@ static void isnan_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_IsNaN); }
 static void not_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_Not); }
 
 const ot_op ot_op_IsNaN = {
-    .name = "IsNaN", .since = 20, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "IsNaN", .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 }, .since = 20, .in = { 1, 1 }, .out = { 1, 1 },
     .infer = ot_elementwise_infer_truth, .lower = isnan_lower,
 };
 
 const ot_op ot_op_Not = {
-    .name = "Not", .since = 1, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Not", .types = { "b" }, .since = 1, .in = { 1, 1 }, .out = { 1, 1 },
     .infer = ot_elementwise_infer_truth, .lower = not_lower,
 };
 
@@ -99,6 +104,7 @@ static void isinf_lower(ot_build *b)
 }
 
 const ot_op ot_op_IsInf = {
-    .name = "IsInf", .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = isinf_rows,
+    .name = "IsInf", .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 },
+    .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = isinf_rows,
     .attr_size = sizeof(isinf_attrs), .infer = ot_elementwise_infer_truth, .lower = isinf_lower,
 };

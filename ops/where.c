@@ -27,7 +27,7 @@ static ot_status where_infer(ot_node *n, ot_error *err)
 static void where_lower(ot_build *b) { ot_elementwise_lower(b, OT_ROW_Where); }
 
 const ot_op ot_op_Where = {
-    .name = "Where", .since = 16, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1,
+    .name = "Where", .types = { "bT", .T = OT_SET_COMMON }, .since = 16, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1,
     .infer = where_infer, .lower = where_lower,
 };
 
@@ -60,5 +60,6 @@ static void clip_lower(ot_build *b)
 }
 
 const ot_op ot_op_Clip = {
-    .name = "Clip", .since = 13, .in = { 1, 3 }, .out = { 1, 1 }, .infer = clip_infer, .lower = clip_lower,
+    .name = "Clip", .types = { "T", .T = OT_SET_NUMBER },
+    .since = 13, .in = { 1, 3 }, .out = { 1, 1 }, .infer = clip_infer, .lower = clip_lower,
 };

@@ -12,6 +12,7 @@
  *   I4  a value with data has role OT_CONST, OT_WEIGHT or OT_STATE, and no producer or a folded one.
  *   I5  names are only for people and for the exporter; nothing looks values up by name
  *       after the import.
+ *   I6  what a kernel operator reads and writes has the types and shapes of its rule (op.h).
  *
  * Errors stick (graph->err): after the first failure builders return NULL and do nothing, so a
  * pass may check once at its end. */
@@ -147,7 +148,7 @@ ot_graph *ot_graph_copy_sub(const ot_graph *sub);
 ot_value *ot_graph_seed(ot_graph *g);
 ot_value *ot_graph_counter(ot_graph *g);
 
-/* verify.c: checks I1..I4.  `typed`: I3 too. */
+/* verify.c: checks I1, I2, I4.  `typed`: I3 and I6 too. */
 ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err);
 
 /* print.c: the stable text form.  Caller frees the string with free(); NULL: no memory. */

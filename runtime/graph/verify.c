@@ -1,5 +1,6 @@
-/* verify.c - the invariants of graph.h, checked after every pass in debug builds. */
+/* verify.c - the invariants of graph.h: on the final graph of every plan, in debug builds after every pass. */
 #include "runtime/graph/graph.h"
+
 #include "ops/op.h"
 
 static ot_status check_value(const ot_value *v, bool typed, ot_error *err)
@@ -33,11 +34,41 @@ static ot_status check_node(const ot_graph *g, const ot_node *n, bool typed, ot_
     return OT_OK;
 }
 
+/* A Copy that makes channels last says the shape as it lies. */
+static bool same_shape(const ot_value *v, const ot_shape *s)
+{
+    return ot_shape_eq(&v->shape, s) || (v->layout != OT_PLAIN && v->shape.rank == s->rank && ot_numel(&v->shape) == ot_numel(s));
+}
+
+/* Kernels read and write what the types and shapes say: those of the operands must be such that the operator's
+ * rule takes them, and those of the results what it makes of them. */
+static ot_status check_rule(ot_node *n, ot_error *err)
+{
+    struct { ot_dtype dtype; ot_shape shape; } was[16], rule;
+    ot_error why = { 0 };
+    char     a[128], b[128];
+    if (n->n_out > OT_LEN(was)) return ot_fail(err, OT_E_INTERNAL, "%s: %s: %d outputs (I6)", n->name, n->op->name, n->n_out);
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) was[i].dtype = n->out[i]->dtype, was[i].shape = n->out[i]->shape;
+    if (ot_node_infer(n, &why) != OT_OK) return ot_fail(err, OT_E_INTERNAL, "%s (I6)", why.text);
+    for (int i = 0; i < n->n_out; i++) {
+        ot_value *v = n->out[i];
+        if (!v) continue;
+        rule.dtype = v->dtype, rule.shape = v->shape;
+        v->dtype = was[i].dtype, v->shape = was[i].shape;
+        if (v->dtype == rule.dtype && same_shape(v, &rule.shape)) continue;
+        return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', is %s%s; its rule says %s%s (I6)", n->name, n->op->name, i, v->name,
+                       ot_dtype_name(v->dtype), ot_shape_text(&v->shape, a), ot_dtype_name(rule.dtype), ot_shape_text(&rule.shape, b));
+    }
+    return OT_OK;
+}
+
 ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err)
 {
     for (ot_node *n = g->first; n; n = n->next) n->mark = 0;
     for (ot_node *n = g->first; n; n = n->next) {
         OT_TRY(check_node(g, n, typed, err));
+        if (typed && n->op->flags & OT_INTERNAL) OT_TRY(check_rule(n, err));
         n->mark = 1;
     }
     for (int i = 0; i < g->n_outputs; i++)

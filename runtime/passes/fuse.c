@@ -453,7 +453,7 @@ static ot_status replace(fuse *f, int id, int *made)
     g->phase = OT_EVERY;
     if (!n) return g->err->status;
     n->mark = gr->at; /* still the group's */
-    OT_TRY(n->op->infer(n, g->err));
+    OT_TRY(ot_node_infer(n, g->err));
     for (int o = 0; o < k.m.n_out; o++) {
         n->out[o]->producer = NULL;
         n->out[o] = k.out[o];

@@ -49,7 +49,7 @@ static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c,
     g->cursor = NULL;
     g->phase = OT_EVERY;
     if (!joined) return g->err->status;
-    OT_TRY(joined->op->infer(joined, g->err));
+    OT_TRY(ot_node_infer(joined, g->err));
     if (!is_taken(joined, map, c)) {
         ot_graph_remove(g, joined);
         return OT_OK;

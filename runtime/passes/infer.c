@@ -70,7 +70,7 @@ static ot_graph *isolate(ot_graph *g, const ot_node *n)
         in[i]->data = v->data;
     }
     ot_node *c = ot_graph_node(s, n->op, n->name, n->attrs, in, n->n_in, n->n_out);
-    if (!c || n->op->infer(c, g->err) != OT_OK) return NULL;
+    if (!c || ot_node_infer(c, g->err) != OT_OK) return NULL;
     for (int i = 0; i < n->n_out; i++) ot_graph_output(s, c->out[i]);
     return ot_lower(s) == OT_OK ? s : NULL;
 }
@@ -119,7 +119,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
 
 ot_status ot_infer_node(ot_graph *g, ot_node *n)
 {
-    OT_TRY(n->op->infer(n, g->err));
+    OT_TRY(ot_node_infer(n, g->err));
     for (int i = 0; i < n->n_out; i++) {
         ot_value *v = n->out[i];
         if (!v) continue;

@@ -75,11 +75,11 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     set_attr(n, "unbiased", c->bn_unbiased);
     if (!train) {
         n->n_out = 1;
-        return n->op->infer(n, g->err);
+        return ot_node_infer(n, g->err);
     }
     *trained += 1;
     if (!outputs(g, n, 3)) return g->err->status;
-    OT_TRY(n->op->infer(n, g->err));
+    OT_TRY(ot_node_infer(n, g->err));
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
         if (n->in[i]->role == OT_STATE) ot_graph_assign(g, n->in[i], n->out[i - 2]);
     return OT_OK;

@@ -83,7 +83,7 @@ static ot_status halve(narrowing *x, ot_node *n)
 /* Types of the outputs follow those of the inputs. */
 static ot_status follow(narrowing *x, ot_node *n)
 {
-    OT_TRY(n->op->infer(n, x->g->err));
+    OT_TRY(ot_node_infer(n, x->g->err));
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] && n->out[i]->dtype == x->half) n->out[i]->mark |= NARROW;
     return OT_OK;

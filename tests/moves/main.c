@@ -34,7 +34,7 @@ ot_value *numbers(ot_graph *g, dice *d, ot_dtype t, ot_shape s, double lo, doubl
 static ot_node *make_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in)
 {
     ot_node *n = ot_graph_node(g, op, name, attrs, in, n_in, 1);
-    if (n && op->infer(n, g->err) == OT_OK) return n;
+    if (n && ot_node_infer(n, g->err) == OT_OK) return n;
     printf("%s: %s\n", name, g->err->text);
     t->failed++;
     return NULL;

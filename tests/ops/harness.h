@@ -27,6 +27,8 @@ bool parse_output(const char **text, operand *o);       /* one word of `out`; LE
 bool parse_numbers(const char **text, double *v, int *n); /* "1,2,3", up to a space; n: room, then count */
 bool parse_attrs(const char *text, const ot_op *op, ot_graph *g, void *attrs);
 
+const char *parse_type_name(int i);                     /* NULL: there are no more */
+
 /* Deterministic numbers: the same row has the same data on every machine. */
 typedef struct dice { uint64_t state; } dice;
 dice   dice_of(const char *text);
@@ -82,5 +84,14 @@ bool values_close(const char *name, const char *what, ot_dtype t, int64_t n, con
 void *guarded_new(size_t bytes);             /* aligned, with guard bytes on both sides */
 bool  guarded_intact(const void *p, size_t bytes);
 void  guarded_free(void *p);
+
+/* ---- the table of element types (types.c) -------------------------------------- */
+
+/* Infers, lowers and runs a row by every kernel; the status, the reason in err. */
+ot_status row_try(const ot_op *op, const ot_case *row, ot_error *err);
+
+/* Every input of the rows in every element type: answered, or refused as a fault of the model.  Counts go to the
+ * three; false: something else came out, printed. */
+bool types_of(const ot_op *op, const ot_case *rows, int *cases, int *answered, int *refused);
 
 #endif

@@ -40,6 +40,8 @@ const ot_case ot_cases_MatMul[] = {
     { .name = "unsigned", .in = "u32[5,9] u32[9,6]", .out = "u32[5,6]" },
     { .name = "long_integers", .in = "i64[33,40](-9,9) i64[40,20](-9,9)", .out = "i64[33,20]" },
     { .name = "bad_inner", .in = "f32[2,3] f32[2,3]", .fail = OT_E_MODEL },
+    { .name = "half_weight", .in = "f32[2,3] f16[3,2]", .fail = OT_E_MODEL },
+    { .name = "wide_x", .in = "i64[2,3] f32[3,2]", .fail = OT_E_MODEL },
     { .name = "bad_batch", .in = "f32[2,2,3] f32[3,3,2]", .fail = OT_E_MODEL },
     { .name = "scalar", .in = "f32[] f32[2,3]", .fail = OT_E_MODEL },
     { 0 }
@@ -73,6 +75,8 @@ const ot_case ot_cases_Gemm[] = {
     { .name = "double", .attrs = "alpha=3", .in = "f64[2,3] f64[3,2] f64[2]", .out = "f64[2,2]" },
     { .name = "integers", .in = "i32[1,2]~2,3 i32[2,1]~4,5 i32[1]~7", .out = "i32[1,1]", .y = "30" },
     { .name = "bad_inner", .in = "f32[2,3] f32[2,3]", .fail = OT_E_MODEL },
+    { .name = "byte_weight", .in = "f32[2,3] i8[3,2]", .fail = OT_E_MODEL },
+    { .name = "bool_bias", .in = "f32[2,3] f32[3,2] bool[2]", .fail = OT_E_MODEL },
     { .name = "bad_bias", .in = "f32[2,3] f32[3,2] f32[3]", .fail = OT_E_MODEL },
     { .name = "bias_too_large", .in = "f32[1,3] f32[3,2] f32[4,2]", .fail = OT_E_MODEL },
     { .name = "bad_rank", .in = "f32[2,3,4] f32[4,2]", .fail = OT_E_MODEL },

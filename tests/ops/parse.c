@@ -10,8 +10,11 @@ static const struct { const char *name; ot_dtype t; } types[] = {
     { "f32", OT_F32 }, { "f64", OT_F64 }, { "f16", OT_F16 }, { "bf16", OT_BF16 }, { "i8", OT_I8 }, { "i16", OT_I16 },
     { "i32", OT_I32 }, { "i64", OT_I64 }, { "u8", OT_U8 }, { "u16", OT_U16 }, { "u32", OT_U32 }, { "u64", OT_U64 },
     { "bool", OT_BOOL }, { "f8e4m3fn", OT_F8E4M3FN }, { "f8e4m3fnuz", OT_F8E4M3FNUZ }, { "f8e5m2", OT_F8E5M2 },
-    { "f8e5m2fnuz", OT_F8E5M2FNUZ }, { "str", OT_STRING }, { "i4", OT_I4 }, { "u4", OT_U4 },
+    { "f8e5m2fnuz", OT_F8E5M2FNUZ }, { "str", OT_STRING }, { "i4", OT_I4 }, { "u4", OT_U4 }, { "i2", OT_I2 }, { "u2", OT_U2 },
+    { "f4e2m1", OT_F4E2M1 }, { "f8e8m0", OT_F8E8M0 },
 };
+
+const char *parse_type_name(int i) { return i < OT_LEN(types) ? types[i].name : NULL; }
 
 static bool bad(const char *what, const char *at)
 {

@@ -2,6 +2,7 @@
  *
  *     test_ops [PREFIX]          test_ops Conv.gr  runs every row whose name begins so
  *     test_ops --compile sm_90a [PREFIX]   only prepares those kernels, for a device that is described (compile.c)
+ *     test_ops --types           every input of every operator in every element type (types.c)
  *     test_ops --cuda [PREFIX]   the device's kernels instead of the CPU's, of gradients as well, in f64 and f32 */
 #include <math.h>
 #include <stdio.h>
@@ -63,6 +64,15 @@ static void fill(const test *t, const operand *o, ot_dtype type, void *bytes, di
     }
 }
 
+/* Empty ones; nobody feeds strings. */
+static void *strings_of(const test *t, const operand *o)
+{
+    int64_t      n = ot_numel(&o->shape);
+    const char **list = ot_graph_alloc(t->g, (size_t)(n + 1) * sizeof *list);
+    for (int64_t i = 0; i < n; i++) list[i] = "";
+    return list;
+}
+
 /* Inputs with their bytes: constants as OT_CONST, fed ones as OT_INPUT; for gradients as OT_WEIGHT. */
 static bool make_inputs(test *t, mode how)
 {
@@ -78,9 +88,10 @@ static bool make_inputs(test *t, mode how)
         ot_dtype type = widened(o->dtype, how);
         void *bytes = ot_graph_alloc(t->g, ot_bytes(&o->shape, type) + 1);
         if (type != OT_STRING) fill(t, o, type, bytes, &d);
+        else bytes = strings_of(t, o);
         bool no_flow = i < 32 && (t->op->nondiff >> i & 1);
         t->differentiable[i] = how != FORWARD && o->source != CONSTANT && type == flowing(how) && !no_flow;
-        ot_role role = o->source == CONSTANT ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
+        ot_role role = o->source == CONSTANT || type == OT_STRING ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
         t->in[i] = ot_graph_value(t->g, "x", role, type, &o->shape);
         t->in[i]->data = bytes;
         if (role == OT_INPUT) ot_graph_input(t->g, t->in[i]);
@@ -206,7 +217,7 @@ static bool forward(test *t, totals *sum)
     const void *bytes[MAX_IN];
     const ot_case *row = t->row;
     if (!build(t, FORWARD, bytes)) return false;
-    ot_status s = t->op->infer(t->n, &t->err);
+    ot_status s = ot_node_infer(t->n, &t->err);
     if (s == OT_OK && row->out && !row->fail && !check_shapes(t)) return false;
     for (int i = 0; i < t->n_out && s == OT_OK; i++)
         if (t->out[i]) ot_graph_output(t->g, t->out[i]);
@@ -223,6 +234,36 @@ static bool forward(test *t, totals *sum)
     ok = ok && (s != OT_OK || compare_all(t, &m, sum));
     memory_free(&m);
     return ok;
+}
+
+ot_status row_try(const ot_op *op, const ot_case *row, ot_error *err)
+{
+    test       *t = calloc(1, sizeof *t);
+    operand    *text = calloc(MAX_IN, sizeof *text);
+    const void *bytes[MAX_IN];
+    totals      sum = { 0 };
+    if (!t || !text) abort();
+    t->row = row;
+    t->op = op;
+    t->text = text;
+    snprintf(t->name, sizeof t->name, "%s.%s", op->name, row->name);
+    ot_status s = build(t, FORWARD, bytes) ? ot_node_infer(t->n, &t->err) : OT_E_INTERNAL;
+    for (int i = 0; i < t->n_out && s == OT_OK; i++)
+        if (t->out[i]) ot_graph_output(t->g, t->out[i]);
+    if (s == OT_OK) s = ot_lower(t->g);
+    if (s == OT_OK) s = ot_graph_verify(t->g, true, &t->err);
+    if (s == OT_OK) {
+        memory m = memory_new(t->g);
+        fill_memory(t, &m, bytes);
+        s = graph_run(t->g, NULL, &m, &t->err);
+        if (s == OT_OK && !compare_all(t, &m, &sum)) s = ot_fail(&t->err, OT_E_INTERNAL, "its kernels differ");
+        memory_free(&m);
+    }
+    *err = t->err;
+    ot_graph_free(t->g);
+    free(text);
+    free(t);
+    return s;
 }
 
 /* ---- gradient ------------------------------------------------------------------- */
@@ -314,7 +355,7 @@ static bool gradient(test *t, mode how, totals *sum)
     bool any = false, flows = false;
     for (int i = 0; i < t->n_in; i++) any |= t->differentiable[i];
     if (!any) return true;
-    if (t->op->infer(t->n, &t->err) != OT_OK) return fail(t, "infer for gradients");
+    if (ot_node_infer(t->n, &t->err) != OT_OK) return fail(t, "infer for gradients");
     for (int i = 0; i < t->n_out; i++) flows |= t->out[i] && t->out[i]->dtype == flowing(how);
     if (!flows) return true; /* integers and truth values only */
     ot_plan plan = { .graph = t->g, .notes = "", .threads = 1 };
@@ -398,6 +439,18 @@ static void run_all(const char *want, ot_device *device, bool described, totals 
     }
 }
 
+static int type_table(void)
+{
+    int cases = 0, answered = 0, refused = 0, failed = 0;
+    const ot_op *op;
+    for (int i = 0; (op = ot_op_at(i)); i++)
+        if (op->in.max && !op->types.in) printf("FAIL %s does not say what types its inputs have\n", op->name), failed++;
+    for (int s = 0; s < OT_LEN(suites); s++)
+        if (!suites[s].rows || !types_of(suites[s].op, suites[s].rows, &cases, &answered, &refused)) failed++;
+    printf("%d operators, %d cases: %d answered, %d refused; %d operators failed\n", OT_LEN(suites), cases, answered, refused, failed);
+    return failed || !answered || !refused;
+}
+
 int main(int argc, char **argv)
 {
     bool        on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
@@ -405,6 +458,7 @@ int main(int argc, char **argv)
     const char *want = argc > first ? argv[first] : "";
     totals      sum = { 0 };
     ot_device  *device = NULL;
+    if (argc > 1 && !strcmp(argv[1], "--types")) return type_table();
     if (on_device || compile) {
         int code = device_open(compile ? argv[2] : NULL, &device);
         if (code) return code;

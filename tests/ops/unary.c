@@ -61,7 +61,7 @@ ROWS(Gelu, "(-4,4)", 0,
     { .name = "tanh", .attrs = "approximate=tanh", .in = "f32[5,7](-4,4)", .out = "f32[5,7]" },
     { .name = "tanh_values", .attrs = "approximate=tanh", .in = "f32[3]~-1,0,1", .out = "f32[3]", .y = "-0.158808,0,0.841192" },
     { .name = "erf_values", .in = "f32[3]~-1,0,1", .out = "f32[3]", .y = "-0.15865526,0,0.84134475" },
-    { .name = "bad_name", .attrs = "approximate=none", .in = "i64[2]", .out = "i64[2]" })
+    { .name = "bad_name", .attrs = "approximate=none", .in = "i64[2]", .fail = OT_E_MODEL })
 ROWS(Softplus, "(-4,4)", 0,
     { .name = "extremes", .in = EXTREMES, .out = "f32[8]", .y = "0,0,8.194e-40,0.6931472,0.6931472,90,1000,inf", .no_grad = "infinities" },
     { .name = "slopes", .in = "f32[4]~-1000,0,90,1000", .out = "f32[4]", .dx = "0,0.5,1,1" })
