@@ -33,6 +33,7 @@ int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
 int candidate_tests(void); /* candidates.c */
+int verify_tests(void);    /* verify.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 
