@@ -52,6 +52,7 @@ typedef struct ot_job {
     int          n_order;
     ot_value   **order_value;           /* constants of functions, made once */
     const char **path_of;               /* parallel to sources: "node/branch/" */
+    ot_value   **value_of;              /* parallel to sources */
     int          cap_sources;
     int64_t      nodes, most_nodes;     /* built so far; what functions may make it grow to */
     const char  *notes;
@@ -80,10 +81,14 @@ ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, 
 bool      ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
 const char *ot_scope_name(const ot_scope *s, const char *name); /* in the graph's arena; NULL: no memory */
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
-int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b,
-                        const ot_external *e, const char *name, int kind);  /* -1: no memory */
-int       ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t); /* into order; -1: in none */
 int64_t   ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain);
+
+/* sources.c: the tensors of the file, in its order, and what people call them.  false and -1: no memory. */
+bool      ot_tensors_order(ot_job *j);
+int       ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t); /* into order; -1: in none */
+int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b,
+                        const ot_external *e, const char *name, int kind);
+bool      ot_sources_name(ot_job *j);
 
 /* emit.c */
 bool      ot_form_emit(ot_form *f);                    /* false: no memory */

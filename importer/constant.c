@@ -38,6 +38,7 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
         b.source = ot_source_add(j, s, t, &b, e, full, kind);
         v = b.source < 0 ? NULL : value_of(g, full, &b);
         if (v) v->from_constant = kind == OT_FROM_CONSTANT;
+        if (v) j->value_of[b.source] = v;
     } else {
         v = placeholder(g, full);
     }

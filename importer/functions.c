@@ -104,16 +104,16 @@ static bool bind_inputs(ot_job *j, const ot_scope *s, ot_scope *body, const Onnx
     return true;
 }
 
-/* What the function calls `inner` is `outer` for the caller: the value takes that name, unless it
- * has another already; then an Identity does. */
-static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, const char *inner, const char *outer)
+/* What the function calls `inner` is `outer` for the caller: a value of the call (first: the graph's first of them)
+ * takes that name, unless it has another already; then an Identity does. */
+static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, int first, const char *inner, const char *outer)
 {
     bool absent;
     ot_value *v = ot_scope_find(body, inner, &absent);
     if (!v) return ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is made by no node", inner), true;
     const char *own = ot_scope_name(body, inner), *name = ot_scope_name(s, outer);
     if (!own || !name) return false;
-    if (v->role == OT_TEMP && !strcmp(v->name, own)) {
+    if (v->role == OT_TEMP && v->id >= first && !strcmp(v->name, own)) {
         v->name = name;
         return ot_scope_bind(j, s, outer, v);
     }
@@ -127,6 +127,7 @@ static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, const char
 bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn)
 {
     bool legal = may_call(j, s, n, fn);
+    int  first = s->graph->n_values;
     ot_inlining call = { .up = s->call, .fn = fn, .depth = s->call ? s->call->depth + 1 : 1 };
     ot_scope body = { .graph = s->graph, .values = { .arena = j->f->arena }, .call = &call, .path = s->path,
                       .opset = fn->n_opset_import ? fn->opset_import : s->opset,
@@ -142,7 +143,7 @@ bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const 
     for (size_t i = 0; i < n->n_output; i++) {
         if (!*n->output[i]) continue;
         if (legal) {
-            if (!bind_output(j, s, &body, fn->output[i], n->output[i])) return false;
+            if (!bind_output(j, s, &body, first, fn->output[i], n->output[i])) return false;
         } else {
             ot_value *v = ot_graph_value(s->graph, n->output[i], OT_TEMP, OT_UNDEFINED, NULL);
             if (!v || !ot_scope_bind(j, s, n->output[i], v)) return false;

@@ -8,7 +8,7 @@
 /* A tensor of the file that may be trained: an initializer (also external, also one listed as an
  * input), a Constant node's value, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
 typedef struct ot_source {
-    const char *name;      /* initializer's name; a Constant's output name; DESIGN 7 for subgraphs */
+    const char *name;      /* unique in the file: an initializer's name, a Constant's output name; else sources.c */
     ot_dtype    dtype;
     ot_shape    shape;
     const void *data;      /* row-major bytes, borrowed from the model */

@@ -87,6 +87,28 @@ ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_sha
     return v;
 }
 
+ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start)
+{
+    static const char *const text[] = {
+        [OT_STATE_OF_FILE] = "",
+#define X(kind, word) [OT_STATE_##kind] = word,
+        OT_STATE_KINDS(X)
+#undef X
+    };
+    char     *name = ot_arena_printf(g->arena, "%s%s%s", of ? of->name : "onnxtrain", of ? "/" : ".", text[kind]);
+    ot_value *v = name ? ot_graph_value(g, name, OT_STATE, t, s) : NULL;
+    if (!name) ot_fail(g->err, OT_E_NOMEM, "no memory for a name");
+    if (!v) return NULL;
+    v->of = of;
+    v->kind = kind;
+    if (start == 0) return v;
+    void *p = ot_graph_alloc(g, ot_bytes(s, t));
+    if (!p) return NULL;
+    for (int64_t i = 0, n = ot_numel(s); i < n; i++) ot_set_f64(p, t, i, start);
+    v->data = p;
+    return v;
+}
+
 static void link_before(ot_graph *g, ot_node *n, ot_node *at)
 {
     n->next = at;
@@ -280,8 +302,10 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
         v->port = s->port;
         v->why = s->why;
         v->from_constant = s->from_constant;
+        v->kind = s->kind;
         copy[i] = v;
     }
+    for (int i = 0; i < src->n_values; i++) copy[i]->of = copied(&f, src->values[i]->of);
     if (!copy_nodes(src, g, &f)) return false;
     for (int i = 0; i < src->n_inputs; i++) ot_graph_input(g, copied(&f, src->inputs[i]));
     for (int i = 0; i < src->n_outputs; i++) ot_graph_output(g, copied(&f, src->outputs[i]));

@@ -10,8 +10,10 @@
  *   I2  v->producer->out[v->port] == v for every value with a producer.
  *   I3  after infer every value has a known dtype and shape whose bytes fit in int64_t.
  *   I4  a value with data has role OT_CONST, OT_WEIGHT or OT_STATE, and no producer or a folded one.
- *   I5  names are only for people and for the exporter; nothing looks values up by name
- *       after the import.
+ *   I5  a weight or a state is known by what it is: the tensor of the file it comes from (source), or the weight it
+ *       was made for and what of it (of, kind).  No two of a graph are the same, and plans of one model agree by it.
+ *       Names are for people (options, arrays of data, reports) and for the exporter: they need not be unique, and
+ *       nothing that the program made is looked up by one.
  *   I6  what a kernel operator reads and writes has the types and shapes of its rule (op.h).
  *
  * Errors stick (graph->err): after the first failure builders return NULL and do nothing, so a
@@ -34,6 +36,32 @@ typedef enum ot_role {
     OT_STATE   /* changes, is not trained: running statistics, moments, counters */
 } ot_role;
 
+/* What a state is that training makes, beside what comes from the file, and how people see it: "<weight>/momentum", or
+ * "onnxtrain.updates" for one of the whole training. */
+#define OT_STATE_KINDS(X)                                                              \
+    X(ACCUMULATED, "accumulated") /* gradients, or losses, of the batches of an update */ \
+    X(MASTER, "master")           /* f32, of a weight in half precision */             \
+    X(MOMENTUM, "momentum")                                                            \
+    X(M, "m")                     /* averages of gradients, of their squares, ... */   \
+    X(V, "v")                                                                          \
+    X(V_MAX, "v_max")                                                                  \
+    X(MEAN, "mean")                                                                    \
+    X(SUM, "sum")                                                                      \
+    X(DELTA, "delta")                                                                  \
+    X(U, "u")                                                                          \
+    X(MU, "mu")                   /* a running product */                              \
+    X(UPDATES, "updates")         /* that took place */                                \
+    X(LOSS_SCALE, "loss_scale")                                                        \
+    X(LOSS_SCALE_COUNT, "loss_scale_count") /* updates that went well in a row */
+
+typedef enum ot_state_kind {
+    OT_STATE_OF_FILE, /* or no state at all */
+#define X(kind, text) OT_STATE_##kind,
+    OT_STATE_KINDS(X)
+#undef X
+    OT_STATE_KIND_COUNT
+} ot_state_kind;
+
 /* How the elements of a value of rank >= 3 lie in memory.  Shapes are always logical (N, C, ...). */
 typedef enum ot_layout {
     OT_PLAIN,        /* row-major */
@@ -52,6 +80,8 @@ struct ot_value {
     const void *data;     /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its bytes at the start.
                            * Borrowed from the model or owned by the graph's arena. */
     int         source;   /* which tensor of the file it comes from (model.h), -1: none */
+    ot_value   *of;       /* states that training makes: for which weight; NULL: for all */
+    ot_state_kind kind;   /* and what they are */
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
@@ -123,6 +153,10 @@ ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t
 /* A constant with a copy of the bytes. */
 ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes);
 
+/* Makes a state for the weight `of` (NULL: for the whole training) that starts at `start` everywhere.
+ * There must be none of that kind for it yet. */
+ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start);
+
 /* Makes a node at the cursor with n_out fresh TEMP outputs of unknown type.  attrs is copied
  * (op->attr_size bytes; NULL: the defaults of the operator).  Does not infer. */
 ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs,
@@ -148,7 +182,7 @@ ot_graph *ot_graph_copy_sub(const ot_graph *sub);
 ot_value *ot_graph_seed(ot_graph *g);
 ot_value *ot_graph_counter(ot_graph *g);
 
-/* verify.c: checks I1, I2, I4.  `typed`: I3 and I6 too. */
+/* verify.c: checks I1, I2, I4, I5.  `typed`: I3 and I6 too. */
 ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err);
 
 /* print.c: the stable text form.  Caller frees the string with free(); NULL: no memory. */

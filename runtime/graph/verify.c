@@ -1,6 +1,8 @@
 /* verify.c - the invariants of graph.h: on the final graph of every plan, in debug builds after every pass. */
 #include "runtime/graph/graph.h"
 
+#include <stdlib.h>
+
 #include "ops/op.h"
 
 static ot_status check_value(const ot_value *v, bool typed, ot_error *err)
@@ -63,6 +65,48 @@ static ot_status check_rule(ot_node *n, ot_error *err)
     return OT_OK;
 }
 
+
+/* ---- I5 ---------------------------------------------------------------------------- */
+
+static bool lasts(const ot_value *v) { return v->role == OT_WEIGHT || v->role == OT_STATE; }
+
+static int by_identity(const void *a, const void *b)
+{
+    const ot_value *v = *(const ot_value *const *)a, *w = *(const ot_value *const *)b;
+    int             x = v->of ? v->of->source : v->source, y = w->of ? w->of->source : w->source;
+    if (v->kind != w->kind) return v->kind < w->kind ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+static ot_status check_kind(const ot_value *v, ot_error *err)
+{
+    const ot_value *w = v->of;
+    if (v->kind == OT_STATE_OF_FILE && (w || (lasts(v) && v->source < 0)))
+        return ot_fail(err, OT_E_INTERNAL, "nothing says what '%s' is: it comes from no file and was made for no weight (I5)", v->name);
+    if (v->kind != OT_STATE_OF_FILE && (v->role != OT_STATE || v->source >= 0 || v->producer))
+        return ot_fail(err, OT_E_INTERNAL, "'%s' was made as a state and is something else (I5)", v->name);
+    if (w && (w->role != OT_WEIGHT || w->source < 0))
+        return ot_fail(err, OT_E_INTERNAL, "'%s' is the state of '%s', which is no weight (I5)", v->name, w->name);
+    return OT_OK;
+}
+
+static ot_status check_identities(const ot_graph *g, ot_error *err)
+{
+    const ot_value **list = malloc(((size_t)g->n_values + 1) * sizeof *list);
+    ot_status        s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory to check the graph");
+    int              n = 0;
+    for (int i = 0; i < g->n_values && s == OT_OK; i++) {
+        s = check_kind(g->values[i], err);
+        if (lasts(g->values[i])) list[n++] = g->values[i];
+    }
+    if (s == OT_OK && n) qsort(list, (size_t)n, sizeof *list, by_identity);
+    for (int i = 1; i < n && s == OT_OK; i++)
+        if (!by_identity(&list[i - 1], &list[i]))
+            s = ot_fail(err, OT_E_INTERNAL, "'%s' and '%s' are one and the same state (I5)", list[i - 1]->name, list[i]->name);
+    free(list);
+    return s;
+}
+
 ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err)
 {
     for (ot_node *n = g->first; n; n = n->next) n->mark = 0;
@@ -74,5 +118,5 @@ ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err)
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i]->role == OT_TEMP && !g->outputs[i]->producer)
             return ot_fail(err, OT_E_INTERNAL, "nothing makes output '%s' (I1)", g->outputs[i]->name);
-    return OT_OK;
+    return check_identities(g, err);
 }

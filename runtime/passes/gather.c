@@ -18,16 +18,6 @@ typedef struct ctx {
     int64_t   batch;
 } ctx;
 
-static ot_value *input_named(const ot_plan *p, const char *name)
-{
-    const ot_graph *g = p->graph;
-    for (int i = 0; i < g->n_inputs; i++)
-        if (g->inputs[i]->role == OT_INPUT && !strcmp(g->inputs[i]->name, name)) return g->inputs[i];
-    for (int i = 0; i < p->n_targets; i++)
-        if (!strcmp(p->targets[i]->name, name)) return p->targets[i];
-    return NULL;
-}
-
 static ot_value *new_input(ctx *x, const char *name, ot_dtype t, const ot_shape *s)
 {
     ot_graph *g = x->p->graph;
@@ -67,11 +57,13 @@ static ot_value *scale(ctx *x, ot_value *v, const ot_feed_set *set, ot_dtype to)
     return ot_map2(&x->b, OT_ROW_Add, 0, 0, v, ot_cast(&x->b, add, t));
 }
 
-static ot_status make(ctx *x, const ot_feed *f, ot_value *v)
+/* What feed f gave is from now on made of its samples, and they are what is fed. */
+static ot_status make(ctx *x, const ot_feed *f, ot_value **fed)
 {
     ot_plan           *p = x->p;
     ot_graph          *g = p->graph;
     const ot_feed_set *set = f->set;
+    ot_value          *v = *fed;
     char              *name = ot_graph_alloc(g, strlen(f->name) + sizeof "/samples");
     if (!name) return g->err->status;
     memcpy(name, f->name, strlen(f->name));
@@ -87,6 +79,7 @@ static ot_status make(ctx *x, const ot_feed *f, ot_value *v)
     if (!y) return g->err->status;
     ot_graph_replace(g, v, y);
     p->sets[p->n_sets++] = (ot_made_input){ .input = v, .data = data };
+    *fed = data;
     return g->err->status;
 }
 
@@ -95,9 +88,7 @@ ot_status ot_pass_gather(ot_plan *p, const ot_config *c)
     ctx x = { .p = p, .b = { .graph = p->graph } };
     p->sets = ot_graph_alloc(p->graph, (size_t)(c->n_feeds + 1) * sizeof *p->sets);
     if (!p->sets) return p->graph->err->status;
-    for (int i = 0; i < c->n_feeds; i++) {
-        ot_value *v = c->feeds[i].set ? input_named(p, c->feeds[i].name) : NULL;
-        if (v) OT_TRY(make(&x, &c->feeds[i], v));
-    }
+    for (int i = 0; i < c->n_feeds; i++)
+        if (c->feeds[i].set && p->fed[i]) OT_TRY(make(&x, &c->feeds[i], &p->fed[i]));
     return OT_OK;
 }

@@ -343,13 +343,22 @@ static ot_value *before_tail(ctx *x, const loss_row *r)
 
 /* ---- choosing ------------------------------------------------------------------- */
 
-static const ot_feed *find_target(const ot_config *c, const char *output)
+static bool is_target(const ot_plan *p, const ot_value *v)
 {
-    const ot_feed *plain = NULL;
+    for (int i = 0; i < p->n_targets; i++)
+        if (p->targets[i] == v) return true;
+    return false;
+}
+
+/* The feed with the target of an output, which people name after it; -1: none. */
+static int find_target(const ot_plan *p, const ot_config *c, const char *output)
+{
+    int plain = -1;
     for (int i = 0; i < c->n_feeds; i++) {
         const char *n = c->feeds[i].name;
-        if (!strncmp(n, "target_", 7) && !strcmp(n + 7, output)) return &c->feeds[i];
-        if (!strcmp(n, "target")) plain = &c->feeds[i];
+        if (p->fed[i] && !is_target(p, p->fed[i])) continue; /* an input of the model reads it */
+        if (!strncmp(n, "target_", 7) && !strcmp(n + 7, output)) return i;
+        if (!strcmp(n, "target")) plain = i;
     }
     return plain;
 }
@@ -358,20 +367,20 @@ static const char *choose(ctx *x)
 {
     const ot_value *t = x->t, *z = x->out;
     const ot_node  *n = maker(z);
-    const ot_feed  *f = find_target(x->c, z->name);
+    int             k = find_target(x->p, x->c, z->name);
     bool            same = t && ot_numel(&t->shape) == ot_numel(&z->shape);
     if (!t) return ot_numel(&z->shape) == 1 ? "output" : NULL;
-    if (same && f->binary && is(n, "Sigmoid")) return "bce";
+    if (same && x->c->feeds[k].binary && is(n, "Sigmoid")) return "bce";
     if (ot_is_int(t->dtype)) return is(n, "LogSoftmax") || (is(n, "Log") && is(maker(n->in[0]), "Softmax")) ? "nll" : "cross_entropy";
     return same ? "mse" : NULL;
 }
 
 static ot_value *target_value(ot_plan *p, const ot_config *c, const char *output)
 {
-    const ot_feed *f = find_target(c, output);
-    if (!f) return NULL;
-    for (int i = 0; i < p->n_targets; i++)
-        if (!strcmp(p->targets[i]->name, f->name)) return p->targets[i];
+    int k = find_target(p, c, output);
+    if (k < 0) return NULL;
+    if (p->fed[k]) return p->fed[k]; /* another loss has the same */
+    const ot_feed *f = &c->feeds[k];
     ot_value *v = ot_graph_value(p->graph, f->name, OT_INPUT, f->dtype, &f->shape);
     if (!v) return NULL;
     ot_value **list = ot_graph_alloc(p->graph, (size_t)(p->n_targets + 1) * sizeof *list);
@@ -380,6 +389,7 @@ static ot_value *target_value(ot_plan *p, const ot_config *c, const char *output
     list[p->n_targets++] = v;
     p->targets = list;
     ot_graph_input(p->graph, v);
+    p->fed[k] = v;
     return v;
 }
 

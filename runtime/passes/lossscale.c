@@ -14,22 +14,12 @@
 /* LOOKED_AT: of gradients that are computed once; no second try finds a scale that fits. */
 enum { START = 65536, INTERVAL = 2000, LOOKED_AT = 1024 };
 
-static ot_value *state(ot_graph *g, const char *name, float start)
-{
-    float    *data = ot_graph_alloc(g, sizeof *data);
-    ot_value *v = data ? ot_graph_value(g, name, OT_STATE, OT_F32, &OT_SCALAR) : NULL;
-    if (!v) return NULL;
-    *data = start;
-    v->data = data;
-    return v;
-}
-
 ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
 {
     ot_dtype t = p->loss->dtype;
     if (c->precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
     if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, LOOKED_AT);
-    p->loss_scale = state(p->graph, "onnxtrain.loss_scale", START);
+    p->loss_scale = ot_graph_state(p->graph, OT_STATE_LOSS_SCALE, NULL, OT_F32, &OT_SCALAR, START);
     return p->loss_scale ? ot_cast(b, p->loss_scale, t) : NULL;
 }
 
@@ -47,7 +37,7 @@ static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no
 void ot_loss_scale_update(ot_plan *p, ot_build *b, ot_value *ok)
 {
     ot_graph *g = p->graph;
-    ot_value *scale = p->loss_scale, *count = state(g, "onnxtrain.loss_scale_count", 0);
+    ot_value *scale = p->loss_scale, *count = ot_graph_state(g, OT_STATE_LOSS_SCALE_COUNT, NULL, OT_F32, &OT_SCALAR, 0);
     if (!count) return;
     ot_value *zero = ot_scalar(b, OT_F32, 0), *next = ot_map2(b, OT_ROW_Add, 0, 0, count, ot_scalar(b, OT_F32, 1));
     ot_value *due = ot_map2(b, OT_ROW_GreaterOrEqual, 0, 0, next, ot_scalar(b, OT_F32, INTERVAL));

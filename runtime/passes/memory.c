@@ -10,7 +10,6 @@
  * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else,
  *         reused by every plan of a trainer. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
@@ -224,7 +223,7 @@ const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
 {
     for (int i = 0; i < like->n_states; i++) {
         const ot_value *s = like->states[i];
-        if (v->source >= 0 ? s->source == v->source : s->source < 0 && !strcmp(s->name, v->name)) return s;
+        if (s->source == v->source && s->kind == v->kind && (s->of ? s->of->source : -1) == (v->of ? v->of->source : -1)) return s;
     }
     return NULL;
 }

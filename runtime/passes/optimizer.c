@@ -57,17 +57,10 @@ static double par(opt *x, const char *key, double dflt) { return ot_thing_num(x-
 /* beta1 or momentum: a knob, since a schedule may move it. */
 static ot_value *moving(opt *x) { return x->p->knobs.momentum; }
 
-/* A moment of the weight's shape that starts at `start`. */
-static ot_value *moment(opt *x, const char *name, double start, const ot_shape *s)
+/* A state of the weight's shape that starts at `start`. */
+static ot_value *moment(opt *x, ot_state_kind kind, double start)
 {
-    ot_graph *g = x->p->graph;
-    char     *key = ot_arena_printf(g->arena, "%s/%s", x->file_w->name, name);
-    ot_value *v = key ? ot_graph_value(g, key, OT_STATE, x->w->dtype, s ? s : &x->w->shape) : NULL;
-    if (!v || start == 0) return v;
-    void *p = ot_graph_alloc(g, ot_bytes(&v->shape, v->dtype));
-    for (int64_t i = 0, n = ot_numel(&v->shape); p && i < n; i++) ot_set_f64(p, v->dtype, i, start);
-    v->data = p;
-    return v;
+    return ot_graph_state(x->p->graph, kind, x->file_w, x->w->dtype, &x->w->shape, start);
 }
 
 static ot_value *keep(opt *x, ot_value *state, ot_value *now)
@@ -77,9 +70,9 @@ static ot_value *keep(opt *x, ot_value *state, ot_value *now)
 }
 
 /* state = beta * state + (1 - beta) * v */
-static ot_value *average(opt *x, const char *name, ot_value *beta, ot_value *v)
+static ot_value *average(opt *x, ot_state_kind kind, ot_value *beta, ot_value *v)
 {
-    ot_value *s = moment(x, name, 0, NULL), *b = narrow(x, beta), *c = narrow(x, sub(x, wide(x, 1), beta));
+    ot_value *s = moment(x, kind, 0), *b = narrow(x, beta), *c = narrow(x, sub(x, wide(x, 1), beta));
     return keep(x, s, add(x, mul(x, b, s), mul(x, c, v)));
 }
 
@@ -108,7 +101,7 @@ static ot_value *sgd(opt *x)
     ot_value *g = l2(x);
     if (par(x, "momentum", 0) == 0 && !x->schedules_momentum) return step_by(x, x->w, x->lr, g);
     double    damp = par(x, "dampening", 0);
-    ot_value *mu = narrow(x, moving(x)), *b = moment(x, "momentum", 0, NULL), *scale = num(x, 1 - damp);
+    ot_value *mu = narrow(x, moving(x)), *b = moment(x, OT_STATE_MOMENTUM, 0), *scale = num(x, 1 - damp);
     if (damp != 0) { /* the first update takes g whole */
         ot_value *first = ot_map2(&x->b, OT_ROW_Equal, 0, 0, t(x), wide(x, 1));
         scale = narrow(x, ot_map3(&x->b, OT_ROW_Where, 0, 0, first, wide(x, 1), wide(x, 1 - damp)));
@@ -121,9 +114,9 @@ static ot_value *sgd(opt *x)
 static ot_value *adam_step(opt *x, ot_value *w, ot_value *g, ot_value *rate)
 {
     ot_value *beta2 = wide(x, par(x, "beta2", 0.999));
-    ot_value *m = average(x, "m", moving(x), g), *v = average(x, "v", beta2, square(x, g));
+    ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
     if (ot_thing_flag(x->o, "amsgrad", false)) {
-        ot_value *top = moment(x, "v_max", 0, NULL);
+        ot_value *top = moment(x, OT_STATE_V_MAX, 0);
         v = keep(x, top, larger(x, top, v));
     }
     ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
@@ -136,7 +129,7 @@ static ot_value *adamw(opt *x) { return adam_step(x, decayed(x), x->g, x->lr); }
 
 static ot_value *adagrad(opt *x)
 {
-    ot_value *g = l2(x), *s = moment(x, "sum", par(x, "initial_accumulator_value", 0), NULL);
+    ot_value *g = l2(x), *s = moment(x, OT_STATE_SUM, par(x, "initial_accumulator_value", 0));
     ot_value *now = keep(x, s, add(x, s, square(x, g)));
     ot_value *age = add(x, wide(x, 1), mul(x, sub(x, t(x), wide(x, 1)), wide(x, par(x, "lr_decay", 0))));
     return step_by(x, x->w, quo(x, x->lr, age), quo(x, g, add(x, root(x, now), num(x, par(x, "eps", 1e-10)))));
@@ -145,11 +138,11 @@ static ot_value *adagrad(opt *x)
 static ot_value *rmsprop(opt *x)
 {
     ot_value *g = l2(x), *alpha = wide(x, par(x, "alpha", 0.99));
-    ot_value *v = average(x, "v", alpha, square(x, g));
-    if (ot_thing_flag(x->o, "centered", false)) v = sub(x, v, square(x, average(x, "mean", alpha, g)));
+    ot_value *v = average(x, OT_STATE_V, alpha, square(x, g));
+    if (ot_thing_flag(x->o, "centered", false)) v = sub(x, v, square(x, average(x, OT_STATE_MEAN, alpha, g)));
     ot_value *d = quo(x, g, add(x, root(x, v), num(x, par(x, "eps", 1e-8))));
     if (par(x, "momentum", 0) != 0 || x->schedules_momentum) {
-        ot_value *b = moment(x, "momentum", 0, NULL);
+        ot_value *b = moment(x, OT_STATE_MOMENTUM, 0);
         d = keep(x, b, add(x, mul(x, narrow(x, moving(x)), b), d));
     }
     return step_by(x, x->w, x->lr, d);
@@ -158,7 +151,7 @@ static ot_value *rmsprop(opt *x)
 static ot_value *adadelta(opt *x)
 {
     ot_value *g = l2(x), *rho = wide(x, par(x, "rho", 0.9)), *eps = num(x, par(x, "eps", 1e-6));
-    ot_value *v = average(x, "v", rho, square(x, g)), *a = moment(x, "delta", 0, NULL);
+    ot_value *v = average(x, OT_STATE_V, rho, square(x, g)), *a = moment(x, OT_STATE_DELTA, 0);
     ot_value *d = mul(x, quo(x, root(x, add(x, a, eps)), root(x, add(x, v, eps))), g);
     ot_value *b = narrow(x, rho), *c = narrow(x, sub(x, wide(x, 1), rho));
     keep(x, a, add(x, mul(x, b, a), mul(x, c, square(x, d))));
@@ -167,7 +160,7 @@ static ot_value *adadelta(opt *x)
 
 static ot_value *adamax(opt *x)
 {
-    ot_value *g = l2(x), *m = average(x, "m", moving(x), g), *u = moment(x, "u", 0, NULL);
+    ot_value *g = l2(x), *m = average(x, OT_STATE_M, moving(x), g), *u = moment(x, OT_STATE_U, 0);
     ot_value *size = add(x, ot_map1(&x->b, OT_ROW_Abs, 0, 0, g), num(x, par(x, "eps", 1e-8)));
     ot_value *now = keep(x, u, larger(x, scaled(x, u, par(x, "beta2", 0.999)), size));
     return step_by(x, x->w, quo(x, x->lr, correction(x, moving(x))), quo(x, m, now));
@@ -182,15 +175,9 @@ static ot_value *nadam(opt *x)
     ot_value *next = add(x, t(x), one);
     ot_value *mu = mul(x, moving(x), sub(x, one, mul(x, half, power(x, base, mul(x, t(x), decay)))));
     ot_value *mu1 = mul(x, moving(x), sub(x, one, mul(x, half, power(x, base, mul(x, next, decay)))));
-    ot_graph *gr = x->p->graph;
-    char     *key = ot_arena_printf(gr->arena, "%s/mu", x->file_w->name);
-    double   *start = ot_graph_alloc(gr, sizeof *start);
-    ot_value *s = key && start ? ot_graph_value(gr, key, OT_STATE, OT_F64, &OT_SCALAR) : NULL;
-    if (!s) return NULL;
-    *start = 1;
-    s->data = start;
+    ot_value *s = ot_graph_state(x->p->graph, OT_STATE_MU, x->file_w, OT_F64, &OT_SCALAR, 1);
     ot_value *product = keep(x, s, mul(x, s, mu));
-    ot_value *m = average(x, "m", moving(x), g), *v = average(x, "v", beta2, square(x, g));
+    ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
     ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
     ot_value *d = add(x, mul(x, root(x, v), c2), num(x, par(x, "eps", 1e-8)));
     ot_value *of_g = quo(x, mul(x, x->lr, sub(x, one, mu)), sub(x, one, product));
@@ -205,7 +192,7 @@ static ot_value *radam(opt *x)
     bool      apart = ot_thing_flag(x->o, "decoupled_weight_decay", false);
     double    b2 = par(x, "beta2", 0.999), top = 2 / (1 - b2) - 1;
     ot_value *g = apart ? x->g : l2(x), *w = apart ? decayed(x) : x->w, *beta2 = wide(x, b2);
-    ot_value *m = average(x, "m", moving(x), g), *v = average(x, "v", beta2, square(x, g));
+    ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
     ot_value *c2 = correction(x, beta2), *two = wide(x, 2), *four = wide(x, 4);
     ot_value *r = sub(x, wide(x, top), quo(x, mul(x, mul(x, two, t(x)), power(x, beta2, t(x))), c2));
     ot_value *tractable = ot_map2(&x->b, OT_ROW_Greater, 0, 0, r, wide(x, 5));
@@ -221,14 +208,14 @@ static ot_value *radam(opt *x)
 
 static ot_value *lion(opt *x)
 {
-    ot_value *m = moment(x, "m", 0, NULL), *b1 = narrow(x, moving(x)), *one = num(x, 1);
+    ot_value *m = moment(x, OT_STATE_M, 0), *b1 = narrow(x, moving(x)), *one = num(x, 1);
     ot_value *u = ot_map1(&x->b, OT_ROW_Sign, 0, 0, add(x, mul(x, b1, m), mul(x, sub(x, one, b1), x->g)));
     double    b2 = par(x, "beta2", 0.99);
     keep(x, m, add(x, scaled(x, m, b2), scaled(x, x->g, 1 - b2)));
     return step_by(x, x->w, x->lr, x->decay == 0 ? u : add(x, u, scaled(x, x->w, x->decay)));
 }
 
-/* a / b, or `other` where a or b is 0. */
+/* `whole`, a / b say, or 1 where a or b is 0. */
 static ot_value *trust(opt *x, ot_value *a, ot_value *b, ot_value *whole)
 {
     ot_value *zero = num(x, 0);
@@ -239,7 +226,7 @@ static ot_value *trust(opt *x, ot_value *a, ot_value *b, ot_value *whole)
 static ot_value *lamb(opt *x)
 {
     ot_value *beta2 = wide(x, par(x, "beta2", 0.999));
-    ot_value *m = average(x, "m", moving(x), x->g), *v = average(x, "v", beta2, square(x, x->g));
+    ot_value *m = average(x, OT_STATE_M, moving(x), x->g), *v = average(x, OT_STATE_V, beta2, square(x, x->g));
     ot_value *c1 = narrow(x, quo(x, wide(x, 1), correction(x, moving(x))));
     ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
     ot_value *u = quo(x, mul(x, m, c1), add(x, mul(x, root(x, v), c2), num(x, par(x, "eps", 1e-6))));
@@ -250,7 +237,7 @@ static ot_value *lamb(opt *x)
 
 static ot_value *lars(opt *x)
 {
-    ot_value *nw = norm(x, x->w), *ng = norm(x, x->g), *b = moment(x, "momentum", 0, NULL);
+    ot_value *nw = norm(x, x->w), *ng = norm(x, x->g), *b = moment(x, OT_STATE_MOMENTUM, 0);
     ot_value *below = add(x, add(x, ng, scaled(x, nw, x->decay)), num(x, par(x, "eps", 1e-8)));
     ot_value *q = trust(x, nw, ng, quo(x, scaled(x, nw, par(x, "eta", par(x, "trust_coefficient", 1e-3))), below));
     ot_value *now = keep(x, b, add(x, mul(x, narrow(x, moving(x)), b), mul(x, q, l2(x))));
@@ -286,7 +273,7 @@ static ot_value *muon(opt *x)
     }
     ot_shape  flat = { .rank = 2, .dim = { s->dim[0], ot_numel(s) / (s->dim[0] ? s->dim[0] : 1) } };
     bool      tall = flat.dim[0] > flat.dim[1], out_in = s->rank > 2 || stored_out_in(x->p->graph, x->w);
-    ot_value *mu = narrow(x, moving(x)), *rest = narrow(x, sub(x, wide(x, 1), moving(x))), *b = moment(x, "momentum", 0, NULL);
+    ot_value *mu = narrow(x, moving(x)), *rest = narrow(x, sub(x, wide(x, 1), moving(x))), *b = moment(x, OT_STATE_MOMENTUM, 0);
     ot_value *m = keep(x, b, add(x, mul(x, mu, b), mul(x, rest, x->g)));
     ot_value *y = ot_thing_flag(x->o, "nesterov", true) ? add(x, mul(x, rest, x->g), mul(x, mu, m)) : m;
     y = ot_view(&x->b, y, &flat);
@@ -396,7 +383,7 @@ static void accumulate(ot_plan *p, opt *x, int times)
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *w = p->weights[i];
         x->w = x->file_w = w;
-        ot_value *sum = moment(x, "accumulated", 0, NULL);
+        ot_value *sum = moment(x, OT_STATE_ACCUMULATED, 0);
         w->grad = keep(x, sum, add(x, sum, scaled(x, ot_cast(&x->b, w->grad, w->dtype), 1.0 / times)));
     }
 }
@@ -406,8 +393,7 @@ static void forget(ot_plan *p, opt *x)
     ot_graph *g = p->graph;
     for (int i = 0, n = g->n_assigns; i < n; i++) {
         ot_value *s = g->assigns[i].state;
-        size_t    len = strlen(s->name);
-        if (len < 12 || strcmp(s->name + len - 12, "/accumulated")) continue;
+        if (s->kind != OT_STATE_ACCUMULATED) continue;
         ot_graph_assign(g, s, ot_expand(&x->b, ot_scalar(&x->b, s->dtype, 0), &s->shape));
     }
 }
@@ -450,9 +436,8 @@ static ot_value *master(opt *x)
     ot_graph *g = x->p->graph;
     int64_t   n = ot_numel(&w->shape);
     float    *data = ot_graph_alloc(g, (size_t)n * sizeof *data);
-    char     *key = ot_arena_printf(g->arena, "%s/master", w->name);
     for (int64_t i = 0; data && i < n; i++) data[i] = (float)ot_get_f64(w->data, w->dtype, i);
-    ot_value *m = data && key ? ot_graph_value(g, key, OT_STATE, OT_F32, &w->shape) : NULL;
+    ot_value *m = data ? ot_graph_state(g, OT_STATE_MASTER, w, OT_F32, &w->shape, 0) : NULL;
     if (m) m->data = data;
     return m;
 }
@@ -477,7 +462,7 @@ static void update(opt *x, const ot_config *c, const opt_row *r, ot_value *w, ot
 /* The loss of the batches of this update, summed where they are several. */
 static ot_value *losses(ot_plan *p, opt *x, const ot_config *c)
 {
-    ot_value *sum = c->accumulate > 1 ? ot_graph_value(p->graph, "onnxtrain.loss/accumulated", OT_STATE, p->loss->dtype, &OT_SCALAR) : NULL;
+    ot_value *sum = c->accumulate > 1 ? ot_graph_state(p->graph, OT_STATE_ACCUMULATED, NULL, p->loss->dtype, &OT_SCALAR, 0) : NULL;
     return sum ? keep(x, sum, add(x, sum, p->loss)) : p->loss;
 }
 
@@ -503,7 +488,7 @@ static void decide(ot_plan *p, opt *x, const ot_config *c, ot_value *loss)
     ot_value *ok = is_finite(x, p->grad_norm);
     if (c->skip_nonfinite) ok = ot_map2(&x->b, OT_ROW_And, 0, 0, ok, is_finite(x, loss));
     if (p->loss_scale) ot_loss_scale_update(p, &x->b, ok);
-    ot_value *updates = ot_graph_value(g, "onnxtrain.updates", OT_STATE, OT_F64, &OT_SCALAR);
+    ot_value *updates = ot_graph_state(g, OT_STATE_UPDATES, NULL, OT_F64, &OT_SCALAR, 0);
     x->ok = ok;
     x->t = keep(x, updates, add(x, updates, wide(x, 1)));
     ot_value *scalars[] = { x->t, x->ok, x->unscale }; /* computed once, not again by every update */

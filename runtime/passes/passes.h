@@ -82,6 +82,7 @@ typedef struct ot_feed_set {
 /* A fed array, as the passes see it. */
 typedef struct ot_feed {
     const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
+    bool        target;    /* it is for losses alone, also where an input has that name */
     ot_dtype    dtype;
     ot_shape    shape;     /* as fed for one batch */
     bool        whole;     /* no batch axis: the same with every batch */
@@ -165,6 +166,7 @@ typedef struct ot_plan {
     int        n_weights; ot_value **weights;   /* trained, in file order */
     int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */
     int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
+    ot_value **fed;             /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
     int        n_sets;    ot_made_input *sets;
     ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
     int        n_every, n_update;
@@ -173,7 +175,7 @@ typedef struct ot_plan {
     const char *notes;          /* lines for the user: tail joined, re-batched from 1 to 64 … ; "" : none */
 } ot_plan;
 
-/* Builds a plan for the model.  `like`: a plan whose state slab this one shares (same keys, same
+/* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
 void      ot_plan_free(ot_plan *p);
@@ -210,7 +212,7 @@ void ot_plan_keep(ot_plan *p, ot_value *v);
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);
 
-/* The state of a plan that is v's: the same tensor of the file, or the same name; NULL: it has none. */
+/* The state of another plan of the same model that is v (I5 of graph.h); NULL: it has none. */
 const ot_value *ot_same_state(const ot_plan *like, const ot_value *v);
 
 /* Do the two layouts differ for this shape? */

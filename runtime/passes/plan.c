@@ -75,6 +75,17 @@ enum { EVERY_PASS = 0 };
 enum { EVERY_PASS = 1 };
 #endif
 
+/* Feeds come by name, as people give them; from here on by position. */
+static ot_status bind_feeds(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    p->fed = ot_graph_alloc(g, (size_t)c->n_feeds * sizeof *p->fed);
+    for (int i = 0; p->fed && i < c->n_feeds; i++)
+        for (int k = 0; k < g->n_inputs && !c->feeds[i].target && !p->fed[i]; k++)
+            if (g->inputs[k]->role == OT_INPUT && !strcmp(g->inputs[k]->name, c->feeds[i].name)) p->fed[i] = g->inputs[k];
+    return g->err->status;
+}
+
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err)
 {
     *out = NULL;
@@ -85,6 +96,7 @@ ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *
     p->device = c->device;
     p->threads = c->threads > 0 ? c->threads : 1;
     p->graph = ot_graph_clone(model, &p->sticky);
+    if (p->graph) (void)bind_feeds(p, c); /* its error sticks */
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
         ot_status s = pipeline[i].run(p, c);

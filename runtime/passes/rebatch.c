@@ -12,11 +12,12 @@
 
 /* ---- binding inputs -------------------------------------------------------- */
 
-static const ot_feed *feed_of(const ot_config *c, const char *name)
+/* Which feed is input v's; -1: none. */
+static int feed_of(const ot_plan *p, const ot_config *c, const ot_value *v)
 {
     for (int i = 0; i < c->n_feeds; i++)
-        if (!strcmp(c->feeds[i].name, name)) return &c->feeds[i];
-    return NULL;
+        if (p->fed[i] == v) return i;
+    return -1;
 }
 
 static bool used(const ot_graph *g, const ot_value *v)
@@ -52,12 +53,13 @@ static ot_status bind_input(ot_graph *g, ot_value *v, const ot_feed *f, int64_t 
 }
 
 /* What is known before the run is a constant, for the bodies of If and Loop too: the value itself changes. */
-static ot_status bind_bytes(ot_graph *g, ot_value *v, const ot_feed *f)
+static ot_status bind_bytes(ot_plan *p, ot_value *v, const ot_config *c, int feed)
 {
-    const ot_value *known = ot_graph_const(g, v->name, v->dtype, &v->shape, f->data);
-    if (!known) return g->err->status;
+    const ot_value *known = ot_graph_const(p->graph, v->name, v->dtype, &v->shape, c->feeds[feed].data);
+    if (!known) return p->graph->err->status;
     v->role = OT_CONST;
     v->data = known->data;
+    p->fed[feed] = NULL;
     return OT_OK;
 }
 
@@ -139,12 +141,14 @@ static ot_status follow(ot_graph *g, ot_graph *old, ratio r, int *changed)
 }
 
 /* The file's own shapes, all through; what it leaves open is as the data has it. */
-static ot_graph *as_declared(const ot_graph *g, const ot_config *c, ot_error *err)
+static ot_graph *as_declared(const ot_plan *p, const ot_config *c, ot_error *err)
 {
+    const ot_graph *g = p->graph;
     ot_graph *old = ot_graph_clone(g, err);
     for (int i = 0; old && i < old->n_inputs; i++) {
         ot_value      *v = old->inputs[i];
-        const ot_feed *f = feed_of(c, v->name);
+        int            k = feed_of(p, c, g->inputs[i]);
+        const ot_feed *f = k < 0 ? NULL : &c->feeds[k];
         if (!f) continue;
         if (v->shape.rank < 0) v->shape = f->shape;
         for (int d = 0; d < v->shape.rank; d++)
@@ -160,13 +164,14 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     ratio     r = { 0, 0 };
     ot_error  ignored = { 0 };
-    ot_graph *old = as_declared(g, c, &ignored);
+    ot_graph *old = as_declared(p, c, &ignored);
     ot_status s = OT_OK;
     int       changed = 0;
     for (int i = 0; i < g->n_inputs && s == OT_OK; i++) {
-        const ot_feed *f = feed_of(c, g->inputs[i]->name);
+        int            k = feed_of(p, c, g->inputs[i]);
+        const ot_feed *f = k < 0 ? NULL : &c->feeds[k];
         if (f) s = bind_input(g, g->inputs[i], f, &r.from, &r.to);
-        if (f && f->data && s == OT_OK) s = bind_bytes(g, g->inputs[i], f);
+        if (f && f->data && s == OT_OK) s = bind_bytes(p, g->inputs[i], c, k);
         if (!f && g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
             s = ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
     }

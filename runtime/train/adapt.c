@@ -328,6 +328,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
         list[i] = (ot_feed){ .name = f->name,
+                             .target = f->target,
                              .dtype = f->dtype,
                              .shape = f->sample,
                              .whole = f->whole && !f->as_is,

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/train/device.h"
 #include "runtime/train/session.h"
@@ -271,39 +270,9 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
 
 /* ---- binding ------------------------------------------------------------------------ */
 
-static const ot_value *find_fed(const ot_plan *p, const ot_feeder *f)
-{
-    ot_value **list = f->target ? p->targets : p->graph->inputs;
-    int n = f->target ? p->n_targets : p->graph->n_inputs;
-    for (int i = 0; i < n; i++)
-        if (list[i]->role == OT_INPUT && !strcmp(list[i]->name, f->name)) return list[i];
-    return NULL;
-}
-
-/* What the plan reads for input v: v, or the samples it makes v of. */
-static const ot_value *read_for(const ot_plan *p, const ot_value *v)
-{
-    for (int i = 0; i < p->n_sets; i++)
-        if (p->sets[i].input == v) return p->sets[i].data;
-    return v;
-}
-
 static void feed(ot_slot *q, const ot_value *v, const void *p)
 {
     if (v) ot_exec_feed(q->exec, v, p);
-}
-
-/* Every input the plan reads must have its bytes. */
-static ot_status check_fed(const ot_plan *p, const ot_feeders *fs, ot_error *err)
-{
-    for (int i = 0; i < p->n_targets; i++) {
-        bool found = false;
-        for (int k = 0; k < fs->n; k++) found |= find_fed(p, &fs->f[k]) == p->targets[i];
-        if (!found)
-            return ot_fail(err, OT_E_DATA, "the loss wants an array '%s'; there is none",
-                           p->targets[i]->name);
-    }
-    return OT_OK;
 }
 
 static void bind_host(ot_session *x, ot_slot *q)
@@ -315,7 +284,7 @@ static void bind_host(ot_session *x, ot_slot *q)
     feed(q, k->seed, &x->seed);
     feed(q, k->counter, &x->counter);
     for (int i = 0; i < q->feeders->n; i++)
-        feed(q, find_fed(q->plan, &q->feeders->f[i]), q->feeders->f[i].buffer);
+        feed(q, q->plan->fed[i], q->feeders->f[i].buffer);
 }
 
 /* The inbox as fill_inbox() of queue.c fills it, and what stays. */
@@ -330,10 +299,9 @@ static void bind_device(ot_session *x, ot_slot *q)
     feed(q, k->counter, room + 32);
     feed(q, q->plan->index, room + 64);
     for (int i = 0; i < q->feeders->n; i++) {
-        const ot_value *v = find_fed(q->plan, &q->feeders->f[i]);
         ot_way w = q->supply->way[i];
         bool stays = w == OT_WAY_SET || w == OT_WAY_WHOLE;
-        if (v) feed(q, read_for(q->plan, v), room + (stays ? q->supply->offset[i] : q->offset[i]));
+        feed(q, q->plan->fed[i], room + (stays ? q->supply->offset[i] : q->offset[i]));
     }
 }
 
@@ -399,7 +367,6 @@ ot_status ot_session_allocate(ot_session *x, ot_error *err)
     for (int i = 0; i < x->n; i++) {
         ot_slot *q = &x->slot[i];
         OT_TRY(ot_exec_new(q->plan, x->memory, &q->exec, err));
-        OT_TRY(check_fed(q->plan, q->feeders, err));
         if (x->device) bind_device(x, q);
         else bind_host(x, q);
     }

@@ -69,11 +69,9 @@ bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out)
 static ot_status set_master(ot_trainer *t, const ot_value *w, const void *bytes, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
-    size_t n = strlen(w->name);
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *m = p->states[i];
-        if (m->source >= 0 || strncmp(m->name, w->name, n) || strcmp(m->name + n, "/master"))
-            continue;
+        if (m->of != w || m->kind != OT_STATE_MASTER) continue;
         void *wide = malloc(ot_bytes(&m->shape, m->dtype) + 1);
         if (!wide) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", w->name);
         for (int64_t k = 0; k < ot_numel(&w->shape); k++)

@@ -121,6 +121,49 @@ static void shared_tensor(void **unused)
     ot_import_free(i);
 }
 
+/* A function that hands its input through: the caller's value keeps the caller's name, also one that looks like a name of
+ * the call's own. */
+static void handed_through(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a", "a");
+    graph_op(&g, "Relu", "r", "x", "call/a");
+    graph_op(&g, "own.F", "call", "call/a", "z");
+    graph_output(&g, "call/a");
+    graph_output(&g, "z");
+    bytes m = with_function(&g, f);
+    ot_imported *i = accepted(&m);
+    assert_string_equal(i->graph->outputs[1]->name, "call/a");
+    assert_string_equal(i->graph->outputs[2]->name, "z");
+    ot_import_free(i);
+}
+
+/* Tensors whose names meet are told apart; the later one is numbered, and a number that is taken is passed over. */
+static void names_that_meet(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_begin("F", "a", "c");
+    bytes n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
+    put_data(&t, 9, (float[]){ 4 }, 4);
+    attr_tensor(&n, "value", &t);
+    function_node(&f, n);
+    graph_floats(&g, "one/k", 1, (float[]){ 1 });
+    graph_floats(&g, "one/k#2", 1, (float[]){ 1 });
+    n = node_begin("Concat", "", "a k", "c");
+    attr_int(&n, "axis", 0);
+    function_node(&f, n);
+    graph_op(&g, "own.F", "one", "x", "z");
+    graph_op(&g, "own.F", "two", "z", "zz");
+    graph_output(&g, "zz");
+    bytes m = with_function(&g, f);
+    ot_imported *i = accepted(&m);
+    static const char *const want[] = { "one/k", "one/k#2", "one/k#3" };
+    assert_int_equal(i->n_sources, OT_LEN(want));
+    for (int k = 0; k < OT_LEN(want); k++) assert_string_equal(i->sources[k].name, want[k]);
+    assert_string_equal(node_of(i->graph, "Concat", 1)->in[1]->name, "one/k#3"); /* patterns match these */
+    ot_import_free(i);
+}
+
 static void refusals(void **unused)
 {
     (void)unused;
@@ -264,14 +307,14 @@ static void branches(void **unused)
         attr_graph(&n, side[i], &inner);
     }
     graph_node(&g, n);
-    graph_floats(&g, "w", 1, (float[]){ 1 });
+    graph_floats(&g, "choose/then_branch/same", 1, (float[]){ 1 });
     graph_input(&g, "c", OT_BOOL, 0, NULL);
     graph_output(&g, "z");
     bytes m = model_of(&g, 8, 17);
     ot_imported *i = accepted(&m);
     static const struct { const char *name; int order; } want[] = {
-        { "w", 0 },
-        { "choose/then_branch/same_weight", 1 }, { "choose/then_branch/same", 2 }, { "left", 3 },
+        { "choose/then_branch/same", 0 },
+        { "choose/then_branch/same_weight", 1 }, { "choose/then_branch/same#2", 2 }, { "left", 3 },
         { "choose/else_branch/same_weight", 4 }, { "choose/else_branch/same", 5 }, { "right", 6 },
     };
     assert_int_equal(i->n_sources, OT_LEN(want));
@@ -314,7 +357,7 @@ int test_functions(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inlined),  cmocka_unit_test(attributes), cmocka_unit_test(optional),
-        cmocka_unit_test(shared_tensor), cmocka_unit_test(refusals), cmocka_unit_test(laughs),
+        cmocka_unit_test(shared_tensor), cmocka_unit_test(handed_through), cmocka_unit_test(names_that_meet), cmocka_unit_test(refusals), cmocka_unit_test(laughs),
         cmocka_unit_test(long_chain), cmocka_unit_test(inside_unknown), cmocka_unit_test(faults_inside),
         cmocka_unit_test(branches), cmocka_unit_test(branch_before_its_input),
     };
