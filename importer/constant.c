@@ -1,7 +1,7 @@
 /* constant.c - what a file holds as data: initializers and Constant nodes become values.
  *
- * A tensor inside a function is one tensor however often the function is called: its value is made
- * once, in the file's graph, and every call reads it. */
+ * A tensor inside a function or a subgraph is one tensor, however often the function is called or the body of a loop
+ * runs: its value is made once, in the file's graph, where it is classified and trained, and every user reads it. */
 #include <stdio.h>
 
 #include "importer/build.h"
@@ -24,7 +24,6 @@ static ot_value *value_of(ot_graph *g, const char *name, const ot_blob *b)
 ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const char *name, int kind)
 {
     int at = ot_tensor_index(j, t);
-    ot_graph *g = s->call ? j->graph : s->graph;
     if (s->call && at >= 0 && j->order_value[at]) return j->order_value[at];
     const ot_external *e;
     ot_blob b;
@@ -36,11 +35,11 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
     ot_value *v;
     if (ot_tensor_decode(j->f, j->f->arena, t, what, &b, &e, j->found)) {
         b.source = ot_source_add(j, s, t, &b, e, full, kind);
-        v = b.source < 0 ? NULL : value_of(g, full, &b);
+        v = b.source < 0 ? NULL : value_of(j->graph, full, &b);
         if (v) v->from_constant = kind == OT_FROM_CONSTANT;
         if (v) j->value_of[b.source] = v;
     } else {
-        v = placeholder(g, full);
+        v = placeholder(j->graph, full);
     }
     if (s->call && at >= 0) j->order_value[at] = v;
     return v;

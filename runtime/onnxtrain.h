@@ -106,7 +106,9 @@ OT_API void ot_model_free(ot_model *m);
 OT_API bool ot_model_input(const ot_model *m, int i, ot_tensor *out);
 OT_API bool ot_model_output(const ot_model *m, int i, ot_tensor *out);
 
-/* Initializers (and tensors of Constant nodes) as the file has them, data included, borrowed. */
+/* Initializers (and tensors of Constant nodes) as the file has them, data included, borrowed.  Their names are unique:
+ * the plain one where it is unique in the file, inside a subgraph else "node/branch/name"; where that is taken as well
+ * the one that comes later is numbered, "name#2".  The file's own graph keeps its names. */
 OT_API bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out);
 
 /* ---- options --------------------------------------------------------------- */
@@ -214,7 +216,7 @@ OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch,
 /* Loss and accuracy of the set for evaluation; NaN where there is none.  Errors: OT_E_DATA: no set. */
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
 
-/* Trained weights and running statistics by ONNX name and in ONNX layout.  get: a view of the
+/* Trained weights and running statistics by name (as ot_model_initializer gives it) and in ONNX layout.  get: a view of the
  * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.
  * Errors: OT_E_USAGE. */
 OT_API int  ot_trainer_weight_count(const ot_trainer *t);
@@ -247,7 +249,8 @@ OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const o
 /* The same from the option "data" to the option "o" (an .npz). */
 OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-/* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz). */
+/* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  A weight called 'loss' has
+ * its gradient under 'loss#2'. */
 OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Texts of the commands, for standard output; JSON with the option "json".  Caller frees with

@@ -148,6 +148,20 @@ static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **
     return *sum && *scratch ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
 }
 
+/* 'loss' is the loss: the gradient of a weight called so goes by 'loss#2', or the next number that is free. */
+static const char *gradient_name(const ot_trainer *t, const ot_plan *p, const ot_value *w)
+{
+    const ot_source *sources = t->m->file->sources;
+    const char      *name = sources[w->source].name;
+    if (strcmp(name, "loss")) return name;
+    for (int number = 2; name; number++) {
+        bool free = (name = ot_arena_printf(t->a, "loss#%d", number)) != NULL;
+        for (int i = 0; free && i < p->n_weights; i++) free = strcmp(sources[p->weights[i]->source].name, name) != 0;
+        if (free) break;
+    }
+    return name;
+}
+
 /* A gradient has its weight's name, type and shape. */
 static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, double loss,
                                  int batches, ot_error *err)
@@ -158,12 +172,12 @@ static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, 
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *w = p->weights[i];
         ot_tensor *g = &out[i];
-        *g = (ot_tensor){ .name = t->m->file->sources[w->source].name,
+        *g = (ot_tensor){ .name = gradient_name(t, p, w),
                           .dtype = w->dtype,
                           .rank = w->shape.rank };
         memcpy(g->dim, w->shape.dim, sizeof g->dim);
         g->data = ot_arena_alloc(t->a, ot_bytes(&w->shape, w->dtype) + 1);
-        if (!g->data) return ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
+        if (!g->name || !g->data) return ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
         for (int64_t k = 0, n = ot_numel(&w->shape); k < n; k++)
             ot_set_f64(g->data, g->dtype, k, sum[i][k] / batches);
     }

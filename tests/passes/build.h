@@ -34,6 +34,7 @@ int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
 int candidate_tests(void); /* candidates.c */
 int verify_tests(void);    /* verify.c */
+int name_tests(void);      /* names.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 

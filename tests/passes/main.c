@@ -394,5 +394,5 @@ int main(void)
         cmocka_unit_test(quantised_and_back_has_a_gradient), cmocka_unit_test(a_transposed_operand_is_no_copy),
         cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(errors_say_what),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() + recognise_tests() + candidate_tests() + verify_tests();
+    return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() + recognise_tests() + candidate_tests() + verify_tests() + name_tests();
 }
