@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ ot_status fuzz_status(const char *call, ot_status s, const ot_error *err)
     FUZZ_HOLD((s == OT_OK) == !*err->text, "%s: status %d with the text '%s'", call, (int)s, err->text);
     FUZZ_HOLD(memchr(err->text, 0, sizeof err->text), "%s: the text has no end", call);
     FUZZ_HOLD(s != OT_E_INTERNAL, "%s: internal error: %s", call, err->text);
+    if (s && getenv("FUZZ_SAY")) fprintf(stderr, "%s: %d: %s\n", call, (int)s, err->text);
     if (!answer) answer = s;
     return s;
 }
@@ -44,6 +46,11 @@ ot_status fuzz_status(const char *call, ot_status s, const ot_error *err)
 ot_status fuzz_answer(void)
 {
     return answer;
+}
+
+void fuzz_answered(ot_status s)
+{
+    answer = s;
 }
 
 fuzz_pair fuzz_split(const uint8_t *p, size_t n)
@@ -66,7 +73,7 @@ static void sweep(const char *path, bool hold)
         bool expected = false;
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-        for (int i = 0; i < n_known; i++) expected |= !strcmp(known[i], name);
+        for (int i = 0; i < n_known; i++) expected |= !fnmatch(known[i], name, FNM_PATHNAME);
         FUZZ_HOLD(expected || !hold, "the file %s is left behind", name);
         if (!lstat(name, &st) && S_ISDIR(st.st_mode)) {
             sweep(name, hold);

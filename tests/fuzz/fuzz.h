@@ -14,7 +14,7 @@ void ot_fuzz(const uint8_t *p, size_t n);
 extern const char *const fuzz_words[];
 
 /* Path of a file of the scratch folder, valid for this input.  May name a subfolder that fuzz_subfolder made. */
-const char *fuzz_path(const char *name);                             /* the target may make it */
+const char *fuzz_path(const char *name);                             /* the target may make it; a pattern such as "out/?*" for any in out */
 const char *fuzz_write(const char *name, const void *p, size_t n);   /* made now, replaced if it is there */
 const char *fuzz_subfolder(const char *name);
 
@@ -26,9 +26,11 @@ const char *fuzz_subfolder(const char *name);
 _Noreturn void fuzz_broken(const char *rule, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* Rules for any call that may fail: the status returned is err's, a failure has a text, a success none.
- * Returns s.  The first failure is what the input is answered with (fuzz_answer). */
+ * Returns s.  The first failure is what the input is answered with (fuzz_answer).  With FUZZ_SAY in the environment
+ * every failure is told on stderr. */
 ot_status fuzz_status(const char *call, ot_status s, const ot_error *err);
 ot_status fuzz_answer(void);
+void      fuzz_answered(ot_status s); /* another than the first failure */
 
 /* Two byte strings out of one: the last two bytes are the length of the second, which stands before them;
  * there is none (0 bytes) where that is more than there is. */

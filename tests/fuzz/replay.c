@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,13 @@ static void one_file(const char *path, int mutants)
     close(out);
 }
 
+/* Of a process that was ended: what it left in the scratch folder. */
+static int scrap(const char *path, const struct stat *st, int kind, struct FTW *w)
+{
+    (void)st, (void)kind;
+    return w->level ? remove(path) : 0;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -199,7 +207,12 @@ int main(int argc, char **argv)
 {
     int mutants = 0, first = 1;
     if (argc > 2 && !strcmp(argv[1], "--mutate")) mutants = atoi(argv[2]), first = 3;
+    char scratch[] = "/dev/shm/fuzz-XXXXXX", other[] = "/tmp/fuzz-XXXXXX";
+    char *below = mkdtemp(scratch) ? scratch : mkdtemp(other);
+    if (!below || setenv("TMPDIR", below, 1)) return 1;
     for (int i = first; i < argc; i++) all_below(argv[i], mutants);
+    nftw(below, scrap, 8, FTW_DEPTH | FTW_PHYS);
+    rmdir(below);
     printf("%d files, %d bad\n", files, bad);
     return bad > 0 || files == 0;
 }

@@ -1,0 +1,33 @@
+/* models.h - what targets that read ONNX files share. */
+#ifndef OT_TESTS_FUZZ_MODELS_H
+#define OT_TESTS_FUZZ_MODELS_H
+
+#include "tests/fuzz/fuzz.h"
+
+/* Loads a file and walks through what it has; NULL: refused.  The caller frees. */
+ot_model *fuzz_load(const char *path);
+
+/* Name, value, name, value … NULL; on the CPU with one thread.  The caller frees. */
+ot_options *fuzz_options(const char *const *pairs);
+
+/* The bytes of a tensor, 0 where a dimension is unknown. */
+size_t fuzz_bytes(const ot_tensor *t);
+
+/* Both files hold the same bytes; else `what` is told. */
+void fuzz_same_files(const char *a, const char *b, const char *what);
+
+/* Small values of every sign, of integers those that are axes, shapes and indices; on the heap.  NULL: too large, or of a
+ * type without numbers. */
+void *fuzz_made_up(const ot_tensor *t);
+
+enum { FUZZ_MOST_FED = 16 };
+typedef struct fuzz_fed {
+    int       n;
+    ot_tensor t[FUZZ_MOST_FED + 1]; /* room for a target */
+} fuzz_fed;
+
+/* Made-up values for every input, unknown extents as 2; false: some input cannot be had.  fuzz_unfeed in any case. */
+bool fuzz_feed(const ot_model *m, fuzz_fed *f);
+void fuzz_unfeed(fuzz_fed *f);
+
+#endif
