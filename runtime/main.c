@@ -140,6 +140,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     if (!isnan(r->accuracy)) fprintf(stderr, " (%.2f %% right)", 100 * r->accuracy);
     else if (!isnan(r->loss)) fprintf(stderr, " (loss %.5g)", r->loss);
     fputc('\n', stderr);
+    if (r->model_data) fprintf(stderr, "with its data: %s (the model needs it beside it)\n", r->model_data);
     if (r->best_path && !isnan(r->best)) {
         if (!isnan(r->accuracy))
             fprintf(stderr, "best model:    %s (%.2f %%, epoch %lld)\n", r->best_path,

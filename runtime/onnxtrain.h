@@ -189,6 +189,7 @@ typedef struct ot_result {
     const char *model_path; /* the last file ot_trainer_export wrote; NULL: none; borrowed */
     const char *run_dir;   /* NULL: none; borrowed */
     const char *best_path; /* the best model; NULL: none; borrowed */
+    const char *model_data; /* names of the data files beside model_path, which belongs with them; NULL: none; borrowed */
 } ot_result;
 
 /* Opens the data, checks it against the model, plans every batch size and allocates every byte
@@ -200,8 +201,10 @@ OT_API OT_CHECK ot_status ot_trainer_new(const ot_model *m, const ot_options *o,
                                          ot_trainer **out, ot_error *err);
 OT_API void ot_trainer_free(ot_trainer *t);
 
-/* The whole training; writes log and run folder.  Returns OT_OK when cancelled, too.
- * Errors: OT_E_DIVERGED (names the step), OT_E_IO. */
+/* The whole training; writes log and run folder (option "run-dir": runs/<model>-<n> in the current folder; "none").
+ * Returns OT_OK when cancelled, too.
+ * Errors: OT_E_DIVERGED (names the step), OT_E_IO, OT_E_USAGE (a file of the run is one that is read; another run
+ * writes to the folder). */
 OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);
 
 /* From a signal handler or another thread: the run ends after the step it is in. */
@@ -225,8 +228,9 @@ OT_API bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *ou
 OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err);
 
 /* The model's file with the trained payloads, written beside `path` and renamed over it.
- *   path  NULL: the option "o", else <model>-trained.onnx in the current folder.
- * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO. */
+ *   path  NULL: the option "o", else <model>-trained.onnx in the current folder.  No file that is read is written
+ *         over, nor one that exists and is no ONNX file.
+ * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO, OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
 
 OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);

@@ -6,7 +6,7 @@
 #ifndef OT_DATA_H
 #define OT_DATA_H
 
-#include "runtime/base/base.h"
+#include "runtime/base/io.h"
 
 typedef enum ot_array_role { OT_ARRAY_INPUT, OT_ARRAY_TARGET } ot_array_role;
 
@@ -29,6 +29,7 @@ typedef struct ot_dataset {
     const char *const *class_name; /* NULL: unknown */
     uint64_t           hash;       /* fingerprint of names, shapes and bytes */
     const ot_table    *table;      /* of CSV: its columns; else NULL */
+    struct ot_read_from *from;     /* the files it was read from */
 } ot_dataset;
 
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
@@ -46,6 +47,9 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
 /* What training and evaluation ask of data and `run` does not: no NaN in the arrays.  Errors:
  * OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);
+
+/* Whether d was read from that file; *path: then what it was called. */
+bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -38,6 +39,29 @@ ot_array *ot_dataset_add(ot_dataset *d, const char *name)
     ot_array *a = &d->array[d->n++];
     *a = (ot_array){.t.name = copy};
     return a;
+}
+
+struct ot_read_from {
+    struct ot_read_from *next;
+    ot_file_id id;
+    const char *path;
+};
+
+void ot_dataset_note(ot_dataset *d, const char *path)
+{
+    struct ot_read_from *f = ot_arena_alloc(d->arena, sizeof *f);
+    ot_file_id id;
+    if (!f || !ot_file_of(AT_FDCWD, path, &id)) return; /* then it cannot be opened either */
+    *f = (struct ot_read_from){ d->from, id, ot_arena_strdup(d->arena, path) };
+    if (f->path) d->from = f;
+}
+
+bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path)
+{
+    const struct ot_read_from *f = d->from;
+    while (f && !ot_file_same(f->id, id)) f = f->next;
+    if (f) *path = f->path;
+    return f != NULL;
 }
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name)

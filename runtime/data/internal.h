@@ -28,6 +28,9 @@ ot_status ot_source_end(ot_source *s, ot_error *err);
 
 ot_dataset *ot_dataset_new(const char *name); /* NULL: no memory */
 
+/* Notes a file that d is read from, so that nothing is written over it. */
+void ot_dataset_note(ot_dataset *d, const char *path);
+
 /* A new array of role input, empty; its name is copied.  NULL: no memory.  A pointer got earlier may
  * dangle afterwards. */
 ot_array *ot_dataset_add(ot_dataset *d, const char *name);

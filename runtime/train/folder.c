@@ -1,11 +1,14 @@
 /* folder.c - the folder of a run. */
 
 #include <errno.h>
-#include <string.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
 #include "runtime/train/folder.h"
 
 const char *ot_stem(const char *path, ot_arena *a)
@@ -50,47 +53,84 @@ static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
     return OT_OK;
 }
 
-/* The file every run writes first. */
-static bool holds_a_run(const char *path, ot_arena *a)
+/* Opens and locks the folder; *free is false where another run has it.  A file system without such locks is
+ * trusted. */
+static int lock_folder(const char *path, bool *is_free)
 {
-    const char *mark = ot_arena_printf(a, "%s/options.conf", path);
-    return mark && !access(mark, F_OK);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *is_free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+    return fd;
 }
 
-ot_status ot_folder_make(const char *asked, const char *model, ot_arena *a, const char **out,
-                         ot_error *err)
+static bool still_there(int fd, const char *path)
 {
-    if (asked) {
-        char *path = ot_arena_strdup(a, asked);
-        if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-        for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
-        if (holds_a_run(path, a)) OT_TRY(move_away(path, a, err));
-        *out = path;
-        return make_all(path, err);
+    ot_file_id open, named;
+    return ot_file_of_open(fd, &open) && ot_file_of(AT_FDCWD, path, &named) && ot_file_same(open, named);
+}
+
+/* The named folder, without an older run: the one that is there is moved while it is locked. */
+static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    enum { TRIES = 100 }; /* others may make and move it at the same time */
+    for (int i = 0; i < TRIES; i++) {
+        bool is_free;
+        OT_TRY(make_all(path, err));
+        int fd = lock_folder(path, &is_free);
+        if (fd < 0 && errno == ENOENT) continue;
+        if (fd < 0) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+        if (!is_free) {
+            close(fd);
+            return ot_fail(err, OT_E_USAGE,
+                           "--run-dir %s: another run is writing to it; name another folder, or none: runs are numbered then", path);
+        }
+        /* options.conf is what every run writes first. */
+        bool same = still_there(fd, path), old = same && !faccessat(fd, "options.conf", F_OK, 0);
+        if (same && !old) {
+            *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
+            return OT_OK;
+        }
+        ot_status s = old ? move_away(path, a, err) : OT_OK;
+        close(fd);
+        OT_TRY(s);
+        if (old && !(out->moved = ot_arena_printf(a, "%s.1", path))) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     }
+    return ot_fail(err, OT_E_IO, "%s: other runs keep moving this folder", path);
+}
+
+static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    static const char advice[] = "--run-dir names another place for the run's folder, --run-dir none makes none";
     char runs[] = "runs";
+    ot_error e = { 0 };
     const char *stem = ot_stem(model, a);
-    OT_TRY(make_all(runs, err));
+    if (make_all(runs, &e)) return ot_fail(err, e.status, "%s; %s", e.text, advice);
     for (int n = 1; stem && n < 1000000; n++) {
-        const char *path = ot_arena_printf(a, "runs/%s-%d", stem, n);
-        if (!path) break;
-        *out = path;
-        if (!mkdir(path, 0777)) return OT_OK;
-        if (errno != EEXIST) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+        bool is_free;
+        out->path = ot_arena_printf(a, "runs/%s-%d", stem, n);
+        if (!out->path) break;
+        if (mkdir(out->path, 0777)) {
+            if (errno == EEXIST) continue;
+            return ot_fail(err, OT_E_IO, "%s: %s; %s", out->path, strerror(errno), advice);
+        }
+        out->fd = lock_folder(out->path, &is_free);
+        if (out->fd >= 0 && is_free) return OT_OK;
+        ot_folder_close(out); /* somebody named it the moment it was there */
     }
     return ot_fail(err, OT_E_IO, "runs: no free folder");
 }
 
-ot_status ot_folder_check(const char *path, ot_arena *a, ot_error *err)
+ot_status ot_folder_open(const char *asked, const char *model, ot_arena *a, ot_folder *out, ot_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    const char *folder = !slash          ? "."
-                         : slash == path ? "/"
-                                         : ot_arena_printf(a, "%.*s", (int)(slash - path), path);
-    if (!folder) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
-    if (is_folder(path)) return ot_fail(err, OT_E_IO, "%s: is a folder; a file is needed", path);
-    if (access(folder, W_OK))
-        return ot_fail(err, OT_E_IO, "%s: nothing can be written in %s: %s", path, folder,
-                       strerror(errno));
-    return OT_OK;
+    *out = (ot_folder){ .fd = -1 };
+    if (!asked) return open_numbered(model, a, out, err);
+    char *path = ot_arena_strdup(a, asked);
+    if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
+    return open_named(path, a, out, err);
+}
+
+void ot_folder_close(ot_folder *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    f->fd = -1;
 }

@@ -4,17 +4,22 @@
 
 #include "runtime/base/base.h"
 
+/* Open and locked until it is closed: nobody else's run takes it, and what is written into it stays in it wherever
+ * it is moved. */
+typedef struct ot_folder {
+    const char *path;  /* as it was when it was opened; of the arena */
+    const char *moved; /* what the older run in it is called now; NULL: there was none */
+    int fd;            /* -1: closed */
+} ot_folder;
+
 /* Makes the run's folder and the ones above it.
- *   asked  NULL: runs/<stem of model>-<n>, n the first that is free; else exactly that, and an
- * older run in it moves to asked.1, that one to asked.2 ... *out: its path, of the arena.  Errors:
- * OT_E_IO. */
-ot_status ot_folder_make(const char *asked, const char *model, ot_arena *a, const char **out,
-                         ot_error *err);
+ *   asked  NULL: runs/<stem of model>-<n>, n the first that is free; else exactly that, and an older run in it moves
+ *          to asked.1, that one to asked.2 ...
+ * Errors: OT_E_USAGE (a run is writing to it), OT_E_IO. */
+ot_status ot_folder_open(const char *asked, const char *model, ot_arena *a, ot_folder *out, ot_error *err);
+void      ot_folder_close(ot_folder *f);
 
 /* "a/b/net.onnx" -> "net". */
 const char *ot_stem(const char *path, ot_arena *a);
-
-/* Whether a file can be made at `path`.  Errors: OT_E_IO. */
-ot_status ot_folder_check(const char *path, ot_arena *a, ot_error *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* fresh.c - the command new: its options for exporter/new.h. */
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exporter/new.h"
+#include "runtime/train/files.h"
 #include "runtime/train/options.h"
 #include "runtime/train/things.h"
 
@@ -78,10 +80,15 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
         snprintf(own, sizeof own, "%s.onnx", kind);
         path = own;
     }
+    ot_inputs in = { .options = o };
+    char what[512], line[512];
+    ot_file_id id;
+    bool there = ot_file_of(AT_FDCWD, path, &id);
+    snprintf(what, sizeof what, "-o %s", path);
+    OT_TRY(ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err));
     OT_TRY(ot_new_model(kind, &w, path, err));
     if (cb && cb->message) {
-        char line[512];
-        snprintf(line, sizeof line, "%s: %s", path, found->text);
+        snprintf(line, sizeof line, "%s: %s%s", path, found->text, there ? "; the model that was there is replaced" : "");
         cb->message(cb->user, OT_INFO, line);
     }
     return OT_OK;

@@ -7,17 +7,24 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/train/log.h"
 
-ot_status ot_log_open(ot_log *l, const char *path, ot_error *err)
+ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err)
 {
     int i = l->file[0] ? 1 : 0;
-    if (l->file[i]) return ot_fail(err, OT_E_INTERNAL, "a log has two files at most");
-    l->path[i] = strdup(path);
-    if (!l->path[i]) return ot_fail(err, OT_E_NOMEM, "no memory for the log");
-    l->file[i] = fopen(path, "w");
-    if (!l->file[i]) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    char *kept = l->file[i] ? NULL : strdup(path);
+    FILE *f = kept ? fdopen(fd, "w") : NULL;
+    if (!f) {
+        ot_status s = l->file[i] ? ot_fail(err, OT_E_INTERNAL, "a log has two files at most")
+                                 : ot_fail(err, OT_E_NOMEM, "no memory for the log");
+        free(kept);
+        close(fd);
+        return s;
+    }
+    l->path[i] = kept;
+    l->file[i] = f;
     return OT_OK;
 }
 

@@ -24,7 +24,7 @@ typedef struct ot_log_step {
     bool has_norm;
 } ot_log_step;
 
-ot_status ot_log_open(ot_log *l, const char *path, ot_error *err); /* adds a file, written anew */
+ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err); /* adds a file, open and empty; takes fd */
 ot_status ot_log_close(ot_log *l, ot_error *err); /* reports what failed on the way */
 
 void ot_log_write_step(ot_log *l, const ot_log_step *s);

@@ -1,13 +1,12 @@
 /* loop.c - runs a training: epochs, evaluation, log, run folder, the best model. */
 
-#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/device.h"
-#include "runtime/train/folder.h"
 #include "runtime/train/trainer.h"
 
 /* ---- evaluation -------------------------------------------------------------------- */
@@ -149,54 +148,105 @@ static void log_end(ot_trainer *t)
 
 /* ---- the run's folder -------------------------------------------------------------------- */
 
-static ot_status write_options(ot_trainer *t, ot_error *err)
+/* The resolved options as a config file, with what was decided as comments. */
+static char *options_text(const ot_trainer *t)
 {
-    const char *path = ot_arena_printf(t->a, "%s/options.conf", t->run_dir);
-    char *lines = ot_options_lines(t->o);
-    FILE *f = path && lines ? fopen(path, "w") : NULL;
-    if (!f) {
-        free(lines);
-        return ot_fail(err, path && lines ? OT_E_IO : OT_E_NOMEM, "%s: %s", path ? path : "",
-                       strerror(errno));
-    }
-    fprintf(f, "# onnxtrain %s; model: %s\n%s", OT_VERSION, t->m->file->path, lines);
-    fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
-            (long long)t->train.samples, (long long)t->total);
-    for (const char *p = t->notes; p && *p;) {
-        size_t n = strcspn(p, "\n");
-        fprintf(f, "# %.*s\n", (int)n, p);
-        p += n + (p[n] == '\n');
+    char *text = NULL, *lines = ot_options_lines(t->o);
+    size_t size = 0;
+    FILE *f = lines ? open_memstream(&text, &size) : NULL;
+    if (f) {
+        fprintf(f, "# onnxtrain %s; model: %s\n%s", OT_VERSION, t->m->file->path, lines);
+        fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
+                (long long)t->train.samples, (long long)t->total);
+        for (const char *p = t->notes; p && *p;) {
+            size_t n = strcspn(p, "\n");
+            fprintf(f, "# %.*s\n", (int)n, p);
+            p += n + (p[n] == '\n');
+        }
+        if (fclose(f)) {
+            free(text);
+            text = NULL;
+        }
     }
     free(lines);
-    bool bad = ferror(f);
-    if (fclose(f) || bad) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    return text;
+}
+
+static ot_status write_options(const ot_trainer *t, ot_error *err)
+{
+    ot_replace *r = NULL;
+    ot_error e = { 0 };
+    char *text = options_text(t);
+    if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    ot_status s = ot_replace_begin_at(t->folder.fd, "options.conf", &r, &e);
+    if (!s) s = ot_replace_write(r, text, strlen(text), &e);
+    if (!s) s = ot_replace_commit(r, &e);
+    else ot_replace_abort(r);
+    free(text);
+    return s ? ot_fail(err, s, "%s/%s", t->folder.path, e.text) : OT_OK;
+}
+
+static ot_status open_log(ot_trainer *t, int at, const char *path, const char *shown, ot_error *err)
+{
+    ot_inputs in = ot_trainer_inputs(t);
+    int fd;
+    if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, shown, &fd, err));
+    return ot_log_add(&t->log, fd, shown, err);
+}
+
+/* Where -o and --log lie in the run's folder, they may not be what the run itself writes there. */
+static ot_status check_names(const ot_trainer *t, ot_error *err)
+{
+    static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx" };
+    const char *given[] = { t->s.out, t->s.log };
+    for (int i = 0; i < OT_LEN(own); i++)
+        for (int k = 0; k < OT_LEN(given); k++) {
+            const char *path = ot_arena_printf(t->a, "%s/%s", t->s.run_dir, own[i]);
+            if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+            bool log_itself = i == 1 && k == 1;
+            if (given[k] && !log_itself && ot_path_same(path, given[k]))
+                return ot_fail(err, OT_E_USAGE, "%s %s: the run itself writes this file; name another", k ? "--log" : "-o", given[k]);
+        }
     return OT_OK;
 }
 
 static ot_status open_folder(ot_trainer *t, ot_error *err)
 {
-    OT_TRY(ot_folder_make(t->s.run_dir, t->m->file->path, t->a, &t->run_dir, err));
-    OT_TRY(write_options(t, err));
-    const char *log = ot_arena_printf(t->a, "%s/log.jsonl", t->run_dir);
-    if (!log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    OT_TRY(ot_log_open(&t->log, log, err));
-    if (t->s.log && strcmp(t->s.log, log)) OT_TRY(ot_log_open(&t->log, t->s.log, err));
-    t->result.run_dir = t->run_dir;
-    return OT_OK;
+    const char *asked = t->s.run_dir, *log = NULL;
+    ot_inputs in = ot_trainer_inputs(t);
+    if (!asked || strcmp(asked, "none")) {
+        if (asked) OT_TRY(check_names(t, err));
+        OT_TRY(ot_folder_open(asked, t->m->file->path, t->a, &t->folder, err));
+        t->result.run_dir = t->folder.path;
+        if (t->folder.moved)
+            ot_trainer_say(t, OT_INFO, "%s held an older run: that is %s now", t->folder.path, t->folder.moved);
+        const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
+        log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
+        if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+        OT_TRY(ot_output_check(&in, t->folder.fd, "best.onnx", OT_FILE_MODEL, best, err));
+        OT_TRY(open_log(t, t->folder.fd, "log.jsonl", log, err));
+        OT_TRY(write_options(t, err));
+    }
+    if (!t->s.log || (log && ot_path_same(log, t->s.log))) return OT_OK;
+    return open_log(t, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
 static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error *err)
 {
     ot_result *r = &t->result;
+    ot_error e = { 0 };
     bool by_accuracy = !isnan(accuracy);
     double now = by_accuracy ? accuracy : loss;
     if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best)))
         return OT_OK;
     r->best = now;
     r->best_epoch = t->epoch + 1;
-    r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->run_dir);
+    if (!t->folder.path) return OT_OK;
+    r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
     if (!r->best_path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    return ot_trainer_save(t, r->best_path, false, err);
+    ot_status s = ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e);
+    return s ? ot_fail(err, s, "%s/%s", t->folder.path, e.text) : OT_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */
@@ -301,5 +351,6 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     }
     ot_error io = { 0 };
     if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
+    ot_folder_close(&t->folder); /* from now on it is anybody's */
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

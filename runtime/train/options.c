@@ -78,7 +78,7 @@ static const row table[] = {
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW, 0, BASIC, TEXT, 0, 0),
-    ROW("run-dir", 0, "DIR", NULL, G, "folder of the run (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
     ROW("json", 0, NULL, NULL, G, "machine-readable text", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
@@ -107,7 +107,14 @@ struct ot_options {
     ot_arena *arena;
     given     value[OT_LEN(table)];
     bool      in_config; /* a file is being read */
+    struct config *configs; /* that were read */
 };
+
+typedef struct config {
+    struct config *next;
+    ot_file_id     id;
+    const char    *path;
+} config;
 
 /* ---- the table ---------------------------------------------------------------- */
 
@@ -348,10 +355,22 @@ static char *config_line(char *buf, int size, void *user)
     return s;
 }
 
+bool ot_options_reads(const ot_options *o, ot_file_id id, const char **path)
+{
+    const config *c = o->configs;
+    while (c && !ot_file_same(c->id, id)) c = c->next;
+    if (c) *path = c->path;
+    return c != NULL;
+}
+
 static ot_status read_config(ot_options *o, const char *path, ot_error *err)
 {
+    config *kept = ot_arena_alloc(o->arena, sizeof *kept);
+    if (!kept || !(kept->path = ot_arena_strdup(o->arena, path))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     config_reader c = { .o = o, .path = path, .err = err, .file = fopen(path, "r") };
     if (!c.file) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    kept->next = o->configs;
+    if (ot_file_of_open(fileno(c.file), &kept->id)) o->configs = kept;
 
     ot_error first = { 0 };
     c.err = &first;

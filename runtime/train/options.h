@@ -2,6 +2,7 @@
 #ifndef OT_OPTIONS_H
 #define OT_OPTIONS_H
 
+#include "runtime/base/io.h"
 #include "runtime/passes/passes.h"
 
 typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
@@ -45,6 +46,9 @@ int64_t ot_options_int(const ot_options *o,
                        const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);
 bool ot_options_flag(const ot_options *o, const char *name);
+
+/* Whether a config file of these options is that file; *path: then what it was called. */
+bool ot_options_reads(const ot_options *o, ot_file_id id, const char **path);
 
 /* Every option that was given, as lines of a config file; caller frees with free(). */
 char *ot_options_lines(const ot_options *o);

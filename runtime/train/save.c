@@ -3,6 +3,7 @@
  * Before the file appears it is read back and must answer one batch as the trainer's own weights
  * do. */
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
 
-static const char *default_path(ot_trainer *t)
+const char *ot_trainer_out(ot_trainer *t)
 {
     const char *stem = t->s.out ? "" : ot_stem(t->m->file->path, t->a);
     return t->s.out ? t->s.out : stem ? ot_arena_printf(t->a, "%s-trained.onnx", stem) : NULL;
@@ -109,26 +110,48 @@ static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int
     return OT_OK;
 }
 
-ot_status ot_trainer_save(ot_trainer *t, const char *path, bool proof, ot_error *err)
+/* What is asked of a written file before it takes its place. */
+typedef struct asked {
+    ot_trainer *t;
+    bool proof;
+    const char *data; /* names of its data files */
+} asked;
+
+static ot_status look_at(const ot_imported *written, void *user, ot_error *err)
+{
+    asked *x = user;
+    const char *name;
+    for (int i = 0; (name = ot_import_data_name(written, i)); i++) {
+        x->data = ot_arena_printf(x->t->a, "%s%s%s", i ? x->data : "", i ? ", " : "", name);
+        if (!x->data) return ot_fail(err, OT_E_NOMEM, "no memory for the names of data files");
+    }
+    return x->proof ? prove(written, x->t, err) : OT_OK;
+}
+
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err)
 {
     if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing is trained yet");
     ot_arena *a = ot_arena_new();
     size_t most = (size_t)t->x.slot[t->x.lead].plan->n_states + 1;
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
-    ot_export_options o = { .check = proof && t->proof >= 0 ? prove : NULL, .user = t };
+    asked x = { .t = t, .proof = proof && t->proof >= 0 };
+    ot_export_options o = { .check = look_at, .user = &x, .folder = folder };
     int n = 0;
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     if (!s) s = ot_export(t->m->file, path, n, list, &o, err);
     if (a) ot_arena_free(a);
+    if (data) *data = s ? NULL : x.data;
     return s;
 }
 
 ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
 {
-    if (!path) path = default_path(t);
-    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL;
-    if (!kept) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
-    OT_TRY(ot_trainer_save(t, kept, true, err));
+    if (!path) path = ot_trainer_out(t);
+    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL, *what = kept ? ot_arena_printf(t->a, "-o %s", kept) : NULL;
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = ot_trainer_inputs(t);
+    OT_TRY(ot_output_check(&in, AT_FDCWD, kept, OT_FILE_MODEL, what, err));
+    OT_TRY(ot_trainer_save(t, NULL, kept, true, &t->result.model_data, err));
     t->result.model_path = kept;
     return OT_OK;
 }

@@ -1,5 +1,6 @@
 /* trainer.c - a training: opening its data, cutting epochs, planning.  loop.c runs it. */
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +311,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->m = m;
     t->o = o;
     t->notes = "";
+    t->folder.fd = -1;
     t->x.lead = t->evaluation = t->evaluation_rest = t->proof = -1;
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
@@ -326,14 +328,32 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     return OT_OK;
 }
 
+ot_inputs ot_trainer_inputs(const ot_trainer *t)
+{
+    return (ot_inputs){ .model = t->m->file, .options = t->o, .named = { t->s.data, t->s.val, t->s.test },
+                        .data = { t->data, t->eval_data } };
+}
+
+/* Whether everything can be written at the end, before anything is computed. */
+static ot_status check_outputs(ot_trainer *t, ot_error *err)
+{
+    const char *out = ot_trainer_out(t), *what = out ? ot_arena_printf(t->a, "-o %s", out) : NULL, *log = NULL;
+    if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log)))) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = ot_trainer_inputs(t);
+    OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
+    if (!log) return OT_OK;
+    if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is what -o names as well; each needs a file of its own", log);
+    return ot_output_check(&in, AT_FDCWD, t->s.log, OT_FILE_LOG, log, err);
+}
+
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     t->by_steps = !t->s.data;
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
-    if (t->s.out) OT_TRY(ot_folder_check(t->s.out, t->a, err));
-    if (t->s.log) OT_TRY(ot_folder_check(t->s.log, t->a, err));
+    OT_TRY(check_outputs(t, err)); /* before a large set is read */
     OT_TRY(ot_trainer_open(t, err));
+    OT_TRY(check_outputs(t, err)); /* the set itself */
     return ot_trainer_prepare(t, err);
 }
 
@@ -354,6 +374,7 @@ void ot_trainer_free(ot_trainer *t)
     if (!t) return;
     ot_error ignored = { 0 };
     (void)ot_log_close(&t->log, &ignored);
+    ot_folder_close(&t->folder);
     ot_session_close(&t->x);
     ot_dataset_free(t->eval_data);
     ot_dataset_free(t->data);

@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include "runtime/train/files.h"
+#include "runtime/train/folder.h"
 #include "runtime/train/log.h"
 #include "runtime/train/schedules.h"
 #include "runtime/train/session.h"
@@ -46,7 +48,7 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
-    const char *run_dir;
+    ot_folder folder; /* of the run; path NULL: none */
     volatile sig_atomic_t cancelled;
 
     /* Updates: given to the device, and over. */
@@ -92,8 +94,15 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
 /* For `grad`: opens the data, adapts, plans and allocates one slot. */
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 
-/* The trained tensors in a copy of the model's file.  proof: it must answer a batch as t does. */
-ot_status ot_trainer_save(ot_trainer *t, const char *path, bool proof, ot_error *err);
+/* The trained tensors in a copy of the model's file.  folder: an open one that `path` is seen from, or NULL.  proof: it
+ * must answer a batch as t does.  *data (may be NULL): the names of its data files, a line; NULL: it has none. */
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err);
+
+/* Where the trained model goes if nobody says otherwise; NULL: no memory. */
+const char *ot_trainer_out(ot_trainer *t);
+
+/* What t has open for reading. */
+ot_inputs ot_trainer_inputs(const ot_trainer *t);
 
 /* Gives one update, the u-th of epoch t->epoch, and takes what has come to an end; each ends in t->done.
  * Errors: OT_E_DIVERGED. */

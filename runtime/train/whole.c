@@ -1,6 +1,8 @@
 /* whole.c - the commands run and grad: arrays in, arrays out. */
 
+#include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +102,15 @@ ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, in
     return s;
 }
 
+/* Whether the arrays can be written at the end. */
+static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_dataset *d, const char *to, ot_error *err)
+{
+    ot_inputs in = { .model = m->file, .options = o, .named = { ot_options_get(o, "data") }, .data = { d } };
+    char what[512];
+    snprintf(what, sizeof what, "-o %s", to);
+    return ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err);
+}
+
 ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
@@ -108,8 +119,10 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
     (void)cb;
     if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of the inputs");
     if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+    OT_TRY(check_arrays(m, o, NULL, to, err));
     OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
-    ot_status s = run_with(m, o, d, &out, err);
+    ot_status s = check_arrays(m, o, d, to, err);
+    if (!s) s = run_with(m, o, d, &out, err);
     if (!s) {
         s = ot_npz_write(to, out.t, out.n, err);
         ot_tensors_free(&out);
@@ -196,7 +209,9 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     if (!t->s.data)
         return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of inputs and targets");
     if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+    OT_TRY(check_arrays(t->m, t->o, NULL, to, err));
     OT_TRY(ot_trainer_open_gradient(t, &slot, err));
+    OT_TRY(check_arrays(t->m, t->o, t->data, to, err));
     const ot_slot *q = &t->x.slot[slot];
     OT_TRY(make_room(q->plan, t->a, &sum, &scratch, err));
     for (int k = 0; k < batches; k++) {

@@ -1,0 +1,206 @@
+#!/bin/sh
+# test_files.sh PROGRAM - what is read is never written over, runs do not meet, nothing is left behind.
+
+program=${1:?usage: test_files.sh PROGRAM}
+root=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd -P) || exit 1
+work=$(mktemp -d) || exit 1
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+OMP_WAIT_POLICY=passive
+export OMP_WAIT_POLICY
+
+bad=0
+fail() {
+    echo "FAILED: $1"
+    tail -n 5 err 2>/dev/null
+    bad=$((bad + 1))
+}
+
+# small data: 40 samples of 4 numbers and a class
+data() {
+    printf 'a,b,c,d,target\n'
+    i=0
+    while [ $i -lt 40 ]; do
+        echo "0.$((i % 7)),0.$((i % 5)),0.$((i % 3)),1,$((i % 3))" && i=$((i + 1))
+    done
+}
+"$program" new mlp -o m.onnx --input 1x2x2 --hidden 5 --classes 3 -q || exit 1
+data >d.csv
+data >v.csv
+printf 'seed = 1\n' >c.conf
+printf 'some text\n' >notes.txt
+: >empty
+printf '{"event":"start"}\n' >old.jsonl
+chmod 644 ./*
+
+# refuses TEXT FILES ARGUMENTS...: exit 2 before anything is written; the files stay as they are, and none comes
+refuses() {
+    text=$1 kept=$2
+    shift 2
+    sums=$(cat $kept | cksum)
+    before=$(find . | sort)
+    "$program" "$@" >out 2>err
+    got=$?
+    [ $got = 2 ] || fail "onnxtrain $*: exit $got, 2 is right"
+    grep -qF -- "$text" err || fail "onnxtrain $*: says nothing of '$text'"
+    [ "$(cat $kept | cksum)" = "$sums" ] || fail "onnxtrain $*: $kept is not as it was"
+    [ "$(find . | sort)" = "$before" ] || fail "onnxtrain $*: files came or went"
+}
+: >out
+: >err
+train="m.onnx --data d.csv --steps 2 --threads 1 --target target"
+
+# ---- an output that is an input, under every name ----------------------------------
+
+ln d.csv hard.csv
+ln -s d.csv soft.csv
+ln m.onnx hard.onnx
+ln -s m.onnx soft.onnx
+mkdir sub
+for name in m.onnx hard.onnx soft.onnx ./sub/../m.onnx "$work/m.onnx"; do
+    refuses "is the model that is read" m.onnx $train -o "$name"
+    refuses "is the model that is read" m.onnx $train -o x.onnx --log "$name"
+done
+for name in d.csv hard.csv soft.csv sub/../d.csv; do
+    refuses "is data that is read" d.csv $train -o "$name"
+    refuses "is data that is read" d.csv $train -o x.onnx --log "$name"
+done
+refuses "is data that is read" v.csv $train --val v.csv -o v.csv
+refuses "is data that is read" v.csv $train --val v.csv -o x.onnx --log v.csv
+refuses "is the config file that is read" c.conf $train --config c.conf -o c.conf
+refuses "is the config file that is read" c.conf $train --config c.conf -o x.onnx --log c.conf
+
+# a named set is several files
+set=$root/models/data/mnist
+if [ -d "$set" ]; then
+    mkdir mnist && cp "$set"/* mnist/
+    for file in mnist/*; do
+        case $file in *images*) ;; *labels*) ;; *) continue ;; esac
+        refuses "not written over" "$file" "$root/models/lenet.onnx" --data mnist/ --steps 1 -o x.onnx --log "$file"
+    done
+    rm -rf mnist
+fi
+
+# ---- an output that is something else -----------------------------------------------
+
+refuses "is no ONNX file" notes.txt $train -o notes.txt
+refuses "is no ONNX file" old.jsonl $train -o old.jsonl
+refuses "is no log of a run" notes.txt $train -o x.onnx --log notes.txt
+refuses "is what -o names as well" d.csv $train -o x.onnx --log ./x.onnx
+refuses "is no ONNX file" notes.txt new mlp -o notes.txt
+refuses "is no ONNX file" d.csv new mlp -o d.csv
+refuses "the config file that is read" c.conf new mlp --config c.conf -o c.conf
+
+# ---- what may be replaced --------------------------------------------------------------
+
+ok() {
+    "$program" "$@" >out 2>err || fail "onnxtrain $*: exit $?"
+}
+ok $train -o t.onnx --run-dir r1
+ok $train -o t.onnx --run-dir r1 --log old.jsonl
+grep -q "r1 held an older run: that is r1.1 now" err || fail "an older run is moved without a word"
+grep -q '"event":"end"' old.jsonl || fail "the old log is not replaced"
+cp empty t2.onnx && cp empty l2.jsonl
+ok $train -o t2.onnx --log l2.jsonl --run-dir r1
+ok $train -o t2.onnx --log /dev/null --run-dir r1
+ok $train -o t2.onnx --run-dir r2
+ok $train -o t2.onnx --run-dir r2 --log ./r2/log.jsonl
+ok new mlp -o t2.onnx
+grep -q "is replaced" err || fail "new replaces a model without a word"
+
+# ---- arrays -------------------------------------------------------------------------------
+
+python=$(command -v python3)
+if [ -n "$python" ] && "$python" - <<'EOF'
+import struct, sys, zipfile
+def npy(shape, data):
+    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': %r, }" % (shape,)).encode()
+    head += b' ' * (63 - (len(head) + 10) % 64) + b'\n'
+    return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head + data
+with zipfile.ZipFile('x.npz', 'w') as z:
+    z.writestr('input.npy', npy((2, 4), struct.pack('<8f', *range(8))))
+    z.writestr('target.npy', npy((2, 3), struct.pack('<6f', *range(6))))
+EOF
+then
+    refuses "is data that is read" x.npz run m.onnx --data x.npz -o x.npz
+    refuses "is the model that is read" m.onnx run m.onnx --data x.npz -o m.onnx
+    refuses "is data that is read" x.npz grad m.onnx --data x.npz --loss mse -o x.npz
+    refuses "is no .npz" notes.txt run m.onnx --data x.npz -o notes.txt
+    ok run m.onnx --data x.npz -o y.npz --threads 1
+    ok run m.onnx --data x.npz -o y.npz --threads 1
+fi
+
+# ---- the folder of a run -----------------------------------------------------------------------
+
+# links planted in it are not followed; files in it that are read stay
+mkdir planted && ln -s ../notes.txt planted/log.jsonl
+refuses "is a link" notes.txt $train -o x.onnx --run-dir planted
+mkdir mine && ln m.onnx mine/best.onnx
+refuses "is the model that is read" m.onnx $train -o x.onnx --run-dir mine
+ln -f d.csv mine/log.jsonl && rm mine/best.onnx
+refuses "is data that is read" d.csv $train -o x.onnx --run-dir mine
+mkdir conf && ln -s ../notes.txt conf/options.conf # a folder with options.conf is an older run and moves away
+ok $train -o x.onnx --run-dir conf
+grep -qx 'some text' notes.txt || fail "options.conf is written through a link"
+refuses "the run itself writes this file" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
+rm -rf planted mine conf conf.1 x.onnx
+
+# none is made
+before=$(find . | sort)
+ok $train --val v.csv --run-dir none -o t.onnx
+[ "$(find . | sort)" = "$before" ] || fail "--run-dir none makes files"
+
+# two at once: the second says so, and the first's folder is its own
+"$program" m.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir busy -o b.onnx -q >out 2>err &
+pid=$!
+n=0
+while [ $n -lt 300 ] && ! grep -q '"step"' busy/log.jsonl 2>/dev/null; do sleep 0.1 && n=$((n + 1)); done
+"$program" $train -o b2.onnx --run-dir busy >out 2>err2
+[ $? = 2 ] && grep -q "another run is writing to it" err2 || fail "a folder in use is taken"
+[ ! -e busy.1 ] || fail "the folder of a run moves away under it"
+# a folder that is moved takes its run along
+mv busy elsewhere && mkdir busy
+kill -INT $pid
+wait $pid
+[ -z "$(ls busy)" ] || fail "the run writes to a folder that is not its own"
+grep -q '"event":"end"' elsewhere/log.jsonl || fail "the moved run has no end"
+
+# many at once, numbered: each gets a folder
+i=0
+pids=
+while [ $i -lt 6 ]; do
+    "$program" $train -q -o many$i.onnx >/dev/null 2>&1 &
+    pids="$pids $!"
+    i=$((i + 1))
+done
+for p in $pids; do wait "$p" || fail "one of six runs at once: exit $?"; done
+[ "$(ls runs | wc -l)" = 6 ] || fail "six runs at once have $(ls runs | wc -l) folders"
+for r in runs/*; do [ "$(grep -c '"event":"end"' $r/log.jsonl)" = 1 ] || fail "$r has another's log"; done
+
+# ---- a place where no file can be made is found before anything is computed ---------------------------
+
+cannot() {
+    "$program" m.onnx --data d.csv --target target --epochs 100000000 --threads 1 --run-dir none "$@" >out 2>err &
+    pid=$!
+    n=0
+    while [ $n -lt 100 ] && kill -0 $pid 2>/dev/null; do sleep 0.1 && n=$((n + 1)); done
+    kill -9 $pid 2>/dev/null
+    wait $pid
+    got=$?
+    [ $got = 7 ] || fail "onnxtrain $*: exit $got, 7 is right"
+}
+cannot -o /proc/x.onnx
+cannot -o /dev/null
+cannot -o sub
+cannot --log sub
+cannot -o t.onnx --log /proc/x.log
+if [ "$(id -u)" != 0 ]; then
+    mkdir ro && cp m.onnx d.csv ro/ && chmod 555 ro
+    (cd ro && "$program" m.onnx --data d.csv --target target --steps 1 -o ../ro.onnx >../out 2>../err)
+    [ $? = 7 ] && grep -q -- "--run-dir none" err || fail "a read-only folder: no word of --run-dir none"
+    (cd ro && "$program" m.onnx --data d.csv --target target --steps 1 -o ../ro.onnx --run-dir none >../out 2>../err) ||
+        fail "a read-only folder with --run-dir none: exit $?"
+fi
+
+[ $bad = 0 ] && echo "no input is lost, no run meets another"
+[ $bad = 0 ]
