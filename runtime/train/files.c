@@ -25,7 +25,11 @@ static const char *read_as(const ot_inputs *in, ot_file_id id, const char **name
     }
     for (int i = 0; i < OT_LEN(in->data); i++)
         if (in->data[i] && ot_dataset_reads(in->data[i], id, name)) return "data";
-    return in->options && ot_options_reads(in->options, id, name) ? "the config file" : NULL;
+    for (const ot_config_file *c = in->configs; c; c = c->next) {
+        *name = c->path;
+        if (ot_file_same(c->id, id)) return "the config file";
+    }
+    return NULL;
 }
 
 static bool begins(int fd, const char *text)

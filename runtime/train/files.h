@@ -9,7 +9,7 @@
 /* Everything a command reads; any may be NULL. */
 typedef struct ot_inputs {
     const ot_imported *model;   /* and its external data */
-    const ot_options  *options; /* their config files */
+    const ot_config_file   *configs;
     const char        *named[3]; /* what --data, --val, --test say, before they are open */
     const ot_dataset  *data[2];
 } ot_inputs;

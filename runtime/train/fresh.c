@@ -44,6 +44,16 @@ static ot_status no_kind(const char *kind, ot_error *err)
     return ot_fail(err, OT_E_USAGE, "new: unknown kind '%s'; there are %s", kind, names);
 }
 
+static ot_status check_place(const ot_options *o, const char *path, ot_error *err)
+{
+    ot_arena *a = ot_arena_new();
+    const char *what = a ? ot_arena_printf(a, "-o %s", path) : NULL;
+    ot_inputs in = { .configs = a ? ot_options_configs(o, a) : NULL };
+    ot_status s = what ? ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_arena_free(a);
+    return s;
+}
+
 ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     enum { MOST_HIDDEN = 64 };
@@ -80,12 +90,10 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
         snprintf(own, sizeof own, "%s.onnx", kind);
         path = own;
     }
-    ot_inputs in = { .options = o };
-    char what[512], line[512];
+    char line[512];
     ot_file_id id;
     bool there = ot_file_of(AT_FDCWD, path, &id);
-    snprintf(what, sizeof what, "-o %s", path);
-    OT_TRY(ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err));
+    OT_TRY(check_place(o, path, err));
     OT_TRY(ot_new_model(kind, &w, path, err));
     if (cb && cb->message) {
         snprintf(line, sizeof line, "%s: %s%s", path, found->text, there ? "; the model that was there is replaced" : "");

@@ -107,14 +107,8 @@ struct ot_options {
     ot_arena *arena;
     given     value[OT_LEN(table)];
     bool      in_config; /* a file is being read */
-    struct config *configs; /* that were read */
+    const ot_config_file *configs; /* that were read */
 };
-
-typedef struct config {
-    struct config *next;
-    ot_file_id     id;
-    const char    *path;
-} config;
 
 /* ---- the table ---------------------------------------------------------------- */
 
@@ -355,17 +349,21 @@ static char *config_line(char *buf, int size, void *user)
     return s;
 }
 
-bool ot_options_reads(const ot_options *o, ot_file_id id, const char **path)
+const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a)
 {
-    const config *c = o->configs;
-    while (c && !ot_file_same(c->id, id)) c = c->next;
-    if (c) *path = c->path;
-    return c != NULL;
+    const ot_config_file *all = NULL;
+    for (const ot_config_file *c = o->configs; c; c = c->next) {
+        ot_config_file *copy = ot_arena_alloc(a, sizeof *copy);
+        if (!copy) break; /* whoever has no memory for this writes nothing */
+        *copy = (ot_config_file){ all, c->id, ot_arena_strdup(a, c->path) };
+        all = copy;
+    }
+    return all;
 }
 
 static ot_status read_config(ot_options *o, const char *path, ot_error *err)
 {
-    config *kept = ot_arena_alloc(o->arena, sizeof *kept);
+    ot_config_file *kept = ot_arena_alloc(o->arena, sizeof *kept);
     if (!kept || !(kept->path = ot_arena_strdup(o->arena, path))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     config_reader c = { .o = o, .path = path, .err = err, .file = fopen(path, "r") };
     if (!c.file) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));

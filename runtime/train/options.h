@@ -47,8 +47,15 @@ int64_t ot_options_int(const ot_options *o,
 double ot_options_num(const ot_options *o, const char *name);
 bool ot_options_flag(const ot_options *o, const char *name);
 
-/* Whether a config file of these options is that file; *path: then what it was called. */
-bool ot_options_reads(const ot_options *o, ot_file_id id, const char **path);
+/* A config file that options were read from. */
+typedef struct ot_config_file {
+    const struct ot_config_file *next;
+    ot_file_id              id;
+    const char             *path;
+} ot_config_file;
+
+/* Those of o, copied; NULL: none. */
+const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a);
 
 /* Every option that was given, as lines of a config file; caller frees with free(). */
 char *ot_options_lines(const ot_options *o);

@@ -319,6 +319,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->result = (ot_result){ .reason = "not begun", .loss = NAN, .accuracy = NAN, .best = NAN };
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
+    t->configs = ot_options_configs(o, t->a);
     if (!s) s = ot_session_open(&t->x, m, &t->s, NULL, &first);
     if (s) {
         ot_trainer_free(t);
@@ -330,7 +331,9 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
 
 ot_inputs ot_trainer_inputs(const ot_trainer *t)
 {
-    return (ot_inputs){ .model = t->m->file, .options = t->o, .named = { t->s.data, t->s.val, t->s.test },
+    const bool open = t->data != NULL; /* then they are known better than by what the options say */
+    return (ot_inputs){ .model = t->m->file, .configs = t->configs,
+                        .named = { open ? NULL : t->s.data, open ? NULL : t->s.val, open ? NULL : t->s.test },
                         .data = { t->data, t->eval_data } };
 }
 

@@ -48,6 +48,7 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
+    const ot_config_file *configs;
     ot_folder folder; /* of the run; path NULL: none */
     volatile sig_atomic_t cancelled;
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,10 +104,12 @@ ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, in
 /* Whether the arrays can be written at the end. */
 static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_dataset *d, const char *to, ot_error *err)
 {
-    ot_inputs in = { .model = m->file, .options = o, .named = { ot_options_get(o, "data") }, .data = { d } };
-    char what[512];
-    snprintf(what, sizeof what, "-o %s", to);
-    return ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err);
+    ot_arena *a = ot_arena_new();
+    const char *what = a ? ot_arena_printf(a, "-o %s", to) : NULL;
+    ot_inputs in = { .model = m->file, .configs = a ? ot_options_configs(o, a) : NULL, .named = { ot_options_get(o, "data") }, .data = { d } };
+    ot_status s = what ? ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_arena_free(a);
+    return s;
 }
 
 ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
