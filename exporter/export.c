@@ -8,10 +8,8 @@
  *         takes what importing it took. */
 #include "exporter/export.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "exporter/patch.h"
 #include "importer/internal.h"
@@ -21,12 +19,10 @@ typedef struct export {
     const ot_imported       *m;
     const ot_export_options *o;
     const char              *path;
-    ot_place                 to;
-    ot_replace              *r;          /* the new model */
+    ot_pending               new;
     ot_patch                 patch;
     const void             **payload;    /* of every source: the old data where nothing changed */
     const void             **of_tensor;  /* by order: the payload it was given; NULL: none */
-    ot_data_files           *data;
     ot_error                *err;
 } export;
 
@@ -69,7 +65,7 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
     for (int i = 0; i < n; i++) OT_TRY(tensor_patch(x, &t[i]));
     for (int i = 0; x->o && i < x->o->n_metadata; i++)
         OT_TRY(ot_metadata_edit(&x->patch, x->o->metadata[i].key, x->o->metadata[i].value, x->err));
-    return ot_external_write(&x->patch, x->m, x->payload, &x->to, &x->data, x->err);
+    return ot_external_write(&x->patch, x->m, x->payload, &x->new, x->err);
 }
 
 /* ---- reading back ---------------------------------------------------------------------- */
@@ -95,19 +91,8 @@ static ot_status source_verify(const export *x, int i, const ot_source *is)
 static ot_status written_verify(const export *x)
 {
     ot_imported *w = NULL;
-    ot_error found = { 0 };
-    int n = 0;
-    for (const ot_data_files *d = x->data; d; d = d->next) n++;
-    struct ot_unnamed_data *data = ot_arena_alloc(x->patch.arena, sizeof *data * (size_t)(n + 1));
-    if (!data) return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to read it back", x->path);
-    n = 0;
-    for (const ot_data_files *d = x->data; d; d = d->next)
-        data[n++] = (struct ot_unnamed_data){ d->name, ot_replace_fd(d->r) };
-    ot_unnamed u = { .fd = ot_replace_fd(x->r), .folder = x->to.dir, .n = n, .data = data };
-    ot_status s = ot_import_unnamed(&u, x->path, &w, &found);
-    if (s != OT_OK)
-        return ot_fail(x->err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: what was written does not read back: %s", x->path,
-                       found.text);
+    OT_TRY(ot_pending_import(&x->new, &w, x->err));
+    ot_status s = OT_OK;
     if (w->n_sources != x->m->n_sources)
         s = ot_fail(x->err, OT_E_IO, "%s: %d tensors read back, %d were written; nothing is replaced", x->path,
                     w->n_sources, x->m->n_sources);
@@ -119,43 +104,15 @@ static ot_status written_verify(const export *x)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static ot_status sink_file(void *to, const void *bytes, size_t n, ot_error *err)
-{
-    return ot_replace_write(to, bytes, n, err);
-}
-
-/* Model and data files get their names: the data first.  Then the data of the model that was replaced goes. */
-static ot_status place(export *x)
-{
-    const char **old = ot_data_old(x->patch.arena, &x->to, ot_replace_fd(x->r), x->m);
-    ot_status s = OT_OK;
-    for (ot_data_files *d = x->data; d && s == OT_OK; d = d->next) s = ot_replace_place_new(d->r, x->err);
-    if (s == OT_OK) s = ot_replace_place(x->r, x->err);
-    for (; s == OT_OK && old && *old; old++) unlinkat(x->to.dir, *old, 0); /* one that cannot be removed stays */
-    return s;
-}
-
 static ot_status file_write(export *x, int n, const ot_export_tensor *t)
 {
     size_t size;
     OT_TRY(file_patch(x, n, t));
     OT_TRY(ot_patch_finish(&x->patch, x->path, &size, x->err));
-    OT_TRY(ot_patch_stream(&x->patch, sink_file, x->r, x->err));
-    OT_TRY(ot_replace_sync(x->r, x->err));
+    OT_TRY(ot_patch_stream(&x->patch, ot_sink_file, x->new.r, x->err));
+    OT_TRY(ot_replace_sync(x->new.r, x->err));
     OT_TRY(written_verify(x));
-    return place(x);
-}
-
-/* Opens the new model in its folder. */
-static ot_status place_open(export *x)
-{
-    const char *slash = strrchr(x->path, '/'), *base = slash ? slash + 1 : x->path;
-    size_t stem = strlen(base);
-    OT_TRY(ot_replace_begin_at(x->o && x->o->folder ? *x->o->folder : AT_FDCWD, x->path, &x->r, x->err));
-    if (stem > 5 && !strcmp(base + stem - 5, ".onnx")) stem -= 5;
-    x->to = (ot_place){ .path = x->path, .dir = ot_replace_folder(x->r), .base = base };
-    x->to.stem = ot_arena_printf(x->patch.arena, "%.*s", (int)(stem < 200 ? stem : 200), base);
-    return x->to.stem ? OT_OK : ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write it", x->path);
+    return ot_pending_place(&x->new, x->m, x->err);
 }
 
 ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_export_tensor *t,
@@ -165,14 +122,9 @@ ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_expo
     ot_error own = { 0 };
     export x = { .m = m, .o = o, .path = path, .err = err ? err : &own };
     OT_TRY(ot_patch_begin(&x.patch, f->bytes, f->n, x.err));
-    ot_status s = place_open(&x);
+    ot_status s = ot_pending_open(&x.new, x.patch.arena, path, o ? o->folder : NULL, x.err);
     if (s == OT_OK) s = file_write(&x, n, t);
-    bool there = x.r && ot_replace_placed(x.r);
-    for (const ot_data_files *d = x.data; d; d = d->next) {
-        if (there) ot_replace_abort(d->r);
-        else ot_replace_undo(d->r);
-    }
-    ot_replace_abort(x.r);
+    ot_pending_end(&x.new);
     ot_patch_free(&x.patch);
     return s;
 }

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "exporter/patch.h"
 #include "importer/internal.h"
@@ -24,7 +23,7 @@
 
 enum {
     TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2,
-    BLOCK = 1 << 20, ALIGN = 4096, TRIES = 1000
+    BLOCK = 1 << 20, ALIGN = 4096
 };
 
 /* One tensor's part of a data file. */
@@ -50,24 +49,20 @@ typedef struct data_file {
     bool        changed;
 } data_file;
 
-
 typedef struct external {
     ot_patch          *p;
     const ot_imported *m;
-    const char        *path;              /* of the model that is written: for messages */
-    int                dir;               /* its folder */
-    const char        *base, *stem;       /* of path: its last part; that without .onnx */
+    ot_pending        *to;
     const int         *source_of;         /* by order; -1: none */
     const void *const *payload;
     data_file         *files;
     ot_table           by_location;
-    ot_data_files     *made;
     ot_error          *err;
 } external;
 
 static ot_status no_memory(const external *x)
 {
-    return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write its external data", x->path);
+    return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write its external data", x->to->to.path);
 }
 
 /* ---- what the tensors say -------------------------------------------------------------- */
@@ -220,8 +215,9 @@ static ot_status copy_old(const data_file *d, uint64_t from, uint64_t to, unsign
     return OT_OK;
 }
 
-static ot_status data_stream(const data_file *d, ot_sink *sink, void *user, ot_error *err)
+static ot_status data_stream(const void *what, ot_sink *sink, void *user, ot_error *err)
 {
+    const data_file *d = what;
     unsigned char *block = malloc(BLOCK);
     if (!block) return ot_fail(err, OT_E_NOMEM, "external data '%.300s': no memory", d->location);
     uint64_t at = 0;
@@ -248,106 +244,22 @@ static ot_status data_stream(const data_file *d, ot_sink *sink, void *user, ot_e
     return s;
 }
 
-static ot_status sink_file(void *to, const void *bytes, size_t n, ot_error *err)
-{
-    return ot_replace_write(to, bytes, n, err);
-}
-
-static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *err)
-{
-    (void)err;
-    uint32_t *crc = to;
-    *crc = (uint32_t)crc32_z(*crc, bytes, n);
-    return OT_OK;
-}
-
-typedef struct compare {
-    int     fd;
-    int64_t at;
-    bool    differs;
-} compare;
-
-static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *err)
-{
-    (void)err;
-    compare *c = to;
-    const unsigned char *p = bytes;
-    unsigned char block[4096];
-    while (n && !c->differs) {
-        ssize_t got = pread(c->fd, block, n < sizeof block ? n : sizeof block, (off_t)c->at);
-        if (got < 0 && errno == EINTR) continue;
-        c->differs = got <= 0 || memcmp(block, p, (size_t)got) != 0;
-        p += got > 0 ? got : 0;
-        c->at += got > 0 ? got : 0;
-        n -= got > 0 ? (size_t)got : 0;
-    }
-    return OT_OK;
-}
-
 /* ---- names ------------------------------------------------------------------------------- */
-
-static bool holds(const data_file *d, int fd, ot_error *err)
-{
-    struct stat st;
-    compare c = { .fd = fd };
-    return !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == d->new_size &&
-           data_stream(d, sink_compare, &c, err) == OT_OK && !c.differs;
-}
-
-/* Whether `name` is a plain file, or one that waits to become it, with just the bytes that would be written.
- * *there: something is. */
-static bool holds_them(const external *x, const data_file *d, const char *name, bool *there)
-{
-    struct stat st;
-    for (const ot_data_files *made = x->made; made; made = made->next)
-        if (!strcmp(made->name, name)) return *there = true, holds(d, ot_replace_fd(made->r), x->err);
-    *there = fstatat(x->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
-    if (!*there || !S_ISREG(st.st_mode) || st.st_nlink != 1) return false;
-    int fd = openat(x->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool same = fd >= 0 && holds(d, fd, x->err);
-    if (fd >= 0) close(fd);
-    return same;
-}
 
 /* Whether the location, seen from the new model, is the file itself and not a link to it. */
 static bool found_from_there(const external *x, const data_file *d)
 {
     struct stat old, seen;
-    return !fstat(d->fd, &old) && !fstatat(x->dir, d->location, &seen, AT_SYMLINK_NOFOLLOW) && old.st_dev == seen.st_dev &&
+    return !fstat(d->fd, &old) && !fstatat(x->to->to.dir, d->location, &seen, AT_SYMLINK_NOFOLLOW) && old.st_dev == seen.st_dev &&
            old.st_ino == seen.st_ino;
-}
-
-static ot_status data_make(external *x, const data_file *d, const char *name)
-{
-    ot_data_files *made = ot_arena_alloc(x->p->arena, sizeof *made);
-    if (!made) return no_memory(x);
-    ot_replace *r = NULL;
-    ot_status s = ot_replace_begin_at(x->dir, name, &r, x->err);
-    if (s == OT_OK) s = data_stream(d, sink_file, r, x->err);
-    if (s == OT_OK) s = ot_replace_sync(r, x->err);
-    if (s != OT_OK) {
-        ot_replace_abort(r);
-        return s;
-    }
-    *made = (ot_data_files){ x->made, name, r };
-    x->made = made;
-    return OT_OK;
 }
 
 /* Finds a name, writes the file unless it is there.  *name: the new location. */
 static ot_status data_place(external *x, const data_file *d, const char **name)
 {
-    uint32_t crc = 0;
-    bool own = !d->changed && !strchr(d->location, '/') && strcmp(d->location, x->base) != 0;
-    for (int i = own ? -1 : 0; i < TRIES; i++) {
-        if (i == 0) OT_TRY(data_stream(d, sink_checksum, &crc, x->err));
-        *name = i < 0 ? d->location : ot_data_name(x->p->arena, x->stem, crc + (uint32_t)i);
-        if (!*name) return no_memory(x);
-        bool there;
-        if (holds_them(x, d, *name, &there)) return OT_OK;
-        if (!there) return data_make(x, d, *name);
-    }
-    return ot_fail(x->err, OT_E_IO, "%s: no free name for its external data", x->path);
+    ot_content c = { d->new_size, data_stream, d };
+    bool own = !d->changed && !strchr(d->location, '/') && strcmp(d->location, x->to->to.base) != 0;
+    return ot_pending_data(x->to, &c, own ? d->location : NULL, name, x->err);
 }
 
 /* ---- the entries -------------------------------------------------------------------------- */
@@ -392,13 +304,10 @@ static ot_status all_written(external *x)
     return x->p->no_memory ? no_memory(x) : OT_OK;
 }
 
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const ot_place *to,
-                            ot_data_files **out, ot_error *err)
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to, ot_error *err)
 {
-    external x = { .p = p, .m = m, .path = to->path, .dir = to->dir, .base = to->base, .stem = to->stem,
-                   .payload = payload, .by_location = { .arena = p->arena }, .err = err };
+    external x = { .p = p, .m = m, .to = to, .payload = payload, .by_location = { .arena = p->arena }, .err = err };
     int *source_of = ot_arena_alloc(p->arena, (p->n_tensor + 1) * sizeof *source_of);
-    *out = NULL;
     if (!source_of) return no_memory(&x);
     for (size_t i = 0; i < p->n_tensor; i++) source_of[i] = -1;
     for (int i = 0; i < m->n_sources; i++) {
@@ -408,7 +317,5 @@ ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const
         if (source_of[order] < 0 || payload[i] != m->sources[i].data) source_of[order] = i;
     }
     x.source_of = source_of;
-    ot_status s = all_written(&x);
-    *out = x.made;
-    return s;
+    return all_written(&x);
 }

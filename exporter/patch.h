@@ -8,8 +8,7 @@
 #ifndef OT_PATCH_H
 #define OT_PATCH_H
 
-#include "importer/import.h"
-#include "runtime/base/io.h"
+#include "exporter/pending.h"
 
 /* One field on the wire.  body..end: its payload; for a length-delimited one without the length. */
 typedef struct ot_field {
@@ -73,7 +72,6 @@ bool      ot_patch_push(ot_patch *p, int **list, size_t *n, size_t *cap, int v);
 ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error *err);
 
 /* Hands the new file's bytes over, in order. */
-typedef ot_status ot_sink(void *to, const void *bytes, size_t n, ot_error *err);
 ot_status ot_patch_stream(const ot_patch *p, ot_sink *sink, void *to, ot_error *err);
 
 /* tensor.c */
@@ -84,36 +82,10 @@ ot_status ot_payload_merge(ot_arena *a, const ot_source *s, const void *bytes, c
 /* Edits a tensor whose payload is in the model file.  Errors: OT_E_INTERNAL (not found there). */
 ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void *payload, ot_error *err);
 
-/* Where the new model will stand. */
-typedef struct ot_place {
-    const char *path; /* for messages */
-    int         dir;  /* the folder, open */
-    const char *base; /* the name in it */
-    const char *stem; /* that without .onnx, at most 200 bytes */
-} ot_place;
-
 /* external.c */
 
-/* Data files that are complete and have no name yet, newest first; in the patch's memory. */
-typedef struct ot_data_files {
-    struct ot_data_files *next;
-    const char           *name;
-    ot_replace           *r;
-} ot_data_files;
-
-/* Writes the data files that are needed and edits the tensors that name them.  payload[i] belongs to source i.
- * *out: the files that were made, after a failure too; the caller names them, or drops them. */
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, const ot_place *to,
-                            ot_data_files **out, ot_error *err);
-
-/* superseded.c */
-
-/* What a new data file of the model `stem` is called: "<stem>-<8 hex digits>.onnx.data". */
-const char *ot_data_name(ot_arena *a, const char *stem, uint32_t number);
-
-/* Data files of that pattern that the model now at `to` names and nobody else needs: not the new model, open as
- * `fresh`, no other in the folder, and m has no data in them.  NULL-ended; NULL: none, or not known. */
-const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m);
+/* Makes the data files that are needed and edits the tensors that name them.  payload[i] belongs to source i. */
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to, ot_error *err);
 
 /* metadata.c */
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exporter/patch.h"
+#include "exporter/pending.h"
 
 enum { BLOCK = 1 << 20, MOST_OLD = 1000 };
 

@@ -170,6 +170,7 @@ static ot_status train(job *j)
         s = ot_trainer_run(t, &j->err);
         clear(&j->screen);
         if (!s) s = ot_trainer_export(t, NULL, &j->err);
+        if (!s && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &j->err);
         ot_trainer_result(t, &r);
         if (!s) say_result(j, &r, r.model_path);
         running = NULL;
@@ -196,6 +197,12 @@ static ot_status grad(job *j)
 {
     ot_status s = load(j);
     return s ? s : ot_grad_file(j->m, j->o, &j->cb, &j->err);
+}
+
+static ot_status export(job *j)
+{
+    ot_status s = load(j);
+    return s ? s : ot_export_file(j->m, j->o, &j->cb, &j->err);
 }
 
 static ot_status check(job *j)
@@ -251,6 +258,7 @@ static const command commands[] = {
     { "eval", OT_CMD_EVAL, "a model", eval },
     { "run", OT_CMD_RUN, "a model", run },
     { "grad", OT_CMD_GRAD, "a model", grad },
+    { "export", OT_CMD_EXPORT, "a model", export },
     { "check", OT_CMD_CHECK, "a model", check },
     { "inspect", OT_CMD_INSPECT, "a model", inspect },
     { "plan", OT_CMD_PLAN, "a model", plan },

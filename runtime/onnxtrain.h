@@ -118,7 +118,7 @@ typedef struct ot_options ot_options;
 
 enum { /* which commands an option concerns */
     OT_CMD_TRAIN = 1, OT_CMD_EVAL = 2, OT_CMD_RUN = 4, OT_CMD_GRAD = 8, OT_CMD_CHECK = 16,
-    OT_CMD_INSPECT = 32, OT_CMD_PLAN = 64, OT_CMD_OPS = 128, OT_CMD_NEW = 256, OT_CMD_ENV = 512
+    OT_CMD_INSPECT = 32, OT_CMD_PLAN = 64, OT_CMD_OPS = 128, OT_CMD_NEW = 256, OT_CMD_ENV = 512, OT_CMD_EXPORT = 1024
 };
 
 /* One row of the option table: help, config keys and completion are made from it. */
@@ -233,6 +233,12 @@ OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *
  * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO, OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
 
+/* The deployable form (ot_export_file) of the file that ot_trainer_export wrote last, with what the training knows:
+ * onnxtrain.input.* says what became of pictures, onnxtrain.classes the names of the classes.
+ *   path  NULL: the option "deploy".
+ * Errors: OT_E_USAGE (nothing is written yet), those of ot_export_file. */
+OT_API OT_CHECK ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err);
+
 OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
 
 /* ---- other work ---------------------------------------------------------------- */
@@ -256,6 +262,12 @@ OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, co
 /* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  A weight called 'loss' has
  * its gradient under 'loss#2'. */
 OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+
+/* Writes the deployable form of the model to the option "o": BatchNormalization in inference mode, or, with "fold", in
+ * the layer before it; no Dropout; no losses, targets, training information; with "fp16", weights and what is safe in
+ * float16; "metadata" (KEY=VALUE) added.  Its answers in evaluation mode are compared with the model's on one batch
+ * before the file appears.  Errors: OT_E_USAGE, OT_E_MODEL (float16 is too coarse), OT_E_IO, OT_E_NOMEM. */
+OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Texts of the commands, for standard output; JSON with the option "json".  Caller frees with
  * free().  check: OT_E_MODEL with the text set when the model cannot be trained. */

@@ -180,6 +180,9 @@ typedef struct ot_plan {
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
 void      ot_plan_free(ot_plan *p);
 
+/* The pipeline up to the pass infer: out->graph has the values of the file, by their names, with types and shapes. */
+ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);
+
 /* ---- the passes ------------------------------------------------------------ */
 
 #define OT_DECLARE(name, leaves) ot_status ot_pass_##name(ot_plan *p, const ot_config *c);

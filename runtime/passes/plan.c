@@ -86,7 +86,9 @@ static ot_status bind_feeds(ot_plan *p, const ot_config *c)
     return g->err->status;
 }
 
-ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err)
+/* last: the pass to stop behind; NULL: all run. */
+static ot_status plan_until(const char *last, const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out,
+                            ot_error *err)
 {
     *out = NULL;
     ot_plan *p = calloc(1, sizeof *p);
@@ -108,6 +110,7 @@ ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *
             p->sticky = (ot_error){ 0 };
             ot_fail(&p->sticky, e.status, "after pass %s: %s", pipeline[i].name, e.text);
         }
+        if (last && !strcmp(pipeline[i].name, last)) break;
     }
     if (p->sticky.status != OT_OK) {
         ot_status s = ot_fail(err, p->sticky.status, "%s", p->sticky.text);
@@ -116,6 +119,16 @@ ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *
     }
     *out = p;
     return OT_OK;
+}
+
+ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err)
+{
+    return plan_until(NULL, model, c, like, out, err);
+}
+
+ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err)
+{
+    return plan_until("infer", model, c, NULL, out, err);
 }
 
 static void release(ot_step *s, int n)

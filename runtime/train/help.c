@@ -13,6 +13,7 @@ static const char usage[] =
     "  onnxtrain eval    MODEL --data DATA             loss, accuracy, confusion matrix\n"
     "  onnxtrain run     MODEL --data X.npz -o Y.npz   outputs by name\n"
     "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient per trained initializer\n"
+    "  onnxtrain export  MODEL -o FILE                 the deployable form: for runtimes, not for training\n"
     "  onnxtrain check   MODEL [--data DATA]           can it be trained, and how\n"
     "  onnxtrain inspect MODEL                         what trains, and why; --graph: every node\n"
     "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a step\n"

@@ -24,8 +24,9 @@ typedef struct row {
 #define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
-#define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV)
+#define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV | OT_CMD_EXPORT)
 
+#define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
@@ -77,9 +78,13 @@ static const row table[] = {
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "what products and activations are computed in; weights stay as they are", ALL, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
-    ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW, 0, BASIC, TEXT, 0, 0),
+    ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
+    ROW("deploy", 0, "FILE", NULL, G, "the deployable form too: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("fold", 0, NULL, NULL, G, "export, --deploy: BatchNormalization goes into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("fp16", 0, NULL, NULL, G, "export, --deploy: weights and what is safe in float16; inputs and outputs stay", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: an entry of the file's metadata", DEPLOY, REPEAT, 0, TEXT, 0, 0),
     ROW("json", 0, NULL, NULL, G, "machine-readable text", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: why a faster kernel was refused", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),

@@ -123,3 +123,15 @@ ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, 
     if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     return find_sizes(m, s, out->batch, feeds, &n, &open, &out->plan, err);
 }
+
+ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,
+                             ot_error *err)
+{
+    int64_t open;
+    ot_plan *plan = NULL;
+    *feeds = ot_arena_alloc(a, sizeof **feeds * (size_t)(m->file->graph->n_inputs + 1));
+    if (!*feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    OT_TRY(find_sizes(m, s, batch, *feeds, n, &open, &plan, err));
+    ot_plan_free(plan);
+    return OT_OK;
+}

@@ -22,4 +22,8 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
 ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
                           ot_error *err);
 
+/* Inputs of the sizes that ot_rehearse would take: *n feeds, of the arena. */
+ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,
+                             ot_error *err);
+
 #endif
