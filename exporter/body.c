@@ -190,7 +190,7 @@ bool ot_item_is(const ot_item *i, const char *op)
     return !i->dead && i->n->op_type && !strcmp(i->n->op_type, op) && !*ot_domain(i->n->domain);
 }
 
-static char no_name[] = ""; /* an input that is left out; only read */
+#define NO_NAME ot_message_text("") /* an input or output that is left out */
 
 void ot_item_set_in(ot_body *b, ot_item *i, size_t at, ot_name *v)
 {
@@ -199,11 +199,11 @@ void ot_item_set_in(ot_body *b, ot_item *i, size_t at, ot_name *v)
         char **list = ot_body_alloc(b, (at + 1) * sizeof *list);
         if (!list) return;
         if (n->n_input) memcpy(list, n->input, n->n_input * sizeof *list);
-        while (n->n_input <= at) list[n->n_input++] = no_name;
+        while (n->n_input <= at) list[n->n_input++] = NO_NAME;
         n->input = list;
     }
     use_drop(ot_item_in(b, i, at), i, NULL, at);
-    n->input[at] = v ? v->text : no_name;
+    n->input[at] = v ? v->text : NO_NAME;
     use_add(b, v, i, i->frame, at);
     i->frame->changed = true;
 }
@@ -221,7 +221,7 @@ void ot_item_set_out(ot_body *b, ot_item *i, size_t at, ot_name *v)
 {
     ot_name *old = ot_item_out(b, i, at);
     if (old && old->maker == i) old->gone = true, old->maker = NULL, old->makers--;
-    i->n->output[at] = v ? v->text : no_name;
+    i->n->output[at] = v ? v->text : NO_NAME;
     make(v, i->frame, i, at);
     if (v) v->gone = false;
     i->frame->changed = true;
@@ -264,7 +264,7 @@ ot_item *ot_body_unary(ot_body *b, ot_item *by, bool before, const char *op, ot_
     n->name = ot_arena_printf(b->arena, "%s_%s", out->text, op);
     n->output = output;
     n->n_output = 1;
-    *output = no_name;
+    *output = NO_NAME;
     ot_frame *f = by->frame;
     *i = (ot_item){ .frame = f, .n = n, .prev = before ? by->prev : by, .next = before ? by : by->next };
     *(i->prev ? &i->prev->next : &f->first) = i;

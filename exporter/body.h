@@ -56,6 +56,7 @@ typedef struct ot_name {
     int                   n_use;
     int                   mark;   /* scratch of whoever walks */
     bool                  needed; /* deploy_loss.c: by an output that is no loss */
+    bool                  fed;    /* deploy_mode.c: depends on an input of the file */
     bool                  half;   /* deploy_half.c: is float16 now */
     struct ot_name       *twin;   /* deploy_half.c: the same values in the other type; NULL: none yet */
 } ot_name;
@@ -110,6 +111,9 @@ ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *
 /* New payload.  External data stays external: it is written with the others (deploy_data.c). */
 void      ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_shape *s, void *bytes);
 ot_name  *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const ot_shape *s, void *bytes); /* NULL: no memory */
+
+/* protobuf-c's strings are not const, but nobody writes to them. */
+static inline char *ot_message_text(const char *s) { return (char *)(uintptr_t)s; }
 
 /* The steps: deploy_loss.c, deploy_mode.c, deploy_fold.c, deploy_half.c. */
 ot_status ot_deploy_losses(ot_body *b, const ot_graph *typed);

@@ -197,8 +197,7 @@ static ot_status fold_one(norm *n)
     if (n->why) return OT_OK;
     put(n, 1, n->w_tensor, stem, n->w.dtype, &n->w.shape, w);
     if (ot_item_is(n->layer, "MatMul")) {
-        static char op[] = "Add"; /* only read */
-        n->item->n->op_type = op;
+        n->item->n->op_type = ot_message_text("Add");
         n->item->n->n_attribute = 0;
         ot_item_cut_in(b, n->item, 1);
         ot_item_set_in(b, n->item, 1, ot_body_initializer(b, bias_stem, dtype, &vector, bias));
@@ -228,7 +227,7 @@ ot_status ot_deploy_fold(ot_body *b, const ot_graph *typed)
     int folded = 0;
     for (ot_frame *f = b->frames; f; f = f->next)
         for (ot_item *i = f->first; i; i = i->next) {
-            if (!ot_item_is(i, "BatchNormalization") || i->n->n_output != 1) continue;
+            if (!ot_item_is(i, "BatchNormalization") || i->n->n_output != 1 || ot_attr_int(i->n, "training_mode", 0)) continue;
             norm n = { .b = b, .item = i };
             OT_TRY(factors_read(&n));
             if (!n.why) OT_TRY(layer_find(&n, typed));

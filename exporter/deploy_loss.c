@@ -77,7 +77,6 @@ static bool is_scalar(const ot_graph *typed, const char *name)
 /* log_prob of a loss whose loss nobody reads. */
 static void only_log_prob(ot_body *b, ot_item *i)
 {
-    static char op[] = "LogSoftmax"; /* only read */
     const ot_name *loss = ot_item_out(b, i, 0);
     ot_name *log_prob = ot_item_out(b, i, 1);
     if (!ot_item_is(i, "SoftmaxCrossEntropyLoss") || b->version < 13 || !log_prob || log_prob->makers != 1) return;
@@ -85,7 +84,7 @@ static void only_log_prob(ot_body *b, ot_item *i)
     ot_item_cut_in(b, i, 1);
     ot_item_cut_out(b, i, 1);
     ot_item_set_out(b, i, 0, log_prob);
-    i->n->op_type = op;
+    i->n->op_type = ot_message_text("LogSoftmax");
     i->n->n_attribute = 0;
     ot_attr_set_int(b, i->n, "axis", 1);
 }

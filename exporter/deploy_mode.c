@@ -15,6 +15,25 @@ static void output_drop(ot_body *b, const ot_item *i, size_t at)
     ot_body_say(b, "output '%.200s' removed: only training has it", v->text);
 }
 
+/* What depends on an input.  Nodes are sorted; what comes from a subgraph may. */
+static void mark_fed(ot_body *b)
+{
+    for (const ot_frame *f = b->frames->next; f; f = f->next)
+        for (size_t k = 0; k < f->owner->n->n_output; k++) {
+            ot_name *v = ot_item_out(b, f->owner, k);
+            if (v) v->fed = true;
+        }
+    for (ot_frame *f = b->frames; f; f = f->next) {
+        for (ot_name *v = f == b->frames ? b->names : NULL; v; v = v->next) v->fed |= !v->tensor && !v->maker;
+        for (ot_item *i = f->first; i; i = i->next) {
+            bool fed = false;
+            for (size_t k = 0; k < i->n->n_input; k++) fed |= ot_item_in(b, i, k) && ot_item_in(b, i, k)->fed;
+            for (size_t k = 0; k < i->n->n_output; k++)
+                if (ot_item_out(b, i, k)) ot_item_out(b, i, k)->fed |= fed;
+        }
+    }
+}
+
 /* ---- BatchNormalization ------------------------------------------------------------------ */
 
 /* Outputs behind Y.  A running statistic that is read is the one that goes in. */
@@ -44,6 +63,11 @@ static bool norm_infer(ot_body *b, ot_item *i)
     const Onnx__AttributeProto *mode = ot_attr_find(n, "training_mode");
     bool trains = more || (b->version < 7 && attribute) ||
                   (b->version >= 14 && mode && (mode->i || (mode->ref_attr_name && *mode->ref_attr_name)));
+    const ot_name *x = ot_item_in(b, i, 0);
+    if (trains && x && !x->fed) {
+        ot_body_say(b, "BatchNormalization '%.200s' stays as it is: it normalises a weight, not data", ot_text(n->name));
+        return false;
+    }
     if (!outputs_cut(b, i)) {
         ot_body_say(b, "BatchNormalization '%.200s' stays in training mode: statistics of the batch are read", ot_text(n->name));
         return false;
@@ -65,8 +89,7 @@ static bool may_stand_for(const ot_name *to, const ot_name *from, const ot_frame
 
 static void identity(ot_item *i)
 {
-    static char op[] = "Identity"; /* only read */
-    i->n->op_type = op;
+    i->n->op_type = ot_message_text("Identity");
     i->n->n_attribute = 0;
     i->frame->changed = true;
 }
@@ -104,6 +127,7 @@ static bool dropout_remove(ot_body *b, ot_item *i)
 
 void ot_deploy_mode(ot_body *b, int *norms, int *dropouts)
 {
+    mark_fed(b);
     for (ot_frame *f = b->frames; f; f = f->next)
         for (ot_item *i = f->first, *next; i && !b->no_memory; i = next) {
             next = i->next;

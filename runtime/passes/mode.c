@@ -74,6 +74,9 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     set_attr(n, "training_mode", train);
     set_attr(n, "unbiased", c->bn_unbiased);
     if (!train) {
+        /* The running statistics stay what they are, for whoever reads them. */
+        for (int i = 1; i < n->n_out && i < 3; i++)
+            if (n->out[i]) ot_graph_replace(g, n->out[i], n->in[i + 2]);
         n->n_out = 1;
         return ot_node_infer(n, g->err);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exporter/deploy.h"
+#include "runtime/base/io.h"
 #include "runtime/base/random.h"
 #include "runtime/train/folder.h"
 #include "runtime/train/rehearse.h"
@@ -77,12 +78,16 @@ static ot_status answer(const deployment *d, const ot_model *m, ot_tensors *out,
     return s;
 }
 
-/* How far an output may be off, against its largest element. */
-static double tolerance(const deployment *d, ot_dtype t)
+/* How far an output may be off, against its largest element: by the coarsest type there is a tensor of. */
+static double tolerance(const deployment *d)
 {
-    if (t == OT_BF16) return 5e-2;
-    if (d->half || t == OT_F16) return 1e-2;
-    return d->fold ? 1e-4 : 1e-5;
+    double most = d->half ? 1e-2 : d->fold ? 1e-4 : 1e-5;
+    for (int i = 0; i < d->m->file->n_sources; i++) {
+        ot_dtype t = d->m->file->sources[i].dtype;
+        if (t == OT_BF16) most = 5e-2;
+        if (t == OT_F16) most = fmax(most, 1e-2);
+    }
+    return most;
 }
 
 static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *is, ot_error *err)
@@ -91,7 +96,7 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
     memcpy(s.dim, was->dim, sizeof s.dim);
     bool same = was->dtype == is->dtype && was->rank == is->rank && !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
     if (!same) return ot_fail(err, OT_E_INTERNAL, "output '%s' of the deployable file has another type or shape", was->name);
-    double most = 0, off = 0, limit = tolerance(d, was->dtype);
+    double most = 0, off = 0, limit = tolerance(d);
     bool finite = true;
     for (int64_t e = 0, n = ot_numel(&s); e < n; e++) {
         double x = ot_get_f64(was->data, was->dtype, e), y = ot_get_f64(is->data, is->dtype, e);
@@ -263,6 +268,8 @@ ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callba
 {
     const char *path = ot_options_get(o, "o");
     if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: the deployable file to write");
+    if (ot_path_same(path, m->file->path))
+        return ot_fail(err, OT_E_USAGE, "-o %s: is the model itself, which training needs; name another file", path);
     return run(m, o, cb, NULL, path, err);
 }
 
