@@ -62,6 +62,23 @@ static const char *linked_folder(ot_arena *a, const char *path)
     return folder_of(a, real);
 }
 
+/* What a file is that cannot be read as a model; NULL: nothing known here. */
+static const char *other_format(const uint8_t *b, size_t n)
+{
+    static const struct { const char *begins; size_t n; const char *what; } known[] = {
+        { "PK\3\4", 4, "a zip archive, such as .npz; are the model and --data swapped?" },
+        { "\x93NUMPY", 6, "a .npy array; are the model and --data swapped?" },
+        { "\x1f\x8b", 2, "gzip; unpack it first" },
+        { "\x89HDF", 4, "HDF5 (Keras); export it as ONNX first" },
+        { "\0\0\x08", 3, "an idx file, as MNIST's; are the model and --data swapped?" },
+    };
+    for (int i = 0; i < OT_LEN(known); i++)
+        if (n >= known[i].n && !memcmp(b, known[i].begins, known[i].n)) return known[i].what;
+    for (size_t i = 0; i < n && i < 256; i++)
+        if ((b[i] < ' ' && !strchr("\t\n\r\f", b[i])) || b[i] == 0x7F || !b[i]) return NULL;
+    return "text";
+}
+
 static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_error *err)
 {
     void *bytes;
@@ -79,7 +96,12 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
     f->id_known = u ? ot_file_of_open(u->fd, &f->id) : ot_file_of(AT_FDCWD, path, &f->id);
     if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: is empty", path);
     ProtobufCMessage *m;
-    OT_TRY(ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, err));
+    ot_error why = { 0 };
+    if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, &why)) {
+        const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
+        if (other) return ot_fail(err, OT_E_MODEL, "%s: is no ONNX file: it looks like %s (%s)", path, other, why.text);
+        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": no ONNX file, or a damaged one" : "");
+    }
     f->model = (Onnx__ModelProto *)m;
     return OT_OK;
 }

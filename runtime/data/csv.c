@@ -2,7 +2,8 @@
  *
  * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab
  *           where the first line has more of them; spaces around a field; empty lines between rows.
- *           The first line names the columns when a cell in it is text above a number.
+ *           The first line names the columns when a cell in it is text above a number.  The target is the column of that
+ *           name, else the last.
  * Shapes    input: (rows, columns - 1) f32; target: (rows) i64 for whole numbers and for text, whose
  *           sorted values become the classes, f32 otherwise.
  * Numerics  Numbers are read with a decimal point in every locale. */
@@ -258,6 +259,8 @@ static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale
 static ot_status arrange(ot_dataset *d, int column, locale_t point, ot_error *err)
 {
     d->n = 0;
+    d->column = d->table->name[column];
+    d->last = false;
     if (!ot_dataset_add(d, "") || !ot_dataset_add(d, "target"))
         return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
     d->array[1].role = OT_ARRAY_TARGET;
@@ -337,7 +340,12 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
     t->line = ot_arena_copy(d->arena, r->row_line + header, (size_t)t->rows * sizeof *r->row_line);
     if (!t->cell || !t->line) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
     d->table = t;
-    return arrange(d, t->columns - 1, point, err);
+    int target = t->columns - 1;
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->name[i], "target")) target = i;
+    OT_TRY(arrange(d, target, point, err));
+    d->last = strcmp(d->column, "target") != 0;
+    return OT_OK;
 }
 
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)

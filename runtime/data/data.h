@@ -30,6 +30,8 @@ typedef struct ot_dataset {
     uint64_t           hash;       /* fingerprint of names, shapes and bytes */
     const ot_table    *table;      /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
+    const char        *column;     /* of CSV: the one that is the target */
+    bool               last;       /* and it is so because it is the last */
 } ot_dataset;
 
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
@@ -44,9 +46,10 @@ void      ot_dataset_free(ot_dataset *d);
  * (--target).  Errors: OT_E_DATA, listing the names there are. */
 ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
 
-/* What training and evaluation ask of data and `run` does not: no NaN in the arrays.  Errors:
- * OT_E_DATA naming array and sample. */
+/* What training and evaluation ask of data and `run` does not: finite values.  Alone an input of nothing but zeros and
+ * negative infinities passes: a mask that is added to scores.  Errors: OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);
+ot_status ot_array_check(const ot_array *a, ot_error *err); /* the same of one array */
 
 /* Whether d was read from that file; *path: then what it was called. */
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
@@ -84,7 +87,7 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err);
 
 /* ---- pictures and --normalize ------------------------------------------------ */
 
-/* How a picture sample lies: (H,W), (H,W,C) or (C,H,W).  false: a is no picture. */
+/* How a sample of bytes lies as a picture: flat (one row), (H,W), (H,W,C) or (C,H,W).  false: a can be none. */
 typedef struct ot_picture {
     int64_t h, w, c;
     bool    channels_last; /* (H,W,C); false where c is 1 */

@@ -180,7 +180,8 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
     const ot_array *found = ot_dataset_find(d, name);
     if (!found) {
         ot_fail(err, OT_E_DATA, "%s: has no array '%s' to predict; it has:", d->name, name);
-        for (int i = 0; i < d->n; i++) ot_fail_more(err, OT_E_DATA, "  %s", d->array[i].t.name);
+        for (int i = 0; i < d->n; i++)
+            ot_fail_more(err, OT_E_DATA, "  %s", *d->array[i].t.name ? d->array[i].t.name : "(one without a name, such as pictures)");
         return OT_E_DATA;
     }
     for (int i = 0; i < d->n; i++)
@@ -191,43 +192,71 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
 
 /* ---- checks ---------------------------------------------------------------- */
 
-/* The first NaN among n elements; n: there is none.  The inner loops have no exit and vectorise. */
-#define FIND_NAN(name, T, is_nan)                                                                  \
+/* The first element among n that is NaN or infinite; n: there is none.  The inner loops have no exit and vectorise. */
+#define FIND_BAD(name, T, is_bad)                                                                  \
     static int64_t name(const T *x, int64_t n)                                                     \
     {                                                                                              \
         for (int64_t i = 0; i < n;) {                                                              \
             int64_t end = n - i < 1024 ? n : i + 1024;                                             \
             int any = 0;                                                                           \
-            for (int64_t k = i; k < end; k++) any |= is_nan(x[k]);                                 \
+            for (int64_t k = i; k < end; k++) any |= is_bad(x[k]);                                 \
             if (any)                                                                               \
                 for (; i < end; i++)                                                               \
-                    if (is_nan(x[i])) return i;                                                    \
+                    if (is_bad(x[i])) return i;                                                    \
             i = end;                                                                               \
         }                                                                                          \
         return n;                                                                                  \
     }
-#define DIFFERS(v)   ((v) != (v))
-#define HALF_NAN(v)  (((v) & 0x7FFF) > 0x7C00)
-FIND_NAN(nan_f32, float, DIFFERS)
-FIND_NAN(nan_f64, double, DIFFERS)
-FIND_NAN(nan_f16, uint16_t, HALF_NAN)
+#define IS_BAD(v)    ((v) - (v) != 0)
+#define HALF_BAD(v)  (((v) & 0x7C00) == 0x7C00)
+#define BRAIN_BAD(v) (((v) & 0x7F80) == 0x7F80)
+FIND_BAD(bad_f32, float, IS_BAD)
+FIND_BAD(bad_f64, double, IS_BAD)
+FIND_BAD(bad_f16, uint16_t, HALF_BAD)
+FIND_BAD(bad_bf16, uint16_t, BRAIN_BAD)
+
+static int64_t find_bad(const ot_tensor *t, int64_t n)
+{
+    switch (t->dtype) {
+    case OT_F32: return bad_f32(t->data, n);
+    case OT_F64: return bad_f64(t->data, n);
+    case OT_F16: return bad_f16(t->data, n);
+    case OT_BF16: return bad_bf16(t->data, n);
+    default: return n;
+    }
+}
+
+/* Scores are added to it before a softmax: what it forbids is negative infinity, what it allows zero. */
+static bool is_mask(const ot_tensor *t, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, i);
+        if (v != 0 && v != -INFINITY) return false;
+    }
+    return true;
+}
+
+ot_status ot_array_check(const ot_array *a, ot_error *err)
+{
+    int64_t n = ot_array_elements(a), at = n ? find_bad(&a->t, n) : 0;
+    if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(&a->t, n))) return OT_OK;
+    double v = ot_get_f64(a->t.data, a->t.dtype, at);
+    const char *name = *a->t.name ? a->t.name : "the array";
+    const char *what = isnan(v) ? "not a number" : v > 0 ? "infinite" : "negative infinity";
+    const char *why = isnan(v) || a->role == OT_ARRAY_TARGET
+                          ? ""
+                          : "; inputs are finite, but for masks of nothing but 0 and negative infinity";
+    if (a->whole)
+        return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
+    return ot_fail(err, OT_E_DATA, "%s: sample %lld has an element that is %s%s", name,
+                   (long long)(at / (n / a->t.dim[0])), what, why);
+}
 
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
 {
     for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        int64_t n = ot_array_elements(a), at = n;
-        if (n == 0) continue;
-        if (a->t.dtype == OT_F32) at = nan_f32(a->t.data, n);
-        else if (a->t.dtype == OT_F64) at = nan_f64(a->t.data, n);
-        else if (a->t.dtype == OT_F16) at = nan_f16(a->t.data, n);
-        if (at == n) continue;
-        const char *name = *a->t.name ? a->t.name : "the array";
-        if (a->whole)
-            return ot_fail(err, OT_E_DATA, "%s: %s: element %lld is not a number", d->name, name,
-                           (long long)at);
-        return ot_fail(err, OT_E_DATA, "%s: %s: sample %lld has an element that is not a number",
-                       d->name, name, (long long)(at / (n / a->t.dim[0])));
+        ot_error e = { 0 };
+        if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %s", d->name, e.text);
     }
     return OT_OK;
 }

@@ -68,7 +68,7 @@ ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 /* CIFAR's binary batches in a folder.  *found: the part is there. */
 ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 
-/* A table of numbers; its last column is the target. */
+/* A table of numbers; the column `target`, else the last, is the target. */
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err);
 ot_status ot_table_target(ot_dataset *d, const char *column, ot_error *err);
 

@@ -13,7 +13,11 @@
 bool ot_picture_of(const ot_array *a, ot_picture *out)
 {
     const int64_t *d = a->t.dim;
-    if (!a->picture) return false;
+    if (a->t.dtype != OT_U8) return false;
+    if (a->t.rank == 2) {
+        *out = (ot_picture){ .h = 1, .w = d[1], .c = 1 };
+        return true;
+    }
     if (a->t.rank == 3) {
         *out = (ot_picture){.h = d[1], .w = d[2], .c = 1};
         return true;

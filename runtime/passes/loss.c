@@ -51,7 +51,7 @@ static ot_value *reduce(ctx *x, ot_value *v, double count)
 
 static ot_status fail(ctx *x, ot_status s, const char *what)
 {
-    return ot_fail(x->p->graph->err, s, "--loss %s: %s", x->loss->name, what);
+    return ot_fail(x->p->graph->err, s, "loss %s on output '%s': %s", x->loss->name, x->out->name, what);
 }
 
 /* The target as floats of z's shape. */
@@ -60,7 +60,7 @@ static ot_value *like_output(ctx *x)
     char a[128], c[128];
     if (!x->t) return fail(x, OT_E_DATA, "the data has no target"), NULL;
     if (ot_numel(&x->t->shape) != ot_numel(&x->z->shape)) {
-        ot_fail(x->p->graph->err, OT_E_DATA, "--loss %s: the target is %s, output '%s' is %s; it wants them equal", x->loss->name,
+        ot_fail(x->p->graph->err, OT_E_DATA, "loss %s: the target is %s, output '%s' is %s; it wants them equal", x->loss->name,
                 ot_shape_text(&x->t->shape, a), x->out->name, ot_shape_text(&x->z->shape, c));
         return NULL;
     }
@@ -96,7 +96,7 @@ static int class_axis(ctx *x)
         axis = k || z->rank == 1 ? z->rank - 1 : 1;
         if (fits_axis(t, z, axis)) return axis;
     }
-    ot_fail(x->p->graph->err, OT_E_DATA, "--loss %s: class numbers of shape %s do not fit output '%s' of shape %s along any class axis",
+    ot_fail(x->p->graph->err, OT_E_DATA, "loss %s: class numbers of shape %s do not fit output '%s' of shape %s along any class axis",
             x->loss->name, ot_shape_text(t, a), x->out->name, ot_shape_text(z, c));
     return -1;
 }
@@ -108,7 +108,7 @@ static ot_value *class_weights(ctx *x, int64_t classes)
     const ot_param *w = ot_thing_find(x->loss, "class_weights");
     if (!w) return NULL;
     if (w->n != classes) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "--loss %s: class_weights has %d numbers, output '%s' has %lld classes", x->loss->name, w->n,
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: class_weights has %d numbers, output '%s' has %lld classes", x->loss->name, w->n,
                 x->out->name, (long long)classes);
         return NULL;
     }
@@ -265,7 +265,7 @@ static ot_value *output(ctx *x)
 {
     char a[128];
     if (ot_numel(&x->z->shape) != 1) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "--loss output: output '%s' has shape %s; a loss has one element", x->out->name, ot_shape_text(&x->z->shape, a));
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss output: output '%s' has shape %s; a loss has one element", x->out->name, ot_shape_text(&x->z->shape, a));
         return NULL;
     }
     return ot_view(&x->b, x->z, &OT_SCALAR);
@@ -401,15 +401,22 @@ static ot_value *find_output(ot_graph *g, const char *name)
     return NULL;
 }
 
-/* One loss: its scalar times its weight. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given)
+/* tail=softmax and its like say how the graph ends: it must. */
+static bool tail_is_there(ctx *x, const loss_row *r)
+{
+    const char *said = ot_thing_text(x->loss, "tail", "auto");
+    if (x->joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
+    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in what %s undoes along its class axis", r->name, said,
+            x->out->name, r->name);
+    return false;
+}
+
+/* One loss, its scalar times its weight, on output z.  given: NULL: what follows from target and tail. */
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
 {
     ot_graph *g = p->graph;
     ot_thing  chosen = { 0 };
-    ctx       x = { .p = p, .c = c, .b = { .graph = g }, .loss = given ? given : &chosen };
-    x.out = find_output(g, given ? given->output : NULL);
-    if (!x.out) return NULL;
-    x.z = x.out;
+    ctx       x = { .p = p, .c = c, .b = { .graph = g }, .loss = given ? given : &chosen, .out = z, .z = z };
     x.t = target_value(p, c, x.out->name);
     if (!given && !(chosen.name = choose(&x))) {
         ot_fail(g->err, OT_E_USAGE, "no loss follows from the model and the data: say --loss cross_entropy (class numbers), mse, l1, bce (targets like the output) or output");
@@ -417,17 +424,30 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given)
     }
     const loss_row *r = find_loss(g, x.loss);
     if (!r) return NULL;
-    ot_value *z = before_tail(&x, r);
-    if (z) {
-        x.z = z;
-        x.joined = true;
-        ot_plan_note(p, "loss %s joined with the %s at output '%s'", r->name, maker(x.out)->op->name, x.out->name);
-    } else if (!given) ot_plan_note(p, "loss %s on output '%s' (--loss)", r->name, x.out->name);
+    ot_value *before = before_tail(&x, r);
+    x.joined = before != NULL;
+    if (before) x.z = before;
+    if (!tail_is_there(&x, r)) return NULL;
+    const char *how = given ? "" : ", which follows from its target (--loss)";
+    if (before) ot_plan_note(p, "loss %s joined with the %s at output '%s'%s", r->name, maker(x.out)->op->name, x.out->name, how);
+    else ot_plan_note(p, "loss %s on output '%s'%s", r->name, x.out->name, how);
     if (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return fail(&x, OT_E_MODEL, "the output is no float"), NULL;
     ot_value *l = r->build(&x);
     double    w = ot_thing_num(x.loss, "weight", 1);
     return l && w != 1 ? mul(&x, l, num(&x, w)) : l;
+}
+
+static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
+{
+    ot_graph *g = p->graph;
+    ot_build  b = { .graph = g };
+    ot_value *l = z ? one_loss(p, c, given, z) : NULL;
+    if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
+    if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);
+    p->loss = p->loss ? ot_map2(&b, OT_ROW_Add, 0, 0, p->loss, l) : l;
+    p->n_losses++;
+    return g->err->status;
 }
 
 /* Running a file: the outputs asked for.  Training needs none of them. */
@@ -440,18 +460,34 @@ static ot_status outputs(ot_plan *p, const ot_config *c)
     return OT_OK;
 }
 
+/* One per output with a target of its own; a target that names no output is the first one's.  Without any, the first
+ * output must be the loss. */
+static ot_status chosen_losses(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_outputs; i++) {
+        const ot_feed *f = find_target(c, g->outputs[i]->name);
+        if (f && (i == 0 || strcmp(f->name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i]));
+    }
+    return p->loss ? OT_OK : add_loss(p, c, NULL, g->outputs[0]);
+}
+
+/* A weight of 0 leaves an output out: what only it reaches neither trains nor decays. */
+static ot_status given_losses(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < c->n_losses; i++)
+        if (ot_thing_num(&c->losses[i], "weight", 1) != 0)
+            OT_TRY(add_loss(p, c, &c->losses[i], find_output(g, c->losses[i].output)));
+    return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0: nothing is left to train");
+}
+
 ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    ot_build  b = { .graph = g };
     if (c->want == OT_WANT_RUN) return outputs(p, c);
     if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output to put a loss on");
-    for (int i = 0; i < (c->n_losses ? c->n_losses : 1) && g->err->status == OT_OK; i++) {
-        ot_value *l = one_loss(p, c, c->n_losses ? &c->losses[i] : NULL);
-        if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
-        if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);
-        p->loss = p->loss ? ot_map2(&b, OT_ROW_Add, 0, 0, p->loss, l) : l;
-    }
-    if (p->loss) ot_plan_keep(p, p->loss);
+    OT_TRY(c->n_losses ? given_losses(p, c) : chosen_losses(p, c));
+    ot_plan_keep(p, p->loss);
     return g->err->status != OT_OK ? g->err->status : outputs(p, c);
 }

@@ -119,5 +119,6 @@ ot_status ot_pass_mode(ot_plan *p, const ot_config *c)
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
     if (drops) ot_plan_note(p, "Dropout: %d of %d act (--dropout)", acting, drops);
+    else if (c->dropout > 0) ot_plan_note(p, "--dropout %g: the model has no Dropout; nothing is dropped", c->dropout);
     return OT_OK;
 }

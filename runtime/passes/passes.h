@@ -94,7 +94,7 @@ typedef struct ot_feed {
 typedef struct ot_config {
     ot_want         want;
     int             n_feeds;   const ot_feed  *feeds;
-    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass (DESIGN 6) */
+    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass, one per output with a target (DESIGN 6) */
     ot_thing        optimizer;
     double          clip_norm, clip_value;                /* 0: none */
     int             accumulate;                           /* >= 1 */
@@ -160,6 +160,7 @@ typedef struct ot_plan {
     int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
     int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
     ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
+    int        n_losses;        /* of which it is the sum */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
     ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */

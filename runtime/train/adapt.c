@@ -4,6 +4,7 @@
  * shape the input wants: planes or channels last, flat, padded or resized, grey or colour; what was
  * done is said.  targets.c does the same for what is predicted. */
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,10 +12,15 @@
 
 /* ---- small tools ---------------------------------------------------------------- */
 
-static void note(const ot_adapt_env *e, const char *text)
+void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...)
 {
-    if (!e->notes || !text) return;
-    const char *all = ot_arena_printf(e->a, "%s%s%s", *e->notes, **e->notes ? "\n" : "", text);
+    char line[1024];
+    va_list ap;
+    if (!e->notes) return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    const char *all = ot_arena_printf(e->a, "%s%s%s", *e->notes, **e->notes ? "\n" : "", line);
     if (all) *e->notes = all;
 }
 
@@ -157,17 +163,36 @@ static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
         snprintf(text, sizeof text, ", %s from %lldx%lld to %lldx%lld",
                  ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h,
                  (long long)p->w, (long long)q->h, (long long)q->w);
-    note(e, ot_arena_printf(e->a, "pictures of %lldx%lldx%lld feed '%s' as %s%s%s", (long long)p->h,
-                            (long long)p->w, (long long)p->c, f->name, as[where], text,
-                            p->c == q->c ? ""
-                            : p->c == 1  ? ", the channel repeated"
-                                         : ", joined to grey"));
+    ot_adapt_note(e, "pictures of %lldx%lldx%lld feed '%s' as %s%s%s", (long long)p->h, (long long)p->w, (long long)p->c,
+                  f->name, as[where], text,
+                  p->c == q->c   ? ""
+                  : p->c == 1    ? ", the channel repeated"
+                                 : ", joined to grey");
+}
+
+/* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
+static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner, ot_error *err)
+{
+    char line[256];
+    ot_error bad = { 0 };
+    if (e->normalize->kind == OT_NORMALIZE_MEASURE) {
+        if (!e->measure)
+            return ot_fail_more(err, OT_E_USAGE,
+                                "--normalize mean,std: there is no training set to measure here; training said the "
+                                "numbers: --normalize MEANS,DEVIATIONS takes them");
+        if (ot_normalize_fit(e->normalize, a, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
+    }
+    if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
+        return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
+    f->gather.inner = inner > 0 ? inner : 1;
+    ot_adapt_note(e, "input '%s': %s", f->name, line);
+    return OT_OK;
 }
 
 static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
                                ot_feeder *f, ot_error *err)
 {
-    char buf[128], line[256];
+    char buf[128];
     place where;
     ot_shape have = array_shape(a);
     if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) ||
@@ -208,20 +233,41 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
     if (!ot_is_float(f->dtype)) return OT_OK;
 
-    ot_error bad = { 0 };
-    if (ot_normalize_apply(e->normalize, q->c, &f->gather, line, &bad))
-        return ot_fail_more(err, bad.status, "input '%s': %s", v->name, bad.text);
-    f->gather.inner = where == LAST ? 1 : q->h * q->w;
-    note(e, ot_arena_printf(e->a, "%s", line));
-    return OT_OK;
+    return normalized(e, f, a, q->c, where == LAST ? 1 : q->h * q->w, err);
+}
+
+/* Arrays with names are fed as they are, and bytes too, which may be pictures or numbers: it is said, or what
+ * --normalize asks for is done. */
+static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder *f, ot_error *err)
+{
+    ot_picture q;
+    if (a->t.dtype != OT_U8 || a->t.rank < 2 || !ot_is_float(f->dtype) || f->src == &f->own) return OT_OK;
+    if (!e->s->normalize) {
+        ot_adapt_note(e, "uint8 array '%s' is fed as 0..255; --normalize 1/255 would scale it", a->t.name);
+        return OT_OK;
+    }
+    if (!ot_picture_of(a, &q)) q = (ot_picture){ .h = 1, .w = 1, .c = 1 };
+    if (a->t.rank == 2 && e->normalize->channels > 1) return OT_OK; /* no picture of several channels */
+    return normalized(e, f, a, q.c, q.channels_last ? 1 : q.h * q.w, err);
 }
 
 /* ---- inputs ------------------------------------------------------------------------- */
+
+/* Pictures whose channels lie on the other side: what would put them right. */
+static const char *transposed(const ot_shape *want, const ot_shape *have)
+{
+    if (want->rank != 4 || have->rank != 4) return "";
+    const int64_t *d = have->dim;
+    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
+    if (agrees(want, &first, 1)) return "; channels last? numpy.transpose(x, (0, 3, 1, 2)) puts them first";
+    return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) puts them last" : "";
+}
 
 static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
                              bool named, ot_feeder *f, ot_error *err)
 {
     char x[128], y[128];
+    ot_error bad = { 0 };
     ot_shape have = array_shape(a);
     *f = (ot_feeder){ .name = v->name,
                       .whole = a->whole || e->as_is,
@@ -229,15 +275,17 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
     OT_TRY(set_dtype(f, a, v->dtype, err));
+    if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
+        return ot_fail_more(err, bad.status, "%s", bad.text);
 
     if (f->whole) {
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s", v->name,
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y),
-                                e->as_is ? ""
-                                         : " and its first dimension is not the number of samples");
+                                e->as_is ? "" : " and its first dimension is not the number of samples",
+                                transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
         f->sample = sample_shape(a);
     } else {
@@ -248,15 +296,15 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
         memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
         want.rank--;
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s", v->name,
-                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y));
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s", v->name,
+                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y),
+                                transposed(&v->shape, &have));
         f->sample = want;
-        note(e, ot_arena_printf(e->a, "samples of %s feed '%s' as %s", ot_shape_text(&one, x),
-                                v->name, ot_shape_text(&want, y)));
+        ot_adapt_note(e, "samples of %s feed '%s' as %s", ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
     }
     set_gather(f);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
-    return OT_OK;
+    return adapt_bytes(e, a, f, err);
 }
 
 /* The array for input v: by name, or the only nameless one where v is the only input. */
@@ -283,6 +331,46 @@ static const char *array_names(const ot_dataset *d, ot_arena *a)
     return s && *s ? s : "no array";
 }
 
+/* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
+static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        ot_shape have = array_shape(a);
+        bool taken = a->role != OT_ARRAY_INPUT || !*a->t.name || v->shape.rank < 1;
+        for (int k = 0; k < g->n_inputs; k++) taken |= !strcmp(g->inputs[k]->name, a->t.name);
+        if (!taken && agrees(&v->shape, &have, 1)) only = a, n++;
+    }
+    return n == 1 ? only : NULL;
+}
+
+static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
+{
+    const ot_array *like = by_shape(e->graph, d, v);
+    const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has its shape: save it as '%s'", like->t.name, v->name);
+    return ot_fail_more(err, OT_E_DATA, "input '%s' has no array; there is %s%s", v->name, array_names(d, e->a),
+                        more ? more : "");
+}
+
+/* --normalize was given: something must have come of it. */
+static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
+{
+    if (!e->s->normalize || e->normalize->kind == OT_NORMALIZE_NONE || e->beside || !fs->n) return OT_OK;
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].gather.scale) return OT_OK;
+    const ot_feeder *f = &fs->f[0];
+    const ot_array *a = &d->array[f->array];
+    char shape[128];
+    ot_shape have = array_shape(a);
+    return ot_fail(err, OT_E_USAGE,
+                   "--normalize %s: nothing of %s can be scaled by it: input '%s' is %s, its array is %s %s; pictures are "
+                   "uint8 and feed floats%s",
+                   e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
+                   ot_shape_text(&have, shape), d->table ? "; numbers of a table are fed as they are" : "");
+}
+
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
                           ot_error *err)
 {
@@ -299,13 +387,12 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         bool named;
         if (!is_fed(g, v)) continue;
         const ot_array *a = array_for(d, v, needed, &named);
-        if (!a) {
-            ot_fail_more(&found, OT_E_DATA, "input '%s' has no array; %s has %s", v->name, d->name,
-                         array_names(d, e->a));
-            continue;
-        }
         ot_feeder *f = &out->f[out->n];
-        if (!adapt_array(e, v, a, named, f, &found)) out->n++;
+        if (!a) no_array(e, d, v, &found);
+        else if (!adapt_array(e, v, a, named, f, &found)) {
+            f->array = (int)(a - d->array);
+            out->n++;
+        }
     }
     bool cut = e->as_is || !out->n || d->n == 0 || found.status;
     /* A file that leaves the first size open wants samples there; a single "sample" may be an axis in
@@ -313,12 +400,12 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     cut |= d->samples == 1;
     for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
     if (!cut)
-        ot_fail_more(&found, OT_E_DATA,
-                     "%s: the target has %lld samples; array '%s' for input '%s' has %lld", d->name,
+        ot_fail_more(&found, OT_E_DATA, "the target has %lld samples; array '%s' for input '%s' has %lld",
                      (long long)d->samples, out->f[0].src->t.name, out->f[0].name,
                      (long long)(out->f[0].src->t.rank ? out->f[0].src->t.dim[0] : 0));
-    if (found.status) return ot_fail(err, found.status, "%s", found.text);
-    return OT_OK;
+    if (found.status) return ot_fail(err, found.status, "%s: %s", d->name, found.text);
+    OT_TRY(check_normalized(e, d, out, err));
+    return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
 }
 
 /* ---- batches ---------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 /* One value the plans are fed with, and how a batch of it is made. */
 typedef struct ot_feeder {
     const char *name;    /* of the graph input, or "target", "target_<output>" */
+    int array;           /* of the data set: which */
     const ot_array *src; /* of the data set, or `own` */
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     bool target, whole;
@@ -44,22 +45,33 @@ typedef struct ot_output {
 typedef struct ot_adapt_env {
     const ot_graph *graph; /* as imported */
     const ot_settings *s;
-    const ot_normalize *normalize;
-    bool as_is; /* `run`: arrays are fed whole, matched by name alone */
+    ot_normalize *normalize;
+    bool measure; /* --normalize mean,std is measured on this set: it is the one that trains */
+    bool beside;  /* the set to evaluate on while another trains: --normalize may mean that one alone */
+    bool as_is;   /* `run`: arrays are fed whole, matched by name alone */
     ot_arena *a;
     const char **notes; /* NULL: nobody listens */
     int64_t batch;      /* samples in the outputs' shapes */
 } ot_adapt_env;
 
 /* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
- * all findings at once. */
+ * all findings at once; OT_E_USAGE: --normalize was given and there is nothing it could act on. */
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
                           ot_error *err);
 
-/* Adds feeders for the targets the losses want and checks every label.  outputs: n of them.
- * Errors: OT_E_DATA (missing, ill-shaped, label out of range), OT_E_USAGE. */
+/* Adds feeders for the targets the losses want and checks every label; says which outputs have none and which arrays
+ * nothing uses.  A loss without an output's name gets one where the only target tells it.  outputs: n of them.
+ * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
                            ot_error *err);
+
+/* Says which arrays nothing uses; in `run` targets need no use. */
+void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
+
+/* Every element of an array that a Gather of the graph looks up is one of its rows.  Errors: OT_E_DATA. */
+ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err);
+
+void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* The feeders as a plan for `batch` samples sees them; list has fs->n. */
 void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list);

@@ -46,7 +46,7 @@ static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
     if (q->plan->counted && q->plan->correct) {
         y->correct += n.correct;
         y->counted += n.counted;
-        if (t->s.n_losses < 2) weight = n.counted;
+        if (q->plan->n_losses < 2) weight = n.counted;
     }
     if (q->plan->loss && weight > 0) {
         y->loss += n.loss * weight;
@@ -305,13 +305,13 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     t->result.loss = loss;
     t->result.accuracy = accuracy;
     if (isnan(accuracy))
-        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %lld others (%.1f s)",
-                       (long long)t->epoch + 1, loss, (long long)t->eval.samples,
-                       ot_seconds() - before);
+        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %s%lld%s (%.1f s)",
+                       (long long)t->epoch + 1, loss, t->same_set ? "the same " : "", (long long)t->eval.samples,
+                       t->same_set ? "" : " others", ot_seconds() - before);
     else
-        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %lld others, loss %.5g (%.1f s)",
-                       (long long)t->epoch + 1, 100 * accuracy, (long long)t->eval.samples, loss,
-                       ot_seconds() - before);
+        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %s%lld%s, loss %.5g (%.1f s)",
+                       (long long)t->epoch + 1, 100 * accuracy, t->same_set ? "the same " : "", (long long)t->eval.samples,
+                       t->same_set ? "" : " others", loss, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 

@@ -93,8 +93,9 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         c.losses = loss;
         c.n_losses = 1;
         if (y)
-            out->assumed = ot_arena_printf(a, "no loss is given: %s on output '%s' is assumed",
-                                           loss->name, y->name);
+            out->assumed = ot_arena_printf(a, "no loss is given: %s on output '%s' is assumed%s",
+                                           loss->name, y->name,
+                                           run->graph->n_outputs > 1 ? ", and none on the other outputs" : "");
         if (!y)
             r = ot_fail(err, OT_E_MODEL,
                         "no output of the model is a float: there is nothing a loss could act on");
@@ -102,7 +103,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     for (int i = 0; !r && i < c.n_losses; i++) {
         const ot_thing *t = &c.losses[i];
         const ot_value *y = output_of(run->graph, m, t->output);
-        if (!strcmp(t->name, "output") || !y) continue;
+        if (!strcmp(t->name, "output") || !y || ot_thing_num(t, "weight", 1) == 0) continue;
         const char *name =
             t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
         make_target(t, y, name ? name : "target", &feeds[n++]);

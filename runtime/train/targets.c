@@ -25,29 +25,81 @@ static const ot_output *find_output(const ot_output *o, int n, const char *name)
     return NULL;
 }
 
-/* The array called "target", or the only one of that role. */
-static const ot_array *only_target(const ot_dataset *d)
+static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
+
+/* The array that is a target of no output by its name: "target", or what --target or the format says. */
+static const ot_array *plain_target(const ot_dataset *d)
 {
-    const ot_array *only = ot_dataset_find(d, "target");
+    const ot_array *plain = NULL;
     int n = 0;
-    if (only) return only;
-    for (int i = 0; i < d->n; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET) only = &d->array[i], n++;
-    return n == 1 ? only : NULL;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
+        if (!strcmp(a->t.name, "target")) return a;
+        plain = a;
+        n++;
+    }
+    return n == 1 ? plain : NULL;
 }
 
-static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char *name,
-                         ot_error *err)
+/* "target_<output>"; NULL: there is none. */
+static const ot_array *target_of(const ot_dataset *d, const char *output)
 {
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
+            return &d->array[i];
+    return NULL;
+}
+
+/* 'a', 'b' and 3 more */
+static const char *names(ot_arena *a, const char *const *name, int n)
+{
+    enum { MOST = 6 };
     const char *s = "";
-    for (int i = 0; i < d->n && s; i++)
-        s = ot_arena_printf(e->a, "%s%s'%s'", s, i ? ", " : "", d->array[i].t.name);
+    for (int i = 0; i < n && i < MOST && s; i++)
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(without a name)");
+    if (s && n > MOST) s = ot_arena_printf(a, "%s and %d more", s, n - MOST);
+    return s ? s : "";
+}
+
+static const char *array_names(const ot_adapt_env *e, const ot_dataset *d)
+{
+    const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(d->n + 1));
+    for (int i = 0; list && i < d->n; i++) list[i] = d->array[i].t.name;
+    return !list || !d->n ? "no array" : names(e->a, list, d->n);
+}
+
+static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n)
+{
+    const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(n + 1));
+    for (int i = 0; list && i < n; i++) list[i] = o[i].name;
+    return list ? names(e->a, list, n) : "";
+}
+
+static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char *name, ot_error *err)
+{
     return ot_fail_more(err, OT_E_DATA,
-                        "there is no target: the loss wants an array '%s'; %s has %s", name,
-                        d->name, s && *s ? s : "no array");
+                        "there is no target: the loss wants an array '%s'; there is %s (--target NAME makes another one "
+                        "the target)",
+                        name, array_names(e, d));
 }
 
 /* ---- which ----------------------------------------------------------------------------- */
+
+static bool left_out(const ot_thing *t) { return ot_thing_num(t, "weight", 1) == 0; }
+
+/* A loss that names no output acts on the first one; where the only target is another's, on that. */
+static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, ot_thing *t)
+{
+    const ot_output *only = NULL;
+    int n = 0;
+    if (t->output || n_outputs < 2 || plain_target(d)) return;
+    for (int i = 0; i < n_outputs; i++)
+        if (target_of(d, o[i].name)) only = &o[i], n++;
+    if (n != 1) return;
+    t->output = only->name;
+    ot_adapt_note(e, "loss %s acts on output '%s', which has the only target", t->name, only->name);
+}
 
 static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o,
                                int n_outputs, want *w, int *n, ot_error *err)
@@ -55,45 +107,99 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
     int needing = 0;
     for (int i = 0; i < e->s->n_losses; i++) needing += strcmp(e->s->losses[i].name, "output") != 0;
     for (int i = 0; i < e->s->n_losses; i++) {
-        const ot_thing *t = &e->s->losses[i];
-        if (!strcmp(t->name, "output")) continue;
+        ot_thing *t = &e->s->losses[i];
+        if (!strcmp(t->name, "output") || left_out(t)) continue;
+        if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
+        const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
+        const ot_array *own = output ? target_of(d, output->name) : NULL, *plain = needing == 1 ? plain_target(d) : NULL;
         want *q = &w[*n];
-        *q = (want){ .loss = t,
-                     .output = t->output        ? find_output(o, n_outputs, t->output)
-                               : n_outputs == 1 ? o
-                                                : NULL };
-        q->name = "target";
-        if (t->output) {
-            q->name = ot_arena_printf(e->a, "target_%s", t->output);
-            if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
-            q->array = ot_dataset_find(d, q->name);
-        }
-        if (!q->array && needing == 1) {
-            q->array = only_target(d);
-            q->name = "target";
-        }
+        *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
+        q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output) : "target";
+        if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
         if (!q->array) missing(e, d, q->name, err);
         else (*n)++;
     }
     return err->status;
 }
 
+/* Every output with a target of its own; the first may have the one that names none. */
 static ot_status wants_by_array(const ot_dataset *d, const ot_output *o, int n_outputs, want *w,
                                 int *n, ot_error *err)
 {
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        if (a->role != OT_ARRAY_TARGET) continue;
-        want *q = &w[(*n)++];
-        *q = (want){ .array = a, .name = "target", .output = n_outputs == 1 ? o : NULL };
-        if (strncmp(a->t.name, "target_", 7)) continue;
-        q->name = a->t.name;
-        q->output = find_output(o, n_outputs, a->t.name + 7);
-        if (!q->output)
-            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'", a->t.name,
-                         a->t.name + 7);
+    for (int i = 0; i < n_outputs; i++) {
+        const ot_array *own = target_of(d, o[i].name), *plain = i ? NULL : plain_target(d);
+        if (own || plain)
+            w[(*n)++] = (want){ .output = &o[i], .array = own ? own : plain, .name = own ? own->t.name : "target" };
     }
     return err->status;
+}
+
+/* ---- what is left over ---------------------------------------------------------------------- */
+
+static bool uses(const ot_feeders *fs, int array)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].array == array) return true;
+    return false;
+}
+
+/* The loss with weight 0 that takes array a out on purpose. */
+static bool given_up(const ot_settings *s, const ot_array *a)
+{
+    for (int i = 0; i < s->n_losses; i++)
+        if (left_out(&s->losses[i]) && s->losses[i].output && is_named(a) && !strcmp(a->t.name + 7, s->losses[i].output))
+            return true;
+    return false;
+}
+
+void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
+{
+    const ot_dataset *d = fs->data;
+    const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(d->n + 1));
+    int n = 0;
+    for (int i = 0; idle && i < d->n; i++) {
+        bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || is_named(&d->array[i]));
+        if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
+    }
+    if (n) ot_adapt_note(e, "%s: nothing uses %s %s", d->name, n > 1 ? "arrays" : "array", names(e->a, idle, n));
+}
+
+/* A target that no loss uses was meant to be learnt. */
+static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, ot_error *err)
+{
+    for (int i = 0; i < fs->data->n; i++) {
+        const ot_array *a = &fs->data->array[i];
+        if (a->role != OT_ARRAY_TARGET || !is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
+        const char *output = a->t.name + 7;
+        if (!find_output(o, n_outputs, output))
+            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; it has %s", a->t.name, output,
+                         output_names(e, o, n_outputs));
+        else
+            ot_fail_more(err, OT_E_DATA,
+                         "array '%s': no loss uses it; --loss %s=... names one, --loss %s=mse:weight=0 leaves that output out",
+                         a->t.name, output, output);
+    }
+    if (!err->status) ot_adapt_idle(e, fs);
+    return err->status;
+}
+
+/* Outputs without a loss do not train: it is said where others have one. */
+static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const ot_output *o, int n_outputs)
+{
+    const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
+    int n = 0;
+    for (int i = 0; idle && i < n_outputs; i++) {
+        bool used = !n_wants && !e->s->n_losses && i == 0; /* the output is the loss */
+        for (int k = 0; k < n_wants; k++) used |= w[k].output == &o[i];
+        for (int k = 0; k < e->s->n_losses; k++) {
+            const ot_thing *t = &e->s->losses[k];
+            used |= !strcmp(t->name, "output") && (t->output ? !strcmp(t->output, o[i].name) : i == 0);
+        }
+        if (!used) idle[n++] = o[i].name;
+    }
+    if (idle && n && n < n_outputs)
+        ot_adapt_note(e, "%s %s: no target, no loss, no part in the training", n > 1 ? "outputs" : "output",
+                      names(e->a, idle, n));
 }
 
 /* One output may be the loss itself. */
@@ -158,9 +264,8 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
                              ot_error *err)
 {
     char x[128], y[128];
-    return ot_fail_more(
-        err, OT_E_DATA, "target '%s': a sample is %s; output '%s' is %s per sample%s",
-        w->array->t.name, ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
+    return ot_fail_more(err, OT_E_DATA, "target '%s': a sample is %s %s; output '%s' is %s per sample%s", w->array->t.name,
+                        ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -218,7 +323,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
                             whole.text);
     if (output_sample(e, w, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
-        if (axis < 0) return wrong_shape(w, &t, &o, ": classes do not fit it", err);
+        if (axis < 0) return wrong_shape(w, &t, &o, ": numbers of classes do not fit it, and values would need its shape", err);
         t = without(&o, axis);
         OT_TRY(check_labels(w, o.dim[axis], samples, err));
     }
@@ -234,7 +339,13 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
     if (output_sample(e, w, &o)) {
-        if (!alike(&o, &t)) return wrong_shape(w, &t, &o, "", err);
+        bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
+        if (!alike(&o, &t))
+            return wrong_shape(w, &t, &o,
+                               classes ? ": numbers of classes are integers, such as int64 (--loss cross_entropy takes "
+                                         "whole floats for them)"
+                                       : "",
+                               err);
         t = o;
     }
     set_feed(f, w, type, &t);
@@ -266,17 +377,15 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
                            ot_error *err)
 {
     const ot_dataset *d = fs->data;
-    want *w = ot_arena_alloc(e->a, sizeof *w * (size_t)(e->s->n_losses + d->n + 1));
-    ot_feeder *list =
-        ot_arena_alloc(e->a, sizeof *list * (size_t)(fs->n + e->s->n_losses + d->n + 1));
+    size_t most = (size_t)(e->s->n_losses + n + 1);
+    want *w = ot_arena_alloc(e->a, sizeof *w * most);
+    ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
     if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
 
     ot_error found = { 0 };
     int n_wants = 0;
     if (e->s->n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
     else wants_by_array(d, outputs, n, w, &n_wants, &found);
-    if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
-        missing(e, d, "target", &found);
     /* The old list may hold pointers into itself. */
     for (int i = 0; i < fs->n; i++) {
         list[i] = fs->f[i];
@@ -284,6 +393,11 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     }
     fs->f = list;
     for (int i = 0; i < n_wants; i++)
-        if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) fs->n++;
-    return found.status ? ot_fail(err, found.status, "%s", found.text) : OT_OK;
+        if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
+    if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
+    if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
+        missing(e, d, "target", &found);
+    if (found.status) return ot_fail(err, found.status, "%s: %s", d->name, found.text);
+    say_outputs(e, w, n_wants, outputs, n);
+    return OT_OK;
 }

@@ -33,24 +33,30 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* ---- data ------------------------------------------------------------------------ */
 
+/* A set that was opened: which of it is the target, and whether it can be learnt from. */
+static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
+{
+    if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
+    else if (d->table)
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (--target)", d->name,
+                      d->column, d->last ? ", the last" : "");
+    return ot_dataset_check(d, err);
+}
+
 static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out,
                           ot_error *err)
 {
     OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
-    if (!*out) return OT_OK;
-    if (strcmp(t->s.target, "target")) OT_TRY(ot_dataset_target(*out, t->s.target, err));
-    return ot_dataset_check(*out, err);
+    return *out ? accept_set(t, *out, err) : OT_OK;
 }
 
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *other = t->s.val ? t->s.val : t->s.test;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
-    if (!other) return open_set(t, t->s.data, OT_SPLIT_TEST, &t->eval_data, err);
-    OT_TRY(ot_dataset_open(other, OT_SPLIT_TEST, NULL, &t->eval_data, err));
-    if (!t->eval_data) return open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err);
-    if (strcmp(t->s.target, "target")) OT_TRY(ot_dataset_target(t->eval_data, t->s.target, err));
-    return ot_dataset_check(t->eval_data, err);
+    OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
+    if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
+    return OT_OK;
 }
 
 static int64_t set_bytes(const ot_dataset *d)
@@ -118,16 +124,6 @@ static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* --normalize, measured on the training set where it is to be. */
-static ot_status normalization(ot_trainer *t, const ot_dataset *train, ot_error *err)
-{
-    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    for (int i = 0; i < train->n; i++)
-        if (train->array[i].picture && train->array[i].role == OT_ARRAY_INPUT)
-            OT_TRY(ot_normalize_fit(&t->normalize, &train->array[i], err));
-    return OT_OK;
-}
-
 static ot_adapt_env adapt_env(ot_trainer *t)
 {
     return (ot_adapt_env){ .graph = t->m->file->graph,
@@ -137,21 +133,41 @@ static ot_adapt_env adapt_env(ot_trainer *t)
                            .notes = &t->notes };
 }
 
+/* One set may be bytes that are scaled and the other none: it is said. */
+static void compare_scales(const ot_trainer *t, const ot_adapt_env *e)
+{
+    for (int i = 0; i < t->train.n; i++)
+        for (int k = 0; k < t->eval.n; k++) {
+            const ot_feeder *f = &t->train.f[i], *q = &t->eval.f[k];
+            if (strcmp(f->name, q->name) || f->gather.scale == q->gather.scale) continue;
+            bool first = f->gather.scale;
+            ot_dtype as_is = first ? q->src->t.dtype : f->src->t.dtype;
+            ot_adapt_note(e, "input '%s': pixels of %s are scaled; %s is fed as it is (%s%s)", f->name,
+                          first ? t->data->name : t->eval_data->name, first ? t->eval_data->name : t->data->name,
+                          ot_dtype_name(as_is), as_is == OT_U8 ? "; --normalize 1/255 scales both" : "");
+        }
+}
+
 static ot_status adapt(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs;
     int n;
     ot_adapt_env e = adapt_env(t);
-    OT_TRY(normalization(t, t->data, err));
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     OT_TRY(cut_epochs(t, err));
     OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
     e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
     if (!t->eval_data) return OT_OK;
-    e.notes = NULL;
-    OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
-    return ot_adapt_targets(&e, outputs, n, &t->eval, err);
+    ot_adapt_env q = e;
+    q.notes = NULL;
+    q.measure = false;
+    q.beside = true;
+    OT_TRY(ot_adapt_inputs(&q, t->eval_data, &t->eval, err));
+    compare_scales(t, &e);
+    return ot_adapt_targets(&q, outputs, n, &t->eval, err);
 }
 
 static ot_status start_schedule(ot_trainer *t, ot_error *err)
@@ -174,6 +190,29 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
+/* Options that do something else than their words say, or nothing. */
+static void say_options(const ot_trainer *t)
+{
+    const ot_settings *s = &t->s;
+    long long n = t->train.samples, batches = t->full + (t->rest > 0);
+    if (s->data && s->shuffle && s->batch > n)
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; every batch takes them all",
+                       (long long)s->batch, n);
+    if (s->data && !s->shuffle && s->batch > n)
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; they repeat within a batch",
+                       (long long)s->batch, n);
+    if (s->data && s->shuffle && s->accumulate > batches)
+        ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; every update takes them all", s->accumulate,
+                       batches, batches > 1 ? "es" : "");
+    if (s->n_train && !s->n_freeze)
+        ot_trainer_say(t, OT_INFO, "--train adds to what trains by itself; --freeze '*' with it leaves nothing else");
+    if (!strcmp(s->schedule.name, "plateau"))
+        ot_trainer_say(t, OT_INFO, "plateau watches %s",
+                       !t->eval_data ? "the loss of every update: there is nothing to evaluate on (--val)"
+                       : !strcmp(ot_thing_text(&s->schedule, "mode", "min"), "max") ? "the accuracy of every evaluation, or the loss where there is none"
+                                                                                    : "the loss of every evaluation");
+}
+
 static void say_plan(const ot_trainer *t)
 {
     const ot_session *x = &t->x;
@@ -186,12 +225,13 @@ static void say_plan(const ot_trainer *t)
                    stem ? stem : "", (long long)parameters(p), p->n_weights, t->m->file->n_sources,
                    (long long)t->m->file->opset);
     if (t->eval_data)
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %lld others", t->data->name,
-                       (long long)t->train.samples, (long long)t->eval.samples);
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %s%lld%s", t->data->name, (long long)t->train.samples,
+                       t->same_set ? "the same " : "", (long long)t->eval.samples, t->same_set ? "" : " others");
     else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
     ot_trainer_say_lines(t, OT_INFO, t->m->file->notes);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_lines(t, OT_INFO, p->notes);
+    say_options(t);
     ot_trainer_say(
         t, OT_INFO,
         "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s",
@@ -228,6 +268,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     if (t->proof < 0 &&
         ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
         t->proof = -1;
+    t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
                  t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     return OT_OK;
@@ -253,9 +294,12 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval_data, err));
     if (!t->eval_data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval_data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return normalization(t, t->eval_data, err);
-    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
-    return normalization(t, t->data, err);
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    ot_adapt_env e = adapt_env(t);
+    e.measure = true;
+    e.notes = NULL;
+    OT_TRY(open_set(t, t->s.data ? t->s.data : spec, OT_SPLIT_TRAIN, &t->data, err));
+    return ot_adapt_inputs(&e, t->data, &t->train, err);
 }
 
 ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
@@ -279,7 +323,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(plan_evaluation(t, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_say_lines(t, OT_DETAIL, t->x.slot[t->x.lead].plan->notes);
+    ot_trainer_say_lines(t, OT_INFO, t->x.slot[t->x.lead].plan->notes);
     return ot_session_allocate(&t->x, err);
 }
 

@@ -35,6 +35,7 @@ struct ot_trainer {
     ot_dataset *data, *eval_data;
     ot_feeders train, eval;
     ot_normalize normalize;
+    bool same_set;                   /* what is evaluated on is what trains */
     ot_session x;
     int evaluation, evaluation_rest; /* slots; -1: none */
     int proof;                       /* slot the written file is compared with; -1: none */

@@ -44,14 +44,29 @@ static ot_status plan_for_bytes(ot_session *x, ot_feeders *fs, int *slot, ot_err
     return s ? err->status : OT_OK;
 }
 
+static void say_lines(const ot_callbacks *cb, const char *lines, ot_arena *a)
+{
+    while (cb && cb->message && *lines) {
+        size_t n = strcspn(lines, "\n");
+        const char *one = ot_arena_printf(a, "%.*s", (int)n, lines);
+        if (one) cb->message(cb->user, OT_INFO, one);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
 static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
-                         ot_tensors *out, ot_error *err)
+                         const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
     ot_session x;
     ot_feeders fs;
     int slot = 0;
-    ot_adapt_env e = { .graph = m->file->graph, .s = s, .as_is = true, .a = a };
+    ot_normalize z;
+    const char *notes = "";
+    ot_adapt_env e = { .graph = m->file->graph, .s = s, .normalize = &z, .as_is = true, .a = a, .notes = &notes };
+    OT_TRY(ot_normalize_parse(s->normalize, &z, err));
     OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
+    ot_adapt_idle(&e, &fs);
+    say_lines(cb, notes, a);
     OT_TRY(ot_session_open(&x, m, s, NULL, err));
     ot_numbers ignored;
     ot_error e1 = { 0 };
@@ -72,7 +87,7 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     return r;
 }
 
-static ot_status run_with(const ot_model *m, const ot_options *o, const ot_dataset *d,
+static ot_status run_with(const ot_model *m, const ot_options *o, const ot_dataset *d, const ot_callbacks *cb,
                           ot_tensors *out, ot_error *err)
 {
     ot_settings s;
@@ -82,7 +97,7 @@ static ot_status run_with(const ot_model *m, const ot_options *o, const ot_datas
     ot_status r =
         a && out->owner ? OT_OK : ot_fail(&first, OT_E_NOMEM, "no memory to run the model");
     if (!r) r = ot_settings_read(o, m->outputs, a, &s, &first);
-    if (!r) r = run_set(m, &s, d, a, out, &first);
+    if (!r) r = run_set(m, &s, d, a, cb, out, &first);
     if (a) ot_arena_free(a);
     if (!r) return OT_OK;
     ot_tensors_free(out);
@@ -96,7 +111,7 @@ ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, in
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to run the model");
     for (int i = 0; i < n; i++) list[i] = (ot_array){ .t = in[i], .whole = true };
     ot_dataset d = { .name = "the call", .n = n, .array = list };
-    ot_status s = run_with(m, o, &d, out, err);
+    ot_status s = run_with(m, o, &d, NULL, out, err);
     free(list);
     return s;
 }
@@ -117,13 +132,12 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
     const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
     ot_dataset *d = NULL;
     ot_tensors out;
-    (void)cb;
     if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of the inputs");
     if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
     OT_TRY(check_arrays(m, o, NULL, to, err));
     OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
     ot_status s = check_arrays(m, o, d, to, err);
-    if (!s) s = run_with(m, o, d, &out, err);
+    if (!s) s = run_with(m, o, d, cb, &out, err);
     if (!s) {
         s = ot_npz_write(to, out.t, out.n, err);
         ot_tensors_free(&out);

@@ -213,30 +213,57 @@ static void sample_count(void **state)
     ot_dataset_free(d);
 }
 
-static void nan_is_found(void **state)
+/* One rule for NaN and infinity, in every type of float, wherever it stands. */
+static void only_finite_values(void **state)
 {
     (void)state;
-    static const ot_dtype type[] = {OT_F32, OT_F64, OT_F16};
+    static const ot_dtype type[] = {OT_F32, OT_F64, OT_F16, OT_BF16};
+    static const double value[] = {NAN, INFINITY, -INFINITY};
     static double room[4000];
     for (int i = 0; i < OT_LEN(type); i++) {
         ot_array a = {
             .t = { .name = "x", .dtype = type[i], .rank = 2, .dim = { 1000, 3 }, .data = room }
         };
         ot_dataset d = {.name = "set", .samples = 1000, .n = 1, .array = &a};
-        for (int k = 0; k < 3000; k++) ot_set_f64(room, type[i], k, k % 7 ? (double)INFINITY : -1);
+        for (int k = 0; k < 3000; k++) ot_set_f64(room, type[i], k, k % 7 ? 1 : -1);
         ot_error e = {0};
-        assert_int_equal(ot_dataset_check(&d, &e), OT_OK); /* an infinity may be meant */
-        for (int at = 0; at < 3000; at += 577) {
-            double was = ot_get_f64(room, type[i], at);
+        assert_int_equal(ot_dataset_check(&d, &e), OT_OK);
+        for (int at = 0; at < 3000 * OT_LEN(value); at += 577) {
+            double v = value[at / 3000];
+            int place = at % 3000;
+            double was = ot_get_f64(room, type[i], place);
             char want[32];
             e = (ot_error){0};
-            ot_set_f64(room, type[i], at, (double)NAN);
+            ot_set_f64(room, type[i], place, v);
             assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
-            snprintf(want, sizeof want, "x: sample %d ", at / 3);
+            snprintf(want, sizeof want, "set: x: sample %d ", place / 3);
             assert_non_null(strstr(e.text, want));
-            ot_set_f64(room, type[i], at, was);
+            assert_non_null(strstr(e.text, isnan(v) ? "not a number" : v > 0 ? "infinite" : "negative infinity"));
+            ot_set_f64(room, type[i], place, was);
         }
     }
+}
+
+/* What is added to scores before a softmax may forbid by negative infinity; nothing else may hold one. */
+static void masks_are_meant(void **state)
+{
+    (void)state;
+    float m[6] = {0, -INFINITY, 0, 0, -INFINITY, -INFINITY};
+    ot_array a = {.t = {.name = "mask", .dtype = OT_F32, .rank = 2, .dim = {2, 3}, .data = m}};
+    ot_dataset d = {.name = "set", .samples = 2, .n = 1, .array = &a};
+    ot_error e = {0};
+    assert_int_equal(ot_dataset_check(&d, &e), OT_OK);
+    a.role = OT_ARRAY_TARGET;
+    assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
+    a.role = OT_ARRAY_INPUT;
+    m[5] = 0.5f;
+    e = (ot_error){0};
+    assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
+    assert_non_null(strstr(e.text, "mask: sample 0 has an element that is negative infinity"));
+    assert_non_null(strstr(e.text, "masks of nothing but 0 and negative infinity"));
+    m[5] = INFINITY;
+    e = (ot_error){0};
+    assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
 }
 
 static bool fits(ot_dtype from, double v, ot_dtype to)
@@ -279,7 +306,8 @@ int ot_test_sets(void)
         cmocka_unit_test(mnist_of_the_source_tree),
         IN_FOLDER(cifar),
         IN_FOLDER(sample_count),
-        cmocka_unit_test(nan_is_found),
+        cmocka_unit_test(only_finite_values),
+        cmocka_unit_test(masks_are_meant),
         cmocka_unit_test(values_that_fit),
     };
     return cmocka_run_group_tests(sets, NULL, NULL);

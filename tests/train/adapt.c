@@ -154,7 +154,7 @@ static void refused(void **state)
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     array(&b, "y", OT_F32, SHAPE(4, 3), data);
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(b.err, "input 'x' has no array; bed has 'y'");
+    assert_says(b.err, "bed: input 'x' has no array; there is 'y'; 'y' has its shape: save it as 'x'");
     b.array[0].t.name = "x";
     assert_ok(adapt(&b), b.err);
     b.array[0].t.dim[1] = 4;
@@ -256,7 +256,7 @@ static void values(void **state)
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_int_equal(b.fs.f[0].sample.rank, 1);
     assert_int_equal(targets(&b, "mse", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), OT_E_DATA);
-    assert_says(b.err, "a sample is [2]; output 'y' is [3] per sample");
+    assert_says(b.err, "bed: target 'target': a sample is float32 [2]; output 'y' is [3] per sample");
     assert_ok(targets(&b, "bce", SHAPE(2, 3), OT_U8, SHAPE(2, 3), bits), b.err);
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_ok(targets(&b, "output", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), b.err);
@@ -272,6 +272,62 @@ static void values(void **state)
     close_bed(&b);
 }
 
+/* Two outputs, and arrays with names. */
+static ot_status heads(bed *b, ot_thing *losses, int n_losses, const char *const *names, int n)
+{
+    static int64_t classes[4] = { 0, 2, 1, 0 };
+    static float values[4];
+    ot_output y[] = { { .name = "cls", .dtype = OT_F32, .shape = SHAPE(2, 3) },
+                      { .name = "reg", .dtype = OT_F32, .shape = SHAPE(2, 1) } };
+    ot_adapt_env e = env(b);
+    e.batch = 2;
+    b->err = (ot_error){ 0 };
+    b->notes = "";
+    b->d.n = 0;
+    b->d.samples = 4;
+    for (int i = 0; i < n; i++) {
+        bool ints = strstr(names[i], "reg") == NULL;
+        array(b, names[i], ints ? OT_I64 : OT_F32, SHAPE(4), ints ? (void *)classes : values)->role =
+            strncmp(names[i], "target", 6) ? OT_ARRAY_INPUT : OT_ARRAY_TARGET;
+    }
+    b->s.losses = losses;
+    b->s.n_losses = n_losses;
+    b->fs = (ot_feeders){ .data = &b->d, .samples = 4 };
+    return ot_adapt_targets(&e, y, 2, &b->fs, &b->err);
+}
+
+#define NAMES(...) (const char *const[]){ __VA_ARGS__ }, (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+static void every_target_is_learnt(void **state)
+{
+    (void)state;
+    bed b;
+    ot_param zero = { .key = "weight", .text = "0", .num = 0 };
+    ot_thing cls = { .name = "cross_entropy", .output = "cls" }, any = { .name = "mse" },
+             none = { .name = "mse", .output = "reg", .n = 1, .param = &zero };
+    open_bed(&b);
+    assert_ok(heads(&b, NULL, 0, NAMES("target_cls", "target_reg")), b.err);
+    assert_int_equal(b.fs.n, 2);
+    assert_string_equal(b.notes, "");
+    assert_ok(heads(&b, NULL, 0, NAMES("target_reg")), b.err);
+    assert_string_equal(b.fs.f[0].name, "target_reg");
+    assert_string_equal(b.notes, "output 'cls': no target, no loss, no part in the training");
+    assert_int_equal(heads(&b, NULL, 0, NAMES("target_cls", "target_nope")), OT_E_DATA);
+    assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; it has 'cls', 'reg'");
+    assert_int_equal(heads(&b, &cls, 1, NAMES("target_cls", "target_reg")), OT_E_DATA);
+    assert_says(b.err, "array 'target_reg': no loss uses it");
+    assert_ok(heads(&b, (ot_thing[]){ cls, none }, 2, NAMES("target_cls", "target_reg")), b.err);
+    assert_int_equal(b.fs.n, 1);
+    assert_ok(heads(&b, &any, 1, NAMES("target_reg")), b.err); /* the loss goes where the target is */
+    assert_string_equal(any.output, "reg");
+    assert_int_equal(heads(&b, &cls, 1, NAMES("target_reg")), OT_E_DATA);
+    assert_says(b.err, "the loss wants an array 'target_cls'");
+    assert_ok(heads(&b, NULL, 0, NAMES("target", "more")), b.err); /* the first output's */
+    assert_non_null(strstr(b.notes, "nothing uses array 'more'"));
+    assert_non_null(strstr(b.notes, "output 'reg': no target"));
+    close_bed(&b);
+}
+
 int test_adapt(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +338,7 @@ int test_adapt(void)
         cmocka_unit_test(whole_arrays),
         cmocka_unit_test(labels),
         cmocka_unit_test(values),
+        cmocka_unit_test(every_target_is_learnt),
     };
     return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);
 }

@@ -1,0 +1,317 @@
+"""Data, targets and options from outside: what is refused, what is said, what is done.
+
+usage: test_data.py PROGRAM
+
+Nothing may be silently wrong: a target that nothing learns, a scaling that is not applied, a parameter that is no number.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto as T, helper, numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+root = os.path.abspath(os.path.dirname(__file__) + '/../..')
+rng = np.random.default_rng(0)
+bad = []
+
+
+# ---- models and data ----------------------------------------------------------------
+
+
+def weight(name, *shape):
+    return numpy_helper.from_array((rng.standard_normal(shape) / 3).astype(np.float32), name)
+
+
+def value(name, t, shape):
+    return helper.make_tensor_value_info(name, t, shape)
+
+
+def model(path, nodes, inputs, outputs, weights):
+    graph = helper.make_graph([helper.make_node(*n[:3], **n[3]) for n in nodes], 'g', inputs, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), path)
+
+
+def make():
+    model('two.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Relu', ['h'], ['r'], {}),
+                       ('Gemm', ['r', 'w1', 'b1'], ['cls'], {}), ('Gemm', ['r', 'w2', 'b2'], ['reg'], {})],
+          [value('x', T.FLOAT, ['N', 4])], [value('cls', T.FLOAT, ['N', 3]), value('reg', T.FLOAT, ['N', 1])],
+          [weight('w', 4, 8), weight('b', 8), weight('w1', 8, 3), weight('b1', 3), weight('w2', 8, 1), weight('b2', 1)])
+    for name, n in ('one', 3), ('value', 1):
+        model(f'{name}.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])],
+              [value('out', T.FLOAT, ['N', n])], [weight('w', 4, n), weight('b', n)])
+    model('conv.onnx', [('Conv', ['x', 'w', 'b'], ['h'], {}), ('Relu', ['h'], ['r'], {}), ('GlobalAveragePool', ['r'], ['p'], {}),
+                        ('Flatten', ['p'], ['f'], {}), ('Gemm', ['f', 'v', 'u'], ['out'], {})],
+          [value('x', T.FLOAT, ['N', 3, 8, 8])], [value('out', T.FLOAT, ['N', 2])],
+          [weight('w', 4, 3, 3, 3), weight('b', 4), weight('v', 4, 2), weight('u', 2)])
+    model('flat.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 12])],
+          [value('out', T.FLOAT, ['N', 2])], [weight('w', 12, 2), weight('b', 2)])
+    model('tokens.onnx', [('Gather', ['e', 'ids'], ['h'], {'name': '/e/Gather'}),
+                          ('ReduceMean', ['h'], ['m'], {'axes': [1], 'keepdims': 0}), ('Gemm', ['m', 'v', 'u'], ['out'], {})],
+          [value('ids', T.INT64, ['N', 6])], [value('out', T.FLOAT, ['N', 2])], [weight('e', 50, 8), weight('v', 8, 2), weight('u', 2)])
+    model('largest.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('ArgMax', ['h'], ['out'], {'axis': 1, 'keepdims': 0})],
+          [value('x', T.FLOAT, ['N', 4])], [value('out', T.INT64, ['N'])], [weight('w', 4, 3), weight('b', 3)])
+
+    x = rng.standard_normal((40, 4)).astype(np.float32)
+    c, r = rng.integers(0, 3, 40), rng.standard_normal((40, 1)).astype(np.float32)
+    pictures, label = rng.integers(0, 256, (40, 3, 8, 8)).astype(np.uint8), rng.integers(0, 2, 40)
+    ids = rng.integers(0, 50, (40, 6))
+    wrong = ids.copy()
+    wrong[33, 2] = 50
+    sets = {
+        'two': dict(x=x, target_cls=c, target_reg=r), 'cls': dict(x=x, target_cls=c), 'reg': dict(x=x, target_reg=r),
+        'one': dict(x=x, target=c), 'nope': dict(x=x, target_nope=c), 'extra': dict(x=x, target=c, z=x, zz=r),
+        'both': dict(x=x, target=c, y=(c + 1) % 3), 'floats': dict(x=x, target=c.astype(np.float32)), 'xy': dict(x=x, y=c),
+        'names': dict(X=x, y=c), 'high': dict(x=x, target=np.where(np.arange(40) == 7, 3, c)),
+        'bytes': dict(x=pictures, target=label), 'last': dict(x=pictures.transpose(0, 2, 3, 1), target=label),
+        'unit': dict(x=pictures.astype(np.float32) / 255, target=label),
+        'flat': dict(x=pictures[:, 0, :3, :4].reshape(40, 12), target=label),
+        'ids': dict(ids=ids, target=label), 'wrong': dict(ids=wrong, target=label),
+        'small': dict(ids=ids.astype(np.uint8), target=label),
+    }
+    for name, v in ('nan', np.nan), ('inf', np.inf), ('low', -np.inf):
+        sets[name] = dict(x=x.copy(), target=c)
+        sets[name]['x'][17, 1] = v
+        sets[name + '_y'] = dict(x=x, target=r.copy())
+        sets[name + '_y']['target'][5] = v
+    for name, arrays in sets.items():
+        np.savez(name + '.npz', **arrays)
+    np.savez('y_bytes.npz', x=pictures[:8])
+    rows = [[f'{v:.4f}' for v in a] + [f'{b[0]:.3f}'] for a, b in zip(x, r)]
+    open('t.csv', 'w').write('a,b,c,d,price\n' + ''.join(','.join(q) + '\n' for q in rows))
+    open('named.csv', 'w').write('a,b,target,c,d\n' + ''.join(','.join(q) + '\n' for q in rows))
+    return sets
+
+
+# ---- calling -------------------------------------------------------------------------
+
+
+def call(*arguments):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    return r.returncode, r.stderr
+
+
+def expect(code, texts, *arguments, never=()):
+    """The exit code, texts that stderr holds, and others that it must not."""
+    got, said = call(*arguments)
+    line = ' '.join(arguments)
+    if got != code:
+        bad.append(f'{line}: exit {got}, {code} is right\n{said}')
+    for t in [texts] if isinstance(texts, str) else texts:
+        if t not in said:
+            bad.append(f"{line}: does not say '{t}':\n{said}")
+    for t in never:
+        if t in said:
+            bad.append(f"{line}: says '{t}':\n{said}")
+
+
+def train(code, texts, name, data, *options, **more):
+    expect(code, texts, name + '.onnx', '--data', data, '--steps', '2', '--run-dir', 'run', '-o', 'out.onnx', *options, **more)
+
+
+def weights(path):
+    return {i.name: numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+
+
+def moved(before, after='out.onnx'):
+    a, b = weights(before), weights(after)
+    return {n for n in a if not np.array_equal(a[n], b[n])}
+
+
+def need(what, so):
+    if not so:
+        bad.append(what)
+
+
+# ---- parameters ------------------------------------------------------------------------
+
+
+def parameters():
+    for option, text, wants in (
+            ('loss', 'mse:reduction=median', 'mean or sum'), ('loss', 'huber:delta=0', 'above 0'),
+            ('loss', 'smooth_l1:beta=-1', 'at least 0'), ('loss', 'cross_entropy:label_smoothing=2', 'from 0 to 1'),
+            ('loss', 'cross_entropy:label_smoothing=-1', 'from 0 to 1'), ('loss', 'cross_entropy:class_axis=x', 'whole number'),
+            ('loss', 'cross_entropy:ignore_index=x', 'whole number'), ('loss', 'mse:weight=[1,2]', 'a number'),
+            ('loss', 'cross_entropy:class_weights=[nan,1,1]', "'nan' is no number"),
+            ('loss', 'cross_entropy:class_weights=[1,2]', 'class_weights has 2 numbers'),
+            ('loss', 'cross_entropy:tail=softmax', 'does not end in'),
+            ('loss', 'cross_entropy:weight=0', 'every loss has weight 0'),
+            ('schedule', 'multistep:milestones=[-1]', 'ascending'), ('schedule', 'multistep:milestones=[5,3]', 'ascending'),
+            ('optimizer', 'sgd:', "follows the ':'"), ('batch-size', '0x10', 'no whole number'), ('lr', '0x1p-3', 'no number'),
+            ('clip-norm', 'nan', 'no number')):
+        train(2, wants, 'one', 'one.npz', '--' + option, text)
+
+
+# ---- heads and targets -----------------------------------------------------------------
+
+
+def heads():
+    both = ["loss cross_entropy on output 'cls'", "loss mse on output 'reg'"]
+    train(0, both, 'two', 'two.npz')
+    need('a head with a target does not train', moved('two.onnx') == {'w', 'b', 'w1', 'b1', 'w2', 'b2'})
+    expect(0, both, 'eval', 'two.onnx', '--data', 'two.npz')
+    out = [subprocess.run([program, 'eval', 'two.onnx', '--data', 'two.npz', *o], capture_output=True, text=True).stdout
+           for o in ([], ['--loss', 'cls=cross_entropy', '--loss', 'reg=mse'])]
+    need(f'eval without --loss is not what training takes: {out}', out[0] == out[1] and 'loss' in out[0])
+
+    train(0, ["loss mse on output 'reg'", "output 'cls': no target"], 'two', 'reg.npz')
+    need('a head without a target moves', moved('two.onnx') == {'w', 'b', 'w2', 'b2'})
+    train(0, "loss mse acts on output 'reg'", 'two', 'reg.npz', '--loss', 'mse')
+    need('--loss mse acts on an output without a target', moved('two.onnx') == {'w', 'b', 'w2', 'b2'})
+    train(0, "output 'reg': no target", 'two', 'one.npz')
+    train(4, "two.npz: array 'target_reg': no loss uses it", 'two', 'two.npz', '--loss', 'cls=cross_entropy')
+    train(4, "array 'target_reg': no loss uses it", 'two', 'two.npz', '--loss', 'cross_entropy')
+    train(0, "output 'reg': no target", 'two', 'two.npz', '--loss', 'cls=cross_entropy', '--loss', 'reg=mse:weight=0')
+    need('a head with weight 0 decays', moved('two.onnx') == {'w', 'b', 'w1', 'b1'})
+
+    train(4, "nope.npz: array 'target_nope': the model has no output 'nope'; it has 'out'", 'one', 'nope.npz')
+    train(4, "nope.npz: there is no target", 'one', 'nope.npz', '--loss', 'cross_entropy')
+    expect(4, "'target_nope'", 'eval', 'one.onnx', '--data', 'nope.npz')
+    train(0, "extra.npz: nothing uses arrays 'z', 'zz'", 'one', 'extra.npz')
+    expect(0, "nothing uses arrays 'z', 'zz'", 'run', 'one.onnx', '--data', 'extra.npz', '-o', 'y.npz')
+    train(4, ['floats.npz: ', 'numbers of classes are integers', '--loss cross_entropy'], 'one', 'floats.npz')
+    train(0, '', 'one', 'floats.npz', '--loss', 'cross_entropy')
+    train(4, ["names.npz: input 'x' has no array", "'X' has its shape: save it as 'x'"], 'one', 'names.npz')
+    train(4, ['xy.npz: there is no target', '--target'], 'one', 'xy.npz')
+    train(4, "high.npz: target 'target': sample 7 has class 3", 'one', 'high.npz')
+    train(3, 'the output is no float', 'largest', 'one.npz', never=['--loss cross'])
+    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz')
+    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['follows from'])
+
+    # --target wins over an array that is called target.
+    train(0, "nothing uses array 'target'", 'one', 'both.npz', '--target', 'y')
+    y = [open('out.onnx', 'rb').read()]
+    with np.load('both.npz') as d:
+        np.savez('only.npz', x=d['x'], target=d['y'])
+    train(0, '', 'one', 'only.npz')
+    y.append(open('out.onnx', 'rb').read())
+    need('--target y learns another array', y[0] == y[1])
+
+
+def tables():
+    train(0, "t.csv: the target is column 'price', the last (--target)", 'value', 't.csv')
+    train(0, "named.csv: the target is column 'target' (--target)", 'value', 'named.csv')
+    need_same = open('out.onnx', 'rb').read()
+    train(0, '', 'value', 'named.csv', '--target', 'target', never=['the last'])
+    need('--target target is another column', need_same == open('out.onnx', 'rb').read())
+    train(2, ['--normalize 1/255', 't.csv', 'numbers of a table'], 'value', 't.csv', '--normalize', '1/255')
+    open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')
+    train(4, 'wide.csv: ', 'value', 'wide.csv')
+
+
+def finite():
+    for name, says in ('nan', 'not a number'), ('inf', 'infinite'), ('low', 'negative infinity'):
+        train(4, f'{name}.npz: x: sample 17 has an element that is {says}', 'one', name + '.npz')
+        train(4, f'{name}_y.npz: target: sample 5 has an element that is {says}', 'value', name + '_y.npz')
+        expect(4, 'sample 17', 'eval', 'one.onnx', '--data', name + '.npz')
+    model('masked.onnx', [('Add', ['x', 'mask'], ['m'], {}), ('Softmax', ['m'], ['s'], {}), ('Gemm', ['s', 'w', 'b'], ['out'], {})],
+          [value('x', T.FLOAT, ['N', 4]), value('mask', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
+          [weight('w', 4, 3), weight('b', 3)])
+    with np.load('one.npz') as d:
+        mask = np.where(np.arange(4) < 2, 0, -np.inf).astype(np.float32) + np.zeros((40, 4), np.float32)
+        np.savez('masked.npz', x=d['x'], mask=mask, target=d['target'])
+    train(0, '', 'masked', 'masked.npz')
+
+
+def lookups():
+    train(0, '', 'tokens', 'ids.npz')
+    train(4, ["wrong.npz: array 'ids': sample 33 holds 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
+    expect(4, 'sample 33 holds 50', 'eval', 'tokens.onnx', '--data', 'wrong.npz')
+
+
+# ---- --normalize --------------------------------------------------------------------------
+
+
+def normalized():
+    """What the scaled bytes come to, against the same numbers made here."""
+    x = np.load('y_bytes.npz')['x'].astype(np.float32)
+    mean, std = np.array([.485, .456, .406]).reshape(3, 1, 1), np.array([.229, .224, .225]).reshape(3, 1, 1)
+    session = onnxruntime.InferenceSession('conv.onnx', providers=['CPUExecutionProvider'])
+    for option, by in (None, x), ('none', x), ('1/255', x / 255), ('imagenet', (x / 255 - mean) / std), \
+            ('0.5,0.25', (x / 255 - 0.5) / 0.25):
+        extra = ['--normalize', option] if option else []
+        says = 'fed as 0..255; --normalize 1/255' if not option else 'pixels'
+        expect(0, says, 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', *extra)
+        want = session.run(None, {'x': by.astype(np.float32)})[0]
+        off = np.abs(np.load('y.npz')['out'] - want).max()
+        need(f'run --normalize {option}: off by {off}', off <= 1e-5 * np.abs(want).max())
+    expect(2, 'no training set to measure', 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', '--normalize', 'mean,std')
+
+    # Training: bytes with --normalize are the floats that they stand for.
+    def trained(data, *extra):
+        train(0, '', 'conv', data, '--seed', '1', *extra)
+        return weights('out.onnx')
+
+    with np.load('bytes.npz') as d:
+        p, label = d['x'].astype(np.float64) / 255, d['target']
+    m, s = p.mean((0, 2, 3), keepdims=True), p.std((0, 2, 3), keepdims=True)
+    np.savez('measured.npz', x=((p - m) / s).astype(np.float32), target=label)
+    for option, data in ('1/255', 'unit.npz'), ('mean,std', 'measured.npz'):
+        a, b = trained('bytes.npz', '--normalize', option), trained(data)
+        start = weights('conv.onnx')
+        for n in a:
+            off, step = np.abs(a[n] - b[n]).max(), np.abs(b[n] - start[n]).max()
+            need(f'training with --normalize {option}: {n} off by {off} of {step}', off <= 1e-2 * step)
+        train(0, 'pixels', 'conv', 'bytes.npz', '--normalize', option)
+        expect(0, 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz', '--normalize', option)
+        expect(0, 'pixels', 'grad', 'conv.onnx', '--data', 'bytes.npz', '--normalize', option, '-o', 'g.npz')
+    train(0, "uint8 array 'x' is fed as 0..255; --normalize 1/255", 'conv', 'bytes.npz')
+    train(0, "uint8 array 'x' is fed as 0..255", 'flat', 'flat.npz')
+    train(0, 'pixels', 'flat', 'flat.npz', '--normalize', 'mean,std')
+    train(2, 'nothing of flat.npz can be scaled', 'flat', 'flat.npz', '--normalize', 'imagenet')
+    train(2, 'nothing of unit.npz can be scaled', 'conv', 'unit.npz', '--normalize', '1/255')
+    train(0, '', 'conv', 'unit.npz', '--normalize', 'none')
+    train(2, 'nothing of small.npz can be scaled', 'tokens', 'small.npz', '--normalize', '1/255')
+    expect(2, 'can be scaled', 'run', 'one.onnx', '--data', 'xy.npz', '-o', 'y.npz', '--normalize', '1/255')
+    expect(2, 'can be scaled', 'eval', 'conv.onnx', '--data', 'unit.npz', '--normalize', 'imagenet')
+    # A set to evaluate on may be floats already; bytes that are not scaled beside others that are stand out.
+    train(0, 'bytes.npz are scaled; unit.npz is fed as it is (float32)', 'conv', 'bytes.npz', '--normalize', '1/255', '--val', 'unit.npz')
+    train(4, 'channels last?', 'conv', 'last.npz')
+
+
+# ---- options that do little ------------------------------------------------------------------
+
+
+def advice():
+    train(0, 'warning: --batch-size 100000: there are 40 samples', 'one', 'one.npz', '--batch-size', '100000')
+    train(0, 'repeat within a batch', 'one', 'one.npz', '--batch-size', '64', '--no-shuffle')
+    train(0, 'warning: --accumulate 1000: an epoch has 2 batches', 'one', 'one.npz', '--accumulate', '1000')
+    train(0, '', 'one', 'one.npz', '--batch-size', '40', '--accumulate', '1', never=['warning'])
+    train(0, '--train adds to what trains by itself', 'one', 'one.npz', '--train', 'w*')
+    train(0, '', 'one', 'one.npz', '--train', 'w*', '--freeze', '*', never=['--train adds'])
+    need('--freeze * --train w* trains others', moved('one.onnx') == {'w'})
+    train(0, '--dropout 0.5: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
+    train(0, 'plateau watches the loss of every update', 'one', 'one.npz', '--schedule', 'plateau')
+    train(0, ['plateau watches the loss of every evaluation', 'evaluated on the same 40'], 'one', 'one.npz', '--schedule', 'plateau',
+          '--val', 'one.npz', never=['others'])
+
+
+def files():
+    expect(3, ['one.npz: is no ONNX file', 'swapped'], 'one.npz', '--data', 'one.onnx')
+    open('text.onnx', 'w').write('this is no model\n')
+    expect(3, 'text.onnx: is no ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
+    call('new', 'autoencoder', '-o', 'auto.onnx')
+    expect(4, ['mnist: ', 'would need its shape'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
+    expect(4, 'without a name', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
+
+
+if __name__ == '__main__':
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
+        os.chdir(folder)
+        make()
+        for group in parameters, heads, tables, finite, lookups, normalized, advice, files:
+            group()
+        os.chdir('/')
+    for line in bad:
+        print(line)
+    print(f'{len(bad)} faults' if bad else 'data, targets and options are as they should be')
+    sys.exit(bool(bad))
