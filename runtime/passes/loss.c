@@ -428,7 +428,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     x.joined = before != NULL;
     if (before) x.z = before;
     if (!tail_is_there(&x, r)) return NULL;
-    const char *how = given ? "" : ", which follows from its target (--loss)";
+    const char *how = given ? "" : " (chosen; --loss names another)";
     if (before) ot_plan_note(p, "loss %s joined with the %s at output '%s'%s", r->name, maker(x.out)->op->name, x.out->name, how);
     else ot_plan_note(p, "loss %s on output '%s'%s", r->name, x.out->name, how);
     if (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16) x.z = ot_cast(&x.b, x.z, OT_F32);
@@ -466,8 +466,8 @@ static ot_status chosen_losses(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < g->n_outputs; i++) {
-        const ot_feed *f = find_target(c, g->outputs[i]->name);
-        if (f && (i == 0 || strcmp(f->name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i]));
+        int k = find_target(p, c, g->outputs[i]->name);
+        if (k >= 0 && (i == 0 || strcmp(c->feeds[k].name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i]));
     }
     return p->loss ? OT_OK : add_loss(p, c, NULL, g->outputs[0]);
 }

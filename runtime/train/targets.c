@@ -122,26 +122,28 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
     return err->status;
 }
 
-/* Every output with a target of its own; the first may have the one that names none. */
-static ot_status wants_by_array(const ot_dataset *d, const ot_output *o, int n_outputs, want *w,
-                                int *n, ot_error *err)
-{
-    for (int i = 0; i < n_outputs; i++) {
-        const ot_array *own = target_of(d, o[i].name), *plain = i ? NULL : plain_target(d);
-        if (own || plain)
-            w[(*n)++] = (want){ .output = &o[i], .array = own ? own : plain, .name = own ? own->t.name : "target" };
-    }
-    return err->status;
-}
-
-/* ---- what is left over ---------------------------------------------------------------------- */
-
 static bool uses(const ot_feeders *fs, int array)
 {
     for (int i = 0; i < fs->n; i++)
         if (fs->f[i].array == array) return true;
     return false;
 }
+
+/* Every output with a target of its own; the first may have the one that names none.  What a model reads as an input is a
+ * target only if --target says so. */
+static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, want *w,
+                                int *n, ot_error *err)
+{
+    const ot_dataset *d = fs->data;
+    for (int i = 0; i < n_outputs; i++) {
+        const ot_array *own = target_of(d, o[i].name), *plain = i ? NULL : plain_target(d), *a = own ? own : plain;
+        if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
+        w[(*n)++] = (want){ .output = &o[i], .array = a, .name = own ? own->t.name : "target" };
+    }
+    return err->status;
+}
+
+/* ---- what is left over ---------------------------------------------------------------------- */
 
 /* The loss with weight 0 that takes array a out on purpose. */
 static bool given_up(const ot_settings *s, const ot_array *a)
@@ -385,7 +387,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     ot_error found = { 0 };
     int n_wants = 0;
     if (e->s->n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
-    else wants_by_array(d, outputs, n, w, &n_wants, &found);
+    else wants_by_array(e, fs, outputs, n, w, &n_wants, &found);
     /* The old list may hold pointers into itself. */
     for (int i = 0; i < fs->n; i++) {
         list[i] = fs->f[i];

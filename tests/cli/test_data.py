@@ -184,7 +184,16 @@ def heads():
     train(4, "high.npz: target 'target': sample 7 has class 3", 'one', 'high.npz')
     train(3, 'the output is no float', 'largest', 'one.npz', never=['--loss cross'])
     train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz')
-    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['follows from'])
+    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['chosen'])
+
+    # A model with a loss of its own, and an input that is called target.
+    model('own.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Sub', ['h', 'target'], ['d'], {}), ('Mul', ['d', 'd'], ['q'], {}),
+                       ('ReduceMean', ['q'], ['loss'], {'keepdims': 0})],
+          [value('x', T.FLOAT, ['N', 4]), value('target', T.FLOAT, ['N', 1])], [value('loss', T.FLOAT, [])],
+          [weight('w', 4, 1), weight('b', 1)])
+    with np.load('reg.npz') as d:
+        np.savez('own.npz', x=d['x'], target=d['target_reg'])
+    train(0, "loss output on output 'loss'", 'own', 'own.npz')
 
     # --target wins over an array that is called target.
     train(0, "nothing uses array 'target'", 'one', 'both.npz', '--target', 'y')
