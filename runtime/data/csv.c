@@ -16,6 +16,7 @@
 #include <string.h>
 
 struct ot_table {
+    bool        header;      /* the file names the columns */
     int         columns;
     int64_t     rows;
     const char *const *name; /* of columns */
@@ -285,6 +286,39 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     return OT_E_DATA;
 }
 
+/* The labels of d, texts of its own, become the numbers that `like` has for them. */
+static ot_status match_classes(ot_dataset *d, const ot_dataset *like, ot_error *err)
+{
+    int64_t *to = ot_arena_alloc(d->arena, ((size_t)d->n_classes + 1) * sizeof *to);
+    if (!to) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
+    for (int i = 0; i < d->n_classes; i++) {
+        const char *const *at = bsearch(&d->class_name[i], like->class_name, (size_t)like->n_classes, sizeof *at, by_text);
+        if (!at)
+            return ot_fail(err, OT_E_DATA, "%s: column '%s' has '%.40s', which is no class of %s", d->name, d->column,
+                           d->class_name[i], like->name);
+        to[i] = at - like->class_name;
+    }
+    int64_t *y = d->array[1].t.data;
+    for (int64_t i = 0; i < d->table->rows; i++) y[i] = to[y[i]];
+    d->class_name = like->class_name;
+    d->n_classes = like->n_classes;
+    return OT_OK;
+}
+
+ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
+{
+    const ot_table *t = d->table, *u = like->table;
+    if (!t || !u) return OT_OK;
+    for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
+        if (strcmp(t->name[i], u->name[i]))
+            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s'; in %s it is '%s'", d->name, i + 1, t->name[i], like->name,
+                           u->name[i]);
+    if (!d->class_name != !like->class_name)
+        return ot_fail(err, OT_E_DATA, "%s: column '%s' holds %s; in %s it holds %s", d->name, d->column,
+                       d->class_name ? "texts" : "numbers", like->name, like->class_name ? "texts" : "numbers");
+    return d->class_name ? match_classes(d, like, err) : OT_OK;
+}
+
 /* ---- file ------------------------------------------------------------------------------ */
 
 /* All of it, in the arena, with a zero behind. */
@@ -333,6 +367,7 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
         name[i] = header ? r->cell[i] : ot_arena_printf(d->arena, "%d", i + 1);
         if (!name[i]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
     }
+    t->header = header;
     t->columns = r->columns;
     t->rows = r->rows - header;
     t->name = name;

@@ -46,6 +46,10 @@ void      ot_dataset_free(ot_dataset *d);
  * (--target).  Errors: OT_E_DATA, listing the names there are. */
 ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
 
+/* Two tables, one to train on and d to evaluate on: the same columns, and the same number for the same class; the names of
+ * classes are borrowed from `like`.  Others are left alone.  Errors: OT_E_DATA: the first column or class that differs. */
+ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err);
+
 /* What training and evaluation ask of data and `run` does not: finite values.  Alone an input of nothing but zeros and
  * negative infinities passes: a mask that is added to scores.  Errors: OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);
@@ -81,7 +85,7 @@ typedef struct ot_gather {
  * any number of threads. */
 void ot_gather_run(const ot_gather *g, const int64_t *index, int64_t n, void *dst, int threads);
 
-/* Whether every element is exactly representable in integer type t (any value is in a float type).
+/* Whether every element is exactly representable in integer type t; of a float type, whether it stays finite.
  * Errors: OT_E_DATA naming array, sample and value. */
 ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err);
 

@@ -261,8 +261,31 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
+static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err)
+{
+    bool cut = !a->whole && a->t.rank > 0 && a->t.dim[0] > 0;
+    int64_t each = cut ? ot_array_elements(a) / a->t.dim[0] : 1;
+    return ot_fail(err, OT_E_DATA, "%s: %s %lld has the value %.9g, which %s cannot hold",
+                   *a->t.name ? a->t.name : "the array", cut ? "sample" : "element", (long long)(i / each),
+                   ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
+}
+
+/* Finite values that would become infinite: beyond half a step above the largest of the type. */
+static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
+{
+    double most = t == OT_F16 ? 65520 : t == OT_F32 ? 0x1.ffffffp127 : INFINITY;
+    bool small = ot_dtype_bits(a->t.dtype) <= 8 || a->t.dtype == OT_F16 || a->t.dtype == OT_STRING;
+    if (small || most == INFINITY || (t == OT_F32 && a->t.dtype != OT_F64)) return OT_OK;
+    for (int64_t i = 0, n = ot_array_elements(a); i < n; i++) {
+        double v = fabs(ot_get_f64(a->t.data, a->t.dtype, i));
+        if (v >= most && isfinite(v)) return no_room(a, i, t, err);
+    }
+    return OT_OK;
+}
+
 ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
 {
+    if (ot_is_float(t)) return float_fits(a, t, err);
     if (!ot_is_int(t) && t != OT_BOOL) return OT_OK;
     if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
     int bits = t == OT_BOOL ? 1 : ot_dtype_bits(t);
@@ -282,13 +305,7 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
             int64_t v = ot_get_i64(a->t.data, a->t.dtype, i);
             fits = wide ? (uint64_t)v <= most : v >= least && (v < 0 || (uint64_t)v <= most);
         }
-        if (fits) continue;
-        bool cut = !a->whole && a->t.rank > 0 && a->t.dim[0] > 0;
-        int64_t each = cut ? n / a->t.dim[0] : 1;
-        return ot_fail(err, OT_E_DATA, "%s: %s %lld has the value %.9g, which %s cannot hold",
-                       *a->t.name ? a->t.name : "the array", cut ? "sample" : "element",
-                       (long long)(i / each), ot_get_f64(a->t.data, a->t.dtype, i),
-                       ot_dtype_name(t));
+        if (!fits) return no_room(a, i, t, err);
     }
     return OT_OK;
 }

@@ -73,11 +73,7 @@ static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_er
         f->src = &f->own;
         return OT_OK;
     }
-    if (f->dtype == have || ot_is_float(f->dtype)) {
-        if (have != OT_STRING || f->dtype == have) return OT_OK;
-        return ot_fail_more(err, OT_E_DATA, "array '%s' holds texts; input '%s' is %s", a->t.name,
-                            f->name, ot_dtype_name(f->dtype));
-    }
+    if (f->dtype == have) return OT_OK;
     if (f->dtype == OT_STRING || have == OT_STRING)
         return ot_fail_more(err, OT_E_DATA, "array '%s' is %s; input '%s' is %s", a->t.name,
                             ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));

@@ -350,6 +350,8 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
                                err);
         t = o;
     }
+    ot_error wide = { 0 };
+    if (ot_array_fits(w->array, type, &wide)) return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
     set_feed(f, w, type, &t);
     return OT_OK;
 }

@@ -56,7 +56,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
     if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
-    return OT_OK;
+    return t->eval_data ? ot_dataset_match(t->eval_data, t->data, err) : OT_OK;
 }
 
 static int64_t set_bytes(const ot_dataset *d)

@@ -212,6 +212,25 @@ def tables():
     train(0, '', 'value', 'named.csv', '--target', 'target', never=['the last'])
     need('--target target is another column', need_same == open('out.onnx', 'rb').read())
     train(2, ['--normalize 1/255', 't.csv', 'numbers of a table'], 'value', 't.csv', '--normalize', '1/255')
+    # Beside each other: the same columns, the same number for the same class.
+    def write(name, head, last):
+        with open(name, 'w') as f:
+            f.write(head + ''.join(f'{i},{i % 7},1,{-i},{last(i)}\n' for i in range(12)))
+
+    write('abc.csv', 'p,q,r,s,kind\n', lambda i: 'abc'[i % 3])
+    write('bc.csv', 'p,q,r,s,kind\n', lambda i: 'bc'[i % 2])
+    write('mixed.csv', 'q,p,r,s,kind\n', lambda i: 'bc'[i % 2])
+    write('d.csv', 'p,q,r,s,kind\n', lambda i: 'abd'[i % 3])
+    write('numbers.csv', 'p,q,r,s,kind\n', lambda i: i % 3)
+    write('as_abc.csv', 'p,q,r,s,kind\n', lambda i: 1 + i % 2)
+    accuracy = []
+    for data, val in ('abc.csv', 'bc.csv'), ('numbers.csv', 'as_abc.csv'):
+        _, said = call('one.onnx', '--data', data, '--val', val, '--steps', '1', '--optimizer', 'sgd:lr=0', '--run-dir', 'run', '-o', 'out.onnx')
+        accuracy += [line.split('(')[0] for line in said.splitlines() if 'right of' in line]
+    need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
+    train(4, "mixed.csv: column 1 is 'q'; in abc.csv it is 'p'", 'one', 'abc.csv', '--val', 'mixed.csv')
+    train(4, "d.csv: column 'kind' has 'd', which is no class of abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
+    train(4, "numbers.csv: column 'kind' holds numbers; in abc.csv it holds texts", 'one', 'abc.csv', '--val', 'numbers.csv')
     open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')
     train(4, 'wide.csv: ', 'value', 'wide.csv')
 

@@ -284,6 +284,9 @@ static void values_that_fit(void **state)
     assert_true(fits(OT_I64, -128, OT_I8) && !fits(OT_I64, -129, OT_I8));
     assert_true(fits(OT_I64, 255, OT_U8) && !fits(OT_I64, -1, OT_U8) && !fits(OT_I64, 256, OT_U8));
     assert_true(fits(OT_U64, 0x1p62, OT_I64) && !fits(OT_U64, 0x1p63, OT_I64));
+    assert_true(fits(OT_F32, 65519, OT_F16) && !fits(OT_F32, 65520, OT_F16) && !fits(OT_I32, -70000, OT_F16));
+    assert_true(fits(OT_F64, 3.4e38, OT_F32) && !fits(OT_F64, -3.5e38, OT_F32) && !fits(OT_F64, 1e300, OT_F32));
+    assert_true(fits(OT_F64, (double)-INFINITY, OT_F32) && fits(OT_F64, 1e300, OT_F64));
     assert_true(fits(OT_I64, 1, OT_BOOL) && !fits(OT_I64, 2, OT_BOOL) && !fits(OT_U8, 2, OT_BOOL));
     assert_true(fits(OT_F32, 3, OT_I32) && !fits(OT_F32, 3.5, OT_I32) &&
                 !fits(OT_F64, (double)NAN, OT_I32));
