@@ -68,9 +68,11 @@ struct ot_body {
     int64_t           version; /* opset of ai.onnx */
     ot_frame         *frames;  /* the body's own first */
     ot_table          table;
+    ot_table          types;   /* name -> ot_value of the file's inferred graph; empty: not known */
     ot_name          *names;
     int               outputs; /* of the file that are left */
     size_t            cap_input, cap_initializer; /* of the lists, once they have grown */
+    bool              can_be_fed; /* some initializer may be replaced by callers */
     bool              no_memory;
     const char       *lines;   /* told to the user */
     ot_error         *err;
@@ -78,6 +80,7 @@ struct ot_body {
 
 /* body.c */
 ot_status ot_body_open(ot_body *b, Onnx__FunctionProto *fn); /* NULL: the file's graph; arena, m, model, err are set */
+ot_status ot_body_types(ot_body *b, const ot_graph *typed);  /* typed outlives b; NULL: nothing is known */
 ot_status ot_body_close(ot_body *b);                         /* removes orphans; back into the messages */
 void     *ot_body_alloc(ot_body *b, size_t n);
 void      ot_body_say(ot_body *b, const char *fmt, ...) OT_PRINTF(2, 3);
@@ -105,8 +108,13 @@ void   ot_attr_set_int(ot_body *b, Onnx__NodeProto *n, const char *name, int64_t
 int64_t ot_attr_int(const Onnx__NodeProto *n, const char *name, int64_t dflt);
 double ot_attr_float(const Onnx__NodeProto *n, const char *name, double dflt);
 
-/* Tensors that cannot change: initializers that no caller can feed, values of Constant nodes; NULL: it is none. */
-Onnx__TensorProto *ot_body_constant(const ot_body *b, const ot_name *v);
+/* The tensor of a value that cannot change: an initializer that no caller can feed or a Constant node's, through
+ * Identity; NULL: it is none.  *own: v is its only way out, so it may be changed for v's sake. */
+Onnx__TensorProto *ot_body_constant(ot_body *b, const ot_name *v, bool *own);
+/* The same, and whatever else is computed from constants alone.  false: v may change, or out->data is NULL after an error. */
+bool      ot_body_known(ot_body *b, const ot_name *v, ot_blob *out, ot_status *status);
+/* What the inferred graph says of v; NULL: nothing. */
+const ot_value *ot_body_value(const ot_body *b, const ot_name *v);
 ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *out);
 /* New payload.  External data stays external: it is written with the others (deploy_data.c). */
 void      ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_shape *s, void *bytes);
@@ -116,10 +124,10 @@ ot_name  *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, cons
 static inline char *ot_message_text(const char *s) { return (char *)(uintptr_t)s; }
 
 /* The steps: deploy_loss.c, deploy_mode.c, deploy_fold.c, deploy_half.c. */
-ot_status ot_deploy_losses(ot_body *b, const ot_graph *typed);
+ot_status ot_deploy_losses(ot_body *b);
 void      ot_deploy_mode(ot_body *b, int *norms, int *dropouts);
-ot_status ot_deploy_fold(ot_body *b, const ot_graph *typed);
-ot_status ot_deploy_half(ot_body *b, const ot_graph *typed);
+ot_status ot_deploy_fold(ot_body *b);
+ot_status ot_deploy_half(ot_body *b);
 
 /* deploy_data.c */
 

@@ -53,14 +53,61 @@ double ot_attr_float(const Onnx__NodeProto *n, const char *name, double dflt)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-Onnx__TensorProto *ot_body_constant(const ot_body *b, const ot_name *v)
+static bool can_be_fed(const ot_body *b, const ot_name *v)
 {
-    if (!v || v->makers != 1 || v->gone) return NULL;
     /* From IR version 4 on an initializer that is an input is a default that callers may replace. */
-    if (v->tensor) return v->input && b->model->ir_version >= 4 ? NULL : v->tensor;
-    if (!v->maker || !ot_item_is(v->maker, "Constant")) return NULL;
-    Onnx__AttributeProto *a = ot_attr_find(v->maker->n, "value");
-    return a && !(a->ref_attr_name && *a->ref_attr_name) ? a->t : NULL;
+    return v->tensor && v->input && b->model->ir_version >= 4;
+}
+
+Onnx__TensorProto *ot_body_constant(ot_body *b, const ot_name *v, bool *own)
+{
+    bool ignored;
+    if (!own) own = &ignored;
+    *own = true;
+    for (int hops = 0; hops < 1000 && v && v->makers == 1 && !v->gone; hops++) {
+        *own &= v->n_use == 1;
+        if (v->tensor) return can_be_fed(b, v) ? NULL : v->tensor;
+        if (!v->maker) return NULL;
+        if (ot_item_is(v->maker, "Constant")) {
+            Onnx__AttributeProto *a = ot_attr_find(v->maker->n, "value");
+            return a && !(a->ref_attr_name && *a->ref_attr_name) ? a->t : NULL;
+        }
+        if (!ot_item_is(v->maker, "Identity")) return NULL;
+        v = ot_item_in(b, v->maker, 0);
+    }
+    return NULL;
+}
+
+ot_status ot_body_types(ot_body *b, const ot_graph *typed)
+{
+    b->types = (ot_table){ .arena = b->arena };
+    for (int i = 0; typed && i < typed->n_values; i++) {
+        const ot_value *v = typed->values[i];
+        if (!ot_table_find(&b->types, v->name) && !ot_table_set(&b->types, v->name, v))
+            return ot_fail(b->err, OT_E_NOMEM, "export: no memory");
+    }
+    for (const ot_name *v = b->names; v; v = v->next) b->can_be_fed |= can_be_fed(b, v);
+    return OT_OK;
+}
+
+const ot_value *ot_body_value(const ot_body *b, const ot_name *v)
+{
+    return v && v->makers == 1 ? ot_table_find(&b->types, v->text) : NULL;
+}
+
+bool ot_body_known(ot_body *b, const ot_name *v, ot_blob *out, ot_status *status)
+{
+    const Onnx__TensorProto *t = ot_body_constant(b, v, NULL);
+    *status = OT_OK;
+    if (t) {
+        *status = ot_body_decode(b, t, out);
+        return *status == OT_OK;
+    }
+    /* What the inference has folded; it took every initializer for a constant. */
+    const ot_value *k = b->can_be_fed || !v || v->tensor || !v->maker ? NULL : ot_body_value(b, v);
+    if (!k || !k->data || k->role != OT_CONST) return false;
+    *out = (ot_blob){ .dtype = k->dtype, .shape = k->shape, .data = k->data, .source = -1 };
+    return true;
 }
 
 ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *out)

@@ -36,11 +36,12 @@ static ot_status graph_deploy(ot_body *b, const ot_deploy_options *o)
 {
     int norms = 0, dropouts = 0;
     OT_TRY(ot_body_open(b, NULL));
-    OT_TRY(ot_deploy_losses(b, o->typed));
+    OT_TRY(ot_body_types(b, o->typed));
+    OT_TRY(ot_deploy_losses(b));
     ot_deploy_mode(b, &norms, &dropouts);
     say_mode(b, norms, dropouts);
-    if (o->fold) OT_TRY(ot_deploy_fold(b, o->typed));
-    if (o->half) OT_TRY(ot_deploy_half(b, o->typed));
+    if (o->fold) OT_TRY(ot_deploy_fold(b));
+    if (o->half) OT_TRY(ot_deploy_half(b));
     return ot_body_close(b);
 }
 

@@ -17,7 +17,6 @@ typedef struct norm {
     int64_t  channels;
     double  *a, *s;     /* by channel */
     ot_blob  w, bias;   /* of the layer; bias.data NULL: it has none */
-    Onnx__TensorProto *w_tensor, *bias_tensor;
     int64_t  inner, group; /* of w: elements behind the channel axis; groups of ConvTranspose */
     bool     transposed;   /* w has the channel in axis 1 */
     const char *why;       /* it cannot be folded; NULL: it can */
@@ -28,13 +27,12 @@ typedef struct norm {
 /* One of the four vectors. */
 static ot_status vector(norm *n, size_t at, ot_blob *out)
 {
-    const Onnx__TensorProto *t = ot_body_constant(n->b, ot_item_in(n->b, n->item, at));
+    ot_status s;
     *out = (ot_blob){ 0 };
-    if (!t) {
+    if (!ot_body_known(n->b, ot_item_in(n->b, n->item, at), out, &s)) {
         n->why = "its scale, bias, mean or variance is no constant";
-        return OT_OK;
+        return s;
     }
-    OT_TRY(ot_body_decode(n->b, t, out));
     if (out->shape.rank != 1 || !ot_is_float(out->dtype)) n->why = "its statistics are not per channel";
     return OT_OK;
 }
@@ -88,26 +86,17 @@ static int64_t channel_of(const norm *n, int64_t i)
     return in / (n->w.shape.dim[0] / n->group) * columns + row % columns;
 }
 
-/* Rank of a name, from the file's inferred graph. */
-static int rank_of(const ot_graph *typed, const char *name)
-{
-    for (int i = 0; typed && i < typed->n_values; i++)
-        if (!strcmp(typed->values[i]->name, name)) return typed->values[i]->shape.rank;
-    return -1;
-}
-
 /* The bias must be one number per channel, or one for all. */
 static ot_status bias_read(norm *n)
 {
     const ot_name *v = ot_item_in(n->b, n->layer, 2);
     n->bias = (ot_blob){ 0 };
     if (!v) return OT_OK;
-    n->bias_tensor = ot_body_constant(n->b, v);
-    if (!n->bias_tensor) {
+    ot_status known;
+    if (!ot_body_known(n->b, v, &n->bias, &known)) {
         n->why = "the bias of the layer before it is no constant";
-        return OT_OK;
+        return known;
     }
-    OT_TRY(ot_body_decode(n->b, n->bias_tensor, &n->bias));
     const ot_shape *s = &n->bias.shape;
     int64_t count = ot_numel(s), last = s->rank ? s->dim[s->rank - 1] : 1;
     if (!float_weight(n->bias.dtype) || !(count == 1 || (count == n->channels && last == count)) ||
@@ -116,7 +105,7 @@ static ot_status bias_read(norm *n)
     return OT_OK;
 }
 
-static ot_status layer_find(norm *n, const ot_graph *typed)
+static ot_status layer_find(norm *n)
 {
     static const char *const layers[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
     n->x = ot_item_in(n->b, n->item, 0);
@@ -133,16 +122,16 @@ static ot_status layer_find(norm *n, const ot_graph *typed)
         return OT_OK;
     }
     bool matmul = ot_item_is(n->layer, "MatMul");
-    if (matmul && (n->b->version < 7 || rank_of(typed, n->x->text) != 2)) {
+    const ot_value *x = ot_body_value(n->b, n->x);
+    if (matmul && (n->b->version < 7 || !x || x->shape.rank != 2)) {
         n->why = "the MatMul before it has no rank of 2";
         return OT_OK;
     }
-    n->w_tensor = ot_body_constant(n->b, ot_item_in(n->b, n->layer, 1));
-    if (!n->w_tensor) {
+    ot_status s;
+    if (!ot_body_known(n->b, ot_item_in(n->b, n->layer, 1), &n->w, &s)) {
         n->why = "the weight of the layer before it is no constant";
-        return OT_OK;
+        return s;
     }
-    OT_TRY(ot_body_decode(n->b, n->w_tensor, &n->w));
     axes_find(n);
     return n->why || matmul ? OT_OK : bias_read(n);
 }
@@ -176,12 +165,13 @@ static void *bias_make(norm *n, ot_dtype dtype)
 }
 
 /* The tensor of an input gets new bytes; one that others read too stays, and a new one takes its place. */
-static void put(norm *n, size_t at, Onnx__TensorProto *t, const char *stem, ot_dtype dtype, const ot_shape *s, void *bytes)
+static void put(norm *n, size_t at, const char *stem, ot_dtype dtype, const ot_shape *s, void *bytes)
 {
-    const ot_name *v = ot_item_in(n->b, n->layer, at);
-    bool whole = t && v && v->n_use == 1 && t->n_dims == (size_t)s->rank;
-    for (int k = 0; whole && k < s->rank; k++) whole = t->dims[k] == s->dim[k];
-    if (whole) ot_body_payload(n->b, t, dtype, s, bytes);
+    bool own;
+    Onnx__TensorProto *t = ot_body_constant(n->b, ot_item_in(n->b, n->layer, at), &own);
+    own &= t && t->n_dims == (size_t)s->rank;
+    for (int k = 0; own && k < s->rank; k++) own = t->dims[k] == s->dim[k];
+    if (own) ot_body_payload(n->b, t, dtype, s, bytes);
     else ot_item_set_in(n->b, n->layer, at, ot_body_initializer(n->b, stem, dtype, s, bytes));
 }
 
@@ -195,14 +185,14 @@ static ot_status fold_one(norm *n)
     const char *bias_stem = ot_arena_printf(b->arena, "%s_bias", ot_item_in(b, n->layer, 1)->text);
     if (!w || !bias || !stem || !bias_stem) return ot_fail(b->err, OT_E_NOMEM, "export: no memory to fold");
     if (n->why) return OT_OK;
-    put(n, 1, n->w_tensor, stem, n->w.dtype, &n->w.shape, w);
+    put(n, 1, stem, n->w.dtype, &n->w.shape, w);
     if (ot_item_is(n->layer, "MatMul")) {
         n->item->n->op_type = ot_message_text("Add");
         n->item->n->n_attribute = 0;
         ot_item_cut_in(b, n->item, 1);
         ot_item_set_in(b, n->item, 1, ot_body_initializer(b, bias_stem, dtype, &vector, bias));
     } else {
-        put(n, 2, n->bias_tensor, bias_stem, dtype, &vector, bias);
+        put(n, 2, bias_stem, dtype, &vector, bias);
         ot_attr_drop(n->layer->n, "beta");
         if (b->version < 7 && ot_item_is(n->layer, "Gemm")) ot_attr_set_int(b, n->layer->n, "broadcast", 1);
         ot_item_kill(b, n->item);
@@ -221,7 +211,7 @@ static void count(reason *list, const char *why, const ot_item *i)
     if (!list->n++) *list = (reason){ why, i->n->name && *i->n->name ? i->n->name : ot_text(i->n->output[0]), 1 };
 }
 
-ot_status ot_deploy_fold(ot_body *b, const ot_graph *typed)
+ot_status ot_deploy_fold(ot_body *b)
 {
     reason left[16] = { { 0 } }; /* more than there are reasons */
     int folded = 0;
@@ -230,7 +220,7 @@ ot_status ot_deploy_fold(ot_body *b, const ot_graph *typed)
             if (!ot_item_is(i, "BatchNormalization") || i->n->n_output != 1 || ot_attr_int(i->n, "training_mode", 0)) continue;
             norm n = { .b = b, .item = i };
             OT_TRY(factors_read(&n));
-            if (!n.why) OT_TRY(layer_find(&n, typed));
+            if (!n.why) OT_TRY(layer_find(&n));
             if (!n.why) OT_TRY(fold_one(&n));
             if (n.why) count(left, n.why, i);
             else folded++;

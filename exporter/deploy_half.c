@@ -14,8 +14,7 @@
 
 typedef struct half {
     ot_body  *b;
-    ot_table  types; /* name -> ot_value of the inferred graph */
-    int       tensors, items, full;
+    int       tensors, items;
 } half;
 
 static const char *const computes[] = { "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization" };
@@ -36,9 +35,9 @@ static bool is_one_of(const ot_item *i, const char *const *list, int n)
 
 static ot_dtype type_of(const half *h, const ot_name *v)
 {
-    const Onnx__TensorProto *t = ot_body_constant(h->b, v);
+    const Onnx__TensorProto *t = ot_body_constant(h->b, v, NULL);
     if (t) return (ot_dtype)t->data_type;
-    const ot_value *known = v->makers == 1 ? ot_table_find(&h->types, v->text) : NULL;
+    const ot_value *known = ot_body_value(h->b, v);
     return known ? known->dtype : OT_UNDEFINED;
 }
 
@@ -61,15 +60,15 @@ static ot_status fits_half(const ot_body *b, const Onnx__TensorProto *t, bool *f
 static ot_status decide(half *h, ot_item *i)
 {
     bool product = is_one_of(i, computes, OT_LEN(computes)), float_in = false;
-    bool table = ot_item_is(i, "Gather") && ot_body_constant(h->b, ot_item_in(h->b, i, 0));
+    bool table = ot_item_is(i, "Gather") && ot_body_constant(h->b, ot_item_in(h->b, i, 0), NULL);
     if (!product && !is_one_of(i, follows, OT_LEN(follows))) return OT_OK;
     const ot_name *y = ot_item_out(h->b, i, 0);
     if (!y || y->makers != 1 || type_of(h, y) != OT_F32) return OT_OK;
-    if (ot_item_is(i, "Div") && !ot_body_constant(h->b, ot_item_in(h->b, i, 1))) return OT_OK;
+    if (ot_item_is(i, "Div") && !ot_body_constant(h->b, ot_item_in(h->b, i, 1), NULL)) return OT_OK;
     for (size_t k = 0; k < i->n->n_input; k++) {
         const ot_name *v = ot_item_in(h->b, i, k);
         if (!v) continue;
-        const Onnx__TensorProto *t = ot_body_constant(h->b, v);
+        const Onnx__TensorProto *t = ot_body_constant(h->b, v, NULL);
         ot_dtype type = type_of(h, v);
         bool fits = type != OT_UNDEFINED && v->makers == 1;
         if (t && fits) OT_TRY(fits_half(h->b, t, &fits));
@@ -142,7 +141,7 @@ static ot_status constant_read(half *h, ot_name *v, Onnx__TensorProto *t)
     int64_t n = ot_numel(&was.shape);
     void *p = ot_body_alloc(b, (size_t)n * 2);
     for (int64_t i = 0; p && i < n; i++) ot_set_f64(p, OT_F16, i, ot_get_f64(was.data, was.dtype, i));
-    bool all = true;
+    bool all = v->tensor == t || ot_item_is(v->maker, "Constant"); /* not through Identity */
     for (const ot_use *u = v->use; u; u = u->next) all &= u->item && u->item->half;
     h->tensors++;
     if (all && p) {
@@ -163,7 +162,7 @@ static ot_status read_half(half *h, ot_item *i, size_t at)
     ot_body *b = h->b;
     ot_name *v = ot_item_in(b, i, at);
     if (!v || v->half || type_of(h, v) != OT_F32) return OT_OK;
-    Onnx__TensorProto *t = ot_body_constant(b, v);
+    Onnx__TensorProto *t = ot_body_constant(b, v, NULL);
     if (t && !v->twin) OT_TRY(constant_read(h, v, t));
     if (!t && !v->twin) {
         v->twin = other_name(h, v, "_fp16");
@@ -209,12 +208,9 @@ static void say(half *h)
     ot_body_say(h->b, "float16: %d tensors, %d operators%s", h->tensors, h->items, text);
 }
 
-ot_status ot_deploy_half(ot_body *b, const ot_graph *typed)
+ot_status ot_deploy_half(ot_body *b)
 {
-    half h = { .b = b, .types = { .arena = b->arena } };
-    for (int i = 0; i < typed->n_values; i++)
-        if (!ot_table_find(&h.types, typed->values[i]->name) && !ot_table_set(&h.types, typed->values[i]->name, typed->values[i]))
-            b->no_memory = true;
+    half h = { .b = b };
     ot_item *next;
     for (ot_item *i = b->frames->first; i; i = i->next) OT_TRY(decide(&h, i));
     for (ot_item *i = b->frames->first; i; i = next) {

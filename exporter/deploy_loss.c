@@ -66,12 +66,10 @@ static bool has_target(walk *w, ot_name *v)
     return false;
 }
 
-static bool is_scalar(const ot_graph *typed, const char *name)
+static bool is_scalar(const ot_body *b, const ot_name *v)
 {
-    for (int i = 0; typed && i < typed->n_outputs; i++)
-        if (!strcmp(typed->outputs[i]->name, name))
-            return typed->outputs[i]->shape.rank == 0 && ot_is_float(typed->outputs[i]->dtype);
-    return false;
+    const ot_value *known = ot_body_value(b, v);
+    return known && known->shape.rank == 0 && ot_is_float(known->dtype);
 }
 
 /* log_prob of a loss whose loss nobody reads. */
@@ -105,7 +103,7 @@ static void losses_drop(ot_body *b, ot_name **out, const bool *loss, int n)
     for (ot_item *i = b->frames->first; left && i && left < n; i = i->next) only_log_prob(b, i);
 }
 
-ot_status ot_deploy_losses(ot_body *b, const ot_graph *typed)
+ot_status ot_deploy_losses(ot_body *b)
 {
     const Onnx__GraphProto *g = b->model->graph;
     int n = 0, most = (int)g->n_output;
@@ -121,7 +119,7 @@ ot_status ot_deploy_losses(ot_body *b, const ot_graph *typed)
     for (int k = 0; loss && k < n; k++) {
         walk_from(&w, out[k]);
         operator[k] = w.loss;
-        loss[k] = w.loss || is_scalar(typed, out[k]->text);
+        loss[k] = w.loss || is_scalar(b, out[k]);
         for (ot_name *v = b->names; v && !loss[k]; v = v->next) v->needed |= v->mark == w.mark;
     }
     for (int k = 0; loss && k < n; k++) loss[k] = loss[k] && (operator[k] || has_target(&w, out[k]));

@@ -3,15 +3,15 @@
  * Before the file appears, its answers in evaluation mode are compared with those of the file it was made from, on one
  * batch of numbers in [0, 1). */
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exporter/deploy.h"
-#include "runtime/base/io.h"
 #include "runtime/base/random.h"
-#include "runtime/train/folder.h"
+#include "runtime/train/files.h"
 #include "runtime/train/rehearse.h"
 #include "runtime/train/trainer.h"
 
@@ -252,13 +252,22 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     return write_file(d, path, &md, err);
 }
 
+/* Whether the file may be written: it is nothing that is read. */
+static ot_status check_path(const ot_inputs *in, const char *option, const char *path, ot_arena *a, ot_error *err)
+{
+    const char *what = ot_arena_printf(a, "%s %s", option, path);
+    return what ? ot_output_check(in, AT_FDCWD, path, OT_FILE_MODEL, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+}
+
 static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks *cb, const ot_trainer *t, const char *path,
                      ot_error *err)
 {
     ot_error first = { 0 };
     deployment d = { .m = m, .o = o, .cb = cb, .a = ot_arena_new() };
     if (!d.a) return ot_fail(err, OT_E_NOMEM, "%s: no memory to export it", path);
-    ot_status s = deploy(&d, t, path, &first);
+    ot_inputs in = { .model = m->file, .configs = ot_options_configs(o, d.a) };
+    ot_status s = check_path(&in, t ? "--deploy" : "-o", path, d.a, &first);
+    if (!s) s = deploy(&d, t, path, &first);
     ot_tensors_free(&d.answers);
     ot_arena_free(d.a);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
@@ -268,9 +277,25 @@ ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callba
 {
     const char *path = ot_options_get(o, "o");
     if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: the deployable file to write");
-    if (ot_path_same(path, m->file->path))
-        return ot_fail(err, OT_E_USAGE, "-o %s: is the model itself, which training needs; name another file", path);
     return run(m, o, cb, NULL, path, err);
+}
+
+ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
+{
+    static const char *const with[] = { "fold", "fp16", "metadata" };
+    const char *path = ot_options_get(t->o, "deploy"), *out = ot_trainer_out(t);
+    for (int i = 0; i < OT_LEN(with) && !path; i++)
+        if (ot_options_count(t->o, with[i]))
+            return ot_fail(err, OT_E_USAGE, "--%s: concerns the deployable file; --deploy FILE is missing", with[i]);
+    if (!path) return OT_OK;
+    ot_inputs in = ot_trainer_inputs(t);
+    metadata md = { 0 };
+    const deployment d = { .o = t->o, .a = t->a };
+    OT_TRY(metadata_collect(&d, NULL, &md, err));
+    if (out && ot_path_same(path, out)) return ot_fail(err, OT_E_USAGE, "--deploy %s: is what -o names as well; each needs a file of its own", path);
+    if (t->s.log && ot_path_same(path, t->s.log))
+        return ot_fail(err, OT_E_USAGE, "--deploy %s: is what --log names as well; each needs a file of its own", path);
+    return check_path(&in, "--deploy", path, t->a, err);
 }
 
 ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
@@ -280,7 +305,9 @@ ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
     if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: the deployable file to write");
     if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model is written yet of which there could be a deployable form");
     OT_TRY(ot_model_load(t->result.model_path, &m, err));
-    ot_status s = run(m, t->o, &t->cb, t, path, err);
+    ot_inputs in = ot_trainer_inputs(t);
+    ot_status s = check_path(&in, "--deploy", path, t->a, err);
+    if (!s) s = run(m, t->o, &t->cb, t, path, err);
     ot_model_free(m);
     return s;
 }

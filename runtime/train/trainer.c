@@ -388,6 +388,7 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
     if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log)))) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_inputs in = ot_trainer_inputs(t);
     OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
+    OT_TRY(ot_trainer_check_deploy(t, err));
     if (!log) return OT_OK;
     if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is what -o names as well; each needs a file of its own", log);
     return ot_output_check(&in, AT_FDCWD, t->s.log, OT_FILE_LOG, log, err);

@@ -90,6 +90,9 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err); /* plans and allocates */
 
+/* --deploy, before anything is computed: its file can be written, its parts can be read.  Errors: OT_E_USAGE, OT_E_IO. */
+ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err);
+
 /* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
 ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
 

@@ -285,6 +285,15 @@ def folding():
     # A weight that something else reads too: it keeps its values.
     n = [conv, norm_node(0, 'c', 'n', o), h.make_node('ReduceSum', ['w'], ['q'], keepdims=0), h.make_node('Add', ['n', 'q'], ['y'])]
     case('a weight that is read elsewhere', model(n, t, o), '--fold', has=gone)
+    # Tensors that come through Identity, as merged ones do; a bias that is computed from constants.
+    n = [h.make_node('Identity', [i], [i + 'i']) for i in ('s0', 'w', 'v0')] + [
+        h.make_node('Shape', ['s0'], ['sh']), h.make_node('ConstantOfShape', ['sh'], ['zero']),
+        h.make_node('Conv', ['x', 'wi', 'zero'], ['a']), norm_node(0, 'a', 'e', o), h.make_node('Conv', ['e', 'w'], ['c']), norm_node(0, 'c', 'y', o)]
+    n[6].input[1] = 's0i'
+    n[6].input[4] = n[8].input[4] = 'v0i'
+    for flags in ([], ['--fp16']):
+        case(f'through Identity {flags}', model(n, t, o), '--fold', *flags, has={'BatchNormalization': 0, 'Identity': 0, 'ConstantOfShape': 0},
+             tolerance=1e-2 if flags else 1e-5, check=lambda d: len(d.graph.initializer) == 4 or failed.append('orphans'))
     # Weights in Constant nodes.
     n = [h.make_node('Constant', [], [i.name], value=i) for i in t] + [conv, norm_node(0, 'c', 'y', o)]
     case('weights in constants', model(n, [], o), '--fold', has=gone)
@@ -443,6 +452,12 @@ def training():
     assert 'BatchNormalization' in ops(m) and 'BatchNormalization' not in ops(d)
     assert {p.key: p.value for p in d.metadata_props}['onnxtrain.classes'] == '["a","b","c","d"]'
     judge(m, d, f'{folder}/trained.onnx', f'{folder}/deploy.onnx', 1e-5)
+    # Told before anything is computed.
+    for more, why in ((['--fold'], '--deploy FILE is missing'), (['--deploy', 'trained.onnx', '-o', 'trained.onnx'], 'is what -o names'),
+                      (['--deploy', 'r.onnx'], 'is read'), (['--deploy', 'no/such/folder/d.onnx'], 'no/such/folder'),
+                      (['--deploy', 'd.onnx', '--metadata', 'x'], 'KEY=VALUE')):
+        said = call('train', 'r.onnx', '--data', 't.npz', '--steps', '1', '--run-dir', 'none', *more, code=7 if 'no/such' in why else 2)
+        assert why in said and 'epoch' not in said, said
     # What became of the pictures is in the file.
     idx(x)
     call('new', 'lenet', '-o', 'l.onnx')
