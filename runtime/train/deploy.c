@@ -173,13 +173,16 @@ static void metadata_pictures(const ot_trainer *t, ot_arena *a, metadata *m)
 {
     const ot_normalize *z = &t->normalize;
     const double none = 0, one = 1, unit = 1.0 / 255;
-    const char *names = NULL;
-    bool scaled = z->kind != OT_NORMALIZE_NONE, given = z->kind == OT_NORMALIZE_GIVEN;
-    for (int i = 0; i < t->train.n; i++) {
+    const char *names = "";
+    bool scaled = false, given = z->kind == OT_NORMALIZE_GIVEN;
+    for (int i = 0; i < t->train.n; i++) scaled |= t->train.f[i].gather.scale;
+    for (int i = 0; names && i < t->train.n; i++) {
         const ot_feeder *f = &t->train.f[i];
-        if (!f->target && f->src->picture) names = ot_arena_printf(a, "%s%s%s", names ? names : "", names ? "," : "", f->name);
+        bool bytes = !f->target && f->src->t.dtype == OT_U8 && ot_is_float(f->dtype) && f->gather.scale == scaled;
+        if (bytes) names = ot_arena_printf(a, "%s%s%s", names, *names ? "," : "", f->name);
     }
-    if (!names) return;
+    if (names && !*names) return;
+    given &= scaled;
     metadata_add(m, "onnxtrain.input.name", names);
     metadata_add(m, "onnxtrain.input.scale", numbers(a, scaled ? &unit : &one, 1));
     metadata_add(m, "onnxtrain.input.mean", given ? numbers(a, z->mean, z->channels) : numbers(a, &none, 1));
