@@ -162,7 +162,7 @@ def exported(name, m, said, x, t):
 def one(name, x, t):
     m = name.replace(' ', '-')
     write(name, f'{folder}/{m}-in.onnx')
-    err = call('train', f'{m}-in.onnx', '--data', 'train.npz', '--val', 'val.npz', '--epochs', '3', '--batch-size', '16', '--lr', '1e-3',
+    err = call('train', f'{m}-in.onnx', '--data', 'train.npz', '--val', 'val.npz', '--epochs', '8', '--batch-size', '16', '--lr', '1e-3',
                '-o', f'{m}.onnx', '--run-dir', 'run', '--log', f'{m}.jsonl', '--device', 'cpu')[1]
     said = [e for e in map(json.loads, open(f'{folder}/{m}.jsonl')) if e['event'] == 'eval'][-1]['accuracy']
     right = ours(f'{folder}/{m}.onnx', x)
