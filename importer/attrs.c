@@ -147,8 +147,17 @@ static bool has_value(const ot_attribute *a, int type)
     return type == TYPE(TENSOR) ? a->t != NULL : type == TYPE(GRAPH) ? a->g != NULL : true;
 }
 
+/* Those without which the operator means nothing. */
+static void find_required(const ot_form *f, const ot_op *op)
+{
+    for (const ot_attr *row = op->attrs; row && row->name; row++)
+        if (row->dflt == OT_REQUIRED && !ot_form_get(f, row->name))
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is left out; it is needed", f->name, op->name, row->name);
+}
+
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
 {
+    find_required(f, op);
     for (int i = 0; i < f->n_attr; i++) {
         const ot_attribute *a = f->attr[i];
         const ot_attr      *row = op->attrs;

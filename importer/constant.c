@@ -95,6 +95,7 @@ bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     int n_attr;
     if (!n->n_output || !*n->output[0]) return true;
     if (!ot_attributes_resolve(j, s, n, &attr, &n_attr)) return false;
+    if (n->n_input) ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs; it takes none", n->output[0], n->n_input);
     if (n_attr != 1)
         ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values; one is needed", n->output[0], n_attr);
     ot_value *v = n_attr == 1 ? from_attribute(j, s, attr[0], n->output[0]) : placeholder(s->graph, n->output[0]);

@@ -183,6 +183,18 @@ static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info
     return ot_scope_bind(j, s, name, v);
 }
 
+/* Its type is compared when it is known (passes/infer.c); here already where it is. */
+static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__ValueInfoProto *info)
+{
+    bool     told = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    ot_dtype t = told ? (ot_dtype)info->type->tensor_type->elem_type : OT_UNDEFINED;
+    ot_graph_output(s->graph, v);
+    if (v->dtype != OT_UNDEFINED && t != OT_UNDEFINED && v->dtype != t)
+        ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is %s; the file says %s", s->path, ot_text(info->name), ot_dtype_name(v->dtype),
+                     ot_dtype_name(t));
+    if (t != OT_UNDEFINED) v->declared = t;
+}
+
 static bool graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_initializer; i++) {
@@ -202,7 +214,7 @@ static bool graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
         bool absent;
         const char *name = ot_text(g->output[i]->name);
         ot_value *v = ot_scope_find(s, name, &absent);
-        if (v) ot_graph_output(s->graph, v);
+        if (v) output_declared(j, s, v, g->output[i]);
         else ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is made by no node", s->path, name);
     }
     return true;

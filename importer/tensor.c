@@ -273,9 +273,12 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
     if (!p) return NO_MEMORY(&d);
-    for (int64_t i = 0, at; i < n; i++) {
+    for (int64_t i = 0, at, last = -1; i < n; i++, last = at) {
         if (!sparse_position(&index, &out->shape, i, total, &at))
             return FINDING(&d, "%.200s: entry %lld of a sparse tensor lies outside its shape", what, (long long)i);
+        if (at <= last)
+            return FINDING(&d, "%.200s: entry %lld of a sparse tensor does not lie behind the one before it; each place once, in order", what,
+                           (long long)i);
         memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
     }
     out->data = p;

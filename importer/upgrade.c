@@ -289,6 +289,10 @@ static bool upsample(ot_form *f)
     }
     if (!scales && n) scales = ot_form_const(f, OT_F32, 1, n, v);
     if (!scales) return ot_form_finding(f, "no scales");
+    for (int64_t i = 0; ot_is_const(scales) && i < ot_numel(&scales->shape); i++) {
+        double by = ot_get_f64(scales->data, scales->dtype, i);
+        if (!(by >= 1)) return ot_form_finding(f, "a scale of %g: it enlarges, by 1 or more", by);
+    }
     static const char *const gone[] = { "scales", "height_scale", "width_scale" };
     for (int i = 0; i < OT_LEN(gone); i++) ot_form_drop(f, gone[i]);
     if (ot_form_says(f, "mode", "bilinear") && !ot_form_set_text(f, "mode", "linear")) return false;

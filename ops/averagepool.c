@@ -12,7 +12,7 @@ static const ot_attr attrs[] = {
     { "ceil_mode",         OT_INT,  AT(window.ceil_mode), 0, NULL },
     { "count_include_pad", OT_INT,  AT(include_pad),      0, NULL },
     { "dilations",         OT_INTS, AT(window.dilations), 0, NULL },
-    { "kernel_shape",      OT_INTS, AT(window.kernel),    0, NULL },
+    { "kernel_shape",      OT_INTS, AT(window.kernel), OT_REQUIRED, NULL },
     { "pads",              OT_INTS, AT(window.pads),      0, NULL },
     { "strides",           OT_INTS, AT(window.strides),   0, NULL },
     { 0 }

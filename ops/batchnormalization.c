@@ -24,7 +24,11 @@ static ot_status infer(ot_node *n, ot_error *err)
         if (n->in[i]->shape.rank != 1 || n->in[i]->shape.dim[0] != x->shape.dim[1])
             return ot_node_fail(n, err, "input %d ('%s') must have one value per channel, %lld", i, n->in[i]->name,
                                 (long long)x->shape.dim[1]);
-    for (int i = 1; i < n->n_out; i++) ot_like(n->out[i], n->in[2 + i]);
+    for (int i = 1; i < n->n_out; i++) {
+        if (n->out[i] && !((const ot_batch_normalization *)n->attrs)->training_mode)
+            return ot_node_fail(n, err, "output %d ('%s') belongs to training_mode = 1", i, n->out[i]->name);
+        ot_like(n->out[i], n->in[2 + i]);
+    }
     return ot_like(n->out[0], x);
 }
 
@@ -55,9 +59,6 @@ static void lower(ot_build *b)
     const ot_batch_normalization *a = n->attrs;
     if (!a->training_mode) {
         evaluate(b);
-        /* Outputs of older opsets that name the running statistics: they stay what they are. */
-        for (int i = 1; i < n->n_out; i++)
-            if (n->out[i]) ot_yield(b, i, ot_map1(b, OT_ROW_Copy, 0, 0, n->in[2 + i]));
         return;
     }
     ot_batch_norm k = { .epsilon = a->epsilon };

@@ -162,6 +162,13 @@ typedef struct choice { int64_t which; } choice;
 
 static const ot_attr mod_rows[] = { { "fmod", OT_INT, offsetof(choice, which), 0, NULL }, { 0 } };
 
+/* The standard leaves the sign of a float's remainder to fmod alone. */
+static ot_status mod_infer(ot_node *n, ot_error *err)
+{
+    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "of floats it needs fmod = 1");
+    return ot_elementwise_infer(n, err);
+}
+
 static void mod_lower(ot_build *b)
 {
     const choice *a = b->node->attrs;
@@ -170,12 +177,12 @@ static void mod_lower(ot_build *b)
 
 const ot_op ot_op_Mod = {
     .name = "Mod", .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
-    .attr_size = sizeof(choice), .infer = ot_elementwise_infer, .lower = mod_lower,
+    .attr_size = sizeof(choice), .infer = mod_infer, .lower = mod_lower,
 };
 
 static const char *const directions[] = { "LEFT", "RIGHT", NULL };
 static const ot_attr shift_rows[] = {
-    { "direction", OT_ENUM, offsetof(choice, which), 0, directions }, { 0 },
+    { "direction", OT_ENUM, offsetof(choice, which), OT_REQUIRED, directions }, { 0 },
 };
 
 static void shift_lower(ot_build *b)

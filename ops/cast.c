@@ -10,7 +10,7 @@ typedef struct cast_attrs { int64_t to, saturate, round_mode; } cast_attrs;
 
 static const char *const round_modes[] = { "up", "down", "nearest", NULL };
 static const ot_attr cast_rows[] = {
-    { "to", OT_INT, offsetof(cast_attrs, to), 0, NULL },
+    { "to", OT_INT, offsetof(cast_attrs, to), OT_REQUIRED, NULL },
     { "saturate", OT_INT, offsetof(cast_attrs, saturate), 1, NULL },
     { "round_mode", OT_ENUM, offsetof(cast_attrs, round_mode), 0, round_modes },
     { 0 },

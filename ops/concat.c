@@ -10,7 +10,7 @@
 typedef struct concat_attrs { int64_t axis; } concat_attrs;
 
 static const ot_attr concat_rows[] = {
-    { "axis", OT_INT, offsetof(concat_attrs, axis), 0, NULL },
+    { "axis", OT_INT, offsetof(concat_attrs, axis), OT_REQUIRED, NULL },
     { 0 }
 };
 
@@ -68,9 +68,11 @@ const ot_op ot_op_Concat = {
 
 typedef struct split_attrs { int64_t axis, num_outputs; } split_attrs;
 
+#define LEFT_OUT (-0x1p62)
+
 static const ot_attr split_rows[] = {
     { "axis",        OT_INT, offsetof(split_attrs, axis),        0, NULL },
-    { "num_outputs", OT_INT, offsetof(split_attrs, num_outputs), 0, NULL },
+    { "num_outputs", OT_INT, offsetof(split_attrs, num_outputs), LEFT_OUT, NULL },
     { 0 }
 };
 
@@ -88,10 +90,11 @@ static ot_status split_infer(ot_node *n, ot_error *err)
     OT_TRY(ot_const_ints(n, 1, &sizes, err));
     if (given && sizes.n != parts)
         return ot_node_fail(n, err, "%d sizes for %lld outputs", sizes.n, (long long)parts);
-    if (!given && a->num_outputs && a->num_outputs != parts)
+    bool equal = a->num_outputs == (int64_t)LEFT_OUT;
+    if (!given && !equal && a->num_outputs != parts)
         return ot_node_fail(n, err, "num_outputs is %lld; there are %lld outputs", (long long)a->num_outputs,
                             (long long)parts);
-    if (!given && !a->num_outputs && total % parts)
+    if (!given && equal && total % parts)
         return ot_node_fail(n, err, "%lld elements of axis %d in %lld equal parts", (long long)total, axis,
                             (long long)parts);
     int64_t each = total / parts + (total % parts != 0);

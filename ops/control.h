@@ -4,6 +4,9 @@
 
 #include "ops/op.h"
 
+/* The element type of an output of a subgraph: as inferred, else as the file tells it; OT_UNDEFINED: neither. */
+static inline ot_dtype ot_declared(const ot_value *v) { return v->dtype != OT_UNDEFINED ? v->dtype : v->declared; }
+
 typedef struct ot_if { ot_graph *then_branch, *else_branch; } ot_if;
 
 /* While the iterations are spelled out one by one, what stands for the rest of the loop carries on
@@ -12,6 +15,7 @@ typedef struct ot_loop_attrs {
     ot_graph  *body;
     int64_t    done;      /* iterations spelled out so far */
     ot_value **scanned;   /* done x scan outputs, by iteration */
+    const ot_dtype *carried; /* types that the carried values began with; NULL: none is done */
 } ot_loop_attrs;
 
 /* Directions: 0 forwards, 1 backwards; axes count from the front of each tensor. */

@@ -12,13 +12,13 @@ typedef struct block_attrs { int64_t blocksize, mode; } block_attrs;
 static const char *const modes[] = { "DCR", "CRD", NULL };
 
 static const ot_attr depth_rows[] = {
-    { "blocksize", OT_INT,  offsetof(block_attrs, blocksize), 0, NULL },
+    { "blocksize", OT_INT,  offsetof(block_attrs, blocksize), OT_REQUIRED, NULL },
     { "mode",      OT_ENUM, offsetof(block_attrs, mode),      0, modes },
     { 0 }
 };
 
 static const ot_attr space_rows[] = {
-    { "blocksize", OT_INT, offsetof(block_attrs, blocksize), 0, NULL },
+    { "blocksize", OT_INT, offsetof(block_attrs, blocksize), OT_REQUIRED, NULL },
     { 0 }
 };
 

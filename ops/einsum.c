@@ -22,7 +22,7 @@ enum { DOTS = 52, LABELS = DOTS + OT_MAX_RANK, MOST = 32 };
 typedef struct einsum_attrs { const char *equation; } einsum_attrs;
 
 static const ot_attr einsum_rows[] = {
-    { "equation", OT_TEXT, offsetof(einsum_attrs, equation), 0, NULL },
+    { "equation", OT_TEXT, offsetof(einsum_attrs, equation), OT_REQUIRED, NULL },
     { 0 }
 };
 

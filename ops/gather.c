@@ -26,22 +26,13 @@ static ot_status gather_infer(ot_node *n, ot_error *err)
     if (!ot_axis(((const gather_attrs *)n->attrs)->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld of a tensor of rank %d",
                             (long long)((const gather_attrs *)n->attrs)->axis, x->rank);
-    if (!ot_is_int(n->in[1]->dtype))
-        return ot_node_fail(n, err, "indices are %s; integers are needed", ot_dtype_name(n->in[1]->dtype));
     if (x->rank - 1 + index->rank > OT_MAX_RANK)
         return ot_node_fail(n, err, "a result of %d axes; at most %d are supported", x->rank - 1 + index->rank,
                             OT_MAX_RANK);
     for (int d = 0; d < axis; d++) y.dim[y.rank++] = x->dim[d];
     for (int d = 0; d < index->rank; d++) y.dim[y.rank++] = index->dim[d];
     for (int d = axis + 1; d < x->rank; d++) y.dim[y.rank++] = x->dim[d];
-    if (ot_is_const(n->in[1])) {
-        int64_t m = ot_numel(index), dim = x->dim[axis];
-        for (int64_t i = 0; i < m; i++) {
-            int64_t v = ot_get_i64(n->in[1]->data, n->in[1]->dtype, i);
-            if (v < -dim || v >= dim)
-                return ot_node_fail(n, err, "index %lld; axis %d has %lld elements", (long long)v, axis, (long long)dim);
-        }
-    }
+    OT_TRY(ot_index_check(n, 1, 0, 1, -x->dim[axis], x->dim[axis] - 1, err));
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 

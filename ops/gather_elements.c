@@ -2,7 +2,7 @@
  * index.
  *
  * Spec    ai.onnx GatherElements 11, 13; GatherND 11 to 13; ScatterElements 11 to 18; ScatterND 11 to 18.
- *         Negative indices count from the end; an index outside is an error of the run.
+ *         Negative indices count from the end; an index outside is a fault of the file where it is constant, else of the run.
  * Grad    of Take and Put: repeated indices add, reductions as PyTorch's. */
 #include "ops/move.h"
 #include "ops/places.h"
@@ -25,15 +25,6 @@ static const ot_attr scatter_rows[] = {
     { "reduction", OT_ENUM, offsetof(along_attrs, reduction), OT_PUT_NONE, reductions },
     { 0 }
 };
-
-static ot_status check_type(ot_node *n, ot_error *err)
-{
-    ot_dtype t = n->in[0]->dtype;
-    if (!ot_is_int(n->in[1]->dtype))
-        return ot_node_fail(n, err, "indices are %s; integers are needed", ot_dtype_name(n->in[1]->dtype));
-    if (ot_dtype_bits(t) < 8) return ot_node_fail(n, err, "elements of type %s cannot be moved", ot_dtype_name(t));
-    return OT_OK;
-}
 
 static ot_value *places(ot_build *b, const ot_places *a)
 {
@@ -59,14 +50,13 @@ static ot_status along_check(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
     int             axis;
     char            a[128], c[128];
-    OT_TRY(check_type(n, err));
     if (!ot_axis(((const along_attrs *)n->attrs)->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)((const along_attrs *)n->attrs)->axis, x->rank);
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dim[d] <= x->dim[d];
     if (!fits)
         return ot_node_fail(n, err, "indices %s do not fit %s along axis %d", ot_shape_text(index, a), ot_shape_text(x, c), axis);
-    return OT_OK;
+    return ot_index_check(n, 1, 0, 1, -x->dim[axis], x->dim[axis] - 1, err);
 }
 
 static ot_places along(const ot_node *n)
@@ -94,8 +84,7 @@ static void gather_elements_lower(ot_build *b)
 static ot_status scatter_elements_infer(ot_node *n, ot_error *err)
 {
     OT_TRY(along_check(n, err));
-    if (!ot_shape_eq(&n->in[1]->shape, &n->in[2]->shape) || n->in[2]->dtype != n->in[0]->dtype)
-        return ot_node_fail(n, err, "updates need the shape of the indices and the type of the data");
+    if (!ot_shape_eq(&n->in[1]->shape, &n->in[2]->shape)) return ot_node_fail(n, err, "updates need the shape of the indices");
     return ot_like(n->out[0], n->in[0]);
 }
 
@@ -141,7 +130,6 @@ static ot_status picked(ot_node *n, ot_shape *y, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
     int64_t         batch = ((const tuple_attrs *)n->attrs)->batch_dims;
     char            a[128], c[128];
-    OT_TRY(check_type(n, err));
     int64_t q = index->rank > 0 ? index->dim[index->rank - 1] : 0;
     bool    fits = index->rank > 0 && batch >= 0 && batch < index->rank && batch < x->rank && q <= x->rank - batch;
     for (int d = 0; fits && d < batch; d++) fits = index->dim[d] == x->dim[d];
@@ -153,6 +141,7 @@ static ot_status picked(ot_node *n, ot_shape *y, ot_error *err)
     *y = *index;
     y->rank--;
     for (int d = (int)(batch + q); d < x->rank; d++) y->dim[y->rank++] = x->dim[d];
+    for (int64_t j = 0; j < q; j++) OT_TRY(ot_index_check(n, 1, j, q, -x->dim[batch + j], x->dim[batch + j] - 1, err));
     return OT_OK;
 }
 
@@ -191,8 +180,8 @@ static ot_status scatter_nd_infer(ot_node *n, ot_error *err)
     ot_shape y;
     char     a[128], c[128];
     OT_TRY(picked(n, &y, err));
-    if (!ot_shape_eq(&y, &n->in[2]->shape) || n->in[2]->dtype != n->in[0]->dtype)
-        return ot_node_fail(n, err, "updates are %s; %s of the data's type is needed", ot_shape_text(&n->in[2]->shape, a),
+    if (!ot_shape_eq(&y, &n->in[2]->shape))
+        return ot_node_fail(n, err, "updates are %s; %s is needed", ot_shape_text(&n->in[2]->shape, a),
                             ot_shape_text(&y, c));
     return ot_like(n->out[0], n->in[0]);
 }

@@ -13,7 +13,7 @@ typedef struct group_attrs { double epsilon; int64_t groups, stash_type; } group
 static const ot_attr instance_rows[] = { { "epsilon", OT_FLOAT, AT(epsilon), 1e-5, NULL }, { 0 } };
 static const ot_attr group_rows[] = {
     { "epsilon", OT_FLOAT, AT(epsilon), 1e-5, NULL },
-    { "num_groups", OT_INT, AT(groups), 0, NULL },
+    { "num_groups", OT_INT, AT(groups), OT_REQUIRED, NULL },
     { "stash_type", OT_INT, AT(stash_type), OT_F32, NULL },
     { 0 },
 };

@@ -224,8 +224,9 @@ static ot_status reverse_infer(ot_node *n, ot_error *err)
     const ot_shape      *x = &n->in[0]->shape, *l = &n->in[1]->shape;
     if (x->rank < 2 || a->batch_axis + a->time_axis != 1 || a->batch_axis < 0 || a->time_axis < 0)
         return ot_node_fail(n, err, "batch and time must be axes 0 and 1");
-    if (l->rank != 1 || l->dim[0] != x->dim[a->batch_axis] || !ot_is_int(n->in[1]->dtype))
+    if (l->rank != 1 || l->dim[0] != x->dim[a->batch_axis])
         return ot_node_fail(n, err, "one length for each of %lld sequences is needed", (long long)x->dim[a->batch_axis]);
+    OT_TRY(ot_index_check(n, 1, 0, 1, 0, x->dim[a->time_axis], err));
     return ot_like(n->out[0], n->in[0]);
 }
 
@@ -244,7 +245,7 @@ static void reverse_lower(ot_build *b)
     for (int64_t i = 0; i < T; i++) t[i] = i;
     for (int64_t i = 0; i < B; i++) first[i] = i * (ba == 0 ? T : 1);
     ot_value *time = ot_graph_const(b->graph, "", OT_I64, &times, t);
-    ot_value *length = ot_view(b, ot_cast(b, b->node->in[1], OT_I64), &batches);
+    ot_value *length = ot_view(b, ot_counts(b, b->node->in[1], T), &batches);
     ot_value *back = ot_map2(b, OT_ROW_Sub, 0, 0, ot_map2(b, OT_ROW_Sub, 0, 0, length, ot_scalar(b, OT_I64, 1)), time);
     ot_value *from = ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Less, 0, 0, time, length), back, time);
     from = ot_map2(b, OT_ROW_Mul, 0, 0, from, ot_scalar(b, OT_I64, ta == 0 ? (double)B : 1));

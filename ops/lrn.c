@@ -13,7 +13,7 @@ static const ot_attr attrs[] = {
     { "alpha", OT_FLOAT, AT(alpha), 1e-4, NULL },
     { "beta",  OT_FLOAT, AT(beta),  0.75, NULL },
     { "bias",  OT_FLOAT, AT(bias),  1,    NULL },
-    { "size",  OT_INT,   AT(size),  0,    NULL },
+    { "size",  OT_INT,   AT(size), OT_REQUIRED, NULL },
     { 0 }
 };
 #undef AT

@@ -16,7 +16,7 @@ static const ot_attr attrs[] = {
     { "auto_pad",      OT_ENUM, AT(window.auto_pad),  OT_PAD_NOTSET, ot_auto_pads },
     { "ceil_mode",     OT_INT,  AT(window.ceil_mode), 0, NULL },
     { "dilations",     OT_INTS, AT(window.dilations), 0, NULL },
-    { "kernel_shape",  OT_INTS, AT(window.kernel),    0, NULL },
+    { "kernel_shape",  OT_INTS, AT(window.kernel), OT_REQUIRED, NULL },
     { "pads",          OT_INTS, AT(window.pads),      0, NULL },
     { "storage_order", OT_INT,  AT(storage_order),    0, NULL },
     { "strides",       OT_INTS, AT(window.strides),   0, NULL },

@@ -1,6 +1,7 @@
 /* move.c - what the operators that move, index and reduce share. */
 #include "ops/move.h"
 
+#include "ops/places.h"
 #include "ops/reduce.h"
 
 ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints *list, ot_error *err)
@@ -32,6 +33,29 @@ ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err)
         out->dim[d] = dims.v[d];
     }
     return OT_OK;
+}
+
+ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, int64_t lo, int64_t hi, ot_error *err)
+{
+    const ot_value *v = n->in[i];
+    if (!ot_is_const(v)) return OT_OK;
+    for (int64_t k = first, total = ot_numel(&v->shape); k < total; k += step) {
+        int64_t x = ot_get_i64(v->data, v->dtype, k);
+        if (x < lo || x > hi)
+            return ot_node_fail(n, err, "input %d ('%s') has %lld at place %lld; %lld to %lld are possible", i, v->name, (long long)x, (long long)k,
+                                (long long)lo, (long long)hi);
+    }
+    return OT_OK;
+}
+
+ot_value *ot_counts(ot_build *b, ot_value *v, int64_t most)
+{
+    if (ot_broken(b)) return NULL;
+    if (v->dtype != OT_I32) v = ot_cast(b, v, OT_I64);
+    if (ot_is_const(v)) return v;
+    ot_places a = { .kind = OT_PLACES_TUPLES, .no_negative = 1, .x = { .rank = 1, .dim = { most + 1 } } };
+    int64_t   n = v->shape.dim[0];
+    return ot_emit(b, &ot_op_Places, &a, OT_IN(ot_view(b, v, &(ot_shape){ .rank = 2, .dim = { n, 1 } })));
 }
 
 ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes)

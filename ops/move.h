@@ -14,6 +14,12 @@ ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err);
 /* Has the graph failed?  For rules that must look at values they made. */
 static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->graph->err->status != OT_OK; }
 
+/* Where input i is a constant: its elements first, first + step, ... must lie in lo .. hi. */
+ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, int64_t lo, int64_t hi, ot_error *err);
+
+/* v, integers of rank 1 that are fed, once the run has found them in 0 .. most; a constant has been checked. */
+ot_value *ot_counts(ot_build *b, ot_value *v, int64_t most);
+
 /* A constant of rank 0 with one element's bytes. */
 ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes);
 

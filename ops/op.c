@@ -97,9 +97,10 @@ void ot_attr_defaults(const ot_op *op, void *attrs)
     memset(attrs, 0, op->attr_size);
     for (const ot_attr *a = op->attrs; a && a->name; a++) {
         char   *field = (char *)attrs + a->offset;
-        int64_t i = (int64_t)a->dflt;
+        double  v = a->dflt == OT_REQUIRED ? 0 : a->dflt;
+        int64_t i = (int64_t)v;
         if (a->kind == OT_INT || a->kind == OT_ENUM) memcpy(field, &i, sizeof i);
-        if (a->kind == OT_FLOAT) memcpy(field, &a->dflt, sizeof a->dflt);
+        if (a->kind == OT_FLOAT) memcpy(field, &v, sizeof v);
     }
 }
 

@@ -6,6 +6,8 @@
 #ifndef OT_OP_H
 #define OT_OP_H
 
+#include <math.h>
+
 #include "runtime/graph/graph.h"
 
 /* ---- attributes ---------------------------------------------------------- */
@@ -22,12 +24,14 @@ typedef enum ot_attr_kind {
     OT_INT, OT_FLOAT, OT_ENUM, OT_TEXT, OT_INTS, OT_FLOATS, OT_TEXTS, OT_TENSOR, OT_GRAPH
 } ot_attr_kind;
 
+#define OT_REQUIRED ((double)-INFINITY) /* as a default */
+
 /* One ONNX attribute: where the importer stores it, and its default. */
 typedef struct ot_attr {
     const char        *name;   /* NULL ends the rows */
     ot_attr_kind       kind;
     size_t             offset; /* into the operator's attribute struct */
-    double             dflt;   /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed */
+    double             dflt;   /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: a file must give it */
     const char *const *names;  /* OT_ENUM: NULL-ended, index = stored value */
 } ot_attr;
 

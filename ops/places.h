@@ -20,6 +20,7 @@ typedef struct ot_places {
     int64_t  kind;
     int64_t  axis;   /* ALONG */
     int64_t  batch;  /* TUPLES */
+    int64_t  no_negative; /* else they count from the end */
     ot_shape x;
 } ot_places;
 

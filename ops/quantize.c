@@ -66,7 +66,11 @@ static ot_status check(const ot_node *n, int64_t axis, int64_t block, ot_error *
     const ot_value *zero = zero_point(n);
     if (!ot_is_float(n->in[1]->dtype)) return ot_node_fail(n, err, "the scale is %s; a float is needed", ot_dtype_name(n->in[1]->dtype));
     OT_TRY(fits(n, &n->in[1]->shape, axis, block, err));
-    return zero ? fits(n, &zero->shape, axis, block, err) : OT_OK;
+    char text[2][128];
+    if (zero && !ot_shape_eq(&zero->shape, &n->in[1]->shape))
+        return ot_node_fail(n, err, "the zero point is %s and the scale %s; one shape is needed", ot_shape_text(&zero->shape, text[0]),
+                            ot_shape_text(&n->in[1]->shape, text[1]));
+    return OT_OK;
 }
 
 static ot_status quantize_infer(ot_node *n, ot_error *err)

@@ -130,9 +130,6 @@ static ot_status expect(const ot_node *n, int i, const ot_shape *s, ot_error *er
     char text[2][128];
     if (!given(n, i)) return OT_OK;
     const ot_value *v = n->in[i];
-    if (i == LENS ? v->dtype != OT_I32 && v->dtype != OT_I64 : v->dtype != n->in[X]->dtype)
-        return ot_node_fail(n, err, "%s is %s; %s is needed", name[i], ot_dtype_name(v->dtype),
-                            ot_dtype_name(i == LENS ? OT_I32 : n->in[X]->dtype));
     if (!ot_shape_eq(&v->shape, s))
         return ot_node_fail(n, err, "%s is %s; %s is needed", name[i], ot_shape_text(&v->shape, text[0]),
                             ot_shape_text(s, text[1]));
@@ -147,7 +144,6 @@ static ot_status find_sizes(const ot_node *n, int gates, sizes *z, ot_error *err
         if (n->in[i]->shape.rank != 3) return ot_node_fail(n, err, "input %d has rank %d; 3 is needed", i, n->in[i]->shape.rank);
     }
     const ot_shape *x = &n->in[X]->shape;
-    if (!ot_is_float(n->in[X]->dtype)) return ot_node_fail(n, err, "X is %s; a float is needed", ot_dtype_name(n->in[X]->dtype));
     if (a->layout != 0 && a->layout != 1) return ot_node_fail(n, err, "layout is %lld; 0 or 1 is needed", (long long)a->layout);
     *z = (sizes){ .T = x->dim[a->layout ? 1 : 0], .N = x->dim[a->layout ? 0 : 1], .I = x->dim[2],
                   .H = n->in[R]->shape.dim[2], .D = a->direction == BIDIRECTIONAL ? 2 : 1, .gates = gates };
@@ -175,6 +171,7 @@ static ot_status infer(ot_node *n, int gates, const char *const *usual, int per,
     OT_TRY(expect(n, R, &(ot_shape){ .rank = 3, .dim = { z.D, gh, z.H } }, err));
     OT_TRY(expect(n, B, &(ot_shape){ .rank = 2, .dim = { z.D, 2 * gh } }, err));
     OT_TRY(expect(n, LENS, &(ot_shape){ .rank = 1, .dim = { z.N } }, err));
+    if (given(n, LENS)) OT_TRY(ot_index_check(n, LENS, 0, 1, 0, z.T, err));
     OT_TRY(expect(n, H0, &state, err));
     OT_TRY(expect(n, C0, &state, err));
     OT_TRY(expect(n, P, &(ot_shape){ .rank = 2, .dim = { z.D, 3 * z.H } }, err));
@@ -257,6 +254,7 @@ typedef struct direction {
     ot_value              *r_zr, *r_h;  /* GRU: the rows of z and r, those of h */
     ot_value              *p[3];        /* LSTM: peepholes (H) of i, o, f; NULL: none */
     ot_value              *one;
+    ot_value              *lens;        /* (N, 1), within 0..T; NULL: every sample has T steps */
 } direction;
 
 typedef state step_fn(ot_build *b, const direction *d, ot_value *x, state s);
@@ -355,15 +353,13 @@ static ot_value *start(ot_build *b, const direction *d, int i, int64_t k)
 }
 
 /* Which samples have a step t: (N, 1); NULL: all. */
-static ot_value *alive(ot_build *b, int64_t t)
+static ot_value *alive(ot_build *b, const direction *d, int64_t t)
 {
-    if (!given(b->node, LENS) || ot_broken(b)) return NULL;
-    ot_value *lens = b->node->in[LENS];
-    bool      all = ot_is_const(lens);
+    if (!d->lens || ot_broken(b)) return NULL;
+    const ot_value *lens = b->node->in[LENS];
+    bool            all = ot_is_const(lens);
     for (int64_t i = 0; all && i < lens->shape.dim[0]; i++) all = ot_get_i64(lens->data, lens->dtype, i) > t;
-    if (all) return NULL;
-    lens = ot_view(b, lens, &(ot_shape){ .rank = 2, .dim = { lens->shape.dim[0], 1 } });
-    return lens ? ot_map2(b, OT_ROW_Greater, 0, 0, lens, ot_scalar(b, lens->dtype, (double)t)) : NULL;
+    return all ? NULL : ot_map2(b, OT_ROW_Greater, 0, 0, d->lens, ot_scalar(b, d->lens->dtype, (double)t));
 }
 
 /* Runs direction k; y[t * D + k] receives the output of step t, (N, H).  Gives the last state. */
@@ -379,7 +375,7 @@ static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *ste
     }
     for (int64_t j = 0; j < z->T && !ot_broken(b); j++) {
         int64_t   t = back ? z->T - 1 - j : j;
-        ot_value *mask = alive(b, t);
+        ot_value *mask = alive(b, d, t);
         state     now = step(b, d, xt[t], s);
         y[t * z->D + k] = now.h;
         if (mask) {
@@ -404,8 +400,9 @@ static void lower(ot_build *b, int gates, const char *const *usual, int per, ste
     ot_value **y = ot_graph_alloc(b->graph, ((size_t)z.T * 2 + 1) * sizeof *y);
     if (!y) return;
     if (a->layout) x = ot_transpose(b, x, (int[]){ 1, 0, 2 });
+    ot_value *lens = given(n, LENS) ? ot_view(b, ot_counts(b, n->in[LENS], z.T), &(ot_shape){ .rank = 2, .dim = { z.N, 1 } }) : NULL;
     for (int64_t k = 0; k < z.D; k++) {
-        direction d = { .a = a, .z = z, .f = f + k * per, .r = slice(b, n->in[R], 0, k), .one = ot_scalar(b, n->in[X]->dtype, 1) };
+        direction d = { .a = a, .z = z, .f = f + k * per, .r = slice(b, n->in[R], 0, k), .lens = lens, .one = ot_scalar(b, n->in[X]->dtype, 1) };
         ot_value *p = given(n, P) ? slice(b, n->in[P], 0, k) : NULL;
         for (int g = 0; g < 3 && p; g++) d.p[g] = part(b, p, 0, g * z.H, z.H);
         state s = run(b, &d, x, k, step, y);

@@ -83,6 +83,7 @@ static ot_status by_sizes(const ot_node *n, const ot_value *v, const int *axis, 
         if (isnan(all) || (a->policy == NOT_LARGER ? s[axis[i]].scale < all : s[axis[i]].scale > all)) all = s[axis[i]].scale;
     }
     for (int i = 0; i < count && a->policy != STRETCH; i++) {
+        if (!(all * (double)x->dim[axis[i]] < 0x1p56)) return ot_node_fail(n, err, "the result is too large");
         s[axis[i]].scale = all;
         s[axis[i]].size = (int64_t)(all * (double)x->dim[axis[i]] + 0.5);
     }
@@ -94,7 +95,7 @@ static ot_status by_scales(const ot_node *n, const ot_value *v, const int *axis,
     OT_TRY(list_of(n, v, "scales", count, err));
     for (int i = 0; i < count; i++) {
         double scale = ot_get_f64(v->data, v->dtype, i), size = floor(scale * (double)n->in[0]->shape.dim[axis[i]]);
-        if (!(scale > 0 && size < 0x1p56)) return ot_node_fail(n, err, "a scale of %g", scale);
+        if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56)) return ot_node_fail(n, err, "a scale of %g", scale);
         s[axis[i]].scale = scale;
         s[axis[i]].size = (int64_t)size;
     }
@@ -119,6 +120,10 @@ static ot_status stretches(const ot_node *n, stretch *s, ot_error *err)
     if (a->transformation != TF_CROP) return OT_OK;
     if (!roi) return ot_node_fail(n, err, "tf_crop_and_resize needs roi");
     OT_TRY(list_of(n, roi, "values of roi", 2 * count, err));
+    for (int i = 0; i < 2 * count; i++) { /* coordinates stay far inside int64_t */
+        double v = ot_get_f64(roi->data, roi->dtype, i);
+        if (!(fabs(v) < 0x1p30)) return ot_node_fail(n, err, "roi has %g", v);
+    }
     for (int i = 0; i < count; i++) {
         s[axis[i]].from = ot_get_f64(roi->data, roi->dtype, i);
         s[axis[i]].to = ot_get_f64(roi->data, roi->dtype, i + count);

@@ -18,6 +18,20 @@ static const ot_attr attrs[] = {
     { 0 }
 };
 
+/* Labels in the file are class numbers, or the one that is ignored. */
+static ot_status labels_fit(const ot_node *n, ot_error *err)
+{
+    const ot_value *t = n->in[1];
+    int64_t         ignored = ((const ot_scel *)n->attrs)->ignore_index;
+    for (int64_t i = 0, total = ot_is_const(t) ? ot_numel(&t->shape) : 0; i < total; i++) {
+        int64_t v = ot_get_i64(t->data, t->dtype, i);
+        if (v != ignored && (v < 0 || v >= n->in[0]->shape.dim[1]))
+            return ot_node_fail(n, err, "input 1 ('%s') has label %lld at place %lld; there are %lld classes", t->name, (long long)v, (long long)i,
+                                (long long)n->in[0]->shape.dim[1]);
+    }
+    return OT_OK;
+}
+
 static ot_status loss_infer(ot_node *n, ot_error *err)
 {
     const ot_value *x = n->in[0];
@@ -31,6 +45,7 @@ static ot_status loss_infer(ot_node *n, ot_error *err)
                             ot_shape_text(&x->shape, sx), ot_shape_text(t, st));
     if (n->n_in > 2 && n->in[2] && (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != x->shape.dim[1]))
         return ot_node_fail(n, err, "weights must have one value per class, %lld", (long long)x->shape.dim[1]);
+    OT_TRY(labels_fit(n, err));
     if (((const ot_scel *)n->attrs)->reduction != OT_REDUCTION_NONE) y = OT_SCALAR;
     if (n->n_out > 1) ot_like(n->out[1], x);
     return ot_set(n->out[0], x->dtype, &y);

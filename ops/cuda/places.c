@@ -26,7 +26,7 @@ static ot_status places_run(const ot_call *c)
     int64_t          xs[OT_MAX_RANK];
     bool             along = a->kind == OT_PLACES_ALONG;
     ot_places_args   g = { .index = c->in[0], .place = c->out[0], .fault = c->device->fault, .elements = ot_numel(y),
-                           .rank = y->rank, .q = along ? 1 : (int)s->dim[s->rank - 1], .step = c->step };
+                           .rank = y->rank, .q = along ? 1 : (int)s->dim[s->rank - 1], .no_negative = a->no_negative != 0, .step = c->step };
     if (!along) rows.rank = (int)a->batch + g.q;
     ot_strides(&rows, xs);
     for (int d = 0; d < y->rank; d++) {

@@ -11,7 +11,7 @@ OT_KERNEL(places, ot_places_args, 256)
         }
         for (int j = 0; j < a.q; j++) {
             ot_i64 v = OT_LD(INDEX, a.index, i * a.q + j);
-            if (v < -a.n[j] || v >= a.n[j]) ot_report(a.fault, a.step, OT_FAULT_INDEX, v);
+            if (v < (a.no_negative ? 0 : -a.n[j]) || v >= a.n[j]) ot_report(a.fault, a.step, OT_FAULT_INDEX, v);
             else at += (v < 0 ? v + a.n[j] : v) * a.step_of[j];
         }
         a.place[i] = at;

@@ -8,6 +8,7 @@ typedef struct ot_places_args {
     long long   elements;                                   /* of place */
     long long   y[OT_PLACES_AXES], stride[OT_PLACES_AXES];  /* its shape; rows of x per step along its axes */
     int         rank;
+    int         no_negative;
     int         q;                                          /* indices per place */
     long long   n[OT_PLACES_AXES], step_of[OT_PLACES_AXES]; /* of each: what it must be below, rows of x per step */
     int         step;

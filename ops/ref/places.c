@@ -9,10 +9,11 @@
 /* Index i of the node's index tensor as a place along an axis of n. */
 static ot_status wrapped(const ot_call *c, int64_t i, int64_t n, int64_t *out)
 {
+    int64_t least = ((const ot_places *)c->node->attrs)->no_negative ? 0 : -n;
     int64_t v = c->node->in[0]->dtype == OT_I32 ? ((const int32_t *)c->in[0])[i] : ((const int64_t *)c->in[0])[i];
-    if (v < -n || v >= n)
-        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; an axis of %lld needs -%lld to %lld",
-                       c->node->name, (long long)v, (long long)i, (long long)n, (long long)n, (long long)(n - 1));
+    if (v < least || v >= n)
+        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; %lld to %lld are possible", c->node->name, (long long)v, (long long)i,
+                       (long long)least, (long long)(n - 1));
     *out = v < 0 ? v + n : v;
     return OT_OK;
 }

@@ -392,10 +392,9 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
     if (n->op == &ot_op_Take) {
         const ot_take *a = n->attrs;
         long long      dim = n->in[0]->shape.dim[a->axis];
-        return ot_fail(err, OT_E_DATA, "%s: index %lld; an axis of %lld needs -%lld to %lld", n->name, (long long)f->value, dim,
-                       dim, dim - 1);
+        return ot_fail(err, OT_E_DATA, "%s: index %lld; %lld to %lld are possible", n->name, (long long)f->value, -dim, dim - 1);
     }
-    return ot_fail(err, OT_E_DATA, "%s: %s: index %lld is outside its axis", n->name, n->op->name, (long long)f->value);
+    return ot_fail(err, OT_E_DATA, "%s: index %lld is outside its axis", n->name, (long long)f->value);
 }
 
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err)

@@ -298,6 +298,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
         if (!v) return false;
         v->data = s->data;
         v->source = s->source;
+        v->declared = s->declared;
         v->dim_names = s->dim_names;
         v->port = s->port;
         v->why = s->why;

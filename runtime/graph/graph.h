@@ -82,6 +82,7 @@ struct ot_value {
     int         source;   /* which tensor of the file it comes from (model.h), -1: none */
     ot_value   *of;       /* states that training makes: for which weight; NULL: for all */
     ot_state_kind kind;   /* and what they are */
+    ot_dtype    declared; /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */

@@ -60,18 +60,14 @@ static ot_status deliver(ot_graph *g, ot_node *n, int i, const char *op, ot_valu
 
 static ot_status take_branch(ot_graph *g, ot_node *n, ot_graph *branch)
 {
-    int count = branch->n_outputs;
-    if (count != n->n_out) return ot_node_fail(n, g->err, "a branch gives %d outputs, the node has %d", count, n->n_out);
     OT_TRY(splice(g, branch));
-    for (int i = 0; i < count; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(branch->outputs[i])));
+    for (int i = 0; i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(branch->outputs[i])));
     return OT_OK;
 }
 
 static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
 {
     ot_graph *yes = a->then_branch, *no = a->else_branch;
-    if (yes->n_outputs != n->n_out || no->n_outputs != n->n_out)
-        return ot_node_fail(n, g->err, "its branches give %d and %d outputs, the node has %d", yes->n_outputs, no->n_outputs, n->n_out);
     OT_TRY(splice(g, yes));
     OT_TRY(splice(g, no));
     for (int i = 0; i < n->n_out; i++)
@@ -133,15 +129,19 @@ static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     return OT_OK;
 }
 
+static const ot_dtype *types_of(ot_graph *g, ot_value *const *v, int n)
+{
+    ot_dtype *t = ot_graph_alloc(g, (size_t)(n + 1) * sizeof *t);
+    for (int i = 0; t && i < n; i++) t[i] = v[i]->dtype;
+    return t;
+}
+
 /* One iteration, then a Loop over the rest, whose condition the body has made. */
 static ot_status one_iteration(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
 {
     int       carried = n->n_in - 2, scans = n->n_out - carried;
     ot_graph *body = ot_graph_copy_sub(a->body);
     if (!body) return g->err->status;
-    if (scans < 0 || body->n_inputs != carried + 2 || body->n_outputs != 1 + carried + scans)
-        return ot_node_fail(n, g->err, "its body has %d inputs and %d outputs; %d and %d are needed", body->n_inputs, body->n_outputs,
-                            carried + 2, 1 + n->n_out);
     ot_value     **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
     ot_value     **all = ot_graph_alloc(g, (size_t)((a->done + 1) * scans) * sizeof *all);
     uint8_t        yes = 1;
@@ -151,7 +151,7 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     if (!in[1]) in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
     bind(body, in, n->n_in);
     OT_TRY(splice(g, body));
-    ot_loop_attrs rest = { a->body, a->done + 1, all };
+    ot_loop_attrs rest = { a->body, a->done + 1, all, a->carried ? a->carried : types_of(g, n->in + 2, carried) };
     if (a->done && scans) memcpy(all, a->scanned, (size_t)(a->done * scans) * sizeof *all);
     for (int i = 0; i < scans; i++) all[a->done * scans + i] = body->outputs[1 + carried + i];
     in[0] = n->in[0];
@@ -170,7 +170,6 @@ static ot_status loop(ot_graph *g, ot_node *n)
 {
     const ot_loop_attrs *a = n->attrs;
     const ot_value      *trips = n->in[0], *cond = n->in[1];
-    if (!a->body) return ot_node_fail(n, g->err, "it has no body");
     if ((trips && !ot_is_const(trips)) || (cond && !ot_is_const(cond)))
         return ot_node_fail(n, g->err, "the number of its iterations depends on data; it must be known before the run");
     if (a->done >= ITERATIONS) return ot_node_fail(n, g->err, "it runs more than %d iterations", ITERATIONS);
@@ -233,12 +232,9 @@ static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64
 static ot_status scan(ot_graph *g, ot_node *n)
 {
     const ot_scan_attrs *a = n->attrs;
-    int                  carried = n->n_in - (int)a->num_scan_inputs, scans = n->n_out - carried, first;
-    if (!a->body || a->num_scan_inputs < 1 || carried < 0 || scans < 0 || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
-        return ot_node_fail(n, g->err, "its body does not fit its inputs and outputs");
-    const ot_value *x = n->in[carried];
-    if (!x || x->shape.rank < 1 + (a->batched != 0) || !ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first))
-        return ot_node_fail(n, g->err, "scan_input_axes is out of range");
+    int                  carried = n->n_in - (int)a->num_scan_inputs, first = 0;
+    const ot_value      *x = n->in[carried];
+    ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first);
     int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
     if (!ot_mul(length, samples, &steps) || steps < 1 || steps > ITERATIONS)
         return ot_node_fail(n, g->err, "it scans %lld elements; 1 to %d are supported", (long long)length, ITERATIONS);
@@ -255,7 +251,6 @@ static ot_status branch(ot_graph *g, ot_node *n)
 {
     const ot_if    *a = n->attrs;
     const ot_value *cond = n->in[0];
-    if (!a->then_branch || !a->else_branch) return ot_node_fail(n, g->err, "it needs then_branch and else_branch");
     if (!ot_is_const(cond)) return take_both(g, n, a);
     return take_branch(g, n, ot_get_i64(cond->data, cond->dtype, 0) ? a->then_branch : a->else_branch);
 }
@@ -268,6 +263,7 @@ ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
     for (int i = 0; *at_node && i < OT_LEN(control); i++) {
         ot_node *n = *at_node, *prev = n->prev;
         if (n->op != control[i].op) continue;
+        OT_TRY(ot_node_infer(n, g->err));
         g->cursor = n;
         ot_status s = control[i].run(g, n);
         g->cursor = NULL;

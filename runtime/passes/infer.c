@@ -123,6 +123,9 @@ ot_status ot_infer_node(ot_graph *g, ot_node *n)
     for (int i = 0; i < n->n_out; i++) {
         ot_value *v = n->out[i];
         if (!v) continue;
+        if (v->declared != OT_UNDEFINED && v->declared != v->dtype)
+            return ot_node_fail(n, g->err, "it gives '%s' as %s; the file says that this output is %s", v->name, ot_dtype_name(v->dtype),
+                                ot_dtype_name(v->declared));
         if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
             return ot_node_fail(n, g->err, "the size of '%s' cannot be known or is too large", v->name);
         if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
