@@ -127,8 +127,10 @@ def model(nodes, inputs, outputs, initializers=(), opset=17, ir=8):
 
 
 def save(name, m, targets=("model", "execute")):
+    """name: "3-what", or "35-what" for a model that `check` answers with 3 and `run` with 5."""
+    status, what = name.split("-", 1)
     for t in targets:
-        write(t, name, m.SerializeToString(deterministic=True))
+        write(t, "%s-%s" % (status[-1] if t == "execute" else status[0], what), m.SerializeToString(deterministic=True))
 
 
 def body(nodes, inputs, outputs, initializers=()):
@@ -181,6 +183,167 @@ def good_models():
     m.opset_import.append(h.make_opsetid("own", 1))
     m.functions.append(h.make_function("own", "Twice", ["a"], ["b"], [h.make_node("Add", ["a", "a"], ["b"])], [h.make_opsetid("", 17)]))
     save("0-function", m)
+    for name in os.listdir(os.path.join(HERE, "model")):
+        with open(os.path.join(HERE, "model", name), "rb") as g:
+            write("deploy", "0-" + name.split("-", 1)[1], g.read())
+
+
+def hostile(name, m, targets=("model", "execute")):
+    """What follows could be trained, so that nothing else is wrong with the model: a weight, and a scalar for a loss."""
+    y = m.graph.output[0].name
+    m.graph.node.extend([h.make_node("Cast", [y], ["as_float"], to=T.FLOAT), h.make_node("Mul", ["as_float", "weight"], ["product"]),
+                         h.make_node("ReduceMean", ["product"], ["loss"], keepdims=0)])
+    m.graph.initializer.append(const("weight", np.ones(1, np.float32)))
+    del m.graph.output[:]
+    m.graph.output.append(value("loss", T.FLOAT, []))
+    save(name, m, targets)
+
+
+def one(op, ins, outs, known=(), fed=(), opset=17, **attrs):
+    """A model of one node: known and fed are (name, array) and (name, type, shape)."""
+    return model([h.make_node(op, ins, outs, **attrs)], [value(*f) for f in fed], [value(o, T.FLOAT, None) for o in outs if o],
+                 [const(*k) for k in known], opset=opset)
+
+
+def mixed_types():
+    """Two element types in one product: what kernels read is the first's."""
+    half, bytes_ = np.zeros((64, 64), np.float16), np.zeros((64, 64), np.int8)
+    x = ("x", T.FLOAT, [64, 64])
+    hostile("0-matmul-one-type", one("MatMul", ["x", "w"], ["y"], [("w", half.astype(np.float32))], [x]))
+    hostile("3-matmul-f16-weight", one("MatMul", ["x", "w"], ["y"], [("w", half)], [x]))
+    hostile("3-matmul-int8-weight", one("MatMul", ["x", "w"], ["y"], [("w", bytes_)], [x]))
+    hostile("3-matmul-f64-data", one("MatMul", ["x", "w"], ["y"], [("w", half.astype(np.float32))], [("x", T.DOUBLE, [64, 64])]))
+    hostile("3-gemm-f16-weight", one("Gemm", ["x", "w"], ["y"], [("w", half)], [x]))
+    hostile("3-gemm-bool-bias", one("Gemm", ["x", "w", "b"], ["y"], [("w", half.astype(np.float32)), ("b", np.zeros(64, bool))], [x]))
+    hostile("3-gemm-integers", one("Gemm", ["x", "w"], ["y"], [("w", half.astype(np.float32))], [("x", T.INT64, [64, 64])]))
+    picture, kernel = ("x", T.FLOAT, [1, 2, 8, 8]), np.zeros((4, 2, 3, 3), np.float16)
+    hostile("3-conv-f16-weight", one("Conv", ["x", "w"], ["y"], [("w", kernel)], [picture]))
+    hostile("3-conv-int8-bias", one("Conv", ["x", "w", "b"], ["y"], [("w", kernel.astype(np.float32)), ("b", np.zeros(4, np.int8))], [picture]))
+    hostile("3-convtranspose-f16-weight", one("ConvTranspose", ["x", "w"], ["y"], [("w", np.zeros((2, 4, 3, 3), np.float16))], [picture]))
+    hostile("3-string-into-matmul", one("MatMul", ["x", "w"], ["y"], [("w", half.astype(np.float32))], [("x", T.STRING, [64, 64])]), ["model"])
+
+
+def loops():
+    f = [value("i", T.INT64, []), value("c", T.BOOL, []), value("a", T.FLOAT, [1])]
+    yes, trips = const("yes", np.bool_(True)), lambda n: const("n", np.int64(n))
+
+    def turn(nodes, outs, name="body"):
+        return h.make_graph(nodes, name, f, outs)
+
+    add = [h.make_node("Identity", ["c"], ["c1"]), h.make_node("Add", ["a", "a"], ["a1"])]
+    carried = [value("c1", T.BOOL, []), value("a1", T.FLOAT, [1])]
+    x, y = [value("x", T.FLOAT, [1])], [value("y", T.FLOAT, [1])]
+
+    def put(status, name, n, body_, extra=(), outs=("y",), known=(), targets=("model", "execute")):
+        known = list(known) + [trips(n), yes]
+        hostile("%d-%s" % (status, name), model([h.make_node("Loop", ["n", "yes", "x"], list(outs), body=body_)] + list(extra), x, y, known), targets)
+
+    # A loop in a loop in a loop, 20000 turns each; one with a scan output.
+    inner = turn(add, carried, "inner")
+    for level in range(2):
+        again = [h.make_node("Identity", ["c"], ["c1"]), h.make_node("Loop", ["n", "yes", "a"], ["a1"], body=inner)]
+        inner = turn(again, carried, "level%d" % level)
+        inner.node[1].output[0] = "a1"
+    put(3, "nested-loops", 20000, inner)
+    scanned = turn(add + [h.make_node("Identity", ["a"], ["o"])], carried + [value("o", T.FLOAT, [1])])
+    put(3, "loop-scan-output-endless", 1 << 40, scanned, outs=("y", "all"))
+    put(0, "loop-10", 10, turn(add, carried))
+    put(3, "loop-endless", (1 << 63) - 1, turn(add, carried))
+    put(3, "loop-carried-type-changes", 3, turn([h.make_node("Identity", ["c"], ["c1"]), h.make_node("Cast", ["a"], ["a1"], to=T.INT32)], carried))
+    put(3, "loop-body-output-missing", 3, turn(add, carried[:1]))
+
+    # Without a trip count: what while-loops are.
+    small = turn([h.make_node("Add", ["a", "a"], ["a1"]), h.make_node("ReduceMax", ["a1"], ["m"], keepdims=0),
+                  h.make_node("Less", ["m", "ten"], ["c1"])], carried)
+    hostile("3-loop-without-end-known", model([h.make_node("Loop", ["", "yes", "x"], ["y"], body=small)], x, y, [yes, const("ten", np.float32(10))]))
+    save("0-loop-without-trips", model([h.make_node("Loop", ["", "yes", "s"], ["z"], body=small), h.make_node("Mul", ["x", "z"], ["t"]),
+                                        h.make_node("Mul", ["t", "w"], ["y"])],
+                                       x, y, [yes, const("ten", np.float32(10)), const("s", np.ones(1, np.float32)), const("w", np.ones((1, 1), np.float32))]))
+    for name, n, c in [("float-trips", np.float32(3), np.bool_(True)), ("no-trips", np.zeros(0, np.int64), np.bool_(True)),
+                       ("two-trips", np.ones(2, np.int64), np.bool_(True)), ("float-condition", np.int64(3), np.float32(1)),
+                       ("no-condition", np.int64(3), np.zeros(0, bool)), ("two-conditions", np.int64(3), np.ones(2, bool))]:
+        hostile("3-loop-" + name, model([h.make_node("Loop", ["n", "yes", "x"], ["y"], body=turn(add, carried))], x, y, [const("n", n), const("yes", c)]))
+
+
+def branches():
+    x, y = [value("x", T.FLOAT, [2])], [value("y", T.FLOAT, [2])]
+    give = lambda name, to=T.FLOAT: h.make_graph([h.make_node("Cast", ["x"], [name], to=to)], name, [], [value(name, to, [2])])
+
+    def put(name, cond, yes, no, outs=("y",), status=3):
+        hostile("%d-if-%s" % (status, name), model([h.make_node("If", ["c"], list(outs), then_branch=yes, else_branch=no)], x, y, [const("c", cond)]))
+
+    two = h.make_graph([h.make_node("Abs", ["x"], ["p"]), h.make_node("Neg", ["x"], ["q"])], "two", [], [value("p"), value("q")])
+    put("good", np.bool_(True), give("a"), give("b"), status=0)
+    put("branch-types", np.bool_(True), give("a"), give("b", T.INT32))
+    put("branch-counts", np.bool_(True), give("a"), two)
+    put("float-condition", np.float32(1), give("a"), give("b"))
+    put("no-condition", np.zeros(0, bool), give("a"), give("b"))
+    put("two-conditions", np.ones(2, bool), give("a"), give("b"))
+    put("outputs", np.bool_(True), give("a"), give("b"), ("y", "z"))
+
+    e = [value("s", T.FLOAT, [2]), value("e", T.FLOAT, [2])]
+    step = h.make_graph([h.make_node("Add", ["s", "e"], ["s1"]), h.make_node("Neg", ["s1"], ["o"])], "step", e, [value("s1", T.FLOAT, [2]), value("o", T.FLOAT, [2])])
+    for name, attrs in [("good", {"num_scan_inputs": 1}), ("num-wraps", {"num_scan_inputs": (1 << 32) + 1}), ("num-large", {"num_scan_inputs": 1 << 40}), ("num-negative", {"num_scan_inputs": -1}),
+                        ("four-axes", {"num_scan_inputs": 1, "scan_input_axes": [0, 0, 0, 0]}), ("axis-7", {"num_scan_inputs": 1, "scan_input_axes": [7]}),
+                        ("direction-5", {"num_scan_inputs": 1, "scan_input_directions": [5]})]:
+        hostile("%d-scan-%s" % (0 if name == "good" else 3, name), model([h.make_node("Scan", ["s0", "q"], ["last", "y"], body=step, **attrs)],
+                                     [value("q", T.FLOAT, [3, 2])], [value("y", T.FLOAT, [3, 2])], [const("s0", np.zeros(2, np.float32))]))
+    both = h.make_graph([h.make_node("Add", ["p", "q"], ["o"])], "both", [value("p", T.FLOAT, [2]), value("q", T.FLOAT, [2])], [value("o", T.FLOAT, [2])])
+    hostile("3-scan-lengths-6-and-17", model([h.make_node("Scan", ["a", "b"], ["y"], body=both, num_scan_inputs=2)],
+                                          [value("a", T.FLOAT, [6, 2]), value("b", T.FLOAT, [17, 2])], [value("y", T.FLOAT, None)]))
+
+
+def bombs():
+    """Little that asks for much: constants that lowering makes, shapes beyond memory.   `check` and `plan` say how much is asked
+    for, `run` refuses."""
+    big = 2147483647
+    shape = lambda *d: np.array(d, np.int64)
+
+    def put(name, op, ins, known=(), fed=(), targets=("model", "execute"), **attrs):
+        hostile(name, one(op, ins, ["y"], known, fed, **attrs), targets)
+
+    x = [("x", T.FLOAT, [4])]
+    put("5-trilu", "Trilu", ["x"], [], [("x", T.FLOAT, [big, 3])], ["model"])
+    put("5-eyelike", "EyeLike", ["x"], [], [("x", T.FLOAT, [100000, 100000])], ["model"])
+    put("5-range", "Range", ["p", "q", "r"], [("p", np.float32(0)), ("q", np.float32(4e9)), ("r", np.float32(1))])
+    put("5-onehot", "OneHot", ["i", "n", "v"], [("n", np.int64(big)), ("v", np.array([0, 1], np.float32))], [("i", T.INT64, [1000])])
+    put("05-constant-of-shape", "ConstantOfShape", ["s"], [("s", shape(100000, 100000))])
+    put("05-expand", "Expand", ["x", "s"], [("s", shape(100000, 100000, 4))], x)
+    put("05-tile", "Tile", ["x", "s"], [("s", shape(1 << 33))], x)
+    put("05-pad", "Pad", ["x", "s"], [("s", shape(0, 1 << 33))], x)
+    put("0-reverse-sequence", "ReverseSequence", ["x", "l"], [("l", np.full(2, 100000, np.int64))], [("x", T.FLOAT, [100000, 2, 1000])], ["model"])
+    put("05-resize", "Resize", ["x", "", "", "z"], [("z", shape(1, 1, 100000, 100000))], [("x", T.FLOAT, [1, 1, 2, 2])], mode="linear")
+    put("0-outer-product", "MatMul", ["x", "q"], [("q", np.ones((1, 8), np.float32))], [("x", T.FLOAT, [1 << 30, 1])], ["model"])
+
+
+def values():
+    """Numbers that shape rules and lowerings meet."""
+    picture = ("x", T.FLOAT, [1, 1, 4, 4])
+    scales = lambda *v: ("s", np.array(v, np.float32))
+    for name, v in [("2", 2), ("inf", np.inf), ("nan", np.nan), ("denormal", 1e-45), ("negative", -1), ("zero", 0), ("huge", 3e38)]:
+        hostile("%d-resize-scale-%s" % (0 if name == "2" else 3, name), one("Resize", ["x", "", "s"], ["y"], [scales(1, 1, v, v)], [picture], mode="linear"))
+    hostile("3-upsample-half", one("Upsample", ["x", "s"], ["y"], [scales(1, 1, .5, .5)], [picture], opset=9))
+    x = ("x", T.FLOAT, [3, 4])
+    i64 = lambda *v: np.array(v, np.int64)
+    hostile("3-gather-index", one("Gather", ["w", "i"], ["y"], [("i", i64(9)), ("w", np.ones((3, 4), np.float32))]))
+    hostile("0-gatherelements", one("GatherElements", ["x", "i"], ["y"], [("i", np.full((3, 4), -3, np.int64))], [x]))
+    hostile("3-gatherelements-index", one("GatherElements", ["x", "i"], ["y"], [("i", np.full((3, 4), 9, np.int64))], [x]))
+    hostile("3-gathernd-index", one("GatherND", ["x", "i"], ["y"], [("i", i64(9, 9).reshape(1, 2))], [x]))
+    hostile("3-scatterelements-index", one("ScatterElements", ["x", "i", "x"], ["y"], [("i", np.full((3, 4), -9, np.int64))], [x]))
+    hostile("3-scatternd-index", one("ScatterND", ["x", "i", "u"], ["y"], [("i", i64(9).reshape(1, 1)), ("u", np.ones((1, 4), np.float32))], [x]))
+    hostile("3-reverse-sequence-length", one("ReverseSequence", ["x", "l"], ["y"], [("l", i64(1, 2, 14, 1))], [x]))
+    hostile("3-loss-label", one("SoftmaxCrossEntropyLoss", ["x", "t"], ["y"], [("t", i64(0, 1, 4))], [x]))
+    f = lambda *s: np.zeros(s, np.float32)
+    for name, n in [("2", 2), ("negative", -1), ("beyond", 7)]:
+        hostile("%d-lstm-length-%s" % (0 if n == 2 else 3, name), one("LSTM", ["q", "w", "r", "", "l"], ["y"], [("w", f(1, 8, 2)), ("r", f(1, 8, 2)), ("l", np.full(1, n, np.int32))],
+                                          [("q", T.FLOAT, [3, 1, 2])], hidden_size=2))
+    hostile("3-concat-no-axis", one("Concat", ["x", "x"], ["y"], [], [x]))
+    hostile("3-bitshift-no-direction", one("BitShift", ["i", "i"], ["y"], [], [("i", T.UINT8, [2])]))
+    hostile("3-mod-float", one("Mod", ["x", "x"], ["y"], [], [x], fmod=0))
+    hostile("3-split-none", one("Split", ["x"], ["y"], [], [x], opset=18, num_outputs=0))
+    hostile("3-dropout-mode-float", one("Dropout", ["x", "r", "m"], ["y"], [("r", np.float32(.5)), ("m", np.float32(1))], [x]))
+    hostile("3-unknown-operator", one("NoSuchOperator", ["x"], ["y"], [], [x]))
+    hostile("3-cycle", model([h.make_node("Add", ["x", "b"], ["a"]), h.make_node("Neg", ["a"], ["b"])], [value(*x)], [value("b")]))
 
 
 def option_files():
@@ -250,7 +413,12 @@ def external_models():
 
 if __name__ == "__main__":
     data_files()
-    good_models()
+    good_models() # first: all that is there then is for `deploy`, too
     external_models()
+    mixed_types()
+    loops()
+    branches()
+    bombs()
+    values()
     option_files()
     training_sets()

@@ -84,7 +84,7 @@ void ot_fuzz(const uint8_t *p, size_t n)
     ot_options *o = ot_options_new();
     const char *path = fuzz_write("options.conf", p, n);
     if (!fuzz_status("config", ot_options_set(o, "config", path, &e), &e)) {
-        for (unsigned command = OT_CMD_TRAIN; command <= OT_CMD_ENV; command <<= 1) {
+        for (unsigned command = OT_CMD_TRAIN; command <= OT_CMD_EXPORT; command <<= 1) {
             ot_error e1 = { 0 };
             fuzz_status("ot_options_check", ot_options_check(o, command, &e1), &e1);
         }
