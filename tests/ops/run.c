@@ -94,6 +94,7 @@ static bool make_inputs(test *t, mode how)
         ot_role role = o->source == CONSTANT || type == OT_STRING ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
         t->in[i] = ot_graph_value(t->g, "x", role, type, &o->shape);
         t->in[i]->data = bytes;
+        t->in[i]->source = i; /* weights are told apart by the tensor of the file they are */
         if (role == OT_INPUT) ot_graph_input(t->g, t->in[i]);
     }
     return true;
@@ -276,6 +277,7 @@ static ot_value *make_loss(test *t, ot_dtype type)
     dice d = dice_of(t->row->name);
     float zero = 0;
     ot_value *extra = ot_graph_value(t->g, "extra", OT_WEIGHT, type, &OT_SCALAR);
+    extra->source = MAX_IN;
     extra->data = ot_arena_copy(t->g->arena, &(double){ 0 }, sizeof(double));
     ot_value *loss = ot_map1(&b, OT_ROW_Copy, zero, 0, extra);
     for (int k = 0; k < t->n_out; k++) {
