@@ -429,9 +429,10 @@ static int work(job *j, int argc, char **argv)
     return s ? (int)s : caught ? 128 + caught : 0;
 }
 
-/* GNU's OpenMP reads its settings when it is loaded, and by default a waiting thread spins for
- * milliseconds: on a machine with other work that costs ten times what it saves.  Where the user has
- * said nothing, the program starts itself again with a short spin. */
+/* GNU's OpenMP reads its settings when it is loaded, before main, and by default a thread that waits spins for
+ * milliseconds.  Where other work wants the processors, every such wait keeps from running what is waited for.  Where
+ * the user has said nothing, the program starts itself again with a spin of about ten microseconds: longer ones gain
+ * nothing on an idle machine, none at all costs a tenth there.  A library cannot do this for its caller. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
@@ -439,7 +440,7 @@ static void limit_spinning(char **argv)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';
-    if (!setenv("GOMP_SPINCOUNT", "10000", 0)) execv(self, argv);
+    if (!setenv("GOMP_SPINCOUNT", "300", 0)) execv(self, argv);
 }
 
 int main(int argc, char **argv)

@@ -17,7 +17,10 @@
  *              cause.  Nothing here exits, prints, or touches global state.
  *   Ownership  what ot_X_new or ot_X_load made, ot_X_free frees; NULL is fine.
  *              "Borrowed" pointers stay the caller's and are not kept after return.
- *   Threads    one object, one thread at a time. */
+ *   Threads    one object, one thread at a time.  Work is shared out by OpenMP, as the option "threads" says, whatever
+ *              the caller's own regions are set to; by default there are as many as processors, or as the CPU quota
+ *              grants.  How long a waiting thread spins is the process's: GOMP_SPINCOUNT=300 in its environment, set
+ *              before it starts, keeps a busy machine usable and costs nothing on an idle one. */
 #ifndef ONNXTRAIN_H
 #define ONNXTRAIN_H
 

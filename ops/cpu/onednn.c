@@ -1,5 +1,8 @@
 /* onednn.c - scripts of oneDNN primitives, for oneDNN 2.x and 3.x.
  *
+ * Threads  primitives split their work at creation by OpenMP's number of threads, and run with it; oneDNN takes it from
+ *         the calling thread's setting and has no other door.  It is set around each call and put back: the caller's
+ *         own regions, and other threads, see nothing of it.
  * Memory  a script owns its engine, stream, primitives and memory objects; bytes belong to the call.
  *         Primitives take their scratchpad from the workspace (scratchpad mode user).
  * Source  oneDNN's C interface, 2.6 and 3.x; the differences are the block below. */
@@ -124,6 +127,14 @@ static dnnl_status_t matmul_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr
 #endif
 }
 
+/* The calling thread's number of threads becomes n; what it was. */
+static int set_threads(int n)
+{
+    int was = omp_get_max_threads();
+    if (was != n) omp_set_num_threads(n);
+    return was;
+}
+
 /* ---- scripts ------------------------------------------------------------------- */
 
 static ot_status fail(const ot_node *n, ot_error *err, const char *what, dnnl_status_t s)
@@ -139,8 +150,6 @@ ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out)
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     s->node = n;
     s->threads = p->threads;
-    /* Primitives split their work by the number of threads at creation, and run with the same. */
-    if (omp_get_max_threads() != s->threads) omp_set_num_threads(s->threads);
     dnnl_status_t e = dnnl_engine_create(&s->engine, dnnl_cpu, 0);
     if (!e) e = dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags);
     if (e) {
@@ -164,15 +173,14 @@ void ot_script_free(void *script)
     free(s);
 }
 
-ot_status ot_script_run(const ot_call *c)
+/* Binds the memory that has moved: planned memory stays where it is. */
+static ot_status bind(ot_script *s, const ot_call *c)
 {
-    ot_script *s = c->state;
-    if (omp_get_max_threads() != s->threads) omp_set_num_threads(s->threads);
     for (int i = 0; i < s->n_memories; i++) {
         int         bind = s->memory[i].bind;
         const void *at = bind == BIND_WORK ? (char *)c->work + s->memory[i].offset
                        : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT] : c->in[bind];
-        if (at == s->memory[i].at) continue; /* planned memory stays where it is */
+        if (at == s->memory[i].at) continue;
         /* oneDNN takes inputs by the same call as outputs; it does not write them. */
         void *where;
         memcpy(&where, &at, sizeof where);
@@ -180,12 +188,20 @@ ot_status ot_script_run(const ot_call *c)
         if (e) return fail(s->node, c->err, "binding of memory", e);
         s->memory[i].at = where;
     }
-    for (int i = 0; i < s->n_primitives; i++) {
-        dnnl_status_t e = dnnl_primitive_execute(s->primitive[i].p, s->stream, s->primitive[i].n, s->primitive[i].arg);
-        if (e) return fail(s->node, c->err, "execution", e);
-    }
-    dnnl_status_t e = dnnl_stream_wait(s->stream);
-    return e ? fail(s->node, c->err, "wait", e) : OT_OK;
+    return OT_OK;
+}
+
+ot_status ot_script_run(const ot_call *c)
+{
+    ot_script    *s = c->state;
+    dnnl_status_t e = dnnl_success;
+    OT_TRY(bind(s, c));
+    int was = set_threads(s->threads);
+    for (int i = 0; !e && i < s->n_primitives; i++)
+        e = dnnl_primitive_execute(s->primitive[i].p, s->stream, s->primitive[i].n, s->primitive[i].arg);
+    if (!e) e = dnnl_stream_wait(s->stream);
+    (void)set_threads(was);
+    return e ? fail(s->node, c->err, "execution", e) : OT_OK;
 }
 
 /* While a script is written: the first status that is not success stays. */
@@ -386,7 +402,7 @@ static void rewind_to(ot_script *s, int memories, int primitives)
     while (s->n_memories > memories) dnnl_memory_destroy(s->memory[--s->n_memories].m);
 }
 
-ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
+static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 {
     writer                w;
     conv_spec             spec;
@@ -422,9 +438,17 @@ ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
     return OT_OK;
 }
 
+ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
+{
+    int       was = set_threads(s->threads);
+    ot_status r = add_conv(s, c, p);
+    (void)set_threads(was);
+    return r;
+}
+
 /* ---- matrix product -------------------------------------------------------------- */
 
-ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
+static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 {
     writer                w;
     desc                  a, b, y, bias;
@@ -464,4 +488,12 @@ ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
     if (w.status) return fail(s->node, p->err, "matrix product", w.status);
     p->work = w.work;
     return OT_OK;
+}
+
+ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
+{
+    int       was = set_threads(s->threads);
+    ot_status r = add_dot(s, c, p);
+    (void)set_threads(was);
+    return r;
 }

@@ -6,6 +6,7 @@
 
 #include "ops/host.h"
 #include "ops/kernel.h"
+#include "runtime/train/cpus.h"
 #include "runtime/train/describe.h"
 
 /* ---- pages ----------------------------------------------------------------------- */
@@ -318,7 +319,8 @@ static const char *cuda_devices(ot_arena *a)
 
 static void write_env(ot_page *p, const char *cuda)
 {
-    char cpu[256], features[256], total[64], available[64];
+    char cpu[256], features[256], total[64], available[64], granted[96];
+    ot_cpus cpus = ot_cpus_read();
     struct utsname u;
     proc_value("/proc/cpuinfo", "model name", cpu, sizeof cpu);
     proc_value("/proc/meminfo", "MemTotal", total, sizeof total);
@@ -331,15 +333,18 @@ static void write_env(ot_page *p, const char *cuda)
         json_t *all =
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION,
                       "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
-                      cpu, "threads", ot_cpus(), "features", features, "memory", total, "devices",
+                      cpu, "threads", cpus.threads, "features", features, "memory", total, "devices",
                       devices, "jansson", jansson_version_str());
+        if (all) json_object_set_new(all, "processors", json_integer(cpus.processors));
+        if (all) json_object_set_new(all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
         if (all) json_object_update(p->json, all);
         json_decref(all);
         return;
     }
     fprintf(p->f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
     fprintf(p->f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
-    fprintf(p->f, "processor   %s; %d threads\n", *cpu ? cpu : "unknown", ot_cpus());
+    fprintf(p->f, "processor   %s; %d thread%s%s\n", *cpu ? cpu : "unknown", cpus.threads, cpus.threads > 1 ? "s" : "",
+            ot_cpus_text(&cpus, granted));
     fprintf(p->f, "features    %s\n", *features ? features : "unknown");
     fprintf(p->f, "memory      %s, %s available\n", total, available);
     fprintf(p->f, "devices     cpu\n");

@@ -1,6 +1,5 @@
 /* model.c - loading, and what the system says about the process. */
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +23,6 @@ int64_t ot_rss_peak(void)
 {
     struct rusage u;
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
-}
-
-int ot_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set)) return 1;
-    int n = CPU_COUNT(&set);
-    return n > 0 ? n : 1;
 }
 
 /* The number in a file of one line; -1: none ("max"). */

@@ -73,7 +73,7 @@ static const row table[] = {
 #undef G
 #define G "Machine"
     ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "where it runs", ALL, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "threads (all cores)", ALL, 0, 0, INT, 1, 4096),
+    ROW("threads", 0, "N", NULL, G, "threads (processors, or the CPU quota)", ALL, 0, 0, INT, 1, 4096),
     ROW("tune", 0, NULL, NULL, G, "time every kernel that can do an operator on the GPU, once, and keep the fastest", FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "what products and activations are computed in; weights stay as they are", ALL, 0, 0, CHOICE, 0, 0),
 #undef G

@@ -78,7 +78,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     OT_TRY(find_sizes(m, s, out->batch, feeds, &n, &open, &run, err));
 
-    ot_config c = ot_session_config(s, want, s->threads > 0 ? s->threads : ot_cpus());
+    ot_config c = ot_session_config(s, want, ot_session_threads(s));
     c.accumulate = s->accumulate;
     c.device = d;
     c.tune = s->tune;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/train/cpus.h"
 #include "runtime/train/device.h"
 #include "runtime/train/session.h"
 
@@ -35,10 +36,12 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
     };
 }
 
+int ot_session_threads(const ot_settings *s) { return s->threads > 0 ? s->threads : ot_cpus_read().threads; }
+
 ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside, ot_error *err)
 {
     *x = (ot_session){ .model = m, .s = s, .seed = s->seed, .lead = -1, .device_line = "", .borrows_device = beside != NULL };
-    x->threads = s->threads > 0 ? s->threads : ot_cpus();
+    x->threads = ot_session_threads(s);
     x->a = ot_arena_new();
     if (!x->a) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     if (beside) x->device = beside->device;

@@ -81,6 +81,8 @@ typedef struct ot_session {
     bool moves_momentum; /* the schedule does */
 } ot_session;
 
+int ot_session_threads(const ot_settings *s); /* --threads, or what the machine has */
+
 /* The parts of a plan's configuration that the options say.  It is for the CPU. */
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/cpus.h"
 #include "runtime/train/folder.h"
 #include "runtime/train/trainer.h"
 
@@ -218,6 +219,8 @@ static void say_plan(const ot_trainer *t)
     const ot_session *x = &t->x;
     const ot_plan *p = x->slot[x->lead].plan;
     double mib = 1 << 20;
+    char granted[96];
+    ot_cpus cpus = ot_cpus_read();
     const char *stem = ot_stem(t->m->file->path, t->a);
     ot_trainer_say(t, OT_INFO, "%s", x->device_line);
     ot_trainer_say(t, OT_INFO,
@@ -234,10 +237,10 @@ static void say_plan(const ot_trainer *t)
     say_options(t);
     ot_trainer_say(
         t, OT_INFO,
-        "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s",
+        "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s%s",
         t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
         t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
-        x->threads, x->threads > 1 ? "s" : "");
+        x->threads, x->threads > 1 ? "s" : "", t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
     if (x->device) {
         ot_trainer_say(t, OT_INFO,
                        "memory of the device: %.1f MiB planned (weights and state %.1f, activations %.1f, "

@@ -19,6 +19,7 @@ int test_adapt(void);
 int test_epochs(void);
 int test_log(void);
 int test_precision(void);
+int test_cpus(void);
 int test_trainer(void);
 
 #define assert_ok(expr, err)                                                                       \

@@ -1,0 +1,23 @@
+/* cpus.h - how many threads the machine has for this process. */
+#ifndef OT_TRAIN_CPUS_H
+#define OT_TRAIN_CPUS_H
+
+#include "runtime/base/base.h"
+
+typedef struct ot_cpus {
+    int    processors; /* that it may run on: its affinity */
+    double quota;      /* processors' worth of time that its control groups grant, the least of all levels; 0: no limit */
+    int    threads;    /* what --threads is by default; at least 1 */
+} ot_cpus;
+
+ot_cpus ot_cpus_read(void);
+
+/* " (of 2 processors; the CPU quota is 1.5)" where the quota decides, else "".  Returns buf. */
+const char *ot_cpus_text(const ot_cpus *c, char buf[96]);
+
+/* The parts, for tests.  root: in front of /proc/self and of the mount points that it names; "" is the system.
+ * Quota of the control groups (version 1 and 2) that the process is in and of all above them; 0: no limit. */
+double ot_cpu_quota(const char *root);
+int    ot_threads_for(int processors, double quota);
+
+#endif
