@@ -56,7 +56,7 @@ typedef struct ot_name {
     int                   n_use;
     int                   mark;   /* scratch of whoever walks */
     bool                  needed; /* deploy_loss.c: by an output that is no loss */
-    bool                  fed;    /* deploy_mode.c: depends on an input of the file */
+    bool                  fed;    /* deploy_mode.c: depends on an input of the file, on its shape at least */
     bool                  half;   /* deploy_half.c: is float16 now */
     struct ot_name       *twin;   /* deploy_half.c: the same values in the other type; NULL: none yet */
 } ot_name;

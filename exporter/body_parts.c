@@ -103,8 +103,8 @@ bool ot_body_known(ot_body *b, const ot_name *v, ot_blob *out, ot_status *status
         *status = ot_body_decode(b, t, out);
         return *status == OT_OK;
     }
-    /* What the inference has folded; it took every initializer for a constant. */
-    const ot_value *k = b->can_be_fed || !v || v->tensor || !v->maker ? NULL : ot_body_value(b, v);
+    /* What the inference has folded.  It did so for one batch size, and took every initializer for a constant. */
+    const ot_value *k = b->can_be_fed || !v || v->fed || v->tensor || !v->maker ? NULL : ot_body_value(b, v);
     if (!k || !k->data || k->role != OT_CONST) return false;
     *out = (ot_blob){ .dtype = k->dtype, .shape = k->shape, .data = k->data, .source = -1 };
     return true;

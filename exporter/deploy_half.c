@@ -195,7 +195,7 @@ static void say(half *h)
     size_t at = 0;
     for (ot_item *i = h->b->frames->first; i; i = i->next) {
         const ot_name *y = ot_item_out(h->b, i, 0);
-        if (i->dead || i->half || !y || ot_item_is(i, "Cast") || ot_item_is(i, "Constant") || type_of(h, y) != OT_F32) continue;
+        if (i->dead || i->half || !y || !(y->n_use || y->output) || ot_item_is(i, "Cast") || ot_item_is(i, "Constant") || type_of(h, y) != OT_F32) continue;
         int k = 0;
         while (k < kinds && strcmp(kind[k].op, i->n->op_type) != 0) k++;
         if (k == OT_LEN(kind)) continue;

@@ -294,6 +294,10 @@ def folding():
     for flags in ([], ['--fp16']):
         case(f'through Identity {flags}', model(n, t, o), '--fold', *flags, has={'BatchNormalization': 0, 'Identity': 0, 'ConstantOfShape': 0},
              tolerance=1e-2 if flags else 1e-5, check=lambda d: len(d.graph.initializer) == 4 or failed.append('orphans'))
+    # A bias that is computed from the batch size, which the plan of one batch takes for a constant.
+    n = [h.make_node('Shape', ['x'], ['sh'], end=1), h.make_node('Cast', ['sh'], ['fl'], to=T.FLOAT), h.make_node('Mul', ['fl', 'b0'], ['bias']),
+         h.make_node('Conv', ['x', 'w', 'bias'], ['c']), norm_node(0, 'c', 'y', o)]
+    case('a bias from the batch size', model(n, t, o), '--fold', has={'BatchNormalization': 1}, says=['is no constant'])
     # Weights in Constant nodes.
     n = [h.make_node('Constant', [], [i.name], value=i) for i in t] + [conv, norm_node(0, 'c', 'y', o)]
     case('weights in constants', model(n, [], o), '--fold', has=gone)

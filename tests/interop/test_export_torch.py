@@ -92,7 +92,7 @@ def pictures(n, seed):
     t = r.integers(0, CLASSES, n)
     i, j = np.mgrid[0:SIZE, 0:SIZE]
     wave = np.stack([i, j, i + j, i - j])[t] * 0.6 + r.uniform(0, 6.28, (n, 1, 1))
-    x = 0.5 + 0.2 * np.sin(wave)[:, None] * r.uniform(0.2, 1, (n, 3, 1, 1)) + r.normal(0, 0.2, (n, 3, SIZE, SIZE))
+    x = 0.5 + 0.2 * np.sin(wave)[:, None] * r.uniform(0.2, 1, (n, 3, 1, 1)) + r.normal(0, 0.1, (n, 3, SIZE, SIZE))
     return x.astype(np.float32), t
 
 
@@ -162,7 +162,7 @@ def exported(name, m, said, x, t):
 def one(name, x, t):
     m = name.replace(' ', '-')
     write(name, f'{folder}/{m}-in.onnx')
-    err = call('train', f'{m}-in.onnx', '--data', 'train.npz', '--val', 'val.npz', '--epochs', '8', '--batch-size', '16', '--lr', '1e-3',
+    err = call('train', f'{m}-in.onnx', '--data', 'train.npz', '--val', 'val.npz', '--epochs', '4', '--batch-size', '16', '--lr', '1e-3',
                '-o', f'{m}.onnx', '--run-dir', 'run', '--log', f'{m}.jsonl', '--device', 'cpu')[1]
     said = [e for e in map(json.loads, open(f'{folder}/{m}.jsonl')) if e['event'] == 'eval'][-1]['accuracy']
     right = ours(f'{folder}/{m}.onnx', x)
@@ -178,7 +178,7 @@ def one(name, x, t):
     exported(name, m, said, x, t)
 
 
-for part, n in (('train', 192), ('val', 153)):
+for part, n in (('train', 512), ('val', 153)):
     x, t = pictures(n, n)
     np.savez(f'{folder}/{part}.npz', input=x, target=t)
 for name in ('training', 'dynamo', 'preserve', 'plain dynamo'):
