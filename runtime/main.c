@@ -51,6 +51,18 @@ static void print_time(double seconds)
     else fprintf(stderr, "%lds", n);
 }
 
+static void print_evaluation(screen *s, const ot_progress *p)
+{
+    fprintf(stderr, "evaluating: batch %lld/%lld  %.0f samples/s  ", (long long)p->step, (long long)p->steps, p->rate);
+    if (!isnan(p->left)) {
+        print_time(p->left);
+        fputs(" left", stderr);
+    }
+    s->line = s->terminal;
+    if (!s->line) fputc('\n', stderr);
+    fflush(stderr);
+}
+
 /* On a terminal one line, at most ten times a second; else a line per epoch, and every ten
  * seconds within long ones. */
 static void on_progress(void *user, const ot_progress *p)
@@ -62,6 +74,10 @@ static void on_progress(void *user, const ot_progress *p)
     if (!s->terminal && p->epoch_ends && p->step < p->steps && t - s->shown < 0.5) return;
     s->shown = t;
     if (s->terminal) fputs("\r\033[K", stderr);
+    if (p->evaluating) {
+        print_evaluation(s, p);
+        return;
+    }
     fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch,
             (long long)p->epochs, (long long)p->step, (long long)p->steps, p->loss);
     if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f %%", 100 * p->accuracy);
@@ -121,6 +137,7 @@ static ot_status load(job *j) { return ot_model_load(j->subject, &j->m, &j->err)
 
 static ot_status put(job *j, char *text)
 {
+    clear(&j->screen);
     if (text && (fputs(text, stdout) < 0 || fflush(stdout))) {
         free(text);
         j->err.status = OT_E_IO;
@@ -131,14 +148,43 @@ static ot_status put(job *j, char *text)
     return OT_OK;
 }
 
+/* A word as a shell reads it. */
+static void print_word(const char *w)
+{
+    if (*w && !w[strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")]) {
+        fprintf(stderr, " %s", w);
+        return;
+    }
+    fputs(" '", stderr);
+    for (; *w; w++) fputs(*w == '\'' ? "'\\''" : (char[]){ *w, '\0' }, stderr);
+    fputs("'", stderr);
+}
+
+/* The command that evaluates what was trained: with the options it was trained with, as far as they mean something there. */
+static void say_evaluation(const job *j, const char *path)
+{
+    static const char *const kept[] = { "data", "test", "target", "normalize", "loss" };
+    const char *val = ot_options_get(j->o, "val");
+    fputs("evaluate it:   onnxtrain eval", stderr);
+    print_word(path);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const char *name = val && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
+        for (int k = 0; (text = ot_options_nth(j->o, name, k)); k++) {
+            fprintf(stderr, " --%s", kept[i]);
+            print_word(text);
+        }
+    }
+    fputc('\n', stderr);
+}
+
 static void say_result(const job *j, const ot_result *r, const char *path)
 {
     if (j->screen.quiet) return;
     fprintf(stderr, "%s after %lld steps, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
             r->seconds, r->samples_per_second);
     fprintf(stderr, "trained model: %s", path);
-    if (!isnan(r->accuracy)) fprintf(stderr, " (%.2f %% right)", 100 * r->accuracy);
-    else if (!isnan(r->loss)) fprintf(stderr, " (loss %.5g)", r->loss);
+    if (!isnan(r->accuracy)) fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
+    else if (!isnan(r->loss)) fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss, strcmp(r->split, "train") ? "" : ", mean of the last epoch");
     fputc('\n', stderr);
     if (r->model_data) fprintf(stderr, "with its data: %s (the model needs it beside it)\n", r->model_data);
     if (r->best_path && !isnan(r->best)) {
@@ -150,7 +196,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
                     (long long)r->best_epoch);
     }
     if (r->run_dir) fprintf(stderr, "log, options:  %s\n", r->run_dir);
-    fprintf(stderr, "run it:        onnxtrain run %s --data X.npz -o Y.npz\n", path);
+    say_evaluation(j, path);
 }
 
 static ot_status train(job *j)

@@ -150,6 +150,8 @@ OT_API void        ot_options_free(ot_options *o);
 OT_API OT_CHECK ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err);
 OT_API const char *ot_options_get(const ot_options *o, const char *name); /* text or default; NULL: none */
 
+OT_API const char *ot_options_nth(const ot_options *o, const char *name, int i); /* as given, the i-th time; NULL: not so often */
+
 /* Refuses options that mean nothing to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err);
 
@@ -183,7 +185,8 @@ typedef struct ot_trainer ot_trainer;
 typedef struct ot_result {
     const char *reason;    /* "finished", "cancelled"; borrowed */
     int64_t     steps, epochs;
-    double      loss;      /* of the last evaluation, else of the last update; NaN: none */
+    const char *split;     /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
+    double      loss;      /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
     double      accuracy;  /* of the last evaluation; NaN: none */
     double      best;      /* best accuracy, or lowest loss where there is none; NaN: none */
     int64_t     best_epoch;

@@ -104,7 +104,7 @@ static ot_status collect(ot_plan *p)
         if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
         else if (v->role == OT_WEIGHT) v->why = "reaches no loss";
     }
-    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight reaches the loss");
+    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight reaches the loss ('onnxtrain inspect' says why for each initializer)");
     return OT_OK;
 }
 

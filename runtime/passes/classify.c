@@ -279,13 +279,15 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, bool in_constants
     else v->why = "constant: feeds no slot that trains";
 }
 
+const char ot_why_frozen[] = "frozen: --freeze";
+
 static void override(ot_value *v, const ot_config *c)
 {
     int train = specific(c->train, c->n_train, v->name), freeze = specific(c->freeze, c->n_freeze, v->name);
     if (v->role == OT_STATE) return;
     if (freeze >= 0 && freeze >= train) {
         v->role = OT_CONST;
-        v->why = "frozen: --freeze";
+        v->why = ot_why_frozen;
     } else if (train >= 0) {
         v->role = OT_WEIGHT;
         v->why = "trained: --train";

@@ -411,6 +411,20 @@ static bool tail_is_there(ctx *x, const loss_row *r)
     return false;
 }
 
+/* Class numbers and other integers have no gradient; the tensor they were made from may. */
+static void no_float(ctx *x)
+{
+    const ot_node  *n = maker(x->out);
+    const ot_value *before = n && n->n_in ? n->in[0] : NULL;
+    if (before && ot_is_float(before->dtype))
+        ot_fail(x->p->graph->err, OT_E_MODEL,
+                "output '%s' is %s, made by %s: a loss needs floats. Make '%s', the tensor before it, an output of the model, and name it "
+                "in --loss '%s=%s'", x->out->name, ot_dtype_name(x->out->dtype), n->op->name, before->name, before->name, x->loss->name);
+    else if (x->z)
+        ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s: a loss needs floats; name another output in --loss OUTPUT=%s",
+                x->out->name, ot_dtype_name(x->out->dtype), x->loss->name);
+}
+
 /* One loss, its scalar times its weight, on output z.  given: NULL: what follows from target and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
 {
@@ -432,7 +446,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     if (before) ot_plan_note(p, "loss %s joined with the %s at output '%s'%s", r->name, maker(x.out)->op->name, x.out->name, how);
     else ot_plan_note(p, "loss %s on output '%s'%s", r->name, x.out->name, how);
     if (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16) x.z = ot_cast(&x.b, x.z, OT_F32);
-    if (!x.z || !ot_is_float(x.z->dtype)) return fail(&x, OT_E_MODEL, "the output is no float"), NULL;
+    if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
     ot_value *l = r->build(&x);
     double    w = ot_thing_num(x.loss, "weight", 1);
     return l && w != 1 ? mul(&x, l, num(&x, w)) : l;

@@ -9,17 +9,15 @@
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
-enum { FED = 1 }; /* value->mark: depends on an input of the graph */
-
-static void mark_fed(ot_graph *g)
+void ot_mark_fed(ot_graph *g)
 {
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
-    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark = FED;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark = OT_FED;
     for (ot_node *n = g->first; n; n = n->next) {
         bool fed = false;
-        for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && n->in[i]->mark == FED;
+        for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && n->in[i]->mark == OT_FED;
         for (int i = 0; i < n->n_out; i++)
-            if (n->out[i] && fed) n->out[i]->mark = FED;
+            if (n->out[i] && fed) n->out[i]->mark = OT_FED;
     }
 }
 
@@ -50,27 +48,55 @@ static bool outputs(ot_graph *g, ot_node *n, int want)
     return true;
 }
 
-static bool asked_to_train(const ot_plan *p, const ot_config *c, const ot_node *n, const char **why)
+/* The tensor of the file behind operators that pass it on. */
+static const ot_value *behind(const ot_value *v)
+{
+    while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
+    return v;
+}
+
+/* Says why a norm whose scale and bias do not train keeps its running statistics. */
+static void say_frozen(ot_plan *p, const ot_node *n)
+{
+    static const char what[] = "BatchNormalization keeps its running statistics and does not train: ";
+    const ot_value *w = behind(n->in[1]), *b = behind(n->in[2]);
+    ot_findings    *f = ot_plan_findings(p);
+    bool            shared = w != n->in[1] || b != n->in[2] || w->role == OT_STATE || b->role == OT_STATE;
+    if (w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen))
+        ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
+    else if (shared)
+        ot_find(f, OT_FINDING_WARNING, n->name,
+                "export the model again, in PyTorch with torch.onnx.export(..., dynamo=True, optimize=False)",
+                "%sthe exporter stored equal tensors once, and its scale and bias are also those of other layers, or their statistics", what);
+    else if (w->producer || b->producer)
+        ot_find(f, OT_FINDING_WARNING, n->name, "--bn train makes it use batch statistics", "%sthe graph computes its scale and bias", what);
+    else
+        ot_find(f, OT_FINDING_WARNING, n->name, "'onnxtrain inspect' says why; --train PATTERN trains those it names", "%sits scale and bias are constants", what);
+}
+
+static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n)
 {
     const ot_shape *x = &n->in[0]->shape;
     int64_t         channels = x->rank > 1 ? x->dim[1] : 1;
-    (void)p;
-    *why = NULL;
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->bn == OT_BN_FROZEN) return false;
     if (c->bn == OT_BN_TRAIN) return true;
-    if (n->in[1]->role != OT_WEIGHT && n->in[2]->role != OT_WEIGHT) *why = "its scale and bias are frozen";
-    else if (channels && ot_numel(x) / channels == 1) *why = "a channel has a single value in a batch";
-    return !*why;
+    if (n->in[1]->role != OT_WEIGHT && n->in[2]->role != OT_WEIGHT) {
+        say_frozen(p, n);
+        return false;
+    }
+    if (!channels || ot_numel(x) / channels != 1) return true;
+    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "a larger --batch-size, or --drop-last for the last batch of an epoch",
+            "BatchNormalization keeps its running statistics in batches of %lld: a channel has a single value there",
+            (long long)(x->rank ? x->dim[0] : 1));
+    return false;
 }
 
 static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
 {
-    ot_graph   *g = p->graph;
-    const char *why = NULL;
-    if (n->in[0]->mark != FED) return OT_OK;
-    bool train = asked_to_train(p, c, n, &why);
-    if (why) ot_plan_note(p, "%s: BatchNormalization keeps its running statistics: %s", n->name, why);
+    ot_graph *g = p->graph;
+    if (n->in[0]->mark != OT_FED) return OT_OK;
+    bool train = asked_to_train(p, c, n);
     set_attr(n, "training_mode", train);
     set_attr(n, "unbiased", c->bn_unbiased);
     if (!train) {
@@ -110,7 +136,7 @@ ot_status ot_pass_mode(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     int       norms = 0, trained = 0, drops = 0, acting = 0;
     if (c->want == OT_WANT_RUN && !c->eval_mode) return OT_OK;
-    mark_fed(g);
+    ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {
         if (!strcmp(n->op->name, "BatchNormalization")) norms++, batch_norm(p, c, n, &trained);
         if (!strcmp(n->op->name, "Dropout")) drops++, dropout(p, c, n, &acting);

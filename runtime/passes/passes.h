@@ -9,6 +9,7 @@
 #define OT_PASSES_H
 
 #include "runtime/backends/backend.h"
+#include "runtime/base/findings.h"
 #include "runtime/graph/graph.h"
 
 /*    pass       leaves                                                                    */
@@ -173,7 +174,7 @@ typedef struct ot_plan {
     int        n_every, n_update;
     ot_step   *every, *update;  /* OT_EVERY and OT_UPDATE nodes in order */
     int64_t    state_bytes, scratch_bytes, const_bytes;
-    const char *notes;          /* lines for the user: tail joined, re-batched from 1 to 64 … ; "" : none */
+    ot_findings findings;       /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
 } ot_plan;
 
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
@@ -228,6 +229,29 @@ ot_status ot_weight_layout(ot_plan *p, const ot_config *c);
 /* *, ?, [abc] over initializer names. */
 bool ot_glob(const char *pattern, const char *name);
 
-void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3); /* adds a line for the user */
+/* Where a pass adds what the user should know; a note about the whole plan. */
+ot_findings *ot_plan_findings(ot_plan *p);
+void         ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
+
+extern const char ot_why_frozen[]; /* value->why of what --freeze keeps */
+
+/* value->mark: OT_FED where it depends on an input of the graph, else 0. */
+enum { OT_FED = 1 };
+void ot_mark_fed(ot_graph *g);
+
+/* ---- review.c --------------------------------------------------------------- */
+
+typedef struct ot_review {
+    ot_findings *findings;
+    int norms, dropouts, draws; /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
+    int weights, quantised;     /* initializers of the graph that train; weights held in integers */
+    int64_t quantised_elements;
+} ot_review;
+
+extern const char ot_remedy_quantised[];
+
+/* Looks at the graph of a file that ot_pass_classify has been over, and adds to out->findings what whoever trains it
+ * should know.  producer: as the file names it.  Marks values. */
+void ot_review_graph(ot_graph *g, const char *producer, ot_review *out);
 
 #endif

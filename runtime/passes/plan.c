@@ -36,6 +36,12 @@ bool ot_glob(const char *pattern, const char *name) { return !strcmp(pattern, na
 
 /* ---- plans ----------------------------------------------------------------- */
 
+ot_findings *ot_plan_findings(ot_plan *p)
+{
+    p->findings.a = p->graph->arena;
+    return &p->findings;
+}
+
 void ot_plan_note(ot_plan *p, const char *fmt, ...)
 {
     char    line[1024];
@@ -43,8 +49,7 @@ void ot_plan_note(ot_plan *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    const char *notes = ot_arena_printf(p->graph->arena, "%s%s%s", p->notes, *p->notes ? "\n" : "", line);
-    if (notes) p->notes = notes;
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "%s", line);
 }
 
 void ot_plan_keep(ot_plan *p, ot_value *v)
@@ -93,7 +98,6 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     *out = NULL;
     ot_plan *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a plan");
-    p->notes = "";
     p->like = like;
     p->device = c->device;
     p->threads = c->threads > 0 ? c->threads : 1;

@@ -94,6 +94,28 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
                    c->device ? " on this device" : "", why ? ": " : "", why ? why : "");
 }
 
+static bool is_product(const ot_op *op)
+{
+    return op == &ot_op_Dot || op == &ot_op_Convolve || op == &ot_op_ConvolveDx || op == &ot_op_ConvolveDw || op == &ot_op_Attend;
+}
+
+/* Reference kernels are plain loops over elements that are converted one by one. */
+static void warn_of_slow(ot_plan *p, const ot_config *c)
+{
+    bool slow = false;
+    if (c->device || c->ref_only) return;
+    for (int i = 0; i < p->n_every; i++) {
+        const ot_step *s = &p->every[i];
+        slow |= is_product(s->node->op) && ot_dtype_bits(s->node->in[0]->dtype) == 16 && !strcmp(s->kernel->name, "ref");
+    }
+    bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
+    if (slow)
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL,
+                asked ? "--precision fp32 is the fast one on the CPU" : "on the CPU a float32 model is the fast one",
+                "matrix products and convolutions in 16 bits have no fast kernel on this CPU: training and evaluation can be a "
+                "hundred times slower than in float32");
+}
+
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
@@ -110,5 +132,6 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
         e = prepare(p, s, c, tune);
     }
     ot_tune_close(tune);
+    if (e == OT_OK) warn_of_slow(p, c);
     return e == OT_OK ? ot_group_steps(p) : e;
 }

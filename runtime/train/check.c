@@ -26,15 +26,16 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     *p = (planned){ 0 };
     OT_TRY(ot_trainer_begin(m, o, NULL, &p->t, err));
     ot_trainer *t = p->t;
-    ot_status s;
+    ot_status reviewed = ot_trainer_review(t, err), s;
+    if (reviewed && reviewed != OT_E_MODEL) return reviewed;
     if (t->s.data) {
         s = ot_trainer_open(t, err);
-        if (!s) s = ot_trainer_plan(t, err);
+        if (!s) s = ot_trainer_explain(t, ot_trainer_plan(t, err), err);
         if (!s) {
             p->plan = t->x.slot[t->x.lead].plan;
             p->batch = t->batch;
         }
-        return s;
+        return s ? s : reviewed;
     }
     ot_error why = { 0 };
     s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
@@ -44,19 +45,20 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
         if (!s) t->x.device_line = "device: cpu";
         else s = why.status;
     }
-    if (s) ot_fail(err, s, "%s", why.text);
+    if (s && ot_trainer_explain(t, s, &why)) ot_fail(err, s, "%s", why.text);
     p->plan = p->r.plan;
     p->batch = p->r.batch;
-    return s;
+    if (!s) ot_trainer_join(t, p->plan);
+    return s ? s : reviewed;
 }
 
 /* ---- check -------------------------------------------------------------------------- */
 
-static void print_lines(FILE *f, const char *lines)
+static void print_lines(FILE *f, const char *before, const char *lines)
 {
     while (lines && *lines) {
         size_t n = strcspn(lines, "\n");
-        fprintf(f, "  %.*s\n", (int)n, lines);
+        fprintf(f, "  %s%.*s\n", before, (int)n, lines);
         lines += n + (lines[n] == '\n');
     }
 }
@@ -68,41 +70,55 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
+static json_t *json_findings(const ot_findings *f, const ot_error *found)
+{
+    json_t *list = json_array(), *errors = ot_json_lines(found->text), *line;
+    size_t k;
+    json_array_foreach(errors, k, line)
+        json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:i, s:[]}", "severity", ot_severity_name(OT_FINDING_ERROR), "what", line,
+                                              "remedy", "", "count", 0, "names"));
+    json_decref(errors);
+    for (int i = 0; i < f->n; i++) {
+        const ot_finding *x = &f->list[i];
+        json_t *names = json_array();
+        if (x->severity == OT_FINDING_ERROR) continue; /* among the errors */
+        for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) json_array_append_new(names, json_string(x->name[n]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what", x->what,
+                                              "remedy", x->remedy, "count", x->n, "names", names));
+    }
+    return list;
+}
+
 static ot_status write_check(const ot_model *m, const planned *p, bool json, const ot_error *found,
                              char **text, ot_error *err)
 {
     ot_page page;
     bool fine = !found->status;
     OT_TRY(ot_page_open(&page, json, err));
-    const char *assumed = p->r.assumed ? p->r.assumed : "", *adapted = p->t ? p->t->notes : "";
+    const ot_findings none = { 0 }, *f = p->t ? &p->t->findings : &none;
+    const char *adapted = p->t ? p->t->notes : "";
     if (json) {
         json_object_set_new(page.json, "model", json_string(m->file->path));
         json_object_set_new(page.json, "trainable", json_boolean(fine));
-        json_object_set_new(page.json, "findings", ot_json_lines(found->text));
-        json_t *notes = ot_json_lines(m->file->notes);
-        const char *more[] = { assumed, adapted, fine ? p->plan->notes : "" };
-        for (int i = 0; i < OT_LEN(more); i++) {
-            json_t *list = ot_json_lines(more[i]);
-            json_array_extend(notes, list);
-            json_decref(list);
-        }
+        json_object_set_new(page.json, "findings", json_findings(f, found));
+        json_t *notes = ot_json_lines(p->r.assumed), *data = ot_json_lines(adapted);
+        json_array_extend(notes, data);
+        json_decref(data);
         json_object_set_new(page.json, "notes", notes);
         if (fine) json_object_set_new(page.json, "trained", json_integer(parameters(p->plan)));
         return ot_page_close(&page, text, err);
     }
     fprintf(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
             (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
-    print_lines(page.f, m->file->notes);
-    print_lines(page.f, assumed);
-    print_lines(page.f, adapted);
-    if (fine) {
-        print_lines(page.f, p->plan->notes);
-        fprintf(page.f, "trainable: %lld parameters in %d initializers\n",
-                (long long)parameters(p->plan), p->plan->n_weights);
-    } else {
-        fprintf(page.f, "cannot be trained:\n");
-        print_lines(page.f, found->text);
-    }
+    if (!fine) fprintf(page.f, "cannot be trained:\n");
+    if (!fine) print_lines(page.f, "", found->text);
+    print_lines(page.f, "warning: ", ot_findings_text(f, OT_FINDING_WARNING));
+    print_lines(page.f, "", p->r.assumed);
+    print_lines(page.f, "", adapted);
+    print_lines(page.f, "", ot_findings_text(f, OT_FINDING_NOTE));
+    if (fine)
+        fprintf(page.f, "trainable: %lld parameters in %d initializer%s\n",
+                (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
     return ot_page_close(&page, text, err);
 }
 
@@ -179,14 +195,15 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         json_object_set_new(page.json, "const_bytes", json_integer(q->const_bytes));
         json_object_set_new(page.json, "planned_bytes", json_integer(planned_bytes));
         json_object_set_new(page.json, "steps", steps);
-        json_object_set_new(page.json, "notes", ot_json_lines(q->notes));
+        json_object_set_new(page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
     fprintf(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
             q->n_every, q->n_update);
-    print_lines(page.f, p->t->x.device_line);
-    print_lines(page.f, p->r.assumed);
-    print_lines(page.f, q->notes);
+    print_lines(page.f, "", p->t->x.device_line);
+    print_lines(page.f, "warning: ", ot_findings_text(&p->t->findings, OT_FINDING_WARNING));
+    print_lines(page.f, "", p->r.assumed);
+    print_lines(page.f, "", ot_findings_text(&p->t->findings, OT_FINDING_NOTE));
     fprintf(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
     fprintf(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     fprintf(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);

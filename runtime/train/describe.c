@@ -75,7 +75,7 @@ const char *ot_symbolic_shape(const ot_value *v, char buf[256])
 ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err)
 {
     ot_config c = ot_session_config(s, OT_WANT_GRAD, 1);
-    *p = (ot_plan){ .notes = "", .threads = 1 };
+    *p = (ot_plan){ .threads = 1 };
     p->graph = ot_graph_clone(m->file->graph, &p->sticky);
     ot_status r = p->graph ? ot_pass_classify(p, &c) : OT_E_NOMEM;
     if (!r && p->sticky.status) r = p->sticky.status;

@@ -64,15 +64,31 @@ static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y
     return t->confusion ? count_answers(t, slot, err) : OT_OK; /* outputs are read before the next run writes them */
 }
 
+/* Before the first batch and after each. */
+static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, double began)
+{
+    if (!t->cb.progress) return;
+    double seconds = ot_seconds() - began;
+    ot_progress p = { .step = batches, .steps = of, .epoch = t->epoch + 1, .epochs = t->epochs, .in_epoch = batches, .of_epoch = of,
+                      .loss = NAN, .accuracy = NAN, .seconds = seconds, .evaluating = true,
+                      .left = batches ? seconds / (double)batches * (double)(of - batches) : NAN };
+    if (seconds > 0) p.rate = (double)(batches * t->x.slot[t->evaluation].batch) / seconds;
+    t->cb.progress(t->cb.user, &p);
+}
+
 ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
 {
     tally y = { 0 };
     *loss = *accuracy = NAN;
     if (t->evaluation < 0)
         return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
-    int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0;
-    for (; done + batch <= n && !t->cancelled; done += batch)
+    int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
+    double began = ot_seconds();
+    for (; done + batch <= n && !t->cancelled; done += batch) {
+        report_evaluation(t, done / batch, of, began);
         OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
+    }
+    report_evaluation(t, done / batch, of, began);
     if (done < n && t->evaluation_rest >= 0 && !t->cancelled)
         OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
     while (ot_session_pending(&t->x)) OT_TRY(take_batch(t, &y, err));
@@ -122,7 +138,7 @@ static void log_start(ot_trainer *t)
 static void log_eval(ot_trainer *t, double loss, double accuracy)
 {
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
-                          "epoch", (json_int_t)t->epoch + 1, "split", t->s.val ? "val" : "test",
+                          "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
                           "samples", (json_int_t)t->eval.samples);
     if (e) ot_log_real(e, "loss", loss);
     if (e && !isnan(accuracy)) ot_log_real(e, "accuracy", accuracy);
@@ -276,6 +292,7 @@ static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
 {
     if (!now->in_epoch) t->epoch_loss = 0;
     t->epoch_loss += now->skipped ? 0 : now->loss;
+    if (t->evaluation < 0) t->result.loss = t->epoch_loss / (double)(now->in_epoch + 1);
     ot_log_step line = { .step = t->step,
                          .epoch = now->epoch + 1,
                          .samples = now->samples,
@@ -302,16 +319,13 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     log_eval(t, loss, accuracy);
     bool max = !strcmp(ot_thing_text(&t->s.schedule, "mode", "min"), "max");
     ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);
+    t->result.split = ot_trainer_split(t);
     t->result.loss = loss;
     t->result.accuracy = accuracy;
-    if (isnan(accuracy))
-        ot_trainer_say(t, OT_INFO, "epoch %lld: loss %.5g on %s%lld%s (%.1f s)",
-                       (long long)t->epoch + 1, loss, t->same_set ? "the same " : "", (long long)t->eval.samples,
-                       t->same_set ? "" : " others", ot_seconds() - before);
-    else
-        ot_trainer_say(t, OT_INFO, "epoch %lld: %.2f %% right of %s%lld%s, loss %.5g (%.1f s)",
-                       (long long)t->epoch + 1, 100 * accuracy, t->same_set ? "the same " : "", (long long)t->eval.samples,
-                       t->same_set ? "" : " others", loss, ot_seconds() - before);
+    char right[48] = "";
+    if (!isnan(accuracy)) snprintf(right, sizeof right, ", accuracy %.2f %%", 100 * accuracy);
+    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
+                   right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 

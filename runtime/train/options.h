@@ -41,7 +41,6 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
 const char *ot_precision_name(ot_precision p); /* as --precision has it */
 
 int ot_options_count(const ot_options *o, const char *name); /* times given */
-const char *ot_options_nth(const ot_options *o, const char *name, int i);
 int64_t ot_options_int(const ot_options *o,
                        const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);

@@ -1,7 +1,8 @@
 /* save.c - the trained tensors into a copy of the model's file.
  *
  * Before the file appears it is read back and must answer one batch as the trainer's own weights
- * do. */
+ * do, in evaluation mode.  As the file is written it may say something else (BatchNormalization in
+ * training mode): it is run so too, as other runtimes will, and the difference is told. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -48,6 +49,101 @@ static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_
     return OT_OK;
 }
 
+/* ---- the file as it is written ---------------------------------------------------- */
+
+/* How far two answers to a batch are apart. */
+typedef struct distance {
+    double most;             /* the largest difference, in parts of 1 + the size of what the evaluation says */
+    double a, b;             /* of these two: the evaluation's, the file's */
+    const char *output;      /* there */
+    int64_t samples, others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
+} distance;
+
+static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (ot_get_f64(p, t, first + i) > ot_get_f64(p, t, first + best)) best = i;
+    return best;
+}
+
+static void measure(const ot_value *v, const void *a, const void *b, const char *name, distance *d)
+{
+    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++) {
+        double x = ot_get_f64(a, v->dtype, e), y = ot_get_f64(b, v->dtype, e), far = fabs(x - y) / (1 + fabs(x));
+        if (isfinite(x) != isfinite(y)) far = INFINITY;
+        if (far > d->most) d->most = far, d->a = x, d->b = y, d->output = name;
+    }
+    if (v->shape.rank != 2 || v->shape.dim[1] < 2 || d->samples) return;
+    int64_t classes = v->shape.dim[1];
+    d->samples = v->shape.dim[0];
+    for (int64_t i = 0; i < d->samples; i++)
+        d->others += largest_of(a, v->dtype, i * classes, classes) != largest_of(b, v->dtype, i * classes, classes);
+}
+
+/* What the evaluation answers is in slot i of x. */
+static ot_status compare_as_written(ot_session *x, int i, ot_session *y, int k, distance *d, ot_error *err)
+{
+    const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
+    for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
+        const ot_value *v = a->outputs[o], *w = b->outputs[o];
+        if (!ot_is_float(v->dtype) || v->dtype != w->dtype || !ot_shape_eq(&v->shape, &w->shape)) continue;
+        size_t n = ot_bytes(&v->shape, v->dtype);
+        char *both = malloc(2 * n + 1);
+        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
+        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
+        if (!s) measure(v, both, both + n, x->model->outputs[o], d);
+        free(both);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
+/* Why the file answers otherwise than the evaluation, and what to do. */
+static void say_distance(const ot_trainer *t, const distance *d)
+{
+    const ot_review *r = &t->review;
+    char classes[80] = "", why[600] = "the reason is not known; compare it with another runtime before it is used";
+    if (d->samples)
+        snprintf(classes, sizeof classes, ", and %lld of %lld samples get another class", (long long)d->others, (long long)d->samples);
+    const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are" : r->norms ? "BatchNormalization is" : "Dropout is";
+    if (r->norms || r->dropouts)
+        snprintf(why, sizeof why, "%s in training mode in the file. 'onnxtrain export %.400s -o FILE' writes the form for inference", modes, t->saving);
+    else if (r->draws) snprintf(why, sizeof why, "the graph draws random numbers");
+    else if (t->s.precision != OT_FP32)
+        snprintf(why, sizeof why, "it was evaluated in %s, and the file computes in float32", ot_precision_name(t->s.precision));
+    ot_trainer_say(t, OT_WARNING,
+                   "the written file does not give the answers that were evaluated: on a batch of %lld output '%s' is %.4g where the evaluation has "
+                   "%.4g%s: %s", (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
+}
+
+/* Runs the written file on the batch of the proof as any runtime does, in float32, and tells where it differs from the
+ * evaluation.  It is no failure: the file is what it was, with other weights. */
+static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot_settings *s, ot_error *err)
+{
+    static const double rounding = 1e-3, less_precise = 1.0 / 16;
+    ot_session y;
+    ot_settings plain = *s;
+    ot_slot *q = &t->x.slot[t->proof];
+    ot_numbers ignored;
+    distance d = { 0 };
+    int slot;
+    plain.precision = OT_FP32;
+    plain.eval_mode = false;
+    OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU ? NULL : &t->x, err));
+    y.counter = t->x.counter;
+    ot_status r = ot_session_plan(&y, OT_WANT_RUN, q->feeders, q->batch, 1, &slot, err);
+    if (!r) r = ot_session_allocate(&y, err);
+    if (!r) r = ot_session_batch(&y, slot, t->index, &ignored, err);
+    if (!r) r = compare_as_written(&t->x, t->proof, &y, slot, &d, err);
+    ot_session_close(&y);
+    if (!r && d.most > (t->s.precision == OT_FP32 ? rounding : less_precise)) say_distance(t, &d);
+    return r;
+}
+
+/* ---- the proof ------------------------------------------------------------------------ */
+
 static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, const int64_t *index, int *slot, ot_error *err)
 {
     ot_numbers ignored;
@@ -82,8 +178,12 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
         s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     }
     if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, &first);
+    bool moved = y.device != t->x.device;
     ot_session_close(&y);
-    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+    if (s) return ot_fail(err, s, "%s", first.text);
+    if (try_as_written(t, &copy, moved ? &on_cpu : &t->s, &first))
+        ot_trainer_say(t, OT_WARNING, "the written file could not be run as it is to compare it with the evaluation: %s", first.text);
+    return OT_OK;
 }
 
 const char *ot_trainer_out(ot_trainer *t)
@@ -138,6 +238,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder };
     int n = 0;
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
+    t->saving = path;
     if (!s) s = ot_export(t->m->file, path, n, list, &o, err);
     if (a) ot_arena_free(a);
     if (data) *data = s ? NULL : x.data;

@@ -32,6 +32,8 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
     }
 }
 
+const char *ot_trainer_split(const ot_trainer *t) { return t->s.val ? "val" : "test"; }
+
 /* ---- data ------------------------------------------------------------------------ */
 
 /* A set that was opened: which of it is the target, and whether it can be learnt from. */
@@ -228,12 +230,11 @@ static void say_plan(const ot_trainer *t)
                    stem ? stem : "", (long long)parameters(p), p->n_weights, t->m->file->n_sources,
                    (long long)t->m->file->opset);
     if (t->eval_data)
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples, evaluated on %s%lld%s", t->data->name, (long long)t->train.samples,
-                       t->same_set ? "the same " : "", (long long)t->eval.samples, t->same_set ? "" : " others");
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name, (long long)t->train.samples,
+                       ot_trainer_split(t), t->same_set ? "the same " : "", t->eval_data->name, (long long)t->eval.samples);
     else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
-    ot_trainer_say_lines(t, OT_INFO, t->m->file->notes);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_say_lines(t, OT_INFO, p->notes);
+    ot_trainer_say_findings(t, true);
     say_options(t);
     ot_trainer_say(
         t, OT_INFO,
@@ -272,6 +273,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
         ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
         t->proof = -1;
     t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
+    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
                  t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     return OT_OK;
@@ -312,6 +314,9 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     ot_adapt_env e = adapt_env(t);
     if (!t->s.data && !t->s.test)
         return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
+    ot_error unfit = { 0 }; /* for training, which this is not */
+    ot_status reviewed = ot_trainer_review(t, &unfit);
+    if (reviewed && reviewed != OT_E_MODEL) return ot_fail(err, reviewed, "%s", unfit.text);
     OT_TRY(open_evaluation_set(t, err));
     OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
     if (t->eval.samples < 1)
@@ -326,12 +331,14 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(plan_evaluation(t, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_say_lines(t, OT_INFO, t->x.slot[t->x.lead].plan->notes);
+    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
+    ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
 }
 
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 {
+    OT_TRY(ot_trainer_review(t, err));
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
@@ -339,7 +346,8 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
     OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_say_lines(t, OT_INFO, t->x.slot[*slot].plan->notes);
+    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
+    ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
 }
 
@@ -363,7 +371,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;
-    t->result = (ot_result){ .reason = "not begun", .loss = NAN, .accuracy = NAN, .best = NAN };
+    t->result = (ot_result){ .reason = "not begun", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
     t->configs = ot_options_configs(o, t->a);
@@ -400,6 +408,7 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     t->by_steps = !t->s.data;
+    OT_TRY(ot_trainer_review(t, err));
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
     OT_TRY(check_outputs(t, err)); /* before a large set is read */
@@ -415,6 +424,8 @@ ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callba
     OT_TRY(ot_trainer_begin(m, o, cb, out, err));
     ot_status s = open_trainer(*out, &first);
     if (!s) return OT_OK;
+    s = ot_trainer_explain(*out, s, &first);
+    ot_trainer_say_findings(*out, false);
     ot_trainer_free(*out);
     *out = NULL;
     return ot_fail(err, s, "%s", first.text);

@@ -30,7 +30,9 @@ struct ot_trainer {
     ot_callbacks cb;
     ot_arena *a;
     ot_settings s;
-    const char *notes;
+    const char *notes;    /* what was done with the data, a line each */
+    ot_findings findings; /* about the model and the plans */
+    ot_review review;
 
     ot_dataset *data, *eval_data;
     ot_feeders train, eval;
@@ -39,6 +41,7 @@ struct ot_trainer {
     ot_session x;
     int evaluation, evaluation_rest; /* slots; -1: none */
     int proof;                       /* slot the written file is compared with; -1: none */
+    const char *saving;              /* path of the file that is being written */
 
     /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
     int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
@@ -65,6 +68,7 @@ struct ot_trainer {
     double began, seconds; /* the first step, by the clock; since then */
     double busy, taken_at; /* seconds within steps; when the last was over */
     double epoch_loss;     /* sum over the epoch's updates */
+    double last_loss;      /* of the last update */
     ot_result result;
     bool by_steps;      /* fed by ot_trainer_step */
     int64_t planned;    /* bytes */
@@ -74,9 +78,23 @@ struct ot_trainer {
     void *answers;      /* an evaluation batch's output, where they are counted */
 };
 
+const char *ot_trainer_split(const ot_trainer *t); /* what is evaluated on: "val", "test" */
+
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
+
+/* What was found, in order of importance: warnings, then notes (with `all`). */
+void ot_trainer_say_findings(const ot_trainer *t, bool all);
+
+/* Looks at the model and fills findings and review.  Errors: OT_E_MODEL: it cannot be trained, with every reason. */
+ot_status ot_trainer_review(ot_trainer *t, ot_error *err);
+
+/* The failure of a plan, in terms of the model where that says more. */
+ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err);
+
+/* What a plan that was made first found joins the findings, and the warnings of the session's others. */
+void ot_trainer_join(ot_trainer *t, const ot_plan *p);
 
 /* A trainer that has read its options and nothing else. */
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,

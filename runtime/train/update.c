@@ -62,7 +62,7 @@ static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_erro
     t->samples += now->samples;
     t->step = now->step + 1;
     t->result.steps = t->step;
-    t->result.loss = now->loss;
+    t->last_loss = now->loss;
     OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
     if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
     if (!bad || now->skipped || (p->loss_scale && t->overflows < MOST_OVERFLOWS)) return OT_OK;

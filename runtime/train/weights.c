@@ -183,7 +183,8 @@ ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *
     for (int64_t i = 0; i < t->batch; i++) t->index[i] = i;
     s = ot_trainer_update(t, 0, &first);
     if (s) return ot_fail(err, s, "%s", first.text);
-    if (isfinite(t->result.loss)) ot_schedule_feedback(&t->schedule, t->step - 1, t->result.loss);
-    if (loss) *loss = t->result.loss;
+    t->result.loss = t->last_loss;
+    if (isfinite(t->last_loss)) ot_schedule_feedback(&t->schedule, t->step - 1, t->last_loss);
+    if (loss) *loss = t->last_loss;
     return OT_OK;
 }

@@ -58,7 +58,7 @@ static ot_status plan_on(ot_device *d, bool tune, result *out, ot_error *err)
         out->timed += k->tuned > 0;
         out->n++;
     }
-    if (s == OT_OK) snprintf(out->notes, sizeof out->notes, "%s", p->notes);
+    if (s == OT_OK) snprintf(out->notes, sizeof out->notes, "%s", ot_findings_text(&p->findings, OT_FINDING_NOTE));
     ot_plan_free(p);
     model_free(&m);
     return s;

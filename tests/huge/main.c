@@ -101,7 +101,7 @@ static int prepare(const struct row *r, const char *name, ot_graph *g, operand *
     ot_node *n = ot_graph_node(g, r->op, name, r->op->attr_size ? attrs : NULL, in, n_in, r->n_out);
     if (!n || ot_node_infer(n, g->err) != OT_OK) return -1;
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
-    ot_plan   plan = { .graph = g, .notes = "", .threads = 1, .loss = make_loss(g, n) };
+    ot_plan   plan = { .graph = g, .threads = 1, .loss = make_loss(g, n) };
     for (int i = 0; i < r->n_out; i++) ot_graph_output(g, n->out[i]);
     if (ot_lower(g) != OT_OK || (plan.loss && ot_pass_autodiff(&plan, &config) != OT_OK)) return -1;
     for (const ot_node *k = g->first; k; k = k->next) {

@@ -120,7 +120,7 @@ static bool fused_equals_plain(uint64_t seed, ot_device *d, int counts[3])
     memory    plain = { 0 }, fused = { 0 };
     char      name[64];
     ot_graph *g = random_graph(seed, &err, in);
-    ot_plan   p = { .graph = g, .notes = "" };
+    ot_plan   p = { .graph = g };
     ot_config c = { .device = d };
     snprintf(name, sizeof name, "graph %llu", (unsigned long long)seed);
     if (err.status || !fill_and_run(g, &plain, in, &err)) {

@@ -360,7 +360,7 @@ static bool gradient(test *t, mode how, totals *sum)
     if (ot_node_infer(t->n, &t->err) != OT_OK) return fail(t, "infer for gradients");
     for (int i = 0; i < t->n_out; i++) flows |= t->out[i] && t->out[i]->dtype == flowing(how);
     if (!flows) return true; /* integers and truth values only */
-    ot_plan plan = { .graph = t->g, .notes = "", .threads = 1 };
+    ot_plan plan = { .graph = t->g, .threads = 1 };
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
     plan.loss = make_loss(t, flowing(how));
     if (!plan.loss || ot_lower(t->g) != OT_OK) return fail(t, "lower for gradients");

@@ -1,0 +1,195 @@
+/* review.c - what a file means for whoever trains it: what does not train, and what other runtimes will make of it.
+ *
+ * Nothing is changed.  The findings name nodes and say what to do:
+ *
+ *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the delivered file keeps them
+ *   folded norms    convolutions that took a BatchNormalization in when they were exported, known by the names that
+ *                   exporters give what they compute
+ *   quantised       weights that are integers behind DequantizeLinear or in integer products
+ *   numbers         NaN and infinities in weights; weights of 16 bits
+ *
+ * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older ones plain numbers; dynamo: <weight>_bias, and the
+ *         value that the norm had), tf2onnx (_fused_bn), ONNX Runtime's optimizer (ConvBnFusion_). */
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+static const char deploy[] = "'onnxtrain export MODEL -o FILE', or --deploy FILE in training, writes the form for inference";
+static const char keep_norms[] = "to keep it, export the model again, in PyTorch with "
+                                 "torch.onnx.export(..., dynamo=True, optimize=False)";
+
+typedef struct review {
+    const ot_graph *g; /* the file's */
+    const char     *producer;
+    ot_review      *out;
+} review;
+
+static void find(const review *r, ot_severity s, const char *name, const char *remedy, const char *what)
+{
+    ot_find(r->out->findings, s, name, remedy, "%s", what);
+}
+
+/* ---- nodes -------------------------------------------------------------------- */
+
+static int64_t attr_int(const ot_node *n, const char *name)
+{
+    int64_t v = 0;
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, name)) memcpy(&v, (const char *)n->attrs + a->offset, sizeof v);
+    return v;
+}
+
+static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && !strcmp(s + n - m, with);
+}
+
+static bool is_number(const char *s)
+{
+    if (!*s) return false;
+    for (; *s; s++)
+        if (!isdigit((unsigned char)*s)) return false;
+    return true;
+}
+
+/* Did an exporter compute weight and bias of this convolution from those of a norm behind it? */
+static bool took_a_norm_in(const review *r, const ot_node *n)
+{
+    if (n->n_in < 2 || !n->in[1] || !n->out[0]) return false;
+    const char *w = n->in[1]->name, *b = n->n_in > 2 && n->in[2] ? n->in[2]->name : "", *y = n->out[0]->name;
+    bool        torch = starts(r->producer, "pytorch");
+    if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
+    if (ends(b, "_fused_bn") || starts(b, "ConvBnFusion_")) return true;
+    if (torch && is_number(w) && is_number(b)) return true;
+    size_t nw = strlen(w);
+    if (torch && starts(b, w) && !strcmp(b + nw, "_bias")) return true;
+    return torch && (starts(y, "getitem") || strstr(y, "batch_norm"));
+}
+
+static bool draws(const ot_node *n)
+{
+    return starts(n->op->name, "Random") || !strcmp(n->op->name, "Bernoulli") || !strcmp(n->op->name, "Multinomial");
+}
+
+static void look_at_node(const review *r, const ot_node *n)
+{
+    const char *op = n->op->name;
+    if (n->op->domain && *n->op->domain) return;
+    if (!strcmp(op, "BatchNormalization") && attr_int(n, "training_mode") && n->in[0]->mark == OT_FED) {
+        r->out->norms++;
+        find(r, OT_FINDING_WARNING, n->name, deploy,
+             "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes normalise with the statistics of each batch, "
+             "and their answers differ from those of the evaluation here");
+    }
+    if (!strcmp(op, "Dropout") && n->n_in > 2 && ot_is_const(n->in[2]) && ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0)) {
+        r->out->dropouts++;
+        find(r, OT_FINDING_WARNING, n->name, deploy,
+             "Dropout has training_mode=true in the file and keeps it: other runtimes drop elements at random");
+    }
+    if (draws(n)) {
+        r->out->draws++;
+        find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
+    }
+    if (!strcmp(op, "Conv") && took_a_norm_in(r, n))
+        find(r, OT_FINDING_WARNING, n->name, keep_norms,
+             "the exporter folded BatchNormalization into convolutions, which now train without normalisation, often to a lower accuracy");
+}
+
+static void look_at_nodes(const review *r, const ot_graph *g)
+{
+    for (const ot_node *n = g->first; n; n = n->next) {
+        look_at_node(r, n);
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) look_at_nodes(r, sub);
+        }
+    }
+}
+
+/* ---- quantised weights ---------------------------------------------------------- */
+
+/* Inputs that hold weights in integers, by bit. */
+const char ot_remedy_quantised[] = "train the model as it was before it was quantised, and quantise what comes out";
+
+static const struct { const char *op; uint32_t inputs; } quantised[] = {
+    { "DequantizeLinear", 1 }, { "MatMulInteger", 3 }, { "ConvInteger", 3 }, { "QLinearConv", 1u << 0 | 1u << 3 | 1u << 8 },
+    { "QLinearMatMul", 1u << 0 | 1u << 3 },
+};
+
+/* The quantised tensors that n reads for the first time; value->mark says which were seen. */
+static void look_at_integers(const review *r, const ot_node *n)
+{
+    enum { SEEN = 1 << 20 };
+    for (int k = 0; k < OT_LEN(quantised); k++) {
+        if (strcmp(quantised[k].op, n->op->name) != 0) continue;
+        for (int i = 0; i < n->n_in && i < 32; i++) {
+            ot_value *v = n->in[i];
+            if (!(quantised[k].inputs >> i & 1) || !v || v->source < 0 || !v->data || ot_is_float(v->dtype) || v->mark & SEEN) continue;
+            v->mark |= SEEN;
+            r->out->quantised++;
+            r->out->quantised_elements += ot_numel(&v->shape);
+            find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "weights are quantised: they are integers, and do not train");
+        }
+    }
+}
+
+/* ---- numbers ---------------------------------------------------------------------- */
+
+/* float32 is most of what there is, and looked through fast. */
+static bool all_finite(const ot_value *v)
+{
+    const uint32_t *p = v->data;
+    uint32_t        found = 0;
+    if (v->dtype != OT_F32) return false;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) found |= (p[i] & 0x7f800000) == 0x7f800000;
+    return !found;
+}
+
+/* NaN, or an infinity where only a product can be meant: masks are added, and hold infinities rightly. */
+static const char *bad_number(const ot_value *v)
+{
+    static const char *const arithmetic[] = { "Add", "Sum", "Mul", "Concat", "Expand" };
+    bool infinity = false;
+    if (all_finite(v)) return NULL;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
+        double d = ot_get_f64(v->data, v->dtype, i);
+        if (isnan(d)) return "NaN";
+        infinity |= isinf(d) != 0;
+    }
+    for (int i = 0; v->slot_op && i < OT_LEN(arithmetic); i++)
+        if (!strcmp(arithmetic[i], v->slot_op->name)) return NULL;
+    return infinity ? "an infinity" : NULL;
+}
+
+static void look_at_values(const review *r)
+{
+    for (int i = 0; i < r->g->n_values; i++) {
+        const ot_value *v = r->g->values[i];
+        if (v->source < 0 || !v->data || !ot_is_float(v->dtype)) continue;
+        bool        weight = v->role == OT_WEIGHT, slot = v->slot_op || weight || v->role == OT_STATE;
+        const char *bad = slot ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
+        r->out->weights += weight;
+        if (bad)
+            ot_find(r->out->findings, OT_FINDING_ERROR, v->name, "the file is damaged, or the training that wrote it had diverged",
+                    "weights contain %s in the file", bad);
+        if (weight && ot_dtype_bits(v->dtype) < 32)
+            ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
+                    "weights are %s in the file: they train as float32 copies, which are rounded to %s when the file is written", type, type);
+    }
+}
+
+void ot_review_graph(ot_graph *g, const char *producer, ot_review *out)
+{
+    review r = { .g = g, .producer = producer, .out = out };
+    ot_mark_fed(g);
+    look_at_nodes(&r, g);
+    for (const ot_node *n = g->first; n; n = n->next) look_at_integers(&r, n);
+    look_at_values(&r);
+}
