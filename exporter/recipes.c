@@ -185,17 +185,17 @@ static ot_feature autoencoder(ot_net *b, ot_feature x)
 }
 
 const ot_recipe ot_recipes[] = {
-    { .kind = { "lenet", "two convolutions and two dense layers, 1x28x28" }, 1, 28, 28, .build = lenet },
-    { .kind = { "mlp", "dense layers with Relu (--hidden 128,64), flat 784" }, 1, 28, 28, .flat = true, .build = mlp },
-    { .kind = { "vgg", "narrow VGG with BatchNormalization, 3x32x32" }, 3, 32, 32, .build = vgg },
-    { .kind = { "resnet18", "ResNet-18 with a 3x3 stem, 3x32x32" }, 3, 32, 32, .build = resnet18 },
-    { .kind = { "mobilenet", "MobileNetV2, depthwise convolutions, 3x32x32" }, 3, 32, 32, .build = mobilenet },
-    { .kind = { "autoencoder", "convolutions down and up again, output as input, 1x28x28" }, 1, 28, 28, .build = autoencoder },
-    { .kind = { "alexnet", "AlexNet, 3x224x224, 1000 classes" }, 3, 224, 224, .build = alexnet, .classes = 1000 },
-    { .kind = { "resnet50", "ResNet-50, 3x224x224, 1000 classes" }, 3, 224, 224, .build = resnet50, .classes = 1000 },
-    { .kind = { "gpt2", "GPT-2 (124M): 12 blocks, 1024 tokens, next of 50257" }, .build = ot_recipe_gpt2, .classes = 50257,
+    { .kind = { "lenet", "two convolutions and two dense layers (1x28x28)" }, 1, 28, 28, .build = lenet },
+    { .kind = { "mlp", "dense layers with Relu (784 inputs, --hidden 128,64)" }, 1, 28, 28, .flat = true, .build = mlp },
+    { .kind = { "vgg", "narrow VGG with BatchNormalization (3x32x32)" }, 3, 32, 32, .build = vgg },
+    { .kind = { "resnet18", "ResNet-18 with a 3x3 stem (3x32x32)" }, 3, 32, 32, .build = resnet18 },
+    { .kind = { "mobilenet", "MobileNetV2, depthwise convolutions (3x32x32)" }, 3, 32, 32, .build = mobilenet },
+    { .kind = { "autoencoder", "convolutions down and up again, output as input (1x28x28)" }, 1, 28, 28, .build = autoencoder },
+    { .kind = { "alexnet", "AlexNet (3x224x224, 1000 classes)" }, 3, 224, 224, .build = alexnet, .classes = 1000 },
+    { .kind = { "resnet50", "ResNet-50 (3x224x224, 1000 classes)" }, 3, 224, 224, .build = resnet50, .classes = 1000 },
+    { .kind = { "gpt2", "GPT-2 (12 blocks, 1024 tokens, next of 50257: 124M parameters)" }, .build = ot_recipe_gpt2, .classes = 50257,
       .tokens = 1024, .layers = 12, .opset = 20 },
-    { .kind = { "bert", "BERT base: 12 blocks, 512 tokens and attention_mask, 2 classes" }, .build = ot_recipe_bert, .classes = 2,
+    { .kind = { "bert", "BERT base (12 blocks, 512 tokens and attention_mask, 2 classes)" }, .build = ot_recipe_bert, .classes = 2,
       .tokens = 512, .layers = 12, .opset = 20 },
 };
 const int ot_n_recipes = OT_LEN(ot_recipes);

@@ -24,6 +24,7 @@ static const char keep_norms[] = "to keep it, export the model again, in PyTorch
 typedef struct review {
     const ot_graph *g; /* the file's */
     const char     *producer;
+    bool            named;    /* some tensors have the names of the program that exported: "fc.weight" */
     ot_review      *out;
 } review;
 
@@ -66,7 +67,7 @@ static bool took_a_norm_in(const review *r, const ot_node *n)
     bool        torch = starts(r->producer, "pytorch");
     if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
     if (ends(b, "_fused_bn") || starts(b, "ConvBnFusion_")) return true;
-    if (torch && is_number(w) && is_number(b)) return true;
+    if (torch && r->named && is_number(w) && is_number(b)) return true;
     size_t nw = strlen(w);
     if (torch && starts(b, w) && !strcmp(b + nw, "_bias")) return true;
     return torch && (starts(y, "getitem") || strstr(y, "batch_norm"));
@@ -96,7 +97,7 @@ static void look_at_node(const review *r, const ot_node *n)
         r->out->draws++;
         find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
     }
-    if (!strcmp(op, "Conv") && took_a_norm_in(r, n))
+    if (!r->out->eval && !strcmp(op, "Conv") && took_a_norm_in(r, n))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
              "the exporter folded BatchNormalization into convolutions, which now train without normalisation, often to a lower accuracy");
 }
@@ -135,7 +136,8 @@ static void look_at_integers(const review *r, const ot_node *n)
             v->mark |= SEEN;
             r->out->quantised++;
             r->out->quantised_elements += ot_numel(&v->shape);
-            find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "weights are quantised: they are integers, and do not train");
+            if (!r->out->eval)
+                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "weights are quantised: they are integers, and do not train");
         }
     }
 }
@@ -177,9 +179,9 @@ static void look_at_values(const review *r)
         const char *bad = slot ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
         r->out->weights += weight;
         if (bad)
-            ot_find(r->out->findings, OT_FINDING_ERROR, v->name, "the file is damaged, or the training that wrote it had diverged",
+            ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name, "the file is damaged, or the training that wrote it had diverged",
                     "weights contain %s in the file", bad);
-        if (weight && ot_dtype_bits(v->dtype) < 32)
+        if (weight && !r->out->eval && ot_dtype_bits(v->dtype) < 32)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are %s in the file: they train as float32 copies, which are rounded to %s when the file is written", type, type);
     }
@@ -188,6 +190,7 @@ static void look_at_values(const review *r)
 void ot_review_graph(ot_graph *g, const char *producer, ot_review *out)
 {
     review r = { .g = g, .producer = producer, .out = out };
+    for (int i = 0; i < g->n_values; i++) r.named |= g->values[i]->source >= 0 && strchr(g->values[i]->name, '.');
     ot_mark_fed(g);
     look_at_nodes(&r, g);
     for (const ot_node *n = g->first; n; n = n->next) look_at_integers(&r, n);

@@ -26,7 +26,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     *p = (planned){ 0 };
     OT_TRY(ot_trainer_begin(m, o, NULL, &p->t, err));
     ot_trainer *t = p->t;
-    ot_status reviewed = ot_trainer_review(t, err), s;
+    ot_status reviewed = ot_trainer_review(t, false, err), s;
     if (reviewed && reviewed != OT_E_MODEL) return reviewed;
     if (t->s.data) {
         s = ot_trainer_open(t, err);

@@ -105,19 +105,41 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
                                         v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", shape));
 }
 
-/* run: a plan that knows the outputs' shapes, or NULL. */
-static void inspect_ends(ot_page *p, const ot_model *m, const ot_plan *run)
+/* An open batch has the name that the first input with one gives it. */
+static const char *batch_name(const ot_graph *g)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        if (v->shape.rank > 0 && v->shape.dim[0] < 0 && v->dim_names && v->dim_names[0] && *v->dim_names[0]) return v->dim_names[0];
+    }
+    return "?";
+}
+
+/* Sizes that are open, apart from the batch. */
+static bool opens(const ot_graph *g)
+{
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 1; is_input(g, g->inputs[i]) && d < g->inputs[i]->shape.rank; d++)
+            if (g->inputs[i]->shape.dim[d] < 0) return true;
+    return false;
+}
+
+/* shaped: the file's graph with shapes, or NULL; open sizes taken as `open` there. */
+static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, int64_t open)
 {
     const ot_graph *g = m->file->graph;
+    const char *batch[OT_MAX_RANK];
     json_t *in = p->json ? json_array() : NULL, *out = p->json ? json_array() : NULL;
+    for (int d = 0; d < OT_MAX_RANK; d++) batch[d] = batch_name(g);
     for (int i = 0; i < g->n_inputs; i++)
         if (is_input(g, g->inputs[i]))
             inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], in);
     for (int i = 0; i < g->n_outputs; i++) {
-        bool same = run && i < run->graph->n_outputs;
-        inspect_value(p, "output", m->outputs[i], same ? run->graph->outputs[i] : g->outputs[i],
-                      out);
+        ot_value v = *(shaped ? shaped->outputs[i] : g->outputs[i]);
+        if (shaped) v.dim_names = batch;
+        inspect_value(p, "output", m->outputs[i], &v, out);
     }
+    if (p->f && shaped && opens(g)) fprintf(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
     if (!p->json) return;
     json_object_set_new(p->json, "inputs", in);
     json_object_set_new(p->json, "outputs", out);
@@ -165,7 +187,6 @@ static void inspect_head(ot_page *p, const ot_model *m)
         fprintf(p->f, "%s: opset %lld, IR %lld, %d nodes%s%s\n", f->path, (long long)f->opset,
                 (long long)f->ir_version, f->graph->n_nodes, *f->producer ? ", by " : "",
                 f->producer);
-        if (*f->notes) fprintf(p->f, "%s\n", f->notes);
         return;
     }
     json_object_set_new(p->json, "model", json_string(f->path));
@@ -173,36 +194,53 @@ static void inspect_head(ot_page *p, const ot_model *m)
     json_object_set_new(p->json, "ir_version", json_integer(f->ir_version));
     json_object_set_new(p->json, "producer", json_string(f->producer));
     json_object_set_new(p->json, "nodes", json_integer(f->graph->n_nodes));
-    json_object_set_new(p->json, "notes", ot_json_lines(f->notes));
+}
+
+static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified, ot_arena *a)
+{
+    ot_findings f = { .a = a };
+    ot_review r = { .findings = &f };
+    ot_find_lines(&f, OT_FINDING_NOTE, m->file->notes);
+    ot_review_graph(classified, m->file->producer, &r);
+    json_t *all = p->json ? json_array() : NULL;
+    for (int s = OT_FINDING_ERROR; s <= OT_FINDING_NOTE; s++)
+        for (int i = 0; i < f.n; i++) {
+            const char *line = f.list[i].severity == (ot_severity)s ? ot_finding_line(&f.list[i], a) : NULL;
+            if (line && p->f) fprintf(p->f, "%s: %s\n", ot_severity_name((ot_severity)s), line);
+            if (line && p->json) json_array_append_new(all, json_string(line));
+        }
+    if (p->json) json_object_set_new(p->json, "notes", all);
 }
 
 static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text,
                          ot_error *err)
 {
-    ot_rehearsal run;
     ot_plan p;
     ot_page page;
+    int64_t open = 0;
+    ot_error none = { 0 }; /* a model that cannot run can still be looked at */
+    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    const ot_graph *shown = shaped ? shaped : m->file->graph;
+    ot_status r = OT_OK;
     if (s->graph && !s->json) {
-        *text = ot_graph_text(m->file->graph);
+        *text = ot_graph_text(shown);
+        if (shaped) ot_graph_free(shaped);
         return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
     }
-    OT_TRY(ot_classified(m, s, &p, err));
-    ot_error none = { 0 }; /* a model that cannot run can still be looked at */
-    if (ot_rehearse_run(m, s, a, &run, &none)) run.plan = NULL;
-    ot_status r = ot_page_open(&page, s->json, err);
+    r = ot_classified(m, s, &p, err);
+    if (!r) r = ot_page_open(&page, s->json, err);
     if (!r) {
         inspect_head(&page, m);
-        inspect_ends(&page, m, run.plan);
-        if (page.f && run.plan)
-            fprintf(page.f, "        (an open batch taken as %lld)\n", (long long)run.batch);
+        inspect_ends(&page, m, shaped, open);
         inspect_tensors(&page, m, p.graph);
-        char *graph = s->graph ? ot_graph_text(m->file->graph) : NULL;
+        inspect_findings(&page, m, p.graph, a);
+        char *graph = s->graph ? ot_graph_text(shown) : NULL;
         if (graph) json_object_set_new(page.json, "graph", json_string(graph));
         free(graph);
         r = ot_page_close(&page, text, err);
     }
-    ot_plan_free(run.plan);
-    ot_graph_free(p.graph);
+    if (shaped) ot_graph_free(shaped);
+    if (p.graph) ot_graph_free(p.graph);
     return r;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exporter/new.h"
+#include "runtime/train/describe.h"
 #include "runtime/train/files.h"
 #include "runtime/train/options.h"
 #include "runtime/train/things.h"
@@ -54,6 +55,42 @@ static ot_status check_place(const ot_options *o, const char *path, ot_error *er
     return s;
 }
 
+static void add_ends(char *line, size_t most, ot_value *const *list, int n)
+{
+    static const char *const batch[OT_MAX_RANK] = { "N" };
+    char shape[256];
+    for (int i = 0; i < n; i++) {
+        size_t at = strlen(line);
+        ot_value v = *list[i];
+        v.dim_names = batch;
+        snprintf(line + at, most - at, "%s%s %s", i ? ", " : "", v.name, ot_symbolic_shape(&v, shape));
+    }
+}
+
+/* What the file says, as it was written: the text of its kind is about the usual sizes. */
+static ot_status describe(const char *path, const ot_new_kind *k, bool replaced, const ot_callbacks *cb, ot_error *err)
+{
+    char line[1024], ends[600] = "";
+    int64_t elements = 0, open;
+    ot_model *m;
+    ot_error none = { 0 };
+    OT_TRY(ot_model_load(path, &m, err));
+    const ot_imported *f = m->file;
+    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    const ot_graph *g = shaped ? shaped : f->graph;
+    for (int i = 0; i < f->n_sources; i++) /* scalars are constants of formulas */
+        if (ot_is_float(f->sources[i].dtype) && f->sources[i].shape.rank) elements += ot_numel(&f->sources[i].shape);
+    add_ends(ends, sizeof ends, f->graph->inputs, f->graph->n_inputs);
+    snprintf(ends + strlen(ends), sizeof ends - strlen(ends), " -> ");
+    add_ends(ends, sizeof ends, g->outputs, g->n_outputs);
+    snprintf(line, sizeof line, "%s: %.*s: %s; %lld parameters%s", path, (int)strcspn(k->text, "(") - 1, k->text, ends, (long long)elements,
+             replaced ? "; the model that was there is replaced" : "");
+    cb->message(cb->user, OT_INFO, line);
+    if (shaped) ot_graph_free(shaped);
+    ot_model_free(m);
+    return OT_OK;
+}
+
 ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     enum { MOST_HIDDEN = 64 };
@@ -90,14 +127,9 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
         snprintf(own, sizeof own, "%s.onnx", kind);
         path = own;
     }
-    char line[512];
     ot_file_id id;
     bool there = ot_file_of(AT_FDCWD, path, &id);
     OT_TRY(check_place(o, path, err));
     OT_TRY(ot_new_model(kind, &w, path, err));
-    if (cb && cb->message) {
-        snprintf(line, sizeof line, "%s: %s%s", path, found->text, there ? "; the model that was there is replaced" : "");
-        cb->message(cb->user, OT_INFO, line);
-    }
-    return OT_OK;
+    return cb && cb->message ? describe(path, found, there, cb, err) : OT_OK;
 }

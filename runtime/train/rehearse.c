@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "ops/op.h"
 #include "runtime/train/rehearse.h"
+
+enum { DEFAULT_BATCH = 32 }; /* of a training, too */
 
 /* Feeds of the graph's inputs with `open` for sizes the file leaves open. */
 static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *list)
@@ -21,15 +24,16 @@ static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *l
     return n;
 }
 
+static const int64_t open_sizes[] = { 32, 8, 64, 16, 128, 224, 1, 10 };
+
 /* The outputs' shapes, from the first open size that goes through. */
 static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_feed *feeds,
                             int *n, int64_t *open, ot_plan **out, ot_error *err)
 {
-    static const int64_t sizes[] = { 32, 8, 64, 16, 128, 224, 1, 10 };
     ot_error first = { 0 };
-    for (int i = 0; i < OT_LEN(sizes); i++) {
+    for (int i = 0; i < OT_LEN(open_sizes); i++) {
         ot_error e = { 0 };
-        *open = sizes[i];
+        *open = open_sizes[i];
         *n = make_feeds(m->file->graph, batch, *open, feeds);
         ot_config c = ot_session_config(s, OT_WANT_RUN, 1);
         c.feeds = feeds;
@@ -48,6 +52,17 @@ static const ot_value *output_of(const ot_graph *g, const ot_model *m, const cha
     return NULL;
 }
 
+/* What a training would probably take: by the tail of the file's graph and the output's shape, as the data is not known. */
+static const char *probable_loss(const ot_value *of_file, const ot_value *y)
+{
+    const ot_node *n = of_file->producer;
+    while (n && !strcmp(n->op->name, "Identity") && n->in[0]->producer) n = n->in[0]->producer;
+    if (ot_numel(&y->shape) == 1) return "output";
+    if (n && !strcmp(n->op->name, "Sigmoid")) return "bce";
+    if (n && !strcmp(n->op->name, "LogSoftmax")) return "nll";
+    return y->shape.rank > 1 && y->shape.dim[y->shape.rank == 3 ? 2 : 1] > 1 ? "cross_entropy" : "mse";
+}
+
 /* A target that fits the loss: classes without the class axis, else values of the output's shape.
  */
 static void make_target(const ot_thing *t, const ot_value *y, const char *name, ot_feed *f)
@@ -56,7 +71,7 @@ static void make_target(const ot_thing *t, const ot_value *y, const char *name, 
         !strcmp(t->name, "cross_entropy") || !strcmp(t->name, "nll") || !strcmp(t->name, "hinge");
     *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
     if (!classes || y->shape.rank < 1) return;
-    double given = ot_thing_num(t, "class_axis", y->shape.rank > 1 ? 1 : 0);
+    double given = ot_thing_num(t, "class_axis", y->shape.rank == 3 ? 2 : y->shape.rank > 1); /* (N, T, V): sequences */
     int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;
     if (axis < 0 || axis >= y->shape.rank) return;
     f->dtype = OT_I64;
@@ -71,12 +86,13 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     int n;
     int64_t open;
     ot_plan *run = NULL;
-    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : 2, .assumed = "" };
+    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : DEFAULT_BATCH, .assumed = "" };
     ot_feed *feeds =
         ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
     ot_thing *loss = ot_arena_alloc(a, sizeof *loss);
     if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     OT_TRY(find_sizes(m, s, out->batch, feeds, &n, &open, &run, err));
+    if (n && feeds[0].shape.rank) out->batch = feeds[0].shape.dim[0]; /* the file's own, where it has one */
 
     ot_config c = ot_session_config(s, want, ot_session_threads(s));
     c.accumulate = s->accumulate;
@@ -85,20 +101,22 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     ot_status r = OT_OK;
     if (!c.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);
-        *loss = (ot_thing){ .name = "mse",
-                            .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
-        for (int i = 0; y && i < run->graph->n_outputs; i++)
-            if (run->graph->outputs[i] == y && loss->output) loss->output = m->outputs[i];
-        if (y && ot_numel(&y->shape) == 1) loss->name = "output";
+        *loss = (ot_thing){ .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
+        for (int i = 0; y && i < run->graph->n_outputs; i++) {
+            if (run->graph->outputs[i] != y) continue;
+            if (loss->output) loss->output = m->outputs[i];
+            loss->name = probable_loss(m->file->graph->outputs[i], y);
+        }
         c.losses = loss;
         c.n_losses = 1;
         if (y)
-            out->assumed = ot_arena_printf(a, "no loss is given: %s on output '%s' is assumed%s",
-                                           loss->name, y->name,
-                                           run->graph->n_outputs > 1 ? ", and none on the other outputs" : "");
+            out->assumed = ot_arena_printf(a, "without data, loss %s on output '%s' and batches of %lld are assumed%s; --data, --loss and --batch-size say otherwise",
+                                           loss->name, y->name, (long long)out->batch,
+                                           run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
         if (!y)
             r = ot_fail(err, OT_E_MODEL,
-                        "no output of the model is a float: there is nothing a loss could act on");
+                        "no output of the model is a float (the first is %s): there is nothing a loss could act on; make the tensor before it an output",
+                        ot_dtype_name(run->graph->n_outputs ? run->graph->outputs[0]->dtype : OT_UNDEFINED));
     }
     for (int i = 0; !r && i < c.n_losses; i++) {
         const ot_thing *t = &c.losses[i];
@@ -114,15 +132,60 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     return r ? r : ot_plan_new(m->file->graph, &c, NULL, &out->plan, err);
 }
 
-ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
-                          ot_error *err)
+/* ---- shapes ---------------------------------------------------------------------- */
+
+/* The file's graph, inferred at these sizes; NULL: it does not go through. */
+static ot_graph *infer_at(const ot_model *m, int64_t batch, int64_t open, ot_error *err)
 {
-    int n;
-    int64_t open;
-    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : 2, .assumed = "" };
-    ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + 1));
-    if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    return find_sizes(m, s, out->batch, feeds, &n, &open, &out->plan, err);
+    ot_graph *g = ot_graph_clone(m->file->graph, err);
+    for (int i = 0; g && i < g->n_inputs; i++) {
+        ot_value *v = g->inputs[i];
+        if (v->role != OT_INPUT || v->data) continue;
+        if (v->shape.rank < 0) v->shape = (ot_shape){ .rank = 2, .dim = { -1, -1 } };
+        for (int d = 0; d < v->shape.rank; d++)
+            if (v->shape.dim[d] < 0) v->shape.dim[d] = d ? open : batch;
+    }
+    for (ot_node *n = g ? g->first : NULL; n && err->status == OT_OK; n = n->next)
+        if (ot_spell_out(g, &n) == OT_OK) ot_infer_node(g, n);
+    if (g && err->status == OT_OK) return g;
+    if (g) ot_graph_free(g);
+    return NULL;
+}
+
+/* v's type and shape; what another batch changes is open. */
+static void take_shape(ot_value *v, const ot_value *a, const ot_value *b)
+{
+    v->dtype = a->dtype;
+    v->shape = a->shape;
+    if (a->shape.rank < 0 || a->shape.rank != b->shape.rank) {
+        if (a->shape.rank != b->shape.rank) v->shape.rank = -1;
+        return;
+    }
+    for (int d = 0; d < v->shape.rank; d++)
+        if (a->shape.dim[d] != b->shape.dim[d]) v->shape.dim[d] = -1;
+}
+
+ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err)
+{
+    ot_graph *a = NULL, *b = NULL, *g = NULL;
+    for (int i = 0; !b && i < OT_LEN(open_sizes); i++) {
+        ot_error e = { 0 };
+        *open = open_sizes[i];
+        a = infer_at(m, 2, *open, &e);
+        b = a ? infer_at(m, 3, *open, &e) : NULL;
+        if (a && !b) ot_graph_free(a);
+        if (!b) ot_fail(err, e.status, "%s", e.text);
+    }
+    if (!b) return NULL;
+    *err = (ot_error){ 0 };
+    g = ot_graph_clone(m->file->graph, err);
+    for (int i = 0; g && i < g->n_values; i++)
+        if (g->values[i]->role == OT_TEMP) take_shape(g->values[i], a->values[i], b->values[i]);
+    for (int i = 0; g && i < g->n_outputs; i++)
+        if (g->outputs[i]->role == OT_TEMP) take_shape(g->outputs[i], a->outputs[i], b->outputs[i]);
+    ot_graph_free(b);
+    ot_graph_free(a);
+    return g;
 }
 
 ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,

@@ -12,15 +12,17 @@ typedef struct ot_rehearsal {
 } ot_rehearsal;
 
 /* Plans `want` as the options say with inputs of the file's sizes: an open batch is --batch-size
- * (or 2), other open sizes are tried from 32.  A loss left out is mse on the first float output.
+ * (or a training's 32), other open sizes are tried from 32.  A loss left out is what a training on data
+ * that fits the first float output would probably take, and is told.
  *   d  what it shall run on; NULL: the CPU; outlives the plan
  * Errors: those of the plan. */
 ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err);
 
-/* The graph as it runs (on the CPU), for the shapes of its outputs. */
-ot_status ot_rehearse_run(const ot_model *m, const ot_settings *s, ot_arena *a, ot_rehearsal *out,
-                          ot_error *err);
+/* The file's graph with the type and shape of every value that they can be known of; a dimension that
+ * follows an open batch is open (-1), other open sizes are taken as *open.  NULL: it cannot be inferred.
+ * Free with ot_graph_free; err must outlive it. */
+ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err);
 
 /* Inputs of the sizes that ot_rehearse would take: *n feeds, of the arena. */
 ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,

@@ -314,9 +314,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     ot_adapt_env e = adapt_env(t);
     if (!t->s.data && !t->s.test)
         return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
-    ot_error unfit = { 0 }; /* for training, which this is not */
-    ot_status reviewed = ot_trainer_review(t, &unfit);
-    if (reviewed && reviewed != OT_E_MODEL) return ot_fail(err, reviewed, "%s", unfit.text);
+    OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
     OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
     if (t->eval.samples < 1)
@@ -338,7 +336,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 {
-    OT_TRY(ot_trainer_review(t, err));
+    OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
@@ -408,7 +406,7 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     t->by_steps = !t->s.data;
-    OT_TRY(ot_trainer_review(t, err));
+    OT_TRY(ot_trainer_review(t, false, err));
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
     OT_TRY(check_outputs(t, err)); /* before a large set is read */

@@ -87,8 +87,9 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 /* What was found, in order of importance: warnings, then notes (with `all`). */
 void ot_trainer_say_findings(const ot_trainer *t, bool all);
 
-/* Looks at the model and fills findings and review.  Errors: OT_E_MODEL: it cannot be trained, with every reason. */
-ot_status ot_trainer_review(ot_trainer *t, ot_error *err);
+/* Looks at the model and fills findings and review; eval: what matters to training alone is left out.
+ * Errors: OT_E_MODEL: it cannot be trained, with every reason. */
+ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err);
 
 /* The failure of a plan, in terms of the model where that says more. */
 ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err);
