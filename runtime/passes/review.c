@@ -99,7 +99,7 @@ static void look_at_node(const review *r, const ot_node *n)
     }
     if (!r->out->eval && !strcmp(op, "Conv") && took_a_norm_in(r, n))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
-             "the exporter folded BatchNormalization into convolutions, which now train without normalisation, often to a lower accuracy");
+             "the exporter folded BatchNormalization into convolutions, which now train without normalisation");
 }
 
 static void look_at_nodes(const review *r, const ot_graph *g)

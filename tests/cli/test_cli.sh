@@ -109,6 +109,14 @@ cmp -s log.jsonl run/log.jsonl || fail "the log in the folder is another"
 for file in options.conf best.onnx; do [ -s run/$file ] || fail "the run's folder has no $file"; done
 [ ! -s err ] || fail "-q is not quiet"
 
+# What is said at the end can be done: the command that evaluates, with the data and the loss just used.
+"$program" "$lenet" --data mnist --loss cross_entropy:label_smoothing=0.1 --steps 2 --run-dir "run 2" -o "a b.onnx" >out 2>err || fail "a file with a space: exit $?"
+grep -q "test: loss .*, accuracy .* % (10000 samples" err || fail "the evaluation's line has another form"
+sed -n 's/^evaluate it: *onnxtrain //p' err >command
+grep -q "^eval 'a b.onnx' --data mnist --loss cross_entropy:label_smoothing=0.1$" command || fail "the command that evaluates is another: $(cat command)"
+eval "set -- $(cat command)"
+shows accuracy "$@"
+
 # The same seed and number of threads: the same bits.  Another seed: others.
 train --steps 12 --run-dir run -o b.onnx --seed 3 --threads 1
 cmp -s a.onnx b.onnx || fail "the same seed gives another model"

@@ -17,6 +17,7 @@ int test_options(void);
 int test_schedules(void);
 int test_adapt(void);
 int test_epochs(void);
+int test_findings(void);
 int test_log(void);
 int test_precision(void);
 int test_cpus(void);
