@@ -36,6 +36,9 @@ double dice_roll(dice *d); /* uniform in [0,1) */
 
 /* ---- execution (execute.c) --------------------------------------------------- */
 
+/* From now on the address sanitizer, if there is one, watches guard bytes: not with a device, which copies them. */
+void guards_watch(void);
+
 /* Bytes of every value of one graph, with guard bytes around them. */
 typedef struct memory { void **at; int n; } memory;
 

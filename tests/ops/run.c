@@ -460,6 +460,7 @@ int main(int argc, char **argv)
     const char *want = argc > first ? argv[first] : "";
     totals      sum = { 0 };
     ot_device  *device = NULL;
+    if (!on_device && !compile) guards_watch();
     if (argc > 1 && !strcmp(argv[1], "--types")) return type_table();
     if (on_device || compile) {
         int code = device_open(compile ? argv[2] : NULL, &device);
