@@ -206,22 +206,15 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
     }
 }
 
-/* ---- --train and --freeze --------------------------------------------------- */
+/* ---- patterns over initializer names ---------------------------------------- */
 
-static int literal(const char *pattern) /* how specific a glob is */
-{
-    int n = 0;
-    for (; *pattern; pattern++) n += *pattern != '*' && *pattern != '?';
-    return n;
-}
-
-/* The most specific matching pattern; an exact name beats every glob.  -1: none matches. */
-static int specific(const char *const *pattern, int n, const char *name)
+/* The rank of the most specific pattern that matches.  -1: none does. */
+static int best_rank(const char *const *pattern, int n, const char *name)
 {
     int best = -1;
     for (int i = 0; i < n; i++) {
-        int s = !strcmp(pattern[i], name) ? 1 << 20 : ot_glob(pattern[i], name) ? literal(pattern[i]) : -1;
-        if (s > best) best = s;
+        int rank = ot_pattern_rank(pattern[i], name);
+        if (rank > best) best = rank;
     }
     return best;
 }
@@ -231,7 +224,7 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
     for (int i = 0; i < n; i++) {
         bool hit = false;
         for (int k = 0; k < g->n_values && !hit; k++)
-            hit = g->values[k]->source >= 0 && ot_glob(pattern[i], g->values[k]->name);
+            hit = g->values[k]->source >= 0 && ot_pattern_rank(pattern[i], g->values[k]->name) >= 0;
         if (!hit) return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer has such a name (see 'onnxtrain inspect')", option, pattern[i]);
     }
     return OT_OK;
@@ -283,7 +276,7 @@ const char ot_why_frozen[] = "frozen: --freeze";
 
 static void override(ot_value *v, const ot_config *c)
 {
-    int train = specific(c->train, c->n_train, v->name), freeze = specific(c->freeze, c->n_freeze, v->name);
+    int train = best_rank(c->train, c->n_train, v->name), freeze = best_rank(c->freeze, c->n_freeze, v->name);
     if (v->role == OT_STATE) return;
     if (freeze >= 0 && freeze >= train) {
         v->role = OT_CONST;
@@ -301,6 +294,9 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     if (c->want == OT_WANT_RUN) return OT_OK; /* everything is a constant */
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
+    OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));
+    for (int i = 0; i < c->n_no_decay; i++)
+        if (strcmp(c->no_decay[i], "norms") && strcmp(c->no_decay[i], "biases")) OT_TRY(check_patterns(g, "no-decay", &c->no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
     bool in_constants = weights_in_constants(g, &u);

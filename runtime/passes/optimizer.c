@@ -357,16 +357,20 @@ static bool no_decay(const ot_config *c, const ot_value *w)
                    (w->shape.rank == 1 && !strcmp(op, "Add")) || (is_norm && w->slot_input == 2);
     for (int i = 0; i < c->n_no_decay; i++) {
         const char *k = c->no_decay[i];
-        if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_glob(k, w->name)) return true;
+        if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_pattern_rank(k, w->name) >= 0) return true;
     }
     return false;
 }
 
+/* By the most specific pattern; of equally specific ones the last. */
 static double lr_scale(const ot_config *c, const ot_value *w)
 {
     double s = 1;
-    for (int i = 0; i < c->n_lr_scale; i++)
-        if (ot_glob(c->lr_scale[i], w->name)) s = c->lr_scale_by[i];
+    int    best = 0;
+    for (int i = 0; i < c->n_lr_scale; i++) {
+        int rank = ot_pattern_rank(c->lr_scale[i], w->name);
+        if (rank >= best) best = rank, s = c->lr_scale_by[i];
+    }
     return s;
 }
 

@@ -226,8 +226,9 @@ bool ot_layout_matters(const ot_shape *s);
 /* Weights, and what meets them in updates, as their convolutions want them; before anything else has a layout. */
 ot_status ot_weight_layout(ot_plan *p, const ot_config *c);
 
-/* *, ?, [abc] over initializer names. */
-bool ot_glob(const char *pattern, const char *name);
+/* Does a pattern over initializer names (with *, ?, [abc]) match?  -1: no.  The more specific the pattern, the larger the
+ * number: by its literal characters; an exact name beats every glob. */
+int ot_pattern_rank(const char *pattern, const char *name);
 
 /* Where a pass adds what the user should know; a note about the whole plan. */
 ot_findings *ot_plan_findings(ot_plan *p);

@@ -2,6 +2,7 @@
 #include "runtime/passes/passes.h"
 
 #include <fnmatch.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,14 @@ const char *ot_thing_text(const ot_thing *t, const char *key, const char *dflt)
     return p ? p->text : dflt;
 }
 
-bool ot_glob(const char *pattern, const char *name) { return !strcmp(pattern, name) || !fnmatch(pattern, name, 0); }
+int ot_pattern_rank(const char *pattern, const char *name)
+{
+    int literal = 0;
+    if (!strcmp(pattern, name)) return INT_MAX;
+    if (fnmatch(pattern, name, 0)) return -1;
+    for (; *pattern; pattern++) literal += *pattern != '*' && *pattern != '?';
+    return literal;
+}
 
 /* ---- plans ----------------------------------------------------------------- */
 

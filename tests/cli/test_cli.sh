@@ -57,6 +57,8 @@ wants 2 "did you mean 'sgd'" "$lenet" --data mnist --optimizer sdg
 wants 2 "has no 'momentum'" "$lenet" --data mnist --optimizer adamw:momentum=0.9
 wants 2 "unknown loss" "$lenet" --data mnist --loss nonsense
 wants 2 "needs step_size" "$lenet" --data mnist --schedule step
+wants 2 "--lr-scale nothing*" "$lenet" --data mnist --lr-scale 'nothing*=2' --steps 1
+wants 2 "--no-decay nothing*" "$lenet" --data mnist --no-decay 'norms,nothing*' --steps 1
 wants 2 "--freeze nothing*" "$lenet" --data mnist --freeze 'nothing*' --steps 1
 wants 2 "means nothing to this command" run "$lenet" --epochs 3
 wants 2 "did you mean 'lenet'" new lenett

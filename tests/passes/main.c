@@ -357,6 +357,16 @@ static void expect(const model *m, const ot_config *c, ot_status s, const char *
     if (!strstr(e.text, text)) fail_msg("'%s' says nothing of '%s'", e.text, text);
 }
 
+static void patterns(void **state)
+{
+    (void)state;
+    int all = ot_pattern_rank("*", "fc.weight"), some = ot_pattern_rank("fc.*", "fc.weight");
+    assert_int_equal(ot_pattern_rank("conv.*", "fc.weight"), -1);
+    assert_true(all >= 0 && all < some);
+    assert_true(some < ot_pattern_rank("fc.weight", "fc.weight"));
+    assert_true(ot_pattern_rank("a[b]", "a[b]") > ot_pattern_rank("a[[]b?", "a[b]")); /* an exact name beats a glob of more letters */
+}
+
 static void errors_say_what(void **state)
 {
     model       m;
@@ -369,6 +379,12 @@ static void errors_say_what(void **state)
     expect(&m, &c, OT_E_USAGE, "nothing.*");
     c.freeze = &all;
     expect(&m, &c, OT_E_MODEL, "nothing to train");
+    c.freeze = NULL, c.n_freeze = 0;
+    c.lr_scale = &none, c.n_lr_scale = 1, c.lr_scale_by = (const double[]){ 2 };
+    expect(&m, &c, OT_E_USAGE, "--lr-scale nothing.*");
+    c.n_lr_scale = 0;
+    c.no_decay = (const char *const[]){ "norms", none }, c.n_no_decay = 2;
+    expect(&m, &c, OT_E_USAGE, "--no-decay nothing.*");
     c = cnn_config(OT_WANT_TRAIN, 8, f);
     c.optimizer.name = "adamm";
     expect(&m, &c, OT_E_USAGE, "adamm");
@@ -392,7 +408,8 @@ int main(void)
         cmocka_unit_test(same_bits_for_equal_threads), cmocka_unit_test(fast_kernels_follow_the_reference),
         cmocka_unit_test(accumulation_is_the_mean), cmocka_unit_test(baked_batch_follows),
         cmocka_unit_test(quantised_and_back_has_a_gradient), cmocka_unit_test(a_transposed_operand_is_no_copy),
-        cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(errors_say_what),
+        cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(patterns),
+        cmocka_unit_test(errors_say_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() + recognise_tests() + candidate_tests() + verify_tests() + name_tests();
 }
