@@ -16,7 +16,6 @@ endfunction()
 ot_need(protobuf-c protobuf-c/protobuf-c.h protobuf-c libprotobuf-c-dev)
 ot_need(jansson jansson.h jansson libjansson-dev)
 ot_need(inih ini.h inih libinih-dev)
-ot_need(libarchive archive.h archive libarchive-dev)
 ot_need(zlib zlib.h z zlib1g-dev)
 # Not by its CMake package: Debian's asks for OpenCL's headers, which a CPU build has no use for.
 ot_need(oneDNN oneapi/dnnl/dnnl.h dnnl libdnnl-dev)

@@ -1,90 +1,249 @@
 /* npz.c - numpy's archive of arrays: a zip whose members are .npy files.
  *
- * Spec    Members are stored or deflated; they are found through the central directory.  Refused:
- *         encrypted members, other methods, members that are no .npy, two of one name.  An archive
- *         without members is an empty data set.  libarchive takes a name with backslashes and no
- *         slash to be from Windows and gives it slashes.
- * Memory  No member can claim more than deflate could make of the whole file, nor all together: what
- *         overlapping members would multiply is refused before it is allocated. */
+ * Spec    Members are stored or deflated, zip64 or not; they are found through the central directory, which must lie
+ *         right before the end record.  Refused: encrypted members, other methods, members that are no .npy, two of
+ *         one name, members that overlap, a local header that says another thing than the directory, archives in
+ *         parts or behind other bytes.  An archive without members is an empty data set.
+ * Memory  No member can claim more than deflate could make of the whole file, nor all together: what a lying
+ *         directory would multiply is refused before it is allocated.
+ * Source  PKWARE's APPNOTE 6.3; NumPy Enhancement Proposal 1 (the members). */
 #include "runtime/data/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <archive.h>
-#include <archive_entry.h>
+#include <zlib.h>
 
-enum { DEFLATE_MOST = 1032, MOST_MEMBERS = 1 << 16 };
+enum {
+    DEFLATE_MOST = 1032, MOST_MEMBERS = 1 << 16, BUFFER = 256 << 10,
+    LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR64 = 20, MOST_COMMENT = 0xFFFF,
+    STORED = 0, DEFLATED = 8,
+    ENCRYPTED = 1 | 1 << 6 | 1 << 13 /* bits of the flags: encrypted in any way */
+};
 
-static ot_status archive_fail(struct archive *z, const char *name, ot_error *err)
+static uint32_t u16(const unsigned char *b) { return b[0] | (uint32_t)b[1] << 8; }
+static uint32_t u32(const unsigned char *b) { return u16(b) | u16(b + 2) << 16; }
+static uint64_t u64(const unsigned char *b) { return u32(b) | (uint64_t)u32(b + 4) << 32; }
+
+typedef struct zip {
+    int         fd;
+    int64_t     size; /* of the file */
+    const char *path;
+    ot_error   *err;
+} zip;
+
+/* n bytes at offset `at`, all of them. */
+static ot_status read_at(const zip *z, const char *name, void *p, int64_t n, int64_t at)
 {
-    int number = archive_errno(z);
-    ot_status s = number == EIO ? OT_E_IO : number == ENOMEM ? OT_E_NOMEM : OT_E_DATA;
-    const char *text = archive_error_string(z);
-    return ot_fail(err, s, "%s: the archive is damaged: %s", name, text ? text : "no reason given");
+    for (int64_t done = 0; done < n;) {
+        ssize_t got = pread(z->fd, (char *)p + done, (size_t)(n - done), at + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return ot_fail(z->err, OT_E_IO, "%s: cannot be read: %s", name, strerror_r(errno, (char[128]){0}, 128));
+        if (got == 0) return ot_fail(z->err, OT_E_IO, "%s: became shorter while it was read", name);
+        done += got;
+    }
+    return OT_OK;
+}
+
+static ot_status damaged(const zip *z, const char *what)
+{
+    return ot_fail(z->err, OT_E_DATA, "%s: the archive is damaged: %s", z->path, what);
+}
+
+/* ---- one member's bytes ------------------------------------------------------------- */
+
+typedef struct member {
+    const zip  *z;
+    const char *name;      /* for messages */
+    uint32_t    method, crc;
+    int64_t     header;    /* offset of the local header */
+    int64_t     packed, size;
+    int64_t     at, left;  /* next packed byte, and how many there are */
+    int64_t     wanted;    /* bytes not yet given out */
+    uint32_t    sum;       /* checksum of those given out */
+    z_stream    stream;
+    bool        ended;     /* the stream */
+    unsigned char *buffer; /* of packed bytes; deflated members */
+} member;
+
+static ot_status bad_member(const member *m, const char *what)
+{
+    return ot_fail(m->z->err, OT_E_DATA, "%s: the archive is damaged: %s", m->name, what);
+}
+
+/* Up to n bytes; fewer only where the compressed stream ends. */
+static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *made)
+{
+    z_stream *s = &m->stream;
+    s->next_out = p;
+    s->avail_out = (unsigned)n;
+    while (s->avail_out && !m->ended) {
+        if (!s->avail_in && m->left) {
+            int64_t some = m->left < BUFFER ? m->left : BUFFER;
+            OT_TRY(read_at(m->z, m->name, m->buffer, some, m->at));
+            s->next_in = m->buffer;
+            s->avail_in = (unsigned)some;
+            m->at += some;
+            m->left -= some;
+        }
+        int code = inflate(s, Z_SYNC_FLUSH);
+        if (code == Z_MEM_ERROR) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory to unpack it", m->name);
+        if (code != Z_OK && code != Z_STREAM_END) return bad_member(m, "its compressed bytes make no sense");
+        m->ended = code == Z_STREAM_END;
+    }
+    *made = n - s->avail_out;
+    return OT_OK;
+}
+
+/* All bytes have been given out: the stream must end here too, and the checksum be right. */
+static ot_status member_end(member *m)
+{
+    unsigned char more;
+    int64_t       made = 0;
+    if (m->method == DEFLATED) OT_TRY(inflate_some(m, &more, 1, &made));
+    if (made || m->left || m->stream.avail_in) return bad_member(m, "it does not end where its directory says");
+    return m->sum == m->crc ? OT_OK : bad_member(m, "its checksum is wrong");
 }
 
 static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
 {
-    struct archive *z = s->state;
+    member *m = s->state;
     int64_t done = 0;
+    (void)err; /* the archive's own */
+    if (n > m->wanted) n = m->wanted;
     while (done < n) {
-        int64_t want = n - done < 1 << 28 ? n - done : 1 << 28;
-        la_ssize_t got = archive_read_data(z, (char *)p + done, (size_t)want);
-        if (got == ARCHIVE_RETRY) continue;
-        if (got < 0) {
-            archive_fail(z, s->name, err);
-            return -1;
-        }
-        if (got == 0) break;
-        done += got;
+        int64_t        some = n - done < 1 << 28 ? n - done : 1 << 28, made = some;
+        unsigned char *to = (unsigned char *)p + done;
+        if (m->method == DEFLATED ? inflate_some(m, to, some, &made) : read_at(m->z, m->name, to, some, m->at)) return -1;
+        if (made < some) return bad_member(m, "it unpacks to less than its directory says"), -1;
+        if (m->method == STORED) m->at += some, m->left -= some;
+        m->sum = (uint32_t)crc32_z(m->sum, to, (size_t)some);
+        done += some;
     }
+    m->wanted -= done;
+    if (done && !m->wanted && member_end(m)) return -1;
     return done;
 }
 
-/* Bytes the member says it has, taken from *budget. */
-static ot_status member_size(struct archive_entry *e, const char *name, int64_t *budget,
-                             int64_t *size, ot_error *err)
+/* ---- the directory ------------------------------------------------------------------ */
+
+/* What the 64-bit extra field says for those of size, packed size and offset that do not fit, in this order. */
+static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, uint64_t *field[3])
 {
-    if (!archive_entry_size_is_set(e))
-        return ot_fail(err, OT_E_DATA, "%s: its size is not in the archive's directory", name);
-    *size = archive_entry_size(e);
-    if (*size < 0 || *size > *budget)
-        return ot_fail(err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can hold",
-                       name, (long long)*size);
-    *budget -= *size;
+    for (uint32_t at = 0; at + 4 <= n;) {
+        uint32_t id = u16(extra + at), len = u16(extra + at + 2), from = at + 4;
+        if (len > n - from) return bad_member(m, "an extra field is cut off");
+        for (int i = 0; id == 1 && i < 3; i++) {
+            if (*field[i] != 0xFFFFFFFF) continue;
+            if (from + 8 > at + 4 + len) return bad_member(m, "its 64-bit sizes are missing");
+            *field[i] = u64(extra + from);
+            from += 8;
+        }
+        if (id == 1) return OT_OK;
+        at += 4 + len;
+    }
     return OT_OK;
 }
 
-static ot_status read_member(struct archive *z, struct archive_entry *e, const char *path,
-                             ot_dataset *d, int64_t *budget, ot_error *err)
+/* One entry of the directory, `left` bytes of which are there; *taken: its length. */
+static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b, int64_t left, member *m, char **array, int64_t *taken)
 {
-    const char *member = archive_entry_pathname_utf8(e);
-    size_t n = member ? strlen(member) : 0;
-    if (n < 4 || strcmp(member + n - 4, ".npy"))
-        return ot_fail(err, OT_E_DATA, "%s: member '%s' is no .npy array", path,
-                       member ? member : "?");
-    const char *name = ot_arena_printf(d->arena, "%s: %s", path, member);
-    char *array = ot_arena_strdup(d->arena, member);
-    if (!name || !array) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    array[n - 4] = 0;
-    const char *method = archive_format_name(z);
-    if (archive_entry_is_encrypted(e) || !method ||
-        (!strstr(method, "(deflation)") && !strstr(method, "(uncompressed)")))
-        return ot_fail(err, OT_E_DATA, "%s: is %s; a stored or deflated member is needed", name,
-                       archive_entry_is_encrypted(e) ? "encrypted"
-                       : method                      ? method
-                                                     : "of no known method");
-    ot_source s = {.name = name, .state = z, .read = member_read};
-    OT_TRY(member_size(e, name, budget, &s.most, err));
+    if (left < CENTRAL || memcmp(b, "PK\1\2", 4)) return damaged(z, "its directory is cut off");
+    uint32_t name = u16(b + 28), extra = u16(b + 30), flags = u16(b + 8);
+    *taken = CENTRAL + (int64_t)name + extra + u16(b + 32);
+    if (*taken > left) return damaged(z, "its directory is cut off");
+    char *text = ot_arena_alloc(d->arena, (size_t)name + 1);
+    if (!text) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
+    memcpy(text, b + CENTRAL, name);
+    if (name < 4 || memchr(text, 0, name) || strcmp(text + name - 4, ".npy"))
+        return ot_fail(z->err, OT_E_DATA, "%s: member '%s' is no .npy array", z->path, text);
+    uint64_t size = u32(b + 24), packed = u32(b + 20), header = u32(b + 42);
+    *m = (member){.z = z, .name = ot_arena_printf(d->arena, "%s: %s", z->path, text), .method = u16(b + 10), .crc = u32(b + 16)};
+    if (!m->name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
+    if (flags & ENCRYPTED) return ot_fail(z->err, OT_E_DATA, "%s: is encrypted; a stored or deflated member is needed", m->name);
+    if (m->method != STORED && m->method != DEFLATED)
+        return ot_fail(z->err, OT_E_DATA, "%s: is packed by method %u%s; a stored or deflated member is needed", m->name, m->method,
+                       m->method == 14 ? " (lzma)" : m->method == 12 ? " (bzip2)" : m->method == 93 ? " (zstd)" : "");
+    OT_TRY(widen(m, b + CENTRAL + name, extra, (uint64_t *[]){&size, &packed, &header}));
+    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "its sizes make no sense");
+    m->header = (int64_t)header;
+    m->packed = (int64_t)packed;
+    m->size = (int64_t)size;
+    text[name - 4] = 0;
+    *array = text;
+    return OT_OK;
+}
+
+/* Finds the member's bytes behind its local header, which must say what the directory does; they end before `end`. */
+static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
+{
+    unsigned char head[LOCAL], name[0xFFFF];
+    if (m->header > end - LOCAL) return bad_member(m, "it lies outside the file");
+    OT_TRY(read_at(m->z, m->name, head, LOCAL, m->header));
+    uint32_t n = u16(head + 26);
+    m->at = m->header + LOCAL + n + u16(head + 28);
+    if (memcmp(head, "PK\3\4", 4) || u16(head + 6) & ENCRYPTED || u16(head + 8) != m->method || n != u16(entry + 28))
+        return bad_member(m, "its header and the directory differ");
+    if (m->at > end || m->packed > end - m->at) return bad_member(m, "it lies outside the file");
+    OT_TRY(read_at(m->z, m->name, name, n, m->header + LOCAL));
+    if (memcmp(name, entry + CENTRAL, n)) return bad_member(m, "its header and the directory differ");
+    if (m->method == STORED && m->size != m->packed) return bad_member(m, "its sizes make no sense");
+    m->left = m->packed;
+    m->wanted = m->size;
+    return OT_OK;
+}
+
+static ot_status read_member(member *m, ot_dataset *d, const char *array)
+{
+    ot_source s = {.name = m->name, .most = m->size, .state = m, .read = member_read};
     ot_array *a = ot_dataset_add(d, array);
-    if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    return ot_npy_read(&s, d, a, err);
+    if (!a) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory", m->name);
+    if (m->method == STORED) return ot_npy_read(&s, d, a, m->z->err);
+    m->buffer = malloc(BUFFER);
+    if (!m->buffer || inflateInit2(&m->stream, -MAX_WBITS) != Z_OK) {
+        free(m->buffer);
+        return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory to unpack it", m->name);
+    }
+    ot_status status = ot_npy_read(&s, d, a, m->z->err);
+    inflateEnd(&m->stream);
+    free(m->buffer);
+    return status;
+}
+
+/* Where members lie, to see that none overlap. */
+typedef struct extent { int64_t from, to; } extent;
+
+static int by_place(const void *a, const void *b)
+{
+    int64_t x = ((const extent *)a)->from, y = ((const extent *)b)->from;
+    return (x > y) - (x < y);
+}
+
+static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *b, int64_t n, int64_t count, int64_t end, extent *place)
+{
+    int64_t budget, at = 0, taken = 0;
+    if (!ot_mul(z->size, DEFLATE_MOST, &budget)) budget = INT64_MAX;
+    for (int64_t k = 0; k < count; k++, at += taken) {
+        member m = {0};
+        char  *array = NULL;
+        OT_TRY(read_entry(z, d, b + at, n - at, &m, &array, &taken));
+        if (m.size > budget)
+            return ot_fail(z->err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can hold", m.name, (long long)m.size);
+        budget -= m.size;
+        OT_TRY(find_bytes(&m, b + at, end));
+        place[k] = (extent){m.header, m.at + m.packed};
+        OT_TRY(read_member(&m, d, array));
+    }
+    if (at != n) return damaged(z, "its directory has more bytes than entries");
+    qsort(place, (size_t)count, sizeof *place, by_place);
+    for (int64_t k = 1; k < count; k++)
+        if (place[k].from < place[k - 1].to) return damaged(z, "two members overlap");
+    return OT_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -92,83 +251,80 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static ot_status check_names(const ot_dataset *d, const char *path, ot_error *err)
+static ot_status check_names(const zip *z, const ot_dataset *d)
 {
     if (d->n < 2) return OT_OK;
     const char **name = malloc((size_t)d->n * sizeof *name);
-    if (!name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (!name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
     for (int i = 0; i < d->n; i++) name[i] = d->array[i].t.name;
     qsort(name, (size_t)d->n, sizeof *name, by_name);
     ot_status s = OT_OK;
     for (int i = 1; i < d->n && !s; i++)
         if (!strcmp(name[i - 1], name[i]))
-            s = ot_fail(err, OT_E_DATA, "%s: has two arrays named '%s'", path, name[i]);
+            s = ot_fail(z->err, OT_E_DATA, "%s: has two arrays named '%s'", z->path, name[i]);
     free(name);
     return s;
 }
 
-static ot_status read_members(struct archive *z, const char *path, int64_t size, ot_dataset *d,
-                              ot_error *err)
+/* ---- the end of the file ------------------------------------------------------------- */
+
+/* What the end record says: entries, and where the directory lies. */
+typedef struct tail { uint64_t count, size, offset; int64_t end; /* of the directory */ } tail;
+
+/* The 64-bit end record, whose locator stands right before the end record at offset `at`. */
+static ot_status find_tail64(const zip *z, int64_t at, tail *t)
 {
-    int64_t budget;
-    if (!ot_mul(size, DEFLATE_MOST, &budget)) budget = INT64_MAX;
-    for (int k = 0;; k++) {
-        struct archive_entry *e = NULL;
-        int rc = archive_read_next_header(z, &e);
-        if (rc == ARCHIVE_EOF) break;
-        if (rc == ARCHIVE_RETRY) continue;
-        if (rc != ARCHIVE_OK) return archive_fail(z, path, err);
-        if (k == MOST_MEMBERS)
-            return ot_fail(err, OT_E_DATA, "%s: has more than %d members", path, MOST_MEMBERS);
-        OT_TRY(read_member(z, e, path, d, &budget, err));
-    }
-    return check_names(d, path, err);
+    unsigned char b[END64], l[LOCATOR64];
+    if (at < LOCATOR64 + END64) return damaged(z, "its 64-bit directory is missing");
+    OT_TRY(read_at(z, z->path, l, LOCATOR64, at - LOCATOR64));
+    if (memcmp(l, "PK\6\7", 4) || u32(l + 4) || u32(l + 16) > 1 || u64(l + 8) > (uint64_t)(at - LOCATOR64 - END64))
+        return damaged(z, "its 64-bit directory is missing");
+    OT_TRY(read_at(z, z->path, b, END64, (int64_t)u64(l + 8)));
+    if (memcmp(b, "PK\6\6", 4) || u32(b + 16) || u32(b + 20) || u64(b + 24) != u64(b + 32))
+        return damaged(z, "its 64-bit directory is missing");
+    *t = (tail){u64(b + 32), u64(b + 40), u64(b + 48), (int64_t)u64(l + 8)};
+    return OT_OK;
 }
 
-/* How many members the end record counts; 0xFFFF: the zip64 record knows.  -1: there is none.
- * libarchive passes over entries it cannot make sense of, so the count is held against what came. */
-static int count_members(int fd, int64_t size)
+static ot_status find_tail(const zip *z, tail *t)
 {
-    enum { END = 22, MOST = END + 0xFFFF };
-    int64_t n = size < MOST ? size : MOST;
-    unsigned char *b = malloc(MOST);
-    int count = -1;
-    if (b && pread(fd, b, (size_t)n, size - n) == n)
-        for (int64_t i = n - END; i >= 0 && count < 0; i--)
-            if (!memcmp(b + i, "PK\5\6", 4) && i + END + (b[i + 20] | b[i + 21] << 8) == n)
-                count = b[i + 10] | b[i + 11] << 8;
+    int64_t n = z->size < END + MOST_COMMENT ? z->size : END + MOST_COMMENT, at = -1;
+    unsigned char *b = malloc((size_t)n + 1);
+    if (!b) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
+    ot_status s = read_at(z, z->path, b, n, z->size - n);
+    for (int64_t i = n - END; i >= 0 && at < 0 && !s; i--)
+        if (!memcmp(b + i, "PK\5\6", 4) && i + END + u16(b + i + 20) == n) at = i;
+    if (!s && at < 0) s = ot_fail(z->err, OT_E_DATA, "%s: is cut off: its directory is missing", z->path);
+    if (!s) {
+        const unsigned char *e = b + at;
+        bool wide = u16(e + 10) == 0xFFFF || u32(e + 12) == 0xFFFFFFFF || u32(e + 16) == 0xFFFFFFFF;
+        *t = (tail){u16(e + 10), u32(e + 12), u32(e + 16), z->size - n + at};
+        if (wide) s = find_tail64(z, t->end, t);
+        else if (u16(e + 4) || u16(e + 6) || u16(e + 8) != u16(e + 10)) s = damaged(z, "it is one part of several");
+    }
     free(b);
-    return count;
+    return s;
 }
 
-static ot_status read_archive(int fd, const char *path, int64_t size, ot_dataset *d, ot_error *err)
+static ot_status read_archive(const zip *z, ot_dataset *d)
 {
-    int count = count_members(fd, size);
-    if (count < 0) return ot_fail(err, OT_E_DATA, "%s: is cut off: its directory is missing", path);
-    if (count == 0 && size == 22) return OT_OK; /* how numpy writes no arrays */
-    struct archive *z = archive_read_new();
-    if (!z) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    /* Names are UTF-8; libarchive asks the thread's locale.  Without this one, names in ASCII work. */
-    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
-    ot_status s = OT_OK;
-    if (archive_read_support_format_zip_seekable(z) != ARCHIVE_OK ||
-        archive_read_open_fd(z, fd, 256 << 10) != ARCHIVE_OK)
-        s = archive_fail(z, path, err);
-    if (!s) s = read_members(z, path, size, d, err);
-    if (!s && count != 0xFFFF && d->n != count)
-        s = ot_fail(err, OT_E_DATA, "%s: the archive is damaged: %d of its %d members were found",
-                    path, d->n, count);
-    archive_read_free(z);
-    if (utf8) {
-        uselocale(before);
-        freelocale(utf8);
-    }
-    return s;
+    tail t = {0};
+    OT_TRY(find_tail(z, &t));
+    if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size) return damaged(z, "its directory is not where its end says");
+    if (t.count > MOST_MEMBERS) return ot_fail(z->err, OT_E_DATA, "%s: has more than %d members", z->path, MOST_MEMBERS);
+    unsigned char *b = malloc((size_t)t.size + 1);
+    extent        *place = malloc((size_t)(t.count + 1) * sizeof *place);
+    ot_status      s = b && place ? read_at(z, z->path, b, (int64_t)t.size, (int64_t)t.offset)
+                                  : ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
+    if (!s) s = read_members(z, d, b, (int64_t)t.size, (int64_t)t.count, (int64_t)t.offset, place);
+    free(place);
+    free(b);
+    return s ? s : check_names(z, d);
 }
 
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)
 {
+    ot_error own = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
@@ -176,7 +332,8 @@ ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)
         if (fd >= 0) close(fd);
         return s;
     }
-    ot_status s = read_archive(fd, path, st.st_size, d, err);
+    zip z = {.fd = fd, .size = st.st_size, .path = path, .err = err ? err : &own};
+    ot_status s = read_archive(&z, d);
     close(fd);
     return s;
 }
