@@ -61,7 +61,7 @@ static ot_status constant_infer(ot_node *n, ot_error *err)
 static void constant_lower(ot_build *b)
 {
     const ot_value *y = b->node->out[0];
-    if (!ot_broken(b)) ot_yield(b, 0, ot_graph_const(b->graph, y->name, y->dtype, &y->shape, y->data));
+    if (!ot_broken(b)) ot_yield(b, 0, ot_graph_const_of(b->graph, y->name, y->dtype, &y->shape, y->data));
 }
 
 const ot_op ot_op_Constant = {

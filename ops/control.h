@@ -9,11 +9,12 @@ static inline ot_dtype ot_declared(const ot_value *v) { return v->dtype != OT_UN
 
 typedef struct ot_if { ot_graph *then_branch, *else_branch; } ot_if;
 
-/* While the iterations are spelled out one by one, what stands for the rest of the loop carries on
+/* While the iterations are spelled out one by one, the node stands for the rest of the loop: it carries on
  * where the last one ended. */
 typedef struct ot_loop_attrs {
     ot_graph  *body;
     int64_t    done;      /* iterations spelled out so far */
+    int64_t    room;      /* iterations that `scanned` has room for */
     ot_value **scanned;   /* done x scan outputs, by iteration */
     const ot_dtype *carried; /* types that the carried values began with; NULL: none is done */
 } ot_loop_attrs;

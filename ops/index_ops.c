@@ -50,7 +50,7 @@ static void trilu_lower(ot_build *b)
     if (k < -s.dim[0]) k = -s.dim[0];
     for (int64_t i = 0; i < s.dim[0]; i++)
         for (int64_t j = 0; j < s.dim[1]; j++) mask[i * s.dim[1] + j] = upper ? j - i >= k : j - i <= k;
-    ot_value *m = ot_graph_const(b->graph, "", OT_BOOL, &s, mask);
+    ot_value *m = ot_graph_const_of(b->graph, "", OT_BOOL, &s, mask);
     ot_value *zero = ot_scalar(b, b->node->in[0]->dtype, 0);
     ot_yield(b, 0, ot_map3(b, OT_ROW_Where, 0, 0, m, b->node->in[0], zero));
 }
@@ -119,7 +119,7 @@ static void onehot_lower(ot_build *b)
     ot_value *low = ot_map2(b, OT_ROW_Less, 0, 0, index, ot_scalar(b, OT_I64, 0));
     ot_value *end = ot_map2(b, OT_ROW_Add, 0, 0, index, ot_scalar(b, OT_I64, (double)depth));
     index = ot_map3(b, OT_ROW_Where, 0, 0, low, end, index);
-    ot_value *hit = ot_map2(b, OT_ROW_Equal, 0, 0, index, ot_graph_const(b->graph, "", OT_I64, &line, range));
+    ot_value *hit = ot_map2(b, OT_ROW_Equal, 0, 0, index, ot_graph_const_of(b->graph, "", OT_I64, &line, range));
     ot_yield(b, 0, ot_map3(b, OT_ROW_Where, 0, 0, hit, pick(b, values, 1), pick(b, values, 0)));
 }
 
@@ -164,7 +164,7 @@ static void range_lower(ot_build *b)
     for (int64_t i = 0; i < y->shape.dim[0]; i++)
         if (ot_is_int(t)) ot_set_i64(bytes, t, i, first + i * by);
         else ot_set_f64(bytes, t, i, start + (double)i * delta);
-    ot_yield(b, 0, ot_graph_const(b->graph, y->name, t, &y->shape, bytes));
+    ot_yield(b, 0, ot_graph_const_of(b->graph, y->name, t, &y->shape, bytes));
 }
 
 const ot_op ot_op_Range = {
@@ -199,7 +199,7 @@ static void eye_lower(ot_build *b)
     void           *bytes = constant_bytes(b, &y->shape, y->dtype);
     for (int64_t i = 0; bytes && i < rows; i++)
         if (k < columns && k > -rows && i + k >= 0 && i + k < columns) ot_set_f64(bytes, y->dtype, i * columns + i + k, 1);
-    if (bytes) ot_yield(b, 0, ot_graph_const(b->graph, y->name, y->dtype, &y->shape, bytes));
+    if (bytes) ot_yield(b, 0, ot_graph_const_of(b->graph, y->name, y->dtype, &y->shape, bytes));
 }
 
 const ot_op ot_op_EyeLike = {
@@ -244,12 +244,12 @@ static void reverse_lower(ot_build *b)
     if (!t || !first) return;
     for (int64_t i = 0; i < T; i++) t[i] = i;
     for (int64_t i = 0; i < B; i++) first[i] = i * (ba == 0 ? T : 1);
-    ot_value *time = ot_graph_const(b->graph, "", OT_I64, &times, t);
+    ot_value *time = ot_graph_const_of(b->graph, "", OT_I64, &times, t);
     ot_value *length = ot_view(b, ot_counts(b, b->node->in[1], T), &batches);
     ot_value *back = ot_map2(b, OT_ROW_Sub, 0, 0, ot_map2(b, OT_ROW_Sub, 0, 0, length, ot_scalar(b, OT_I64, 1)), time);
     ot_value *from = ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Less, 0, 0, time, length), back, time);
     from = ot_map2(b, OT_ROW_Mul, 0, 0, from, ot_scalar(b, OT_I64, ta == 0 ? (double)B : 1));
-    from = ot_map2(b, OT_ROW_Add, 0, 0, from, ot_graph_const(b->graph, "", OT_I64, &batches, first));
+    from = ot_map2(b, OT_ROW_Add, 0, 0, from, ot_graph_const_of(b->graph, "", OT_I64, &batches, first));
     ot_value *place = ot_view(b, from, &(ot_shape){ .rank = 1, .dim = { T * B } });
     ot_value *y = ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(ot_view(b, b->node->in[0], &rows), place));
     ot_yield(b, 0, ot_view(b, y, x));
@@ -315,7 +315,7 @@ static void compress_lower(ot_build *b)
     for (int64_t i = 0, k = 0; i < c->shape.dim[0]; i++)
         if (((const uint8_t *)c->data)[i]) list[k++] = i;
     ot_value *x = flat ? ot_view(b, b->node->in[0], &(ot_shape){ .rank = 1, .dim = { total } }) : b->node->in[0];
-    ot_yield(b, 0, ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(x, ot_graph_const(b->graph, "", OT_I64, &s, list))));
+    ot_yield(b, 0, ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(x, ot_graph_const_of(b->graph, "", OT_I64, &s, list))));
 }
 
 const ot_op ot_op_Compress = {

@@ -128,7 +128,7 @@ static void hardmax_lower(ot_build *b)
     if (!place) return;
     for (int64_t i = 0; i < line.dim[axis]; i++) place[i] = i;
     ot_value *first = ot_emit(b, &ot_op_Arg, &(ot_arg){ .axis = axis, .k = 1 }, OT_IN(x));
-    ot_value *hit = ot_map2(b, OT_ROW_Equal, 0, 0, first, ot_graph_const(b->graph, "", OT_I64, &line, place));
+    ot_value *hit = ot_map2(b, OT_ROW_Equal, 0, 0, first, ot_graph_const_of(b->graph, "", OT_I64, &line, place));
     ot_yield(b, 0, ot_map3(b, OT_ROW_Where, 0, 0, hit, ot_scalar(b, x->dtype, 1), ot_scalar(b, x->dtype, 0)));
 }
 

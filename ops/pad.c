@@ -78,7 +78,19 @@ static int64_t source(int64_t v, int64_t n, int64_t mode)
     return v < n ? v : period - v;
 }
 
-/* The stretches of one axis; returns their number.  out == NULL: only counts. */
+/* How far the stretch that begins at coordinate v of the endless axis goes on. */
+static int64_t stretch(int64_t v, int64_t n, int64_t mode)
+{
+    if (v >= 0 && v < n && (v + 1 < n || mode != PAD_REFLECT)) return n - v;
+    if (mode == PAD_EDGE || n == 1) return v < 0 ? -v : INT64_MAX;
+    int64_t period = mode == PAD_WRAP ? n : 2 * (n - 1), m = v % period;
+    if (m < 0) m += period;
+    return m < n - (mode == PAD_REFLECT) ? n - m : period - m + 1; /* up to the last element, or down to the first */
+}
+
+enum { MOST_RUNS = 1 << 22 }; /* no graph has room for more pieces */
+
+/* The stretches of one axis; returns their number, MOST_RUNS for all above.  out == NULL: only counts. */
 static int64_t axis_runs(int64_t n, int64_t before, int64_t after, int64_t mode, run *out)
 {
     int64_t size = n + before + after, count = 0;
@@ -87,13 +99,11 @@ static int64_t axis_runs(int64_t n, int64_t before, int64_t after, int64_t mode,
         if (out) *out = (run){ from, from - before, 1, to > from ? to - from : 0 };
         return 1;
     }
-    for (int64_t o = 0; o < size;) {
+    for (int64_t o = 0; o < size && count < MOST_RUNS;) {
         run r = { o, source(o - before, n, mode), 0, 1 };
         if (o + 1 < size) r.step = source(o + 1 - before, n, mode) - r.src;
-        /* Inside x the stretch is as long as x; elsewhere it is looked for. */
-        if (o >= before && o < before + n && r.step == 1) r.extent = size - o < before + n - o ? size - o : before + n - o;
-        else
-            while (o + r.extent < size && source(o + r.extent - before, n, mode) == r.src + r.extent * r.step) r.extent++;
+        int64_t far = stretch(o - before, n, mode);
+        r.extent = far < size - o ? far : size - o;
         if (out) out[count] = r;
         count++;
         o += r.extent;

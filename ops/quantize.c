@@ -123,7 +123,7 @@ static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
     int64_t *of = ot_graph_alloc(b->graph, ot_bytes(&line, OT_I64) + 1);
     if (!of) return NULL;
     for (int64_t i = 0; i < x->dim[axis]; i++) of[i] = i / block;
-    ot_value *index = ot_graph_const(b->graph, "", OT_I64, &line, of);
+    ot_value *index = ot_graph_const_of(b->graph, "", OT_I64, &line, of);
     return ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(v, index));
 }
 

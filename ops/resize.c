@@ -246,7 +246,7 @@ static ot_value *resample(ot_build *b, const resize_attrs *a, ot_value *x, const
     if (ot_broken(b) || !table(b, a, s, x->shape.dim[d], d, &t)) return NULL;
     if (ot_is_float(x->dtype)) return ot_emit(b, &ot_op_Interp, &t, OT_IN(x));
     ot_shape list = { .rank = 1, .dim = { s->size } };
-    return ot_emit(b, &ot_op_Take, &(ot_take){ d }, OT_IN(x, ot_graph_const(b->graph, "", OT_I64, &list, t.from)));
+    return ot_emit(b, &ot_op_Take, &(ot_take){ d }, OT_IN(x, ot_graph_const_of(b->graph, "", OT_I64, &list, t.from)));
 }
 
 static void resize_emit(ot_build *b, const resize_attrs *a, stretch *s)

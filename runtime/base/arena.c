@@ -78,11 +78,13 @@ static void *take(ot_arena *a, size_t n, size_t align)
         if (!own && a->next_size < LARGEST_CHUNK) a->next_size *= 2;
         p = chunk_take(c, n, align);
     }
-    a->used += n;
+    a->used += (n + align - 1) / align * align;
     return p;
 }
 
 void *ot_arena_alloc(ot_arena *a, size_t n) { return take(a, n, ALIGN); }
+
+void *ot_arena_struct(ot_arena *a, size_t n) { return take(a, n, _Alignof(max_align_t)); }
 
 void *ot_arena_copy(ot_arena *a, const void *p, size_t n)
 {

@@ -40,10 +40,11 @@ typedef struct ot_arena ot_arena;
 ot_arena *ot_arena_new(void);                    /* NULL: no memory */
 void      ot_arena_free(ot_arena *a);            /* everything it gave; NULL is fine */
 void     *ot_arena_alloc(ot_arena *a, size_t n); /* zeroed, aligned to 64 bytes; NULL: no memory */
+void     *ot_arena_struct(ot_arena *a, size_t n); /* the same for what holds no tensor's elements: aligned as malloc's */
 char     *ot_arena_strdup(ot_arena *a, const char *s);
 char     *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
 void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
-size_t    ot_arena_used(const ot_arena *a);      /* bytes given out */
+size_t    ot_arena_used(const ot_arena *a);      /* bytes given out, with what their alignment costs */
 
 /* ---- checked sizes ------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * Memory  everything lives in the graph's arena; lists grow by doubling, the old ones stay behind. */
 #include "runtime/graph/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/op.h"
@@ -11,13 +12,16 @@ ot_graph *ot_graph_new(ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     ot_graph *g = a ? ot_arena_alloc(a, sizeof *g) : NULL;
-    if (!g) {
+    ot_room  *room = g ? ot_arena_alloc(a, sizeof *room) : NULL;
+    if (!room) {
         ot_arena_free(a);
         ot_fail(err, OT_E_NOMEM, "no memory for a graph");
         return NULL;
     }
+    *room = (ot_room){ .most = SIZE_MAX, .work = INT64_MAX, .copies = INT64_MAX };
     g->arena = a;
     g->err = err;
+    g->room = room;
     g->name = "";
     return g;
 }
@@ -28,6 +32,7 @@ ot_graph *ot_graph_sub(ot_graph *parent, const char *name)
     if (!g) return NULL;
     g->arena = parent->arena;
     g->err = parent->err;
+    g->room = parent->room;
     g->parent = parent;
     g->name = ot_arena_strdup(g->arena, name);
     return g->name ? g : NULL;
@@ -38,11 +43,28 @@ void ot_graph_free(ot_graph *g)
     if (g && !g->parent) ot_arena_free(g->arena);
 }
 
+static void *no_room(ot_graph *g, size_t n)
+{
+    const ot_node *at = g->room->at;
+    char           who[512] = "the graph";
+    size_t         most = g->room->most >> 20, more = n >> 20;
+    if (at) snprintf(who, sizeof who, "%.400s: %.100s", at->name, at->op->name);
+    if (n > g->room->most)
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: it asks for a constant or a list of %zu MiB; for a file of this size %zu MiB is the most",
+                who, more, most);
+    else if (ot_arena_used(g->arena) > g->room->most - n)
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: with it the graph, its loops spelled out, takes more than %zu MiB, "
+                "the most for a file of this size", who, most);
+    else ot_fail(g->err, OT_E_NOMEM, "%s: no memory for %zu bytes more", who, n);
+    return NULL;
+}
+
 void *ot_graph_alloc(ot_graph *g, size_t n)
 {
-    void *p = ot_arena_alloc(g->arena, n ? n : 1);
-    if (!p) ot_fail(g->err, OT_E_NOMEM, "no memory for %zu bytes of a graph", n);
-    return p;
+    if (n > g->room->most || ot_arena_used(g->arena) > g->room->most - n) return no_room(g, n);
+    enum { SMALL = 256 }; /* nodes, values, lists: many of them */
+    void *p = n < SMALL ? ot_arena_struct(g->arena, n) : ot_arena_alloc(g->arena, n);
+    return p ? p : no_room(g, n);
 }
 
 /* Makes room for one more element in a list of pointers-or-structs; false: no memory. */
@@ -75,16 +97,21 @@ ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t
     return v;
 }
 
-ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
+ot_value *ot_graph_const_of(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
 {
     ot_value *v = ot_graph_value(g, name, OT_CONST, t, s);
-    if (!v) return NULL;
+    if (v) v->data = bytes;
+    return v;
+}
+
+ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
+{
+    if (g->err && g->err->status != OT_OK) return NULL;
     size_t n = ot_bytes(s, t);
     void  *p = ot_graph_alloc(g, n);
     if (!p) return NULL;
     if (n) memcpy(p, bytes, n);
-    v->data = p;
-    return v;
+    return ot_graph_const_of(g, name, t, s, p);
 }
 
 ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start)
@@ -182,14 +209,21 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value)
         g->assigns[g->n_assigns++] = (ot_assign){ state, value };
 }
 
+/* The subgraph that attribute a of n holds; NULL: none. */
+static ot_graph *subgraph(const ot_node *n, const ot_attr *a)
+{
+    ot_graph *sub = NULL;
+    if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+    return sub;
+}
+
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now)
 {
     for (ot_node *n = g->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] == old) n->in[i] = now;
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = subgraph(n, a);
             if (sub) ot_graph_replace(sub, old, now);
         }
     }
@@ -241,20 +275,18 @@ static ot_value *copied(const frame *f, ot_value *v)
     return v;
 }
 
-static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer);
+/* inputs: what stands for the source's inputs; NULL: copies of them. */
+static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_value *const *inputs);
 
 /* Attributes that hold subgraphs are copied with them; all others are shared. */
 static bool copy_attrs(ot_node *n, const frame *f)
 {
     for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-        if (a->kind != OT_GRAPH) continue;
-        char      *field = (char *)n->attrs + a->offset;
-        ot_graph  *sub, *dup;
-        memcpy(&sub, field, sizeof sub);
+        ot_graph *sub = subgraph(n, a), *dup;
         if (!sub) continue;
         dup = ot_graph_sub(n->graph, sub->name);
-        if (!dup || !copy_body(sub, dup, f)) return false;
-        memcpy(field, &dup, sizeof dup);
+        if (!dup || !copy_body(sub, dup, f, NULL)) return false;
+        memcpy((char *)(uintptr_t)n->attrs + a->offset, &dup, sizeof dup);
     }
     return true;
 }
@@ -287,13 +319,15 @@ static bool copy_nodes(const ot_graph *src, ot_graph *g, const frame *f)
     return true;
 }
 
-static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
+static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_value *const *inputs)
 {
     ot_value **copy = ot_graph_alloc(g, (size_t)src->n_values * sizeof *copy);
     frame      f = { src, copy, outer };
     if (!copy) return false;
+    for (int i = 0; i < src->n_inputs && inputs; i++) copy[src->inputs[i]->id] = inputs[i];
     for (int i = 0; i < src->n_values; i++) {
         const ot_value *s = src->values[i];
+        if (copy[i]) continue;
         ot_value       *v = ot_graph_value(g, s->name, s->role, s->dtype, &s->shape);
         if (!v) return false;
         v->data = s->data;
@@ -308,7 +342,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
     }
     for (int i = 0; i < src->n_values; i++) copy[i]->of = copied(&f, src->values[i]->of);
     if (!copy_nodes(src, g, &f)) return false;
-    for (int i = 0; i < src->n_inputs; i++) ot_graph_input(g, copied(&f, src->inputs[i]));
+    for (int i = 0; i < src->n_inputs && !inputs; i++) ot_graph_input(g, copied(&f, src->inputs[i]));
     for (int i = 0; i < src->n_outputs; i++) ot_graph_output(g, copied(&f, src->outputs[i]));
     for (int i = 0; i < src->n_assigns; i++)
         ot_graph_assign(g, copied(&f, src->assigns[i].state), copied(&f, src->assigns[i].value));
@@ -317,10 +351,44 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer)
     return !g->err || g->err->status == OT_OK;
 }
 
-ot_graph *ot_graph_copy_sub(const ot_graph *sub)
+ot_graph *ot_graph_copy_sub(const ot_graph *sub, ot_value *const *inputs)
 {
     ot_graph *g = ot_graph_sub(sub->parent, sub->name);
-    return g && copy_body(sub, g, NULL) ? g : NULL;
+    return g && copy_body(sub, g, NULL, inputs) ? g : NULL;
+}
+
+int64_t ot_graph_size(const ot_graph *g)
+{
+    int64_t n = (int64_t)g->n_nodes + g->n_values;
+    for (const ot_node *k = g->first; k; k = k->next)
+        for (const ot_attr *a = k->op->attrs; a && a->name; a++)
+            if (subgraph(k, a)) n += ot_graph_size(subgraph(k, a));
+    return n;
+}
+
+/* Bytes of the file's tensors. */
+static size_t tensor_bytes(const ot_graph *g)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        if (v->source >= 0 && v->data && v->dtype != OT_STRING) bytes += ot_bytes(&v->shape, v->dtype);
+    }
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+            if (subgraph(n, a)) bytes += tensor_bytes(subgraph(n, a));
+    return bytes;
+}
+
+/* Optimizers keep up to three values for a weight and the passes a few copies; a node of the file becomes a few nodes
+ * and their gradients.  What loops and constants take beside that is bounded, however little the file says. */
+static ot_room room_for(const ot_graph *src)
+{
+    enum { BASE_MIB = 384, BY_TENSORS = 8, BY_STRUCTURE = 32, BASE_WORK = 1 << 28, WORK_BY_TENSORS = 16, BASE_COPIES = 250000, COPIES_BY_SIZE = 512 };
+    size_t tensors = tensor_bytes(src);
+    return (ot_room){ .most = ((size_t)BASE_MIB << 20) + BY_TENSORS * tensors + BY_STRUCTURE * ot_arena_used(src->arena),
+                      .work = BASE_WORK + WORK_BY_TENSORS * (int64_t)tensors,
+                      .copies = BASE_COPIES + COPIES_BY_SIZE * ot_graph_size(src) };
 }
 
 ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
@@ -328,7 +396,8 @@ ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
     ot_graph *g = ot_graph_new(err);
     if (!g) return NULL;
     g->name = src->name;
-    if (!copy_body(src, g, NULL)) {
+    *g->room = room_for(src);
+    if (!copy_body(src, g, NULL, NULL)) {
         ot_fail(err, OT_E_NOMEM, "no memory for a copy of the graph");
         ot_graph_free(g);
         return NULL;

@@ -125,9 +125,19 @@ struct ot_node {
 
 typedef struct ot_assign { ot_value *state, *value; } ot_assign;
 
+/* What a graph and its subgraphs may grow to, all together.  A few bytes of a file can ask for loops in loops
+ * and constants of any size: they are refused by the node that asks, before they are made. */
+typedef struct ot_room {
+    size_t         most; /* bytes of the arena */
+    int64_t        work; /* elements that folding may still compute */
+    int64_t        copies; /* nodes and values that may still be copied for the iterations of loops */
+    const ot_node *at;   /* whose spelling out, folding, lowering or gradient is under way, for messages; NULL: nobody's */
+} ot_room;
+
 struct ot_graph {
     ot_arena  *arena;        /* owns every node and value */
     ot_error  *err;          /* the caller's; sticky */
+    ot_room   *room;         /* shared with subgraphs */
     ot_graph  *parent;       /* of a subgraph: whose values its nodes may read; else NULL */
     const char *name;
     ot_node   *first, *last;
@@ -141,18 +151,20 @@ struct ot_graph {
     ot_value  *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
 };
 
-/* NULL: no memory.  err must outlive the graph. */
+/* NULL: no memory.  err must outlive the graph.  Its room has no bounds; a clone's has. */
 ot_graph *ot_graph_new(ot_error *err);
 ot_graph *ot_graph_sub(ot_graph *parent, const char *name); /* shares arena and err with its parent */
 void      ot_graph_free(ot_graph *g);
 
-void *ot_graph_alloc(ot_graph *g, size_t n); /* zeroed; NULL and a recorded error: no memory */
+/* Zeroed; NULL and a recorded error that names room->at: no memory, or more than the graph's room. */
+void *ot_graph_alloc(ot_graph *g, size_t n);
 
 /* Makes a value without a producer.  s may be NULL: shape unknown. */
 ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t, const ot_shape *s);
 
-/* A constant with a copy of the bytes. */
+/* A constant with a copy of the bytes; and one whose bytes lie in the graph's arena already. */
 ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes);
+ot_value *ot_graph_const_of(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes);
 
 /* Makes a state for the weight `of` (NULL: for the whole training) that starts at `start` everywhere.
  * There must be none of that kind for it yet. */
@@ -173,11 +185,15 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value);
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
 
 /* A deep copy: own arena, own nodes and values, subgraphs too.  Constant bytes and attribute lists stay
- * the source's, which must outlive the copy.  NULL: no memory, or an error recorded in err. */
+ * the source's, which must outlive the copy.  Its room is measured by what the source holds.  NULL: no memory, or
+ * an error recorded in err. */
 ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err);
 
-/* A copy of a subgraph beside it: reads the same values of its parents.  NULL: no memory, recorded. */
-ot_graph *ot_graph_copy_sub(const ot_graph *sub);
+/* A copy of a subgraph beside it, reading the same values of its parents, and inputs[i] (of its parents too) for
+ * its input i.  Takes time and memory by its size alone.  NULL: no memory, recorded. */
+ot_graph *ot_graph_copy_sub(const ot_graph *sub, ot_value *const *inputs);
+
+int64_t ot_graph_size(const ot_graph *g); /* nodes and values, those of subgraphs too */
 
 /* The two inputs of random instructions: the run's key, and the number of the batch. */
 ot_value *ot_graph_seed(ot_graph *g);

@@ -86,7 +86,9 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses)
     if (!reached || !wanted || n->op->grad_zero) return OT_OK;
     ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants };
     int zero = wants_zero(n, wants, uses);
+    g->room->at = n;
     n->op->grad(&b);
+    g->room->at = NULL;
     if (zero >= 0) accumulate(&b, n->in[zero], ot_expand(&b, ot_scalar(&b, n->in[zero]->dtype, 0), &n->in[zero]->shape));
     for (int i = 0; i < n->n_in && g->err->status == OT_OK; i++)
         if (wants[i]) accumulate(&b, n->in[i], din[i]);

@@ -7,7 +7,9 @@
  *
  * Loop and Scan: their iterations one after the other, each a copy of the body; their number must be
  * known while planning.  Loop's condition is asked after every iteration, when the body that made it has
- * been inferred, so a loop is one iteration and a loop over the rest. */
+ * been inferred, so a loop is one iteration and the same node behind it, for the rest.
+ *
+ * Memory  How many iterations all loops together may have, the graph's room says (ot_room): loops in loops multiply. */
 #include <string.h>
 
 #include "ops/control.h"
@@ -77,8 +79,27 @@ static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
 
 /* ---- Loop ---------------------------------------------------------------------- */
 
-/* A longer loop would be a graph of more nodes than any machine steps through in reasonable time. */
-#define ITERATIONS 20000
+/* A list of n times `each` values; the graph's room bounds it, so a product that overflows asks for too much as well. */
+static ot_value **value_list(ot_graph *g, int64_t n, int64_t each)
+{
+    int64_t bytes;
+    if (!ot_mul(n, each, &bytes) || !ot_mul(bytes, (int64_t)sizeof(ot_value *), &bytes)) bytes = INT64_MAX;
+    return ot_graph_alloc(g, (size_t)bytes);
+}
+
+/* The body of one more iteration; NULL: the iterations of all loops together would be too many. */
+static ot_graph *iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_value *const *in)
+{
+    int64_t size = 1 + ot_graph_size(body);
+    if (g->err->status != OT_OK) return NULL;
+    if (size > g->room->copies) {
+        ot_node_fail(n, g->err, "spelled out, the loops of the model have too many iterations: they are limited to about "
+                     "250000 nodes and values, and 500 for each in the file");
+        return NULL;
+    }
+    g->room->copies -= size;
+    return ot_graph_copy_sub(body, in);
+}
 
 static ot_value *int_const(ot_graph *g, int64_t v, int rank)
 {
@@ -94,7 +115,7 @@ static void set_axis(ot_node *n, int64_t axis)
 /* The iterations' values of one output, each with a new axis, joined along it. */
 static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride, int64_t axis, bool backwards)
 {
-    ot_value **parts = ot_graph_alloc(g, (size_t)count * sizeof *parts);
+    ot_value **parts = value_list(g, count, 1);
     if (!parts) return NULL;
     for (int64_t k = 0; k < count; k++) {
         ot_value *one = list[(backwards ? count - 1 - k : k) * stride];
@@ -106,12 +127,6 @@ static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int
     if (!c) return NULL;
     set_axis(c, axis);
     return c->out[0];
-}
-
-/* The inputs of the body are from now on these values. */
-static void bind(ot_graph *body, ot_value *const *to, int n)
-{
-    for (int i = 0; i < n; i++) ot_graph_replace(body, body->inputs[i], to[i]);
 }
 
 /* No further iteration: the carried values, and the stacked scan outputs. */
@@ -136,45 +151,49 @@ static const ot_dtype *types_of(ot_graph *g, ot_value *const *v, int n)
     return t;
 }
 
-/* One iteration, then a Loop over the rest, whose condition the body has made. */
-static ot_status one_iteration(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
+/* Room for the scan outputs of one more iteration. */
+static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
 {
-    int       carried = n->n_in - 2, scans = n->n_out - carried;
-    ot_graph *body = ot_graph_copy_sub(a->body);
-    if (!body) return g->err->status;
-    ot_value     **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
-    ot_value     **all = ot_graph_alloc(g, (size_t)((a->done + 1) * scans) * sizeof *all);
-    uint8_t        yes = 1;
-    if (!in || !all) return g->err->status;
-    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
-    in[0] = int_const(g, a->done, 0);
-    if (!in[1]) in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
-    bind(body, in, n->n_in);
+    if (a->done < a->room || !scans) return true;
+    int64_t    room = a->room ? 2 * a->room : 8;
+    ot_value **list = value_list(g, room, scans);
+    if (!list) return false;
+    if (a->done) memcpy(list, a->scanned, (size_t)a->done * (size_t)scans * sizeof *list);
+    a->scanned = list;
+    a->room = room;
+    return true;
+}
+
+/* One iteration in front of n, whose condition it has made. */
+static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
+{
+    int      carried = n->n_in - 2, scans = n->n_out - carried;
+    ot_value *given[2] = { n->in[0], n->in[1] };
+    uint8_t  yes = 1;
+    if (!a->carried && !(a->carried = types_of(g, n->in + 2, carried))) return g->err->status;
+    n->in[0] = int_const(g, a->done, 0);
+    if (!n->in[1]) n->in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
+    ot_graph *body = iteration(g, n, a->body, n->in);
+    n->in[0] = given[0];
+    n->in[1] = given[1];
+    if (!body || !grow_scanned(g, a, scans)) return g->err->status;
     OT_TRY(splice(g, body));
-    ot_loop_attrs rest = { a->body, a->done + 1, all, a->carried ? a->carried : types_of(g, n->in + 2, carried) };
-    if (a->done && scans) memcpy(all, a->scanned, (size_t)(a->done * scans) * sizeof *all);
-    for (int i = 0; i < scans; i++) all[a->done * scans + i] = body->outputs[1 + carried + i];
-    in[0] = n->in[0];
-    in[1] = body->outputs[0];
-    for (int i = 0; i < carried; i++) in[2 + i] = body->outputs[1 + i];
-    ot_node *next = ot_graph_node(g, &ot_op_Loop, n->name, &rest, in, n->n_in, n->n_out);
-    if (!next) return g->err->status;
-    for (int i = 0; i < n->n_out; i++) {
-        next->out[i] = n->out[i];
-        if (n->out[i]) n->out[i]->producer = next;
-    }
+    for (int i = 0; i < scans; i++) a->scanned[a->done * scans + i] = body->outputs[1 + carried + i];
+    n->in[1] = body->outputs[0];
+    for (int i = 0; i < carried; i++) n->in[2 + i] = body->outputs[1 + i];
+    a->done++;
     return OT_OK;
 }
 
-static ot_status loop(ot_graph *g, ot_node *n)
+/* *over: the outputs are made; n is done with. */
+static ot_status loop(ot_graph *g, ot_node *n, bool *over)
 {
-    const ot_loop_attrs *a = n->attrs;
-    const ot_value      *trips = n->in[0], *cond = n->in[1];
+    ot_loop_attrs  *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* the graph's own */
+    const ot_value *trips = n->in[0], *cond = n->in[1];
     if ((trips && !ot_is_const(trips)) || (cond && !ot_is_const(cond)))
         return ot_node_fail(n, g->err, "the number of its iterations depends on data; it must be known before the run");
-    if (a->done >= ITERATIONS) return ot_node_fail(n, g->err, "it runs more than %d iterations", ITERATIONS);
-    bool more = (!trips || a->done < ot_get_i64(trips->data, trips->dtype, 0)) && (!cond || ot_get_i64(cond->data, cond->dtype, 0));
-    return more ? one_iteration(g, n, a) : finish_loop(g, n, a);
+    *over = (trips && a->done >= ot_get_i64(trips->data, trips->dtype, 0)) || (cond && !ot_get_i64(cond->data, cond->dtype, 0));
+    return *over ? finish_loop(g, n, a) : one_iteration(g, n, a);
 }
 
 /* ---- Scan ----------------------------------------------------------------------- */
@@ -195,16 +214,15 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
 {
     const ot_scan_attrs *a = n->attrs;
     int                  ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
-    ot_value           **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
-    ot_value           **all = ot_graph_alloc(g, (size_t)(length * scans + 1) * sizeof *all);
+    ot_value           **in = value_list(g, n->n_in, 1);
+    ot_value           **all = value_list(g, length, scans);
     if (!in || !all) return g->err->status;
     memcpy(in, from, (size_t)n->n_in * sizeof *in);
     for (int64_t t = 0; t < length; t++) {
         for (int i = 0; i < ins; i++)
             in[carried + i] = slice(g, n, from[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
-        ot_graph *body = ot_graph_copy_sub(a->body);
+        ot_graph *body = iteration(g, n, a->body, in);
         if (!body) return g->err->status;
-        bind(body, in, n->n_in);
         OT_TRY(splice(g, body));
         for (int i = 0; i < carried; i++) in[i] = body->outputs[i];
         for (int i = 0; i < scans; i++) all[t * scans + i] = body->outputs[carried + i];
@@ -218,8 +236,8 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
 /* Opset 8: every input has a batch axis in front, and each sample is scanned for itself. */
 static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64_t length, ot_value **out)
 {
-    ot_value **all = ot_graph_alloc(g, (size_t)(samples * n->n_out) * sizeof *all);
-    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    ot_value **all = value_list(g, samples, n->n_out);
+    ot_value **in = value_list(g, n->n_in, 1);
     if (!all || !in) return g->err->status;
     for (int64_t k = 0; k < samples; k++) {
         for (int i = 0; i < n->n_in; i++) in[i] = slice(g, n, n->in[i], 0, k);
@@ -229,46 +247,51 @@ static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64
     return g->err->status;
 }
 
-static ot_status scan(ot_graph *g, ot_node *n)
+static ot_status scan(ot_graph *g, ot_node *n, bool *over)
 {
     const ot_scan_attrs *a = n->attrs;
     int                  carried = n->n_in - (int)a->num_scan_inputs, first = 0;
     const ot_value      *x = n->in[carried];
     ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first);
     int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
-    if (!ot_mul(length, samples, &steps) || steps < 1 || steps > ITERATIONS)
-        return ot_node_fail(n, g->err, "it scans %lld elements; 1 to %d are supported", (long long)length, ITERATIONS);
-    ot_value **out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
+    if (!ot_mul(length, samples, &steps) || steps < 1)
+        return ot_node_fail(n, g->err, "it scans %lld elements; 1 at least is needed", (long long)length);
+    ot_value **out = value_list(g, n->n_out, 1);
     if (!out) return g->err->status;
     OT_TRY(a->batched ? iterate_samples(g, n, samples, length, out) : iterate(g, n, n->in, length, out));
     for (int i = 0; i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(out[i])));
+    *over = true;
     return OT_OK;
 }
 
 /* ---- all of them ----------------------------------------------------------------- */
 
-static ot_status branch(ot_graph *g, ot_node *n)
+static ot_status branch(ot_graph *g, ot_node *n, bool *over)
 {
     const ot_if    *a = n->attrs;
     const ot_value *cond = n->in[0];
+    *over = true;
     if (!ot_is_const(cond)) return take_both(g, n, a);
     return take_branch(g, n, ot_get_i64(cond->data, cond->dtype, 0) ? a->then_branch : a->else_branch);
 }
 
 ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
 {
-    static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n); } control[] = {
+    static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n, bool *over); } control[] = {
         { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan }
     };
     for (int i = 0; *at_node && i < OT_LEN(control); i++) {
         ot_node *n = *at_node, *prev = n->prev;
         if (n->op != control[i].op) continue;
         OT_TRY(ot_node_infer(n, g->err));
+        bool over = false;
         g->cursor = n;
-        ot_status s = control[i].run(g, n);
+        g->room->at = n;
+        ot_status s = control[i].run(g, n, &over);
+        g->room->at = NULL;
         g->cursor = NULL;
         if (s != OT_OK) return s;
-        ot_graph_remove(g, n);
+        if (over) ot_graph_remove(g, n);
         *at_node = prev ? prev->next : g->first;
         i = -1; /* what stands there now may be control flow too */
     }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/dot.h"
 #include "ops/kernel.h"
+#include "ops/pool.h"
 #include "runtime/passes/passes.h"
 
 /* A folded value is kept in memory for as long as the plan: larger ones are computed in the step. */
@@ -27,6 +29,47 @@ static void bytes_free(bytes *b)
 
 static const void *read_from(const bytes *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
 
+/* Elements that the plain loops of a kernel touch, about. */
+static int64_t work_of(const ot_node *n)
+{
+    int64_t sum = 1, out = 0, inner = 1;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        int64_t         count = v && v->dtype != OT_STRING ? ot_numel(&v->shape) : 0;
+        if (!ot_add(sum, count, &sum)) return INT64_MAX;
+        if (i >= n->n_in && count > out) out = count;
+    }
+    if (n->op == &ot_op_Dot) {
+        const ot_shape *a = &n->in[0]->shape;
+        inner = a->dim[a->rank - (((const ot_dot *)n->attrs)->ta ? 2 : 1)];
+    } else if (n->op == &ot_op_PoolMax || n->op == &ot_op_PoolAvg) {
+        inner = ot_pool_window(&((const ot_pool *)n->attrs)->window);
+    } else if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx || n->op == &ot_op_Attend) {
+        inner = ot_numel(&n->in[1]->shape); /* a bound */
+    }
+    return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;
+}
+
+/* Arithmetic of shapes is small, and always folded. */
+enum { SMALL_WORK = 4096 };
+
+/* May n be computed now?  A few bytes of a file can ask for any amount of it; what is not folded, steps compute. */
+static bool affordable(ot_graph *g, const ot_node *n)
+{
+    int64_t work = work_of(n);
+    if (work <= SMALL_WORK) return true;
+    if (work > g->room->work) return false;
+    g->room->work -= work;
+    return true;
+}
+
+/* Results may fill half of the graph's room. */
+static bool fits(const ot_graph *g, size_t n)
+{
+    size_t half = g->room->most / 2;
+    return n <= SMALL_WORK || (n <= FOLD_LIMIT && n <= half && ot_arena_used(g->arena) <= half - n);
+}
+
 /* Runs n with its reference kernel; false and *too_big: a result is over the limit. */
 static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
 {
@@ -35,7 +78,7 @@ static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *er
     void            *out[64] = { NULL };
     ot_prep          prep = { .threads = 1, .err = err };
     if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no reference kernel", n->name, n->op->name);
-    if (n->n_in > 64 || n->n_out > 64) return *too_big = true, OT_OK;
+    if (n->n_in > 64 || n->n_out > 64 || !affordable(n->graph, n)) return *too_big = true, OT_OK;
     for (int i = 0; i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
@@ -92,7 +135,7 @@ static bool foldable(const ot_node *n)
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !ot_is_const(n->in[i])) return false;
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] && (n->out[i]->dtype == OT_STRING || ot_bytes(&n->out[i]->shape, n->out[i]->dtype) > FOLD_LIMIT))
+        if (n->out[i] && (n->out[i]->dtype == OT_STRING || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;
     for (const ot_attr *a = n->op->attrs; a && a->name; a++)
         if (a->kind == OT_GRAPH) return false;
@@ -117,7 +160,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
 
 /* ---- the pass -------------------------------------------------------------- */
 
-ot_status ot_infer_node(ot_graph *g, ot_node *n)
+static ot_status infer_node(ot_graph *g, ot_node *n)
 {
     OT_TRY(ot_node_infer(n, g->err));
     for (int i = 0; i < n->n_out; i++) {
@@ -131,6 +174,14 @@ ot_status ot_infer_node(ot_graph *g, ot_node *n)
         if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
     }
     return ot_fold(g, n);
+}
+
+ot_status ot_infer_node(ot_graph *g, ot_node *n)
+{
+    g->room->at = n;
+    ot_status s = infer_node(g, n);
+    g->room->at = NULL;
+    return s;
 }
 
 /* A node whose outputs are all constants leaves the graph; they lose their producer. */

@@ -52,9 +52,11 @@ static ot_status lower_node(ot_graph *g, ot_node *n)
     b.yield = yield;
     g->cursor = n;
     g->phase = n->phase;
+    g->room->at = n;
     n->op->lower(&b);
     for (int i = 0; i < n->n_out && g->err->status == OT_OK; i++)
         if (n->out[i]) settle(&b, n, prev, i);
+    g->room->at = NULL;
     g->cursor = NULL;
     g->phase = OT_EVERY;
     if (g->err->status != OT_OK) return g->err->status;

@@ -4,7 +4,8 @@
  * node that makes it to the last that reads it; one the host reads lives to the end.  Views, results
  * in place and assignments share the memory of their base.  Bases are placed largest first at the
  * lowest offset where no base alive at the same time lies; for real networks this meets the lower
- * bound (the most bytes alive at once) within a few percent.  The steps of a group are one moment: what any of
+ * bound (the most bytes alive at once) within a few percent.  In graphs of very many (loops spelled out) the
+ * smallest go on top of what is alive at their time, gaps or not: that takes no time.  The steps of a group are one moment: what any of
  * them reads lives to the group's end, what one makes from its start.
  *
  * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else,
@@ -169,19 +170,70 @@ static int64_t lowest_gap(block *const *placed, int n, const block *b)
     return at;
 }
 
-static int64_t place(block *list, int n, block **placed)
+/* The end of what lies in memory, by time: a tree whose node k has the halves 2k and 2k + 1, n (a power of two) leaves.
+ * all: every moment below the node has this at least; some: one of them has it. */
+typedef struct skyline { int n; int64_t *all, *some; } skyline;
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The highest end within [from, to], of node k, which spans [lo, hi]. */
+static int64_t highest(const skyline *s, int k, int lo, int hi, int from, int to)
 {
-    int64_t end = 0;
+    if (to < lo || hi < from) return 0;
+    if (from <= lo && hi <= to) return s->some[k];
+    int mid = lo + (hi - lo) / 2;
+    return larger(s->all[k], larger(highest(s, 2 * k, lo, mid, from, to), highest(s, 2 * k + 1, mid + 1, hi, from, to)));
+}
+
+static void raise_to(skyline *s, int k, int lo, int hi, const block *b)
+{
+    if (b->to < lo || hi < b->from) return;
+    s->some[k] = larger(s->some[k], b->offset + b->bytes);
+    if (b->from <= lo && hi <= b->to) {
+        s->all[k] = larger(s->all[k], b->offset + b->bytes);
+        return;
+    }
+    int mid = lo + (hi - lo) / 2;
+    raise_to(s, 2 * k, lo, mid, b);
+    raise_to(s, 2 * k + 1, mid + 1, hi, b);
+}
+
+/* list[done..n) on top of what is alive at their time. */
+static bool place_on_top(block *list, int done, int n, int64_t *end)
+{
+    skyline s = { .n = 1 };
+    int     last = 0;
+    for (int i = 0; i < n; i++) last = list[i].to > last ? list[i].to : last;
+    while (s.n <= last) s.n *= 2;
+    s.all = calloc(2 * (size_t)s.n, sizeof *s.all);
+    s.some = calloc(2 * (size_t)s.n, sizeof *s.some);
+    for (int i = 0; i < n && s.all && s.some; i++) {
+        block *b = &list[i];
+        if (i >= done) b->offset = highest(&s, 1, 0, s.n - 1, b->from, b->to);
+        raise_to(&s, 1, 0, s.n - 1, b);
+        *end = larger(*end, b->offset + b->bytes);
+    }
+    bool ok = s.all && s.some;
+    free(s.all);
+    free(s.some);
+    return ok;
+}
+
+static bool place(block *list, int n, block **placed, int64_t *end)
+{
+    enum { MOST_FITTED = 1 << 14 }; /* every one is held against all before it */
+    int fitted = n < MOST_FITTED ? n : MOST_FITTED;
+    *end = 0;
     qsort(list, (size_t)n, sizeof *list, larger_first);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < fitted; i++) {
         block *b = &list[i];
         b->offset = lowest_gap(placed, i, b);
-        if (b->offset + b->bytes > end) end = b->offset + b->bytes;
+        *end = larger(*end, b->offset + b->bytes);
         int at = i; /* insertion by offset */
         while (at > 0 && placed[at - 1]->offset > b->offset) placed[at] = placed[at - 1], at--;
         placed[at] = b;
     }
-    return end;
+    return fitted == n || place_on_top(list, fitted, n, end);
 }
 
 static int collect(ot_plan *p, const life *l, block *list)
@@ -206,12 +258,9 @@ static ot_status scratch(ot_plan *p, const life *l)
     size_t  cap = (size_t)p->graph->n_values + (size_t)(p->n_every + p->n_update) + 1;
     block  *list = calloc(cap, sizeof *list);
     block **placed = calloc(cap, sizeof *placed);
-    if (list && placed) {
-        int n = collect(p, l, list);
-        p->scratch_bytes = place(list, n, placed);
-        for (int i = 0; i < n; i++) *(list[i].v ? &list[i].v->offset : &list[i].step->work) = list[i].offset;
-    }
-    bool ok = list && placed;
+    int     n = list && placed ? collect(p, l, list) : 0;
+    bool    ok = list && placed && place(list, n, placed, &p->scratch_bytes);
+    for (int i = 0; i < n && ok; i++) *(list[i].v ? &list[i].v->offset : &list[i].step->work) = list[i].offset;
     free(list);
     free(placed);
     return ok ? OT_OK : ot_fail(p->graph->err, OT_E_NOMEM, "no memory to plan memory");

@@ -184,10 +184,19 @@ static bool same(const ot_node *a, const ot_node *b)
     return !a->op->attr_size || !memcmp(a->attrs, b->attrs, a->op->attr_size);
 }
 
+static uint64_t mixed(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u; }
+
+/* The slices of one value differ in their pieces alone. */
 static uint64_t hash(const ot_node *n)
 {
     uint64_t h = (uintptr_t)n->op;
-    for (int i = 0; i < n->n_in; i++) h = (h ^ (uintptr_t)n->in[i]) * 0x9E3779B97F4A7C15u;
+    for (int i = 0; i < n->n_in; i++) h = mixed(h, (uintptr_t)n->in[i]);
+    if (n->op == &ot_op_Copy || n->op == &ot_op_CopyAdd) {
+        const ot_copy *a = n->attrs;
+        h = mixed(h, (uint64_t)a->n);
+        if (a->n) h = mixed(h, (uint64_t)a->piece[0].src);
+        for (int d = 0; d < a->shape.rank && a->n; d++) h = mixed(h, (uint64_t)a->piece[0].dst[d]);
+    }
     return h ^ h >> 29;
 }
 

@@ -1,6 +1,7 @@
 /* session.c - a few plans over one set of weights, their memory, and batches fed to them. */
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/train/cpus.h"
@@ -260,15 +261,38 @@ int64_t ot_session_bytes(const ot_session *x)
     return bytes;
 }
 
+/* The value of any plan that takes most; NULL: none takes anything. */
+static const ot_value *largest_value(const ot_session *x)
+{
+    const ot_value *most = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < x->n; i++) {
+        const ot_graph *g = x->slot[i].plan->graph;
+        for (int k = 0; k < g->n_values; k++) {
+            const ot_value *v = g->values[k];
+            bool there = v->slab == OT_SLAB_STATE || v->slab == OT_SLAB_SCRATCH || v->slab == OT_SLAB_FED;
+            if (!there || v->base != v || v->dtype == OT_STRING || ot_bytes(&v->shape, v->dtype) <= bytes) continue;
+            most = v;
+            bytes = ot_bytes(&v->shape, v->dtype);
+        }
+    }
+    return most;
+}
+
 /* The system would rather end the process later than refuse memory now. */
 static ot_status check_memory(const ot_session *x, ot_error *err)
 {
     int64_t needed = ot_session_bytes(x), there = ot_memory_available();
     if (needed <= there) return OT_OK;
-    return ot_fail(
-        err, OT_E_NOMEM,
-        "out of memory: %lld MiB are needed, %lld MiB are there; a smaller --batch-size needs less",
-        (long long)(needed >> 20), (long long)(there >> 20));
+    const ot_value *v = largest_value(x);
+    char shape[128], most[512] = "";
+    bool batches = false;
+    for (int i = 0; i < x->n; i++) batches |= x->slot[i].batch > 1;
+    if (v)
+        snprintf(most, sizeof most, "; the largest value is '%.300s', %s%s: %zu MiB", v->name, ot_dtype_name(v->dtype),
+                 ot_shape_text(&v->shape, shape), ot_bytes(&v->shape, v->dtype) >> 20);
+    return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed, %lld MiB are there%s%s", (long long)(needed >> 20),
+                   (long long)(there >> 20), most, batches ? "; a smaller --batch-size needs less" : "");
 }
 
 /* ---- binding ------------------------------------------------------------------------ */

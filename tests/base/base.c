@@ -84,9 +84,9 @@ static void pieces_are_zeroed_aligned_and_apart(void **state)
     size_t sum = 0;
     for (int i = 0; i < 600; i++) {
         size[i] = i % 7 == 0 ? (size_t)i * 401 : (size_t)i % 130;
-        piece[i] = ot_arena_alloc(a, size[i]);
+        piece[i] = i % 3 ? ot_arena_alloc(a, size[i]) : ot_arena_struct(a, size[i]);
         assert_non_null(piece[i]);
-        assert_int_equal((uintptr_t)piece[i] % 64, 0);
+        assert_int_equal((uintptr_t)piece[i] % (i % 3 ? 64 : 16), 0);
         for (size_t k = 0; k < size[i]; k++) assert_int_equal(piece[i][k], 0);
         memset(piece[i], i & 255, size[i]);
         sum += size[i];
