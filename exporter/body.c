@@ -19,7 +19,7 @@ void ot_body_say(ot_body *b, const char *fmt, ...)
     char    line[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     const char *lines = ot_arena_printf(b->arena, "%s%s%s", b->lines, *b->lines ? "\n" : "", line);
     if (lines) b->lines = lines;

@@ -138,7 +138,7 @@ ot_status ot_pending_import(const ot_pending *p, ot_imported **out, ot_error *er
     ot_unnamed u = { .fd = ot_replace_fd(p->r), .folder = p->to.dir, .n = n, .data = data };
     ot_status s = ot_import_unnamed(&u, p->to.path, out, &found);
     if (s == OT_OK) return OT_OK;
-    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: what was written does not read back: %s", p->to.path, found.text);
+    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: what was written does not read back: %-s", p->to.path, found.text);
 }
 
 /* The data first. */

@@ -12,7 +12,7 @@ bool ot_form_finding(ot_form *f, const char *fmt, ...)
     char    text[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ot_vtext(text, sizeof text, fmt, ap);
     va_end(ap);
     ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s", f->name, f->op, text);
     return true;

@@ -26,7 +26,7 @@ void ot_note(ot_job *j, const char *fmt, ...)
     char    line[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     char *all = ot_arena_printf(j->f->arena, "%s%s%s", j->notes, *j->notes ? "\n" : "", line);
     if (all) j->notes = all;
@@ -320,7 +320,7 @@ static ot_status import(const char *path, const ot_unnamed *u, ot_imported **out
                              (m->graph ? ot_arena_used(m->graph->arena) : 0));
         /* What is not supported comes first: a long list of findings must not hide it. */
         if (s != OT_E_NOMEM) report_unsupported(&j, err);
-        if (s != OT_OK) ot_fail_more(err, s, "%s: %s", path, found->text);
+        if (s != OT_OK) ot_fail_more(err, s, "%s: %-s", path, found->text);
         if (j.first_unsupported && s == OT_OK) s = OT_E_MODEL;
     }
     free(found);

@@ -180,7 +180,7 @@ ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...)
     char    text[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ot_vtext(text, sizeof text, fmt, ap);
     va_end(ap);
     return ot_fail(err, OT_E_MODEL, "%s: %s: %s", n->name, n->op->name, text);
 }

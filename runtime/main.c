@@ -21,6 +21,15 @@ typedef struct screen {
     double shown; /* when the last one was written */
 } screen;
 
+/* As it can be shown; the last four stay valid. */
+static const char *shown(const char *text)
+{
+    static char kept[4][8192];
+    static int at;
+    at = (at + 1) % 4;
+    return ot_shown(text, kept[at], sizeof *kept);
+}
+
 static double now(void)
 {
     struct timespec t;
@@ -151,6 +160,7 @@ static ot_status put(job *j, char *text)
 /* A word as a shell reads it. */
 static void print_word(const char *w)
 {
+    w = shown(w);
     if (*w && !w[strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")]) {
         fprintf(stderr, " %s", w);
         return;
@@ -182,20 +192,20 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     if (j->screen.quiet) return;
     fprintf(stderr, "%s after %lld steps, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
             r->seconds, r->samples_per_second);
-    fprintf(stderr, "trained model: %s", path);
+    fprintf(stderr, "trained model: %s", shown(path));
     if (!isnan(r->accuracy)) fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
     else if (!isnan(r->loss)) fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss, strcmp(r->split, "train") ? "" : ", mean of the last epoch");
     fputc('\n', stderr);
-    if (r->model_data) fprintf(stderr, "with its data: %s (the model needs it beside it)\n", r->model_data);
+    if (r->model_data) fprintf(stderr, "with its data: %s (the model needs it beside it)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
         if (!isnan(r->accuracy))
-            fprintf(stderr, "best model:    %s (%.2f %%, epoch %lld)\n", r->best_path,
+            fprintf(stderr, "best model:    %s (%.2f %%, epoch %lld)\n", shown(r->best_path),
                     100 * r->best, (long long)r->best_epoch);
         else
-            fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", r->best_path, r->best,
+            fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", shown(r->best_path), r->best,
                     (long long)r->best_epoch);
     }
-    if (r->run_dir) fprintf(stderr, "log, options:  %s\n", r->run_dir);
+    if (r->run_dir) fprintf(stderr, "log, options:  %s\n", shown(r->run_dir));
     say_evaluation(j, path);
 }
 
@@ -362,9 +372,9 @@ static int bad_option(const char *argument)
     name[strcspn(name, "=")] = '\0';
     const char *near = ot_option_nearest(name);
     if (near)
-        snprintf(text, sizeof text, "unknown option '%.80s'; did you mean '%s%s'?", argument,
+        snprintf(text, sizeof text, "unknown option '%.80s'; did you mean '%s%s'?", shown(argument),
                  near[1] ? "--" : "-", near);
-    else snprintf(text, sizeof text, "unknown option '%.80s'", argument);
+    else snprintf(text, sizeof text, "unknown option '%.80s'", shown(argument));
     return usage(text);
 }
 
@@ -397,7 +407,7 @@ static int read_options(job *j, const table *t, int argc, char **argv)
         if (c == HELP_ALL) return help(true);
         if (c == VERSION) return version();
         if (c == ':') {
-            snprintf(text, sizeof text, "%.80s wants a value", argument);
+            snprintf(text, sizeof text, "%.80s wants a value", shown(argument));
             return usage(text);
         }
         if (c == '?') return bad_option(argument);
@@ -425,7 +435,7 @@ static const command *find_command(const char *name)
 static int no_command(const char *name)
 {
     char text[256];
-    int n = snprintf(text, sizeof text, "unknown command '%.80s'; there are", name);
+    int n = snprintf(text, sizeof text, "unknown command '%.80s'; there are", shown(name));
     for (int i = 0; i < N_COMMANDS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", commands[i].name);
     return usage(text);
@@ -439,7 +449,7 @@ static int read_subject(job *j, const command *c, int argc, char **argv)
     if (n > 1 && c == &commands[0] && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (n > (c->subject ? 1 : 0)) {
         snprintf(text, sizeof text, "'%.80s' is one argument too many",
-                 argv[optind + (c->subject ? 1 : 0)]);
+                 shown(argv[optind + (c->subject ? 1 : 0)]));
         return usage(text);
     }
     if (c->subject && n == 0) {

@@ -73,6 +73,11 @@ typedef struct ot_error {
 
 OT_API const char *ot_status_text(ot_status s); /* static string */
 
+/* A name as it can be shown: control characters and bytes that are no UTF-8 become escapes ("\\n", "\\x1b").  Texts of
+ * errors, messages and commands have been through this; names of tensors and paths are as the files have them.
+ * Returns buf, which is cut at n bytes; text may be NULL. */
+OT_API const char *ot_shown(const char *text, char *buf, size_t n);
+
 /* ---- tensors ------------------------------------------------------------- */
 
 #define OT_MAX_RANK 8

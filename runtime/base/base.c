@@ -36,7 +36,7 @@ OT_PRINTF(2, 0) static void append(ot_error *err, const char *fmt, va_list ap)
     size_t cap = sizeof err->text, len = strnlen(err->text, cap - 1);
     if (is_full(err->text, len, cap)) return;
     if (len && len + 1 < cap) err->text[len++] = '\n';
-    int n = vsnprintf(err->text + len, cap - len, fmt, ap);
+    int n = ot_vtext(err->text + len, cap - len, fmt, ap);
     if (n < 0) err->text[len] = 0;
     else if ((size_t)n >= cap - len) elide(err->text, cap);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "runtime/onnxtrain.h"
 
@@ -16,6 +17,15 @@
 #endif
 
 #define OT_LEN(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- text for people ----------------------------------------------------- */
+
+/* As vsnprintf and fprintf, for whatever leaves the library as text: in every %s and %c, control characters and bytes
+ * that are no UTF-8 become escapes (\n, \x1b), so that a name can neither forge a line nor drive a terminal.
+ * A text of ours that may have several lines keeps them as "%-s" (no width), and where "%s" is all of ot_vtext's format.
+ * ot_fail, ot_fail_more and all notes and messages are made of this. */
+int  ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
+void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* ---- errors -------------------------------------------------------------- */
 

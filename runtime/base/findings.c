@@ -45,7 +45,7 @@ void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy
     va_list ap;
     if (!f || !f->a) return;
     va_start(ap, what);
-    vsnprintf(text, sizeof text, what, ap);
+    ot_vtext(text, sizeof text, what, ap);
     va_end(ap);
     add(f, s, remedy ? remedy : "", text, name != NULL, &name);
 }
@@ -69,10 +69,10 @@ void ot_find_lines(ot_findings *f, ot_severity s, const char *lines)
 
 const char *ot_finding_line(const ot_finding *x, ot_arena *a)
 {
-    char   names[400] = "";
+    char   names[400] = "", shown[104];
     size_t at = 0;
     for (int i = 0; i < x->n && i < OT_FINDING_NAMES && x->name[i] && at < sizeof names - 1; i++)
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%.100s", i ? ", " : "", x->name[i]);
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", ot_shown(x->name[i], shown, sizeof shown));
     const char *more = x->n > OT_FINDING_NAMES ? ", …" : "", *then = *x->remedy ? ": " : "";
     if (!x->n) return ot_arena_printf(a, "%s%s%s", x->what, then, x->remedy);
     if (x->n == 1) return ot_arena_printf(a, "%s (%s)%s%s", x->what, names, then, x->remedy);

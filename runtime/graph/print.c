@@ -16,20 +16,20 @@
 static void value_ref(FILE *f, const ot_value *v)
 {
     if (!v) fputs("-", f);
-    else if (v->producer || !*v->name) fprintf(f, "%%%d", v->id);
-    else fputs(v->name, f);
+    else if (v->producer || !*v->name) ot_print(f, "%%%d", v->id);
+    else ot_print(f, "%s", v->name);
 }
 
 static void value_type(FILE *f, const ot_value *v)
 {
     char buf[128];
-    fprintf(f, ": %s%s", ot_dtype_name(v->dtype), v->shape.rank < 0 ? "[...]" : ot_shape_text(&v->shape, buf));
+    ot_print(f, ": %s%s", ot_dtype_name(v->dtype), v->shape.rank < 0 ? "[...]" : ot_shape_text(&v->shape, buf));
     if (v->layout == OT_CHANNELS_LAST) fputs(" channels-last", f);
 }
 
 static void node_line(FILE *f, const ot_node *n)
 {
-    fprintf(f, "%s%s(", n->phase == OT_UPDATE ? "update  " : "", n->op->name);
+    ot_print(f, "%s%s(", n->phase == OT_UPDATE ? "update  " : "", n->op->name);
     for (int i = 0; i < n->n_in; i++) {
         if (i) fputs(", ", f);
         value_ref(f, n->in[i]);
@@ -40,7 +40,7 @@ static void node_line(FILE *f, const ot_node *n)
         value_ref(f, n->out[i]);
         if (n->out[i]) value_type(f, n->out[i]);
     }
-    fprintf(f, "   %s\n", n->name);
+    ot_print(f, "   %s\n", n->name);
 }
 
 char *ot_graph_text(const ot_graph *g)
@@ -53,7 +53,7 @@ char *ot_graph_text(const ot_graph *g)
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         if (v->producer || v->role == OT_TEMP) continue;
-        fprintf(f, "%s ", role[v->role]);
+        ot_print(f, "%s ", role[v->role]);
         value_ref(f, v);
         value_type(f, v);
         fputc('\n', f);

@@ -55,7 +55,7 @@ void ot_plan_note(ot_plan *p, const char *fmt, ...)
     char    line[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "%s", line);
 }
@@ -120,7 +120,7 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
         if (p->sticky.status == OT_OK && (EVERY_PASS || i == OT_LEN(pipeline) - 1) && ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
             ot_error e = p->sticky;
             p->sticky = (ot_error){ 0 };
-            ot_fail(&p->sticky, e.status, "after pass %s: %s", pipeline[i].name, e.text);
+            ot_fail(&p->sticky, e.status, "after pass %s: %-s", pipeline[i].name, e.text);
         }
         if (last && !strcmp(pipeline[i].name, last)) break;
     }

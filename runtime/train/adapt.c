@@ -18,7 +18,7 @@ void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...)
     va_list ap;
     if (!e->notes) return;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     const char *all = ot_arena_printf(e->a, "%s%s%s", *e->notes, **e->notes ? "\n" : "", line);
     if (all) *e->notes = all;
@@ -79,7 +79,7 @@ static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_er
                             ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
     ot_error e = { 0 };
     if (ot_array_fits(a, f->dtype, &e))
-        return ot_fail_more(err, e.status, "input '%s': %s", f->name, e.text);
+        return ot_fail_more(err, e.status, "input '%s': %-s", f->name, e.text);
     return OT_OK;
 }
 

@@ -58,7 +58,7 @@ static void print_lines(FILE *f, const char *before, const char *lines)
 {
     while (lines && *lines) {
         size_t n = strcspn(lines, "\n");
-        fprintf(f, "  %s%.*s\n", before, (int)n, lines);
+        ot_print(f, "  %s%.*s\n", before, (int)n, lines);
         lines += n + (lines[n] == '\n');
     }
 }
@@ -82,7 +82,7 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
         const ot_finding *x = &f->list[i];
         json_t *names = json_array();
         if (x->severity == OT_FINDING_ERROR) continue; /* among the errors */
-        for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) json_array_append_new(names, json_string(x->name[n]));
+        for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) json_array_append_new(names, ot_json_text(x->name[n]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what", x->what,
                                               "remedy", x->remedy, "count", x->n, "names", names));
     }
@@ -98,7 +98,7 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
     const ot_findings none = { 0 }, *f = p->t ? &p->t->findings : &none;
     const char *adapted = p->t ? p->t->notes : "";
     if (json) {
-        json_object_set_new(page.json, "model", json_string(m->file->path));
+        json_object_set_new(page.json, "model", ot_json_text(m->file->path));
         json_object_set_new(page.json, "trainable", json_boolean(fine));
         json_object_set_new(page.json, "findings", json_findings(f, found));
         json_t *notes = ot_json_lines(p->r.assumed), *data = ot_json_lines(adapted);
@@ -108,16 +108,16 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
         if (fine) json_object_set_new(page.json, "trained", json_integer(parameters(p->plan)));
         return ot_page_close(&page, text, err);
     }
-    fprintf(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
+    ot_print(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
             (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
-    if (!fine) fprintf(page.f, "cannot be trained:\n");
+    if (!fine) ot_print(page.f, "cannot be trained:\n");
     if (!fine) print_lines(page.f, "", found->text);
     print_lines(page.f, "warning: ", ot_findings_text(f, OT_FINDING_WARNING));
     print_lines(page.f, "", p->r.assumed);
     print_lines(page.f, "", adapted);
     print_lines(page.f, "", ot_findings_text(f, OT_FINDING_NOTE));
     if (fine)
-        fprintf(page.f, "trainable: %lld parameters in %d initializer%s\n",
+        ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n",
                 (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
     return ot_page_close(&page, text, err);
 }
@@ -146,11 +146,11 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
 
 static void print_why(FILE *f, const ot_step *s)
 {
-    if (s->tuned > 0) fprintf(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
-    if (*s->how) fprintf(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
-    if (s->group > 1) fprintf(f, "%6s   %s: one piece of work with the %d behind it\n", "", s->kernel->name, s->group - 1);
+    if (s->tuned > 0) ot_print(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
+    if (*s->how) ot_print(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
+    if (s->group > 1) ot_print(f, "%6s   %s: one piece of work with the %d behind it\n", "", s->kernel->name, s->group - 1);
     for (int i = 0; i < s->n_refused; i++)
-        fprintf(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
+        ot_print(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
 }
 
 static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why,
@@ -163,13 +163,13 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
         const char *kernel = s->kernel ? s->kernel->name : "-",
                    *of = y ? ot_shape_text(&y->shape, shape) : "";
         if (p->f) {
-            fprintf(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel,
+            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel,
                     of, s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
-            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "phase", phase,
+            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase,
                                                  "operator", s->node->op->name, "kernel", kernel,
-                                                 "how", s->how, "shape", of, "node", s->node->name));
+                                                 "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
         }
     }
 }
@@ -187,8 +187,8 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     int64_t planned_bytes =
         s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
     if (page.json) {
-        json_object_set_new(page.json, "model", json_string(m->file->path));
-        json_object_set_new(page.json, "device", json_string(p->t->x.device_line));
+        json_object_set_new(page.json, "model", ot_json_text(m->file->path));
+        json_object_set_new(page.json, "device", ot_json_text(p->t->x.device_line));
         json_object_set_new(page.json, "batch_size", json_integer(p->batch));
         json_object_set_new(page.json, "state_bytes", json_integer(q->state_bytes));
         json_object_set_new(page.json, "scratch_bytes", json_integer(q->scratch_bytes));
@@ -198,16 +198,16 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         json_object_set_new(page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
-    fprintf(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
+    ot_print(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
             q->n_every, q->n_update);
     print_lines(page.f, "", p->t->x.device_line);
     print_lines(page.f, "warning: ", ot_findings_text(&p->t->findings, OT_FINDING_WARNING));
     print_lines(page.f, "", p->r.assumed);
     print_lines(page.f, "", ot_findings_text(&p->t->findings, OT_FINDING_NOTE));
-    fprintf(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
-    fprintf(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
-    fprintf(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
-    fprintf(page.f, "planned in all     %12.3f MiB%s\n", (double)planned_bytes / mib,
+    ot_print(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
+    ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
+    ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
+    ot_print(page.f, "planned in all     %12.3f MiB%s\n", (double)planned_bytes / mib,
             s->data ? ", data included" : "");
     return ot_page_close(&page, text, err);
 }

@@ -8,6 +8,7 @@
 #include "ops/kernel.h"
 #include "runtime/train/cpus.h"
 #include "runtime/train/describe.h"
+#include "runtime/train/log.h"
 
 /* ---- pages ----------------------------------------------------------------------- */
 
@@ -97,12 +98,12 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
     char shape[256];
     ot_symbolic_shape(v, shape);
     if (p->f)
-        fprintf(p->f, "%-7s %-32s %-9s %s\n", what, name, v->dtype ? ot_dtype_name(v->dtype) : "?",
+        ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, v->dtype ? ot_dtype_name(v->dtype) : "?",
                 shape);
     else
         json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s}", "name", name, "type",
-                                        v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", shape));
+                              json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type",
+                                        v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", ot_json_text(shape)));
 }
 
 /* An open batch has the name that the first input with one gives it. */
@@ -139,7 +140,7 @@ static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, 
         if (shaped) v.dim_names = batch;
         inspect_value(p, "output", m->outputs[i], &v, out);
     }
-    if (p->f && shaped && opens(g)) fprintf(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
+    if (p->f && shaped && opens(g)) ot_print(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
     if (!p->json) return;
     json_object_set_new(p->json, "inputs", in);
     json_object_set_new(p->json, "outputs", out);
@@ -151,12 +152,12 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
     ot_shape_text(&v->shape, shape);
     if (p->f)
-        fprintf(p->f, "%-40s %-9s %-18s %-9s %s\n", name, ot_dtype_name(v->dtype), shape,
+        ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, ot_dtype_name(v->dtype), shape,
                 ot_role_name(v), why);
     else
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", name, "type",
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type",
                                               ot_dtype_name(v->dtype), "shape", shape, "role",
-                                              ot_role_name(v), "why", why));
+                                              ot_role_name(v), "why", ot_json_text(why)));
 }
 
 static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
@@ -172,7 +173,7 @@ static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
         if (v->role == OT_WEIGHT) trained += ot_numel(&v->shape);
     }
     if (p->f) {
-        fprintf(p->f, "\n%lld of %lld float elements train\n", (long long)trained, (long long)all);
+        ot_print(p->f, "\n%lld of %lld float elements train\n", (long long)trained, (long long)all);
         return;
     }
     json_object_set_new(p->json, "initializers", list);
@@ -184,15 +185,15 @@ static void inspect_head(ot_page *p, const ot_model *m)
 {
     const ot_imported *f = m->file;
     if (p->f) {
-        fprintf(p->f, "%s: opset %lld, IR %lld, %d nodes%s%s\n", f->path, (long long)f->opset,
+        ot_print(p->f, "%s: opset %lld, IR %lld, %d nodes%s%s\n", f->path, (long long)f->opset,
                 (long long)f->ir_version, f->graph->n_nodes, *f->producer ? ", by " : "",
                 f->producer);
         return;
     }
-    json_object_set_new(p->json, "model", json_string(f->path));
+    json_object_set_new(p->json, "model", ot_json_text(f->path));
     json_object_set_new(p->json, "opset", json_integer(f->opset));
     json_object_set_new(p->json, "ir_version", json_integer(f->ir_version));
-    json_object_set_new(p->json, "producer", json_string(f->producer));
+    json_object_set_new(p->json, "producer", ot_json_text(f->producer));
     json_object_set_new(p->json, "nodes", json_integer(f->graph->n_nodes));
 }
 
@@ -206,8 +207,8 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
     for (int s = OT_FINDING_ERROR; s <= OT_FINDING_NOTE; s++)
         for (int i = 0; i < f.n; i++) {
             const char *line = f.list[i].severity == (ot_severity)s ? ot_finding_line(&f.list[i], a) : NULL;
-            if (line && p->f) fprintf(p->f, "%s: %s\n", ot_severity_name((ot_severity)s), line);
-            if (line && p->json) json_array_append_new(all, json_string(line));
+            if (line && p->f) ot_print(p->f, "%s: %s\n", ot_severity_name((ot_severity)s), line);
+            if (line && p->json) json_array_append_new(all, ot_json_text(line));
         }
     if (p->json) json_object_set_new(p->json, "notes", all);
 }
@@ -235,7 +236,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
         inspect_tensors(&page, m, p.graph);
         inspect_findings(&page, m, p.graph, a);
         char *graph = s->graph ? ot_graph_text(shown) : NULL;
-        if (graph) json_object_set_new(page.json, "graph", json_string(graph));
+        if (graph) json_object_set_new(page.json, "graph", ot_json_text(graph));
         free(graph);
         r = ot_page_close(&page, text, err);
     }
@@ -270,7 +271,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
     int onnx = 0, all = 0;
     OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
     json_t *list = p.json ? json_array() : NULL;
-    if (p.f) fprintf(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
+    if (p.f) ot_print(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
     for (int i = 0; (op = ot_op_at(i)); i++) {
         char kernels[128] = "", since[16] = "-";
         const ot_kernel *const *k = ot_kernels(op, NULL);
@@ -282,7 +283,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
         all++;
         onnx += !internal;
         if (p.f)
-            fprintf(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
+            ot_print(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
                     *kernels ? kernels : "-");
         else
             json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
@@ -290,7 +291,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
                                                   "since", op->since, "internal", internal,
                                                   "gradient", gradient_of(op), "kernels", kernels));
     }
-    if (p.f) fprintf(p.f, "\n%d operators of ONNX, %d of our own\n", onnx, all - onnx);
+    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of our own\n", onnx, all - onnx);
     else json_object_set_new(p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }
@@ -367,7 +368,7 @@ static void write_env(ot_page *p, const char *cuda)
     if (uname(&u)) memset(&u, 0, sizeof u);
     if (p->json) {
         json_t *devices = ot_json_lines(cuda);
-        if (devices) json_array_insert_new(devices, 0, json_string("cpu"));
+        if (devices) json_array_insert_new(devices, 0, ot_json_text("cpu"));
         json_t *all =
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION,
                       "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
@@ -379,16 +380,16 @@ static void write_env(ot_page *p, const char *cuda)
         json_decref(all);
         return;
     }
-    fprintf(p->f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
-    fprintf(p->f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
-    fprintf(p->f, "processor   %s; %d thread%s%s\n", *cpu ? cpu : "unknown", cpus.threads, cpus.threads > 1 ? "s" : "",
+    ot_print(p->f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
+    ot_print(p->f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
+    ot_print(p->f, "processor   %s; %d thread%s%s\n", *cpu ? cpu : "unknown", cpus.threads, cpus.threads > 1 ? "s" : "",
             ot_cpus_text(&cpus, granted));
-    fprintf(p->f, "features    %s\n", *features ? features : "unknown");
-    fprintf(p->f, "memory      %s, %s available\n", total, available);
-    fprintf(p->f, "devices     cpu\n");
+    ot_print(p->f, "features    %s\n", *features ? features : "unknown");
+    ot_print(p->f, "memory      %s, %s available\n", total, available);
+    ot_print(p->f, "devices     cpu\n");
     for (const char *line = cuda; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
-        fprintf(p->f, "            %.*s\n", (int)strcspn(line, "\n"), line);
-    fprintf(p->f, "libraries   jansson %s\n", jansson_version_str());
+        ot_print(p->f, "            %.*s\n", (int)strcspn(line, "\n"), line);
+    ot_print(p->f, "libraries   jansson %s\n", jansson_version_str());
 }
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)

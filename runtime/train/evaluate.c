@@ -30,33 +30,33 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
 static void print_confusion(const ot_trainer *t, FILE *f)
 {
     const ot_dataset *d = t->eval_data;
-    fprintf(f, "\nrows: what it is; columns: what the model says\n%12s", "");
-    for (int64_t c = 0; c < t->classes; c++) fprintf(f, " %6lld", (long long)c);
-    fprintf(f, "    right\n");
+    ot_print(f, "\nrows: what it is; columns: what the model says\n%12s", "");
+    for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
+    ot_print(f, "    right\n");
     for (int64_t r = 0; r < t->classes; r++) {
         int64_t all = 0, *row = t->confusion + r * t->classes;
         char name[13];
         snprintf(name, sizeof name, "%s",
                  d->class_name && r < d->n_classes ? d->class_name[r] : "");
-        fprintf(f, "%3lld %-8.8s", (long long)r, name);
+        ot_print(f, "%3lld %-8.8s", (long long)r, name);
         for (int64_t c = 0; c < t->classes; c++) all += row[c];
-        for (int64_t c = 0; c < t->classes; c++) fprintf(f, " %6lld", (long long)row[c]);
-        if (all) fprintf(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
-        else fprintf(f, "       -\n");
+        for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)row[c]);
+        if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
+        else ot_print(f, "       -\n");
     }
 }
 
 static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *f)
 {
-    fprintf(f, "samples   %lld\n", (long long)t->eval.samples);
-    if (!isnan(loss)) fprintf(f, "loss      %.6g\n", loss);
-    if (!isnan(accuracy)) fprintf(f, "accuracy  %.4f %%\n", 100 * accuracy);
+    ot_print(f, "samples   %lld\n", (long long)t->eval.samples);
+    if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
+    if (!isnan(accuracy)) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
 static char *json_text(const ot_trainer *t, double loss, double accuracy)
 {
-    json_t *o = json_pack("{s:s, s:s, s:I}", "model", t->m->file->path, "data", t->eval_data->name,
+    json_t *o = json_pack("{s:o, s:o, s:I}", "model", ot_json_text(t->m->file->path), "data", ot_json_text(t->eval_data->name),
                           "samples", (json_int_t)t->eval.samples);
     if (!o) return NULL;
     ot_log_real(o, "loss", loss);

@@ -103,7 +103,7 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
     char runs[] = "runs";
     ot_error e = { 0 };
     const char *stem = ot_stem(model, a);
-    if (make_all(runs, &e)) return ot_fail(err, e.status, "%s; %s", e.text, advice);
+    if (make_all(runs, &e)) return ot_fail(err, e.status, "%-s; %s", e.text, advice);
     for (int n = 1; stem && n < 1000000; n++) {
         bool is_free;
         out->path = ot_arena_printf(a, "runs/%s-%d", stem, n);

@@ -70,7 +70,7 @@ static void add_ends(char *line, size_t most, ot_value *const *list, int n)
 /* What the file says, as it was written: the text of its kind is about the usual sizes. */
 static ot_status describe(const char *path, const ot_new_kind *k, bool replaced, const ot_callbacks *cb, ot_error *err)
 {
-    char line[1024], ends[600] = "";
+    char line[6000], name[4096], ends[600] = "";
     int64_t elements = 0, open;
     ot_model *m;
     ot_error none = { 0 };
@@ -83,7 +83,7 @@ static ot_status describe(const char *path, const ot_new_kind *k, bool replaced,
     add_ends(ends, sizeof ends, f->graph->inputs, f->graph->n_inputs);
     snprintf(ends + strlen(ends), sizeof ends - strlen(ends), " -> ");
     add_ends(ends, sizeof ends, g->outputs, g->n_outputs);
-    snprintf(line, sizeof line, "%s: %.*s: %s; %lld parameters%s", path, (int)strcspn(k->text, "(") - 1, k->text, ends, (long long)elements,
+    snprintf(line, sizeof line, "%s: %.*s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), (int)strcspn(k->text, "(") - 1, k->text, ends, (long long)elements,
              replaced ? "; the model that was there is replaced" : "");
     cb->message(cb->user, OT_INFO, line);
     if (shaped) ot_graph_free(shaped);

@@ -117,6 +117,16 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
         if (l->file[i]) flush(l, i);
 }
 
+json_t *ot_json_text(const char *s)
+{
+    json_t *j = json_string(s);
+    size_t n = 4 * strlen(s) + 1; /* \xNN for every byte */
+    char *shown = j ? NULL : malloc(n);
+    if (shown) j = json_string(ot_shown(s, shown, n));
+    free(shown);
+    return j;
+}
+
 void ot_log_real(json_t *event, const char *key, double v)
 {
     if (isfinite(v)) {

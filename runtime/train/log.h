@@ -30,6 +30,9 @@ ot_status ot_log_close(ot_log *l, ot_error *err); /* reports what failed on the 
 void ot_log_write_step(ot_log *l, const ot_log_step *s);
 void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */
 
+/* A text of the user's or of a file; bytes that are no UTF-8, which JSON cannot hold, as escapes.  NULL: no memory. */
+json_t *ot_json_text(const char *s);
+
 /* v as JSON; a number that is none is null and named in event's "nonfinite". */
 void ot_log_real(json_t *event, const char *key, double v);
 

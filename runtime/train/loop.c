@@ -106,11 +106,11 @@ static json_t *given_options(const ot_options *o)
     for (int i = 0; (row = ot_option_at(i)); i++) {
         int n = ot_options_count(o, row->name);
         if (n == 1)
-            json_object_set_new(all, row->name, json_string(ot_options_nth(o, row->name, 0)));
+            json_object_set_new(all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
         if (n < 2) continue;
         json_t *list = json_array();
         for (int k = 0; k < n; k++)
-            json_array_append_new(list, json_string(ot_options_nth(o, row->name, k)));
+            json_array_append_new(list, ot_json_text(ot_options_nth(o, row->name, k)));
         json_object_set_new(all, row->name, list);
     }
     return all;
@@ -126,8 +126,8 @@ static void log_start(ot_trainer *t)
             all += ot_numel(&t->m->file->sources[i].shape);
     const char *device = ot_device_name(&t->s, t->x.device, t->a);
     json_t *e =
-        json_pack("{s:s, s:s, s:s, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
-                  "start", "version", OT_VERSION, "model", t->m->file->path, "options",
+        json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
+                  "start", "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
                   given_options(t->o), "device", device, "threads", t->x.threads, "precision",
                   ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
                   (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
@@ -171,7 +171,7 @@ static char *options_text(const ot_trainer *t)
     size_t size = 0;
     FILE *f = lines ? open_memstream(&text, &size) : NULL;
     if (f) {
-        fprintf(f, "# onnxtrain %s; model: %s\n%s", OT_VERSION, t->m->file->path, lines);
+        ot_print(f, "# onnxtrain %s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
         fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
                 (long long)t->train.samples, (long long)t->total);
         for (const char *p = t->notes; p && *p;) {
@@ -199,7 +199,7 @@ static ot_status write_options(const ot_trainer *t, ot_error *err)
     if (!s) s = ot_replace_commit(r, &e);
     else ot_replace_abort(r);
     free(text);
-    return s ? ot_fail(err, s, "%s/%s", t->folder.path, e.text) : OT_OK;
+    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
 }
 
 static ot_status open_log(ot_trainer *t, int at, const char *path, const char *shown, ot_error *err)
@@ -262,7 +262,7 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
     if (!r->best_path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     ot_status s = ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e);
-    return s ? ot_fail(err, s, "%s/%s", t->folder.path, e.text) : OT_OK;
+    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */

@@ -333,7 +333,7 @@ static int config_pair(void *user, const char *section, const char *name, const 
         return 0;
     }
     if (!ot_options_set(c->o, name, value, &e)) return 1;
-    ot_fail(c->err, e.status, "%s:%d: %s", c->path, c->line, e.text);
+    ot_fail(c->err, e.status, "%s:%d: %-s", c->path, c->line, e.text);
     return 0;
 }
 

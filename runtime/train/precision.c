@@ -58,7 +58,7 @@ static ot_status measure(ot_trainer *t, ot_precision p, measured *out, ot_error 
     ot_status r = ot_session_open(&x, t->m, &s, &t->x, &first);
     if (!r) r = run(t, &x, out, &first);
     ot_session_close(&x);
-    return r ? ot_fail(err, r, "--precision auto, %s: %s", ot_precision_name(p), first.text) : OT_OK;
+    return r ? ot_fail(err, r, "--precision auto, %s: %-s", ot_precision_name(p), first.text) : OT_OK;
 }
 
 static bool is_near(double a, double b, double part) { return isfinite(a) && fabs(a - b) <= part * fabs(b); }

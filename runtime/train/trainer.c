@@ -18,7 +18,7 @@ void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...)
     if (!t->cb.message) return;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     t->cb.message(t->cb.user, level, line);
 }

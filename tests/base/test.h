@@ -17,5 +17,6 @@ int ot_test_shape(void);
 int ot_test_dtype(void);
 int ot_test_io(void);
 int ot_test_random(void);
+int ot_test_text(void);
 
 #endif
