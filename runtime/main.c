@@ -111,7 +111,7 @@ static void on_signal(int sig)
 {
     static const char text[] =
         "\nstopping after this step; once more stops at once, without a model\n";
-    if (caught) {
+    if (caught) { /* a file that is being written has no name yet: nothing is left of it */
         signal(sig, SIG_DFL);
         raise(sig);
         return;
@@ -125,10 +125,13 @@ static void on_signal(int sig)
 static void catch_signals(ot_trainer *t)
 {
     struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    struct sigaction hangup;
     running = t;
     sigemptyset(&a.sa_mask);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    /* Under nohup it stays ignored. */
+    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL);
 }
 
 /* ---- commands --------------------------------------------------------------------------- */

@@ -15,6 +15,9 @@
  * Rules that hold for every function
  *   Errors     return ot_status, 0 on success.  On failure *err (if given) holds the first
  *              cause.  Nothing here exits, prints, or touches global state.
+ *   NULL       where an object, a name, data or a place for results is needed: OT_E_USAGE, or "no"
+ *              from a function without a status; nothing is read or written through it.  err, a
+ *              callback, and what a function says may be NULL, may be.
  *   Ownership  what ot_X_new or ot_X_load made, ot_X_free frees; NULL is fine.
  *              "Borrowed" pointers stay the caller's and are not kept after return.
  *   Threads    one object, one thread at a time.  Work is shared out by OpenMP, as the option "threads" says, whatever

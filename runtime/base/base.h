@@ -36,6 +36,12 @@ ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3,
  * A full text ends in "…"; nothing is lost silently. */
 ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 
+/* In a public function: refuses a pointer that is NULL. */
+#define OT_GIVEN(pointer)                                                                        \
+    do {                                                                                         \
+        if (!(pointer)) return ot_fail(err, OT_E_USAGE, "%s: %s is NULL", __func__, #pointer);   \
+    } while (0)
+
 /* Returns early when expr failed.  Only where there is nothing to release. */
 #define OT_TRY(expr)                               \
     do {                                           \

@@ -124,6 +124,9 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
 
 ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     planned p;
     ot_error found = { 0 };
     *text = NULL;
@@ -214,6 +217,9 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
 
 ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     planned p;
     ot_error first = { 0 };
     *text = NULL;

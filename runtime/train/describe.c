@@ -247,6 +247,9 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
 
 ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     ot_settings s;
     ot_arena *a = ot_arena_new();
     *text = NULL;
@@ -266,6 +269,8 @@ static const char *gradient_of(const ot_op *op)
 
 ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(o);
     ot_page p;
     const ot_op *op;
     int onnx = 0, all = 0;
@@ -394,6 +399,8 @@ static void write_env(ot_page *p, const char *cuda)
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(o);
     ot_page p;
     ot_arena *a = ot_arena_new();
     *text = NULL;

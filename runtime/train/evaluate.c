@@ -102,6 +102,9 @@ static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
 ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                        ot_error *err)
 {
+    OT_GIVEN(text);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     ot_trainer *t = NULL;
     ot_error first = { 0 };
     *text = NULL;

@@ -93,6 +93,8 @@ static ot_status describe(const char *path, const ot_new_kind *k, bool replaced,
 
 ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_GIVEN(kind);
+    OT_GIVEN(o);
     enum { MOST_HIDDEN = 64 };
     int64_t size[3] = { 0 }, hidden[MOST_HIDDEN];
     int n_hidden = 0;

@@ -57,6 +57,7 @@ static void print_options(bool all, FILE *f)
 
 ot_status ot_help_text(bool all, char **text, ot_error *err)
 {
+    OT_GIVEN(text);
     size_t size = 0;
     *text = NULL;
     FILE *f = open_memstream(text, &size);

@@ -78,6 +78,9 @@ static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, 
 
 ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
 {
+    OT_GIVEN(t);
+    OT_GIVEN(loss);
+    OT_GIVEN(accuracy);
     tally y = { 0 };
     *loss = *accuracy = NAN;
     if (t->evaluation < 0)
@@ -345,6 +348,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
 {
+    OT_GIVEN(t);
     ot_error first = { 0 };
     if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; --data names some");
     if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has run already");

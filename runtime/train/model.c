@@ -76,8 +76,35 @@ static ot_status list_outputs(ot_model *m, ot_error *err)
     return OT_OK;
 }
 
+static ot_status tensor_given(const ot_tensor *t, int i, ot_error *err)
+{
+    ot_shape s = { .rank = t->rank };
+    if (!t->name) return ot_fail(err, OT_E_USAGE, "tensor %d of the call has no name", i);
+    if (t->rank < 0 || t->rank > OT_MAX_RANK)
+        return ot_fail(err, OT_E_USAGE, "tensor '%s' has rank %d; 0 to %d are possible", t->name, t->rank, OT_MAX_RANK);
+    memcpy(s.dim, t->dim, sizeof s.dim);
+    for (int k = 0; k < s.rank; k++)
+        if (s.dim[k] < 0) return ot_fail(err, OT_E_USAGE, "tensor '%s': dimension %d is %lld", t->name, k, (long long)s.dim[k]);
+    if (t->dtype != OT_STRING && !ot_dtype_bits(t->dtype))
+        return ot_fail(err, OT_E_USAGE, "tensor '%s': there is no element type %d", t->name, (int)t->dtype);
+    if (!ot_shape_fits(&s, t->dtype)) return ot_fail(err, OT_E_USAGE, "tensor '%s' is larger than memory can be", t->name);
+    if (!t->data && ot_numel(&s)) return ot_fail(err, OT_E_USAGE, "tensor '%s' has no data", t->name);
+    for (int64_t k = 0; t->dtype == OT_STRING && k < ot_numel(&s); k++)
+        if (!((char **)t->data)[k]) return ot_fail(err, OT_E_USAGE, "tensor '%s': text %lld is NULL", t->name, (long long)k);
+    return OT_OK;
+}
+
+ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err)
+{
+    if (n < 0 || (n && !t)) return ot_fail(err, OT_E_USAGE, "%d tensors are NULL", n);
+    for (int i = 0; i < n; i++) OT_TRY(tensor_given(&t[i], i, err));
+    return OT_OK;
+}
+
 ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
 {
+    OT_GIVEN(path);
+    OT_GIVEN(out);
     *out = NULL;
     int64_t before = ot_rss();
     ot_model *m = calloc(1, sizeof *m);
@@ -116,6 +143,7 @@ static bool describe(const ot_value *v, ot_tensor *out)
 
 bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 {
+    if (!m || !out) return false;
     const ot_graph *g = m->file->graph;
     for (int k = 0; k < g->n_inputs; k++) {
         const ot_value *v = g->inputs[k];
@@ -127,12 +155,14 @@ bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 
 bool ot_model_output(const ot_model *m, int i, ot_tensor *out)
 {
+    if (!m || !out) return false;
     const ot_graph *g = m->file->graph;
     return i >= 0 && i < g->n_outputs && describe(g->outputs[i], out);
 }
 
 bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out)
 {
+    if (!m || !out) return false;
     if (i < 0 || i >= m->file->n_sources) return false;
     const ot_source *s = &m->file->sources[i];
     *out = (ot_tensor){ .name = s->name,

@@ -12,6 +12,9 @@ struct ot_model {
     int64_t bytes;              /* that the file, as it was read, holds */
 };
 
+/* Whether n tensors of a caller can be read: names, data, element types, shapes.  Errors: OT_E_USAGE. */
+ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err);
+
 int64_t ot_rss(void);      /* resident bytes of the process now; 0: unknown */
 int64_t ot_rss_peak(void); /* the most there were */
 /* Bytes the process may still use: the system's and its control group's; INT64_MAX: unknown. */

@@ -131,14 +131,14 @@ static int index_of(const char *name)
 
 const ot_option_info *ot_option_find(const char *name)
 {
-    return ot_option_at(index_of(name));
+    return name ? ot_option_at(index_of(name)) : NULL;
 }
 
 const char *ot_option_nearest(const char *name)
 {
     const char *near = NULL;
     int best = 3;
-    for (int i = 0; i < OT_LEN(table); i++) {
+    for (int i = 0; name && i < OT_LEN(table); i++) {
         int d = ot_edit_distance(name, table[i].info.name, 2);
         /* Two edits away from a name of two letters is everything. */
         if (d < best && d < (int)strlen(table[i].info.name)) best = d, near = table[i].info.name;
@@ -224,6 +224,9 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err);
 
 ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err)
 {
+    OT_GIVEN(o);
+    OT_GIVEN(name);
+    OT_GIVEN(value);
     int i = index_of(name);
     if (i < 0) {
         const char *near = ot_option_nearest(name);
@@ -253,7 +256,7 @@ ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_
 
 const char *ot_options_get(const ot_options *o, const char *name)
 {
-    int i = index_of(name);
+    int i = o && name ? index_of(name) : -1;
     if (i < 0) return NULL;
     return o->value[i].n ? o->value[i].text[o->value[i].n - 1] : table[i].info.value;
 }
@@ -290,6 +293,7 @@ bool ot_options_flag(const ot_options *o, const char *name)
 
 ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
 {
+    OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
             return ot_fail(err, OT_E_USAGE, "%s%s means nothing to this command", table[i].info.letter == 'o' ? "-" : "--",

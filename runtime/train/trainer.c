@@ -351,6 +351,8 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 
 /* ---- the object ---------------------------------------------------------------------------- */
 
+static const ot_result no_result = { .reason = "not begun", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
+
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                            ot_trainer **out, ot_error *err)
 {
@@ -369,7 +371,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;
-    t->result = (ot_result){ .reason = "not begun", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
+    t->result = no_result;
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
     t->configs = ot_options_configs(o, t->a);
@@ -418,6 +420,9 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
 ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                          ot_trainer **out, ot_error *err)
 {
+    OT_GIVEN(out);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, out, err));
     ot_status s = open_trainer(*out, &first);
@@ -442,6 +447,13 @@ void ot_trainer_free(ot_trainer *t)
     free(t);
 }
 
-void ot_trainer_cancel(ot_trainer *t) { t->cancelled = 1; }
+void ot_trainer_cancel(ot_trainer *t)
+{
+    if (!t) return;
+    t->cancelled = 1;
+}
 
-void ot_trainer_result(const ot_trainer *t, ot_result *out) { *out = t->result; }
+void ot_trainer_result(const ot_trainer *t, ot_result *out)
+{
+    if (out) *out = t ? t->result : no_result;
+}

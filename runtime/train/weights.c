@@ -21,6 +21,7 @@ static const ot_value *file_state(const ot_trainer *t, int i)
 
 int ot_trainer_weight_count(const ot_trainer *t)
 {
+    if (!t) return 0;
     int n = 0;
     while (file_state(t, n)) n++;
     return n;
@@ -53,12 +54,14 @@ static bool get(ot_trainer *t, int i, const ot_value *v, ot_tensor *out)
 
 bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out)
 {
+    if (!t || !out || i < 0) return false;
     const ot_value *v = file_state(t, i);
     return v && get(t, i, v, out);
 }
 
 bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out)
 {
+    if (!t || !name || !out) return false;
     const ot_value *v;
     for (int i = 0; (v = file_state(t, i)); i++)
         if (!strcmp(t->m->file->sources[v->source].name, name)) return get(t, i, v, out);
@@ -85,6 +88,8 @@ static ot_status set_master(ot_trainer *t, const ot_value *w, const void *bytes,
 
 ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err)
 {
+    OT_GIVEN(t);
+    OT_TRY(ot_tensors_given(w, 1, err));
     const ot_value *v;
     for (int i = 0; (v = file_state(t, i)); i++) {
         ot_tensor have = describe(t, v);
@@ -165,6 +170,8 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
 
 ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err)
 {
+    OT_GIVEN(t);
+    OT_TRY(ot_tensors_given(batch, n, err));
     ot_error first = { 0 };
     if (!t->by_steps)
         return ot_fail(err, OT_E_USAGE, "this trainer has data of its own: use ot_trainer_run");

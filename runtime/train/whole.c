@@ -24,6 +24,7 @@ static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot
 
 void ot_tensors_free(ot_tensors *ts)
 {
+    if (!ts) return;
     if (ts->owner) ot_arena_free(ts->owner);
     *ts = (ot_tensors){ 0 };
 }
@@ -107,6 +108,11 @@ static ot_status run_with(const ot_model *m, const ot_options *o, const ot_datas
 ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
                  ot_tensors *out, ot_error *err)
 {
+    OT_GIVEN(out);
+    *out = (ot_tensors){ 0 };
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    OT_TRY(ot_tensors_given(in, n, err));
     ot_array *list = calloc((size_t)n + 1, sizeof *list);
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to run the model");
     for (int i = 0; i < n; i++) list[i] = (ot_array){ .t = in[i], .whole = true };
@@ -129,6 +135,8 @@ static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_d
 
 ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
     ot_dataset *d = NULL;
     ot_tensors out;
@@ -244,6 +252,8 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
 ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                        ot_error *err)
 {
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     ot_trainer *t = NULL;
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, &t, err));

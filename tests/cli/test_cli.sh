@@ -168,6 +168,7 @@ stopped() {
 }
 stopped TERM 143
 stopped INT 130
+stopped HUP 129
 
 [ $bad = 0 ] && echo "the command line keeps its contract"
 [ $bad = 0 ]

@@ -177,6 +177,32 @@ for p in $pids; do wait "$p" || fail "one of six runs at once: exit $?"; done
 [ "$(ls runs | wc -l)" = 6 ] || fail "six runs at once have $(ls runs | wc -l) folders"
 for r in runs/*; do [ "$(grep -c '"event":"end"' $r/log.jsonl)" = 1 ] || fail "$r has another's log"; done
 
+# ---- a second signal, at any moment of the writing, leaves nothing half -----------------------------------
+
+"$program" new mlp -o wide.onnx --input 1x2x2 --hidden 1500,3000 --classes 3 -q
+mkdir out.d
+cut=0
+for pause in 0 0.01 0.02 0.03 0.05 0.08 0.12 0.2 0.3; do
+    "$program" wide.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir none --log out.d/log -o out.d/w.onnx -q >out 2>err &
+    pid=$!
+    n=0
+    while [ $n -lt 300 ] && [ ! -s out.d/log ]; do sleep 0.05 && n=$((n + 1)); done
+    kill -TERM $pid
+    sleep $pause
+    kill -TERM $pid 2>/dev/null
+    wait $pid
+    got=$?
+    [ $got = 143 ] || fail "two signals: exit $got, 143 is right"
+    rm -f out.d/log
+    for file in $(ls -A out.d); do
+        [ "$file" = w.onnx ] || fail "two signals $pause s apart leave $file"
+        "$program" check out.d/w.onnx >/dev/null 2>&1 || fail "two signals $pause s apart leave half a model"
+    done
+    [ -e out.d/w.onnx ] || cut=$((cut + 1))
+    rm -f out.d/w.onnx
+done
+[ $cut -gt 0 ] || fail "no second signal came before the model was there"
+
 # ---- a place where no file can be made is found before anything is computed ---------------------------
 
 cannot() {

@@ -22,6 +22,7 @@ int test_log(void);
 int test_precision(void);
 int test_cpus(void);
 int test_trainer(void);
+int test_misuse(void);
 
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \
