@@ -256,7 +256,7 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
 {
     for (int i = 0; i < d->n; i++) {
         ot_error e = { 0 };
-        if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %s", d->name, e.text);
+        if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
     }
     return OT_OK;
 }

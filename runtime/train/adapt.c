@@ -399,7 +399,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         ot_fail_more(&found, OT_E_DATA, "the target has %lld samples; array '%s' for input '%s' has %lld",
                      (long long)d->samples, out->f[0].src->t.name, out->f[0].name,
                      (long long)(out->f[0].src->t.rank ? out->f[0].src->t.dim[0] : 0));
-    if (found.status) return ot_fail(err, found.status, "%s: %s", d->name, found.text);
+    if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
     return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
 }

@@ -37,7 +37,7 @@ static void say(const deployment *d, const char *fmt, ...)
     if (!d->cb || !d->cb->message) return;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
     d->cb->message(d->cb->user, OT_INFO, line);
 }
@@ -278,6 +278,8 @@ static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks 
 
 ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_GIVEN(m);
+    OT_GIVEN(o);
     const char *path = ot_options_get(o, "o");
     if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: the deployable file to write");
     return run(m, o, cb, NULL, path, err);
@@ -303,6 +305,7 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
 {
+    OT_GIVEN(t);
     ot_model *m = NULL;
     if (!path) path = ot_options_get(t->o, "deploy");
     if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: the deployable file to write");

@@ -65,5 +65,5 @@ ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error
         int64_t          rows = f ? rows_of(n) : -1;
         if (rows >= 0 && (ot_is_int(f->src->t.dtype) || ot_is_float(f->src->t.dtype))) check_rows(f, n, rows, &found);
     }
-    return found.status ? ot_fail(err, found.status, "%s: %s", fs->data->name, found.text) : OT_OK;
+    return found.status ? ot_fail(err, found.status, "%s: %-s", fs->data->name, found.text) : OT_OK;
 }

@@ -214,18 +214,19 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
     return ot_log_add(&t->log, fd, shown, err);
 }
 
-/* Where -o and --log lie in the run's folder, they may not be what the run itself writes there. */
+/* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
     static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx" };
-    const char *given[] = { t->s.out, t->s.log };
+    const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
+    static const char *const name[] = { "-o", "--log", "--deploy" };
     for (int i = 0; i < OT_LEN(own); i++)
         for (int k = 0; k < OT_LEN(given); k++) {
             const char *path = ot_arena_printf(t->a, "%s/%s", t->s.run_dir, own[i]);
             if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
             bool log_itself = i == 1 && k == 1;
             if (given[k] && !log_itself && ot_path_same(path, given[k]))
-                return ot_fail(err, OT_E_USAGE, "%s %s: the run itself writes this file; name another", k ? "--log" : "-o", given[k]);
+                return ot_fail(err, OT_E_USAGE, "%s %s: the run itself writes this file; name another", name[k], given[k]);
         }
     return OT_OK;
 }

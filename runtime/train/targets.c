@@ -401,7 +401,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
     if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
         missing(e, d, "target", &found);
-    if (found.status) return ot_fail(err, found.status, "%s: %s", d->name, found.text);
+    if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     say_outputs(e, w, n_wants, outputs, n);
     return OT_OK;
 }

@@ -81,6 +81,12 @@ if [ -d "$set" ]; then
     rm -rf mnist
 fi
 
+refuses "is the model that is read" m.onnx $train -o x.onnx --deploy soft.onnx
+refuses "is data that is read" d.csv $train -o x.onnx --deploy hard.csv
+refuses "is what -o names as well" m.onnx $train -o x.onnx --deploy ./x.onnx
+refuses "is the model that is read" m.onnx export m.onnx -o hard.onnx
+refuses "is no ONNX file" notes.txt export m.onnx -o notes.txt
+
 # ---- an output that is something else -----------------------------------------------
 
 refuses "is no ONNX file" notes.txt $train -o notes.txt
@@ -143,6 +149,7 @@ mkdir conf && ln -s ../notes.txt conf/options.conf # a folder with options.conf 
 ok $train -o x.onnx --run-dir conf
 grep -qx 'some text' notes.txt || fail "options.conf is written through a link"
 refuses "the run itself writes this file" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
+refuses "not written over" r1/options.conf $train --run-dir r1 -o x.onnx --deploy r1/options.conf
 rm -rf planted mine conf conf.1 x.onnx
 
 # none is made

@@ -69,6 +69,9 @@ static void objects(void **state)
     REFUSED("o is NULL", ot_run_file(model, NULL, NULL, err));
     REFUSED("m is NULL", ot_grad_file(NULL, none, NULL, err));
     REFUSED("o is NULL", ot_grad_file(model, NULL, NULL, err));
+    REFUSED("m is NULL", ot_export_file(NULL, none, NULL, err));
+    REFUSED("o is NULL", ot_export_file(model, NULL, NULL, err));
+    REFUSED("t is NULL", ot_trainer_deploy(NULL, "x.onnx", err));
     REFUSED("m is NULL", ot_eval_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_text(model, NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_text(model, none, NULL, NULL, err));
