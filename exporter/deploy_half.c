@@ -133,6 +133,12 @@ static void made(half *h, ot_item *i, size_t at)
     }
 }
 
+/* Declares the value float16, where a tensor is declared. */
+static void declare_half(Onnx__TypeProto *t)
+{
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type) t->tensor_type->elem_type = OT_F16;
+}
+
 static ot_status constant_read(half *h, ot_name *v, Onnx__TensorProto *t)
 {
     ot_body *b = h->b;
@@ -147,7 +153,7 @@ static ot_status constant_read(half *h, ot_name *v, Onnx__TensorProto *t)
     if (all && p) {
         ot_body_payload(b, t, OT_F16, &was.shape, p);
         v->half = true;
-        if (v->input) v->input->type->tensor_type->elem_type = OT_F16; /* up to IR version 3 */
+        if (v->input) declare_half(v->input->type); /* up to IR version 3 */
         return OT_OK;
     }
     const char *stem = ot_arena_printf(b->arena, "%s_fp16", v->text);
@@ -181,8 +187,7 @@ static void types_tell(half *h)
     const Onnx__GraphProto *g = h->b->model->graph;
     for (size_t k = 0; k < g->n_value_info; k++) {
         const ot_name *v = ot_body_name(h->b, g->value_info[k]->name);
-        const Onnx__TypeProto *t = g->value_info[k]->type;
-        if (v && v->half && t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) t->tensor_type->elem_type = OT_F16;
+        if (v && v->half) declare_half(g->value_info[k]->type);
     }
 }
 

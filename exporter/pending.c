@@ -13,8 +13,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { TRIES = 1000 };
-
 static ot_status no_memory(const ot_pending *p, ot_error *err)
 {
     return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", p->to.path);
@@ -111,7 +109,7 @@ static ot_status data_make(ot_pending *p, const ot_content *c, const char *name,
 ot_status ot_pending_data(ot_pending *p, const ot_content *c, const char *own, const char **name, ot_error *err)
 {
     uint32_t crc = 0;
-    for (int i = own ? -1 : 0; i < TRIES; i++) {
+    for (int i = own ? -1 : 0; i < OT_DATA_NAMES; i++) {
         if (i == 0) OT_TRY(c->stream(c->what, sink_checksum, &crc, err));
         *name = i < 0 ? own : ot_data_name(p->arena, p->to.stem, crc + (uint32_t)i);
         if (!*name) return no_memory(p, err);

@@ -59,7 +59,9 @@ void      ot_pending_end(ot_pending *p);
 
 /* superseded.c */
 
-/* What a new data file of the model `stem` is called: "<stem>-<8 hex digits>.onnx.data". */
+/* What a new data file of the model `stem` is called: "<stem>-<8 hex digits>.onnx.data".  The number is the CRC-32 of its
+ * bytes, or one of the OT_DATA_NAMES from there on that is free. */
+enum { OT_DATA_NAMES = 1000 };
 const char *ot_data_name(ot_arena *a, const char *stem, uint32_t number);
 
 /* Data files of that pattern that the model now at `to` names and nobody else needs: not the new model, open as

@@ -1,7 +1,7 @@
 /* superseded.c - data files that a model which was replaced has left behind.
  *
- * One is removed only where it is provably ours and of no use: its name has our pattern for that very model, the
- * model that was replaced named it, and no model in the folder, nor the one that is being trained, has data in it.
+ * One is removed only where it is provably ours and of no use: its name has our pattern for that very model and the
+ * checksum of its bytes, the model that was replaced named it, and no model in the folder, nor the one that is being trained, has data in it.
  * Whatever cannot be read may name it: it stays. */
 #include <dirent.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "exporter/pending.h"
 
@@ -28,6 +29,21 @@ static bool has_pattern(const char *name, const char *stem)
     size_t n = strlen(stem);
     return !strncmp(name, stem, n) && name[n] == '-' && strspn(name + n + 1, "0123456789abcdef") == 8 &&
            !strcmp(name + n + 9, suffix);
+}
+
+/* Whether the number in the name is that of the file's bytes (ot_pending_data): a date of eight digits is not. */
+static bool has_checksum(int dir, const char *name, const char *stem)
+{
+    uint32_t number = (uint32_t)strtoul(name + strlen(stem) + 1, NULL, 16);
+    uLong crc = 0;
+    ssize_t got = -1;
+    unsigned char *block = malloc(BLOCK);
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    while (block && fd >= 0 && ((got = read(fd, block, BLOCK)) > 0 || (got < 0 && errno == EINTR)))
+        if (got > 0) crc = crc32_z(crc, block, (size_t)got);
+    if (fd >= 0) close(fd);
+    free(block);
+    return !got && number - (uint32_t)crc < OT_DATA_NAMES;
 }
 
 /* Whether the bytes of `name` stand anywhere in the file; true where it cannot be read to its end. */
@@ -90,7 +106,7 @@ static bool is_old(const char *name, const ot_place *to, int fresh, const ot_imp
     if (!has_pattern(name, to->stem) || fstatat(to->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return false;
     ot_file_id id = { (uint64_t)st.st_dev, (uint64_t)st.st_ino };
     return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !mentions(fresh, name) &&
-           !named_by_another(to, name);
+           !named_by_another(to, name) && has_checksum(to->dir, name, to->stem);
 }
 
 const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m)

@@ -179,7 +179,10 @@ static ot_value *hinge(ctx *x)
     int axis = class_axis(x);
     if (axis < 0) return NULL;
     const ot_shape *s = &x->z->shape;
-    int64_t        *iota = ot_graph_alloc(x->p->graph, (size_t)s->dim[axis] * sizeof *iota), one = axis;
+    if (s->dim[axis] < 2)
+        return fail(x, OT_E_DATA, "hinge compares the scores of several classes; the output has one per sample: bce_with_logits "
+                    "takes targets of 0 and 1 for it"), NULL;
+    int64_t *iota = ot_graph_alloc(x->p->graph, (size_t)s->dim[axis] * sizeof *iota), one = axis;
     if (!iota) return NULL;
     for (int64_t i = 0; i < s->dim[axis]; i++) iota[i] = i;
     ot_shape along = { .rank = s->rank }, kept = *s;

@@ -297,9 +297,14 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
 {
     const char *spec = t->s.test ? t->s.test : t->s.data;
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval_data, err));
+    bool whole = !t->eval_data && !t->s.test; /* one set, of which nothing is kept for a test */
     if (!t->eval_data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval_data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    if (whole)
+        return ot_fail(err, OT_E_USAGE, "--normalize mean,std: %s would be scaled by its own numbers, not by those of the training "
+                       "set; either --data TRAINING --test %s, or the numbers that training said: --normalize MEANS,DEVIATIONS",
+                       spec, spec);
     ot_adapt_env e = adapt_env(t);
     e.measure = true;
     e.notes = NULL;
