@@ -29,7 +29,7 @@ typedef struct range {
     const void   *bytes;
 } range;
 
-enum { BUCKETS = 256, LARGEST_CALL = 1 << 30 };
+enum { BUCKETS = 256 };
 
 typedef struct ot_data_file {
     struct ot_data_file *next;
@@ -247,19 +247,6 @@ void ot_file_missing(const ot_file *f, ot_error *found)
     }
 }
 
-static bool read_at(int fd, unsigned char *p, uint64_t n, uint64_t at)
-{
-    while (n) {
-        ssize_t got = pread(fd, p, n < LARGEST_CALL ? (size_t)n : LARGEST_CALL, (off_t)at);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        p += got;
-        at += (uint64_t)got;
-        n -= (uint64_t)got;
-    }
-    return true;
-}
-
 const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found)
 {
     ot_data_file *d = find_data(f, e->location, tensor);
@@ -284,7 +271,7 @@ const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, con
     range         *r = ot_arena_alloc(f->arena, sizeof *r);
     unsigned char *p = r ? ot_arena_alloc(f->arena, length ? (size_t)length : 1) : NULL;
     if (!p) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes), NULL;
-    if (!read_at(d->fd, p, length, offset)) {
+    if (ot_read_at(d->fd, p, (int64_t)length, (int64_t)offset) != (int64_t)length) {
         ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
         return NULL;
     }
@@ -331,7 +318,7 @@ bool ot_import_is_model(int fd, uint64_t size)
     bool version = false, graph = false;
     for (uint64_t at = 0; at < size;) {
         unsigned char head[20];
-        ssize_t got = pread(fd, head, sizeof head, (off_t)at);
+        int64_t got = ot_read_at(fd, head, sizeof head, (int64_t)at);
         uint64_t v[2] = { 0 };
         int n = 0;
         if (got <= 0) return false;

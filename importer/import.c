@@ -304,29 +304,31 @@ static ot_status model_build(ot_job *j)
 
 static ot_status import(const char *path, const ot_unnamed *u, ot_imported **out, ot_error *err)
 {
+    ot_error own = { 0 };
+    if (!err) err = &own; /* what it says is what is returned */
     *out = NULL;
     ot_imported *m = calloc(1, sizeof *m);
     ot_error    *found = calloc(1, sizeof *found);
     ot_file     *f = NULL;
-    ot_status    s = m && found ? ot_file_open(path, u, &f, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    if (s == OT_OK) {
+    if (!m || !found) ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    else ot_file_open(path, u, &f, err);
+    if (f) {
         /* A node takes ten bytes and more: what the file itself says always fits. */
         ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena },
                      .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
-        s = model_build(&j);
+        ot_status s = model_build(&j);
         m->notes = j.notes;
         m->bytes = (int64_t)(f->n + f->budget.used + ot_arena_used(f->arena) +
                              (m->graph ? ot_arena_used(m->graph->arena) : 0));
         /* What is not supported comes first: a long list of findings must not hide it. */
         if (s != OT_E_NOMEM) report_unsupported(&j, err);
         if (s != OT_OK) ot_fail_more(err, s, "%s: %-s", path, found->text);
-        if (j.first_unsupported && s == OT_OK) s = OT_E_MODEL;
     }
     free(found);
-    if (s == OT_OK) *out = m;
+    if (err->status == OT_OK) *out = m;
     else ot_import_free(m);
-    return s;
+    return err->status;
 }
 
 ot_status ot_import(const char *path, ot_imported **out, ot_error *err) { return import(path, NULL, out, err); }

@@ -62,6 +62,9 @@ char     *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
 void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
 size_t    ot_arena_used(const ot_arena *a);      /* bytes given out, with what their alignment costs */
 
+/* Bytes the process may still use: of the system's, its control group's and its own limit; INT64_MAX: unknown. */
+int64_t   ot_memory_available(void);
+
 /* ---- checked sizes ------------------------------------------------------- */
 
 /* false: the result does not fit.  Every product of dimensions goes through these. */

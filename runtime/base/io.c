@@ -17,19 +17,18 @@ enum { BUFFER = 64 << 10, LARGEST_CALL = 1 << 30 };
 
 /* ---- reading --------------------------------------------------------------- */
 
-/* Up to n bytes; fewer at the end of the file.  -1 and errno after a failure. */
-static ssize_t read_all(int fd, unsigned char *p, size_t n)
+int64_t ot_read_at(int fd, void *p, int64_t n, int64_t at)
 {
-    size_t done = 0;
+    int64_t done = 0;
     while (done < n) {
-        size_t want = n - done < LARGEST_CALL ? n - done : LARGEST_CALL;
-        ssize_t got = pread(fd, p + done, want, (off_t)done);
+        int64_t want = n - done < LARGEST_CALL ? n - done : LARGEST_CALL;
+        ssize_t got = pread(fd, (char *)p + done, (size_t)want, at + done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (got == 0) break;
-        done += (size_t)got;
+        done += got;
     }
-    return (ssize_t)done;
+    return done;
 }
 
 ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, size_t *n, ot_error *err)
@@ -45,7 +44,7 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
         return ot_fail(err, OT_E_IO, "%s: has %lld bytes; at most %zu are read", path, (long long)st.st_size, limit);
     unsigned char *p = malloc((size_t)st.st_size + 1);
     if (!p) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
-    ssize_t got = read_all(fd, p, (size_t)st.st_size);
+    int64_t got = ot_read_at(fd, p, st.st_size, 0);
     if (got == st.st_size) {
         p[got] = 0; /* a text can be used as a string */
         *bytes = p;

@@ -4,6 +4,10 @@
 
 #include "runtime/base/base.h"
 
+/* Up to n bytes of an open file from offset `at`, whatever a single call gives; fewer where the file ends.  -1 and
+ * errno: it cannot be read. */
+int64_t ot_read_at(int fd, void *p, int64_t n, int64_t at);
+
 /* The whole file, read into malloc'ed memory.  Refuses what is not a regular file and what is larger
  * than `limit` bytes.  Errors: OT_E_IO (path and system's reason), OT_E_NOMEM. */
 ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);

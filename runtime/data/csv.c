@@ -24,7 +24,7 @@ struct ot_table {
     int64_t    *line;        /* of each row in the file, from 1 */
 };
 
-enum { MOST_COLUMNS = 1 << 16 };
+enum { MOST_COLUMNS = 1 << 16, PIECE = 1 << 16 };
 
 /* ---- text to cells ----------------------------------------------------------------- */
 
@@ -34,28 +34,27 @@ typedef struct reader {
     int64_t  line;
     char   **cell;     /* all so far */
     int64_t *row_line;
-    int64_t  n, room, rows, rows_room;
+    int64_t  n, rows;
     int      columns;  /* of the first row */
     const char *path;
 } reader;
 
-static ot_status grow(reader *r, ot_error *err)
+/* Room for all cells and lines: no more than there are marks and line ends.  Checked before it is taken, since a file
+ * of nothing but marks needs many times its size: 8 bytes a cell here, 4 later. */
+static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
 {
-    if (r->n == r->room) {
-        int64_t room = r->room ? 2 * r->room : 1024;
-        char **wide = realloc(r->cell, (size_t)room * sizeof *wide);
-        if (!wide) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its cells", r->path);
-        r->cell = wide;
-        r->room = room;
+    int64_t cells = 1, rows = 1, there = ot_memory_available();
+    for (const char *p = r->p; p < r->end; p++) {
+        cells += *p == r->mark || *p == '\n';
+        rows += *p == '\n';
     }
-    if (r->rows == r->rows_room) {
-        int64_t room = r->rows_room ? 2 * r->rows_room : 256;
-        int64_t *wide = realloc(r->row_line, (size_t)room * sizeof *wide);
-        if (!wide) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its rows", r->path);
-        r->row_line = wide;
-        r->rows_room = room;
-    }
-    return OT_OK;
+    int64_t bytes = cells * ((int64_t)sizeof *r->cell + 4) + rows * ((int64_t)sizeof *r->row_line + 8);
+    if (bytes > there)
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its %lld cells need %lld MiB, %lld MiB are there", r->path,
+                       (long long)cells, (long long)(bytes >> 20), (long long)(there >> 20));
+    r->cell = ot_arena_alloc(d->arena, (size_t)cells * sizeof *r->cell);
+    r->row_line = ot_arena_alloc(d->arena, (size_t)rows * sizeof *r->row_line);
+    return r->cell && r->row_line ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld cells", r->path, (long long)cells);
 }
 
 /* A field in quotes, from its first quote; *to is its text. */
@@ -123,7 +122,6 @@ static ot_status read_row(reader *r, ot_error *err)
         if (columns == MOST_COLUMNS)
             return ot_fail(err, OT_E_DATA, "%s: line %lld: has more than %d columns", r->path,
                            (long long)line, MOST_COLUMNS);
-        OT_TRY(grow(r, err));
         r->cell[r->n++] = field;
         columns++;
     }
@@ -321,32 +319,51 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 
 /* ---- file ------------------------------------------------------------------------------ */
 
+/* Packed text may be this much, and this many times the size of its file; nobody says beforehand how much it is. */
+enum { PACKED_TEXT = 64 << 20, PACKED_TIMES = 100 };
+
+/* Bytes of the text, by unpacking it once for nothing where it is packed. */
+static ot_status measure(const char *path, int64_t *n, ot_error *err)
+{
+    ot_source s;
+    int64_t most, got;
+    OT_TRY(ot_source_open(&s, path, err));
+    *n = s.most;
+    if (!s.packed) return ot_source_close(&s), OT_OK;
+    if (!ot_mul(s.packed, PACKED_TIMES, &most) || !ot_add(most, PACKED_TEXT, &most)) most = INT64_MAX;
+    char *block = malloc(PIECE);
+    ot_status status = block ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
+    for (*n = 0; !status; *n += got) {
+        got = s.read(&s, block, PIECE, err);
+        if (got < 0) status = err->status;
+        if (got <= 0) break;
+        if (*n + got > most)
+            status = ot_fail(err, OT_E_NOMEM, "%s: unpacks to more than %lld MiB, over %d times its size; if it is meant so, unpack it first",
+                             path, (long long)(most >> 20), PACKED_TIMES);
+    }
+    free(block);
+    ot_source_close(&s);
+    return status;
+}
+
 /* All of it, in the arena, with a zero behind. */
 static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error *err)
 {
     ot_source s;
+    int64_t n = 0, there = ot_memory_available();
+    OT_TRY(measure(path, &n, err));
+    if (n > there)
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, %lld MiB are there", path,
+                       (long long)(n >> 20), (long long)(there >> 20));
+    char *text = ot_arena_alloc(d->arena, (size_t)n + 1);
+    if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
     OT_TRY(ot_source_open(&s, path, err));
-    ot_status status = OT_OK;
-    int64_t n = 0, room = 0;
-    for (char *text = NULL; !status;) {
-        if (n == room) {
-            room = room ? 2 * room : 1 << 16;
-            char *wide = ot_arena_alloc(d->arena, (size_t)room + 1);
-            if (wide && n) memcpy(wide, text, (size_t)n);
-            if (!(text = wide)) status = ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
-            if (status) break;
-        }
-        int64_t got = s.read(&s, text + n, room - n, err);
-        if (got < 0) status = err ? err->status : OT_E_DATA;
-        if (got <= 0) {
-            r->p = text;
-            r->end = text + n;
-            break;
-        }
-        n += got;
-    }
+    ot_status status = ot_source_take(&s, text, n, "its text", err);
+    if (!status) status = ot_source_end(&s, err);
     ot_source_close(&s);
-    if (!status && memchr(r->p, 0, (size_t)n))
+    r->p = text;
+    r->end = text + n;
+    if (!status && memchr(text, 0, (size_t)n))
         return ot_fail(err, OT_E_DATA, "%s: is no text: it has a byte of zero", path);
     return status;
 }
@@ -371,9 +388,8 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
     t->columns = r->columns;
     t->rows = r->rows - header;
     t->name = name;
-    t->cell = ot_arena_copy(d->arena, r->cell + skip, (size_t)(r->n - skip) * sizeof *r->cell);
-    t->line = ot_arena_copy(d->arena, r->row_line + header, (size_t)t->rows * sizeof *r->row_line);
-    if (!t->cell || !t->line) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
+    t->cell = r->cell + skip;
+    t->line = r->row_line + header;
     d->table = t;
     int target = t->columns - 1;
     for (int i = 0; i < t->columns; i++)
@@ -385,6 +401,8 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
 
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
 {
+    ot_error own = {0};
+    if (!err) err = &own;
     reader r = {.path = path, .line = 1};
     locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     ot_status s = point ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
@@ -392,11 +410,10 @@ ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
     if (!s) {
         if (r.end - r.p >= 3 && !memcmp(r.p, "\xEF\xBB\xBF", 3)) r.p += 3; /* byte-order mark */
         r.mark = find_mark(r.p, r.end);
+        s = make_room(&r, d, err);
         while (r.p < r.end && !s) s = read_row(&r, err);
     }
     if (!s) s = make_table(&r, d, point, err);
     if (point) freelocale(point);
-    free(r.cell);
-    free(r.row_line);
     return s;
 }

@@ -22,7 +22,8 @@ static ot_dtype type_of(unsigned char code)
     }
 }
 
-static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+/* Type and shape; *taken: bytes of the header. */
+static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t *taken, ot_error *err)
 {
     unsigned char head[4], size[4 * OT_MAX_RANK];
     OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
@@ -39,7 +40,19 @@ static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *e
         const unsigned char *b = size + 4 * i;
         shape.dim[i] = (int64_t)b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
     }
-    OT_TRY(ot_array_alloc(d, a, t, &shape, s->most - 4 - 4 * shape.rank, s->name, err));
+    *type = t;
+    *of = shape;
+    *taken = 4 + 4 * shape.rank;
+    return OT_OK;
+}
+
+static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+{
+    ot_dtype t = OT_UNDEFINED;
+    ot_shape shape = {0};
+    int64_t taken = 0;
+    OT_TRY(read_header(s, &t, &shape, &taken, err));
+    OT_TRY(ot_array_alloc(d, a, t, &shape, s->most - taken, s->name, err));
     int64_t n = ot_array_elements(a);
     int each = ot_dtype_bits(t) / 8;
     OT_TRY(ot_source_take(s, a->t.data, n * each, "the elements", err));
@@ -68,60 +81,87 @@ static bool rename_part(char *path, const char *from, const char *to)
 }
 
 /* The labels beside the images: the same name, compressed or not.  NULL: none there. */
-static char *labels_beside(ot_dataset *d, const char *images)
+static ot_status labels_beside(ot_dataset *d, const char *images, char **labels, ot_error *err)
 {
-    char *path = ot_arena_strdup(d->arena, images);
-    if (!path || !rename_part(path, "images", "labels")) return NULL;
+    char *path = ot_arena_printf(d->arena, "%s.gz", images);
+    *labels = NULL;
+    if (!path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", images);
+    if (!rename_part(path, "images", "labels")) return OT_OK;
     rename_part(path, "idx3", "idx1");
-    if (access(path, F_OK) == 0) return path;
-    size_t n = strlen(path);
-    if (n > 3 && !strcmp(path + n - 3, ".gz")) path[n - 3] = 0;
-    else path = ot_arena_printf(d->arena, "%s.gz", path);
-    return path && access(path, F_OK) == 0 ? path : NULL;
+    size_t n = strlen(images);
+    bool packed = n > 3 && !strcmp(images + n - 3, ".gz");
+    path[n] = 0;
+    if (access(path, F_OK) != 0) path[packed ? n - 3 : n] = packed ? 0 : '.';
+    if (access(path, F_OK) == 0) *labels = path;
+    return OT_OK;
 }
 
-static ot_status read_labels(const char *path, const char *images, ot_dataset *d, ot_error *err)
+/* Elements along the first axis, as the header tells. */
+static ot_status count_of(const char *path, int64_t *n, ot_error *err)
+{
+    ot_source s;
+    ot_dtype t;
+    ot_shape shape = {0};
+    int64_t taken;
+    OT_TRY(ot_source_open(&s, path, err));
+    ot_status status = read_header(&s, &t, &shape, &taken, err);
+    ot_source_close(&s);
+    *n = shape.dim[0];
+    return status;
+}
+
+/* What is packed can be a thousand times as large: both headers are looked at before either file is unpacked. */
+static ot_status check_counts(const char *images, const char *labels, ot_error *err)
+{
+    int64_t x = 0, y = 0;
+    OT_TRY(count_of(images, &x, err));
+    OT_TRY(count_of(labels, &y, err));
+    if (x != y)
+        return ot_fail(err, OT_E_DATA, "%s: has %lld labels; %s has %lld images", labels, (long long)y, images, (long long)x);
+    return OT_OK;
+}
+
+static ot_status read_labels(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_array *a = ot_dataset_add(d, "target");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     a->role = OT_ARRAY_TARGET;
-    OT_TRY(ot_idx_read(path, d, a, err));
-    int64_t n = d->array[0].t.dim[0];
-    if (a->t.dim[0] != n)
-        return ot_fail(err, OT_E_DATA, "%s: has %lld labels; %s has %lld images", path,
-                       (long long)a->t.dim[0], images, (long long)n);
-    return OT_OK;
+    return ot_idx_read(path, d, a, err);
 }
 
 ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
 {
+    char *labels;
+    OT_TRY(labels_beside(d, path, &labels, err));
     ot_array *a = ot_dataset_add(d, "");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (labels) OT_TRY(check_counts(path, labels, err));
     OT_TRY(ot_idx_read(path, d, a, err));
     a->picture = a->t.dtype == OT_U8 && (a->t.rank == 3 || a->t.rank == 4);
-    const char *labels = labels_beside(d, path);
-    if (labels) OT_TRY(read_labels(labels, path, d, err));
-    return OT_OK;
+    return labels ? read_labels(labels, d, err) : OT_OK;
 }
 
 /* The first of the usual spellings that is there, in the arena; NULL: none. */
-static char *find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part)
+static ot_status find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part, char **found, ot_error *err)
 {
     static const char *const end[] = {"", ".gz"};
-    for (int i = 0; i < 4; i++) {
+    *found = NULL;
+    for (int i = 0; i < 4 && !*found; i++) {
         char *path =
             ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
-        if (path && i >= 2) rename_part(path, "s-idx", "s.idx");
-        if (path && access(path, F_OK) == 0) return path;
+        if (!path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
+        if (i >= 2) rename_part(path, "s-idx", "s.idx");
+        if (access(path, F_OK) == 0) *found = path;
     }
-    return NULL;
+    return OT_OK;
 }
 
 ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found,
                         ot_error *err)
 {
-    char *images = find_part(d, folder, prefix, "images-idx3");
-    char *labels = find_part(d, folder, prefix, "labels-idx1");
+    char *images, *labels;
+    OT_TRY(find_part(d, folder, prefix, "images-idx3", &images, err));
+    OT_TRY(find_part(d, folder, prefix, "labels-idx1", &labels, err));
     *found = images != NULL;
     if (!images) return OT_OK;
     if (!labels)

@@ -10,6 +10,7 @@ typedef struct ot_source ot_source;
 struct ot_source {
     const char *name; /* for messages; borrowed */
     int64_t     most; /* no more bytes than this can come: what a header claims is held against it */
+    int64_t     packed; /* of gzip: bytes of the file; else 0 */
     void       *state;
     /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
     int64_t (*read)(ot_source *s, void *p, int64_t n, ot_error *err);

@@ -7,6 +7,7 @@
  * Memory  No member can claim more than deflate could make of the whole file, nor all together: what a lying
  *         directory would multiply is refused before it is allocated.
  * Source  PKWARE's APPNOTE 6.3; NumPy Enhancement Proposal 1 (the members). */
+#include "runtime/base/io.h"
 #include "runtime/data/internal.h"
 
 #include <errno.h>
@@ -39,15 +40,10 @@ typedef struct zip {
 /* n bytes at offset `at`, all of them. */
 static ot_status read_at(const zip *z, const char *name, void *p, int64_t n, int64_t at)
 {
-    for (int64_t done = 0; done < n;) {
-        ssize_t got = pread(z->fd, (char *)p + done, (size_t)(n - done), at + done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return ot_fail(z->err, OT_E_IO, "%s: cannot be read: %s", name, strerror_r(errno, (char[128]){0}, 128));
-        if (got == 0) return ot_fail(z->err, OT_E_IO, "%s: became shorter while it was read", name);
-        done += got;
-    }
-    return OT_OK;
+    int64_t got = ot_read_at(z->fd, p, n, at);
+    if (got == n) return OT_OK;
+    return ot_fail(z->err, OT_E_IO, "%s: %s%s", name, got < 0 ? "cannot be read: " : "shrank while it was read",
+                   got < 0 ? strerror_r(errno, (char[128]){0}, 128) : "");
 }
 
 static ot_status damaged(const zip *z, const char *what)

@@ -2,6 +2,7 @@
 #include "runtime/data/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,15 +125,12 @@ static bool holds(const char *folder, bool idx)
         {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-images.idx3-ubyte",
          "train-images.idx3-ubyte.gz"},
     };
-    ot_arena *a = ot_arena_new();
-    bool yes = false;
-    for (int i = 0; a && i < 4 && !yes; i++) {
-        const char *path = ot_arena_printf(a, "%s/%s", folder, first[idx][i]);
+    for (int i = 0; i < 4; i++) {
+        char path[PATH_MAX]; /* no memory that may run out: another folder would be taken */
         struct stat st;
-        yes = path && stat(path, &st) == 0;
+        if (snprintf(path, sizeof path, "%s/%s", folder, first[idx][i]) < PATH_MAX && stat(path, &st) == 0) return true;
     }
-    ot_arena_free(a);
-    return yes;
+    return false;
 }
 
 static ot_status open_named(const named *s, ot_split split, const char *const *search,

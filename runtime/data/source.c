@@ -1,4 +1,5 @@
 /* source.c - bytes in order from a file, plain or gzip. */
+#include "runtime/base/io.h"
 #include "runtime/data/internal.h"
 
 #include <errno.h>
@@ -58,15 +59,17 @@ ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
                          S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
     } else {
         unsigned char head[2] = {0};
-        bool gzip = pread(fd, head, 2, 0) == 2 && head[0] == 0x1F && head[1] == 0x8B;
-        int64_t size = st.st_size;
+        int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
+        bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
+        if (got < 0) status = ot_fail(err, OT_E_IO, "%s: cannot be read: %s", path, REASON(errno));
         if (gzip && !ot_mul(size, DEFLATE_MOST, &size)) size = INT64_MAX;
         s->most = size;
-        s->state = gzdopen(fd, "rb");
+        s->packed = gzip ? st.st_size : 0;
+        s->state = status ? NULL : gzdopen(fd, "rb");
         if (s->state) {
             fd = -1; /* closed with the stream */
             gzbuffer(s->state, 256 << 10);
-        } else {
+        } else if (!status) {
             status = ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
         }
     }

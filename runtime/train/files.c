@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
 #include "runtime/train/files.h"
 
 #define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
@@ -36,7 +37,7 @@ static bool begins(int fd, const char *text)
 {
     char head[32];
     size_t n = strlen(text);
-    return pread(fd, head, n, 0) == (ssize_t)n && !memcmp(head, text, n);
+    return ot_read_at(fd, head, (int64_t)n, 0) == (int64_t)n && !memcmp(head, text, n);
 }
 
 static bool is_of(int fd, uint64_t size, ot_file_kind kind)

@@ -25,39 +25,6 @@ int64_t ot_rss_peak(void)
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
 }
 
-/* The number in a file of one line; -1: none ("max"). */
-static int64_t file_number(const char *path)
-{
-    long long v = -1;
-    FILE *f = fopen(path, "r");
-    if (!f) return -1;
-    if (fscanf(f, "%lld", &v) != 1) v = -1;
-    fclose(f);
-    return v;
-}
-
-static int64_t meminfo(const char *key)
-{
-    char line[256];
-    long long kib = -1;
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), ": %lld", &kib) == 1)
-            break;
-    if (f) fclose(f);
-    return kib < 0 ? -1 : kib * 1024;
-}
-
-int64_t ot_memory_available(void)
-{
-    int64_t system = meminfo("MemAvailable"), swap = meminfo("SwapFree"), least = INT64_MAX;
-    int64_t limit = file_number("/sys/fs/cgroup/memory.max"),
-            used = file_number("/sys/fs/cgroup/memory.current");
-    if (system >= 0) least = system + (swap > 0 ? swap : 0);
-    if (limit >= 0 && used >= 0 && limit - used < least) least = limit > used ? limit - used : 0;
-    return least;
-}
-
 double ot_seconds(void)
 {
     struct timespec t;

@@ -17,8 +17,6 @@ ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err);
 
 int64_t ot_rss(void);      /* resident bytes of the process now; 0: unknown */
 int64_t ot_rss_peak(void); /* the most there were */
-/* Bytes the process may still use: the system's and its control group's; INT64_MAX: unknown. */
-int64_t ot_memory_available(void);
 double ot_seconds(void); /* of a clock that only goes forward */
 
 #endif

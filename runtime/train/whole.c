@@ -60,6 +60,8 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
 {
     ot_session x;
     ot_feeders fs;
+    ot_numbers ignored;
+    ot_error e1 = { 0 };
     int slot = 0;
     ot_normalize z;
     const char *notes = "";
@@ -68,10 +70,8 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
     ot_adapt_idle(&e, &fs);
     say_lines(cb, notes, a);
-    OT_TRY(ot_session_open(&x, m, s, NULL, err));
-    ot_numbers ignored;
-    ot_error e1 = { 0 };
-    ot_status r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, &e1);
+    ot_status r = ot_session_open(&x, m, s, NULL, &e1);
+    if (!r) r = ot_session_plan(&x, OT_WANT_RUN, &fs, 1, 1, &slot, &e1);
     if (r == OT_E_MODEL) r = plan_for_bytes(&x, &fs, &slot, &e1);
     if (r) ot_fail(err, r, "%s", e1.text);
     if (!r) r = ot_session_allocate(&x, err);

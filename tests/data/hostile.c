@@ -246,6 +246,62 @@ static void packed_bomb(void **state)
     free(packed);
 }
 
+static size_t gzip(const void *raw, size_t n, unsigned char *packed, size_t room)
+{
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (unsigned char *)(uintptr_t)raw;
+    z.avail_in = (unsigned)n;
+    z.next_out = packed;
+    z.avail_out = (unsigned)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    return room - z.avail_out;
+}
+
+/* Text has no header: what it unpacks to is counted before memory is taken. */
+static void packed_table(void **state)
+{
+    (void)state;
+    enum { N = 90 << 20, ROOM = 1 << 20 };
+    char *raw = malloc(N), path[128];
+    unsigned char *packed = malloc(ROOM);
+    for (size_t i = 0; i < N; i += 4) memcpy(raw + i, "0,0\n", 4);
+    size_t n = gzip(raw, N, packed, ROOM);
+    ot_dataset *d;
+    ot_error e = {0};
+    ot_folder_put("t.csv.gz", packed, n);
+    snprintf(path, sizeof path, "%s/t.csv.gz", ot_test_folder);
+    assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_NOMEM);
+    assert_non_null(strstr(e.text, "unpacks to more than"));
+    n = gzip(raw, 4000, packed, ROOM);
+    e = (ot_error){0};
+    ot_folder_put("t.csv.gz", packed, n);
+    if (ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e)) fail_msg("%s", e.text);
+    assert_int_equal(d->samples, 1000);
+    ot_dataset_free(d);
+    free(raw);
+    free(packed);
+}
+
+/* Labels of another number are found by the headers, before the pictures are unpacked. */
+static void headers_first(void **state)
+{
+    (void)state;
+    static const unsigned char images[] = {0, 0, 8, 3, 0, 32, 0, 0, 0, 0, 0, 32, 0, 0, 0, 32};
+    static const unsigned char labels[20] = {0, 0, 8, 1, 0, 0, 0, 12};
+    unsigned char packed[400];
+    char path[128];
+    ot_dataset *d;
+    ot_error e = {0};
+    size_t n = gzip(images, sizeof images, packed, sizeof packed); /* none of its 2 GiB is there */
+    ot_folder_put("t-images-idx3-ubyte.gz", packed, n);
+    ot_folder_put("t-labels-idx1-ubyte", labels, sizeof labels);
+    snprintf(path, sizeof path, "%s/t-images-idx3-ubyte.gz", ot_test_folder);
+    assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
+    if (!strstr(e.text, "has 12 labels")) fail_msg("%s", e.text);
+}
+
 /* A central directory in which many entries name the same bytes. */
 static void overlapping_members(void **state)
 {
@@ -294,6 +350,8 @@ int ot_test_hostile(void)
         cmocka_unit_test(lying_npy_headers),
         cmocka_unit_test(lying_idx_headers),
         cmocka_unit_test(packed_bomb),
+        cmocka_unit_test_setup_teardown(packed_table, ot_folder_make, ot_folder_remove),
+        cmocka_unit_test_setup_teardown(headers_first, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(overlapping_members, ot_folder_make, ot_folder_remove),
     };
     return cmocka_run_group_tests(hostile, NULL, NULL);

@@ -12,7 +12,7 @@
 int main(void)
 {
     return ot_test_formats() + ot_test_hostile() + ot_test_sets() + ot_test_batches() +
-           ot_test_normalize() + ot_test_csv();
+           ot_test_normalize() + ot_test_csv() + ot_test_archives();
 }
 
 void ot_memory_begin(memory_file *m)
