@@ -183,9 +183,10 @@ static double weight_at(const resize_attrs *a, double d)
 
 static int64_t inside(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-/* Elements to both sides that have weight. */
+/* Elements to both sides that have weight.  An axis that gets no elements has scale 0: nothing reaches it. */
 static int64_t reach(const resize_attrs *a, const stretch *s)
 {
+    if (s->size == 0) return 0;
     double wide = a->mode == CUBIC ? 2 : 1, by = a->antialias && s->scale < 1 ? s->scale : 1;
     return a->mode == NEAREST ? 1 : (int64_t)ceil(wide / by);
 }
