@@ -67,7 +67,8 @@ static ot_status check(const ot_node *n, int64_t axis, int64_t block, ot_error *
     if (!ot_is_float(n->in[1]->dtype)) return ot_node_fail(n, err, "the scale is %s; a float is needed", ot_dtype_name(n->in[1]->dtype));
     OT_TRY(fits(n, &n->in[1]->shape, axis, block, err));
     char text[2][128];
-    if (zero && !ot_shape_eq(&zero->shape, &n->in[1]->shape))
+    bool single = zero && ot_numel(&zero->shape) == 1 && ot_numel(&n->in[1]->shape) == 1; /* [] and [1] are both per tensor */
+    if (zero && !single && !ot_shape_eq(&zero->shape, &n->in[1]->shape))
         return ot_node_fail(n, err, "the zero point is %s and the scale %s; one shape is needed", ot_shape_text(&zero->shape, text[0]),
                             ot_shape_text(&n->in[1]->shape, text[1]));
     return OT_OK;

@@ -181,7 +181,9 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     bool moved = y.device != t->x.device;
     ot_session_close(&y);
     if (s) return ot_fail(err, s, "%s", first.text);
-    if (try_as_written(t, &copy, moved ? &on_cpu : &t->s, &first))
+    s = try_as_written(t, &copy, moved ? &on_cpu : &t->s, &first);
+    if (s == OT_E_DEVICE) return ot_fail(err, s, "%s", first.text);
+    if (s)
         ot_trainer_say(t, OT_WARNING, "the written file could not be run as it is to compare it with the evaluation: %s", first.text);
     return OT_OK;
 }
