@@ -193,7 +193,7 @@ static void say_evaluation(const job *j, const char *path)
 static void say_result(const job *j, const ot_result *r, const char *path)
 {
     if (j->screen.quiet) return;
-    fprintf(stderr, "%s after %lld steps, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
+    fprintf(stderr, "%s after %lld step%s, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps, r->steps == 1 ? "" : "s",
             r->seconds, r->samples_per_second);
     fprintf(stderr, "trained model: %s", shown(path));
     if (!isnan(r->accuracy)) fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);

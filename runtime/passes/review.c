@@ -62,7 +62,7 @@ static bool is_number(const char *s)
 /* Did an exporter compute weight and bias of this convolution from those of a norm behind it? */
 static bool took_a_norm_in(const review *r, const ot_node *n)
 {
-    if (n->n_in < 2 || !n->in[1] || !n->out[0]) return false;
+    if (n->n_in < 2 || !n->in[1] || !n->n_out || !n->out[0]) return false;
     const char *w = n->in[1]->name, *b = n->n_in > 2 && n->in[2] ? n->in[2]->name : "", *y = n->out[0]->name;
     bool        torch = starts(r->producer, "pytorch");
     if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
@@ -78,17 +78,22 @@ static bool draws(const ot_node *n)
     return starts(n->op->name, "Random") || !strcmp(n->op->name, "Bernoulli") || !strcmp(n->op->name, "Multinomial");
 }
 
+static bool is_true(const ot_value *v)
+{
+    return ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0);
+}
+
 static void look_at_node(const review *r, const ot_node *n)
 {
     const char *op = n->op->name;
     if (n->op->domain && *n->op->domain) return;
-    if (!strcmp(op, "BatchNormalization") && attr_int(n, "training_mode") && n->in[0]->mark == OT_FED) {
+    if (!strcmp(op, "BatchNormalization") && attr_int(n, "training_mode") && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
         r->out->norms++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes normalise with the statistics of each batch, "
              "and their answers differ from those of the evaluation here");
     }
-    if (!strcmp(op, "Dropout") && n->n_in > 2 && ot_is_const(n->in[2]) && ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0)) {
+    if (!strcmp(op, "Dropout") && n->n_in > 2 && is_true(n->in[2])) {
         r->out->dropouts++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "Dropout has training_mode=true in the file and keeps it: other runtimes drop elements at random");

@@ -226,8 +226,8 @@ static void say_plan(const ot_trainer *t)
     const char *stem = ot_stem(t->m->file->path, t->a);
     ot_trainer_say(t, OT_INFO, "%s", x->device_line);
     ot_trainer_say(t, OT_INFO,
-                   "%s: %lld parameters in %d initializers train (of %d tensors, opset %lld)",
-                   stem ? stem : "", (long long)parameters(p), p->n_weights, t->m->file->n_sources,
+                   "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)",
+                   stem ? stem : "", (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train", t->m->file->n_sources,
                    (long long)t->m->file->opset);
     if (t->eval_data)
         ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name, (long long)t->train.samples,
