@@ -269,7 +269,7 @@ int ot_options_count(const ot_options *o, const char *name)
 
 const char *ot_options_nth(const ot_options *o, const char *name, int k)
 {
-    int i = index_of(name);
+    int i = o && name ? index_of(name) : -1;
     return i < 0 || k < 0 || k >= o->value[i].n ? NULL : o->value[i].text[k];
 }
 

@@ -2,6 +2,7 @@
 
 usage: test_external.py PROGRAM [-v]
 """
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,11 @@ def call(program, *arguments):
 
 def files(folder):
     return {n: open(f'{folder}/{n}', 'rb').read() for n in sorted(os.listdir(folder)) if os.path.isfile(f'{folder}/{n}')}
+
+
+def locations(path):
+    m = onnx.load(path, load_external_data=False)
+    return {e.value for t in m.graph.initializer for e in t.external_data if e.key == 'location'}
 
 
 def outputs(path, x):
@@ -57,6 +63,21 @@ def main():
                 st = os.lstat(f'{d}/in/{n}')
                 assert st.st_nlink == 1 and not os.path.islink(f'{d}/in/{n}')
             onnx.checker.check_model(f'{d}/in/trained.onnx', full_check=True)
+            # One run of many improvements, and training again to the same file, leave the files that are named and no others.
+            said = subprocess.run([program, *train[:-4], '--epochs', '8', '--val', f'{d}/x.npz', '--lr', '0.01', '--device', 'cpu',
+                                   '-o', f'{d}/in/again.onnx', '--run-dir', f'{d}/r3'], capture_output=True, text=True).stderr
+            for k in range(3):
+                call(program, *train, '--seed', str(k), '-o', f'{d}/in/again.onnx', '--run-dir', f'{d}/r4')
+            own = sorted(n for n in files(f'{d}/in') if n.startswith('again'))
+            assert own == sorted(['again.onnx', *locations(f'{d}/in/again.onnx')]), own
+            assert files(f'{d}/in').keys() == before.keys() | set(fresh) | set(own), 'nothing else came'
+            best = sorted(n for n in files(f'{d}/r3') if n.startswith('best'))
+            assert best == sorted(['best.onnx', *locations(f'{d}/r3/best.onnx')]), best
+            assert sorted(files(f'{d}/r3')) == sorted([*best, 'log.jsonl', 'options.conf'])
+            epochs = [json.loads(line) for line in open(f'{d}/r3/log.jsonl')]
+            assert sum(e['event'] == 'eval' for e in epochs) == 8
+            named = next(line for line in said.splitlines() if line.startswith('with its data: '))
+            assert all(n.endswith('.onnx.data') for n in named.split(': ')[1].split(' (')[0].split(', ')), named
             # The same training of the file that holds its data itself gives the same outputs.
             train[1] = f'{d}/whole.onnx'
             call(program, *train, '-o', f'{d}/whole-trained.onnx', '--run-dir', f'{d}/r2')

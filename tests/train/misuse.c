@@ -107,6 +107,9 @@ static void answers(void **state)
     assert_null(ot_option_nearest(NULL));
     assert_null(ot_options_get(NULL, "lr"));
     assert_null(ot_options_get(none, NULL));
+    assert_null(ot_options_nth(NULL, "lr", 0));
+    assert_null(ot_options_nth(none, NULL, 0));
+    assert_null(ot_options_nth(none, "lr", -1));
     assert_int_equal(ot_trainer_weight_count(NULL), 0);
     assert_false(ot_trainer_weight_at(NULL, 0, &x) || ot_trainer_weight_get(NULL, "w", &x));
     ot_trainer_result(NULL, &r);
