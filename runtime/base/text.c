@@ -85,15 +85,14 @@ static void put_string(writer *w, const spec *s, const char *text, bool whole)
 {
     if (!text) text = "(null)";
     size_t n = s->precision < 0 ? strlen(text) : strnlen(text, (size_t)s->precision);
-    /* A cut leaves no half of a character. */
+    /* A cut leaves no half of a character.  What follows the cut is not looked at: the text may end there without a 0. */
     uint32_t c;
-    if (s->precision >= 0 && n == (size_t)s->precision && text[n])
+    if (s->precision >= 0 && n == (size_t)s->precision)
         for (size_t back = 1; back < 4 && back <= n; back++) {
             unsigned char b = (unsigned char)text[n - back];
             if (b >> 6 == 2) continue;
-            if (b >= 0xC0 && decode((const unsigned char *)text + n - back, back, &c) == 0 &&
-                decode((const unsigned char *)text + n - back, strlen(text + n - back), &c) > 0)
-                n -= back;
+            size_t length = b >= 0xF0 ? 4 : b >= 0xE0 ? 3 : 2;
+            if (b >= 0xC0 && back < length && decode((const unsigned char *)text + n - back, back, &c) == 0) n -= back;
             break;
         }
     writer count = { .cap = 0 };
