@@ -16,7 +16,7 @@ static unsigned char *archive(size_t *n)
     ot_tensor t[] = {{.name = "a", .dtype = OT_F32, .rank = 1, .dim = {N}, .data = (void *)(uintptr_t)x},
                      {.name = "b", .dtype = OT_F32, .rank = 1, .dim = {N}, .data = (void *)(uintptr_t)x}};
     char path[128];
-    void *p;
+    void *p = NULL;
     ot_error e = {0};
     snprintf(path, sizeof path, "%s/a.npz", ot_test_folder);
     if (ot_npz_write(path, t, 2, &e) || ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
@@ -142,13 +142,13 @@ static void wide(void **state)
 static void overlapping(void **state)
 {
     (void)state;
-    size_t n, m;
+    size_t n, m = 0;
     unsigned char *p = archive(&n);
     const unsigned char *e = record(p, n, "PK\1\2", 0);
     size_t one = (size_t)(record(p, n, "PK\3\4", 1) - p); /* the first member whole */
     ot_tensor t = {.name = "o", .dtype = OT_U8, .rank = 1, .dim = {(int64_t)one}, .data = p};
     char path[128];
-    void *q;
+    void *q = NULL;
     ot_error err = {0};
     snprintf(path, sizeof path, "%s/o.npz", ot_test_folder);
     if (ot_npz_write(path, &t, 1, &err) || ot_read_file(path, 1 << 20, &q, &m, &err)) fail_msg("%s", err.text);
