@@ -24,16 +24,19 @@ typedef struct norm {
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
+static const char not_per_channel[] = "its scale, bias, mean and variance do not have one element per channel each";
+static const char out_of_range[] = "the folded weight or bias would be out of range for its element type";
+
 /* One of the four vectors. */
 static ot_status vector(norm *n, size_t at, ot_blob *out)
 {
     ot_status s;
     *out = (ot_blob){ 0 };
     if (!ot_body_known(n->b, ot_item_in(n->b, n->item, at), out, &s)) {
-        n->why = "its scale, bias, mean or variance is no constant";
+        n->why = "its scale, bias, mean or variance is not a constant of the file";
         return s;
     }
-    if (out->shape.rank != 1 || !ot_is_float(out->dtype)) n->why = "its statistics are not per channel";
+    if (out->shape.rank != 1 || !ot_is_float(out->dtype)) n->why = not_per_channel;
     return OT_OK;
 }
 
@@ -44,8 +47,8 @@ static ot_status factors_read(norm *n)
     if (n->why) return OT_OK;
     n->channels = v[0].shape.dim[0];
     for (int k = 1; k < 4; k++)
-        if (v[k].shape.dim[0] != n->channels) n->why = "its statistics are not per channel";
-    if (!n->why && !ot_attr_int(n->item->n, "spatial", 1)) n->why = "its statistics are not per channel";
+        if (v[k].shape.dim[0] != n->channels) n->why = not_per_channel;
+    if (!n->why && !ot_attr_int(n->item->n, "spatial", 1)) n->why = not_per_channel;
     n->a = ot_body_alloc(n->b, (size_t)n->channels * sizeof *n->a);
     n->s = ot_body_alloc(n->b, (size_t)n->channels * sizeof *n->s);
     double epsilon = ot_attr_float(n->item->n, "epsilon", (double)1e-5f);
@@ -54,7 +57,7 @@ static ot_status factors_read(norm *n)
         double mean = ot_get_f64(v[2].data, v[2].dtype, c), var = ot_get_f64(v[3].data, v[3].dtype, c);
         n->a[c] = scale / sqrt(var + epsilon);
         n->s[c] = bias - mean * n->a[c];
-        if (!isfinite(n->a[c]) || !isfinite(n->s[c])) n->why = "its numbers are not finite";
+        if (!isfinite(n->a[c]) || !isfinite(n->s[c])) n->why = "its scale, bias, mean or variance is not finite, or the variance is negative";
     }
     return n->b->no_memory ? OT_E_NOMEM : OT_OK;
 }
@@ -75,7 +78,7 @@ static void axes_find(norm *n)
     if (fits && n->transposed) fits = s->dim[1] * n->group == n->channels && s->dim[0] % n->group == 0;
     else if (fits) fits = s->dim[0] == n->channels;
     for (int k = n->transposed ? 2 : 1; fits && k < s->rank; k++) n->inner *= s->dim[k];
-    if (!fits) n->why = "the layer before it has other channels";
+    if (!fits) n->why = "the weight of the layer before it does not have one row or filter per channel of the BatchNormalization";
 }
 
 static int64_t channel_of(const norm *n, int64_t i)
@@ -94,14 +97,14 @@ static ot_status bias_read(norm *n)
     if (!v) return OT_OK;
     ot_status known;
     if (!ot_body_known(n->b, v, &n->bias, &known)) {
-        n->why = "the bias of the layer before it is no constant";
+        n->why = "the bias of the layer before it is not a constant of the file";
         return known;
     }
     const ot_shape *s = &n->bias.shape;
     int64_t count = ot_numel(s), last = s->rank ? s->dim[s->rank - 1] : 1;
     if (!float_weight(n->bias.dtype) || !(count == 1 || (count == n->channels && last == count)) ||
         (n->b->version < 7 && s->rank != 1))
-        n->why = "the bias of the layer before it is not per channel";
+        n->why = "the bias of the layer before it does not have one element per channel";
     return OT_OK;
 }
 
@@ -114,22 +117,22 @@ static ot_status layer_find(norm *n)
     bool known = false;
     for (int k = 0; n->layer && k < OT_LEN(layers); k++) known |= ot_item_is(n->layer, layers[k]);
     if (!known || !n->y || n->layer->frame != n->item->frame) {
-        n->why = "no convolution, Gemm or MatMul makes what it normalises";
+        n->why = "its input is not the output of a Conv, ConvTranspose, Gemm or MatMul";
         return OT_OK;
     }
     if (n->x->n_use != 1 || n->x->output) {
-        n->why = "what it normalises is read elsewhere too";
+        n->why = "the output of the layer before it is also used by another node, or is an output of the model";
         return OT_OK;
     }
     bool matmul = ot_item_is(n->layer, "MatMul");
     const ot_value *x = ot_body_value(n->b, n->x);
     if (matmul && (n->b->version < 7 || !x || x->shape.rank != 2)) {
-        n->why = "the MatMul before it has no rank of 2";
+        n->why = "the output of the MatMul before it does not have rank 2, or the opset is older than 7";
         return OT_OK;
     }
     ot_status s;
     if (!ot_body_known(n->b, ot_item_in(n->b, n->layer, 1), &n->w, &s)) {
-        n->why = "the weight of the layer before it is no constant";
+        n->why = "the weight of the layer before it is not a constant of the file";
         return s;
     }
     axes_find(n);
@@ -145,7 +148,7 @@ static void *weight_make(norm *n)
     for (int64_t i = 0; p && i < count; i++) {
         double was = ot_get_f64(n->w.data, n->w.dtype, i);
         ot_set_f64(p, n->w.dtype, i, was * n->a[channel_of(n, i)]);
-        if (isfinite(was) && !isfinite(ot_get_f64(p, n->w.dtype, i))) n->why = "folded weights are out of their type's range";
+        if (isfinite(was) && !isfinite(ot_get_f64(p, n->w.dtype, i))) n->why = out_of_range;
     }
     return p;
 }
@@ -159,7 +162,7 @@ static void *bias_make(norm *n, ot_dtype dtype)
     for (int64_t c = 0; p && c < n->channels; c++) {
         double was = n->bias.data ? beta * ot_get_f64(n->bias.data, n->bias.dtype, one ? 0 : c) : 0;
         ot_set_f64(p, dtype, c, was * n->a[c] + n->s[c]);
-        if (!isfinite(ot_get_f64(p, dtype, c))) n->why = "folded weights are out of their type's range";
+        if (!isfinite(ot_get_f64(p, dtype, c))) n->why = out_of_range;
     }
     return p;
 }
@@ -227,7 +230,7 @@ ot_status ot_deploy_fold(ot_body *b)
         }
     if (folded || !left->why) ot_body_say(b, "%d BatchNormalization folded into the layer before", folded);
     for (const reason *r = left; r->why; r++)
-        ot_body_say(b, "%d BatchNormalization stay, in inference mode ('%.200s'%s): %s", r->n, r->first,
+        ot_body_say(b, "%d BatchNormalization not folded, kept in inference mode ('%.200s'%s): %s", r->n, r->first,
                     r->n > 1 ? ", …" : "", r->why);
     return OT_OK;
 }

@@ -12,7 +12,7 @@ static void output_drop(ot_body *b, const ot_item *i, size_t at)
     ot_name *v = ot_item_out(b, i, at);
     if (!v || !v->output || v->makers != 1 || b->outputs < 2) return;
     ot_body_drop_output(b, v);
-    ot_body_say(b, "output '%.200s' removed: only training has it", v->text);
+    ot_body_say(b, "output '%.200s' removed: it exists in training mode only", v->text);
 }
 
 /* What depends on an input.  Nodes are sorted; what comes from a subgraph may. */
@@ -69,7 +69,7 @@ static bool norm_infer(ot_body *b, ot_item *i)
         return false;
     }
     if (!outputs_cut(b, i)) {
-        ot_body_say(b, "BatchNormalization '%.200s' stays in training mode: statistics of the batch are read", ot_text(n->name));
+        ot_body_say(b, "BatchNormalization '%.200s' stays in training mode: its outputs of batch statistics are used", ot_text(n->name));
         return false;
     }
     if (b->version >= 14) ot_attr_drop(n, "training_mode");
@@ -103,7 +103,7 @@ static bool dropout_remove(ot_body *b, ot_item *i)
     if (mask && (mask->n_use || mask->output)) {
         if (b->version < 7) ot_attr_set_int(b, i->n, "is_test", 1);
         ot_item_cut_in(b, i, 2);
-        ot_body_say(b, "Dropout '%.200s' stays, in inference mode: its mask '%.200s' is read", ot_text(i->n->name), mask->text);
+        ot_body_say(b, "Dropout '%.200s' stays, in inference mode: its mask output '%.200s' is used", ot_text(i->n->name), mask->text);
         return false;
     }
     ot_item_cut_out(b, i, 1);

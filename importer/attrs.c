@@ -152,7 +152,7 @@ static void find_required(const ot_form *f, const ot_op *op)
 {
     for (const ot_attr *row = op->attrs; row && row->name; row++)
         if (row->dflt == OT_REQUIRED && !ot_form_get(f, row->name))
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is left out; it is needed", f->name, op->name, row->name);
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the attribute '%s' is required and missing", f->name, op->name, row->name);
 }
 
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)

@@ -99,8 +99,8 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
     ot_error why = { 0 };
     if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, &why)) {
         const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
-        if (other) return ot_fail(err, OT_E_MODEL, "%s: is no ONNX file: it looks like %s (%s)", path, other, why.text);
-        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": no ONNX file, or a damaged one" : "");
+        if (other) return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", path, other, why.text);
+        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or a damaged one" : "");
     }
     f->model = (Onnx__ModelProto *)m;
     return OT_OK;

@@ -264,20 +264,20 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     int64_t n = values.shape.rank == 1 ? values.shape.dim[0] : -1, total = ot_numel(&out->shape);
     bool rows = index.shape.rank == 2 && index.shape.dim[1] == out->shape.rank;
     if (n < 0 || index.dtype != OT_I64 || !(index.shape.rank == 1 || rows) || index.shape.dim[0] != n)
-        return FINDING(&d, "%.200s: values %s and indices %s of a sparse tensor do not fit together", what,
+        return FINDING(&d, "%.200s: the values of a sparse tensor have shape %s and its indices %s; N values need indices [N] or [N,rank]", what,
                        ot_shape_text(&values.shape, (char[128]){ 0 }), ot_shape_text(&index.shape, (char[128]){ 0 }));
     size_t bytes = ot_bytes(&out->shape, out->dtype), each = (size_t)bits / 8;
     /* What a few entries stand for is the file's claim alone: all of them together may be as large as a file. */
     if (bytes > OT_LARGEST_FILE - f->densified)
-        return FINDING(&d, "%.200s: a sparse tensor of %zu bytes; all may have %zu", what, bytes, OT_LARGEST_FILE);
+        return FINDING(&d, "%.200s: a sparse tensor takes %zu bytes when it is dense; all of a file together may take %zu", what, bytes, OT_LARGEST_FILE);
     f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
     if (!p) return NO_MEMORY(&d);
     for (int64_t i = 0, at, last = -1; i < n; i++, last = at) {
         if (!sparse_position(&index, &out->shape, i, total, &at))
-            return FINDING(&d, "%.200s: entry %lld of a sparse tensor lies outside its shape", what, (long long)i);
+            return FINDING(&d, "%.200s: the index of entry %lld of a sparse tensor is outside the shape of the tensor", what, (long long)i);
         if (at <= last)
-            return FINDING(&d, "%.200s: entry %lld of a sparse tensor does not lie behind the one before it; each place once, in order", what,
+            return FINDING(&d, "%.200s: the indices of a sparse tensor must ascend without repeating; entry %lld does not come after the one before it", what,
                            (long long)i);
         memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
     }

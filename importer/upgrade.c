@@ -291,7 +291,7 @@ static bool upsample(ot_form *f)
     if (!scales) return ot_form_finding(f, "no scales");
     for (int64_t i = 0; ot_is_const(scales) && i < ot_numel(&scales->shape); i++) {
         double by = ot_get_f64(scales->data, scales->dtype, i);
-        if (!(by >= 1)) return ot_form_finding(f, "a scale of %g: it enlarges, by 1 or more", by);
+        if (!(by >= 1)) return ot_form_finding(f, "the scale %g is less than 1", by);
     }
     static const char *const gone[] = { "scales", "height_scale", "width_scale" };
     for (int i = 0; i < OT_LEN(gone); i++) ot_form_drop(f, gone[i]);

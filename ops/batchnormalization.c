@@ -26,7 +26,7 @@ static ot_status infer(ot_node *n, ot_error *err)
                                 (long long)x->shape.dim[1]);
     for (int i = 1; i < n->n_out; i++) {
         if (n->out[i] && !((const ot_batch_normalization *)n->attrs)->training_mode)
-            return ot_node_fail(n, err, "output %d ('%s') belongs to training_mode = 1", i, n->out[i]->name);
+            return ot_node_fail(n, err, "output %d ('%s') exists with training_mode = 1 only", i, n->out[i]->name);
         ot_like(n->out[i], n->in[2 + i]);
     }
     return ot_like(n->out[0], x);

@@ -165,7 +165,7 @@ static const ot_attr mod_rows[] = { { "fmod", OT_INT, offsetof(choice, which), 0
 /* The standard leaves the sign of a float's remainder to fmod alone. */
 static ot_status mod_infer(ot_node *n, ot_error *err)
 {
-    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "of floats it needs fmod = 1");
+    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "it needs fmod = 1 for floats");
     return ot_elementwise_infer(n, err);
 }
 

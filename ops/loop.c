@@ -30,7 +30,7 @@ static ot_status loop_infer(ot_node *n, ot_error *err)
     const ot_loop_attrs *a = n->attrs;
     char                 s[128];
     int                  carried = n->n_in - 2;
-    if (!a->body) return ot_node_fail(n, err, "it has no body");
+    if (!a->body) return ot_node_fail(n, err, "the attribute 'body' is required and missing");
     if (carried < 0) return ot_node_fail(n, err, "%d inputs; trip count and condition are needed, \"\" where there is none", n->n_in);
     for (int i = 0; i < 2; i++)
         if (n->in[i] && ot_numel(&n->in[i]->shape) != 1)
@@ -63,7 +63,7 @@ static ot_status scan_infer(ot_node *n, ot_error *err)
     const ot_scan_attrs *a = n->attrs;
     int                  front = a->batched != 0, axis;
     int64_t              length = 0;
-    if (!a->body) return ot_node_fail(n, err, "it has no body");
+    if (!a->body) return ot_node_fail(n, err, "the attribute 'body' is required and missing");
     if (a->num_scan_inputs < 1 || a->num_scan_inputs > n->n_in)
         return ot_node_fail(n, err, "num_scan_inputs is %lld; it has %d inputs", (long long)a->num_scan_inputs, n->n_in);
     int scanned = (int)a->num_scan_inputs, carried = n->n_in - scanned, scans = n->n_out - carried;
@@ -88,7 +88,7 @@ static ot_status scan_infer(ot_node *n, ot_error *err)
         if (x->rank < 1 + front || !ot_axis(at, x->rank - front, &axis))
             return ot_node_fail(n, err, "it scans axis %lld of input %d, which has rank %d", (long long)at, carried + i, x->rank);
         if (i && x->dim[front + axis] != length)
-            return ot_node_fail(n, err, "it scans %lld elements of input %d and %lld of input %d; one number is needed", (long long)length,
+            return ot_node_fail(n, err, "it scans %lld elements of input %d and %lld of input %d; the numbers must be equal", (long long)length,
                                 carried, (long long)x->dim[front + axis], carried + i);
         length = x->dim[front + axis];
         if (front && x->dim[0] != n->in[carried]->shape.dim[0]) return ot_node_fail(n, err, "its inputs have batches of several sizes");

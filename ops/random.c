@@ -95,7 +95,7 @@ static ot_status random_infer(ot_node *n, ot_error *err)
         s = n->in[0]->shape;
         if (!a->dtype) t = n->in[0]->dtype;
     } else {
-        if (!a->shape.v) return ot_node_fail(n, err, "attribute 'shape' is left out; it is needed");
+        if (!a->shape.v) return ot_node_fail(n, err, "the attribute 'shape' is required and missing");
         if (a->shape.n > OT_MAX_RANK) return ot_node_fail(n, err, "a shape of %d axes", a->shape.n);
         for (int d = 0; d < s.rank; d++) {
             s.dim[d] = a->shape.v[d];

@@ -292,7 +292,7 @@ static ot_status match_classes(ot_dataset *d, const ot_dataset *like, ot_error *
     for (int i = 0; i < d->n_classes; i++) {
         const char *const *at = bsearch(&d->class_name[i], like->class_name, (size_t)like->n_classes, sizeof *at, by_text);
         if (!at)
-            return ot_fail(err, OT_E_DATA, "%s: column '%s' has '%.40s', which is no class of %s", d->name, d->column,
+            return ot_fail(err, OT_E_DATA, "%s: column '%s' has the class '%.40s', which does not occur in %s", d->name, d->column,
                            d->class_name[i], like->name);
         to[i] = at - like->class_name;
     }
@@ -301,6 +301,11 @@ static ot_status match_classes(ot_dataset *d, const ot_dataset *like, ot_error *
     d->class_name = like->class_name;
     d->n_classes = like->n_classes;
     return OT_OK;
+}
+
+int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
+{
+    return d->table && sample >= 0 && sample < d->table->rows ? d->table->line[sample] : 0;
 }
 
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
@@ -338,7 +343,7 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
         if (got < 0) status = err->status;
         if (got <= 0) break;
         if (*n + got > most)
-            status = ot_fail(err, OT_E_NOMEM, "%s: unpacks to more than %lld MiB, over %d times its size; if it is meant so, unpack it first",
+            status = ot_fail(err, OT_E_NOMEM, "%s: unpacks to more than %lld MiB, over %d times its size; if that is intended, unpack it first",
                              path, (long long)(most >> 20), PACKED_TIMES);
     }
     free(block);
@@ -353,7 +358,7 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
     int64_t n = 0, there = ot_memory_available();
     OT_TRY(measure(path, &n, err));
     if (n > there)
-        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, %lld MiB are there", path,
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, %lld MiB are available", path,
                        (long long)(n >> 20), (long long)(there >> 20));
     char *text = ot_arena_alloc(d->arena, (size_t)n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);

@@ -50,6 +50,9 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
  * classes are borrowed from `like`.  Others are left alone.  Errors: OT_E_DATA: the first column or class that differs. */
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err);
 
+/* The line of its file that a sample of a table stands in, from 1; 0: the data set is no table. */
+int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
+
 /* What training and evaluation ask of data and `run` does not: finite values.  Alone an input of nothing but zeros and
  * negative infinities passes: a mask that is added to scores.  Errors: OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);

@@ -89,7 +89,7 @@ static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *m
         }
         int code = inflate(s, Z_SYNC_FLUSH);
         if (code == Z_MEM_ERROR) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory to unpack it", m->name);
-        if (code != Z_OK && code != Z_STREAM_END) return bad_member(m, "its compressed bytes make no sense");
+        if (code != Z_OK && code != Z_STREAM_END) return bad_member(m, "its compressed data is invalid");
         m->ended = code == Z_STREAM_END;
     }
     *made = n - s->avail_out;
@@ -102,7 +102,7 @@ static ot_status member_end(member *m)
     unsigned char more;
     int64_t       made = 0;
     if (m->method == DEFLATED) OT_TRY(inflate_some(m, &more, 1, &made));
-    if (made || m->left || m->stream.avail_in) return bad_member(m, "it does not end where its directory says");
+    if (made || m->left || m->stream.avail_in) return bad_member(m, "it unpacks to more than its directory entry says");
     return m->sum == m->crc ? OT_OK : bad_member(m, "its checksum is wrong");
 }
 
@@ -157,7 +157,7 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
     if (!text) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
     memcpy(text, b + CENTRAL, name);
     if (name < 4 || memchr(text, 0, name) || strcmp(text + name - 4, ".npy"))
-        return ot_fail(z->err, OT_E_DATA, "%s: member '%s' is no .npy array", z->path, text);
+        return ot_fail(z->err, OT_E_DATA, "%s: member '%s' is not an .npy array", z->path, text);
     uint64_t size = u32(b + 24), packed = u32(b + 20), header = u32(b + 42);
     *m = (member){.z = z, .name = ot_arena_printf(d->arena, "%s: %s", z->path, text), .method = u16(b + 10), .crc = u32(b + 16)};
     if (!m->name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
@@ -166,7 +166,7 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
         return ot_fail(z->err, OT_E_DATA, "%s: is packed by method %u%s; a stored or deflated member is needed", m->name, m->method,
                        m->method == 14 ? " (lzma)" : m->method == 12 ? " (bzip2)" : m->method == 93 ? " (zstd)" : "");
     OT_TRY(widen(m, b + CENTRAL + name, extra, (uint64_t *[]){&size, &packed, &header}));
-    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "its sizes make no sense");
+    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "its sizes contradict each other or are too large");
     m->header = (int64_t)header;
     m->packed = (int64_t)packed;
     m->size = (int64_t)size;
@@ -179,16 +179,16 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
 static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
 {
     unsigned char head[LOCAL], name[0xFFFF];
-    if (m->header > end - LOCAL) return bad_member(m, "it lies outside the file");
+    if (m->header > end - LOCAL) return bad_member(m, "the directory places it beyond the end of the file");
     OT_TRY(read_at(m->z, m->name, head, LOCAL, m->header));
     uint32_t n = u16(head + 26);
     m->at = m->header + LOCAL + n + u16(head + 28);
     if (memcmp(head, "PK\3\4", 4) || u16(head + 6) & ENCRYPTED || u16(head + 8) != m->method || n != u16(entry + 28))
         return bad_member(m, "its header and the directory differ");
-    if (m->at > end || m->packed > end - m->at) return bad_member(m, "it lies outside the file");
+    if (m->at > end || m->packed > end - m->at) return bad_member(m, "its data would go beyond the end of the file");
     OT_TRY(read_at(m->z, m->name, name, n, m->header + LOCAL));
     if (memcmp(name, entry + CENTRAL, n)) return bad_member(m, "its header and the directory differ");
-    if (m->method == STORED && m->size != m->packed) return bad_member(m, "its sizes make no sense");
+    if (m->method == STORED && m->size != m->packed) return bad_member(m, "its sizes contradict each other or are too large");
     m->left = m->packed;
     m->wanted = m->size;
     return OT_OK;

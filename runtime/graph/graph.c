@@ -50,11 +50,11 @@ static void *no_room(ot_graph *g, size_t n)
     size_t         most = g->room->most >> 20, more = n >> 20;
     if (at) snprintf(who, sizeof who, "%.400s: %.100s", at->name, at->op->name);
     if (n > g->room->most)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: it asks for a constant or a list of %zu MiB; for a file of this size %zu MiB is the most",
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: a constant or list of it takes %zu MiB; for a file of this size at most %zu MiB are allowed",
                 who, more, most);
     else if (ot_arena_used(g->arena) > g->room->most - n)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: with it the graph, its loops spelled out, takes more than %zu MiB, "
-                "the most for a file of this size", who, most);
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: with it the graph, its loops unrolled, takes more than the %zu MiB that are "
+                "allowed for a file of this size", who, most);
     else ot_fail(g->err, OT_E_NOMEM, "%s: no memory for %zu bytes more", who, n);
     return NULL;
 }

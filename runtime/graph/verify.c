@@ -82,11 +82,11 @@ static ot_status check_kind(const ot_value *v, ot_error *err)
 {
     const ot_value *w = v->of;
     if (v->kind == OT_STATE_OF_FILE && (w || (lasts(v) && v->source < 0)))
-        return ot_fail(err, OT_E_INTERNAL, "nothing says what '%s' is: it comes from no file and was made for no weight (I5)", v->name);
+        return ot_fail(err, OT_E_INTERNAL, "state '%s' has no identity: it is not from the file and belongs to no weight (invariant I5)", v->name);
     if (v->kind != OT_STATE_OF_FILE && (v->role != OT_STATE || v->source >= 0 || v->producer))
-        return ot_fail(err, OT_E_INTERNAL, "'%s' was made as a state and is something else (I5)", v->name);
+        return ot_fail(err, OT_E_INTERNAL, "'%s' has the kind of a state, but not the role of one (invariant I5)", v->name);
     if (w && (w->role != OT_WEIGHT || w->source < 0))
-        return ot_fail(err, OT_E_INTERNAL, "'%s' is the state of '%s', which is no weight (I5)", v->name, w->name);
+        return ot_fail(err, OT_E_INTERNAL, "'%s' is the state of '%s', which is not a weight of the file (invariant I5)", v->name, w->name);
     return OT_OK;
 }
 
@@ -102,7 +102,7 @@ static ot_status check_identities(const ot_graph *g, ot_error *err)
     if (s == OT_OK && n) qsort(list, (size_t)n, sizeof *list, by_identity);
     for (int i = 1; i < n && s == OT_OK; i++)
         if (!by_identity(&list[i - 1], &list[i]))
-            s = ot_fail(err, OT_E_INTERNAL, "'%s' and '%s' are one and the same state (I5)", list[i - 1]->name, list[i]->name);
+            s = ot_fail(err, OT_E_INTERNAL, "'%s' and '%s' have the same identity as states (invariant I5)", list[i - 1]->name, list[i]->name);
     free(list);
     return s;
 }

@@ -93,7 +93,7 @@ static ot_graph *iteration(ot_graph *g, const ot_node *n, const ot_graph *body, 
     int64_t size = 1 + ot_graph_size(body);
     if (g->err->status != OT_OK) return NULL;
     if (size > g->room->copies) {
-        ot_node_fail(n, g->err, "spelled out, the loops of the model have too many iterations: they are limited to about "
+        ot_node_fail(n, g->err, "the loops of the model, unrolled, have too many iterations: they are limited to about "
                      "250000 nodes and values, and 500 for each in the file");
         return NULL;
     }

@@ -22,6 +22,8 @@ typedef struct ctx {
     const ot_thing  *loss;
     ot_value        *out, *z, *t; /* the graph's output; what the loss acts on; the target or NULL */
     bool             joined;
+    int              axis;        /* of the classes, where the tail says it; else -1 */
+    const char      *hint;        /* what else a chosen loss could be, or why none was chosen; NULL */
 } ctx;
 
 static ot_value *num(ctx *x, double v) { return ot_scalar(&x->b, x->z->dtype, v); }
@@ -60,7 +62,7 @@ static ot_value *like_output(ctx *x)
     char a[128], c[128];
     if (!x->t) return fail(x, OT_E_DATA, "the data has no target"), NULL;
     if (ot_numel(&x->t->shape) != ot_numel(&x->z->shape)) {
-        ot_fail(x->p->graph->err, OT_E_DATA, "loss %s: the target is %s, output '%s' is %s; it wants them equal", x->loss->name,
+        ot_fail(x->p->graph->err, OT_E_DATA, "loss %s: the target is %s, output '%s' is %s; both need the same number of elements", x->loss->name,
                 ot_shape_text(&x->t->shape, a), x->out->name, ot_shape_text(&x->z->shape, c));
         return NULL;
     }
@@ -91,7 +93,9 @@ static int class_axis(ctx *x)
         if (!ot_axis((int64_t)ot_thing_num(x->loss, "class_axis", 1), z->rank, &axis)) fail(x, OT_E_USAGE, "class_axis is out of range");
         return axis;
     }
+    if (x->axis >= 0) return x->axis;
     if (ot_is_float(x->t->dtype)) return z->rank > 1 ? 1 : 0;
+    if (z->rank > 1 && ot_numel(t) == ot_numel(z)) return 1;
     for (int k = 0; k < 2 && z->rank; k++) {
         axis = k || z->rank == 1 ? z->rank - 1 : 1;
         if (fits_axis(t, z, axis)) return axis;
@@ -153,10 +157,10 @@ static void accuracy(ctx *x, int axis, ot_value *t)
 static ot_value *over_classes(ctx *x, bool log_input)
 {
     if (!x->t) return fail(x, OT_E_DATA, "the data has no target"), NULL;
-    bool probs = ot_is_float(x->t->dtype);
-    int  axis = class_axis(x);
+    int axis = class_axis(x);
     if (axis < 0) return NULL;
     const ot_shape  *z = &x->z->shape;
+    bool             one_hot = z->dim[axis] > 1 && ot_numel(&x->t->shape) == ot_numel(z), probs = one_hot || ot_is_float(x->t->dtype);
     const ot_param  *ignore = ot_thing_find(x->loss, "ignore_index");
     ot_cross_entropy a = { .axis = axis, .probs = probs, .log_input = log_input,
                            .label_smoothing = ot_thing_num(x->loss, "label_smoothing", 0),
@@ -180,8 +184,8 @@ static ot_value *hinge(ctx *x)
     if (axis < 0) return NULL;
     const ot_shape *s = &x->z->shape;
     if (s->dim[axis] < 2)
-        return fail(x, OT_E_DATA, "hinge compares the scores of several classes; the output has one per sample: bce_with_logits "
-                    "takes targets of 0 and 1 for it"), NULL;
+        return fail(x, OT_E_DATA, "hinge compares the scores of several classes, and this output has one score per sample; "
+                    "bce_with_logits takes targets of 0 and 1 for it"), NULL;
     int64_t *iota = ot_graph_alloc(x->p->graph, (size_t)s->dim[axis] * sizeof *iota), one = axis;
     if (!iota) return NULL;
     for (int64_t i = 0; i < s->dim[axis]; i++) iota[i] = i;
@@ -268,7 +272,7 @@ static ot_value *output(ctx *x)
 {
     char a[128];
     if (ot_numel(&x->z->shape) != 1) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "loss output: output '%s' has shape %s; a loss has one element", x->out->name, ot_shape_text(&x->z->shape, a));
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss output: output '%s' has shape %s; an output that is the loss has one element", x->out->name, ot_shape_text(&x->z->shape, a));
         return NULL;
     }
     return ot_view(&x->b, x->z, &OT_SCALAR);
@@ -366,16 +370,55 @@ static int find_target(const ot_plan *p, const ot_config *c, const char *output)
     return plain;
 }
 
+static bool is_log_softmax(const ot_node *n) { return is(n, "LogSoftmax") || (is(n, "Log") && is(maker(n->in[0]), "Softmax")); }
+
+/* The axis that a Softmax or LogSoftmax at the end normalises; -1: there is none. */
+static int tail_axis(const ot_value *z)
+{
+    const ot_node *n = maker(z);
+    int            axis;
+    if (is(n, "Log")) n = maker(n->in[0]);
+    return (is(n, "Softmax") || is(n, "LogSoftmax")) && ot_axis(attr_int(n, "axis", -1), z->shape.rank, &axis) ? axis : -1;
+}
+
+/* For a target of as many elements as the output: values, or shares of the classes, such as one-hot. */
+static const char *choose_by_values(ctx *x, const ot_feed *f)
+{
+    const ot_node *n = maker(x->out);
+    int            axis = tail_axis(x->out), last = x->out->shape.rank - 1;
+    bool           shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
+    if (f->binary && is(n, "Sigmoid")) return "bce";
+    if (shares) return x->axis = axis, is_log_softmax(n) ? "nll" : "cross_entropy";
+    if (f->binary && is_log_softmax(n)) {
+        x->hint = "it holds log-probabilities (LogSoftmax), and the 0 and 1 of a sample's target do not sum to 1. Several classes at once "
+                  "need an output of scores (--loss bce_with_logits) or of Sigmoid (bce)";
+        return NULL;
+    }
+    bool one_hot = f->adds_up[0] && last > 0 && x->out->shape.dim[1] > 1;
+    if (ot_is_float(x->t->dtype)) {
+        x->hint = one_hot && f->binary ? "; --loss cross_entropy takes the one-hot targets as classes" : NULL;
+        return "mse";
+    }
+    if (one_hot) return "cross_entropy";
+    if (!f->binary && !is(n, "Sigmoid") && ot_numel(&x->out->shape) == x->out->shape.dim[0]) return "mse"; /* no classes: there is one value */
+    x->hint = f->binary ? "its target holds 0 and 1 in the shape of the output, which does not end in a Sigmoid: --loss bce_with_logits takes "
+                          "the output as scores of yes and no, mse as values"
+                        : "its target holds integers in the shape of the output: --loss mse takes them as values; class numbers would have that "
+                          "shape without the class axis";
+    return NULL;
+}
+
 static const char *choose(ctx *x)
 {
     const ot_value *t = x->t, *z = x->out;
     const ot_node  *n = maker(z);
-    int             k = find_target(x->p, x->c, z->name);
-    bool            same = t && ot_numel(&t->shape) == ot_numel(&z->shape);
     if (!t) return ot_numel(&z->shape) == 1 ? "output" : NULL;
-    if (same && x->c->feeds[k].binary && is(n, "Sigmoid")) return "bce";
-    if (ot_is_int(t->dtype)) return is(n, "LogSoftmax") || (is(n, "Log") && is(maker(n->in[0]), "Softmax")) ? "nll" : "cross_entropy";
-    return same ? "mse" : NULL;
+    if (ot_numel(&t->shape) == ot_numel(&z->shape)) return choose_by_values(x, &x->c->feeds[find_target(x->p, x->c, z->name)]);
+    if (!ot_is_int(t->dtype)) return NULL;
+    if (!is(n, "Sigmoid")) return is_log_softmax(n) ? "nll" : "cross_entropy";
+    x->hint = "it ends in a Sigmoid, one probability for each class by itself, and its target holds class numbers. --loss bce takes a target "
+              "of 0 and 1 in the shape of the output; class numbers need an output of scores or of Softmax (cross_entropy)";
+    return NULL;
 }
 
 static ot_value *target_value(ot_plan *p, const ot_config *c, const char *output)
@@ -409,8 +452,8 @@ static bool tail_is_there(ctx *x, const loss_row *r)
 {
     const char *said = ot_thing_text(x->loss, "tail", "auto");
     if (x->joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
-    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in what %s undoes along its class axis", r->name, said,
-            x->out->name, r->name);
+    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis", r->name, said, x->out->name,
+            r->tail[0] ? r->tail[0] : "an operator that this loss can be joined with");
     return false;
 }
 
@@ -428,15 +471,25 @@ static void no_float(ctx *x)
                 x->out->name, ot_dtype_name(x->out->dtype), x->loss->name);
 }
 
+static void say_loss(const ctx *x, const loss_row *r, bool given)
+{
+    char how[160] = "";
+    if (!given) snprintf(how, sizeof how, " (chosen; --loss names another%s)", x->hint ? x->hint : "");
+    if (x->joined) ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s", r->name, maker(x->out)->op->name, x->out->name, how);
+    else ot_plan_note(x->p, "loss %s on output '%s'%s", r->name, x->out->name, how);
+}
+
 /* One loss, its scalar times its weight, on output z.  given: NULL: what follows from target and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
 {
     ot_graph *g = p->graph;
     ot_thing  chosen = { 0 };
-    ctx       x = { .p = p, .c = c, .b = { .graph = g }, .loss = given ? given : &chosen, .out = z, .z = z };
+    ctx       x = { .p = p, .c = c, .b = { .graph = g }, .loss = given ? given : &chosen, .out = z, .z = z, .axis = -1 };
     x.t = target_value(p, c, x.out->name);
     if (!given && !(chosen.name = choose(&x))) {
-        ot_fail(g->err, OT_E_USAGE, "no loss follows from the model and the data: say --loss cross_entropy (class numbers), mse, l1, bce (targets like the output) or output");
+        ot_fail(g->err, OT_E_USAGE, "no loss can be chosen for output '%s': %s", z->name,
+                x.hint ? x.hint : "name one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in the shape of the output), output "
+                                  "(the output is the loss)");
         return NULL;
     }
     const loss_row *r = find_loss(g, x.loss);
@@ -445,9 +498,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     x.joined = before != NULL;
     if (before) x.z = before;
     if (!tail_is_there(&x, r)) return NULL;
-    const char *how = given ? "" : " (chosen; --loss names another)";
-    if (before) ot_plan_note(p, "loss %s joined with the %s at output '%s'%s", r->name, maker(x.out)->op->name, x.out->name, how);
-    else ot_plan_note(p, "loss %s on output '%s'%s", r->name, x.out->name, how);
+    say_loss(&x, r, given != NULL);
     if (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
     ot_value *l = r->build(&x);
@@ -496,7 +547,7 @@ static ot_status given_losses(ot_plan *p, const ot_config *c)
     for (int i = 0; i < c->n_losses; i++)
         if (ot_thing_num(&c->losses[i], "weight", 1) != 0)
             OT_TRY(add_loss(p, c, &c->losses[i], find_output(g, c->losses[i].output)));
-    return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0: nothing is left to train");
+    return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
 }
 
 ot_status ot_pass_loss(ot_plan *p, const ot_config *c)

@@ -89,6 +89,7 @@ typedef struct ot_feed {
     bool        whole;     /* no batch axis: the same with every batch */
     const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
+    bool        adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
     const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;
 

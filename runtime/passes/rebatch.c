@@ -179,7 +179,8 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     if (s == OT_OK && r.from && old && ignored.status == OT_OK) {
         s = follow(g, old, r, &changed);
         if (s == OT_OK && c->want != OT_WANT_RUN)
-            ot_plan_note(p, "batch %lld in the file, %lld here: %d constants followed", (long long)r.from, (long long)r.to, changed);
+            ot_plan_note(p, "the model has a fixed batch size of %lld; batches of %lld are computed here (%d shape constant%s adapted)%s", (long long)r.from,
+                         (long long)r.to, changed, changed == 1 ? "" : "s", c->want == OT_WANT_TRAIN ? ", and the written file keeps its own" : "");
     }
     ot_graph_free(old);
     return s;

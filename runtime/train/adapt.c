@@ -163,7 +163,7 @@ static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
                   f->name, as[where], text,
                   p->c == q->c   ? ""
                   : p->c == 1    ? ", the channel repeated"
-                                 : ", joined to grey");
+                                 : ", converted to grey");
 }
 
 /* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
@@ -174,8 +174,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
     if (e->normalize->kind == OT_NORMALIZE_MEASURE) {
         if (!e->measure)
             return ot_fail_more(err, OT_E_USAGE,
-                                "--normalize mean,std: there is no training set to measure here; training said the "
-                                "numbers: --normalize MEANS,DEVIATIONS takes them");
+                                "--normalize mean,std measures the training set, and there is none here; give the means and standard "
+                                "deviations that the training printed: --normalize MEANS,DEVIATIONS");
         if (ot_normalize_fit(e->normalize, a, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
@@ -259,10 +259,17 @@ static const char *transposed(const ot_shape *want, const ot_shape *have)
     return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) puts them last" : "";
 }
 
+/* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
+static const char *title(const ot_array *a, char buf[300])
+{
+    if (*a->t.name) snprintf(buf, 300, "array '%.280s'", a->t.name);
+    return *a->t.name ? buf : "the data, without the target,";
+}
+
 static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
                              bool named, ot_feeder *f, ot_error *err)
 {
-    char x[128], y[128];
+    char x[128], y[128], z[300];
     ot_error bad = { 0 };
     ot_shape have = array_shape(a);
     *f = (ot_feeder){ .name = v->name,
@@ -278,8 +285,8 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y),
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s", v->name,
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
                                 e->as_is ? "" : " and its first dimension is not the number of samples",
                                 transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
@@ -292,8 +299,8 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
         memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
         want.rank--;
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; array '%s' is %s%s", v->name,
-                                ot_shape_text(&v->shape, x), a->t.name, ot_shape_text(&have, y),
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s", v->name,
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
                                 transposed(&v->shape, &have));
         f->sample = want;
         ot_adapt_note(e, "samples of %s feed '%s' as %s", ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
@@ -346,7 +353,7 @@ static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_v
 {
     const ot_array *like = by_shape(e->graph, d, v);
     const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has its shape: save it as '%s'", like->t.name, v->name);
-    return ot_fail_more(err, OT_E_DATA, "input '%s' has no array; there is %s%s", v->name, array_names(d, e->a),
+    return ot_fail_more(err, OT_E_DATA, "input '%s' has no array in the data, which has %s%s", v->name, array_names(d, e->a),
                         more ? more : "");
 }
 
@@ -361,8 +368,8 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
     char shape[128];
     ot_shape have = array_shape(a);
     return ot_fail(err, OT_E_USAGE,
-                   "--normalize %s: nothing of %s can be scaled by it: input '%s' is %s, its array is %s %s; pictures are "
-                   "uint8 and feed floats%s",
+                   "--normalize %s does not apply to %s: it scales uint8 pictures that feed a float input; input '%s' is %s, and its array "
+                   "is %s %s%s",
                    e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
                    ot_shape_text(&have, shape), d->table ? "; numbers of a table are fed as they are" : "");
 }
@@ -416,6 +423,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .shape = f->sample,
                              .whole = f->whole && !f->as_is,
                              .binary = f->binary,
+                             .adds_up = { f->adds_up[0], f->adds_up[1] },
                              .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;
         list[i].shape.rank++;

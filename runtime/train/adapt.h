@@ -14,7 +14,8 @@ typedef struct ot_feeder {
     bool target, whole;
     bool as_is;  /* whole, and its first dimension may be another than the file's */
     bool open;   /* the file does not say the first dimension */
-    bool binary; /* a target of zeros and ones */
+    bool binary;     /* a target of zeros and ones */
+    bool adds_up[2]; /* a target of shares: as in ot_feed */
     bool known;  /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */

@@ -55,7 +55,7 @@ static ot_status inputs_make(deployment *d, ot_error *err)
         memcpy(t->dim, f->shape.dim, sizeof t->dim);
         t->data = ot_arena_alloc(d->a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!t->data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
-        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' wants texts: its answers cannot be compared", f->name);
+        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' is of type string: the outputs before and after cannot be compared", f->name);
         for (int64_t e = 0, n = ot_numel(&f->shape); e < n; e++) {
             uint32_t r[4];
             ot_philox(0, (uint64_t)e, (uint64_t)i, r);
@@ -153,7 +153,7 @@ static ot_status metadata_given(const ot_options *o, ot_arena *a, metadata *m, o
 {
     for (int i = 0, n = ot_options_count(o, "metadata"); i < n; i++) {
         const char *text = ot_options_nth(o, "metadata", i), *eq = strchr(text, '=');
-        if (!eq || eq == text) return ot_fail(err, OT_E_USAGE, "--metadata: '%s' is no KEY=VALUE", text);
+        if (!eq || eq == text) return ot_fail(err, OT_E_USAGE, "--metadata: '%s' is not of the form KEY=VALUE", text);
         const char *key = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!key) return ot_fail(err, OT_E_NOMEM, "no memory for options");
         metadata_add(m, key, eq + 1);
@@ -291,7 +291,7 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
     const char *path = ot_options_get(t->o, "deploy"), *out = ot_trainer_out(t);
     for (int i = 0; i < OT_LEN(with) && !path; i++)
         if (ot_options_count(t->o, with[i]))
-            return ot_fail(err, OT_E_USAGE, "--%s: concerns the deployable file; --deploy FILE is missing", with[i]);
+            return ot_fail(err, OT_E_USAGE, "--%s applies to the deployable file, and --deploy FILE is missing", with[i]);
     if (!path) return OT_OK;
     ot_inputs in = ot_trainer_inputs(t);
     metadata md = { 0 };
@@ -309,7 +309,7 @@ ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
     ot_model *m = NULL;
     if (!path) path = ot_options_get(t->o, "deploy");
     if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: the deployable file to write");
-    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model is written yet of which there could be a deployable form");
+    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model has been written yet; the deployable form is made from the written model");
     OT_TRY(ot_model_load(t->result.model_path, &m, err));
     ot_inputs in = ot_trainer_inputs(t);
     ot_status s = check_path(&in, "--deploy", path, t->a, err);

@@ -30,9 +30,9 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
 static void print_confusion(const ot_trainer *t, FILE *f)
 {
     const ot_dataset *d = t->eval_data;
-    ot_print(f, "\nrows: what it is; columns: what the model says\n%12s", "");
+    ot_print(f, "\nconfusion matrix: rows are the true classes, columns the predicted ones\n%12s", "");
     for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
-    ot_print(f, "    right\n");
+    ot_print(f, "   recall\n");
     for (int64_t r = 0; r < t->classes; r++) {
         int64_t all = 0, *row = t->confusion + r * t->classes;
         char name[13];

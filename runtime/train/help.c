@@ -9,7 +9,7 @@
 static const char usage[] =
     "onnxtrain trains an ONNX model and writes the same file back with new weights.\n"
     "\n"
-    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]\n"
+    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  DATA: mnist, cifar10 ... or .npz .npy .csv, idx files\n"
     "  onnxtrain eval    MODEL --data DATA             loss, accuracy, confusion matrix\n"
     "  onnxtrain run     MODEL --data X.npz -o Y.npz   outputs by name\n"
     "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient per trained initializer\n"

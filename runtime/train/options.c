@@ -37,7 +37,7 @@ typedef struct row {
 
 static const row table[] = {
 #define G "Data"
-    ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist; .npz, .npy, idx files", FED, 0, BASIC, TEXT, 0, 0),
+    ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist, cifar10, cifar100; .npz, .npy, .csv, idx files", FED, 0, BASIC, TEXT, 0, 0),
     ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("test", 0, "NAME|PATH", NULL, G, "the same; a named set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "what becomes of the bytes of pictures", FED, 0, 0, TEXT, 0, 0),
@@ -296,7 +296,7 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
     OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
-            return ot_fail(err, OT_E_USAGE, "%s%s means nothing to this command", table[i].info.letter == 'o' ? "-" : "--",
+            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command", table[i].info.letter == 'o' ? "-" : "--",
                            table[i].info.name);
     return OT_OK;
 }
@@ -332,10 +332,7 @@ static int config_pair(void *user, const char *section, const char *name, const 
 {
     config_reader *c = user;
     ot_error e = { 0 };
-    if (*section) {
-        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as [%s] have no meaning", c->path, c->line, section);
-        return 0;
-    }
+    (void)section; /* config_line lets none through */
     if (!ot_options_set(c->o, name, value, &e)) return 1;
     ot_fail(c->err, e.status, "%s:%d: %-s", c->path, c->line, e.text);
     return 0;
@@ -355,6 +352,11 @@ static char *config_line(char *buf, int size, void *user)
     /* An indented line would go on with the one before. */
     size_t blank = s ? strspn(s, " \t") : 0;
     if (blank) memmove(s, s + blank, strlen(s + blank) + 1);
+    if (s && *s == '[') { /* also one that holds nothing, of which config_pair would not be told */
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; the file is a list of 'key = value'", c->path, c->line,
+                (int)strcspn(s, "\r\n"), s);
+        return NULL;
+    }
     return s;
 }
 
@@ -389,6 +391,6 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err)
     if (io) return ot_fail(err, OT_E_IO, "%s: cannot be read", path);
     if (first.status) return ot_fail(err, first.status, "%s", first.text);
     if (bad < 0) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: this is no 'key = value'", path, bad);
+    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: is not of the form 'key = value'", path, bad);
     return OT_OK;
 }

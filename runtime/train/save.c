@@ -104,7 +104,7 @@ static ot_status compare_as_written(ot_session *x, int i, ot_session *y, int k, 
 static void say_distance(const ot_trainer *t, const distance *d)
 {
     const ot_review *r = &t->review;
-    char classes[80] = "", why[600] = "the reason is not known; compare it with another runtime before it is used";
+    char classes[80] = "", why[600] = "the reason is not known; compare the file with another runtime before you use it";
     if (d->samples)
         snprintf(classes, sizeof classes, ", and %lld of %lld samples get another class", (long long)d->others, (long long)d->samples);
     const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are" : r->norms ? "BatchNormalization is" : "Dropout is";
@@ -114,8 +114,8 @@ static void say_distance(const ot_trainer *t, const distance *d)
     else if (t->s.precision != OT_FP32)
         snprintf(why, sizeof why, "it was evaluated in %s, and the file computes in float32", ot_precision_name(t->s.precision));
     ot_trainer_say(t, OT_WARNING,
-                   "the written file does not give the answers that were evaluated: on a batch of %lld output '%s' is %.4g where the evaluation has "
-                   "%.4g%s: %s", (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
+                   "the written file, run as it is, gives other outputs than the evaluation: on a batch of %lld output '%s' is %.4g, and %.4g in the "
+                   "evaluation%s: %s", (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
 }
 
 /* Runs the written file on the batch of the proof as any runtime does, in float32, and tells where it differs from the

@@ -1,5 +1,6 @@
 /* targets.c - matches target arrays to losses, and checks every label before the first step. */
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ typedef struct want {
     const ot_thing *loss;    /* NULL: the loss pass chooses */
     const ot_output *output; /* NULL: not known which */
     const ot_array *array;
+    const ot_dataset *data; /* that it is in */
     const char *name; /* of the feed */
 } want;
 
@@ -79,7 +81,7 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
 static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char *name, ot_error *err)
 {
     return ot_fail_more(err, OT_E_DATA,
-                        "there is no target: the loss wants an array '%s'; there is %s (--target NAME makes another one "
+                        "there is no target: the loss needs an array '%s'; the data has %s (--target NAME makes one of them "
                         "the target)",
                         name, array_names(e, d));
 }
@@ -163,7 +165,7 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
         bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || is_named(&d->array[i]));
         if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
     }
-    if (n) ot_adapt_note(e, "%s: nothing uses %s %s", d->name, n > 1 ? "arrays" : "array", names(e->a, idle, n));
+    if (n) ot_adapt_note(e, "%s: %s %s not used: no input of the model has %s name", d->name, names(e->a, idle, n), n > 1 ? "are" : "is", n > 1 ? "their" : "its");
 }
 
 /* A target that no loss uses was meant to be learnt. */
@@ -178,7 +180,7 @@ static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const
                          output_names(e, o, n_outputs));
         else
             ot_fail_more(err, OT_E_DATA,
-                         "array '%s': no loss uses it; --loss %s=... names one, --loss %s=mse:weight=0 leaves that output out",
+                         "array '%s' is not used: --loss %s=... gives that output a loss, --loss %s=mse:weight=0 leaves it out",
                          a->t.name, output, output);
     }
     if (!err->status) ot_adapt_idle(e, fs);
@@ -200,7 +202,7 @@ static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const
         if (!used) idle[n++] = o[i].name;
     }
     if (idle && n && n < n_outputs)
-        ot_adapt_note(e, "%s %s: no target, no loss, no part in the training", n > 1 ? "outputs" : "output",
+        ot_adapt_note(e, "%s %s: no target and no loss; weights that lead nowhere else do not train", n > 1 ? "outputs" : "output",
                       names(e->a, idle, n));
 }
 
@@ -266,7 +268,7 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
                              ot_error *err)
 {
     char x[128], y[128];
-    return ot_fail_more(err, OT_E_DATA, "target '%s': a sample is %s %s; output '%s' is %s per sample%s", w->array->t.name,
+    return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample; output '%s' is %s per sample%s", w->array->t.name,
                         ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
 }
 
@@ -274,6 +276,7 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 static ot_status check_labels(const want *w, int64_t classes, int64_t samples, ot_error *err)
 {
+    static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_thing_find(w->loss, "ignore_index") : NULL;
     int64_t skip = ignore ? (int64_t)ignore->num : 0, n = 1;
@@ -281,11 +284,13 @@ static ot_status check_labels(const want *w, int64_t classes, int64_t samples, o
     for (int64_t i = 0; i < n; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i);
         if ((y >= 0 && y < classes) || (ignore && y == skip)) continue;
-        return ot_fail_more(
-            err, OT_E_DATA,
-            "target '%s': sample %lld has class %lld; output '%s' has %lld classes, 0 to %lld",
-            t->name, (long long)(samples > 0 ? i / (n / samples) : i), (long long)y,
-            w->output->name, (long long)classes, (long long)classes - 1);
+        int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
+        char where[64];
+        if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
+        else snprintf(where, sizeof where, "sample %lld", (long long)at);
+        return ot_fail_more(err, OT_E_DATA, "target '%s': %s has class %lld; output '%s' has %lld class%s, 0 to %lld%s", line ? w->data->column : t->name,
+                            where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
+                            classes == 1 ? one : "");
     }
     return OT_OK;
 }
@@ -301,12 +306,33 @@ static bool zeros_and_ones(const ot_tensor *t)
     return true;
 }
 
+/* Whether no value is negative, and along `axis` of every sample they sum to 1. */
+static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
+{
+    int64_t each = ot_numel(sample), n = 1, inner = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    if (axis < 0 || axis >= sample->rank || !each || n % each) return false;
+    for (int i = axis + 1; i < sample->rank; i++) inner *= sample->dim[i];
+    for (int64_t i = 0, c = sample->dim[axis]; i < n; i++) {
+        double sum = 0;
+        if (i / inner % c) continue; /* not the first along the axis */
+        for (int64_t k = 0; k < c; k++) {
+            double v = ot_get_f64(t->data, t->dtype, i + k * inner);
+            if (!(v >= 0)) return false;
+            sum += v;
+        }
+        if (fabs(sum - 1) > 1e-3) return false;
+    }
+    return true;
+}
+
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
     *f = (ot_feeder){ .name = w->name,
                       .src = w->array,
                       .target = true,
                       .binary = zeros_and_ones(&w->array->t),
+                      .adds_up = { adds_up(&w->array->t, sample, 0), adds_up(&w->array->t, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };
     f->gather = (ot_gather){
@@ -321,13 +347,16 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     ot_shape o, t = *sample;
     ot_error whole = { 0 };
     if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
-        return ot_fail_more(err, whole.status, "target '%s' is no class: %s", w->array->t.name,
+        return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", w->array->t.name,
                             whole.text);
     if (output_sample(e, w, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
-        if (axis < 0) return wrong_shape(w, &t, &o, ": numbers of classes do not fit it, and values would need its shape", err);
-        t = without(&o, axis);
-        OT_TRY(check_labels(w, o.dim[axis], samples, err));
+        if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
+        if (!w->loss && o.dim[axis] == 1) t = o; /* one value per sample: the loss pass looks at the tail */
+        else {
+            t = without(&o, axis);
+            OT_TRY(check_labels(w, o.dim[axis], samples, err));
+        }
     }
     set_feed(f, w, OT_I64, &t);
     return OT_OK;
@@ -344,8 +373,8 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
             return wrong_shape(w, &t, &o,
-                               classes ? ": numbers of classes are integers, such as int64 (--loss cross_entropy takes "
-                                         "whole floats for them)"
+                               classes ? "; class numbers are integers, such as int64 (--loss cross_entropy also "
+                                         "takes floats that are whole)"
                                        : "",
                                err);
         t = o;
@@ -367,7 +396,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     bool same = output_sample(e, w, &o) && ot_shape_eq(&o, &t);
     if (is_loss(w, "cross_entropy", "nll"))
-        return ot_is_float(a->dtype) && (same || !w->output)
+        return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
                    ? adapt_values(e, w, &t, f, err)
                    : adapt_classes(e, w, &t, samples, f, err);
     if (w->loss) return adapt_values(e, w, &t, f, err);
@@ -396,6 +425,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         if (list[i].src == &fs->f[i].own) list[i].src = list[i].gather.src = &list[i].own;
     }
     fs->f = list;
+    for (int i = 0; i < n_wants; i++) w[i].data = d;
     for (int i = 0; i < n_wants; i++)
         if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);

@@ -108,7 +108,7 @@ static ot_status plan_training(ot_trainer *t, ot_error *err)
     int64_t first, ends[2] = { 0, t->updates - 1 };
     for (int i = 0; i < 2; i++) {
         ot_trainer_batches(t, ends[i], &first, &n);
-        for (int k = 0; k<n; k += n> 1 ? n - 1 : 1) /* only the last may be short */
+        for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
             OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n,
                                    &slot, err));
     }
@@ -302,8 +302,8 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     if (whole)
-        return ot_fail(err, OT_E_USAGE, "--normalize mean,std: %s would be scaled by its own numbers, not by those of the training "
-                       "set; either --data TRAINING --test %s, or the numbers that training said: --normalize MEANS,DEVIATIONS",
+        return ot_fail(err, OT_E_USAGE, "--normalize mean,std would measure %s, and not the training set. Give both sets (--data TRAINING --test %s), or the means "
+                       "and standard deviations that the training printed: --normalize MEANS,DEVIATIONS",
                        spec, spec);
     ot_adapt_env e = adapt_env(t);
     e.measure = true;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
+#include "runtime/train/describe.h"
 #include "runtime/train/folder.h"
 #include "runtime/train/trainer.h"
 
@@ -55,6 +56,24 @@ static void say_lines(const ot_callbacks *cb, const char *lines, ot_arena *a)
     }
 }
 
+/* In training mode a file gives a sample other outputs with other samples beside it, or at random. */
+static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a, const ot_callbacks *cb, ot_error *err)
+{
+    ot_plan p;
+    ot_findings f = { .a = a };
+    ot_review r = { .findings = &f, .eval = true };
+    if (s->eval_mode || !cb || !cb->message) return OT_OK;
+    OT_TRY(ot_classified(m, s, &p, err));
+    ot_review_graph(p.graph, m->file->producer, &r);
+    ot_graph_free(p.graph);
+    if (r.norms)
+        cb->message(cb->user, OT_WARNING, "BatchNormalization has training_mode=1 in the file: it normalises with the statistics of the samples in "
+                    "--data; --mode eval uses its running statistics");
+    if (r.dropouts)
+        cb->message(cb->user, OT_WARNING, "Dropout has training_mode=true in the file: elements are dropped at random; --mode eval drops none");
+    return OT_OK;
+}
+
 static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
                          const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
@@ -67,6 +86,7 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     const char *notes = "";
     ot_adapt_env e = { .graph = m->file->graph, .s = s, .normalize = &z, .as_is = true, .a = a, .notes = &notes };
     OT_TRY(ot_normalize_parse(s->normalize, &z, err));
+    OT_TRY(say_modes(m, s, a, cb, err));
     OT_TRY(ot_adapt_inputs(&e, d, &fs, err));
     ot_adapt_idle(&e, &fs);
     say_lines(cb, notes, a);
@@ -145,6 +165,8 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
     OT_TRY(check_arrays(m, o, NULL, to, err));
     OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
     ot_status s = check_arrays(m, o, d, to, err);
+    if (!s && cb && cb->message && ot_options_count(o, "batch-size"))
+        cb->message(cb->user, OT_WARNING, "--batch-size is ignored: run feeds every array whole");
     if (!s) s = run_with(m, o, d, cb, &out, err);
     if (!s) {
         s = ot_npz_write(to, out.t, out.n, err);

@@ -60,7 +60,7 @@ wants 2 "needs step_size" "$lenet" --data mnist --schedule step
 wants 2 "--lr-scale nothing*" "$lenet" --data mnist --lr-scale 'nothing*=2' --steps 1
 wants 2 "--no-decay nothing*" "$lenet" --data mnist --no-decay 'norms,nothing*' --steps 1
 wants 2 "--freeze nothing*" "$lenet" --data mnist --freeze 'nothing*' --steps 1
-wants 2 "means nothing to this command" run "$lenet" --epochs 3
+wants 2 "does not apply to this command" run "$lenet" --epochs 3
 wants 2 "did you mean 'lenet'" new lenett
 
 # ---- models 3, data 4, files 7, devices 9, divergence 6 ----------------------------

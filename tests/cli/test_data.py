@@ -4,6 +4,7 @@ usage: test_data.py PROGRAM
 
 Nothing may be silently wrong: a target that nothing learns, a scaling that is not applied, a parameter that is no number.
 """
+import json
 import os
 import subprocess
 import sys
@@ -167,17 +168,17 @@ def heads():
     train(0, "loss mse acts on output 'reg'", 'two', 'reg.npz', '--loss', 'mse')
     need('--loss mse acts on an output without a target', moved('two.onnx') == {'w', 'b', 'w2', 'b2'})
     train(0, "output 'reg': no target", 'two', 'one.npz')
-    train(4, "two.npz: array 'target_reg': no loss uses it", 'two', 'two.npz', '--loss', 'cls=cross_entropy')
-    train(4, "array 'target_reg': no loss uses it", 'two', 'two.npz', '--loss', 'cross_entropy')
+    train(4, "two.npz: array 'target_reg' is not used", 'two', 'two.npz', '--loss', 'cls=cross_entropy')
+    train(4, "array 'target_reg' is not used", 'two', 'two.npz', '--loss', 'cross_entropy')
     train(0, "output 'reg': no target", 'two', 'two.npz', '--loss', 'cls=cross_entropy', '--loss', 'reg=mse:weight=0')
     need('a head with weight 0 decays', moved('two.onnx') == {'w', 'b', 'w1', 'b1'})
 
     train(4, "nope.npz: array 'target_nope': the model has no output 'nope'; it has 'out'", 'one', 'nope.npz')
     train(4, "nope.npz: there is no target", 'one', 'nope.npz', '--loss', 'cross_entropy')
     expect(4, "'target_nope'", 'eval', 'one.onnx', '--data', 'nope.npz')
-    train(0, "extra.npz: nothing uses arrays 'z', 'zz'", 'one', 'extra.npz')
-    expect(0, "nothing uses arrays 'z', 'zz'", 'run', 'one.onnx', '--data', 'extra.npz', '-o', 'y.npz')
-    train(4, ['floats.npz: ', 'numbers of classes are integers', '--loss cross_entropy'], 'one', 'floats.npz')
+    train(0, "extra.npz: 'z', 'zz' are not used", 'one', 'extra.npz')
+    expect(0, "'z', 'zz' are not used", 'run', 'one.onnx', '--data', 'extra.npz', '-o', 'y.npz')
+    train(4, ['floats.npz: ', 'class numbers are integers', '--loss cross_entropy'], 'one', 'floats.npz')
     train(0, '', 'one', 'floats.npz', '--loss', 'cross_entropy')
     train(4, ["names.npz: input 'x' has no array", "'X' has its shape: save it as 'x'"], 'one', 'names.npz')
     train(4, ['xy.npz: there is no target', '--target'], 'one', 'xy.npz')
@@ -196,13 +197,69 @@ def heads():
     train(0, "loss output on output 'loss'", 'own', 'own.npz')
 
     # --target wins over an array that is called target.
-    train(0, "nothing uses array 'target'", 'one', 'both.npz', '--target', 'y')
+    train(0, "'target' is not used", 'one', 'both.npz', '--target', 'y')
     y = [open('out.onnx', 'rb').read()]
     with np.load('both.npz') as d:
         np.savez('only.npz', x=d['x'], target=d['y'])
     train(0, '', 'one', 'only.npz')
     y.append(open('out.onnx', 'rb').read())
     need('--target y learns another array', y[0] == y[1])
+
+
+# ---- the loss that is chosen -----------------------------------------------------------------
+
+
+def log_softmax(z):
+    z = z - z.max(-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(-1, keepdims=True))
+
+
+def bce(z, t):
+    return (np.maximum(z, 0) - z * t + np.log1p(np.exp(-np.abs(z)))).mean()
+
+
+def chosen():
+    """What each tail takes for each kind of target: the line that says it, and the number, against the formula."""
+    with np.load('one.npz') as d:
+        x, c = d['x'], d['target']
+    hot, several = np.eye(3, dtype=np.float32)[c], (x[:, :3] > 0).astype(np.float32)
+    shares = np.exp(log_softmax(x[:, :3])).astype(np.float32)
+    yes = (c > 0).astype(np.int64)
+    targets = {'classes': c, 'hot': hot, 'hot integers': hot.astype(np.int64), 'shares': shares, 'several': several, 'values': x[:, 1:],
+               'yes': yes, 'yes column': yes[:, None].astype(np.float32), 'whole': c * 7 - 3}
+
+    def mse(y, t):
+        return ((y - t) ** 2).mean()
+
+    def ce(z, t):
+        return -(t * log_softmax(z)).sum(-1).mean()
+
+    tails = {'LogSoftmax': log_softmax, 'Softmax': lambda z: np.exp(log_softmax(z)), 'Sigmoid': lambda z: 1 / (1 + np.exp(-z)),
+             'Identity': lambda z: z}
+    rows = [(3, tail, t, f'loss {loss} joined with the {tail}', lambda z, y, t=t: ce(z, hot if t != 'shares' else shares))
+            for tail, loss in (('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy')) for t in ('classes', 'hot', 'hot integers', 'shares')]
+    rows += [(3, 'Sigmoid', t, 'loss bce joined', lambda z, y, t=t: bce(z, targets[t])) for t in ('hot', 'hot integers', 'several')]
+    rows += [(3, tail, 'values', 'loss mse', lambda z, y: mse(y, x[:, 1:])) for tail in tails]
+    rows += [(3, 'Identity', t, 'loss cross_entropy on', lambda z, y: ce(z, hot)) for t in ('classes', 'hot integers')]
+    rows += [(3, 'Identity', 'hot', 'loss mse on output \'out\' (chosen; --loss names another; --loss cross_entropy takes the one-hot targets', lambda z, y: mse(y, hot)),
+             (1, 'Sigmoid', 'yes', 'loss bce joined', lambda z, y: bce(z, yes[:, None])),
+             (1, 'Sigmoid', 'yes column', 'loss bce joined', lambda z, y: bce(z, yes[:, None])),
+             (1, 'Identity', 'whole', 'loss mse', lambda z, y: mse(y, targets['whole'][:, None])),
+             (3, 'LogSoftmax', 'several', None, 'it holds log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', None, 'it ends in a Sigmoid'),
+             (1, 'Identity', 'yes', None, 'does not end in a Sigmoid'), (1, 'Sigmoid', 'whole', None, 'as values')]
+    for n, tail, t, line, loss in rows:
+        w, b = weight('w', 4, n), weight('b', n)
+        model('tail.onnx', [('Gemm', ['x', 'w', 'b'], ['z'], {}), (tail, ['z'], ['out'], {'axis': -1} if 'max' in tail else {})],
+              [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', n])], [w, b])
+        np.savez('tail.npz', x=x, target=targets[t])
+        if not line:
+            train(2, ["no loss can be chosen for output 'out'", loss], 'tail', 'tail.npz')
+            continue
+        train(0, line, 'tail', 'tail.npz', '--batch-size', '40', '--no-shuffle', '--log', 'tail.jsonl', '--optimizer', 'sgd:lr=0')
+        z = x.astype(np.float64) @ numpy_helper.to_array(w) + numpy_helper.to_array(b)
+        want = loss(z, tails[tail](z))
+        got = [json.loads(q).get('loss') for q in open('tail.jsonl')][1]
+        need(f'{tail} {n}, {t}: loss {got}, {want} is right', abs(got - want) <= 1e-5 * (1 + abs(want)))
 
 
 def tables():
@@ -229,10 +286,15 @@ def tables():
         accuracy += [line.split('(')[0] for line in said.splitlines() if line.startswith('epoch 1: val')]
     need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
     train(4, "mixed.csv: column 1 is 'q'; in abc.csv it is 'p'", 'one', 'abc.csv', '--val', 'mixed.csv')
-    train(4, "d.csv: column 'kind' has 'd', which is no class of abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
+    train(4, "d.csv: column 'kind' has the class 'd', which does not occur in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
     train(4, "numbers.csv: column 'kind' holds numbers; in abc.csv it holds texts", 'one', 'abc.csv', '--val', 'numbers.csv')
     open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')
-    train(4, 'wide.csv: ', 'value', 'wide.csv')
+    train(4, "wide.csv: input 'x' is [?,4]; the data, without the target, is [1,5]", 'value', 'wide.csv')
+    # A class that is out of range: where it stands in the file.
+    open('high.csv', 'w').write('a,b,c,d,kind\n1,2,3,4,0\n\n5,6,7,8,3\n')
+    train(4, "high.csv: target 'kind': line 4 has class 3; output 'out' has 3 classes, 0 to 2", 'one', 'high.csv')
+    train(4, ["high.csv: target 'kind': line 4 has class 3; output 'out' has 1 class, 0 to 0", 'bce_with_logits'], 'value', 'high.csv',
+          '--loss', 'cross_entropy')
 
 
 def finite():
@@ -251,8 +313,8 @@ def finite():
 
 def lookups():
     train(0, '', 'tokens', 'ids.npz')
-    train(4, ["wrong.npz: array 'ids': sample 33 holds 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
-    expect(4, 'sample 33 holds 50', 'eval', 'tokens.onnx', '--data', 'wrong.npz')
+    train(4, ["wrong.npz: array 'ids': sample 33 has the index 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
+    expect(4, 'sample 33 has the index 50', 'eval', 'tokens.onnx', '--data', 'wrong.npz')
 
 
 # ---- --normalize --------------------------------------------------------------------------
@@ -271,7 +333,7 @@ def normalized():
         want = session.run(None, {'x': by.astype(np.float32)})[0]
         off = np.abs(np.load('y.npz')['out'] - want).max()
         need(f'run --normalize {option}: off by {off}', off <= 1e-5 * np.abs(want).max())
-    expect(2, 'no training set to measure', 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', '--normalize', 'mean,std')
+    expect(2, 'measures the training set', 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', '--normalize', 'mean,std')
 
     # Training: bytes with --normalize are the floats that they stand for.
     def trained(data, *extra):
@@ -290,19 +352,19 @@ def normalized():
             need(f'training with --normalize {option}: {n} off by {off} of {step}', off <= 1e-2 * step)
         train(0, 'pixels', 'conv', 'bytes.npz', '--normalize', option)
         # One set alone has no numbers of a training set.
-        expect(2 if option == 'mean,std' else 0, 'its own numbers' if option == 'mean,std' else 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz',
+        expect(2 if option == 'mean,std' else 0, 'and not the training set' if option == 'mean,std' else 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz',
                '--normalize', option)
         expect(0, 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz', '--test', 'bytes.npz', '--normalize', option)
         expect(0, 'pixels', 'grad', 'conv.onnx', '--data', 'bytes.npz', '--normalize', option, '-o', 'g.npz')
     train(0, "uint8 array 'x' is fed as 0..255; --normalize 1/255", 'conv', 'bytes.npz')
     train(0, "uint8 array 'x' is fed as 0..255", 'flat', 'flat.npz')
     train(0, 'pixels', 'flat', 'flat.npz', '--normalize', 'mean,std')
-    train(2, 'nothing of flat.npz can be scaled', 'flat', 'flat.npz', '--normalize', 'imagenet')
-    train(2, 'nothing of unit.npz can be scaled', 'conv', 'unit.npz', '--normalize', '1/255')
+    train(2, 'does not apply to flat.npz', 'flat', 'flat.npz', '--normalize', 'imagenet')
+    train(2, 'does not apply to unit.npz', 'conv', 'unit.npz', '--normalize', '1/255')
     train(0, '', 'conv', 'unit.npz', '--normalize', 'none')
-    train(2, 'nothing of small.npz can be scaled', 'tokens', 'small.npz', '--normalize', '1/255')
-    expect(2, 'can be scaled', 'run', 'one.onnx', '--data', 'xy.npz', '-o', 'y.npz', '--normalize', '1/255')
-    expect(2, 'can be scaled', 'eval', 'conv.onnx', '--data', 'unit.npz', '--normalize', 'imagenet')
+    train(2, 'does not apply to small.npz', 'tokens', 'small.npz', '--normalize', '1/255')
+    expect(2, 'does not apply to xy.npz', 'run', 'one.onnx', '--data', 'xy.npz', '-o', 'y.npz', '--normalize', '1/255')
+    expect(2, 'does not apply to unit.npz', 'eval', 'conv.onnx', '--data', 'unit.npz', '--normalize', 'imagenet')
     # A set to evaluate on may be floats already; bytes that are not scaled beside others that are stand out.
     train(0, 'bytes.npz are scaled; unit.npz is fed as it is (float32)', 'conv', 'bytes.npz', '--normalize', '1/255', '--val', 'unit.npz')
     train(4, 'channels last?', 'conv', 'last.npz')
@@ -325,12 +387,31 @@ def advice():
           '--val', 'one.npz', never=['others'])
 
 
+    # A batch size of the file's own, and what `run` does not look at.
+    model('baked.onnx', [('Gemm', ['x', 'w', 'b'], ['z'], {}), ('Reshape', ['z', 's'], ['out'], {})], [value('x', T.FLOAT, [2, 4])],
+          [value('out', T.FLOAT, [2, 3])], [weight('w', 4, 3), weight('b', 3), numpy_helper.from_array(np.array([2, 3]), 's')])
+    train(0, 'the model has a fixed batch size of 2; batches of 32 are computed here (1 shape constant adapted), and the written file keeps its own',
+          'baked', 'one.npz')
+    shape = onnx.load('out.onnx').graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    need(f'the written file has a batch size of {shape}', shape == 2)
+    np.savez('x.npz', x=np.load('one.npz')['x'])
+    expect(0, 'warning: --batch-size is ignored', 'run', 'one.onnx', '--data', 'x.npz', '-o', 'y.npz', '--batch-size', '4')
+    model('modes.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('BatchNormalization', ['h', 's', 'o', 'm', 'v'], ['out', 'm2', 'v2'], {'training_mode': 1})],
+          [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3]), value('m2', T.FLOAT, [3]), value('v2', T.FLOAT, [3])],
+          [weight('w', 4, 3), weight('b', 3)] + [numpy_helper.from_array(np.full(3, k, np.float32), n) for n, k in (('s', 1), ('o', 0), ('m', 0), ('v', 1))])
+    run = 'run', 'modes.onnx', '--data', 'x.npz', '-o', 'y.npz'
+    expect(0, 'warning: BatchNormalization has training_mode=1 in the file', *run)
+    expect(0, '', *run, '--mode', 'eval', never=['warning'])
+
+
 def files():
-    expect(3, ['one.npz: is no ONNX file', 'swapped'], 'one.npz', '--data', 'one.onnx')
+    open('section.conf', 'w').write('seed = 1\n[training]\n')
+    train(2, 'section.conf:2: sections such as [training] are not supported', 'one', 'one.npz', '--config', 'section.conf')
+    expect(3, ['one.npz: is not an ONNX file', 'swapped'], 'one.npz', '--data', 'one.onnx')
     open('text.onnx', 'w').write('this is no model\n')
-    expect(3, 'text.onnx: is no ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
+    expect(3, 'text.onnx: is not an ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
     call('new', 'autoencoder', '-o', 'auto.onnx')
-    expect(4, ['mnist: ', 'would need its shape'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
+    expect(4, ['mnist: ', 'values have the whole of it'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
     expect(4, 'without a name', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
 
 
@@ -339,7 +420,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, tables, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, chosen, tables, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:

@@ -57,10 +57,10 @@ static void lies(void **state)
         {"method of the local header", "PK\3\4", 0, 8, 8, "the directory differ"},
         {"name of the local header", "PK\3\4", 1, 30, 'c', "the directory differ"},
         {"checksum", "PK\1\2", 0, 16, 0x5A, "checksum"},
-        {"size", "PK\1\2", 0, 24, 7, "sizes make no sense"},
-        {"packed size", "PK\1\2", 0, 22, 1, "outside the file"},
+        {"size", "PK\1\2", 0, 24, 7, "sizes contradict each other"},
+        {"packed size", "PK\1\2", 0, 22, 1, "beyond the end of the file"},
         {"both members at one place", "PK\1\2", 1, 42, 0, "the directory differ"},
-        {"far away", "PK\1\2", 0, 44, 1, "outside the file"},
+        {"far away", "PK\1\2", 0, 44, 1, "beyond the end of the file"},
         {"one member too few", "PK\5\6", 0, 10, 1, "several"},
         {"place of the directory", "PK\5\6", 0, 16, 0, "not where its end says"},
         {"a part of several", "PK\5\6", 0, 4, 1, "several"},
@@ -133,7 +133,7 @@ static void wide(void **state)
     opens(w, (size_t)(to - w), "the directory differ", "64 bits and one place for both");
     place = last;
     put(&place, UINT64_MAX, 8);
-    opens(w, (size_t)(to - w), "make no sense", "64 bits and nowhere");
+    opens(w, (size_t)(to - w), "sizes contradict each other", "64 bits and nowhere");
     free(w);
     free(p);
 }

@@ -217,7 +217,7 @@ static void sparse_tensors(void **unused)
         assert_int_equal(i->n_sources, 0);
         ot_import_free(i);
         m = sparse(rank, 1, 6);
-        refused(&m, OT_E_MODEL, "entry 1 of a sparse tensor lies outside its shape", NULL);
+        refused(&m, OT_E_MODEL, "the index of entry 1 of a sparse tensor is outside the shape", NULL);
     }
     bytes m = sparse(1, -1, 2);
     refused(&m, OT_E_MODEL, "entry 0 of a sparse tensor", NULL);

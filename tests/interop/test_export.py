@@ -176,7 +176,7 @@ def modes():
         stats = h.make_tensor_value_info('y_mean', T.FLOAT, [3])
         y = h.make_tensor_value_info('y', T.FLOAT, ['N', 3, 8, 8])
         case('a statistic as output', model([norm_node(0, 'x', 'y', opset)], tensors, opset, outputs=[y, stats]), outputs=['y'],
-             says=["output 'y_mean' removed: only training has it"])
+             says=["output 'y_mean' removed: it exists in training mode only"])
         z = h.make_tensor_value_info('z', T.FLOAT, [3])
         case('a statistic that is read', model([norm_node(0, 'x', 'y', opset), h.make_node('Neg', ['y_var'], ['z'])], tensors, opset, outputs=[y, z]),
              has={'Identity': 1})

@@ -154,7 +154,7 @@ static void refused(void **state)
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     array(&b, "y", OT_F32, SHAPE(4, 3), data);
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(b.err, "bed: input 'x' has no array; there is 'y'; 'y' has its shape: save it as 'x'");
+    assert_says(b.err, "bed: input 'x' has no array in the data, which has 'y'; 'y' has its shape: save it as 'x'");
     b.array[0].t.name = "x";
     assert_ok(adapt(&b), b.err);
     b.array[0].t.dim[1] = 4;
@@ -234,7 +234,7 @@ static void labels(void **state)
     assert_int_equal(targets(&b, NULL, SHAPE(2, 3), OT_I64, SHAPE(4), negative), OT_E_DATA);
     assert_says(b.err, "sample 1 has class -1");
     assert_int_equal(targets(&b, "nll", SHAPE(2, 3, 5), OT_I64, SHAPE(2, 4), bad), OT_E_DATA);
-    assert_says(b.err, "do not fit");
+    assert_says(b.err, "class numbers have that shape without the class axis");
     assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3, 2), OT_I64, SHAPE(2, 2),
                       (int64_t[]){ 2, 0, 1, 1 }),
               b.err); /* axis 1 */
@@ -256,7 +256,7 @@ static void values(void **state)
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_int_equal(b.fs.f[0].sample.rank, 1);
     assert_int_equal(targets(&b, "mse", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), OT_E_DATA);
-    assert_says(b.err, "bed: target 'target': a sample is float32 [2]; output 'y' is [3] per sample");
+    assert_says(b.err, "bed: target 'target' is float32 [2] per sample; output 'y' is [3] per sample");
     assert_ok(targets(&b, "bce", SHAPE(2, 3), OT_U8, SHAPE(2, 3), bits), b.err);
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_ok(targets(&b, "output", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), b.err);
@@ -268,7 +268,7 @@ static void values(void **state)
     b.s.n_losses = 1;
     b.err = (ot_error){ 0 };
     assert_int_equal(ot_adapt_targets(&e, NULL, 0, &b.fs, &b.err), OT_E_DATA);
-    assert_says(b.err, "the loss wants an array 'target'");
+    assert_says(b.err, "the loss needs an array 'target'");
     close_bed(&b);
 }
 
@@ -311,19 +311,19 @@ static void every_target_is_learnt(void **state)
     assert_string_equal(b.notes, "");
     assert_ok(heads(&b, NULL, 0, NAMES("target_reg")), b.err);
     assert_string_equal(b.fs.f[0].name, "target_reg");
-    assert_string_equal(b.notes, "output 'cls': no target, no loss, no part in the training");
+    assert_string_equal(b.notes, "output 'cls': no target and no loss; weights that lead nowhere else do not train");
     assert_int_equal(heads(&b, NULL, 0, NAMES("target_cls", "target_nope")), OT_E_DATA);
     assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; it has 'cls', 'reg'");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_cls", "target_reg")), OT_E_DATA);
-    assert_says(b.err, "array 'target_reg': no loss uses it");
+    assert_says(b.err, "array 'target_reg' is not used");
     assert_ok(heads(&b, (ot_thing[]){ cls, none }, 2, NAMES("target_cls", "target_reg")), b.err);
     assert_int_equal(b.fs.n, 1);
     assert_ok(heads(&b, &any, 1, NAMES("target_reg")), b.err); /* the loss goes where the target is */
     assert_string_equal(any.output, "reg");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_reg")), OT_E_DATA);
-    assert_says(b.err, "the loss wants an array 'target_cls'");
+    assert_says(b.err, "the loss needs an array 'target_cls'");
     assert_ok(heads(&b, NULL, 0, NAMES("target", "more")), b.err); /* the first output's */
-    assert_non_null(strstr(b.notes, "nothing uses array 'more'"));
+    assert_non_null(strstr(b.notes, "'more' is not used"));
     assert_non_null(strstr(b.notes, "output 'reg': no target"));
     close_bed(&b);
 }

@@ -100,7 +100,7 @@ static void bad_config_files(void **state)
     static const char *const bad[][2] = {
         { "batchsize = 3\n", ":1: unknown option 'batchsize'" },
         { "lr = 1\n[part]\nlr = 2\n", "sections" },
-        { "lr = 1\nthis is nothing\n", ":2: this is no" },
+        { "lr = 1\nthis is nothing\n", ":2: is not of the form" },
         { "lr = 1\nlr = x\n", ":2: --lr" },
         { "config = x\n", "another one" },
     };
