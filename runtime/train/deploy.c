@@ -44,6 +44,15 @@ static void say(const deployment *d, const char *fmt, ...)
 
 /* ---- answers ------------------------------------------------------------------------- */
 
+/* Inputs of a batch of 2, or of 1, as some files can only be run with one of them; in float16, which is slow here, of 1 first. */
+static ot_status sizes_find(deployment *d, ot_error *err)
+{
+    ot_error first = { 0 }, second = { 0 };
+    if (!ot_rehearse_inputs(d->m, &d->s, d->half ? 1 : 2, d->a, &d->feeds, &d->n_feeds, &first)) return OT_OK;
+    if (first.status == OT_E_MODEL && !ot_rehearse_inputs(d->m, &d->s, d->half ? 2 : 1, d->a, &d->feeds, &d->n_feeds, &second)) return OT_OK;
+    return ot_fail(err, first.status, "%s", first.text);
+}
+
 /* Numbers in [0, 1) for floats, 0 or 1 for the others. */
 static ot_status inputs_make(deployment *d, ot_error *err)
 {
@@ -249,7 +258,7 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     d->fold = ot_options_flag(d->o, "fold");
     d->half = ot_options_flag(d->o, "fp16");
     OT_TRY(metadata_collect(d, t, &md, err));
-    OT_TRY(ot_rehearse_inputs(d->m, &d->s, d->half ? 1 : 2, d->a, &d->feeds, &d->n_feeds, err));
+    OT_TRY(sizes_find(d, err));
     OT_TRY(inputs_make(d, err));
     OT_TRY(answer(d, d->m, &d->answers, err));
     return write_file(d, path, &md, err);

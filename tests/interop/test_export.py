@@ -262,13 +262,13 @@ def folding():
     n = [h.make_node('MatMul', ['x', 'w'], ['c']), norm_node(0, 'c', 'y', o)]
     t = [tensor('w', 4, 6), *norm(0, 6)]
     case('MatMul of rank 2', model(n, t, o, shape=('N', 4), out=('N', 6)), '--fold', has={'BatchNormalization': 0, 'Add': 1})
-    case('MatMul of rank 3', model(n, t, o, shape=('N', 6, 4), out=('N', 6, 6)), '--fold', has={'BatchNormalization': 1}, says=['no rank of 2'])
+    case('MatMul of rank 3', model(n, t, o, shape=('N', 6, 4), out=('N', 6, 6)), '--fold', has={'BatchNormalization': 1}, says=['does not have rank 2'])
     conv = h.make_node('Conv', ['x', 'w'], ['c'])
     t = [tensor('w', 3, 3, 3, 3), *norm(0, 3)]
     case('norm before the convolution', model([norm_node(0, 'x', 'n', o), h.make_node('Conv', ['n', 'w'], ['y'])], t, o), '--fold',
-         has={'BatchNormalization': 1}, says=['no convolution'])
+         has={'BatchNormalization': 1}, says=['is not the output of a Conv'])
     case('a result read twice', model([conv, norm_node(0, 'c', 'n', o), h.make_node('Add', ['c', 'n'], ['y'])], t, o), '--fold',
-         has={'BatchNormalization': 1}, says=['read elsewhere'])
+         has={'BatchNormalization': 1}, says=['is also used by another node'])
     y, c = (h.make_tensor_value_info(v, T.FLOAT, ['N', 3, 6, 6]) for v in 'yc')
     case('a result that is an output', model([conv, norm_node(0, 'c', 'y', o)], t, o, outputs=[y, c]), '--fold', has={'BatchNormalization': 1})
     # One set of statistics, one weight, for two layers.
@@ -284,7 +284,7 @@ def folding():
          check=lambda d: len({i.name for i in d.graph.initializer}) == 3 or failed.append('names'))
     # A weight that something else reads too: it keeps its values.
     n = [conv, norm_node(0, 'c', 'n', o), h.make_node('ReduceSum', ['w'], ['q'], keepdims=0), h.make_node('Add', ['n', 'q'], ['y'])]
-    case('a weight that is read elsewhere', model(n, t, o), '--fold', has=gone)
+    case('a weight that is is also used by another node', model(n, t, o), '--fold', has=gone)
     # Tensors that come through Identity, as merged ones do; a bias that is computed from constants.
     n = [h.make_node('Identity', [i], [i + 'i']) for i in ('s0', 'w', 'v0')] + [
         h.make_node('Shape', ['s0'], ['sh']), h.make_node('ConstantOfShape', ['sh'], ['zero']),
@@ -297,14 +297,14 @@ def folding():
     # A bias that is computed from the batch size, which the plan of one batch takes for a constant.
     n = [h.make_node('Shape', ['x'], ['sh'], end=1), h.make_node('Cast', ['sh'], ['fl'], to=T.FLOAT), h.make_node('Mul', ['fl', 'b0'], ['bias']),
          h.make_node('Conv', ['x', 'w', 'bias'], ['c']), norm_node(0, 'c', 'y', o)]
-    case('a bias from the batch size', model(n, t, o), '--fold', has={'BatchNormalization': 1}, says=['is no constant'])
+    case('a bias from the batch size', model(n, t, o), '--fold', has={'BatchNormalization': 1}, says=['the bias of the layer before it is not a constant'])
     # Weights in Constant nodes.
     n = [h.make_node('Constant', [], [i.name], value=i) for i in t] + [conv, norm_node(0, 'c', 'y', o)]
     case('weights in constants', model(n, [], o), '--fold', has=gone)
     # Initializers that a caller may replace are no constants.
     inputs = [h.make_tensor_value_info('x', T.FLOAT, ('N', 3, 8, 8)), h.make_tensor_value_info('s0', T.FLOAT, (3,))]
     case('a scale that can be fed', model([conv, norm_node(0, 'c', 'y', o)], t, o, inputs=inputs), '--fold', has={'BatchNormalization': 1},
-         says=['no constant'])
+         says=['its scale, bias, mean or variance is not a constant'])
     # Old files list initializers as inputs; the new bias, too.
     case('IR version 3', model([conv, norm_node(0, 'c', 'y', 8)], t, 8), '--fold', has=gone, inputs=['x', 'w', 'w_bias'])
     # In a branch.
@@ -436,6 +436,25 @@ def half():
     m = model([conv, h.make_node('If', ['k'], ['y'], then_branch=branch[0], else_branch=branch[1])], t[:1], o, inputs=inputs)
     case('float16: read in a branch', m, '--fp16', tolerance=1e-2)
     case('float16: IR version 3', model([conv, norm_node(0, 'c', 'y', 8)], t, 8), '--fold', '--fp16', tolerance=1e-2)
+    # Weights that are inputs, as up to IR version 3, declared as something else than a tensor, or not at all.
+    for what, declare in (('nothing', lambda t: t.Clear()), ('a type without a tensor', lambda t: t.tensor_type.Clear()),
+                          ('a sequence', lambda t: t.sequence_type.elem_type.tensor_type.SetInParent())):
+        m = model([conv, norm_node(0, 'c', 'y', 8)], t, 8, ir=3)
+        path, out = f'{folder}/odd.onnx', f'{folder}/odd-d.onnx'
+        declare(next(i for i in m.graph.input if i.name == 'w').type)
+        open(path, 'wb').write(m.SerializeToString())
+        call('export', path, '-o', out, '--fp16')
+        assert types(onnx.load(out), 'w') == T.FLOAT16, what
+    # A file for batches of 2 alone.
+    onnx.save(model([h.make_node('Gemm', ['x', 'w', 'c'], ['y'])], [tensor('w', 4, 3), tensor('c', 2, 1)], o, shape=('N', 4), out=('N', 3)), f'{folder}/two.onnx')
+    call('export', f'{folder}/two.onnx', '-o', f'{folder}/two-d.onnx', '--fp16')
+    assert types(onnx.load(f'{folder}/two-d.onnx'), 'c') == T.FLOAT16
+    # What callers may feed stays float32, or is told when nothing uses it any more.
+    r = h.make_tensor_value_info('r', T.FLOAT, [])
+    m = model([h.make_node('Dropout', ['x', 'r'], ['d']), h.make_node('Conv', ['d', 'w'], ['y'])], [t[0], numpy_helper.from_array(np.float32(0.5), 'r')], o,
+              inputs=[h.make_tensor_value_info('x', T.FLOAT, ('N', 3, 8, 8)), r, h.make_tensor_value_info('w', T.FLOAT, [4, 3, 3, 3])])
+    case('float16: weights that can be fed', m, '--fp16', lacks=['Dropout'], inputs=['x', 'w'], says=["input 'r' removed"], tolerance=1e-2,
+         check=lambda d: types(d, 'w') == T.FLOAT or failed.append('w can be fed'))
     n = [h.make_node('MatMul', ['x', 'w'], ['a']), h.make_node('MatMul', ['a', 'w'], ['b']), h.make_node('MatMul', ['b', 'w'], ['y'])]
     w = numpy_helper.from_array(np.full((4, 4), 60, np.float32), 'w')
     onnx.save(model(n, [w], o, shape=('N', 4), out=('N', 4)), f'{folder}/big.onnx')
