@@ -1,10 +1,12 @@
-/* source.c - bytes in order from a file, plain or gzip. */
+/* source.c - bytes in order from a file, plain or gzip.
+ *
+ * Not zlib's own files: where a read is interrupted, those lose what was read before it. */
 #include "runtime/base/io.h"
 #include "runtime/data/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,74 +14,123 @@
 #include <zlib.h>
 
 /* Deflate makes at most 1032 bytes of one. */
-enum { DEFLATE_MOST = 1032 };
+enum { DEFLATE_MOST = 1032, BUFFER = 256 << 10 };
 
 #define REASON(number) strerror_r((number), (char[128]){0}, 128)
 
-static int64_t gz_read(ot_source *s, void *p, int64_t n, ot_error *err)
+typedef struct stream {
+    int      fd;
+    int64_t  at;     /* the next byte of the file */
+    bool     gzip;
+    bool     within; /* a gzip member, of which a file may have several */
+    z_stream z;
+    unsigned char *buffer; /* packed bytes */
+} stream;
+
+static int64_t read_plain(ot_source *s, void *p, int64_t n, ot_error *err)
 {
-    gzFile f = s->state;
+    stream *x = s->state;
+    int64_t got = ot_read_at(x->fd, p, n, x->at);
+    if (got < 0) ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    else x->at += got;
+    return got;
+}
+
+/* Packed bytes behind those that are left, as many as there is room for. */
+static ot_status refill(const ot_source *s, stream *x, ot_error *err)
+{
+    unsigned left = x->z.avail_in;
+    if (left) memmove(x->buffer, x->z.next_in, left);
+    int64_t got = ot_read_at(x->fd, x->buffer + left, BUFFER - left, x->at);
+    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    x->at += got;
+    x->z.next_in = x->buffer;
+    x->z.avail_in = left + (unsigned)got;
+    return OT_OK;
+}
+
+/* Whether another member follows; other bytes behind the last are nobody's. */
+static bool next_member(stream *x)
+{
+    const unsigned char *b = x->z.next_in;
+    x->within = x->z.avail_in >= 2 && b[0] == 0x1F && b[1] == 0x8B && inflateReset(&x->z) == Z_OK;
+    return x->within;
+}
+
+static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
+{
+    stream *x = s->state;
     int64_t done = 0;
     while (done < n) {
-        int64_t want = n - done < 1 << 28 ? n - done : 1 << 28;
-        int got = gzread(f, (char *)p + done, (unsigned)want);
-        int code = Z_OK;
-        const char *text = gzerror(f, &code);
-        if (got < 0 && code == Z_ERRNO) {
-            if (errno == EINTR) {
-                gzclearerr(f);
-                continue;
-            }
-            ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
-            return -1;
-        }
-        if (got < 0 || (got < want && code != Z_OK && code != Z_STREAM_END)) {
-            ot_status e = code == Z_MEM_ERROR ? OT_E_NOMEM : OT_E_DATA;
-            ot_fail(err, e, "%s: compressed data is damaged (%s)", s->name, text);
-            return -1;
-        }
-        if (got == 0) break;
-        done += got;
+        unsigned want = n - done < 1 << 28 ? (unsigned)(n - done) : 1 << 28;
+        if (x->z.avail_in < 2 && refill(s, x, err)) return -1;
+        if (!x->within && !next_member(x)) break;
+        bool more = x->z.avail_in > 0;
+        x->z.next_out = (unsigned char *)p + done;
+        x->z.avail_out = want;
+        int code = inflate(&x->z, Z_NO_FLUSH);
+        done += want - x->z.avail_out;
+        x->within = code != Z_STREAM_END;
+        if (code == Z_OK || code == Z_STREAM_END || (code == Z_BUF_ERROR && more)) continue;
+        if (code == Z_MEM_ERROR) ot_fail(err, OT_E_NOMEM, "%s: no memory to unpack it", s->name);
+        else ot_fail(err, OT_E_DATA, "%s: compressed data is damaged (%s)", s->name, code == Z_BUF_ERROR || !x->z.msg ? "it is cut off" : x->z.msg);
+        return -1;
     }
     return done;
 }
 
+/* Takes fd. */
+static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
+{
+    stream *x = calloc(1, sizeof *x);
+    bool    made = x && (!gzip || ((x->buffer = malloc(BUFFER)) && inflateInit2(&x->z, 16 + MAX_WBITS) == Z_OK));
+    if (!made) {
+        if (x) free(x->buffer);
+        free(x);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", s->name);
+    }
+    x->fd = fd;
+    x->gzip = gzip;
+    s->state = x;
+    s->read = gzip ? read_gzip : read_plain;
+    return OT_OK;
+}
+
+static ot_status examine(ot_source *s, int fd, ot_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st)) return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", s->name, REASON(errno));
+    if (!S_ISREG(st.st_mode))
+        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", s->name, S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+    unsigned char head[2] = {0};
+    int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
+    bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
+    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    if (gzip && !ot_mul(size, DEFLATE_MOST, &size)) size = INT64_MAX;
+    s->most = size;
+    s->packed = gzip ? st.st_size : 0;
+    return open_stream(s, fd, gzip, err);
+}
+
 ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
 {
-    *s = (ot_source){.name = path, .read = gz_read};
+    *s = (ot_source){.name = path};
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, REASON(errno));
-    struct stat st;
-    ot_status status = OT_OK;
-    if (fstat(fd, &st)) {
-        status = ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, REASON(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        status = ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
-                         S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
-    } else {
-        unsigned char head[2] = {0};
-        int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
-        bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
-        if (got < 0) status = ot_fail(err, OT_E_IO, "%s: cannot be read: %s", path, REASON(errno));
-        if (gzip && !ot_mul(size, DEFLATE_MOST, &size)) size = INT64_MAX;
-        s->most = size;
-        s->packed = gzip ? st.st_size : 0;
-        s->state = status ? NULL : gzdopen(fd, "rb");
-        if (s->state) {
-            fd = -1; /* closed with the stream */
-            gzbuffer(s->state, 256 << 10);
-        } else if (!status) {
-            status = ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
-        }
-    }
-    if (fd >= 0) close(fd);
+    ot_status status = examine(s, fd, err);
+    if (status) close(fd);
     return status;
 }
 
 void ot_source_close(ot_source *s)
 {
-    if (s->state) gzclose(s->state);
+    stream *x = s->state;
+    if (!x) return;
+    close(x->fd);
+    if (x->gzip) inflateEnd(&x->z);
+    free(x->buffer);
+    free(x);
     s->state = NULL;
 }
 
