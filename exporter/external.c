@@ -247,11 +247,14 @@ static ot_status data_stream(const void *what, ot_sink *sink, void *user, ot_err
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* Whether the location, seen from the new model, is the file itself and not a link to it. */
-static bool found_from_there(const external *x, const data_file *d)
+static ot_status found_from_there(const external *x, const data_file *d, bool *found)
 {
     struct stat old, seen;
-    return !fstat(d->fd, &old) && !fstatat(x->to->to.dir, d->location, &seen, AT_SYMLINK_NOFOLLOW) && old.st_dev == seen.st_dev &&
-           old.st_ino == seen.st_ino;
+    bool there = !fstatat(x->to->to.dir, d->location, &seen, AT_SYMLINK_NOFOLLOW);
+    if ((!there && errno != ENOENT && errno != ENOTDIR) || fstat(d->fd, &old))
+        return ot_fail(x->err, OT_E_IO, "external data '%.300s': cannot be examined: %s", d->location, strerror_r(errno, (char[128]){ 0 }, 128));
+    *found = there && old.st_dev == seen.st_dev && old.st_ino == seen.st_ino;
+    return OT_OK;
 }
 
 /* Finds a name, writes the file unless it is there.  *name: the new location. */
@@ -295,7 +298,9 @@ static ot_status all_written(external *x)
     for (size_t i = 0; i < x->p->n_tensor; i++) OT_TRY(claim_add(x, x->p->tensor[i], (int)i));
     for (size_t i = 0; i < x->p->n_other; i++) OT_TRY(claim_add(x, x->p->other[i], -1));
     for (data_file *d = x->files; d; d = d->next) {
-        if (!d->changed && found_from_there(x, d)) continue;
+        bool found = false;
+        if (!d->changed) OT_TRY(found_from_there(x, d, &found));
+        if (found) continue;
         const char *name;
         OT_TRY(places_find(x, d));
         OT_TRY(data_place(x, d, &name));

@@ -43,50 +43,63 @@ static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *
 }
 
 typedef struct compare {
-    int     fd;
-    int64_t at;
-    bool    differs;
+    int         fd;
+    int64_t     at;
+    const char *name; /* for messages */
+    bool        differs;
 } compare;
+
+static ot_status cannot_read(const char *name, int number, ot_error *err)
+{
+    return ot_fail(err, OT_E_IO, "external data '%.300s': cannot be read: %s", name, strerror_r(number, (char[128]){ 0 }, 128));
+}
 
 static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *err)
 {
-    (void)err;
     compare *c = to;
     const unsigned char *p = bytes;
     unsigned char block[4096];
     while (n && !c->differs) {
-        ssize_t got = pread(c->fd, block, n < sizeof block ? n : sizeof block, (off_t)c->at);
-        if (got < 0 && errno == EINTR) continue;
-        c->differs = got <= 0 || memcmp(block, p, (size_t)got) != 0;
-        p += got > 0 ? got : 0;
-        c->at += got > 0 ? got : 0;
-        n -= got > 0 ? (size_t)got : 0;
+        int64_t want = n < sizeof block ? (int64_t)n : (int64_t)sizeof block, got = ot_read_at(c->fd, block, want, c->at);
+        if (got < 0) return cannot_read(c->name, errno, err);
+        c->differs = got < want || memcmp(block, p, (size_t)got) != 0;
+        p += want;
+        c->at += want;
+        n -= (size_t)want;
     }
     return OT_OK;
 }
 
 /* ---- data files ----------------------------------------------------------------------------- */
 
-static bool holds(const ot_content *content, int fd, ot_error *err)
+static ot_status holds(const ot_content *content, int fd, const char *name, bool *yes, ot_error *err)
 {
     struct stat st;
-    compare c = { .fd = fd };
-    return !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == content->size &&
-           content->stream(content->what, sink_compare, &c, err) == OT_OK && !c.differs;
+    compare c = { .fd = fd, .name = name };
+    *yes = false;
+    if (fstat(fd, &st)) return cannot_read(name, errno, err);
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != content->size) return OT_OK;
+    OT_TRY(content->stream(content->what, sink_compare, &c, err));
+    *yes = !c.differs;
+    return OT_OK;
 }
 
-/* Whether `name` is a plain file, or one that waits to become it, with just that content.  *there: something is. */
-static bool holds_it(const ot_pending *p, const ot_content *c, const char *name, bool *there, ot_error *err)
+/* *there: something has that name; *same: a plain file, or one that waits to become it, with just that content.  What may
+ * not be read is another's. */
+static ot_status holds_it(const ot_pending *p, const ot_content *c, const char *name, bool *there, bool *same, ot_error *err)
 {
     struct stat st;
+    *same = false;
     for (const ot_data_files *made = p->data; made; made = made->next)
-        if (!strcmp(made->name, name)) return *there = true, holds(c, ot_replace_fd(made->r), err);
-    *there = fstatat(p->to.dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
-    if (!*there || !S_ISREG(st.st_mode) || st.st_nlink != 1) return false;
+        if (!strcmp(made->name, name)) return *there = true, holds(c, ot_replace_fd(made->r), name, same, err);
+    *there = !fstatat(p->to.dir, name, &st, AT_SYMLINK_NOFOLLOW);
+    if (!*there) return errno == ENOENT ? OT_OK : cannot_read(name, errno, err);
+    if (!S_ISREG(st.st_mode) || st.st_nlink != 1) return OT_OK;
     int fd = openat(p->to.dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool same = fd >= 0 && holds(c, fd, err);
-    if (fd >= 0) close(fd);
-    return same;
+    if (fd < 0) return errno == EACCES || errno == EPERM ? OT_OK : cannot_read(name, errno, err);
+    ot_status s = holds(c, fd, name, same, err);
+    close(fd);
+    return s;
 }
 
 static ot_status data_make(ot_pending *p, const ot_content *c, const char *name, ot_error *err)
@@ -113,8 +126,9 @@ ot_status ot_pending_data(ot_pending *p, const ot_content *c, const char *own, c
         if (i == 0) OT_TRY(c->stream(c->what, sink_checksum, &crc, err));
         *name = i < 0 ? own : ot_data_name(p->arena, p->to.stem, crc + (uint32_t)i);
         if (!*name) return no_memory(p, err);
-        bool there;
-        if (holds_it(p, c, *name, &there, err)) return OT_OK;
+        bool there, same;
+        OT_TRY(holds_it(p, c, *name, &there, &same, err));
+        if (same) return OT_OK;
         if (!there) return data_make(p, c, *name, err);
     }
     return ot_fail(err, OT_E_IO, "%s: no free name for its external data", p->to.path);

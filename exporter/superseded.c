@@ -46,15 +46,15 @@ static bool has_checksum(int dir, const char *name, const char *stem)
     return !got && number - (uint32_t)crc < OT_DATA_NAMES;
 }
 
-/* Whether the bytes of `name` stand anywhere in the file; true where it cannot be read to its end. */
-static bool mentions(int fd, const char *name)
+/* Whether the bytes of `name` stand anywhere in the file, which had `size` bytes when it was opened: one that grows has an
+ * end as well.  True where it cannot be read to there. */
+static bool mentions(int fd, int64_t size, const char *name)
 {
     size_t n = strlen(name), have = 0;
     char *block = malloc(BLOCK);
     bool found = !block;
-    for (off_t at = 0; !found;) {
-        ssize_t got = pread(fd, block + have, BLOCK - have, at);
-        if (got < 0 && errno == EINTR) continue;
+    for (int64_t at = 0; !found && at < size;) {
+        int64_t got = ot_read_at(fd, block + have, BLOCK - (int64_t)have, at);
         if (got <= 0) {
             found = got < 0;
             break;
@@ -76,7 +76,7 @@ static bool model_mentions(int dir, const char *file, bool other, const char *na
     struct stat st;
     int fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno != ENOENT;
-    bool yes = fstat(fd, &st) || (S_ISREG(st.st_mode) && (!other || ot_import_is_model(fd, (uint64_t)st.st_size)) && mentions(fd, name));
+    bool yes = fstat(fd, &st) || (S_ISREG(st.st_mode) && (!other || ot_import_is_model(fd, (uint64_t)st.st_size) != 0) && mentions(fd, st.st_size, name));
     close(fd);
     return yes;
 }
@@ -93,19 +93,23 @@ static bool named_by_another(const ot_place *to, const char *name)
 {
     DIR *d = open_list(to->dir);
     bool yes = !d;
-    for (struct dirent *e; !yes && (e = readdir(d));)
-        yes = strcmp(e->d_name, name) != 0 && strcmp(e->d_name, to->base) != 0 && model_mentions(to->dir, e->d_name, true, name);
+    for (bool more = d != NULL; more && !yes;) {
+        errno = 0;
+        struct dirent *e = readdir(d);
+        more = e != NULL;
+        yes = e ? strcmp(e->d_name, name) != 0 && strcmp(e->d_name, to->base) != 0 && model_mentions(to->dir, e->d_name, true, name) : errno != 0;
+    }
     if (d) closedir(d);
     return yes;
 }
 
 static bool is_old(const char *name, const ot_place *to, int fresh, const ot_imported *m)
 {
-    struct stat st;
+    struct stat st, new;
     const char *ignored;
     if (!has_pattern(name, to->stem) || fstatat(to->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return false;
     ot_file_id id = { (uint64_t)st.st_dev, (uint64_t)st.st_ino };
-    return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !mentions(fresh, name) &&
+    return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !fstat(fresh, &new) && !mentions(fresh, new.st_size, name) &&
            !named_by_another(to, name) && has_checksum(to->dir, name, to->stem);
 }
 

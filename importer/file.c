@@ -312,7 +312,7 @@ const char *ot_import_data_name(const ot_imported *m, int i)
 }
 
 /* The top-level fields alone: their numbers, wire types and lengths up to the last byte. */
-bool ot_import_is_model(int fd, uint64_t size)
+int ot_import_is_model(int fd, uint64_t size)
 {
     enum { IR_VERSION = 1, GRAPH = 7 };
     bool version = false, graph = false;
@@ -321,22 +321,22 @@ bool ot_import_is_model(int fd, uint64_t size)
         int64_t got = ot_read_at(fd, head, sizeof head, (int64_t)at);
         uint64_t v[2] = { 0 };
         int n = 0;
-        if (got <= 0) return false;
+        if (got <= 0) return got < 0 ? -1 : 0;
         for (int k = 0; k < 2; k++) { /* the tag; the number or length after it */
             int shift = 0;
             do {
-                if (n >= got || shift > 63) return false;
+                if (n >= got || shift > 63) return 0;
                 v[k] |= (uint64_t)(head[n] & 0x7F) << shift;
                 shift += 7;
             } while (head[n++] & 0x80);
             if (k == 0 && (v[0] & 7) != 0 && (v[0] & 7) != 2) break;
         }
         unsigned wire = v[0] & 7;
-        if (v[0] < 8 || (wire != 0 && wire != 1 && wire != 2 && wire != 5)) return false;
+        if (v[0] < 8 || (wire != 0 && wire != 1 && wire != 2 && wire != 5)) return 0;
         uint64_t body = wire == 2 ? v[1] : wire == 1 ? 8 : wire == 5 ? 4 : 0;
         version |= v[0] == (IR_VERSION << 3);
         graph |= v[0] == (GRAPH << 3 | 2);
-        if (body > size - at - (uint64_t)n) return false;
+        if (body > size - at - (uint64_t)n) return 0;
         at += (uint64_t)n + body;
     }
     return version && graph;

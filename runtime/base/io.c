@@ -239,12 +239,11 @@ ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
     return ot_replace_begin_at(AT_FDCWD, path, out, err);
 }
 
+/* As the file itself will be made: without a name where that can be, so that nothing is left whenever it ends. */
 ot_status ot_replace_probe(const char *path, ot_error *err)
 {
     ot_replace *r;
-    OT_TRY(begin(AT_FDCWD, path, &r, err));
-    int number = take_name(r, make_named);
-    ot_status s = number ? replace_fail(r, "no file can be made beside it", number, err) : OT_OK;
+    ot_status s = ot_replace_begin(path, &r, err);
     replace_free(r);
     return s;
 }
@@ -342,11 +341,20 @@ ot_status ot_replace_place(ot_replace *r, ot_error *err)
     return sync_folder(r, err);
 }
 
+/* The temporary name becomes the file's own, where that is free: in one step where the file system can. */
+static bool rename_new(ot_replace *r)
+{
+    if (!renameat2(r->dir, r->temp, r->dir, r->base, RENAME_NOREPLACE)) {
+        r->named = false;
+        return true;
+    }
+    return (errno == EINVAL || errno == ENOSYS) && !linkat(r->dir, r->temp, r->dir, r->base, 0);
+}
+
 ot_status ot_replace_place_new(ot_replace *r, ot_error *err)
 {
     OT_TRY(complete(r, err));
-    bool done = r->named ? !linkat(r->dir, r->temp, r->dir, r->base, 0) : link_to(r, r->base);
-    if (!done) return replace_fail(r, "cannot be named", errno, err);
+    if (!(r->named ? rename_new(r) : link_to(r, r->base))) return replace_fail(r, "cannot be named", errno, err);
     r->placed = true;
     if (r->named && unlinkat(r->dir, r->temp, 0)) return replace_fail(r, "its temporary name cannot be removed", errno, err);
     r->named = false;

@@ -40,7 +40,7 @@ ot_status ot_replace_place_new(ot_replace *r, ot_error *err);
 bool      ot_replace_placed(const ot_replace *r);
 void      ot_replace_undo(ot_replace *r);
 
-/* Whether a file can be made at `path`: one is made beside it, and removed.  Errors: OT_E_IO. */
+/* Whether a file can be made at `path`: one is made there, without a name, and dropped.  Errors: OT_E_IO. */
 ot_status ot_replace_probe(const char *path, ot_error *err);
 
 /* Which file it is, whatever its names: links are followed, hard links are one file. */

@@ -18,8 +18,8 @@ typedef struct ot_inputs {
 typedef enum ot_file_kind { OT_FILE_MODEL, OT_FILE_ARRAYS, OT_FILE_LOG } ot_file_kind;
 
 /* Whether `path`, seen from the open folder `at` (AT_FDCWD: as it stands), may be written: it is nothing that is
- * read, under whatever name; what is there is of the kind, or empty; and a file can be made there.  A log may be a
- * device or a pipe.  `what`: how messages call it ("-o out.onnx").
+ * read, under whatever name; its ending is not that of another kind; what is there is of the kind, or empty; and a file
+ * can be made there.  A log may be a device, or a pipe that somebody reads from.  `what`: how messages call it ("-o out.onnx").
  * Errors: OT_E_USAGE (refused), OT_E_IO (nothing can be made there). */
 ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, ot_error *err);
 

@@ -35,6 +35,7 @@ static ot_status make_all(char *path, ot_error *err)
         if (bad) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(bad));
     }
     if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
+    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is no folder; the folder of a run is made there: name another place", path);
     return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
 }
 
@@ -58,7 +59,9 @@ static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
 static int lock_folder(const char *path, bool *is_free)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *is_free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+    int bad = fd < 0 ? 0 : flock(fd, LOCK_EX | LOCK_NB);
+    while (bad && errno == EINTR) bad = flock(fd, LOCK_EX | LOCK_NB);
+    *is_free = !bad || errno != EWOULDBLOCK;
     return fd;
 }
 
@@ -85,6 +88,11 @@ static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *e
         }
         /* options.conf is what every run writes first. */
         bool same = still_there(fd, path), old = same && !faccessat(fd, "options.conf", F_OK, 0);
+        if (same && !old && errno != ENOENT) {
+            int number = errno;
+            close(fd);
+            return ot_fail(err, OT_E_IO, "%s/options.conf: cannot be examined: %s", path, strerror(number));
+        }
         if (same && !old) {
             *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
             return OT_OK;
@@ -114,7 +122,8 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         }
         out->fd = lock_folder(out->path, &is_free);
         if (out->fd >= 0 && is_free) return OT_OK;
-        ot_folder_close(out); /* somebody named it the moment it was there */
+        if (out->fd < 0 && errno != ENOENT) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", out->path, strerror(errno));
+        ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
     }
     return ot_fail(err, OT_E_IO, "runs: no free folder");
 }

@@ -55,7 +55,7 @@ def run(what, code, made, text='the_node', want=None, command=('run',), extra=()
     with tempfile.TemporaryDirectory() as d:
         open(d + '/m.onnx', 'wb').write(m.SerializeToString())
         np.savez(d + '/x.npz', **feeds)
-        r = subprocess.run([program, *command, d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/y.npz', '--device', 'cpu', *extra],
+        r = subprocess.run([program, *command, d + '/m.onnx', '--data', d + '/x.npz', '-o', d + ('/y.npz' if command[0] in ('run', 'grad') else '/y.onnx'), '--device', 'cpu', *extra],
                            capture_output=True, text=True, timeout=120, cwd=d)
         problem = None
         if r.returncode != code:
