@@ -18,6 +18,7 @@
 typedef struct screen {
     bool terminal, quiet, verbose;
     bool line;    /* a progress line stands unfinished */
+    bool log_lost; /* standard output took a line of the log no more */
     double shown; /* when the last one was written */
 } screen;
 
@@ -147,17 +148,19 @@ typedef struct job {
 
 static ot_status load(job *j) { return ot_model_load(j->subject, &j->m, &j->err); }
 
+static ot_status unwritable(job *j)
+{
+    j->err.status = OT_E_IO;
+    snprintf(j->err.text, sizeof j->err.text, "standard output cannot be written");
+    return OT_E_IO;
+}
+
 static ot_status put(job *j, char *text)
 {
     clear(&j->screen);
-    if (text && (fputs(text, stdout) < 0 || fflush(stdout))) {
-        free(text);
-        j->err.status = OT_E_IO;
-        snprintf(j->err.text, sizeof j->err.text, "standard output cannot be written");
-        return OT_E_IO;
-    }
+    bool bad = text && (fputs(text, stdout) < 0 || fflush(stdout));
     free(text);
-    return OT_OK;
+    return bad ? unwritable(j) : OT_OK;
 }
 
 /* A word as a shell reads it. */
@@ -212,29 +215,51 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     say_evaluation(j, path);
 }
 
+/* --log -: lines as they come. */
+static void on_log(void *user, const char *line, size_t n)
+{
+    screen *s = user;
+    if (fwrite(line, 1, n, stdout) != n || fflush(stdout)) s->log_lost = true;
+}
+
+/* What was trained, into its files.  A training whose log or best model could not be written has still come to its end. */
+static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
+{
+    ot_result r;
+    ot_error e = { 0 };
+    ot_trainer_result(t, &r);
+    if (trained && !(r.reason && (!strcmp(r.reason, "finished") || !strcmp(r.reason, "cancelled")))) return trained;
+    ot_status s = ot_trainer_export(t, NULL, &e);
+    if (!s && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &e);
+    ot_trainer_result(t, &r);
+    if (!s) say_result(j, &r, r.model_path);
+    if (s && trained) fprintf(stderr, "onnxtrain: %s\n", e.text);
+    if (!trained) j->err = e;
+    return trained ? trained : s;
+}
+
 static ot_status train(job *j)
 {
     ot_trainer *t = NULL;
-    ot_result r;
+    const char *log = ot_options_get(j->o, "log");
     if (!ot_options_get(j->o, "data")) {
         j->err.status = OT_E_USAGE;
         snprintf(j->err.text, sizeof j->err.text,
                  "--data is missing: a name such as mnist, or a path");
         return OT_E_USAGE;
     }
+    if (log && !strcmp(log, "-")) j->cb.log = on_log;
     ot_status s = load(j);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
     if (!s) {
         catch_signals(t);
         s = ot_trainer_run(t, &j->err);
         clear(&j->screen);
-        if (!s) s = ot_trainer_export(t, NULL, &j->err);
-        if (!s && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &j->err);
-        ot_trainer_result(t, &r);
-        if (!s) say_result(j, &r, r.model_path);
+        s = deliver(j, t, s);
         running = NULL;
     }
     ot_trainer_free(t);
+    if (!s && j->screen.log_lost) s = unwritable(j);
     return s;
 }
 

@@ -216,7 +216,8 @@ OT_API OT_CHECK ot_status ot_trainer_new(const ot_model *m, const ot_options *o,
 OT_API void ot_trainer_free(ot_trainer *t);
 
 /* The whole training; writes log and run folder (option "run-dir": runs/<model>-<n> in the current folder; "none").
- * Returns OT_OK when cancelled, too.
+ * Returns OT_OK when cancelled, too.  Where log or best model cannot be written the training goes on, to its end, and the
+ * error comes then: ot_result.reason says "finished", and the weights can be exported.
  * Errors: OT_E_DIVERGED (names the step), OT_E_IO, OT_E_USAGE (a file of the run is one that is read; another run
  * writes to the folder). */
 OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);

@@ -5,46 +5,63 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/train/log.h"
 
+enum { BUFFER = 64 << 10 };
+
+#define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
+
 ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err)
 {
-    int i = l->file[0] ? 1 : 0;
-    char *kept = l->file[i] ? NULL : strdup(path);
-    FILE *f = kept ? fdopen(fd, "w") : NULL;
-    if (!f) {
-        ot_status s = l->file[i] ? ot_fail(err, OT_E_INTERNAL, "a log has two files at most")
-                                 : ot_fail(err, OT_E_NOMEM, "no memory for the log");
-        free(kept);
-        close(fd);
-        return s;
+    ot_log_file *f = &l->file[l->file[0].path ? 1 : 0];
+    ot_status s = f->path ? ot_fail(err, OT_E_INTERNAL, "a log has two files at most") : OT_OK;
+    ot_log_file own = { .path = s ? NULL : strdup(path), .buffer = s ? NULL : malloc(BUFFER), .fd = fd };
+    if (!s && own.path && own.buffer) {
+        *f = own;
+        return OT_OK;
     }
-    l->path[i] = kept;
-    l->file[i] = f;
-    return OT_OK;
+    free(own.path);
+    free(own.buffer);
+    close(fd);
+    return s ? s : ot_fail(err, OT_E_NOMEM, "no memory for the log");
 }
 
-static void flush(ot_log *l, int i)
+static void write_out(ot_log *l, ot_log_file *f, const char *p, size_t n)
 {
-    if (fflush(l->file[i]) || ferror(l->file[i]))
-        ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
+    while (n && !f->bad) {
+        ssize_t done = write(f->fd, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) {
+            f->bad = true;
+            ot_fail(&l->err, OT_E_IO, "%s: cannot be written: %s", f->path, REASON(done < 0 ? errno : ENOSPC));
+            return;
+        }
+        p += done;
+        n -= (size_t)done;
+    }
+}
+
+static void flush(ot_log *l, ot_log_file *f)
+{
+    write_out(l, f, f->buffer, f->n);
+    f->n = 0;
 }
 
 ot_status ot_log_close(ot_log *l, ot_error *err)
 {
     for (int i = 0; i < 2; i++) {
-        if (l->file[i]) {
-            flush(l, i);
-            if (fclose(l->file[i]))
-                ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
-        }
-        free(l->path[i]);
-        l->file[i] = NULL;
-        l->path[i] = NULL;
+        ot_log_file *f = &l->file[i];
+        if (!f->path) continue;
+        flush(l, f);
+        if (close(f->fd) && errno != EINTR) ot_fail(&l->err, OT_E_IO, "%s: cannot be written: %s", f->path, REASON(errno));
+        free(f->path);
+        free(f->buffer);
+        *f = (ot_log_file){ .path = NULL };
     }
     ot_status s = l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
     l->err = (ot_error){ 0 };
@@ -53,10 +70,24 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
 
 static void put(ot_log *l, const char *line, size_t n)
 {
-    for (int i = 0; i < 2; i++)
-        if (l->file[i] && fwrite(line, 1, n, l->file[i]) != n)
-            ot_fail(&l->err, OT_E_IO, "%s: %s", l->path[i], strerror(errno));
+    for (int i = 0; i < 2; i++) {
+        ot_log_file *f = &l->file[i];
+        if (!f->path) continue;
+        if (n > BUFFER - f->n) flush(l, f);
+        if (n > BUFFER) {
+            write_out(l, f, line, n);
+            continue;
+        }
+        memcpy(f->buffer + f->n, line, n);
+        f->n += n;
+    }
     if (l->line) l->line(l->user, line, n);
+}
+
+static void flush_all(ot_log *l)
+{
+    for (int i = 0; i < 2; i++)
+        if (l->file[i].path) flush(l, &l->file[i]);
 }
 
 /* A line being written. */
@@ -113,8 +144,7 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
     put(l, w.text, w.n);
     if (s->seconds - l->flushed < 1) return;
     l->flushed = s->seconds;
-    for (int i = 0; i < 2; i++)
-        if (l->file[i]) flush(l, i);
+    flush_all(l);
 }
 
 json_t *ot_json_text(const char *s)
@@ -155,6 +185,5 @@ void ot_log_write(ot_log *l, json_t *event)
     }
     put(l, line, (size_t)n);
     free(line);
-    for (int i = 0; i < 2; i++)
-        if (l->file[i]) flush(l, i);
+    flush_all(l);
 }

@@ -3,15 +3,21 @@
 #define OT_LOG_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include "runtime/base/base.h"
 
 /* Lines go to every file that is open and to the callback.  The first error is kept; logging goes
  * on where it can. */
+typedef struct ot_log_file {
+    char  *path;   /* NULL: there is none */
+    char  *buffer; /* lines that are not written yet */
+    size_t n;
+    int    fd;
+    bool   bad;    /* a write failed: the rest would begin in the middle of a line */
+} ot_log_file;
+
 typedef struct ot_log {
-    FILE *file[2];
-    char *path[2];
+    ot_log_file file[2];
     double flushed; /* seconds at which the files were last flushed */
     void *user;
     void (*line)(void *user, const char *line, size_t n);

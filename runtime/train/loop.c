@@ -252,6 +252,8 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
     return open_log(t, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
+/* A best model that cannot be written does not end the training: it is told now, and the run fails at its end.  Then
+ * best.onnx stays the best of those that could be. */
 static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error *err)
 {
     ot_result *r = &t->result;
@@ -260,13 +262,19 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     double now = by_accuracy ? accuracy : loss;
     if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best)))
         return OT_OK;
+    const char *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
+    if (t->folder.path && !path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    ot_status s = path ? ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e) : OT_OK;
+    if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%s/%-s", t->folder.path, e.text);
+    if (s) {
+        ot_trainer_say(t, OT_WARNING, "%s/%-s; the training goes on", t->folder.path, e.text);
+        ot_fail(&t->lost, s, "%s/%-s", t->folder.path, e.text);
+        return OT_OK;
+    }
     r->best = now;
     r->best_epoch = t->epoch + 1;
-    if (!t->folder.path) return OT_OK;
-    r->best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
-    if (!r->best_path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    ot_status s = ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e);
-    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
+    r->best_path = path;
+    return OT_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */
@@ -368,6 +376,7 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
         r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);
     }
+    if (t->lost.status && !s) s = ot_fail(&first, t->lost.status, "%s", t->lost.text);
     ot_error io = { 0 };
     if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
     ot_folder_close(&t->folder); /* from now on it is anybody's */

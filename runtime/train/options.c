@@ -4,11 +4,13 @@
  * field in ot_settings, a line in settings.c. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/train/options.h"
 #include "runtime/train/things.h"
@@ -80,7 +82,7 @@ static const row table[] = {
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
+    ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
     ROW("deploy", 0, "FILE", NULL, G, "the deployable form too: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("fold", 0, NULL, NULL, G, "export, --deploy: BatchNormalization goes into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
     ROW("fp16", 0, NULL, NULL, G, "export, --deploy: weights and what is safe in float16; inputs and outputs stay", DEPLOY, 0, 0, FLAG, 0, 0),
@@ -321,7 +323,7 @@ char *ot_options_lines(const ot_options *o)
 typedef struct config_reader {
     ot_options *o;
     const char *path;
-    FILE       *file;
+    const char *text, *end; /* what is not read yet */
     ot_error   *err;
     int         line;
     bool        too_long;
@@ -342,22 +344,28 @@ static int config_pair(void *user, const char *section, const char *name, const 
 static char *config_line(char *buf, int size, void *user)
 {
     config_reader *c = user;
-    char *s = fgets(buf, size, c->file);
+    size_t left = (size_t)(c->end - c->text);
+    if (!left) return NULL;
+    const char *stop = memchr(c->text, '\n', left);
+    size_t n = stop ? (size_t)(stop - c->text) + 1 : left;
     c->line++;
-    if (s && !strchr(s, '\n') && !feof(c->file)) {
+    if (n > (size_t)size - 1) {
         ot_fail(c->err, OT_E_USAGE, "%s:%d: the line is longer than %d characters", c->path, c->line, size - 2);
         c->too_long = true;
         return NULL;
     }
+    memcpy(buf, c->text, n);
+    buf[n] = '\0';
+    c->text += n;
     /* An indented line would go on with the one before. */
-    size_t blank = s ? strspn(s, " \t") : 0;
-    if (blank) memmove(s, s + blank, strlen(s + blank) + 1);
-    if (s && *s == '[') { /* also one that holds nothing, of which config_pair would not be told */
+    size_t blank = strspn(buf, " \t");
+    if (blank) memmove(buf, buf + blank, strlen(buf + blank) + 1);
+    if (*buf == '[') { /* also one that holds nothing, of which config_pair would not be told */
         ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; the file is a list of 'key = value'", c->path, c->line,
-                (int)strcspn(s, "\r\n"), s);
+                (int)strcspn(buf, "\r\n"), buf);
         return NULL;
     }
-    return s;
+    return buf;
 }
 
 const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a)
@@ -372,23 +380,35 @@ const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a)
     return all;
 }
 
+/* A whole file, and which one it is. */
+static ot_status open_config(const char *path, ot_config_file *kept, void **text, size_t *n, ot_error *err)
+{
+    enum { LARGEST = 1 << 24 };
+    /* O_NONBLOCK: a pipe is refused instead of waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    ot_status s = ot_file_of_open(fd, &kept->id) ? OT_OK : ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, strerror(errno));
+    if (!s) s = ot_read_open(fd, path, LARGEST, text, n, err);
+    close(fd);
+    return s;
+}
+
 static ot_status read_config(ot_options *o, const char *path, ot_error *err)
 {
+    void *text = NULL;
+    size_t n = 0;
     ot_config_file *kept = ot_arena_alloc(o->arena, sizeof *kept);
     if (!kept || !(kept->path = ot_arena_strdup(o->arena, path))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
-    config_reader c = { .o = o, .path = path, .err = err, .file = fopen(path, "r") };
-    if (!c.file) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    OT_TRY(open_config(path, kept, &text, &n, err));
     kept->next = o->configs;
-    if (ot_file_of_open(fileno(c.file), &kept->id)) o->configs = kept;
+    o->configs = kept;
 
     ot_error first = { 0 };
-    c.err = &first;
+    config_reader c = { .o = o, .path = path, .err = &first, .text = text, .end = (char *)text + n };
     o->in_config = true;
     int bad = ini_parse_stream(config_line, &c, config_pair, &c);
     o->in_config = false;
-    bool io = ferror(c.file);
-    fclose(c.file);
-    if (io) return ot_fail(err, OT_E_IO, "%s: cannot be read", path);
+    free(text);
     if (first.status) return ot_fail(err, first.status, "%s", first.text);
     if (bad < 0) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: is not of the form 'key = value'", path, bad);

@@ -138,6 +138,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->out = ot_options_get(o, "o");
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");
+    if (s->log && !strcmp(s->log, "-")) s->log = NULL; /* the callback has the lines */
     s->eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
     s->json = ot_options_flag(o, "json");
     s->why = ot_options_flag(o, "why");

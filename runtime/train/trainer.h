@@ -52,6 +52,7 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
+    ot_error lost; /* what could not be written while the training went on: the first */
     const ot_config_file *configs;
     ot_folder folder; /* of the run; path NULL: none */
     volatile sig_atomic_t cancelled;
