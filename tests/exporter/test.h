@@ -14,8 +14,6 @@
 int ot_test_payloads(void);
 int ot_test_external(void);
 int ot_test_failures(void);
-int ot_test_faults(void);
-int scale_weights(float by, const char *in, const char *out); /* faults.c's other side */
 int ot_test_new(void);
 
 /* ---- a folder of its own for every test ---------------------------------------- */

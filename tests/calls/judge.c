@@ -1,0 +1,216 @@
+/* judge.c - what must hold of a folder after a command was disturbed.
+ *
+ * Training gives the same bytes each time, so every file is what it was before, or what an undisturbed run writes; a log,
+ * which has times in it, is whole lines. */
+#include "tests/calls/judge.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static const char *wrong(const char *fmt, ...)
+{
+    static char text[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return text;
+}
+
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static const char *base(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+static bool is_log(const file *x) { return ends_in(x->name, ".jsonl"); }
+static bool is_temporary(const file *x) { return *base(x->name) == '.' && ends_in(x->name, ".tmp"); }
+
+/* Whole lines, the last one perhaps cut. */
+static bool log_holds(const file *x, bool cut)
+{
+    const char *p = x->bytes, *end = p + x->n;
+    while (p < end) {
+        const char *line = memchr(p, '\n', (size_t)(end - p));
+        if (!line) return cut;
+        if (line - p < 10 || memcmp(p, "{\"event\":", 9) || line[-1] != '}') return false;
+        p = line + 1;
+    }
+    return true;
+}
+
+static bool has_word(const char *words, const char *word, size_t n)
+{
+    for (const char *p = words; (p = strstr(p, word)); p++)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+    return false;
+}
+
+static bool is_out(const scene *s, const char *name) { return has_word(s->outs, name, strlen(name)); }
+
+/* The output whose data file `name` is: out-1234abcd.onnx.data of out.onnx.  false: of none. */
+static bool model_of(const scene *s, const char *name, char model[64])
+{
+    const char *dash = strrchr(name, '-');
+    if (!ends_in(name, ".onnx.data") || !dash || dash - name > 40) return false;
+    snprintf(model, 64, "%.*s.onnx", (int)(dash - name), name);
+    return is_out(s, model);
+}
+
+static bool is_new(const record *r, const files *now, const char *name)
+{
+    return file_same(files_find(now, name), files_find(&r->after, name)) && !file_same(files_find(&r->before, name), files_find(&r->after, name));
+}
+
+/* Each file that is there is one that belongs there. */
+static const char *nothing_else(const record *r, const files *now, bool killed, bool unlinking, bool log_fails)
+{
+    char model[64];
+    for (int i = 0; i < now->n; i++) {
+        const file *x = &now->list[i];
+        bool old = file_same(x, files_find(&r->before, x->name)), fresh = file_same(x, files_find(&r->after, x->name));
+        if (is_log(x)) {
+            if (!old && !log_holds(x, killed || log_fails)) return wrong("%s has a line that is cut", x->name);
+            continue;
+        }
+        if ((killed || unlinking) && is_temporary(x)) continue;
+        if (!old && !fresh) return wrong("%s is neither the old nor the new one (%zu bytes)", x->name, x->n);
+        if (!killed && !old && model_of(r->s, x->name, model) && !is_new(r, now, model)) return wrong("%s is left without its model", x->name);
+    }
+    return NULL;
+}
+
+/* What was there is still there, under its name or the one it moves to, unless its successor is. */
+static const char *nothing_lost(const record *r, const files *now)
+{
+    char model[64];
+    for (int i = 0; i < r->before.n; i++) {
+        const file *x = &r->before.list[i], *is = files_find(now, x->name);
+        bool kept = file_same(is, x);
+        for (int k = 0; k < now->n && !kept; k++) kept = !strcmp(base(now->list[k].name), base(x->name)) && file_same(&now->list[k], x);
+        bool succeeded = is && (is_log(x) || file_same(is, files_find(&r->after, x->name)));
+        bool superseded = !files_find(&r->after, x->name) && model_of(r->s, x->name, model) && is_new(r, now, model);
+        if (!kept && !succeeded && !superseded) return wrong("%s is lost", x->name);
+    }
+    return NULL;
+}
+
+/* A new model has its data. */
+static const char *data_there(const record *r, const files *now)
+{
+    char model[64];
+    for (int i = 0; i < r->after.n; i++) {
+        const file *x = &r->after.list[i];
+        if (model_of(r->s, x->name, model) && is_new(r, now, model) && !file_same(files_find(now, x->name), x))
+            return wrong("%s is there without %s", model, x->name);
+    }
+    return NULL;
+}
+
+static const char *all_done(const record *r, const files *now)
+{
+    for (int i = 0; i < r->after.n; i++) {
+        const file *x = &r->after.list[i], *is = files_find(now, x->name);
+        if (!is || (!is_log(x) && !file_same(is, x))) return wrong("exit 0, and %s is not what it should be", x->name);
+        if (is_log(x) && !file_same(x, files_find(&r->before, x->name)) && !strstr(is->bytes, "\"event\":\"end\""))
+            return wrong("exit 0, and %s has no end", x->name);
+    }
+    return NULL;
+}
+
+/* One of the files of the scene, or a folder of one. */
+static bool names_a_file(const record *r, const char *said)
+{
+    const files *all[] = { &r->before, &r->after };
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < all[k]->n; i++) {
+            char part[128];
+            snprintf(part, sizeof part, "%s", all[k]->list[i].name);
+            if (strstr(said, part)) return true;
+            part[strcspn(part, "/")] = '\0';
+            if (strchr(all[k]->list[i].name, '/') && strstr(said, part)) return true;
+        }
+    return false;
+}
+
+static const char *name_of(const fault *f, const outcome *o) { return f->at < MOST_CALLS && o->name[f->at] ? o->name[f->at] : ""; }
+
+static bool must_be_repeated(const fault *f, const outcome *o)
+{
+    static const char *const calls[] = { "read", "pread64", "write", "fsync", "ftruncate", "flock", "close" };
+    const char *name = name_of(f, o);
+    for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
+        if (f->error == EINTR && !strcmp(name, calls[i])) return true;
+    return false;
+}
+
+static const char *judge_code(const record *r, const fault *f, const outcome *o, const char *said)
+{
+    bool kill = f->kind == FAULT_KILL;
+    if (kill && o->code != 137) return wrong("killed, and exit %d", o->code);
+    if (kill) return NULL;
+    bool error = f->kind == FAULT_ERROR, no_memory = error && f->error == ENOMEM;
+    if (o->code && o->code != 7 && !(no_memory && o->code == 5)) return wrong("exit %d", o->code);
+    if (o->code && !error) return wrong("exit %d of what is only slow", o->code);
+    if (o->code && must_be_repeated(f, o)) return wrong("exit %d of a call that was interrupted", o->code);
+    if (o->code && !o->speaks && !strstr(said, "onnxtrain: ")) return wrong("exit %d without a word", o->code);
+    if (o->code && !o->speaks && !names_a_file(r, said)) return wrong("names no file");
+    return NULL;
+}
+
+/* What is refused stays so, and touches nothing. */
+static const char *judge_refused(const record *r, const fault *f, const outcome *o, const files *now)
+{
+    if (f->kind != FAULT_KILL && !o->code) return wrong("exit 0 of what is refused");
+    for (int i = 0; i < r->before.n; i++)
+        if (!file_same(files_find(now, r->before.list[i].name), &r->before.list[i])) return wrong("%s is not as it was", r->before.list[i].name);
+    for (int i = 0; i < now->n; i++)
+        if (!files_find(&r->before, now->list[i].name)) return wrong("%s has come", now->list[i].name);
+    return NULL;
+}
+
+/* Log and best model are said to be lost, and the trained one is there. */
+static const char *model_delivered(const record *r, const fault *f, const outcome *o, const char *said, const files *now)
+{
+    const char *name = name_of(f, o);
+    bool writes = !strcmp(name, "write") || !strcmp(name, "fsync") || !strcmp(name, "linkat") || !strcmp(name, "renameat");
+    bool lost = f->kind == FAULT_ERROR && o->code && writes && (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: "));
+    return lost && !is_new(r, now, "out.onnx") ? wrong("the trained model is not written") : NULL;
+}
+
+const char *judge(const record *r, const fault *f, const outcome *o, const char *said, const files *now)
+{
+    bool killed = f->kind == FAULT_KILL, failed = o->code == 7 || o->code == 5;
+    bool unlinking = r->s->no_tmpfile && f->kind == FAULT_ERROR && !strncmp(name_of(f, o), "unlink", 6); /* then it stays */
+    const char *why = r->s->code ? judge_refused(r, f, o, now) : judge_code(r, f, o, said);
+    if (r->s->code) return why;
+    if (!why) why = nothing_else(r, now, killed, unlinking, failed);
+    if (!why) why = nothing_lost(r, now);
+    if (!why) why = data_there(r, now);
+    if (!why) why = model_delivered(r, f, o, said, now);
+    if (!why && !killed && !failed) why = all_done(r, now);
+    return why;
+}
+
+const char *judge_again(const record *r, int code, const files *now, const files *again)
+{
+    if (code != r->s->code) return wrong("once more, undisturbed: exit %d", code);
+    for (int i = 0; i < again->n; i++) {
+        const file *x = &again->list[i];
+        bool was = false; /* perhaps in a folder that has moved */
+        for (int k = 0; k < now->n; k++) was |= !strcmp(base(now->list[k].name), base(x->name));
+        if (is_temporary(x) && !was) return wrong("once more, undisturbed: %s is left", x->name);
+        if (is_out(r->s, x->name) && !file_same(x, files_find(&r->after, x->name))) return wrong("once more, undisturbed: %s differs", x->name);
+    }
+    return NULL;
+}
