@@ -86,6 +86,7 @@ struct ot_value {
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
+    bool        table;    /* set by classify: it trains by its name and place, though its values look like a table's */
     ot_value   *grad;     /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
 

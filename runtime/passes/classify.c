@@ -1,16 +1,20 @@
 /* classify.c - every initializer is weight, statistic or constant, with the reason.
  *
- * An initializer is judged by the slots it feeds, through operators that only reshape or convert:
- *   strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers …: trains
- *   weak     norm scale and bias, Add, Mul, Concat, Expand, PRelu: trains from rank 1 up; a Constant
- *            node's value only where the file keeps all its weights in Constants
+ * An initializer is judged by the slots it feeds, through operators that only reshape or convert, and through any operator
+ * that depends on no input of the graph (weight norm, exp of a temperature, a table that is gathered once):
+ *   strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers ...: trains
+ *   weak     norm scale and bias, operands of Add, Sub, Mul, Div, Concat, Where ..., PRelu: trains from rank 1 up; a scalar
+ *            only under a parameter's name; a Constant node's value only where the file keeps all its weights in Constants
  *   neither  constants of arithmetic, bounds, sizes: does not train
- * Never: integers, scalars, rotary tables, normalisers right at an input, values that reach no
- * output through a differentiable path.  --train and --freeze override. */
+ * Where the exporter made the name up, the values are asked too (evidence.h): masks, positions, grids, single elements are
+ * constants; what looks like weights trains, for exporters compute weights (transposed, reshaped, folded).
+ * Never: integers, rotary tables, normalisers right at an input, values that reach no output through a differentiable path.
+ * --train and --freeze override. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/passes/evidence.h"
 #include "runtime/passes/passes.h"
 
 typedef enum strength { NO_SLOT, WEAK, STRONG, STATISTIC } strength;
@@ -27,12 +31,13 @@ static const slot_rule rules[] = {
     { "RNN", 14, STRONG }, { "DeformConv", 0xa, STRONG }, { "BatchNormalization", 6, WEAK },
     { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 6, WEAK }, { "InstanceNormalization", 6, WEAK },
     { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
-    { "Sum", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
+    { "Sub", 3, WEAK }, { "Div", 3, WEAK }, { "Sum", 0xffffffff, WEAK }, { "Pow", 2, WEAK }, { "Where", 6, WEAK },
+    { "Max", 0xffffffff, WEAK }, { "Min", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
 };
 
 /* Operators that pass their first input on: its slot is the slot of what they make. */
-static const char *const carriers[] = { "Identity", "Transpose", "Reshape", "Cast", "Slice", "DequantizeLinear",
-                                        "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", NULL };
+static const char *const carriers[] = { "Identity", "Transpose", "Reshape", "Cast", "CastLike", "Slice",
+                                        "DequantizeLinear", "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", NULL };
 
 static bool named(const ot_node *n, const char *const *list)
 {
@@ -82,7 +87,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
 
 /* ---- what the graph says ---------------------------------------------------- */
 
-enum { REACHES = 1, NORMALISED = 2 }; /* value->mark */
+enum { REACHES = 1, NORMALISED = 2, FED = 4 }; /* value->mark */
 
 /* Does any output of n lead to an output of the graph?  (An LSTM may be asked for its last state alone.) */
 static bool reaches(const ot_node *n)
@@ -108,13 +113,30 @@ static void mark_captured(const ot_graph *g, const ot_graph *sub)
         if (of_graph(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
 }
 
-/* REACHES: a float path leads to an output.  NORMALISED: an input, or one after arithmetic with constants only. */
+static const char *const arithmetic[] = { "Add", "Sub", "Mul", "Div", NULL };
+
+/* Do the elements that n makes depend on an input of the graph, or are they drawn at random?  Types and shapes of inputs do
+ * not count; bodies of If, Loop, Scan count as fed. */
+static bool is_fed(const ot_node *n)
+{
+    static const char *const shapes[] = { "Shape", "Size", NULL }, *const typed[] = { "CastLike", NULL };
+    int  n_in = named(n, shapes) ? 0 : named(n, typed) ? 1 : n->n_in;
+    bool fed = n->n_in == 0;
+    for (int i = 0; i < n_in; i++) fed |= n->in[i] && n->in[i]->mark & FED;
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++) fed |= a->kind == OT_GRAPH;
+    return fed;
+}
+
+/* REACHES: a float path leads to an output.  NORMALISED: an input, or one after arithmetic with constants only.
+ * FED: depends on an input. */
 static void mark_values(ot_graph *g)
 {
-    static const char *const arithmetic[] = { "Add", "Sub", "Mul", "Div", NULL };
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
-    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= NORMALISED;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= NORMALISED | FED;
     for (ot_node *n = g->first; n; n = n->next) {
+        bool fed = is_fed(n);
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] && fed) n->out[i]->mark |= FED;
         bool arith = named(n, arithmetic), any = false, all = true;
         for (int i = 0; i < n->n_in; i++) {
             const ot_value *v = n->in[i];
@@ -137,11 +159,12 @@ static void mark_values(ot_graph *g)
     }
 }
 
-/* Cosine and sine of the same angles: a partner of equal size with c^2 + s^2 = 1 everywhere. */
+/* Cosine and sine of the same angles: a partner of equal size with c^2 + s^2 = 1 everywhere.  (Ones and zeros are the scale
+ * and bias of a norm before it is trained.) */
 static bool is_rotary(const ot_graph *g, const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->shape.rank < 2 || n < 4 || n > 1 << 24) return false;
+    if (v->shape.rank < 2 || n < 4 || n > 1 << 24 || ot_pattern_of(v) == OT_PATTERN_EQUAL) return false;
     for (int64_t k = 0; k < n; k++)
         if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
     for (int i = 0; i < g->n_values; i++) {
@@ -181,27 +204,44 @@ static bool at_input(const ot_node *n, int input) /* arithmetic between this and
     return false;
 }
 
-static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, int depth, verdict *best)
+/* The scale of integers times that of what was quantised on the way. */
+static bool scales_integers(const ot_node *n, int input)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_node *p = i != input && n->in[i] ? n->in[i]->producer : NULL;
+        if (p && !strcmp(p->op->name, "DynamicQuantizeLinear")) return true;
+    }
+    return false;
+}
+
+enum { DEEP = 24 }; /* nodes between an initializer and its slot */
+
+/* Where start is used, by way of v; the strongest slot is kept.  computed: v is no longer start's own elements. */
+static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth, verdict *best)
 {
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const use     *k = &u->list[i];
         const ot_node *n = k->node;
         bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
-        if (here && k->input == 0 && depth < 16 && named(n, carriers)) {
-            judge(g, u, start, n->out[0], depth + 1, best);
-            continue;
+        bool moved = here && k->input == 0 && named(n, carriers);
+        bool apart = here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
+        if (depth < DEEP && (moved || (apart && !start->from_constant && !ot_name_is_made(start->name)))) {
+            verdict before = *best;
+            judge(g, u, start, n->out[0], computed || !moved, depth + 1, best);
+            if (moved || best->how > before.how) continue;
         }
         strength s = slot_strength(n, k->input);
+        if (s == STATISTIC && computed) continue;
         if (s != STATISTIC && here && !reaches(n)) continue;
-        bool product = !strcmp(n->op->name, "Mul"), sum = !strcmp(n->op->name, "Add");
-        if (s == WEAK && (product || sum) && at_input(n, k->input)) {
+        if (s == WEAK && named(n, arithmetic) && at_input(n, k->input)) {
             best->normaliser = true;
             continue;
         }
-        if (s == WEAK && product && is_rotary(g, start)) {
+        if (s == WEAK && !strcmp(n->op->name, "Mul") && is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }
+        if (s == WEAK && scales_integers(n, k->input)) continue;
         if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary };
     }
 }
@@ -232,17 +272,67 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 
 /* ---- the pass --------------------------------------------------------------- */
 
-/* Does the file keep all its weights in Constant nodes?  Then no initializer feeds a strong slot. */
-static bool weights_in_constants(const ot_graph *g, const uses *u)
+/* How a file keeps its weights. */
+typedef struct habits {
+    bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
+    bool names;        /* some have the names of the program that exported them */
+    bool paths;        /* and those are paths: "fc.weight" */
+} habits;
+
+static habits habits_of(const ot_graph *g, const uses *u)
 {
+    habits h = { .in_constants = true };
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
         verdict d = { 0 };
-        judge(g, u, v, v, 0, &d);
-        if (d.how == STRONG) return false;
+        judge(g, u, v, v, false, 0, &d);
+        if (d.how == STRONG) h.in_constants = false;
+        if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
+        h.names |= !ot_name_is_made(v->name);
+        h.paths |= ot_name_is_path(v->name);
     }
-    return true;
+    return h;
+}
+
+static bool is_op(const verdict *d, const char *const *list) { return d->node && named(d->node, list); }
+
+/* One axis of more than one element, with axes of one behind it: a value per channel. */
+static bool is_per_channel(const ot_shape *s)
+{
+    int wide = 0;
+    for (int d = 0; d < s->rank; d++) wide += s->dim[d] > 1;
+    return wide == 1 && s->dim[s->rank - 1] == 1;
+}
+
+/* A tensor whose name the exporter made up: do its values say that it is no parameter?  NULL: they do not. */
+static const char *no_parameter(const ot_value *v, const verdict *d, const habits *h)
+{
+    static const char *const norms[] = { "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
+                                         "RMSNormalization", NULL };
+    static const char *const products[] = { "MatMul", "Gemm", "Einsum", "Gather", NULL };
+    static const char *const slopes[] = { "PRelu", NULL };
+    ot_pattern p = ot_pattern_of(v);
+    bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
+    if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
+    switch (p) {
+    case OT_PATTERN_NONE: return product && v->shape.rank == 1 && strcmp(d->node->op->name, "Gather") ? "a vector of an outer product" : NULL;
+    case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
+    case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
+        if (!h->names || (d->how == STRONG && !left)) return NULL;
+        return left || is_op(d, norms) || !is_per_channel(&v->shape) ? ot_pattern_name(p) : NULL;
+    default: return ot_pattern_name(p);
+    }
+}
+
+/* A single element trains where it stands in for a tensor (a PRelu's slope, a layer's scale); a scalar, or what divides or is
+ * taken away, only under the name that a program gives its parameters; what is compared or chosen, never. */
+static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
+{
+    static const char *const chosen[] = { "Where", "Max", "Min", NULL }, *const odd[] = { "Sub", "Div", "Pow", NULL };
+    if (is_op(d, chosen)) return false;
+    if (v->shape.rank > 0 && !is_op(d, odd)) return true;
+    return d->how == WEAK && h->paths && !v->from_constant && !ot_name_is_made(v->name);
 }
 
 static const char *describe(ot_graph *g, const verdict *d, const char *what)
@@ -251,25 +341,33 @@ static const char *describe(ot_graph *g, const verdict *d, const char *what)
     return s ? s : what;
 }
 
-static void decide(ot_graph *g, ot_value *v, const verdict *d, bool in_constants)
+/* Why v is a constant.  NULL: it trains. */
+static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
-    bool scalar = v->shape.rank == 0;
+    if (d->how == NO_SLOT) return d->rotary ? "constant: rotary table" : d->normaliser ? "constant: normalises an input" : "constant: feeds no slot that trains";
+    if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h)) return v->shape.rank ? "constant: a single element" : "constant: a scalar";
+    if (d->how == WEAK && v->from_constant && !h->in_constants) return "constant: a Constant node beside trained initializers";
+    bool        made = (v->from_constant && !h->in_constants) || ot_name_is_made(v->name);
+    const char *what = made ? no_parameter(v, d, h) : NULL;
+    if (made) {
+        const char *s = what ? ot_arena_printf(g->arena, "constant: %s, under a name that the exporter made up", what) : NULL;
+        return s ? s : what;
+    }
+    ot_pattern p = d->how == WEAK ? ot_pattern_of(v) : OT_PATTERN_NONE;
+    if (p == OT_PATTERN_MASK) return "constant: a mask";
+    v->table = p >= OT_PATTERN_STEPS;
+    if (!v->table || !ot_name_is_table(v->name)) return NULL;
+    const char *s = ot_arena_printf(g->arena, "constant: %s, by its name and its values", ot_pattern_name(p));
+    return s ? s : ot_pattern_name(p);
+}
+
+static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
+{
     v->slot_op = d->node ? d->node->op : NULL;
     v->slot_input = d->input;
-    if (d->how == STATISTIC) {
-        v->role = OT_STATE;
-        v->why = describe(g, d, "statistic");
-    } else if (d->how == STRONG && !scalar) {
-        v->role = OT_WEIGHT;
-        v->why = describe(g, d, "trained");
-    } else if (d->how == WEAK && !scalar && (!v->from_constant || in_constants)) {
-        v->role = OT_WEIGHT;
-        v->why = describe(g, d, "trained");
-    } else if (d->how != NO_SLOT && scalar) v->why = "constant: a scalar";
-    else if (d->how == WEAK) v->why = "constant: a Constant node beside trained initializers";
-    else if (d->rotary) v->why = "constant: rotary table";
-    else if (d->normaliser) v->why = "constant: normalises an input";
-    else v->why = "constant: feeds no slot that trains";
+    const char *constant = d->how == STATISTIC ? NULL : why_constant(g, v, d, h);
+    if (!constant) v->role = d->how == STATISTIC ? OT_STATE : OT_WEIGHT;
+    v->why = constant ? constant : describe(g, d, d->how == STATISTIC ? "statistic" : "trained");
 }
 
 const char ot_why_frozen[] = "frozen: --freeze";
@@ -299,7 +397,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         if (strcmp(c->no_decay[i], "norms") && strcmp(c->no_decay[i], "biases")) OT_TRY(check_patterns(g, "no-decay", &c->no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
-    bool in_constants = weights_in_constants(g, &u);
+    habits h = habits_of(g, &u);
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
@@ -308,8 +406,8 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
             v->why = "constant: no float";
             continue;
         }
-        judge(g, &u, v, v, 0, &d);
-        decide(g, v, &d, in_constants);
+        judge(g, &u, v, v, false, 0, &d);
+        decide(g, v, &d, &h);
         override(v, c);
     }
     return g->err->status;

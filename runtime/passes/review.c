@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/passes/evidence.h"
 #include "runtime/passes/passes.h"
 
 static const char deploy[] = "'onnxtrain export MODEL -o FILE', or --deploy FILE in training, writes the form for inference";
@@ -162,7 +163,7 @@ static bool all_finite(const ot_value *v)
 /* NaN, or an infinity where only a product can be meant: masks are added, and hold infinities rightly. */
 static const char *bad_number(const ot_value *v)
 {
-    static const char *const arithmetic[] = { "Add", "Sum", "Mul", "Concat", "Expand" };
+    static const char *const arithmetic[] = { "Add", "Sub", "Sum", "Mul", "Div", "Pow", "Where", "Max", "Min", "Concat", "Expand" };
     bool infinity = false;
     if (all_finite(v)) return NULL;
     for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
@@ -186,6 +187,9 @@ static void look_at_values(const review *r)
         if (bad)
             ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name, "the file is damaged, or the training that wrote it had diverged",
                     "weights contain %s in the file", bad);
+        if (weight && v->table && !r->out->eval)
+            ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a table that the program computed and no parameter: --freeze NAME",
+                    "the values of a tensor that trains look like %s", ot_pattern_name(ot_pattern_of(v)));
         if (weight && !r->out->eval && ot_dtype_bits(v->dtype) < 32)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are %s in the file: they train as float32 copies, which are rounded to %s when the file is written", type, type);

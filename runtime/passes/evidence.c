@@ -1,0 +1,214 @@
+/* evidence.c - what the name and the values of one initializer say about it.
+ *
+ * Exporters keep the names of parameters and make up names for what they compute; but they compute parameters too (a weight
+ * transposed for MatMul, a scale reshaped for its channels), so that a name alone decides nothing.  Values do not either: all
+ * biases are equal before training.  classify.c weighs both, with the place where the tensor is used.
+ *
+ * Source  the names: torch.onnx (TorchScript: onnx::Mul_12, /layer/Constant_1_output_0, older ones plain numbers; dynamo:
+ *         val_12 and names of ATen functions), spox and others that number values (v12), tf2onnx (const_fold_opt__12, .../mul/y:0),
+ *         paddle2onnx (p2o.helper.constant.12, Constant@12); optimizers of graphs keep them. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/passes/evidence.h"
+
+/* ---- names ------------------------------------------------------------------- */
+
+static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && !strcmp(s + n - m, with);
+}
+
+/* Numbers, with '_' between them: copies of one name are numbered when functions are called twice. */
+static bool digits(const char *s)
+{
+    if (!isdigit((unsigned char)*s)) return false;
+    for (; *s; s++)
+        if (!isdigit((unsigned char)*s) && *s != '_') return false;
+    return true;
+}
+
+/* Functions of ATen that give new names to what is computed while exporting. */
+static const char *const aten[] = {
+    "_to_copy", "_unsafe_view", "abs", "add", "amax", "arange", "bmm", "cat", "clamp", "clone", "constant_pad_nd", "cos",
+    "cumsum", "detach", "div", "embedding", "erf", "exp", "expand", "eye", "flip", "floor", "full", "full_like", "gather",
+    "getitem", "index", "index_put", "index_select", "lift_fresh_copy", "linalg_vector_norm", "linspace", "log", "masked_fill",
+    "matmul", "maximum", "minimum", "mm", "mul", "neg", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "outer",
+    "permute", "pow", "reciprocal", "repeat", "roll", "rsqrt", "rsub", "scalar_tensor", "scalar_tensor_default", "scatter",
+    "select", "select_scatter", "sigmoid", "sin", "slice", "slice_scatter", "softplus", "sqrt", "squeeze", "stack", "sub",
+    "sum", "t", "tanh", "transpose", "tril", "triu", "unbind", "unsqueeze", "view", "where", "zeros", "zeros_like",
+};
+
+/* name is one of those, or with a number behind: "unsqueeze_3".  A lone "t" or "pow" is more likely a parameter. */
+static bool is_aten(const char *name)
+{
+    for (int i = 0; i < OT_LEN(aten); i++) {
+        size_t n = strlen(aten[i]);
+        if (strncmp(aten[i], name, n) != 0) continue;
+        if (!name[n]) return n > 1;
+        if (name[n] == '_' && digits(name + n + 1)) return true;
+    }
+    return false;
+}
+
+bool ot_name_is_made(const char *name)
+{
+    static const char *const begin[] = { "onnx::", "const_fold", "Const__", "Constant_", "Constant@", "p2o.helper.", "_tensor_constant",
+                                         "lifted_tensor_", "c_lifted_tensor_" };
+    static const char *const end[] = { "/y:0", "/x:0", "/Const:0" };
+    for (int i = 0; i < OT_LEN(begin); i++)
+        if (starts(name, begin[i])) return true;
+    for (int i = 0; i < OT_LEN(end); i++)
+        if (ends(name, end[i])) return true;
+    if (*name == '/' && strstr(name, "_output_")) return true;
+    return digits(name) || (starts(name, "val_") && digits(name + 4)) || (*name == 'v' && digits(name + 1)) || is_aten(name);
+}
+
+bool ot_name_is_path(const char *name)
+{
+    bool dot = false;
+    for (const char *s = name; *s; s++) {
+        if (*s == '.') dot = true;
+        else if (!isalnum((unsigned char)*s) && *s != '_') return false;
+    }
+    return dot && !ot_name_is_made(name);
+}
+
+bool ot_name_is_table(const char *name)
+{
+    static const char *const words[] = { "mask", "inv_freq", "freqs", "anchors", "anchor_grid", "stride", "strides", "slope", "slopes",
+                                         "coords_table", "position_ids", "pe", "buffer" };
+    const char *dot = strrchr(name, '.');
+    const char *last = dot ? dot + 1 : name;
+    for (int i = 0; i < OT_LEN(words); i++)
+        if (ends(last, words[i]) && (strlen(last) == strlen(words[i]) || last[strlen(last) - strlen(words[i]) - 1] == '_')) return true;
+    return false;
+}
+
+/* ---- values ------------------------------------------------------------------ */
+
+static double at(const ot_value *v, int64_t i) { return ot_get_f64(v->data, v->dtype, i); }
+
+static bool all_equal(const ot_value *v, int64_t n)
+{
+    double a = at(v, 0);
+    for (int64_t i = 1; i < n; i++)
+        if (at(v, i) != a) return false;
+    return true;
+}
+
+static bool is_mask(const ot_value *v, int64_t n)
+{
+    bool low = false;
+    for (int64_t i = 0; i < n; i++) {
+        double a = at(v, i);
+        if (a <= -1e4) low = true;
+        else if (a != 0) return false;
+    }
+    return low;
+}
+
+/* Three elements or more, each a step (or a factor) from the one before it.  What is stored is rounded: to 1e-3 of a step. */
+static bool line_of_steps(const ot_value *v, int64_t from, int64_t n, bool *moves)
+{
+    double a = at(v, from), b = at(v, from + 1), step = b - a, factor = a != 0 ? b / a : 0;
+    bool   sum = true, product = factor > 0 && factor != 1;
+    *moves |= step != 0;
+    for (int64_t i = 2; i < n && (sum || product); i++) {
+        double c = at(v, from + i);
+        sum &= fabs(c - b - step) <= 1e-3 * fabs(step) + 1e-6 * fabs(c);
+        product &= fabs(c - b * factor) <= 1e-3 * fabs(c);
+        b = c;
+    }
+    return sum || product;
+}
+
+static bool is_steps(const ot_value *v, int64_t n)
+{
+    int64_t last = 1;
+    bool    moves = false;
+    for (int d = v->shape.rank - 1; d >= 0 && last == 1; d--) last = v->shape.dim[d];
+    if (last < 3) return false;
+    for (int64_t i = 0; i < n; i += last)
+        if (!line_of_steps(v, i, last, &moves)) return false;
+    return moves;
+}
+
+/* A vector that only rises or only falls: eight weights do so by chance once in 20,000 times. */
+static bool is_monotone(const ot_value *v, int64_t n)
+{
+    bool rises = true, falls = true;
+    if (n < 8) return false;
+    for (int d = 0; d < v->shape.rank; d++)
+        if (v->shape.dim[d] != 1 && v->shape.dim[d] != n) return false;
+    for (int64_t i = 1; i < n && (rises || falls); i++) {
+        double a = at(v, i - 1), b = at(v, i);
+        rises &= b >= a;
+        falls &= b <= a;
+    }
+    return rises || falls;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* At most a quarter of the elements are distinct, of the first 4096. */
+static bool has_few(const ot_value *v, int64_t n)
+{
+    double first[4096];
+    int    m = n < OT_LEN(first) ? (int)n : OT_LEN(first), distinct = 1;
+    if (m < 8) return false;
+    for (int i = 0; i < m; i++) first[i] = at(v, i);
+    qsort(first, (size_t)m, sizeof *first, by_value);
+    for (int i = 1; i < m; i++) distinct += first[i] != first[i - 1];
+    return distinct * 4 <= m;
+}
+
+/* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
+static bool is_angles(const ot_value *v, int64_t n)
+{
+    int64_t d = v->shape.rank > 1 ? v->shape.dim[v->shape.rank - 1] : 0;
+    bool    beside = true, halves = true;
+    if (d < 2 || d % 2 || n < 8) return false;
+    for (int64_t r = 0; r < n && (beside || halves); r += d)
+        for (int64_t k = 0; k < d / 2 && (beside || halves); k++) {
+            double a = at(v, r + 2 * k), b = at(v, r + 2 * k + 1), c = at(v, r + k), e = at(v, r + k + d / 2);
+            beside &= fabs(a * a + b * b - 1) < 1e-3;
+            halves &= fabs(c * c + e * e - 1) < 1e-3;
+        }
+    return beside || halves;
+}
+
+ot_pattern ot_pattern_of(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (n < 1) return OT_PATTERN_NONE;
+    if (is_mask(v, n)) return OT_PATTERN_MASK;
+    if (n == 1) return OT_PATTERN_ONE;
+    if (all_equal(v, n)) return OT_PATTERN_EQUAL;
+    if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
+    if (is_angles(v, n)) return OT_PATTERN_ANGLES;
+    return has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
+}
+
+const char *ot_pattern_name(ot_pattern p)
+{
+    static const char *const name[] = {
+        [OT_PATTERN_NONE] = "",
+        [OT_PATTERN_ONE] = "a single element",
+        [OT_PATTERN_EQUAL] = "equal elements",
+        [OT_PATTERN_MASK] = "a mask",
+        [OT_PATTERN_STEPS] = "positions or frequencies in even steps",
+        [OT_PATTERN_FEW] = "a table of few distinct values",
+        [OT_PATTERN_ANGLES] = "a table of sines and cosines",
+    };
+    return name[p];
+}

@@ -1,0 +1,33 @@
+/* evidence.h - what the name and the values of one initializer say about it: a parameter, or a constant of the computation? */
+#ifndef OT_EVIDENCE_H
+#define OT_EVIDENCE_H
+
+#include "runtime/graph/graph.h"
+
+typedef enum ot_pattern { /* what the values of a tensor look like */
+    OT_PATTERN_NONE,      /* nothing in particular: as weights look */
+    OT_PATTERN_ONE,       /* a single element */
+    OT_PATTERN_EQUAL,     /* every element the same */
+    OT_PATTERN_MASK,      /* 0 and -1e4 or less: what is added to attention scores */
+    OT_PATTERN_STEPS,     /* each line along the last axis an arithmetic or geometric progression: positions, frequencies */
+    OT_PATTERN_FEW,       /* few distinct values: grids, anchors, windows, masks of 0 and 1 */
+    OT_PATTERN_ANGLES     /* sines and cosines of the same angles: position tables */
+} ot_pattern;
+
+/* v->data: float elements. */
+ot_pattern ot_pattern_of(const ot_value *v);
+
+/* For messages: "a mask", "a table of few distinct values"; OT_PATTERN_NONE: "". */
+const char *ot_pattern_name(ot_pattern p);
+
+/* Did an exporter make this name up, for a tensor that it computed or that a program wrote as a literal?  Parameters
+ * have the name that they have in the program ("layer1.0.weight"), unless they were transposed or folded. */
+bool ot_name_is_made(const char *name);
+
+/* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
+bool ot_name_is_path(const char *name);
+
+/* Does the program's own name say that the tensor is a table and no parameter?  ("relative_coords_table") */
+bool ot_name_is_table(const char *name);
+
+#endif

@@ -1,0 +1,49 @@
+"""Which tensors of a file train: networks as PyTorch's exporters write them, against what their parameters are.
+
+usage: test_trained.py PROGRAM
+
+graphs.tar.xz holds the files and, in trained.json, the tensors that come from parameters (make.py). `inspect` has to say
+the same for each tensor, but for those in `known` below, each with the reason.
+"""
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+program = os.path.abspath(sys.argv[1])
+here = os.path.dirname(os.path.abspath(__file__))
+known = {  # what the exporter computed from parameters and no longer shows
+    ('attention_biases-dynamo.onnx', 'index'): 'a table gathered by constant indices: its copies would part',
+    ('class_token-dynamo.onnx', 'expand'): 'a token of zeros looks like padding',
+    ('gem-dynamo.onnx', 'mul'): 'the reciprocal of an exponent',
+    ('temperature-dynamo.onnx', 'clamp'): 'a scalar, the exponential of a parameter',
+    ('temperature-script.onnx', 'onnx::Clip_31'): 'the norms of a parameter',
+}
+unsupported = {n + '-plain.onnx' for n in ('attention_biases', 'causal_attention', 'empty_mask', 'gpt', 'lstm_cell', 'rotary', 'window_mask')}
+failed = 0
+with tempfile.TemporaryDirectory() as d:
+    with tarfile.open(here + '/graphs.tar.xz') as t:
+        t.extractall(d)
+    truth = json.load(open(d + '/trained.json'))
+    left = dict(known)
+    for name, parameters in sorted(truth.items()):
+        r = subprocess.run([program, 'inspect', '--json', f'{d}/{name}'], capture_output=True, text=True)
+        if r.returncode == 3 and 'not supported' in r.stderr and name in unsupported:
+            continue
+        if r.returncode or name in unsupported:
+            print(f'FAILED {name}: exit {r.returncode}: {r.stderr.strip()}')
+            failed += 1
+            continue
+        for t in json.loads(r.stdout)['initializers']:
+            trains, should = t['role'] == 'trains', t['name'] in parameters
+            if trains == should or t['type'] != 'float32' or left.pop((name, t['name']), None):
+                continue
+            print(f"FAILED {name}: {t['name']} {t['shape']} {'is a constant, and trains' if trains else 'is a parameter, and does not train'}: {t['why']}")
+            failed += 1
+for name, tensor in left:
+    print(f'FAILED {name}: {tensor} is judged rightly now: take it off the list')
+    failed += 1
+print(f'{len(truth)} graphs, {failed} tensors judged wrongly, {len(known)} known, {len(unsupported)} graphs with operators that are not supported')
+sys.exit(1 if failed or len(truth) < 60 else 0)
