@@ -16,14 +16,10 @@ void *ot_body_alloc(ot_body *b, size_t n)
 
 void ot_body_say(ot_body *b, const char *fmt, ...)
 {
-    char    line[1024];
     va_list ap;
     va_start(ap, fmt);
-    ot_vtext(line, sizeof line, fmt, ap);
+    b->no_memory |= !ot_arena_line(b->arena, &b->lines, fmt, ap);
     va_end(ap);
-    const char *lines = ot_arena_printf(b->arena, "%s%s%s", b->lines, *b->lines ? "\n" : "", line);
-    if (lines) b->lines = lines;
-    else b->no_memory = true;
 }
 
 /* ---- names ---------------------------------------------------------------------------- */

@@ -311,6 +311,14 @@ const char *ot_import_data_name(const ot_imported *m, int i)
     return d ? d->location : NULL;
 }
 
+const char *ot_import_metadata(const ot_imported *m, const char *key)
+{
+    const Onnx__ModelProto *p = ((const ot_file *)m->file)->model;
+    for (size_t i = 0; i < p->n_metadata_props; i++)
+        if (!strcmp(ot_text(p->metadata_props[i]->key), key)) return ot_text(p->metadata_props[i]->value);
+    return NULL;
+}
+
 /* The top-level fields alone: their numbers, wire types and lengths up to the last byte. */
 int ot_import_is_model(int fd, uint64_t size)
 {

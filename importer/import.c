@@ -23,13 +23,10 @@ void *ot_job_alloc(ot_job *j, size_t n)
 
 void ot_note(ot_job *j, const char *fmt, ...)
 {
-    char    line[512];
     va_list ap;
     va_start(ap, fmt);
-    ot_vtext(line, sizeof line, fmt, ap);
+    (void)ot_arena_line(j->f->arena, &j->notes, fmt, ap);
     va_end(ap);
-    char *all = ot_arena_printf(j->f->arena, "%s%s%s", j->notes, *j->notes ? "\n" : "", line);
-    if (all) j->notes = all;
 }
 
 /* ---- scopes --------------------------------------------------------------------------- */

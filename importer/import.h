@@ -51,6 +51,7 @@ ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported *
 /* Whether m was read from that file, or has data in it; *name: then what the user calls it. */
 bool        ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
 const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
+const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrowed; NULL: the file has no such entry */
 int         ot_import_is_model(int fd, uint64_t size);        /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
 void      ot_import_free(ot_imported *m);
 

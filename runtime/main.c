@@ -90,6 +90,7 @@ static void on_progress(void *user, const ot_progress *p)
     }
     fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch,
             (long long)p->epochs, (long long)p->step, (long long)p->steps, p->loss);
+    if (p->losses) fprintf(stderr, " (%s)", shown(p->losses));
     if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f %%", 100 * p->accuracy);
     fprintf(stderr, "  %.0f samples/s  ", p->rate);
     print_time(p->seconds);

@@ -172,6 +172,7 @@ typedef struct ot_progress {
     int64_t epoch, epochs;      /* from 1 */
     int64_t in_epoch, of_epoch; /* updates of this epoch */
     double  loss;               /* mean since the epoch began */
+    const char *losses;         /* of several heads, at the end of an epoch: "cls 1.2, reg 0.9"; else NULL; borrowed */
     double  accuracy;           /* of the training batches so far; NaN: none */
     double  rate;               /* samples per second */
     double  seconds, left;      /* since the first step; to the end, NaN: unknown */

@@ -114,4 +114,13 @@ char *ot_arena_printf(ot_arena *a, const char *fmt, ...)
     return q;
 }
 
+bool ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap)
+{
+    char line[1024];
+    ot_vtext(line, sizeof line, fmt, ap);
+    const char *all = ot_arena_printf(a, "%s%s%s", *lines, **lines ? "\n" : "", line);
+    if (all) *lines = all;
+    return all;
+}
+
 size_t ot_arena_used(const ot_arena *a) { return a->used; }

@@ -184,6 +184,11 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static int by_text_there(const void *a, const void *b)
+{
+    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
 /* The column's distinct texts, sorted, become class_name; the target their numbers. */
 static ot_status classes(ot_dataset *d, const ot_table *t, int column, ot_array *y, ot_error *err)
 {
@@ -284,22 +289,34 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     return OT_E_DATA;
 }
 
-/* The labels of d, texts of its own, become the numbers that `like` has for them. */
-static ot_status match_classes(ot_dataset *d, const ot_dataset *like, ot_error *err)
+/* The labels of d, texts of its own, become the numbers that they have in name[0..n). */
+static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {
+    const char *const **sorted = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *sorted);
     int64_t *to = ot_arena_alloc(d->arena, ((size_t)d->n_classes + 1) * sizeof *to);
-    if (!to) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
+    if (!to || !sorted) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
+    for (int i = 0; i < n; i++) sorted[i] = &name[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_text_there);
     for (int i = 0; i < d->n_classes; i++) {
-        const char *const *at = bsearch(&d->class_name[i], like->class_name, (size_t)like->n_classes, sizeof *at, by_text);
+        const char *const *key = &d->class_name[i], *const *const *at = bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
         if (!at)
             return ot_fail(err, OT_E_DATA, "%s: column '%s' has the class '%.40s', which does not occur in %s", d->name, d->column,
-                           d->class_name[i], like->name);
-        to[i] = at - like->class_name;
+                           d->class_name[i], from);
+        to[i] = *at - name;
     }
     int64_t *y = d->array[1].t.data;
     for (int64_t i = 0; i < d->table->rows; i++) y[i] = to[y[i]];
-    d->class_name = like->class_name;
-    d->n_classes = like->n_classes;
+    d->class_name = name;
+    d->n_classes = n;
+    return OT_OK;
+}
+
+ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+{
+    if (d->table && d->class_name) return match_classes(d, name, n, from, err);
+    if (d->class_name) return OT_OK;
+    d->class_name = name;
+    d->n_classes = n;
     return OT_OK;
 }
 
@@ -319,7 +336,7 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
     if (!d->class_name != !like->class_name)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' holds %s; in %s it holds %s", d->name, d->column,
                        d->class_name ? "texts" : "numbers", like->name, like->class_name ? "texts" : "numbers");
-    return d->class_name ? match_classes(d, like, err) : OT_OK;
+    return d->class_name ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
 }
 
 /* ---- file ------------------------------------------------------------------------------ */

@@ -50,6 +50,11 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err);
  * classes are borrowed from `like`.  Others are left alone.  Errors: OT_E_DATA: the first column or class that differs. */
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err);
 
+/* The classes get the numbers that they have in name[0..n), borrowed, which `from` says: a table's texts; a set without
+ * names takes them to be shown.  One with names that is no table is left alone.  Errors: OT_E_DATA: a class that is not among
+ * them; d is as it was. */
+ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
+
 /* The line of its file that a sample of a table stands in, from 1; 0: the data set is no table. */
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
 

@@ -45,7 +45,10 @@ ot_status ot_exec_update(ot_exec *x, ot_error *err);
 ot_status ot_exec_step(ot_exec *x, ot_error *err);
 
 /* What a run has come to; NaN: the plan has no such value. */
-typedef struct ot_numbers { double loss, grad_norm, correct, counted; } ot_numbers;
+typedef struct ot_numbers {
+    double loss, grad_norm, correct, counted;
+    double head[OT_HEADS]; /* the plan's, n_heads of them */
+} ot_numbers;
 
 /* On a device: gives the work of copying what the last run has come to into `outbox`, OT_OUTBOX pinned bytes. */
 ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err);

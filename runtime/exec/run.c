@@ -28,7 +28,9 @@ typedef struct slot { /* a step with its addresses */
 
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
 
-enum { RESULTS = 4, FIRST_RESULT = 64 }; /* loss, grad_norm, correct, counted: offsets 64, 72 … of the outbox */
+/* loss, grad_norm, correct, counted, the single losses: offsets 64, 72 … of the outbox */
+enum { FIXED_RESULTS = 4, FIRST_RESULT = 64 };
+_Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + OT_HEADS) <= OT_OUTBOX, "every result has its place");
 
 struct ot_exec {
     const ot_plan *plan;
@@ -51,13 +53,16 @@ static const ot_value *base_of(const ot_value *v) { return v->base ? v->base : v
 static const ot_value *result(const ot_exec *x, int i)
 {
     const ot_plan *p = x->plan;
+    if (i >= FIXED_RESULTS) return p->kept[p->head[i - FIXED_RESULTS].kept];
     return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted }[i];
 }
+
+static int results(const ot_exec *x) { return FIXED_RESULTS + x->plan->n_heads; }
 
 /* Where result i lies in the outbox; -1: it lies elsewhere, and is copied there. */
 static int outbox_of(const ot_exec *x, const ot_value *base)
 {
-    for (int i = 0; i < RESULTS; i++) {
+    for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         if (r && base_of(r) == base && base->slab == OT_SLAB_SCRATCH && ot_bytes(&base->shape, base->dtype) <= 8) return i;
     }
@@ -308,7 +313,7 @@ static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
 /* Results that lie elsewhere than in the outbox: in the state, a constant, an input. */
 static ot_status copy_results(ot_exec *x, ot_error *err)
 {
-    for (int i = 0; i < RESULTS; i++) {
+    for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         if (!r || !address(x, r) || outbox_of(x, base_of(r)) == i) continue;
         OT_TRY(x->device->backend->copy(x->device, outbox_at(x, i), address(x, r), (int64_t)ot_bytes(&r->shape, r->dtype), err));
@@ -399,16 +404,16 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
 
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err)
 {
-    double *number[RESULTS] = { &out->loss, &out->grad_norm, &out->correct, &out->counted };
+    double *number[] = { &out->loss, &out->grad_norm, &out->correct, &out->counted };
     if (outbox) {
         ot_fault f;
         memcpy(&f, outbox, sizeof f);
         if (f.step) return fault(x, &f, err);
     }
-    for (int i = 0; i < RESULTS; i++) {
+    for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         const char     *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
-        *number[i] = r ? ot_get_f64(at ? at : address(x, r), r->dtype, 0) : NAN;
+        *(i < FIXED_RESULTS ? number[i] : &out->head[i - FIXED_RESULTS]) = r ? ot_get_f64(at ? at : address(x, r), r->dtype, 0) : NAN;
     }
     return OT_OK;
 }

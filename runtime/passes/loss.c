@@ -148,6 +148,7 @@ static void accuracy(ctx *x, int axis, ot_value *t)
         counts = ot_cast(&x->b, ot_map2(&x->b, OT_ROW_NotEqual, 0, 0, label, no), OT_F32);
     }
     right = ot_map2(&x->b, OT_ROW_Mul, 0, 0, right, ot_view(&x->b, counts, right ? &right->shape : NULL));
+    p->counted_of = x->out->name;
     p->correct = sum_all(x, right);
     p->counted = sum_all(x, counts);
     ot_plan_keep(p, p->correct);
@@ -243,6 +244,7 @@ static void binary_accuracy(ctx *x, ot_value *t, double threshold)
     if (x->c->want != OT_WANT_EVAL || p->correct || !t) return;
     ot_value *yes = ot_map2(&x->b, OT_ROW_Greater, 0, 0, x->z, num(x, threshold));
     ot_value *is = ot_map2(&x->b, OT_ROW_Greater, 0, 0, t, num(x, 0.5));
+    p->counted_of = x->out->name;
     p->correct = sum_all(x, ot_cast(&x->b, ot_map2(&x->b, OT_ROW_Equal, 0, 0, yes, is), OT_F32));
     p->counted = ot_scalar(&x->b, OT_F32, (double)ot_numel(&x->z->shape));
     ot_plan_keep(p, p->correct);
@@ -479,8 +481,8 @@ static void say_loss(const ctx *x, const loss_row *r, bool given)
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->name, x->out->name, how);
 }
 
-/* One loss, its scalar times its weight, on output z.  given: NULL: what follows from target and tail. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
+/* One loss, its scalar times its weight, on output z; *plain without it.  given: NULL: what follows from target and tail. */
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, ot_value **plain)
 {
     ot_graph *g = p->graph;
     ot_thing  chosen = { 0 };
@@ -501,17 +503,33 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     say_loss(&x, r, given != NULL);
     if (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
-    ot_value *l = r->build(&x);
+    ot_value *l = *plain = r->build(&x);
     double    w = ot_thing_num(x.loss, "weight", 1);
     return l && w != 1 ? mul(&x, l, num(&x, w)) : l;
 }
 
-static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z)
+/* The losses by themselves. */
+typedef struct singles {
+    int n;
+    struct { ot_value *loss; const char *output; } of[OT_HEADS];
+} singles;
+
+/* The host reads single losses where there are several. */
+static void keep_singles(ot_plan *p, const singles *s)
+{
+    for (int i = 0; i < s->n && p->n_losses > 1; i++) {
+        int kept = ot_plan_keep(p, s->of[i].loss);
+        if (kept >= 0) p->head[p->n_heads++] = (ot_head){ s->of[i].output, kept };
+    }
+}
+
+static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, singles *all)
 {
     ot_graph *g = p->graph;
     ot_build  b = { .graph = g };
-    ot_value *l = z ? one_loss(p, c, given, z) : NULL;
+    ot_value *plain = NULL, *l = z ? one_loss(p, c, given, z, &plain) : NULL;
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
+    if (all->n < OT_HEADS) all->of[all->n].loss = plain, all->of[all->n++].output = z->name;
     if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);
     p->loss = p->loss ? ot_map2(&b, OT_ROW_Add, 0, 0, p->loss, l) : l;
     p->n_losses++;
@@ -530,23 +548,23 @@ static ot_status outputs(ot_plan *p, const ot_config *c)
 
 /* One per output with a target of its own; a target that names no output is the first one's.  Without any, the first
  * output must be the loss. */
-static ot_status chosen_losses(ot_plan *p, const ot_config *c)
+static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < g->n_outputs; i++) {
         int k = find_target(p, c, g->outputs[i]->name);
-        if (k >= 0 && (i == 0 || strcmp(c->feeds[k].name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i]));
+        if (k >= 0 && (i == 0 || strcmp(c->feeds[k].name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i], all));
     }
-    return p->loss ? OT_OK : add_loss(p, c, NULL, g->outputs[0]);
+    return p->loss ? OT_OK : add_loss(p, c, NULL, g->outputs[0], all);
 }
 
 /* A weight of 0 leaves an output out: what only it reaches neither trains nor decays. */
-static ot_status given_losses(ot_plan *p, const ot_config *c)
+static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < c->n_losses; i++)
         if (ot_thing_num(&c->losses[i], "weight", 1) != 0)
-            OT_TRY(add_loss(p, c, &c->losses[i], find_output(g, c->losses[i].output)));
+            OT_TRY(add_loss(p, c, &c->losses[i], find_output(g, c->losses[i].output), all));
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
 }
 
@@ -555,7 +573,9 @@ ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     if (c->want == OT_WANT_RUN) return outputs(p, c);
     if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output to put a loss on");
-    OT_TRY(c->n_losses ? given_losses(p, c) : chosen_losses(p, c));
+    singles all = { 0 };
+    OT_TRY(c->n_losses ? given_losses(p, c, &all) : chosen_losses(p, c, &all));
     ot_plan_keep(p, p->loss);
+    keep_singles(p, &all);
     return g->err->status != OT_OK ? g->err->status : outputs(p, c);
 }

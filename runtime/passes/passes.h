@@ -152,6 +152,10 @@ typedef struct ot_knobs {
 /* An input whose batches the plan makes: what is fed is `data`. */
 typedef struct ot_made_input { const ot_value *input; ot_value *data; } ot_made_input;
 
+/* One of several losses of a plan, before its weight: the output that it acts on, and which of the plan's kept values it is. */
+enum { OT_HEADS = 16 };
+typedef struct ot_head { const char *output; int kept; } ot_head;
+
 typedef struct ot_plan {
     ot_graph  *graph;           /* the final one; owns everything below */
     ot_error   sticky;          /* the graph's err while passes run */
@@ -163,9 +167,11 @@ typedef struct ot_plan {
     int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
     ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
     int        n_losses;        /* of which it is the sum */
+    int        n_heads; ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
     ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
+    const char *counted_of;     /* the output that they are of */
     int        n_weights; ot_value **weights;   /* trained, in file order */
     int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */
     int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
@@ -212,8 +218,8 @@ ot_status ot_lower(ot_graph *g);
  * as given or its default.  false: no such optimizer. */
 bool ot_optimizer_defaults(const ot_thing *o, double *lr, double *momentum);
 
-/* The host will read v after a run. */
-void ot_plan_keep(ot_plan *p, ot_value *v);
+/* The host will read v after a run; its place among the kept values, -1: no memory. */
+int  ot_plan_keep(ot_plan *p, ot_value *v);
 
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);

@@ -60,15 +60,16 @@ void ot_plan_note(ot_plan *p, const char *fmt, ...)
     ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "%s", line);
 }
 
-void ot_plan_keep(ot_plan *p, ot_value *v)
+int ot_plan_keep(ot_plan *p, ot_value *v)
 {
     for (int i = 0; i < p->n_kept; i++)
-        if (p->kept[i] == v) return;
+        if (p->kept[i] == v) return i;
     ot_value **list = ot_graph_alloc(p->graph, (size_t)(p->n_kept + 1) * sizeof *list);
-    if (!list || !v) return;
+    if (!list || !v) return -1;
     if (p->n_kept) memcpy(list, p->kept, (size_t)p->n_kept * sizeof *list);
     list[p->n_kept++] = v;
     p->kept = list;
+    return p->n_kept - 1;
 }
 
 typedef struct pass {

@@ -14,14 +14,11 @@
 
 void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...)
 {
-    char line[1024];
     va_list ap;
     if (!e->notes) return;
     va_start(ap, fmt);
-    ot_vtext(line, sizeof line, fmt, ap);
+    (void)ot_arena_line(e->a, e->notes, fmt, ap);
     va_end(ap);
-    const char *all = ot_arena_printf(e->a, "%s%s%s", *e->notes, **e->notes ? "\n" : "", line);
-    if (all) *e->notes = all;
 }
 
 static ot_shape array_shape(const ot_array *a)

@@ -4,9 +4,7 @@
  * batch of numbers in [0, 1). */
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exporter/deploy.h"
@@ -198,26 +196,14 @@ static void metadata_pictures(const ot_trainer *t, ot_arena *a, metadata *m)
     metadata_add(m, "onnxtrain.input.std", given ? numbers(a, z->std, z->channels) : numbers(a, &one, 1));
 }
 
-/* Names as a JSON list: they may hold any character. */
-static void metadata_classes(const ot_trainer *t, ot_arena *a, metadata *m)
-{
-    const ot_dataset *d = t->data;
-    json_t *list = d && d->class_name && d->n_classes > 0 ? json_array() : NULL;
-    for (int i = 0; list && i < d->n_classes; i++) json_array_append_new(list, json_string(d->class_name[i]));
-    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
-    const char *kept = text ? ot_arena_strdup(a, text) : NULL;
-    if (kept) metadata_add(m, "onnxtrain.classes", kept);
-    free(text);
-    json_decref(list);
-}
-
 static ot_status metadata_collect(const deployment *d, const ot_trainer *t, metadata *m, ot_error *err)
 {
     m->most = ot_options_count(d->o, "metadata") + 8;
     m->list = ot_arena_alloc(d->a, sizeof *m->list * (size_t)m->most);
     if (!m->list) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");
     if (t) metadata_pictures(t, d->a, m);
-    if (t) metadata_classes(t, d->a, m);
+    const char *classes = t ? ot_classes_text(t->data, d->a) : NULL;
+    if (classes) metadata_add(m, OT_CLASSES_KEY, classes);
     OT_TRY(metadata_given(d->o, d->a, m, err));
     for (int i = 0; i < m->n; i++)
         if (!m->list[i].value) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");

@@ -46,11 +46,23 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     }
 }
 
+void ot_log_losses(json_t *event, const ot_plan *p, const double *v)
+{
+    json_t *all = p->n_heads ? json_object() : NULL;
+    for (int k = 0; all && k < p->n_heads; k++) {
+        char name[1000];
+        json_object_set_new(all, ot_shown(p->head[k].output, name, sizeof name), isfinite(v[k]) ? json_real(v[k]) : json_null());
+    }
+    if (all) json_object_set_new(event, "losses", all);
+}
+
 static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *f)
 {
+    const ot_plan *p = t->x.slot[t->evaluation].plan;
     ot_print(f, "samples   %lld\n", (long long)t->eval.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
-    if (!isnan(accuracy)) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
+    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->evaluated_head[k], p->head[k].output);
+    if (!isnan(accuracy)) ot_print(f, "accuracy  %.4f %%%s%s\n", 100 * accuracy, p->n_heads ? "  " : "", p->n_heads ? p->counted_of : "");
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
@@ -60,6 +72,7 @@ static char *json_text(const ot_trainer *t, double loss, double accuracy)
                           "samples", (json_int_t)t->eval.samples);
     if (!o) return NULL;
     ot_log_real(o, "loss", loss);
+    ot_log_losses(o, t->x.slot[t->evaluation].plan, t->evaluated_head);
     if (!isnan(accuracy)) ot_log_real(o, "accuracy", accuracy);
     if (t->confusion) {
         json_t *m = json_array();

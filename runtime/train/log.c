@@ -63,6 +63,12 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         free(f->buffer);
         *f = (ot_log_file){ .path = NULL };
     }
+    for (int i = 0; i < l->n_heads; i++) free(l->head[i]);
+    free(l->head);
+    free(l->room);
+    l->head = NULL;
+    l->room = NULL;
+    l->n_heads = 0;
     ot_status s = l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
     l->err = (ot_error){ 0 };
     return s;
@@ -92,9 +98,11 @@ static void flush_all(ot_log *l)
 
 /* A line being written. */
 typedef struct writer {
-    char text[640]; /* the longest "%.9f" has 320 characters */
-    size_t n;
+    char *text;
+    size_t n, size;
 } writer;
+
+enum { STEP_LINE = 640, NUMBER = 32 }; /* the longest "%.9f" has 320 characters, "%.9g" 16 */
 
 static void add(writer *w, const char *fmt, ...) OT_PRINTF(2, 3);
 
@@ -102,18 +110,17 @@ static void add(writer *w, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(w->text + w->n, sizeof w->text - w->n, fmt, ap);
+    int n = vsnprintf(w->text + w->n, w->size - w->n, fmt, ap);
     va_end(ap);
     w->n += n > 0 ? (size_t)n : 0;
-    if (w->n >= sizeof w->text) w->n = sizeof w->text - 1;
+    if (w->n >= w->size) w->n = w->size - 1;
 }
 
 static const char *nonfinite(double v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
 
-/* "key":v in C's notation whatever the locale, or null. */
-static void add_number(writer *w, const char *key, bool fixed, int digits, double v)
+/* v in C's notation whatever the locale, or null. */
+static void add_value(writer *w, bool fixed, int digits, double v)
 {
-    add(w, ",\"%s\":", key);
     size_t from = w->n;
     if (!isfinite(v)) add(w, "null");
     else if (fixed) add(w, "%.*f", digits, v);
@@ -122,12 +129,41 @@ static void add_number(writer *w, const char *key, bool fixed, int digits, doubl
         if (w->text[from] == ',') w->text[from] = '.';
 }
 
+static void add_number(writer *w, const char *key, bool fixed, int digits, double v)
+{
+    add(w, ",\"%s\":", key);
+    add_value(w, fixed, digits, v);
+}
+
+void ot_log_name_heads(ot_log *l, int n, const char *const *names)
+{
+    size_t size = STEP_LINE;
+    l->head = n ? calloc((size_t)n, sizeof *l->head) : NULL;
+    for (int i = 0; l->head && i < n; i++) {
+        json_t *name = ot_json_text(names[i]);
+        l->head[i] = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+        json_decref(name);
+        if (!l->head[i]) break;
+        size += strlen(l->head[i]) + NUMBER;
+        l->n_heads++;
+    }
+    l->room = malloc(l->room_size = size);
+    if (l->n_heads < n || !l->room) ot_fail(&l->err, OT_E_NOMEM, "no memory for the log");
+}
+
 void ot_log_write_step(ot_log *l, const ot_log_step *s)
 {
-    writer w = { .n = 0 };
+    char small[STEP_LINE];
+    bool heads = s->head && l->n_heads && l->room;
+    writer w = { .text = heads ? l->room : small, .size = heads ? l->room_size : sizeof small };
     add(&w, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld", (long long)s->step,
         (long long)s->epoch);
     add_number(&w, "loss", false, 9, s->loss);
+    for (int i = 0; heads && i < l->n_heads; i++) {
+        add(&w, "%s%s:", i ? "," : ",\"losses\":{", l->head[i]);
+        add_value(&w, false, 9, s->head[i]);
+    }
+    if (heads) add(&w, "}");
     add_number(&w, "lr", false, 12, s->lr);
     if (s->has_norm) add_number(&w, "grad_norm", false, 9, s->grad_norm);
     add(&w, ",\"samples\":%lld", (long long)s->samples);

@@ -21,6 +21,10 @@ typedef struct ot_log {
     double flushed; /* seconds at which the files were last flushed */
     void *user;
     void (*line)(void *user, const char *line, size_t n);
+    int n_heads;  /* single losses of every step */
+    char **head;  /* their names, as JSON */
+    char *room;   /* for a line of a step with them */
+    size_t room_size;
     ot_error err;
 } ot_log;
 
@@ -28,11 +32,13 @@ typedef struct ot_log_step {
     int64_t step, epoch, samples;
     double loss, lr, grad_norm, seconds; /* grad_norm: NaN with has_norm false is left out */
     bool has_norm;
+    const double *head; /* single losses, as many as were named; NULL: none */
 } ot_log_step;
 
 ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err); /* adds a file, open and empty; takes fd */
 ot_status ot_log_close(ot_log *l, ot_error *err); /* reports what failed on the way */
 
+void ot_log_name_heads(ot_log *l, int n, const char *const *names); /* once, before the first step; names are copied */
 void ot_log_write_step(ot_log *l, const ot_log_step *s);
 void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */
 

@@ -14,6 +14,7 @@
 /* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
 typedef struct tally {
     double loss, weight, correct, counted;
+    double head[OT_HEADS];
 } tally;
 
 /* Which class the model answers, and which was right; labels that are no class are not counted. */
@@ -50,6 +51,7 @@ static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
     }
     if (q->plan->loss && weight > 0) {
         y->loss += n.loss * weight;
+        for (int k = 0; k < q->plan->n_heads; k++) y->head[k] += n.head[k] * weight;
         y->weight += weight;
     }
     return OT_OK;
@@ -96,6 +98,7 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
         OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
     while (ot_session_pending(&t->x)) OT_TRY(take_batch(t, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
+    for (int k = 0; k < OT_HEADS; k++) t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : NAN;
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
 }
@@ -138,12 +141,22 @@ static void log_start(ot_trainer *t)
     ot_log_write(&t->log, e);
 }
 
+const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600])
+{
+    size_t at = 0;
+    *buf = '\0';
+    for (int k = 0; k < p->n_heads && at < 500; k++)
+        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].output, v[k] / n);
+    return buf;
+}
+
 static void log_eval(ot_trainer *t, double loss, double accuracy)
 {
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
                           "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
                           "samples", (json_int_t)t->eval.samples);
     if (e) ot_log_real(e, "loss", loss);
+    if (e) ot_log_losses(e, t->x.slot[t->evaluation].plan, t->evaluated_head);
     if (e && !isnan(accuracy)) ot_log_real(e, "accuracy", accuracy);
     ot_log_write(&t->log, e);
 }
@@ -281,6 +294,8 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
 
 static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 {
+    char losses[600];
+    const ot_plan *plan = t->x.slot[t->x.lead].plan;
     if (!t->cb.progress) return;
     double done = (double)t->step;
     ot_progress p = {
@@ -291,6 +306,7 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
         .loss = t->epoch_loss / (double)(now->in_epoch + 1),
+        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)(now->in_epoch + 1), losses) : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .seconds = t->seconds,
@@ -302,8 +318,10 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 
 static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
 {
-    if (!now->in_epoch) t->epoch_loss = 0;
+    int heads = t->x.slot[t->x.lead].plan->n_heads;
+    if (!now->in_epoch) t->epoch_loss = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);
     t->epoch_loss += now->skipped ? 0 : now->loss;
+    for (int k = 0; k < heads && !now->skipped; k++) t->epoch_head[k] += now->head[k];
     if (t->evaluation < 0) t->result.loss = t->epoch_loss / (double)(now->in_epoch + 1);
     ot_log_step line = { .step = t->step,
                          .epoch = now->epoch + 1,
@@ -312,6 +330,7 @@ static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
                          .lr = now->rate,
                          .grad_norm = now->norm,
                          .seconds = t->seconds,
+                         .head = heads ? now->head : NULL,
                          .has_norm = !now->skipped && isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
     bool evaluated = t->evaluation >= 0;
@@ -334,15 +353,20 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     t->result.split = ot_trainer_split(t);
     t->result.loss = loss;
     t->result.accuracy = accuracy;
-    char right[48] = "";
+    char right[48] = "", losses[600], shown[620] = "";
+    if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     if (!isnan(accuracy)) snprintf(right, sizeof right, ", accuracy %.2f %%", 100 * accuracy);
-    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
-                   right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
+    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
+                   shown, right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 
 static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    const char *names[OT_HEADS];
+    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
+    if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     t->done = update_done;
     while (t->given < t->total && !t->cancelled) {
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);

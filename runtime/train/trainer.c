@@ -57,6 +57,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *other = t->s.val ? t->s.val : t->s.test;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
     if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
     return t->eval_data ? ot_dataset_match(t->eval_data, t->data, err) : OT_OK;
@@ -321,6 +322,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
+    OT_TRY(ot_trainer_number_classes(t, t->eval_data, false, err));
     OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
     if (t->eval.samples < 1)
         return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
@@ -343,6 +345,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 {
     OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
     OT_TRY(adapt(t, err));

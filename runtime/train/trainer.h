@@ -15,6 +15,7 @@ typedef struct ot_update {
     int64_t step, epoch, in_epoch, samples;
     double rate, momentum;
     double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
+    double head[OT_HEADS]; /* the single losses, likewise */
     bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip */
 } ot_update;
 
@@ -69,6 +70,8 @@ struct ot_trainer {
     double began, seconds; /* the first step, by the clock; since then */
     double busy, taken_at; /* seconds within steps; when the last was over */
     double epoch_loss;     /* sum over the epoch's updates */
+    double epoch_head[OT_HEADS];      /* of the single losses, likewise */
+    double evaluated_head[OT_HEADS];  /* means of the last evaluation */
     double last_loss;      /* of the last update */
     ot_result result;
     bool by_steps;      /* fed by ot_trainer_step */
@@ -84,6 +87,20 @@ const char *ot_trainer_split(const ot_trainer *t); /* what is evaluated on: "val
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
+
+/* classes.c: names of classes as a JSON list in a model's metadata, so that they may hold any character. */
+#define OT_CLASSES_KEY "onnxtrain.classes"
+const char *ot_classes_text(const ot_dataset *d, ot_arena *a); /* NULL: d has no names */
+
+/* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
+ * Errors: OT_E_DATA: a class that the model does not have. */
+ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
+
+/* "losses": an object of the single losses v by name; nothing where the plan has one loss. */
+void ot_log_losses(json_t *event, const ot_plan *p, const double *v);
+
+/* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
+const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);
 
 /* What was found, in order of importance: warnings, then notes (with `all`). */
 void ot_trainer_say_findings(const ot_trainer *t, bool all);

@@ -69,6 +69,12 @@ static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_erro
     return diverged(now->step, "gradient's norm", now->norm, err);
 }
 
+static void add_batch(ot_update *u, const ot_plan *p, const ot_numbers *n, int batches)
+{
+    u->loss += n->loss / batches;
+    for (int k = 0; k < p->n_heads; k++) u->head[k] += n->head[k] / batches;
+}
+
 /* Takes the oldest run; the last of an update ends it. */
 static ot_status take_run(ot_trainer *t, ot_error *err)
 {
@@ -77,7 +83,7 @@ static ot_status take_run(ot_trainer *t, ot_error *err)
     ot_flight *f = &t->flight[t->flights_taken++ % OT_RUNS];
     OT_TRY(ot_session_take(&t->x, &slot, &n, err));
     if (!f->batch) t->now = f->update;
-    t->now.loss += n.loss / f->batches;
+    add_batch(&t->now, t->x.slot[slot].plan, &n, f->batches);
     t->now.norm = n.grad_norm;
     return f->batch + 1 == f->batches ? finish(t, &t->now, t->x.slot[slot].plan, err) : OT_OK;
 }
@@ -108,7 +114,7 @@ static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n,
     for (int k = 0; k < n; k++) {
         OT_TRY(give_batch(t, first + k, n, OT_RUN_EVERY, &slot, err));
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
-        now->loss += got.loss / n;
+        add_batch(now, t->x.slot[slot].plan, &got, n);
     }
     if (isfinite(now->loss) || t->s.skip_nonfinite) {
         OT_TRY(ot_session_give(&t->x, slot, OT_RUN_UPDATE, NULL, err));

@@ -1,21 +1,8 @@
 #!/bin/sh
 # test_cli.sh PROGRAM - the command line from outside: exit codes, messages, files, signals.
 
-program=${1:?usage: test_cli.sh PROGRAM}
-root=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd -P) || exit 1
+. "$(dirname -- "$0")/common.sh"
 lenet=$root/models/lenet.onnx
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
-
-bad=0
-fail() {
-    echo "FAILED: $1"
-    tail -n 5 err 2>/dev/null
-    bad=$((bad + 1))
-}
 
 # wants CODE TEXT ARGUMENTS...: the exit code, and a text on stderr
 wants() {

@@ -76,7 +76,7 @@ def make():
         'unit': dict(x=pictures.astype(np.float32) / 255, target=label),
         'flat': dict(x=pictures[:, 0, :3, :4].reshape(40, 12), target=label),
         'ids': dict(ids=ids, target=label), 'wrong': dict(ids=wrong, target=label),
-        'small': dict(ids=ids.astype(np.uint8), target=label),
+        'small': dict(ids=ids.astype(np.uint8), target=label), 'zeros': dict(x=x, target=c * 0),
     }
     for name, v in ('nan', np.nan), ('inf', np.inf), ('low', -np.inf):
         sets[name] = dict(x=x.copy(), target=c)
@@ -187,6 +187,22 @@ def heads():
     train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz')
     train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['chosen'])
 
+    # Each loss by itself, before its weight: on the screen, in the log, by eval.
+    given = '--loss', 'cls=cross_entropy:weight=0.5', '--loss', 'reg=mse:weight=2'
+    for options, parts in ((), lambda q: q['cls'] + q['reg']), (given, lambda q: q['cls'] / 2 + 2 * q['reg']), \
+            (given + ('--accumulate', '2'), lambda q: q['cls'] / 2 + 2 * q['reg']):
+        train(0, ['(cls ', ', reg ', 'val: loss '], 'two', 'two.npz', '--log', 'two.jsonl', '--val', 'two.npz', *options)
+        lines = [q for q in map(json.loads, open('two.jsonl')) if q['event'] in ('step', 'eval')]
+        off = [abs(q['loss'] - parts(q['losses'])) / q['loss'] for q in lines]
+        need(f'{options}: losses {lines} do not give the loss', len(lines) >= 3 and max(off) < 1e-6)
+        line = [q for q in options if q != '--accumulate' and q != '2']
+        out = json.loads(subprocess.run([program, 'eval', 'out.onnx', '--data', 'two.npz', '--json', *line], capture_output=True, text=True).stdout)
+        need(f'eval: {out} instead of {lines[-1]}', all(abs(out['losses'][n] - v) < 1e-6 for n, v in lines[-1]['losses'].items()))
+        text = subprocess.run([program, 'eval', 'out.onnx', '--data', 'two.npz', *line], capture_output=True, text=True).stdout
+        need(f'eval does not name the losses: {text}', all('  ' + n + '\n' in text for n in out['losses']))
+    train(0, '', 'one', 'one.npz', '--log', 'two.jsonl')
+    need('one loss is told as several', 'losses' not in open('two.jsonl').read())
+
     # A model with a loss of its own, and an input that is called target.
     model('own.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Sub', ['h', 'target'], ['d'], {}), ('Mul', ['d', 'd'], ['q'], {}),
                        ('ReduceMean', ['q'], ['loss'], {'keepdims': 0})],
@@ -204,6 +220,64 @@ def heads():
     train(0, '', 'one', 'only.npz')
     y.append(open('out.onnx', 'rb').read())
     need('--target y learns another array', y[0] == y[1])
+
+
+def classes():
+    """A table's texts have the numbers that the model was trained with, whichever of them another table holds."""
+    def write(name, last):
+        with open(name, 'w') as f:
+            f.write('p,q,r,s,kind\n' + ''.join(f'{i},{i % 7},1,{-i},{last(i)}\n' for i in range(12)))
+
+    def names(path='out.onnx'):
+        return {q.key: q.value for q in onnx.load(path).metadata_props}.get('onnxtrain.classes')
+
+    def results(data, path='kept.onnx'):
+        return subprocess.run([program, 'eval', path, '--data', data], capture_output=True, text=True).stdout.split('\n\n')
+
+    write('k.csv', lambda i: ('ant', 'bee', 'cäsar, "C"')[i % 3].replace('"', '').replace(',', ' '))
+    write('two_kinds.csv', lambda i: ('bee', 'cäsar  C')[i % 2])
+    write('numbers_too.csv', lambda i: 1 + i % 2)
+    write('other.csv', lambda i: ('bee', 'dog')[i % 2])
+    write('whole.csv', lambda i: i % 3)
+    train(0, '', 'one', 'k.csv', '--run-dir', 'kinds', '--val', 'k.csv')
+    os.rename('out.onnx', 'kept.onnx')
+    need(f'classes in the file: {names("kept.onnx")}', json.loads(names('kept.onnx') or '0') == ['ant', 'bee', 'cäsar  C'])
+    need('classes in the best model', names('kinds/best.onnx') == names('kept.onnx'))
+    texts, numbers = results('two_kinds.csv'), results('numbers_too.csv')
+    need(f'classes of another table have other numbers: {texts} {numbers}', texts == numbers and ' 1 bee' in texts[1] and ' 0 ant' in texts[1])
+    expect(4, "other.csv: column 'kind' has the class 'dog', which does not occur in kept.onnx", 'eval', 'kept.onnx', '--data', 'other.csv')
+    with np.load('one.npz') as d:
+        need('names are not shown for class numbers', ' 2 c' in results('one.npz')[1])
+    # Trained on: the same numbers, the same bytes; another task has its own.
+    train(0, '', 'kept', 'two_kinds.csv', '--optimizer', 'sgd:lr=0', never=['numbered anew'])
+    need('training on changes the file', open('out.onnx', 'rb').read() == open('kept.onnx', 'rb').read())
+    train(0, "has the class 'dog', which does not occur in kept.onnx; the classes are numbered anew", 'kept', 'other.csv')
+    need(f'classes of another task: {names()}', names() == '["bee","dog"]')
+    # No texts, no change.
+    train(0, '', 'one', 'whole.csv', '--optimizer', 'sgd:lr=0')
+    need('class numbers change the file', open('out.onnx', 'rb').read() == open('one.onnx', 'rb').read())
+
+
+def names_that_meet():
+    """A tensor inside a function whose name is taken: patterns reach it, and not the other, by its number."""
+    f = helper.make_function('own', 'F', ['a'], ['c'], [helper.make_node('Constant', [], ['k'], value=weight('', 4, 3)),
+                                                        helper.make_node('MatMul', ['a', 'k'], ['c'])], [helper.make_opsetid('', 17)])
+    nodes = [helper.make_node('MatMul', ['x', 'one/k'], ['p']), helper.make_node('F', ['x'], ['q'], name='one', domain='own'),
+             helper.make_node('Add', ['p', 'q'], ['out'])]
+    graph = helper.make_graph(nodes, 'g', [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])], [weight('one/k', 4, 3)])
+    onnx.save(helper.make_model(graph, functions=[f], opset_imports=[helper.make_opsetid('', 17), helper.make_opsetid('own', 1)], ir_version=8), 'meet.onnx')
+
+    def both(path):
+        m = onnx.load(path)
+        return [m.graph.initializer[0], m.functions[0].node[0].attribute[0].t]
+
+    for options, moves in (((), [True, True]), (('--lr-scale', 'one/k=0'), [False, True]), (('--lr-scale', 'one/k#2=0'), [True, False]),
+                           (('--lr-scale', 'one/*=0'), [False, False]), (('--lr-scale', 'one/*=0', '--lr-scale', 'one/k#2=1'), [False, True]),
+                           (('--freeze', 'one/k#2'), [True, False]), (('--freeze', 'one/k'), [False, True])):
+        train(0, '', 'meet', 'one.npz', '--optimizer', 'sgd:lr=0.1', *options)
+        got = [a != b for a, b in zip(both('meet.onnx'), both('out.onnx'))]
+        need(f'{options}: moved {got}, {moves} is right', got == moves)
+    train(2, 'one/k#3', 'meet', 'one.npz', '--lr-scale', 'one/k#3=0')
 
 
 # ---- the loss that is chosen -----------------------------------------------------------------
@@ -293,6 +367,7 @@ def tables():
     # A class that is out of range: where it stands in the file.
     open('high.csv', 'w').write('a,b,c,d,kind\n1,2,3,4,0\n\n5,6,7,8,3\n')
     train(4, "high.csv: target 'kind': line 4 has class 3; output 'out' has 3 classes, 0 to 2", 'one', 'high.csv')
+    train(4, 'hinge compares the scores of several classes, and this output has one', 'value', 'zeros.npz', '--loss', 'hinge')
     train(4, ["high.csv: target 'kind': line 4 has class 3; output 'out' has 1 class, 0 to 0", 'bce_with_logits'], 'value', 'high.csv',
           '--loss', 'cross_entropy')
 
@@ -420,7 +495,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, chosen, tables, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:

@@ -1,20 +1,7 @@
 #!/bin/sh
 # test_files.sh PROGRAM - what is read is never written over, runs do not meet, nothing is left behind.
 
-program=${1:?usage: test_files.sh PROGRAM}
-root=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd -P) || exit 1
-work=$(mktemp -d) || exit 1
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
-
-bad=0
-fail() {
-    echo "FAILED: $1"
-    tail -n 5 err 2>/dev/null
-    bad=$((bad + 1))
-}
+. "$(dirname -- "$0")/common.sh"
 
 # small data: 40 samples of 4 numbers and a class
 data() {

@@ -1,18 +1,9 @@
 #!/bin/sh
 # test_names.sh PROGRAM - names in files and paths can neither forge a line nor drive a terminal.
 
-program=${1:?usage: test_names.sh PROGRAM}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-OMP_WAIT_POLICY=passive LC_ALL=C
-export OMP_WAIT_POLICY LC_ALL
-
-bad=0
-fail() {
-    echo "FAILED: $1"
-    bad=$((bad + 1))
-}
+. "$(dirname -- "$0")/common.sh"
+LC_ALL=C
+export LC_ALL
 
 # Names of equal length take the place of those that `new` gives, so the file stays one: a line end and what the
 # program says of itself, a terminal's escape, its bell, a C1 and a byte that is no UTF-8.

@@ -97,18 +97,24 @@ static void optional(void **unused)
     ot_import_free(i);
 }
 
-/* A tensor inside a function is one tensor, however often it is called. */
-static void shared_tensor(void **unused)
+/* F: c = Concat(a, k) with a tensor k of its own. */
+static bytes function_with_tensor(void)
 {
-    (void)unused;
-    bytes g = small_graph(), f = function_begin("F", "a", "c");
-    bytes n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
+    bytes f = function_begin("F", "a", "c"), n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
     put_data(&t, 9, (float[]){ 4 }, 4);
     attr_tensor(&n, "value", &t);
     function_node(&f, n);
     n = node_begin("Concat", "", "a k", "c");
     attr_int(&n, "axis", 0);
     function_node(&f, n);
+    return f;
+}
+
+/* A tensor inside a function is one tensor, however often it is called. */
+static void shared_tensor(void **unused)
+{
+    (void)unused;
+    bytes g = small_graph(), f = function_with_tensor();
     graph_op(&g, "own.F", "one", "x", "z");
     graph_op(&g, "own.F", "two", "z", "zz");
     graph_floats(&g, "w", 1, (float[]){ 1 });
@@ -142,16 +148,9 @@ static void handed_through(void **unused)
 static void names_that_meet(void **unused)
 {
     (void)unused;
-    bytes g = small_graph(), f = function_begin("F", "a", "c");
-    bytes n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
-    put_data(&t, 9, (float[]){ 4 }, 4);
-    attr_tensor(&n, "value", &t);
-    function_node(&f, n);
+    bytes g = small_graph(), f = function_with_tensor();
     graph_floats(&g, "one/k", 1, (float[]){ 1 });
     graph_floats(&g, "one/k#2", 1, (float[]){ 1 });
-    n = node_begin("Concat", "", "a k", "c");
-    attr_int(&n, "axis", 0);
-    function_node(&f, n);
     graph_op(&g, "own.F", "one", "x", "z");
     graph_op(&g, "own.F", "two", "z", "zz");
     graph_output(&g, "zz");

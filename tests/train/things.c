@@ -55,14 +55,26 @@ static void outputs(void **state)
     assert_null(t.output);
 }
 
+typedef struct mistake {
+    const char *text, *says;
+    const ot_thing_kind *known;
+} mistake;
+
+static void all_refused(const mistake *m, int n, const char *const *outputs)
+{
+    for (int i = 0; i < n; i++) {
+        ot_thing t;
+        ot_error err;
+        if (parse(m[i].text, m[i].known, outputs, &t, &err) != OT_E_USAGE) fail_msg("'%s' was accepted", m[i].text);
+        assert_says(err, m[i].says);
+    }
+}
+
 static void mistakes(void **state)
 {
     (void)state;
     static const char *const names[] = { "cls", NULL };
-    static const struct {
-        const char *text, *says;
-        const ot_thing_kind *known;
-    } bad[] = {
+    static const mistake bad[] = {
         { "crossentropy", "did you mean 'cross_entropy'", ot_losses },
         { "nothing_like_it", "there are cross_entropy, nll", ot_losses },
         { "reg=mse", "no output 'reg'", ot_losses },
@@ -78,22 +90,14 @@ static void mistakes(void **state)
         { "", "unknown", ot_losses },
         { "sgd:LR=1", "has no 'LR'", ot_optimizers },
     };
-    for (int i = 0; i < OT_LEN(bad); i++) {
-        ot_thing t;
-        ot_error err;
-        assert_int_equal(parse(bad[i].text, bad[i].known, names, &t, &err), OT_E_USAGE);
-        assert_says(err, bad[i].says);
-    }
+    all_refused(bad, OT_LEN(bad), names);
 }
 
 /* What a value may be is looked at when it is read: nothing trains with one that means nothing. */
 static void impossible_values(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *says;
-        const ot_thing_kind *known;
-    } bad[] = {
+    static const mistake bad[] = {
         { "mse:reduction=median", "reduction=median is not possible; mean or sum", ot_losses },
         { "mse:reduction=[1]", "mean or sum is needed", ot_losses },
         { "huber:delta=0", "delta=0 is not possible; a number above 0", ot_losses },
@@ -141,12 +145,7 @@ static void impossible_values(void **state)
         { "onecycle:max_momentum=1", "less than 1", ot_schedules },
         { "onecycle:div_factor=0", "above 0", ot_schedules },
     };
-    for (int i = 0; i < OT_LEN(bad); i++) {
-        ot_thing t;
-        ot_error err;
-        if (parse(bad[i].text, bad[i].known, NULL, &t, &err) != OT_E_USAGE) fail_msg("'%s' was accepted", bad[i].text);
-        assert_says(err, bad[i].says);
-    }
+    all_refused(bad, OT_LEN(bad), NULL);
 }
 
 /* The edges of the ranges, and what PyTorch accepts. */
