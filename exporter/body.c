@@ -162,7 +162,7 @@ ot_status ot_body_open(ot_body *b, Onnx__FunctionProto *fn)
     Onnx__OperatorSetIdProto **set = fn && fn->n_opset_import ? fn->opset_import : b->model->opset_import;
     size_t n = fn && fn->n_opset_import ? fn->n_opset_import : b->model->n_opset_import;
     b->table = (ot_table){ .arena = b->arena };
-    b->version = 1;
+    b->version = b->m->opset; /* also where the file names none: as it was read */
     for (size_t k = 0; k < n; k++)
         if (!*ot_domain(set[k]->domain)) b->version = set[k]->version;
     frame_open(b, fn ? NULL : b->model->graph, fn, NULL);

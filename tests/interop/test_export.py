@@ -445,6 +445,14 @@ def half():
         open(path, 'wb').write(m.SerializeToString())
         call('export', path, '-o', out, '--fp16')
         assert types(onnx.load(out), 'w') == T.FLOAT16, what
+    # A file that names no opset is written as it is read: by its IR version.
+    for ir in (3, 8, 10):
+        m = model([h.make_node('Gemm', ['x', 'w', 'b'], ['g']), norm_node(0, 'g', 'n', 15), h.make_node('Dropout', ['n'], ['y'])],
+                  [tensor('w', 4, 3), tensor('b', 3), *norm(0, 3)], 15, shape=('N', 4), out=('N', 3), ir=ir)
+        del m.opset_import[:]
+        onnx.save(m, f'{folder}/none.onnx')
+        for flags in [], ['--fold'], ['--fp16'], ['--fold', '--fp16']:
+            call('export', f'{folder}/none.onnx', '-o', f'{folder}/none-d.onnx', *flags)
     # A file for batches of 2 alone.
     onnx.save(model([h.make_node('Gemm', ['x', 'w', 'c'], ['y'])], [tensor('w', 4, 3), tensor('c', 2, 1)], o, shape=('N', 4), out=('N', 3)), f'{folder}/two.onnx')
     call('export', f'{folder}/two.onnx', '-o', f'{folder}/two-d.onnx', '--fp16')
