@@ -253,11 +253,12 @@ ot_item *ot_body_unary(ot_body *b, ot_item *by, bool before, const char *op, ot_
     ot_item *i = ot_body_alloc(b, sizeof *i);
     Onnx__NodeProto *n = ot_body_alloc(b, sizeof *n);
     char **output = ot_body_alloc(b, sizeof *output), *type = ot_arena_strdup(b->arena, op);
-    if (!type) b->no_memory = true;
-    if (!i || !n || !output || !type || !in || !out) return NULL;
+    char *name = out ? ot_arena_printf(b->arena, "%s_%s", out->text, op) : NULL;
+    if (!type || !name) b->no_memory = true;
+    if (!i || !n || !output || !type || !name || !in || !out) return NULL;
     onnx__node_proto__init(n);
     n->op_type = type;
-    n->name = ot_arena_printf(b->arena, "%s_%s", out->text, op);
+    n->name = name;
     n->output = output;
     n->n_output = 1;
     *output = NO_NAME;

@@ -59,7 +59,7 @@ static ot_status factors_read(norm *n)
         n->s[c] = bias - mean * n->a[c];
         if (!isfinite(n->a[c]) || !isfinite(n->s[c])) n->why = "its scale, bias, mean or variance is not finite, or the variance is negative";
     }
-    return n->b->no_memory ? OT_E_NOMEM : OT_OK;
+    return n->b->no_memory ? ot_fail(n->b->err, OT_E_NOMEM, "export: no memory to fold") : OT_OK;
 }
 
 static bool float_weight(ot_dtype t) { return t == OT_F32 || t == OT_F64 || t == OT_F16 || t == OT_BF16; }

@@ -1,6 +1,7 @@
 /* base.c - errors: the first cause is kept, findings are listed. */
 #include "runtime/base/base.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +54,8 @@ ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...)
     va_end(ap);
     return s;
 }
+
+ot_status ot_failed_call(int error) { return error == ENOMEM ? OT_E_NOMEM : OT_E_IO; }
 
 ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...)
 {

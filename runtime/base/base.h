@@ -32,6 +32,9 @@ void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 /* Records the failure if it is the first, and returns the recorded status.  err may be NULL. */
 ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 
+/* What a system call that failed with this errno is: OT_E_NOMEM for ENOMEM, else OT_E_IO. */
+ot_status ot_failed_call(int error);
+
 /* Appends a line to an error that lists several findings; starts it when it is empty.
  * A full text ends in "…"; nothing is lost silently. */
 ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);

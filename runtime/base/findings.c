@@ -33,9 +33,12 @@ static void add(ot_findings *f, ot_severity s, const char *remedy, const char *w
 {
     ot_finding *x = same(f, s, what, remedy);
     if (!x) x = append(f, s, what, remedy);
-    if (!x) return;
+    if (!x) {
+        f->lost = true;
+        return;
+    }
     for (int i = 0; i < n && i < OT_FINDING_NAMES && x->n + i < OT_FINDING_NAMES; i++)
-        if (name[i]) x->name[x->n + i] = ot_arena_strdup(f->a, name[i]);
+        if (name[i] && !(x->name[x->n + i] = ot_arena_strdup(f->a, name[i]))) f->lost = true;
     x->n += n;
 }
 
@@ -52,6 +55,7 @@ void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy
 
 void ot_find_all(ot_findings *f, const ot_findings *more)
 {
+    f->lost |= more->lost;
     for (int i = 0; i < more->n; i++) {
         const ot_finding *x = &more->list[i];
         if (!same(f, x->severity, x->what, x->remedy)) add(f, x->severity, x->remedy, x->what, x->n, x->name);
@@ -81,16 +85,13 @@ const char *ot_finding_line(const ot_finding *x, ot_arena *a)
 
 const char *ot_findings_text(const ot_findings *f, ot_severity s)
 {
-    char  *text = NULL;
-    size_t size = 0;
-    FILE  *out = f->n ? open_memstream(&text, &size) : NULL;
-    for (int i = 0; out && i < f->n; i++) {
-        const char *line = f->list[i].severity == s ? ot_finding_line(&f->list[i], f->a) : NULL;
-        if (line) fprintf(out, "%s%s", ftell(out) > 0 ? "\n" : "", line);
+    const char *text = f->lost ? NULL : "";
+    for (int i = 0; text && i < f->n; i++) {
+        if (f->list[i].severity != s) continue;
+        const char *line = ot_finding_line(&f->list[i], f->a);
+        text = line ? ot_arena_printf(f->a, "%s%s%s", text, *text ? "\n" : "", line) : NULL;
     }
-    const char *kept = out && !fclose(out) ? ot_arena_strdup(f->a, text) : NULL;
-    free(text);
-    return kept ? kept : "";
+    return text;
 }
 
 const char *ot_severity_name(ot_severity s)

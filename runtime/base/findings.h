@@ -27,16 +27,18 @@ typedef struct ot_findings {
     ot_arena   *a;           /* holds everything below */
     int         n, cap;
     ot_finding *list;
+    bool        lost;        /* there was no memory for one, or for a part of it */
 } ot_findings;
 
 /* Adds a finding about `name` (NULL: about the whole).  One that is there already counts one name more.  Texts are
- * copied.  Without memory, or with f NULL, nothing is added. */
+ * copied.  Without memory f->lost is set; with f NULL nothing is added. */
 void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy, const char *what, ...) OT_PRINTF(5, 6);
 
 void ot_find_all(ot_findings *f, const ot_findings *more);        /* copies of those that f does not have */
 void ot_find_lines(ot_findings *f, ot_severity s, const char *lines); /* each line a finding; NULL is fine */
 
-/* The findings of one severity, a line each; "": none.  Belongs to the list's arena. */
+/* The findings of one severity, a line each; "": none; NULL: no memory, now or when one was added.  Belongs to the
+ * list's arena. */
 const char *ot_findings_text(const ot_findings *f, ot_severity s);
 
 /* "what (3: a, b, c): remedy"; of the arena; NULL: no memory. */

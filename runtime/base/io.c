@@ -36,7 +36,7 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     *bytes = NULL;
     *n = 0;
     struct stat st;
-    if (fstat(fd, &st)) return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, REASON(errno));
+    if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, REASON(errno));
     if (!S_ISREG(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
                        S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
@@ -53,7 +53,7 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     }
     int number = errno;
     free(p);
-    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", path, REASON(number));
+    if (got < 0) return ot_fail(err, ot_failed_call(number), "%s: cannot be read: %s", path, REASON(number));
     return ot_fail(err, OT_E_IO, "%s: shrank to %lld bytes while it was read", path, (long long)got);
 }
 
@@ -63,7 +63,7 @@ ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, 
     *n = 0;
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, REASON(errno));
+    if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
     ot_status s = ot_read_open(fd, path, limit, bytes, n, err);
     close(fd);
     return s;
@@ -130,7 +130,7 @@ static void replace_free(ot_replace *r)
 static ot_status replace_fail(ot_replace *r, const char *what, int number, ot_error *err)
 {
     r->failed = true;
-    return ot_fail(err, OT_E_IO, "%s: %s: %s", r->path, what, REASON(number));
+    return ot_fail(err, ot_failed_call(number), "%s: %s: %s", r->path, what, REASON(number));
 }
 
 /* Opens the folder, seen from `at`, and looks at what is there now. */
@@ -375,6 +375,12 @@ ot_status ot_replace_commit(ot_replace *r, ot_error *err)
 }
 
 void ot_replace_abort(ot_replace *r) { replace_free(r); }
+
+bool ot_memstream_close(FILE *f)
+{
+    bool good = !ferror(f);
+    return !fclose(f) && good;
+}
 
 /* ---- which file it is -------------------------------------------------------- */
 

@@ -40,6 +40,9 @@ ot_status ot_replace_place_new(ot_replace *r, ot_error *err);
 bool      ot_replace_placed(const ot_replace *r);
 void      ot_replace_undo(ot_replace *r);
 
+/* Closes a stream into memory (open_memstream).  false: there was no memory for all of it; what it holds has gaps. */
+bool ot_memstream_close(FILE *f);
+
 /* Whether a file can be made at `path`: one is made there, without a name, and dropped.  Errors: OT_E_IO. */
 ot_status ot_replace_probe(const char *path, ot_error *err);
 

@@ -30,7 +30,7 @@ static ot_status add_part(ot_dataset *d, const char *folder, const char *name, i
     if (st.st_size == 0 || st.st_size % (PICTURE + labels))
         return ot_fail(err, OT_E_DATA, "%s: has %lld bytes; whole records of %d are needed", path,
                        (long long)st.st_size, PICTURE + labels);
-    ot_dataset_note(d, path);
+    OT_TRY(ot_dataset_note(d, path, err));
     list[(*n)++] = (part){path, st.st_size / (PICTURE + labels)};
     return OT_OK;
 }

@@ -47,13 +47,16 @@ struct ot_read_from {
     const char *path;
 };
 
-void ot_dataset_note(ot_dataset *d, const char *path)
+ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err)
 {
-    struct ot_read_from *f = ot_arena_alloc(d->arena, sizeof *f);
     ot_file_id id;
-    if (!f || !ot_file_of(AT_FDCWD, path, &id)) return; /* then it cannot be opened either */
-    *f = (struct ot_read_from){ d->from, id, ot_arena_strdup(d->arena, path) };
-    if (f->path) d->from = f;
+    if (!ot_file_of(AT_FDCWD, path, &id)) return OT_OK; /* then it cannot be opened either */
+    struct ot_read_from *f = ot_arena_alloc(d->arena, sizeof *f);
+    char                *name = ot_arena_strdup(d->arena, path);
+    if (!f || !name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    *f = (struct ot_read_from){ d->from, id, name };
+    d->from = f;
+    return OT_OK;
 }
 
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path)

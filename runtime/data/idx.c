@@ -64,7 +64,7 @@ static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *e
 ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err)
 {
     ot_source s;
-    ot_dataset_note(d, path);
+    OT_TRY(ot_dataset_note(d, path, err));
     OT_TRY(ot_source_open(&s, path, err));
     ot_status status = read_from(&s, d, a, err);
     ot_source_close(&s);

@@ -29,8 +29,8 @@ ot_status ot_source_end(ot_source *s, ot_error *err);
 
 ot_dataset *ot_dataset_new(const char *name); /* NULL: no memory */
 
-/* Notes a file that d is read from, so that nothing is written over it. */
-void ot_dataset_note(ot_dataset *d, const char *path);
+/* Notes a file that d is read from, so that nothing is written over it.  Errors: OT_E_NOMEM. */
+ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err);
 
 /* A new array of role input, empty; its name is copied.  NULL: no memory.  A pointer got earlier may
  * dangle afterwards. */

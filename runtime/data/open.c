@@ -184,7 +184,7 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_source s;
     unsigned char head[4] = {0};
-    ot_dataset_note(d, path);
+    OT_TRY(ot_dataset_note(d, path, err));
     OT_TRY(ot_source_open(&s, path, err));
     int64_t got = s.read(&s, head, sizeof head, err);
     ot_source_close(&s);

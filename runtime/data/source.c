@@ -31,7 +31,7 @@ static int64_t read_plain(ot_source *s, void *p, int64_t n, ot_error *err)
 {
     stream *x = s->state;
     int64_t got = ot_read_at(x->fd, p, n, x->at);
-    if (got < 0) ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    if (got < 0) ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", s->name, REASON(errno));
     else x->at += got;
     return got;
 }
@@ -42,7 +42,7 @@ static ot_status refill(const ot_source *s, stream *x, ot_error *err)
     unsigned left = x->z.avail_in;
     if (left) memmove(x->buffer, x->z.next_in, left);
     int64_t got = ot_read_at(x->fd, x->buffer + left, BUFFER - left, x->at);
-    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    if (got < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", s->name, REASON(errno));
     x->at += got;
     x->z.next_in = x->buffer;
     x->z.avail_in = left + (unsigned)got;
@@ -99,13 +99,13 @@ static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
 static ot_status examine(ot_source *s, int fd, ot_error *err)
 {
     struct stat st;
-    if (fstat(fd, &st)) return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", s->name, REASON(errno));
+    if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
     if (!S_ISREG(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", s->name, S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
     unsigned char head[2] = {0};
     int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
     bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
-    if (got < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", s->name, REASON(errno));
+    if (got < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", s->name, REASON(errno));
     if (gzip && !ot_mul(size, DEFLATE_MOST, &size)) size = INT64_MAX;
     s->most = size;
     s->packed = gzip ? st.st_size : 0;
@@ -117,7 +117,7 @@ ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
     *s = (ot_source){.name = path};
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, REASON(errno));
+    if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
     ot_status status = examine(s, fd, err);
     if (status) close(fd);
     return status;

@@ -26,23 +26,6 @@ ot_graph *ot_graph_new(ot_error *err)
     return g;
 }
 
-ot_graph *ot_graph_sub(ot_graph *parent, const char *name)
-{
-    ot_graph *g = ot_graph_alloc(parent, sizeof *g);
-    if (!g) return NULL;
-    g->arena = parent->arena;
-    g->err = parent->err;
-    g->room = parent->room;
-    g->parent = parent;
-    g->name = ot_arena_strdup(g->arena, name);
-    return g->name ? g : NULL;
-}
-
-void ot_graph_free(ot_graph *g)
-{
-    if (g && !g->parent) ot_arena_free(g->arena);
-}
-
 static void *no_room(ot_graph *g, size_t n)
 {
     const ot_node *at = g->room->at;
@@ -57,6 +40,30 @@ static void *no_room(ot_graph *g, size_t n)
                 "allowed for a file of this size", who, most);
     else ot_fail(g->err, OT_E_NOMEM, "%s: no memory for %zu bytes more", who, n);
     return NULL;
+}
+
+/* NULL, too, is recorded: whoever builds looks at the graph's error alone. */
+static const char *name_of(ot_graph *g, const char *name)
+{
+    const char *copy = ot_arena_strdup(g->arena, name);
+    return copy ? copy : no_room(g, strlen(name) + 1);
+}
+
+ot_graph *ot_graph_sub(ot_graph *parent, const char *name)
+{
+    ot_graph *g = ot_graph_alloc(parent, sizeof *g);
+    if (!g) return NULL;
+    g->arena = parent->arena;
+    g->err = parent->err;
+    g->room = parent->room;
+    g->parent = parent;
+    g->name = name_of(g, name);
+    return g->name ? g : NULL;
+}
+
+void ot_graph_free(ot_graph *g)
+{
+    if (g && !g->parent) ot_arena_free(g->arena);
 }
 
 void *ot_graph_alloc(ot_graph *g, size_t n)
@@ -86,8 +93,8 @@ ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t
     if (g->err && g->err->status != OT_OK) return NULL;
     ot_value *v = ot_graph_alloc(g, sizeof *v);
     if (!v || !grow(g, &g->values, g->n_values, &g->cap_values, sizeof *g->values)) return NULL;
-    v->name = ot_arena_strdup(g->arena, name ? name : "");
-    if (!v->name) return ot_fail(g->err, OT_E_NOMEM, "no memory for a name"), NULL;
+    v->name = name_of(g, name ? name : "");
+    if (!v->name) return NULL;
     v->id = g->n_values;
     v->role = role;
     v->dtype = t;
@@ -158,7 +165,7 @@ ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const voi
     n->phase = g->phase;
     n->n_in = n_in;
     n->n_out = n_out;
-    n->name = ot_arena_strdup(g->arena, name ? name : op->name);
+    n->name = name_of(g, name ? name : op->name);
     n->in = ot_graph_alloc(g, (size_t)n_in * sizeof *n->in);
     n->out = ot_graph_alloc(g, (size_t)n_out * sizeof *n->out);
     if (!n->name || !n->in || !n->out) return NULL;

@@ -5,6 +5,7 @@
  *     Convolve(input, conv1.weight, conv1.bias) -> %12: float32[64,20,24,24]      conv1
  *
  * Values print by name where the name is unique in the graph, else as %id. */
+#include "runtime/base/io.h"
 #include "runtime/graph/graph.h"
 
 #include <stdio.h>
@@ -71,7 +72,7 @@ char *ot_graph_text(const ot_graph *g)
         value_ref(f, g->outputs[i]);
     }
     fputc('\n', f);
-    if (fclose(f)) {
+    if (!ot_memstream_close(f)) {
         free(text);
         return NULL;
     }

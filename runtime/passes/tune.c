@@ -155,7 +155,7 @@ static char *key_of(const ot_tune *t, const ot_node *n)
     for (int i = 0; i < n->n_in; i++) add_value(f, n->in[i]);
     fputs(" ->", f);
     for (int i = 0; i < n->n_out; i++) add_value(f, n->out[i]);
-    if (!fclose(f)) return text;
+    if (ot_memstream_close(f)) return text;
     free(text);
     return NULL;
 }

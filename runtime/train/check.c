@@ -48,7 +48,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     if (s && ot_trainer_explain(t, s, &why)) ot_fail(err, s, "%s", why.text);
     p->plan = p->r.plan;
     p->batch = p->r.batch;
-    if (!s) ot_trainer_join(t, p->plan);
+    if (!s) s = ot_trainer_join(t, p->plan, err);
     return s ? s : reviewed;
 }
 
@@ -63,6 +63,13 @@ static void print_lines(FILE *f, const char *before, const char *lines)
     }
 }
 
+static void print_findings(ot_page *p, const char *before, const ot_findings *f, ot_severity s)
+{
+    const char *text = ot_findings_text(f, s);
+    if (text) print_lines(p->f, before, text);
+    else p->lost = true;
+}
+
 static int64_t parameters(const ot_plan *p)
 {
     int64_t n = 0;
@@ -70,20 +77,22 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
+/* NULL: no memory. */
 static json_t *json_findings(const ot_findings *f, const ot_error *found)
 {
-    json_t *list = json_array(), *errors = ot_json_lines(found->text), *line;
+    json_t *list = f->lost ? NULL : json_array(), *errors = ot_json_lines(found->text), *line;
     size_t k;
     json_array_foreach(errors, k, line)
-        json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:i, s:[]}", "severity", ot_severity_name(OT_FINDING_ERROR), "what", line,
+        ot_json_add(&list, json_pack("{s:s, s:O, s:s, s:i, s:[]}", "severity", ot_severity_name(OT_FINDING_ERROR), "what", line,
                                               "remedy", "", "count", 0, "names"));
+    if (!errors) ot_json_add(&list, NULL);
     json_decref(errors);
     for (int i = 0; i < f->n; i++) {
         const ot_finding *x = &f->list[i];
-        json_t *names = json_array();
         if (x->severity == OT_FINDING_ERROR) continue; /* among the errors */
-        for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) json_array_append_new(names, ot_json_text(x->name[n]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what", x->what,
+        json_t *names = json_array();
+        for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) ot_json_add(&names, ot_json_text(x->name[n]));
+        ot_json_add(&list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what", x->what,
                                               "remedy", x->remedy, "count", x->n, "names", names));
     }
     return list;
@@ -98,24 +107,24 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
     const ot_findings none = { 0 }, *f = p->t ? &p->t->findings : &none;
     const char *adapted = p->t ? p->t->notes : "";
     if (json) {
-        json_object_set_new(page.json, "model", ot_json_text(m->file->path));
-        json_object_set_new(page.json, "trainable", json_boolean(fine));
-        json_object_set_new(page.json, "findings", json_findings(f, found));
+        ot_json_set(&page.json, "model", ot_json_text(m->file->path));
+        ot_json_set(&page.json, "trainable", json_boolean(fine));
+        ot_json_set(&page.json, "findings", json_findings(f, found));
         json_t *notes = ot_json_lines(p->r.assumed), *data = ot_json_lines(adapted);
-        json_array_extend(notes, data);
+        if (json_array_extend(notes, data)) page.lost = true;
         json_decref(data);
-        json_object_set_new(page.json, "notes", notes);
-        if (fine) json_object_set_new(page.json, "trained", json_integer(parameters(p->plan)));
+        ot_json_set(&page.json, "notes", notes);
+        if (fine) ot_json_set(&page.json, "trained", json_integer(parameters(p->plan)));
         return ot_page_close(&page, text, err);
     }
     ot_print(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
             (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
     if (!fine) ot_print(page.f, "cannot be trained:\n");
     if (!fine) print_lines(page.f, "", found->text);
-    print_lines(page.f, "warning: ", ot_findings_text(f, OT_FINDING_WARNING));
+    print_findings(&page, "warning: ", f, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
     print_lines(page.f, "", adapted);
-    print_lines(page.f, "", ot_findings_text(f, OT_FINDING_NOTE));
+    print_findings(&page, "", f, OT_FINDING_NOTE);
     if (fine)
         ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n",
                 (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
@@ -157,7 +166,7 @@ static void print_why(FILE *f, const ot_step *s)
 }
 
 static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why,
-                        json_t *all)
+                        json_t **all)
 {
     char shape[128];
     for (int i = 0; i < n; i++) {
@@ -170,9 +179,9 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
                     of, s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
-            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase,
-                                                 "operator", s->node->op->name, "kernel", kernel,
-                                                 "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
+            ot_json_add(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase,
+                                       "operator", s->node->op->name, "kernel", kernel,
+                                       "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
         }
     }
 }
@@ -184,29 +193,29 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     const ot_settings *s = &p->t->s;
     double mib = 1 << 20;
     OT_TRY(ot_page_open(&page, s->json, err));
-    json_t *steps = page.json ? json_array() : NULL;
-    write_steps(&page, q->every, q->n_every, "batch", s->why, steps);
-    write_steps(&page, q->update, q->n_update, "update", s->why, steps);
+    json_t *steps = s->json ? json_array() : NULL;
+    write_steps(&page, q->every, q->n_every, "batch", s->why, &steps);
+    write_steps(&page, q->update, q->n_update, "update", s->why, &steps);
     int64_t planned_bytes =
         s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
-    if (page.json) {
-        json_object_set_new(page.json, "model", ot_json_text(m->file->path));
-        json_object_set_new(page.json, "device", ot_json_text(p->t->x.device_line));
-        json_object_set_new(page.json, "batch_size", json_integer(p->batch));
-        json_object_set_new(page.json, "state_bytes", json_integer(q->state_bytes));
-        json_object_set_new(page.json, "scratch_bytes", json_integer(q->scratch_bytes));
-        json_object_set_new(page.json, "const_bytes", json_integer(q->const_bytes));
-        json_object_set_new(page.json, "planned_bytes", json_integer(planned_bytes));
-        json_object_set_new(page.json, "steps", steps);
-        json_object_set_new(page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
+    if (s->json) {
+        ot_json_set(&page.json, "model", ot_json_text(m->file->path));
+        ot_json_set(&page.json, "device", ot_json_text(p->t->x.device_line));
+        ot_json_set(&page.json, "batch_size", json_integer(p->batch));
+        ot_json_set(&page.json, "state_bytes", json_integer(q->state_bytes));
+        ot_json_set(&page.json, "scratch_bytes", json_integer(q->scratch_bytes));
+        ot_json_set(&page.json, "const_bytes", json_integer(q->const_bytes));
+        ot_json_set(&page.json, "planned_bytes", json_integer(planned_bytes));
+        ot_json_set(&page.json, "steps", steps);
+        ot_json_set(&page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
     ot_print(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
             q->n_every, q->n_update);
     print_lines(page.f, "", p->t->x.device_line);
-    print_lines(page.f, "warning: ", ot_findings_text(&p->t->findings, OT_FINDING_WARNING));
+    print_findings(&page, "warning: ", &p->t->findings, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
-    print_lines(page.f, "", ot_findings_text(&p->t->findings, OT_FINDING_NOTE));
+    print_findings(&page, "", &p->t->findings, OT_FINDING_NOTE);
     ot_print(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
     ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);

@@ -202,7 +202,8 @@ static ot_status metadata_collect(const deployment *d, const ot_trainer *t, meta
     m->list = ot_arena_alloc(d->a, sizeof *m->list * (size_t)m->most);
     if (!m->list) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");
     if (t) metadata_pictures(t, d->a, m);
-    const char *classes = t ? ot_classes_text(t->data, d->a) : NULL;
+    const char *classes = NULL;
+    if (t) OT_TRY(ot_classes_text(t->data, d->a, &classes, err));
     if (classes) metadata_add(m, OT_CLASSES_KEY, classes);
     OT_TRY(metadata_given(d->o, d->a, m, err));
     for (int i = 0; i < m->n; i++)

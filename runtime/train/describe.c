@@ -23,12 +23,12 @@ ot_status ot_page_open(ot_page *p, bool json, ot_error *err)
 ot_status ot_page_close(ot_page *p, char **text, ot_error *err)
 {
     *text = NULL;
-    if (p->json) {
-        char *body = json_dumps(p->json, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    if (!p->f) {
+        char *body = p->lost ? NULL : ot_json_dump(p->json, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
         json_decref(p->json);
         if (body && asprintf(text, "%s\n", body) < 0) *text = NULL;
         free(body);
-    } else if (!fclose(p->f)) {
+    } else if (ot_memstream_close(p->f) && !p->lost) {
         *text = p->text;
     } else {
         free(p->text);
@@ -42,7 +42,7 @@ json_t *ot_json_lines(const char *lines)
     json_t *list = json_array();
     while (lines && *lines) {
         size_t n = strcspn(lines, "\n");
-        json_array_append_new(list, json_stringn(lines, n));
+        ot_json_add(&list, json_stringn(lines, n));
         lines += n + (lines[n] == '\n');
     }
     return list;
@@ -93,7 +93,7 @@ static bool is_input(const ot_graph *g, const ot_value *v)
 }
 
 static void inspect_value(ot_page *p, const char *what, const char *name, const ot_value *v,
-                          json_t *list)
+                          json_t **list)
 {
     char shape[256];
     ot_symbolic_shape(v, shape);
@@ -101,9 +101,8 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
         ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, v->dtype ? ot_dtype_name(v->dtype) : "?",
                 shape);
     else
-        json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type",
-                                        v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", ot_json_text(shape)));
+        ot_json_add(list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type",
+                                    v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", ot_json_text(shape)));
 }
 
 /* An open batch has the name that the first input with one gives it. */
@@ -130,23 +129,23 @@ static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, 
 {
     const ot_graph *g = m->file->graph;
     const char *batch[OT_MAX_RANK];
-    json_t *in = p->json ? json_array() : NULL, *out = p->json ? json_array() : NULL;
+    json_t *in = p->f ? NULL : json_array(), *out = p->f ? NULL : json_array();
     for (int d = 0; d < OT_MAX_RANK; d++) batch[d] = batch_name(g);
     for (int i = 0; i < g->n_inputs; i++)
         if (is_input(g, g->inputs[i]))
-            inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], in);
+            inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], &in);
     for (int i = 0; i < g->n_outputs; i++) {
         ot_value v = *(shaped ? shaped->outputs[i] : g->outputs[i]);
         if (shaped) v.dim_names = batch;
-        inspect_value(p, "output", m->outputs[i], &v, out);
+        inspect_value(p, "output", m->outputs[i], &v, &out);
     }
     if (p->f && shaped && opens(g)) ot_print(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
-    if (!p->json) return;
-    json_object_set_new(p->json, "inputs", in);
-    json_object_set_new(p->json, "outputs", out);
+    if (p->f) return;
+    ot_json_set(&p->json, "inputs", in);
+    ot_json_set(&p->json, "outputs", out);
 }
 
-static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, json_t *list)
+static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, json_t **list)
 {
     char shape[128];
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
@@ -155,20 +154,20 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
         ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, ot_dtype_name(v->dtype), shape,
                 ot_role_name(v), why);
     else
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type",
-                                              ot_dtype_name(v->dtype), "shape", shape, "role",
-                                              ot_role_name(v), "why", ot_json_text(why)));
+        ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type",
+                                    ot_dtype_name(v->dtype), "shape", shape, "role",
+                                    ot_role_name(v), "why", ot_json_text(why)));
 }
 
 static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
 {
-    json_t *list = p->json ? json_array() : NULL;
+    json_t *list = p->f ? NULL : json_array();
     int64_t trained = 0, all = 0;
     if (p->f && g->n_values) fputc('\n', p->f);
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         if (v->source < 0 || v->source >= m->file->n_sources) continue;
-        inspect_tensor(p, m, v, list);
+        inspect_tensor(p, m, v, &list);
         if (ot_is_float(v->dtype)) all += ot_numel(&v->shape);
         if (v->role == OT_WEIGHT) trained += ot_numel(&v->shape);
     }
@@ -176,9 +175,9 @@ static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
         ot_print(p->f, "\n%lld of %lld float elements train\n", (long long)trained, (long long)all);
         return;
     }
-    json_object_set_new(p->json, "initializers", list);
-    json_object_set_new(p->json, "parameters", json_integer(all));
-    json_object_set_new(p->json, "trained", json_integer(trained));
+    ot_json_set(&p->json, "initializers", list);
+    ot_json_set(&p->json, "parameters", json_integer(all));
+    ot_json_set(&p->json, "trained", json_integer(trained));
 }
 
 static void inspect_head(ot_page *p, const ot_model *m)
@@ -190,11 +189,11 @@ static void inspect_head(ot_page *p, const ot_model *m)
                 f->producer);
         return;
     }
-    json_object_set_new(p->json, "model", ot_json_text(f->path));
-    json_object_set_new(p->json, "opset", json_integer(f->opset));
-    json_object_set_new(p->json, "ir_version", json_integer(f->ir_version));
-    json_object_set_new(p->json, "producer", ot_json_text(f->producer));
-    json_object_set_new(p->json, "nodes", json_integer(f->graph->n_nodes));
+    ot_json_set(&p->json, "model", ot_json_text(f->path));
+    ot_json_set(&p->json, "opset", json_integer(f->opset));
+    ot_json_set(&p->json, "ir_version", json_integer(f->ir_version));
+    ot_json_set(&p->json, "producer", ot_json_text(f->producer));
+    ot_json_set(&p->json, "nodes", json_integer(f->graph->n_nodes));
 }
 
 static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified, ot_arena *a)
@@ -203,14 +202,17 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
     ot_review r = { .findings = &f };
     ot_find_lines(&f, OT_FINDING_NOTE, m->file->notes);
     ot_review_graph(classified, m->file->producer, &r);
-    json_t *all = p->json ? json_array() : NULL;
+    json_t *all = p->f ? NULL : json_array();
     for (int s = OT_FINDING_ERROR; s <= OT_FINDING_NOTE; s++)
         for (int i = 0; i < f.n; i++) {
-            const char *line = f.list[i].severity == (ot_severity)s ? ot_finding_line(&f.list[i], a) : NULL;
+            if (f.list[i].severity != (ot_severity)s) continue;
+            const char *line = ot_finding_line(&f.list[i], a);
             if (line && p->f) ot_print(p->f, "%s: %s\n", ot_severity_name((ot_severity)s), line);
-            if (line && p->json) json_array_append_new(all, ot_json_text(line));
+            if (!line) p->lost = true;
+            else if (!p->f) ot_json_add(&all, ot_json_text(line));
         }
-    if (p->json) json_object_set_new(p->json, "notes", all);
+    p->lost |= f.lost;
+    if (!p->f) ot_json_set(&p->json, "notes", all);
 }
 
 static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text,
@@ -236,7 +238,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
         inspect_tensors(&page, m, p.graph);
         inspect_findings(&page, m, p.graph, a);
         char *graph = s->graph ? ot_graph_text(shown) : NULL;
-        if (graph) json_object_set_new(page.json, "graph", ot_json_text(graph));
+        if (s->graph) ot_json_set(&page.json, "graph", graph ? ot_json_text(graph) : NULL);
         free(graph);
         r = ot_page_close(&page, text, err);
     }
@@ -275,7 +277,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
     const ot_op *op;
     int onnx = 0, all = 0;
     OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
-    json_t *list = p.json ? json_array() : NULL;
+    json_t *list = p.f ? NULL : json_array();
     if (p.f) ot_print(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
     for (int i = 0; (op = ot_op_at(i)); i++) {
         char kernels[128] = "", since[16] = "-";
@@ -291,13 +293,13 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
             ot_print(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
                     *kernels ? kernels : "-");
         else
-            json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
-                                                  op->name, "domain", op->domain ? op->domain : "",
-                                                  "since", op->since, "internal", internal,
-                                                  "gradient", gradient_of(op), "kernels", kernels));
+            ot_json_add(&list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
+                                         op->name, "domain", op->domain ? op->domain : "",
+                                         "since", op->since, "internal", internal,
+                                         "gradient", gradient_of(op), "kernels", kernels));
     }
     if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of our own\n", onnx, all - onnx);
-    else json_object_set_new(p.json, "operators", list);
+    else ot_json_set(&p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }
 
@@ -358,7 +360,7 @@ static const char *cuda_devices(ot_arena *a)
         b->close(d);
     }
     if (!n) all = ot_arena_printf(a, "no cuda: %s", why.text);
-    return all ? all : "";
+    return all;
 }
 
 static void write_env(ot_page *p, const char *cuda)
@@ -372,16 +374,18 @@ static void write_env(ot_page *p, const char *cuda)
     cpu_features(features, sizeof features);
     if (uname(&u)) memset(&u, 0, sizeof u);
     if (p->json) {
-        json_t *devices = ot_json_lines(cuda);
-        if (devices) json_array_insert_new(devices, 0, ot_json_text("cpu"));
+        json_t *devices = json_array(), *more = ot_json_lines(cuda);
+        ot_json_add(&devices, json_string("cpu"));
+        if (!more || json_array_extend(devices, more)) p->lost = true;
+        json_decref(more);
         json_t *all =
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION,
                       "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
                       cpu, "threads", cpus.threads, "features", features, "memory", total, "devices",
                       devices, "jansson", jansson_version_str());
-        if (all) json_object_set_new(all, "processors", json_integer(cpus.processors));
-        if (all) json_object_set_new(all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
-        if (all) json_object_update(p->json, all);
+        ot_json_set(&all, "processors", json_integer(cpus.processors));
+        ot_json_set(&all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
+        if (!all || json_object_update(p->json, all)) p->lost = true;
         json_decref(all);
         return;
     }
@@ -407,7 +411,9 @@ ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the text");
     ot_status s = ot_page_open(&p, ot_options_flag(o, "json"), err);
     if (!s) {
-        write_env(&p, cuda_devices(a));
+        const char *cuda = cuda_devices(a);
+        p.lost = !cuda;
+        if (cuda) write_env(&p, cuda);
         s = ot_page_close(&p, text, err);
     }
     ot_arena_free(a);

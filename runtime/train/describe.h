@@ -10,7 +10,8 @@
 /* Text being written, or a JSON object; one of them is what the caller asked for. */
 typedef struct ot_page {
     FILE *f;      /* NULL: JSON */
-    json_t *json; /* NULL: text */
+    json_t *json; /* NULL: text, or memory ran out on the way (ot_json_set), which ot_page_close tells */
+    bool lost;    /* memory ran out before the page was written to */
     char *text;
     size_t size;
 } ot_page;

@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/describe.h"
 #include "runtime/train/trainer.h"
 
 enum { MOST_CLASSES = 100 };
@@ -46,14 +46,15 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     }
 }
 
-void ot_log_losses(json_t *event, const ot_plan *p, const double *v)
+void ot_log_losses(json_t **event, const ot_plan *p, const double *v)
 {
-    json_t *all = p->n_heads ? json_object() : NULL;
-    for (int k = 0; all && k < p->n_heads; k++) {
+    if (!p->n_heads) return;
+    json_t *all = json_object();
+    for (int k = 0; k < p->n_heads; k++) {
         char name[1000];
-        json_object_set_new(all, ot_shown(p->head[k].output, name, sizeof name), isfinite(v[k]) ? json_real(v[k]) : json_null());
+        ot_json_set(&all, ot_shown(p->head[k].output, name, sizeof name), isfinite(v[k]) ? json_real(v[k]) : json_null());
     }
-    if (all) json_object_set_new(event, "losses", all);
+    ot_json_set(event, "losses", all);
 }
 
 static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *f)
@@ -66,50 +67,36 @@ static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
-static char *json_text(const ot_trainer *t, double loss, double accuracy)
+static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page *p)
 {
-    json_t *o = json_pack("{s:o, s:o, s:I}", "model", ot_json_text(t->m->file->path), "data", ot_json_text(t->eval_data->name),
-                          "samples", (json_int_t)t->eval.samples);
-    if (!o) return NULL;
-    ot_log_real(o, "loss", loss);
-    ot_log_losses(o, t->x.slot[t->evaluation].plan, t->evaluated_head);
-    if (!isnan(accuracy)) ot_log_real(o, "accuracy", accuracy);
-    if (t->confusion) {
-        json_t *m = json_array();
-        for (int64_t r = 0; r < t->classes; r++) {
-            json_t *row = json_array();
-            for (int64_t c = 0; c < t->classes; c++)
-                json_array_append_new(row, json_integer(t->confusion[r * t->classes + c]));
-            json_array_append_new(m, row);
-        }
-        json_object_set_new(o, "confusion", m);
+    ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
+    ot_json_set(&p->json, "data", ot_json_text(t->eval_data->name));
+    ot_json_set(&p->json, "samples", json_integer(t->eval.samples));
+    ot_json_real(&p->json, "loss", loss);
+    ot_log_losses(&p->json, t->x.slot[t->evaluation].plan, t->evaluated_head);
+    if (!isnan(accuracy)) ot_json_real(&p->json, "accuracy", accuracy);
+    if (!t->confusion) return;
+    json_t *m = json_array();
+    for (int64_t r = 0; r < t->classes; r++) {
+        json_t *row = json_array();
+        for (int64_t c = 0; c < t->classes; c++)
+            ot_json_add(&row, json_integer(t->confusion[r * t->classes + c]));
+        ot_json_add(&m, row);
     }
-    char *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(12)), *line = NULL;
-    json_decref(o);
-    if (text && asprintf(&line, "%s\n", text) < 0) line = NULL;
-    free(text);
-    return line;
+    ot_json_set(&p->json, "confusion", m);
 }
 
 static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
 {
     double loss, accuracy;
-    size_t size = 0;
+    ot_page p;
     OT_TRY(ot_trainer_open_evaluation(t, err));
     OT_TRY(want_confusion(t, err));
     OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
-    if (t->s.json) {
-        *text = json_text(t, loss, accuracy);
-    } else {
-        FILE *f = open_memstream(text, &size);
-        if (!f) return ot_fail(err, OT_E_NOMEM, "no memory for the result");
-        print_text(t, loss, accuracy, f);
-        if (fclose(f)) {
-            free(*text);
-            *text = NULL;
-        }
-    }
-    return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the result");
+    OT_TRY(ot_page_open(&p, t->s.json, err));
+    if (t->s.json) fill_json(t, loss, accuracy, &p);
+    else print_text(t, loss, accuracy, p.f);
+    return ot_page_close(&p, text, err);
 }
 
 ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,

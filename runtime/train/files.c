@@ -92,7 +92,7 @@ static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_fi
         return ot_fail(err, OT_E_USAGE, "%s: is %s that is read, %s; what is read is not written over: name another file", what,
                        as, name);
     int is = st->st_size ? is_of(fd, (uint64_t)st->st_size, kind) : 1;
-    if (is < 0) return ot_fail(err, OT_E_IO, "%s: cannot be read: %s", what, REASON(errno));
+    if (is < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", what, REASON(errno));
     if (!is)
         return ot_fail(err, OT_E_USAGE, "%s: exists and is no %s; it is not written over: name another file, or remove it", what,
                        kinds[kind]);
@@ -104,7 +104,7 @@ static ot_status look(int at, const char *path, const char *what, struct stat *s
 {
     *there = !fstatat(at, path, st, 0);
     if (*there || errno == ENOENT || errno == ENOTDIR) return OT_OK; /* whoever makes it will tell what is in the way */
-    return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", what, REASON(errno));
+    return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
 }
 
 ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, ot_error *err)
@@ -114,7 +114,7 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
     OT_TRY(look(at, path, what, &st, &there, err));
     if (there && S_ISREG(st.st_mode)) {
         int fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        ot_status s = fd < 0 || fstat(fd, &st) ? ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", what, REASON(errno))
+        ot_status s = fd < 0 || fstat(fd, &st) ? ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno))
                                                : judge(in, fd, &st, kind, what, err);
         if (fd >= 0) close(fd);
         OT_TRY(s);
@@ -122,7 +122,7 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
     OT_TRY(check_name(path, kind, what, err));
     if (there && S_ISDIR(st.st_mode)) return ot_fail(err, OT_E_IO, "%s: is a folder; a file is needed", what);
     if (!there || kind != OT_FILE_LOG) return at == AT_FDCWD ? ot_replace_probe(path, err) : OT_OK;
-    if (faccessat(at, path, W_OK, AT_EACCESS)) return ot_fail(err, OT_E_IO, "%s: cannot be written: %s", what, REASON(errno));
+    if (faccessat(at, path, W_OK, AT_EACCESS)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
@@ -130,13 +130,13 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
 static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, const char *what, ot_error *err)
 {
     struct stat st;
-    if (fstat(fd, &st)) return ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", what, REASON(errno));
+    if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK)) return ot_fail(err, OT_E_IO, "%s: cannot be written: %s", what, REASON(errno));
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
     OT_TRY(judge(in, fd, &st, kind, what, err));
     while (ftruncate(fd, 0))
-        if (errno != EINTR) return ot_fail(err, OT_E_IO, "%s: cannot be written: %s", what, REASON(errno));
+        if (errno != EINTR) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
@@ -155,7 +155,7 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
         return ot_fail(err, OT_E_USAGE, "%s: is a link; in the folder of a run nothing is written through links", what);
     if (*fd < 0 && errno == ENXIO && there && S_ISFIFO(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is a pipe that nobody reads from; start its reader first, or name a file", what);
-    if (*fd < 0) return ot_fail(err, OT_E_IO, "%s: cannot be written: %s", what, REASON(errno));
+    if (*fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     ot_status s = begin_writing(in, *fd, kind, what, err);
     if (!s) return OT_OK;
     close(*fd);

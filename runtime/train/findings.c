@@ -5,6 +5,8 @@
 #include "runtime/train/describe.h"
 #include "runtime/train/trainer.h"
 
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for what was found about the model"); }
+
 ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
 {
     ot_plan p;
@@ -15,6 +17,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     ot_review_graph(p.graph, t->m->file->producer, &t->review);
     ot_graph_free(p.graph);
     const char *errors = ot_findings_text(&t->findings, OT_FINDING_ERROR);
+    if (!errors) return no_memory(err);
     return *errors ? ot_fail(err, OT_E_MODEL, "%s", errors) : OT_OK;
 }
 
@@ -40,7 +43,7 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
                 "almost nothing trains: %lld of %lld elements", (long long)trained, (long long)all);
 }
 
-void ot_trainer_join(ot_trainer *t, const ot_plan *p)
+ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err)
 {
     if (p->n_weights) warn_of_little(t, p);
     ot_find_all(&t->findings, &p->findings);
@@ -50,6 +53,7 @@ void ot_trainer_join(ot_trainer *t, const ot_plan *p)
             if (f->list[k].severity == OT_FINDING_WARNING)
                 ot_find_all(&t->findings, &(ot_findings){ .n = 1, .list = &f->list[k] });
     }
+    return t->findings.lost ? no_memory(err) : OT_OK;
 }
 
 void ot_trainer_say_findings(const ot_trainer *t, bool all)

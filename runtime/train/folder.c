@@ -32,11 +32,11 @@ static ot_status make_all(char *path, ot_error *err)
         *p = '\0';
         int bad = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
         *p = '/';
-        if (bad) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(bad));
+        if (bad) return ot_fail(err, ot_failed_call(bad), "%s: %s", path, strerror(bad));
     }
     if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
     if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is no folder; the folder of a run is made there: name another place", path);
-    return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+    return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
 }
 
 /* path -> path.1, path.1 -> path.2 ... */
@@ -49,7 +49,7 @@ static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
         const char *from = n > 1 ? ot_arena_printf(a, "%s.%d", path, n - 1) : path;
         if (!to || !from) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
         if (rename(from, to))
-            return ot_fail(err, OT_E_IO, "%s: cannot become %s: %s", from, to, strerror(errno));
+            return ot_fail(err, ot_failed_call(errno), "%s: cannot become %s: %s", from, to, strerror(errno));
     }
     return OT_OK;
 }
@@ -80,7 +80,7 @@ static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *e
         OT_TRY(make_all(path, err));
         int fd = lock_folder(path, &is_free);
         if (fd < 0 && errno == ENOENT) continue;
-        if (fd < 0) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
+        if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
         if (!is_free) {
             close(fd);
             return ot_fail(err, OT_E_USAGE,
@@ -91,7 +91,7 @@ static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *e
         if (same && !old && errno != ENOENT) {
             int number = errno;
             close(fd);
-            return ot_fail(err, OT_E_IO, "%s/options.conf: cannot be examined: %s", path, strerror(number));
+            return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
         }
         if (same && !old) {
             *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
@@ -118,11 +118,11 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         if (!out->path) break;
         if (mkdir(out->path, 0777)) {
             if (errno == EEXIST) continue;
-            return ot_fail(err, OT_E_IO, "%s: %s; %s", out->path, strerror(errno), advice);
+            return ot_fail(err, ot_failed_call(errno), "%s: %s; %s", out->path, strerror(errno), advice);
         }
         out->fd = lock_folder(out->path, &is_free);
         if (out->fd >= 0 && is_free) return OT_OK;
-        if (out->fd < 0 && errno != ENOENT) return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", out->path, strerror(errno));
+        if (out->fd < 0 && errno != ENOENT) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
         ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
     }
     return ot_fail(err, OT_E_IO, "runs: no free folder");

@@ -72,7 +72,7 @@ ot_status ot_help_text(bool all, char **text, ot_error *err)
 #undef ROW
         fputs("  130, 143  ended by a signal, the model written\n", f);
     }
-    if (!fclose(f)) return OT_OK;
+    if (ot_memstream_close(f)) return OT_OK;
     free(*text);
     *text = NULL;
     return ot_fail(err, OT_E_NOMEM, "no memory for the help");

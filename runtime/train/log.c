@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
 #include "runtime/train/log.h"
 
 enum { BUFFER = 64 << 10 };
@@ -38,7 +39,7 @@ static void write_out(ot_log *l, ot_log_file *f, const char *p, size_t n)
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             f->bad = true;
-            ot_fail(&l->err, OT_E_IO, "%s: cannot be written: %s", f->path, REASON(done < 0 ? errno : ENOSPC));
+            ot_fail(&l->err, ot_failed_call(done < 0 ? errno : ENOSPC), "%s: cannot be written: %s", f->path, REASON(done < 0 ? errno : ENOSPC));
             return;
         }
         p += done;
@@ -58,7 +59,7 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         ot_log_file *f = &l->file[i];
         if (!f->path) continue;
         flush(l, f);
-        if (close(f->fd) && errno != EINTR) ot_fail(&l->err, OT_E_IO, "%s: cannot be written: %s", f->path, REASON(errno));
+        if (close(f->fd) && errno != EINTR) ot_fail(&l->err, ot_failed_call(errno), "%s: cannot be written: %s", f->path, REASON(errno));
         free(f->path);
         free(f->buffer);
         *f = (ot_log_file){ .path = NULL };
@@ -141,7 +142,7 @@ void ot_log_name_heads(ot_log *l, int n, const char *const *names)
     l->head = n ? calloc((size_t)n, sizeof *l->head) : NULL;
     for (int i = 0; l->head && i < n; i++) {
         json_t *name = ot_json_text(names[i]);
-        l->head[i] = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+        l->head[i] = ot_json_dump(name, JSON_ENCODE_ANY);
         json_decref(name);
         if (!l->head[i]) break;
         size += strlen(l->head[i]) + NUMBER;
@@ -193,24 +194,46 @@ json_t *ot_json_text(const char *s)
     return j;
 }
 
-void ot_log_real(json_t *event, const char *key, double v)
+static void keep(json_t **to, bool good)
+{
+    if (good || !*to) return;
+    json_decref(*to);
+    *to = NULL;
+}
+
+void ot_json_set(json_t **to, const char *key, json_t *v) { keep(to, !json_object_set_new(*to, key, v)); }
+
+void ot_json_add(json_t **to, json_t *v) { keep(to, !json_array_append_new(*to, v)); }
+
+void ot_json_real(json_t **to, const char *key, double v)
 {
     if (isfinite(v)) {
-        json_object_set_new(event, key, json_real(v));
+        ot_json_set(to, key, json_real(v));
         return;
     }
-    json_t *bad = json_object_get(event, "nonfinite");
-    if (!bad) {
-        bad = json_object();
-        json_object_set_new(event, "nonfinite", bad);
-    }
-    json_object_set_new(event, key, json_null());
-    json_object_set_new(bad, key, json_string(nonfinite(v)));
+    json_t *before = json_object_get(*to, "nonfinite"), *bad = before ? json_copy(before) : json_object();
+    ot_json_set(&bad, key, json_string(nonfinite(v)));
+    ot_json_set(to, "nonfinite", bad);
+    ot_json_set(to, key, json_null());
+}
+
+static int print_part(const char *part, size_t n, void *stream) { return fwrite(part, 1, n, stream) == n ? 0 : -1; }
+
+char *ot_json_dump(const json_t *v, size_t flags)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = v ? open_memstream(&text, &size) : NULL;
+    if (!f) return NULL;
+    bool good = !json_dump_callback(v, print_part, f, flags);
+    if (ot_memstream_close(f) && good) return text;
+    free(text);
+    return NULL;
 }
 
 void ot_log_write(ot_log *l, json_t *event)
 {
-    char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL,
+    char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)),
          *line = NULL;
     int n = text ? asprintf(&line, "%s\n", text) : -1;
     json_decref(event);

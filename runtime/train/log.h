@@ -45,7 +45,15 @@ void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no me
 /* A text of the user's or of a file; bytes that are no UTF-8, which JSON cannot hold, as escapes.  NULL: no memory. */
 json_t *ot_json_text(const char *s);
 
-/* v as JSON; a number that is none is null and named in event's "nonfinite". */
-void ot_log_real(json_t *event, const char *key, double v);
+/* Puts v, which it takes, into an object, and at the end of a list.  Where there is no memory, also for v (NULL), what it
+ * should be in is given up: *to becomes NULL, and stays it. */
+void ot_json_set(json_t **to, const char *key, json_t *v);
+void ot_json_add(json_t **to, json_t *v);
+
+/* The same for a number; one that is none is null and named in the object's "nonfinite". */
+void ot_json_real(json_t **to, const char *key, double v);
+
+/* As json_dumps, which leaves out parts of the text where memory ends.  Caller frees; NULL: no memory. */
+char *ot_json_dump(const json_t *v, size_t flags);
 
 #endif

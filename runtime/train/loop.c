@@ -112,12 +112,12 @@ static json_t *given_options(const ot_options *o)
     for (int i = 0; (row = ot_option_at(i)); i++) {
         int n = ot_options_count(o, row->name);
         if (n == 1)
-            json_object_set_new(all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
+            ot_json_set(&all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
         if (n < 2) continue;
         json_t *list = json_array();
         for (int k = 0; k < n; k++)
-            json_array_append_new(list, ot_json_text(ot_options_nth(o, row->name, k)));
-        json_object_set_new(all, row->name, list);
+            ot_json_add(&list, ot_json_text(ot_options_nth(o, row->name, k)));
+        ot_json_set(&all, row->name, list);
     }
     return all;
 }
@@ -155,9 +155,9 @@ static void log_eval(ot_trainer *t, double loss, double accuracy)
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
                           "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
                           "samples", (json_int_t)t->eval.samples);
-    if (e) ot_log_real(e, "loss", loss);
-    if (e) ot_log_losses(e, t->x.slot[t->evaluation].plan, t->evaluated_head);
-    if (e && !isnan(accuracy)) ot_log_real(e, "accuracy", accuracy);
+    ot_json_real(&e, "loss", loss);
+    ot_log_losses(&e, t->x.slot[t->evaluation].plan, t->evaluated_head);
+    if (!isnan(accuracy)) ot_json_real(&e, "accuracy", accuracy);
     ot_log_write(&t->log, e);
 }
 
@@ -169,12 +169,10 @@ static void log_end(ot_trainer *t)
                           (json_int_t)r->planned_bytes, "peak_bytes", (json_int_t)r->peak_bytes,
                           "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
-    if (e) {
-        ot_log_real(e, "seconds", r->seconds);
-        ot_log_real(e, "samples_per_second", r->samples_per_second);
-        if (!isnan(r->best)) ot_log_real(e, "best", r->best);
-        else json_object_set_new(e, "best", json_null());
-    }
+    ot_json_real(&e, "seconds", r->seconds);
+    ot_json_real(&e, "samples_per_second", r->samples_per_second);
+    if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
+    else ot_json_set(&e, "best", json_null());
     ot_log_write(&t->log, e);
 }
 
@@ -195,7 +193,7 @@ static char *options_text(const ot_trainer *t)
             fprintf(f, "# %.*s\n", (int)n, p);
             p += n + (p[n] == '\n');
         }
-        if (fclose(f)) {
+        if (!ot_memstream_close(f)) {
             free(text);
             text = NULL;
         }

@@ -311,7 +311,7 @@ char *ot_options_lines(const ot_options *o)
     if (!f) return NULL;
     for (int i = 0; i < OT_LEN(table); i++)
         for (int k = 0; k < o->value[i].n; k++) fprintf(f, "%s = %s\n", table[i].info.name, o->value[i].text[k]);
-    if (fclose(f)) {
+    if (!ot_memstream_close(f)) {
         free(text);
         return NULL;
     }
@@ -386,8 +386,8 @@ static ot_status open_config(const char *path, ot_config_file *kept, void **text
     enum { LARGEST = 1 << 24 };
     /* O_NONBLOCK: a pipe is refused instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return ot_fail(err, OT_E_IO, "%s: %s", path, strerror(errno));
-    ot_status s = ot_file_of_open(fd, &kept->id) ? OT_OK : ot_fail(err, OT_E_IO, "%s: cannot be examined: %s", path, strerror(errno));
+    if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+    ot_status s = ot_file_of_open(fd, &kept->id) ? OT_OK : ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, strerror(errno));
     if (!s) s = ot_read_open(fd, path, LARGEST, text, n, err);
     close(fd);
     return s;

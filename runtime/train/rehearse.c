@@ -113,6 +113,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
             out->assumed = ot_arena_printf(a, "without data, loss %s on output '%s' and batches of %lld are assumed%s; --data, --loss and --batch-size say otherwise",
                                            loss->name, y->name, (long long)out->batch,
                                            run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
+        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
         if (!y)
             r = ot_fail(err, OT_E_MODEL,
                         "no output of the model is a float (the first is %s): there is nothing a loss could act on; make the tensor before it an output",

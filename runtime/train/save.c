@@ -238,12 +238,12 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder };
-    const char *classes = a && t->data && t->data->table ? ot_classes_text(t->data, a) : NULL; /* else their numbers are known */
-    const ot_export_metadata metadata = { OT_CLASSES_KEY, classes };
-    if (classes) o.n_metadata = 1, o.metadata = &metadata;
+    ot_export_metadata metadata = { OT_CLASSES_KEY, NULL };
     int n = 0;
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     t->saving = path;
+    if (!s && t->data && t->data->table) s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
+    if (metadata.value) o.n_metadata = 1, o.metadata = &metadata;
     if (!s) s = ot_export(t->m->file, path, n, list, &o, err);
     if (a) ot_arena_free(a);
     if (data) *data = s ? NULL : x.data;

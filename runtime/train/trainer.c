@@ -274,7 +274,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
         ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
         t->proof = -1;
     t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
-    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
                  t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     return OT_OK;
@@ -336,7 +336,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(plan_evaluation(t, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
 }
@@ -352,7 +352,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
     OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
-    ot_trainer_join(t, t->x.slot[t->x.lead].plan);
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
 }

@@ -90,14 +90,14 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* classes.c: names of classes as a JSON list in a model's metadata, so that they may hold any character. */
 #define OT_CLASSES_KEY "onnxtrain.classes"
-const char *ot_classes_text(const ot_dataset *d, ot_arena *a); /* NULL: d has no names */
+ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot_error *err); /* *out NULL: d has no names */
 
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
 
 /* "losses": an object of the single losses v by name; nothing where the plan has one loss. */
-void ot_log_losses(json_t *event, const ot_plan *p, const double *v);
+void ot_log_losses(json_t **event, const ot_plan *p, const double *v);
 
 /* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
 const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);
@@ -113,7 +113,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err);
 ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err);
 
 /* What a plan that was made first found joins the findings, and the warnings of the session's others. */
-void ot_trainer_join(ot_trainer *t, const ot_plan *p);
+ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err);
 
 /* A trainer that has read its options and nothing else. */
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,

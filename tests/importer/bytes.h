@@ -80,6 +80,5 @@ int test_tensors(void);
 int test_external(void);
 int test_functions(void);
 int test_upgrade(void);
-int test_nomem(void);
 
 #endif

@@ -56,8 +56,8 @@ static void steps(void **state)
     ot_log_write_step(&l, &s); /* the longest numbers fit */
     assert_int_equal(got.n, 3);
     json_t *e = json_object();
-    ot_log_real(e, "loss", INFINITY);
-    ot_log_real(e, "accuracy", 0.5);
+    ot_json_real(&e, "loss", INFINITY);
+    ot_json_real(&e, "accuracy", 0.5);
     ot_log_write(&l, e);
     assert_true(json_is_null(json_object_get(got.last, "loss")));
     assert_near(json_real_value(json_object_get(got.last, "accuracy")), 0.5, 0);

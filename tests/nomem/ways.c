@@ -1,0 +1,331 @@
+/* ways.c - the ways through the library on which every allocation fails once.  A new one is a function and a row.
+ *
+ * They run in a folder of their own; what `prepare` made there is read only. */
+#include "nomem.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/data/data.h"
+#include "tests/importer/bytes.h"
+
+#define EXPORTS OT_SOURCE_ROOT "/tests/exports/"
+#define FIXTURES OT_SOURCE_ROOT "/tests/data/fixtures/"
+
+/* ---- options and models ------------------------------------------------------------ */
+
+typedef struct job { /* what nearly every path has */
+    ot_options *o;
+    ot_model   *m;
+} job;
+
+/* pairs: names and values, NULL-ended.  close_job() in any case. */
+static ot_status open_job(job *j, const char *model, const char *const *pairs, ot_error *err)
+{
+    *j = (job){ .o = ot_options_new() };
+    if (!j->o) return ot_fail(err, OT_E_NOMEM, "no options");
+    for (; *pairs; pairs += 2) OT_TRY(ot_options_set(j->o, pairs[0], pairs[1], err));
+    return model ? ot_model_load(model, &j->m, err) : OT_OK;
+}
+
+static void close_job(job *j)
+{
+    ot_model_free(j->m);
+    ot_options_free(j->o);
+}
+
+#define PAIRS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- what is read --------------------------------------------------------------------- */
+
+enum { SAMPLES = 6, PIXELS = 28 * 28 };
+
+static ot_status write_pictures(const char *path, int n, bool targets, ot_error *err)
+{
+    static float   x[SAMPLES * PIXELS];
+    static int64_t y[SAMPLES];
+    for (int i = 0; i < n * PIXELS; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
+    for (int i = 0; i < n; i++) y[i] = i % 10;
+    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { n, 1, 28, 28 }, .data = x },
+                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { n }, .data = y } };
+    return ot_npz_write(path, t, targets ? 2 : 1, err);
+}
+
+static ot_status pictures(ot_error *err)
+{
+    OT_TRY(write_pictures("train.npz", SAMPLES, true, err));
+    OT_TRY(write_pictures("val.npz", SAMPLES - 1, true, err));
+    return write_pictures("inputs.npz", 2, false, err);
+}
+
+static ot_status put_file(const char *path, const void *p, size_t n, ot_error *err)
+{
+    FILE *f = fopen(path, "wb");
+    bool  good = f && fwrite(p, 1, n, f) == n;
+    return f && !fclose(f) && good ? OT_OK : ot_fail(err, OT_E_IO, "%s: cannot be written", path);
+}
+
+/* ---- import ------------------------------------------------------------------------------ */
+
+/* A little of everything, and a weight in a file beside it. */
+static ot_status rich(ot_error *err)
+{
+    bytes g = small_graph(), outside = tensor_begin("out", OT_F32, 1, (int64_t[]){ 3 }), rich = rich_model(), m;
+    tensor_outside(&outside, "rich.bin", NULL, NULL);
+    graph_tensor(&g, outside);
+    m = model_of(&g, 8, 17);
+    ot_status s = put_file("rich.onnx", rich.p, rich.n, err);
+    if (!s) s = put_file("outside.onnx", m.p, m.n, err);
+    if (!s) s = put_file("rich.bin", (float[]){ 1, 2, 3 }, 12, err);
+    bytes_free(&rich);
+    bytes_free(&m);
+    return s;
+}
+
+static ot_status import(char **text, ot_error *err)
+{
+    const char *const files[] = { "rich.onnx", "outside.onnx", EXPORTS "quantised-static.onnx" };
+    (void)text;
+    for (int i = 0; i < OT_LEN(files); i++) {
+        ot_imported *m;
+        OT_TRY(ot_import(files[i], &m, err));
+        ot_error  bad = { 0 };
+        ot_status s = ot_graph_verify(m->graph, false, &bad);
+        ot_import_free(m);
+        if (s) return ot_fail(err, s, "what was imported: %s", bad.text);
+    }
+    return OT_OK;
+}
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+typedef ot_status describer(const ot_model *m, const ot_options *o, char **text, ot_error *err);
+
+static ot_status describe(describer *of, const char *model, const char *const *pairs, char **text, ot_error *err)
+{
+    job       j;
+    ot_status s = open_job(&j, model, pairs, err);
+    if (!s) s = of(j.m, j.o, text, err);
+    close_job(&j);
+    return s;
+}
+
+static ot_status check(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "norms-kept.onnx", PAIRS("data", "train.npz", "threads", "1"), text, err);
+}
+
+static ot_status check_json(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "quantised-dynamic.onnx", PAIRS("json", "true", "threads", "1"), text, err);
+}
+
+static ot_status inspect(char **text, ot_error *err)
+{
+    return describe(ot_inspect_text, EXPORTS "norms-shared.onnx", PAIRS("graph", "true"), text, err);
+}
+
+static ot_status plan(char **text, ot_error *err)
+{
+    return describe(ot_plan_text, EXPORTS "folded-dynamo.onnx", PAIRS("data", "train.npz", "why", "true", "batch-size", "2", "threads", "1"), text, err);
+}
+
+static ot_status env(char **text, ot_error *err)
+{
+    job       j;
+    ot_status s = open_job(&j, NULL, PAIRS("threads", "1"), err);
+    if (!s) s = ot_env_text(j.o, text, err);
+    close_job(&j);
+    return s;
+}
+
+static ot_status ops(char **text, ot_error *err)
+{
+    job       j;
+    ot_status s = open_job(&j, NULL, PAIRS("json", "true"), err);
+    if (!s) s = ot_ops_text(j.o, text, err);
+    close_job(&j);
+    return s;
+}
+
+static ot_status help(char **text, ot_error *err) { return ot_help_text(true, text, err); }
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+static void hear(void *user, ot_level level, const char *text) { (void)user, (void)level, (void)text; }
+static void hear_log(void *user, const char *line, size_t n) { (void)user, (void)line, (void)n; }
+
+static ot_status train_with(const char *model, const char *const *pairs, bool deploys, ot_error *err)
+{
+    ot_callbacks cb = { .message = hear, .log = hear_log };
+    ot_trainer  *t = NULL;
+    job          j;
+    ot_status    s = open_job(&j, model, pairs, err);
+    if (!s) s = ot_trainer_new(j.m, j.o, &cb, &t, err);
+    if (!s) s = ot_trainer_run(t, err);
+    if (!s) s = ot_trainer_export(t, NULL, err);
+    if (!s && deploys) s = ot_trainer_deploy(t, NULL, err);
+    ot_trainer_free(t);
+    close_job(&j);
+    return s;
+}
+
+static ot_status train(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with(EXPORTS "norms-training.onnx",
+                      PAIRS("data", "train.npz", "val", "val.npz", "batch-size", "4", "epochs", "1", "threads", "1", "run-dir", "run",
+                            "log", "log.jsonl", "o", "out.onnx", "deploy", "deployed.onnx", "fold", "true", "clip-norm", "1"),
+                      true, err);
+}
+
+/* One update by tensors, weights taken and given. */
+static ot_status step(char **text, ot_error *err)
+{
+    static float   x[2 * PIXELS], ten[10];
+    static int64_t y[2] = { 1, 2 };
+    ot_tensor      batch[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 2, 1, 28, 28 }, .data = x },
+                                { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 2 }, .data = y } };
+    ot_tensor      mine = { .name = "fc2.bias", .dtype = OT_F32, .rank = 1, .dim = { 10 }, .data = ten }, w;
+    ot_trainer    *t = NULL;
+    job            j;
+    (void)text;
+    ot_status s = open_job(&j, OT_SOURCE_ROOT "/models/lenet.onnx", PAIRS("threads", "1", "optimizer", "sgd:lr=0.1"), err);
+    if (!s) s = ot_trainer_new(j.m, j.o, NULL, &t, err);
+    for (int i = 0; !s && i < 2; i++) s = ot_trainer_step(t, batch, 2, NULL, err);
+    if (!s && !ot_trainer_weight_get(t, "fc1.weight", &w)) s = ot_fail(err, OT_E_NOMEM, "the weight is not told");
+    if (!s) s = ot_trainer_weight_set(t, &mine, err);
+    if (!s) s = ot_trainer_export(t, "out.onnx", err);
+    ot_trainer_free(t);
+    close_job(&j);
+    return s;
+}
+
+static ot_status eval(char **text, ot_error *err)
+{
+    ot_callbacks cb = { .message = hear };
+    job          j;
+    ot_status    s = open_job(&j, EXPORTS "norms-training.onnx", PAIRS("data", "train.npz", "threads", "1", "json", "true"), err);
+    if (!s) s = ot_eval_text(j.m, j.o, &cb, text, err);
+    close_job(&j);
+    return s;
+}
+
+/* ---- files in, files out ----------------------------------------------------------------------- */
+
+typedef ot_status worker(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+
+static ot_status work(worker *of, const char *model, const char *const *pairs, ot_error *err)
+{
+    ot_callbacks cb = { .message = hear };
+    job          j;
+    ot_status    s = open_job(&j, model, pairs, err);
+    if (!s) s = of(j.m, j.o, &cb, err);
+    close_job(&j);
+    return s;
+}
+
+static ot_status run(char **text, ot_error *err)
+{
+    (void)text;
+    return work(ot_run_file, EXPORTS "quantised-static.onnx", PAIRS("data", "inputs.npz", "o", "out.npz", "threads", "1"), err);
+}
+
+static ot_status grad(char **text, ot_error *err)
+{
+    (void)text;
+    return work(ot_grad_file, EXPORTS "folded-torchscript.onnx", PAIRS("data", "train.npz", "o", "out.npz", "threads", "1"), err);
+}
+
+static ot_status export_folded(char **text, ot_error *err)
+{
+    (void)text;
+    return work(ot_export_file, EXPORTS "norms-kept.onnx", PAIRS("o", "out.onnx", "fold", "true", "metadata", "a=b", "threads", "1"), err);
+}
+
+static ot_status export_half(char **text, ot_error *err)
+{
+    (void)text;
+    return work(ot_export_file, EXPORTS "plain-dynamo.onnx", PAIRS("o", "out.onnx", "fp16", "true", "threads", "1"), err);
+}
+
+static ot_status fresh(char **text, ot_error *err)
+{
+    job j;
+    (void)text;
+    ot_status s = open_job(&j, NULL, PAIRS("o", "out.onnx", "input", "1x8x8", "scale", "0.25"), err);
+    if (!s) s = ot_new_file("resnet18", j.o, NULL, err);
+    close_job(&j);
+    return s;
+}
+
+/* ---- data ------------------------------------------------------------------------------------------ */
+
+static ot_status tables(ot_error *err)
+{
+    const char *csv = "a,b,kind\n1,2,red\n3,4,green\n5,6,red\n", *conf = "# of a run\nlr = 0.1\nfreeze = conv*\n";
+    OT_TRY(put_file("table.csv", csv, strlen(csv), err));
+    OT_TRY(put_file("run.conf", conf, strlen(conf), err));
+    return pictures(err);
+}
+
+static ot_status data(char **text, ot_error *err)
+{
+    const char *const specs[] = { FIXTURES "savez.npz", FIXTURES "deflated.npz", FIXTURES "streamed.npz", FIXTURES "fortran-big.npy",
+                                  FIXTURES "packed.npy.gz", FIXTURES "vector-f8.idx", FIXTURES "packed-images-idx3-ubyte.gz", "table.csv" };
+    (void)text;
+    for (int i = 0; i < OT_LEN(specs); i++) {
+        ot_dataset *d = NULL;
+        OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));
+        ot_file_id id;
+        const char *name;
+        if (strncmp(strrchr(specs[i], '/') ? strrchr(specs[i], '/') + 1 : specs[i], "packed-images", 13) &&
+            (!ot_file_of(AT_FDCWD, specs[i], &id) || !ot_dataset_reads(d, id, &name)))
+            ot_fail(err, OT_E_INTERNAL, "%s: it is not noted that it was read", specs[i]);
+        ot_dataset_free(d);
+        OT_TRY(err->status);
+    }
+    return OT_OK;
+}
+
+static ot_status write_npz(char **text, ot_error *err)
+{
+    (void)text;
+    return write_pictures("out.npz", 3, true, err);
+}
+
+static ot_status config(char **text, ot_error *err)
+{
+    job       j;
+    ot_status s = open_job(&j, NULL, PAIRS("config", "run.conf", "seed", "3"), err);
+    (void)text;
+    if (!s && (strcmp(ot_options_get(j.o, "lr"), "0.1") || !ot_options_nth(j.o, "freeze", 0)))
+        s = ot_fail(err, OT_E_INTERNAL, "a line of the file is lost");
+    close_job(&j);
+    return s;
+}
+
+const way ways[] = {
+    { .name = "import", .prepare = rich, .go = import },
+    { .name = "check", .prepare = pictures, .go = check },
+    { .name = "check --json", .go = check_json },
+    { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
+    { .name = "plan", .prepare = pictures, .go = plan },
+    { .name = "ops", .go = ops },
+    { .name = "env", .go = env, .varies = true }, /* how much memory is free */
+    { .name = "help", .go = help },
+    { .name = "config", .prepare = tables, .go = config },
+    { .name = "data", .prepare = tables, .go = data },
+    { .name = "npz", .go = write_npz, .out = "out.npz" },
+    { .name = "new", .go = fresh, .out = "out.onnx" },
+    { .name = "run", .prepare = pictures, .go = run, .out = "out.npz" },
+    { .name = "grad", .prepare = pictures, .go = grad, .out = "out.npz" },
+    { .name = "eval", .prepare = pictures, .go = eval },
+    { .name = "step", .go = step, .out = "out.onnx" },
+    { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
+    { .name = "export --fold", .go = export_folded, .out = "out.onnx" },
+    { .name = "export --fp16", .go = export_half, .out = "out.onnx" },
+};
+const int n_ways = OT_LEN(ways);
