@@ -181,6 +181,30 @@ static ot_status train(char **text, ot_error *err)
                       true, err);
 }
 
+static ot_status tables(ot_error *err);
+
+static ot_status small_net(ot_error *err)
+{
+    job       j;
+    ot_status s = open_job(&j, NULL, PAIRS("o", "net.onnx", "input", "1x1x2", "hidden", "4", "classes", "2"), err);
+    if (!s) s = ot_new_file("mlp", j.o, NULL, err);
+    close_job(&j);
+    return s ? s : tables(err);
+}
+
+/* A table, whose classes are texts: the model that comes out knows them, and is read again. */
+static ot_status table(char **text, ot_error *err)
+{
+    ot_status s = train_with("net.onnx", PAIRS("data", "table.csv", "steps", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"), false, err);
+    job       j;
+    if (!s) {
+        s = open_job(&j, "out.onnx", PAIRS("data", "table.csv", "threads", "1"), err);
+        if (!s) s = ot_eval_text(j.m, j.o, NULL, text, err);
+        close_job(&j);
+    }
+    return s;
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -325,6 +349,7 @@ const way ways[] = {
     { .name = "eval", .prepare = pictures, .go = eval },
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
+    { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
     { .name = "export --fold", .go = export_folded, .out = "out.onnx" },
     { .name = "export --fp16", .go = export_half, .out = "out.onnx" },
 };
