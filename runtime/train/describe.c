@@ -42,7 +42,9 @@ json_t *ot_json_lines(const char *lines)
     json_t *list = json_array();
     while (lines && *lines) {
         size_t n = strcspn(lines, "\n");
-        ot_json_add(&list, json_stringn(lines, n));
+        char *line = strndup(lines, n);
+        ot_json_add(&list, line ? ot_json_text(line) : NULL);
+        free(line);
         lines += n + (lines[n] == '\n');
     }
     return list;
