@@ -225,11 +225,11 @@ static bool is_inside(pid_t pid, const registers *r, const call *c)
 }
 
 /* A short or interrupted transfer.  Returns whether the length must be put back afterwards. */
-static bool jolt(tracer *t, pid_t pid, registers *r)
+static bool jolt(tracer *t, pid_t pid, registers *r, const call *c)
 {
     long     k = t->transfers++;
     uint64_t n = argument(r, 2);
-    if (k % 4 == 2) {
+    if (k % 4 == 2 && (t->f->kind == FAULT_JOLT || c->number == SYS_pread64)) {
         refuse(r, EINTR);
         set(pid, r);
     }
@@ -254,9 +254,10 @@ static enum __ptrace_request stopped(tracer *t, pid_t pid, uint64_t *length)
     long here = t->out->calls++;
     if (here < MOST_CALLS) t->out->name[here] = c->name;
     if (here < MOST_CALLS && t->f->kind == FAULT_NONE) t->out->inside[here] = is_inside(pid, &r, c);
-    if (t->f->kind == FAULT_JOLT && c->kind & TRANSFER && argument(&r, 0) > 2) {
+    bool reads = c->number == SYS_read || c->number == SYS_pread64;
+    if (c->kind & TRANSFER && argument(&r, 0) > 2 && (t->f->kind == FAULT_JOLT || (t->f->kind == FAULT_JOLT_READS && reads))) {
         *length = argument(&r, 2);
-        return jolt(t, pid, &r) ? PTRACE_SYSCALL : PTRACE_CONT;
+        return jolt(t, pid, &r, c) ? PTRACE_SYSCALL : PTRACE_CONT;
     }
     if ((t->f->kind != FAULT_ERROR && t->f->kind != FAULT_KILL) || here != t->f->at) return PTRACE_CONT;
     t->out->hit = true;

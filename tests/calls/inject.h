@@ -9,6 +9,7 @@ typedef enum fault_kind {
     FAULT_ERROR, /* call `at` is not made and gives `error` */
     FAULT_KILL,  /* SIGKILL where call `at` begins */
     FAULT_JOLT,  /* of all transfers every fourth is interrupted before a byte moves (EINTR), every other one is short */
+    FAULT_JOLT_READS, /* of reads alone; only those by offset, which the C library does not repeat, are interrupted */
 } fault_kind;
 
 typedef struct fault {

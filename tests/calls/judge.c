@@ -72,6 +72,14 @@ static bool is_new(const record *r, const files *now, const char *name)
     return file_same(files_find(now, name), files_find(&r->after, name)) && !file_same(files_find(&r->before, name), files_find(&r->after, name));
 }
 
+/* A file without a name gets a temporary one, for an instant, only when all of it is there. */
+static bool is_complete(const record *r, const file *x)
+{
+    for (int i = 0; i < r->after.n; i++)
+        if (file_same(&r->after.list[i], x)) return true;
+    return false;
+}
+
 /* Each file that is there is one that belongs there. */
 static const char *nothing_else(const record *r, const files *now, bool killed, bool unlinking, bool log_fails)
 {
@@ -83,7 +91,8 @@ static const char *nothing_else(const record *r, const files *now, bool killed, 
             if (!old && !log_holds(x, killed || log_fails)) return wrong("%s has a line that is cut", x->name);
             continue;
         }
-        if ((killed || unlinking) && is_temporary(x)) continue;
+        if (unlinking && is_temporary(x)) continue;
+        if (killed && is_temporary(x) && (r->s->no_tmpfile || is_complete(r, x))) continue;
         if (!old && !fresh) return wrong("%s is neither the old nor the new one (%zu bytes)", x->name, x->n);
         if (!killed && !old && model_of(r->s, x->name, model) && !is_new(r, now, model)) return wrong("%s is left without its model", x->name);
     }

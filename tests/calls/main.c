@@ -1,6 +1,7 @@
 /* main.c - every system call of a command that writes files fails once and is killed once.
  *
- *     test_calls PROGRAM FIXTURES [--every K] [--full] [--only TEXT] [--jobs N] */
+ *     test_calls PROGRAM FIXTURES [--every K] [--full] [--only TEXT] [--jobs N]
+ *     test_calls --short TEST...    other test programs, while every read is short or interrupted */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,41 @@ static void play(const record *r, const outcome *o)
     fflush(stdout);
 }
 
+/* ---- other tests ------------------------------------------------------------------------------- */
+
+/* They pass as they do otherwise: whoever reads goes on after a short or interrupted read. */
+static int short_reads(int n, char **tests)
+{
+    static outcome o;
+    const fault f = { .kind = FAULT_JOLT_READS };
+    place p = place_of(0);
+    int bad = 0;
+    for (int i = 0; i < n; i++) {
+        const char *argv[] = { tests[i], "good", NULL };
+        if (!inject(argv, p.folder, p.said, &f, true, &o)) return 77;
+        printf("short reads: %s: exit %d, %ld calls\n%s", tests[i], o.code, o.calls, o.code ? words_of(&p) : "");
+        bad += o.code != 0 || o.calls < 100;
+    }
+    return bad ? 1 : 0;
+}
+
+static void make_root(void)
+{
+    strcpy(root, access("/dev/shm", W_OK) ? "/tmp/onnxtrain-calls-XXXXXX" : "/dev/shm/onnxtrain-calls-XXXXXX");
+    inject_root = "/onnxtrain-calls-";
+    if (mkdtemp(root)) return;
+    perror(root);
+    exit(1);
+}
+
+static int give_up(int code)
+{
+    folder_empty(root);
+    rmdir(root);
+    if (code == 77) printf("skipped: system calls: processes cannot be traced here\n");
+    return code;
+}
+
 /* ---- all of them ------------------------------------------------------------------------------- */
 
 static void read_arguments(int argc, char **argv)
@@ -197,14 +233,17 @@ static void read_arguments(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static outcome o;
-    read_arguments(argc, argv);
     setenv("OMP_WAIT_POLICY", "passive", 1); /* the program does not start itself again */
     setenv("ONNXTRAIN_CUDA_MODULE", "none", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-    strcpy(root, access("/dev/shm", W_OK) ? "/tmp/onnxtrain-calls-XXXXXX" : "/dev/shm/onnxtrain-calls-XXXXXX");
+    if (argc > 2 && !strcmp(argv[1], "--short")) {
+        make_root();
+        return give_up(short_reads(argc - 2, argv + 2));
+    }
+    read_arguments(argc, argv);
+    make_root();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    inject_root = "/onnxtrain-calls-";
-    if (!mkdtemp(root) || shared == MAP_FAILED) return 1;
+    if (shared == MAP_FAILED) return give_up(1);
     bool traced = true;
     for (int i = 0; i < N_SCENES && traced; i++) {
         record r;
@@ -214,13 +253,8 @@ int main(int argc, char **argv)
         files_free(&r.before);
         files_free(&r.after);
     }
-    folder_empty(root);
-    rmdir(root);
-    if (!traced) {
-        printf("skipped: system calls: processes cannot be traced here\n");
-        return 77;
-    }
+    if (!traced) return give_up(77);
     printf("system calls: %d of %d faults leave all files whole; %d calls were not made again\n", shared->jobs - shared->bad, shared->jobs,
            shared->missed);
-    return shared->bad || !shared->jobs;
+    return give_up(shared->bad || !shared->jobs);
 }

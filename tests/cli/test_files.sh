@@ -101,6 +101,57 @@ ok $train -o t2.onnx --run-dir r2 --log ./r2/log.jsonl
 ok new mlp -o t2.onnx
 grep -q "is replaced" err || fail "new replaces a model without a word"
 
+# ---- names, and what is no file ------------------------------------------------------------------
+
+refuses "should not end in .npz" m.onnx $train -o x.npz
+refuses "should not end in .npz" m.onnx $train -o x.onnx --deploy x.npz
+refuses "should not end in .csv" m.onnx $train -o x.onnx --log x.csv
+refuses "should not end in .npz" m.onnx export m.onnx -o x.npz
+refuses "should not end in .json" m.onnx new mlp -o x.json
+refuses "does not go to standard output" m.onnx $train -o -
+refuses "is what --log names as well" old.jsonl $train -o x.onnx --log old.jsonl --deploy old.jsonl
+refuses "not written over" r1/log.jsonl $train -o x.onnx --run-dir r1 --deploy r1/log.jsonl
+refuses "the run itself writes this file" m.onnx $train -o x.onnx --run-dir r1 --deploy r1/best.onnx
+
+ok $train -o t.onnx --run-dir none --log -
+grep -q '"event":"end"' out || fail "--log - does not write to standard output"
+[ ! -e - ] || fail "--log - makes a file"
+
+# fails_with CODE TEXT ARGUMENTS...: within ten seconds
+fails_with() {
+    want=$1 text=$2
+    shift 2
+    "$program" "$@" >out 2>err &
+    pid=$!
+    n=0
+    while [ $n -lt 100 ] && kill -0 $pid 2>/dev/null; do sleep 0.1 && n=$((n + 1)); done
+    kill -9 $pid 2>/dev/null
+    wait $pid
+    got=$?
+    [ $got = "$want" ] || fail "onnxtrain $*: exit $got, $want is right"
+    grep -qF -- "$text" err || fail "onnxtrain $*: says nothing of '$text'"
+}
+mkfifo pipe
+fails_with 7 "pipe: is a pipe that nobody reads from" $train -o x.onnx --run-dir none --log pipe
+fails_with 7 "pipe: is no regular file" $train -o x.onnx --run-dir none --config pipe
+fails_with 7 "pipe: is no regular file" m.onnx --data pipe -o x.onnx --run-dir none
+fails_with 7 "notes.txt: is no folder" $train -o x.onnx --run-dir notes.txt
+[ ! -e x.onnx ] || fail "something is written in spite of a pipe"
+cat pipe >read &
+pid=$!
+ok $train -o t.onnx --run-dir none --log pipe
+wait $pid
+grep -q '"event":"end"' read || fail "a pipe with a reader gets no log"
+rm -f pipe read
+
+# what is trained is not lost with its log
+if [ -c /dev/full ]; then
+    "$program" $train -o kept.onnx --run-dir none --log /dev/full >out 2>err
+    [ $? = 7 ] && grep -q "/dev/full: cannot be written" err || fail "a log that cannot be written is not told"
+    "$program" check kept.onnx >/dev/null 2>&1 || fail "a log that cannot be written costs the trained model"
+    rm -f kept.onnx
+fi
+
 # ---- arrays -------------------------------------------------------------------------------
 
 python=$(command -v python3)
@@ -119,6 +170,9 @@ then
     refuses "is the model that is read" m.onnx run m.onnx --data x.npz -o m.onnx
     refuses "is data that is read" x.npz grad m.onnx --data x.npz --loss mse -o x.npz
     refuses "is no .npz" notes.txt run m.onnx --data x.npz -o notes.txt
+    refuses "should not end in .onnx" m.onnx run m.onnx --data x.npz -o y.onnx
+    "$python" -c "import zipfile; zipfile.ZipFile('papers.zip', 'w').writestr('letter.xml', 'text')"
+    refuses "is no .npz" papers.zip run m.onnx --data x.npz -o papers.zip
     ok run m.onnx --data x.npz -o y.npz --threads 1
     ok run m.onnx --data x.npz -o y.npz --threads 1
 fi
