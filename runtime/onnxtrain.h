@@ -223,7 +223,8 @@ OT_API void ot_trainer_free(ot_trainer *t);
  * writes to the folder). */
 OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);
 
-/* From a signal handler or another thread: the run ends after the step it is in. */
+/* From a signal handler or another thread: the run ends after the step it is in; on the CPU it drops that step instead as
+ * long as the step has changed nothing.  No step is applied half. */
 OT_API void ot_trainer_cancel(ot_trainer *t);
 
 /* One update by host tensors: every graph input by name, targets as "target" or

@@ -2,6 +2,8 @@
 #ifndef OT_EXEC_H
 #define OT_EXEC_H
 
+#include <signal.h>
+
 #include "runtime/passes/passes.h"
 
 /* ---- memory ------------------------------------------------------------------ */
@@ -56,6 +58,12 @@ ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err);
 /* Reads the numbers: from an outbox that has arrived, or (CPU, outbox NULL) from where they lie.  Errors: what a kernel
  * found while running (OT_E_DATA), with the node's name. */
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err);
+
+/* CPU: from now on ot_exec_every looks at *stop between two operators, and where it is set ends there: but only as long as
+ * nothing of the state was written, so that a run that ended early has changed nothing.  Returns OT_OK then, too, and
+ * ot_exec_stopped says it.  NULL: no longer.  Borrowed. */
+void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop);
+bool ot_exec_stopped(const ot_exec *x);
 
 /* From now on adds the seconds of every kernel to spent[0 .. n_every + n_update), in schedule order;
  * NULL: no longer.  Borrowed. */

@@ -41,6 +41,9 @@ struct ot_exec {
     void         **at; /* by value id; fed inputs change */
     slot          *every, *update;
     double        *spent; /* borrowed; NULL: nobody asks */
+    const volatile sig_atomic_t *stop; /* borrowed; NULL: nobody stops it */
+    int            free;    /* steps of `every` in front of which nothing of the state is written: 0 .. free */
+    bool           stopped; /* the last run of `every` */
     bool           groups_filled;
     int            given[PHASES];   /* runs of a phase so far, up to 2 */
     ot_recording  *recorded[PHASES];
@@ -166,6 +169,17 @@ static ot_status bind(ot_exec *x, ot_error *err)
 
 /* ---- making ---------------------------------------------------------------------------- */
 
+/* The first step of `every` that writes into the state. */
+static int first_writer(const ot_plan *p)
+{
+    for (int i = 0; i < p->n_every; i++)
+        for (int j = 0; j < p->every[i].node->n_out; j++) {
+            const ot_value *v = p->every[i].node->out[j];
+            if (v && base_of(v)->slab == OT_SLAB_STATE) return i;
+        }
+    return p->n_every;
+}
+
 ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *err)
 {
     *out = NULL;
@@ -178,6 +192,7 @@ ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *e
     x->device = p->device;
     x->memory = m;
     x->owns_memory = !m;
+    x->free = first_writer(p);
     x->at = ot_arena_alloc(x->arena, (size_t)(p->graph->n_values + 1) * sizeof *x->at);
     ot_status s = x->at ? OT_OK : no_memory(err);
     if (s == OT_OK && !m) s = ot_memory_new(&p, 1, 0, &x->memory, err);
@@ -278,10 +293,21 @@ static ot_status run_slot(ot_exec *x, slot *s, const ot_step *step, ot_error *er
     return step->kernel->many->run(s->group, s->n_group, s->group_table);
 }
 
+void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop) { x->stop = stop; }
+
+bool ot_exec_stopped(const ot_exec *x) { return x->stopped; }
+
+static bool ends_here(const ot_exec *x, const slot *s, int i) { return x->stop && s == x->every && i <= x->free && *x->stop; }
+
 static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
 {
     double start = spent ? now() : 0;
+    x->stopped = false;
     for (int i = 0; i < n; i++) {
+        if (ends_here(x, s, i)) {
+            x->stopped = true;
+            return OT_OK;
+        }
         range(x, steps[i].node->name);
         ot_status status = run_slot(x, &s[i], &steps[i], err);
         range(x, NULL);
@@ -326,6 +352,7 @@ static ot_status give(ot_exec *x, phase f, ot_error *err)
     const ot_plan *p = x->plan;
     if (f != UPDATE) {
         OT_TRY(walk(x, x->every, p->every, p->n_every, x->spent, err));
+        if (x->stopped) return OT_OK;
         OT_TRY(carry_out(x, OT_EVERY, err));
     }
     if (f != EVERY) {

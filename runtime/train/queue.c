@@ -5,6 +5,7 @@
  * does the other.  How many runs a half holds follows from how long they take: what is reported lags by a fifth of a
  * second at most, and short runs never find the device idle. */
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/train/session.h"
@@ -84,8 +85,11 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
         ot_feeder *f = &s->feeders->f[i];
         if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
     }
+    ot_exec_stop(s->exec, x->stop);
     OT_TRY(run_kind(s->exec, kind, err));
-    return ot_exec_numbers(s->exec, NULL, out, err);
+    x->stopped = ot_exec_stopped(s->exec);
+    *out = (ot_numbers){ .loss = NAN };
+    return x->stopped ? OT_OK : ot_exec_numbers(s->exec, NULL, out, err);
 }
 
 static ot_status close_part(ot_session *x, ot_error *err)

@@ -79,6 +79,8 @@ typedef struct ot_session {
     uint64_t seed, counter;
     int threads;
     bool moves_momentum; /* the schedule does */
+    const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */
+    bool stopped;                      /* the last run ended early, and changed nothing */
 } ot_session;
 
 int ot_session_threads(const ot_settings *s); /* --threads, or what the machine has */

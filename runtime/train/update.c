@@ -106,14 +106,29 @@ static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, i
     return OT_OK;
 }
 
-/* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it. */
+/* The first batch of an update has changed nothing yet and can be dropped; the others belong to what it began. */
+static ot_status give_stoppable(ot_trainer *t, int64_t k, int n, bool first, int *slot, ot_error *err)
+{
+    t->x.stop = first && !t->by_steps ? &t->cancelled : NULL;
+    ot_status s = give_batch(t, k, n, OT_RUN_EVERY, slot, err);
+    t->x.stop = NULL;
+    return s;
+}
+
+/* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it.  One that the user
+ * stopped in the middle of its first batch was never there. */
 static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n, ot_error *err)
 {
     int slot = -1;
     ot_numbers got = { 0 };
     for (int k = 0; k < n; k++) {
-        OT_TRY(give_batch(t, first + k, n, OT_RUN_EVERY, &slot, err));
+        OT_TRY(give_stoppable(t, first + k, n, !k, &slot, err));
         OT_TRY(ot_session_take(&t->x, NULL, &got, err));
+        if (t->x.stopped) {
+            t->given--;
+            t->x.counter--;
+            return OT_OK;
+        }
         add_batch(now, t->x.slot[slot].plan, &got, n);
     }
     if (isfinite(now->loss) || t->s.skip_nonfinite) {

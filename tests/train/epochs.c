@@ -3,7 +3,9 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "runtime/data/data.h"
@@ -217,13 +219,77 @@ static void divergence_ends_it(void **state)
     assert_int_equal(b->steps, 8);
 }
 
+/* ---- stopping ---------------------------------------------------------------------------- */
+
+static ot_trainer *volatile stopped;
+
+static void stop_it(int signal)
+{
+    (void)signal;
+    ot_trainer_cancel(stopped);
+}
+
+typedef struct stop { int steps; } stop;
+
+/* The first step is about to begin: it is stopped a little later. */
+static void stop_soon(void *user, const char *line, size_t n)
+{
+    const struct itimerval soon = { .it_value = { .tv_usec = 30000 } };
+    stop *s = user;
+    (void)n;
+    if (strstr(line, "\"event\":\"start\"")) setitimer(ITIMER_REAL, &soon, NULL);
+    s->steps += strstr(line, "\"event\":\"step\"") != NULL;
+}
+
+/* One batch of 5,000 pictures takes half a second or more; stopped within it, nothing of it is there. */
+static void a_long_step_is_dropped(void **state)
+{
+    enum { MANY = 5000 };
+    bed *b = *state;
+    ot_error err = { 0 };
+    char path[80];
+    stop seen = { 0 };
+    float *x = calloc(MANY * 784, sizeof *x);
+    int64_t *y = calloc(MANY, sizeof *y);
+    assert_true(x && y);
+    for (int i = 0; i < MANY * 784; i++) x[i] = (float)(i % 101) / 101;
+    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { MANY, 1, 28, 28 }, .data = x },
+                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { MANY }, .data = y } };
+    snprintf(path, sizeof path, "%s/many.npz", b->folder);
+    assert_ok(ot_npz_write(path, t, 2, &err), err);
+    ot_options *o = ot_options_new();
+    const char *const given[][2] = { { "data", path }, { "run-dir", "none" }, { "threads", "1" }, { "batch-size", "5000" }, { "device", "cpu" } };
+    for (int i = 0; i < OT_LEN(given); i++) assert_ok(ot_options_set(o, given[i][0], given[i][1], &err), err);
+    ot_callbacks cb = { .user = &seen, .log = stop_soon };
+    ot_trainer *trainer = NULL;
+    assert_ok(ot_trainer_new(b->model, o, &cb, &trainer, &err), err);
+    ot_result r;
+    stopped = trainer;
+    signal(SIGALRM, stop_it);
+    assert_ok(ot_trainer_run(trainer, &err), err);
+    signal(SIGALRM, SIG_DFL);
+    ot_trainer_result(trainer, &r);
+    assert_string_equal(r.reason, "cancelled");
+    assert_int_equal(r.steps, 0);
+    assert_int_equal(seen.steps, 0);
+    snprintf(path, sizeof path, "%s/stopped.onnx", b->folder);
+    assert_ok(ot_trainer_export(trainer, path, &err), err);
+    char command[200];
+    snprintf(command, sizeof command, "cmp -s %s %s", path, LENET); /* as it was, bit for bit */
+    assert_int_equal(system(command), 0);
+    ot_trainer_free(trainer);
+    ot_options_free(o);
+    free(x);
+    free(y);
+}
+
 int test_epochs(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_batch_is_short), cmocka_unit_test(unshuffled_wraps_around),
         cmocka_unit_test(batches_accumulate),      cmocka_unit_test(steps_and_epochs_end_it),
         cmocka_unit_test(seeds_decide_the_order),  cmocka_unit_test(evaluation_and_best),
-        cmocka_unit_test(divergence_ends_it),
+        cmocka_unit_test(divergence_ends_it),      cmocka_unit_test(a_long_step_is_dropped),
     };
     return cmocka_run_group_tests_name("epochs", tests, open_bed, close_bed);
 }
