@@ -85,6 +85,7 @@
 
 #define OT_MOVE_OPS(X)                  \
     /* operator            ref cpu cuda */   \
+    X(AffineGrid,            0, 0, 0)      \
     X(ArgMax,                0, 0, 0)      \
     X(ArgMin,                0, 0, 0)      \
     X(CenterCropPad,         0, 0, 0)      \
@@ -101,6 +102,7 @@
     X(Gather,                0, 0, 0)      \
     X(GatherElements,        0, 0, 0)      \
     X(GatherND,              0, 0, 0)      \
+    X(GridSample,            0, 0, 0)      \
     X(Identity,              0, 0, 0)      \
     X(If,                    0, 0, 0)      \
     X(Loop,                 0, 0, 0)      \

@@ -1,0 +1,49 @@
+/* sample.c - rows of GridSample and AffineGrid. */
+#include "case.h"
+
+const ot_case ot_cases_GridSample[] = {
+    { .name = "linear", .in = "f32[2,3,4,5] f32[2,3,2,2](-1.3,1.3)", .out = "f32[2,3,3,2]" },
+    { .name = "linear_corners", .in = "f32[2,3,4,5] f32[2,3,2,2](-1.3,1.3)", .attrs = "align_corners=1", .out = "f32[2,3,3,2]" },
+    { .name = "linear_values", .in = "f32[1,1,2,2]~1,2,3,4 f32[1,1,3,2]~0,0,-1,-1,1,0", .out = "f32[1,1,1,3]", .y = "2.5,0.25,1.5",
+      .attrs = "mode=linear padding_mode=zeros", .dx = "0.5,0.5,0.25,0.5 -" },
+    { .name = "linear_border", .in = "f32[2,3,4,5] f32[2,3,2,2](-2,2)", .attrs = "padding_mode=border", .out = "f32[2,3,3,2]" },
+    { .name = "linear_border_corners", .in = "f32[2,3,4,5] f32[2,3,2,2](-2,2)", .attrs = "padding_mode=border align_corners=1", .out = "f32[2,3,3,2]" },
+    { .name = "linear_reflection", .in = "f32[2,3,4,5] f32[2,3,2,2](-4,4)", .attrs = "padding_mode=reflection", .out = "f32[2,3,3,2]" },
+    { .name = "linear_reflection_corners", .in = "f32[2,3,4,5] f32[2,3,2,2](-4,4)", .attrs = "padding_mode=reflection align_corners=1", .out = "f32[2,3,3,2]" },
+    { .name = "nearest", .in = "f32[2,3,4,5] f32[2,3,2,2](-1.3,1.3)", .attrs = "mode=nearest", .out = "f32[2,3,3,2]" },
+    { .name = "nearest_border", .in = "f32[1,2,4,5] f32[1,3,4,2](-2,2)", .attrs = "mode=nearest padding_mode=border align_corners=1", .out = "f32[1,2,3,4]" },
+    { .name = "nearest_reflection", .in = "f32[1,2,4,5] f32[1,3,4,2](-3,3)", .attrs = "mode=nearest padding_mode=reflection", .out = "f32[1,2,3,4]" },
+    { .name = "nearest_integers", .in = "i64[1,1,1,3]~4,5,6 f32[1,1,3,2]~-0.7,0,0.1,0,3,0", .attrs = "mode=nearest", .out = "i64[1,1,1,3]", .y = "4,5,0" },
+    { .name = "cubic", .in = "f32[2,2,4,5] f32[2,3,2,2](-1.3,1.3)", .attrs = "mode=cubic", .out = "f32[2,2,3,2]" },
+    { .name = "cubic_border", .in = "f32[2,2,4,5] f32[2,3,2,2](-2,2)", .attrs = "mode=cubic padding_mode=border", .out = "f32[2,2,3,2]" },
+    { .name = "cubic_reflection", .in = "f32[2,2,4,5] f32[2,3,2,2](-3,3)", .attrs = "mode=cubic padding_mode=reflection align_corners=1", .out = "f32[2,2,3,2]" },
+    { .name = "cubic_reflection_edges", .in = "f32[1,1,2,3] f32[1,3,2,2](-4,4)", .attrs = "mode=cubic padding_mode=reflection", .out = "f32[1,1,3,2]" },
+    { .name = "volume", .in = "f32[2,2,3,4,3] f32[2,2,3,2,3](-1.3,1.3)", .out = "f32[2,2,2,3,2]" },
+    { .name = "volume_nearest", .in = "f32[1,2,3,4,3] f32[1,2,3,2,3](-1.3,1.3)", .attrs = "mode=nearest", .out = "f32[1,2,2,3,2]" },
+    { .name = "volume_cubic", .in = "f32[1,2,3,4,3] f32[1,2,1,2,3](-1.3,1.3)", .attrs = "mode=cubic padding_mode=border", .out = "f32[1,2,2,1,2]" },
+    { .name = "volume_reflection", .in = "f32[1,2,3,4,3] f32[1,2,2,1,3](-3,3)", .attrs = "padding_mode=reflection align_corners=1", .out = "f32[1,2,2,2,1]" },
+    { .name = "line", .in = "f32[2,3,7] f32[2,4,1](-1.3,1.3)", .out = "f32[2,3,4]" },
+    { .name = "one_element", .in = "f32[1,2,1,1] f32[1,2,2,2](-3,3)", .attrs = "padding_mode=reflection align_corners=1", .out = "f32[1,2,2,2]" },
+    { .name = "half", .in = "f16[1,2,4,4] f16[1,2,2,2]", .out = "f16[1,2,2,2]", .tol = 1e-3 },
+    { .name = "half_grid", .in = "f32[1,2,4,4] f16[1,2,2,2]", .out = "f32[1,2,2,2]" },
+    { .name = "nowhere", .in = "f32[1,1,2,2] f32[1,1,2,2]~nan,0,inf,0", .attrs = "padding_mode=border", .out = "f32[1,1,1,2]", .no_grad = "NaN" },
+    { .name = "no_points", .in = "f32[2,3,4,5] f32[2,0,2,2]", .out = "f32[2,3,0,2]" },
+    { .name = "no_batch", .in = "f32[0,3,4,5] f32[0,3,2,2]", .out = "f32[0,3,3,2]" },
+    { .name = "no_elements", .in = "f32[1,3,0,5] f32[1,3,2,2]", .fail = OT_E_MODEL },
+    { .name = "wrong_grid", .in = "f32[1,3,4,5] f32[1,3,2,3]", .fail = OT_E_MODEL },
+    { .name = "wrong_batch", .in = "f32[2,3,4,5] f32[1,3,2,2]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+const ot_case ot_cases_AffineGrid[] = {
+    { .name = "picture", .in = "f32[2,2,3] i64[4]=2,3,3,4", .out = "f32[2,3,4,2]" },
+    { .name = "corners", .in = "f32[2,2,3] i64[4]=2,3,3,4", .attrs = "align_corners=1", .out = "f32[2,3,4,2]" },
+    { .name = "values", .in = "f32[1,2,3]~1,0,0.5,0,2,0 i64[4]=1,1,2,2", .out = "f32[1,2,2,2]", .y = "0,-1,1,-1,0,1,1,1" },
+    { .name = "volume", .in = "f32[2,3,4] i64[5]=2,1,2,3,2", .out = "f32[2,2,3,2,3]" },
+    { .name = "volume_corners", .in = "f64[1,3,4] i64[5]=1,1,2,3,1", .attrs = "align_corners=1", .out = "f64[1,2,3,1,3]" },
+    { .name = "half", .in = "f16[1,2,3] i64[4]=1,1,3,2", .out = "f16[1,3,2,2]", .tol = 1e-3 },
+    { .name = "empty", .in = "f32[2,2,3] i64[4]=2,3,0,4", .out = "f32[2,0,4,2]" },
+    { .name = "wrong_theta", .in = "f32[2,2,3] i64[5]=2,1,2,3,2", .fail = OT_E_MODEL },
+    { .name = "unknown_size", .in = "f32[2,2,3] i64[4]~2,3,3,4", .fail = OT_E_MODEL },
+    { 0 }
+};
