@@ -89,10 +89,12 @@
     X(ArgMax,                0, 0, 0)      \
     X(ArgMin,                0, 0, 0)      \
     X(CenterCropPad,         0, 0, 0)      \
+    X(Col2Im,                0, 0, 0)      \
     X(Compress,              0, 0, 0)      \
     X(Concat,                0, 0, 0)      \
     X(Constant,              0, 0, 0)      \
     X(ConstantOfShape,       0, 0, 0)      \
+    X(CumProd,               0, 0, 0)      \
     X(CumSum,                0, 0, 0)      \
     X(DepthToSpace,          0, 0, 0)      \
     X(Einsum,                0, 0, 0)      \
@@ -149,6 +151,7 @@
     X(ConvInteger,               0, 0, 0)    \
     X(ConvTranspose,             0, 0, 0)    \
     X(DequantizeLinear,          0, 0, 0)    \
+    X(Det,                       0, 0, 0)    \
     X(DynamicQuantizeLinear,     0, 0, 0)    \
     X(GRU,                       0, 0, 0)    \
     X(Gemm,                      0, 0, 0)    \
@@ -167,6 +170,7 @@
     X(MatMul,                    0, 0, 0)    \
     X(MatMulInteger,             0, 0, 0)    \
     X(MaxPool,                   0, 0, 0)    \
+    X(MaxUnpool,                 0, 0, 0)    \
     X(Multinomial,               0, 0, 0)    \
     X(MeanVarianceNormalization, 0, 0, 0)    \
     X(NegativeLogLikelihoodLoss, 0, 0, 0)    \
