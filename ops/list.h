@@ -181,6 +181,7 @@
     X(RandomNormalLike,          0, 0, 0)    \
     X(RandomUniform,             0, 0, 0)    \
     X(RandomUniformLike,         0, 0, 0)    \
+    X(RoiAlign,                  0, 0, 0)    \
     X(Softmax,                   0, 0, 0)    \
     X(SoftmaxCrossEntropyLoss,   0, 0, 0)
 

@@ -1,4 +1,4 @@
-/* sample.c - rows of GridSample and AffineGrid. */
+/* sample.c - rows of GridSample, AffineGrid and RoiAlign. */
 #include "case.h"
 
 const ot_case ot_cases_GridSample[] = {
@@ -45,5 +45,37 @@ const ot_case ot_cases_AffineGrid[] = {
     { .name = "empty", .in = "f32[2,2,3] i64[4]=2,3,0,4", .out = "f32[2,0,4,2]" },
     { .name = "wrong_theta", .in = "f32[2,2,3] i64[5]=2,1,2,3,2", .fail = OT_E_MODEL },
     { .name = "unknown_size", .in = "f32[2,2,3] i64[4]~2,3,3,4", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+/* Regions in and across the picture. */
+#define ROIS "f32[3,4]~0.3,0.4,4.1,3.3,-2.2,1.1,2.3,5.4,1.7,-3.2,7.9,1.3 i64[3]~0,1,0"
+
+const ot_case ot_cases_RoiAlign[] = {
+    { .name = "fixed", .in = "f32[2,3,4,5] " ROIS, .attrs = "output_height=2 output_width=3 sampling_ratio=2", .out = "f32[3,3,2,3]" },
+    { .name = "fixed_old", .in = "f32[2,3,4,5] " ROIS, .out = "f32[3,3,2,3]",
+      .attrs = "output_height=2 output_width=3 sampling_ratio=2 coordinate_transformation_mode=output_half_pixel" },
+    { .name = "scale", .in = "f32[2,3,4,5] " ROIS, .attrs = "output_height=2 output_width=2 sampling_ratio=1 spatial_scale=0.61", .out = "f32[3,3,2,2]" },
+    { .name = "adaptive", .in = "f32[2,3,4,5] " ROIS, .attrs = "output_height=2 output_width=3", .out = "f32[3,3,2,3]" },
+    { .name = "adaptive_old", .in = "f32[2,3,4,5] " ROIS, .attrs = "output_height=1 output_width=1 coordinate_transformation_mode=output_half_pixel",
+      .out = "f32[3,3,1,1]" },
+    { .name = "adaptive_values", .in = "f32[1,1,4,4]~0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 f32[1,4]~0.5,0.5,3.5,3.5 i64[1]~0",
+      .attrs = "output_height=1 output_width=1", .out = "f32[1,1,1,1]", .y = "7.5", .no_grad = "points lie on elements" },
+    { .name = "adaptive_huge", .in = "f32[1,2,3,3] f32[2,4]~-40.2,-30.3,50.1,60.2,-1000.3,-900.1,1000.2,900.4 i64[2]~0,0", .attrs = "output_height=7 output_width=7",
+      .out = "f32[2,2,7,7]", .tol = 1e-4 },
+    { .name = "adaptive_turned", .in = "f32[1,2,3,3] f32[2,4]~2,2,1,1,1.2,1.2,1.2,1.7 i64[2]~0,0", .attrs = "output_height=2 output_width=2",
+      .out = "f32[2,2,2,2]", .no_grad = "kinks" },
+    { .name = "max", .in = "f32[2,3,4,5](0.1,1) " ROIS, .attrs = "mode=max output_height=2 output_width=3 sampling_ratio=2", .out = "f32[3,3,2,3]" },
+    { .name = "max_adaptive", .in = "f32[2,3,4,5](0.1,1) f32[3,4]=0.3,0.4,4.1,3.3,-2.2,1.1,2.3,5.4,1.7,-3.2,7.9,1.3 i64[3]~0,1,0",
+      .attrs = "mode=max output_height=2 output_width=3", .out = "f32[3,3,2,3]" },
+    { .name = "max_no_points", .in = "f32[1,1,3,3](0.1,1) f32[1,4]=2,2,1,1 i64[1]=0", .attrs = "mode=max", .out = "f32[1,1,1,1]", .y = "0" },
+    { .name = "half", .in = "f16[1,2,4,4] f16[1,4]~0.3,0.4,3.1,3.3 i64[1]~0", .attrs = "output_height=2 sampling_ratio=2", .out = "f16[1,2,2,1]", .tol = 1e-2 },
+    { .name = "no_rois", .in = "f32[1,2,4,4] f32[0,4] i64[0]", .attrs = "output_height=2 output_width=2", .out = "f32[0,2,2,2]" },
+    { .name = "no_picture", .in = "f32[0,2,4,4] f32[1,4] i64[1]", .fail = OT_E_MODEL },
+    { .name = "no_such_picture", .in = "f32[2,2,4,4] f32[1,4] i64[1]~2", .attrs = "sampling_ratio=1", .out = "f32[1,2,1,1]", .fail_run = OT_E_DATA },
+    { .name = "max_unknown", .in = "f32[1,2,4,4] f32[1,4] i64[1]~0", .attrs = "mode=max", .fail = OT_E_MODEL },
+    { .name = "max_far", .in = "f32[1,2,4,4] f32[1,4]=0,0,1e9,1 i64[1]~0", .attrs = "mode=max", .fail = OT_E_MODEL },
+    { .name = "wrong_rois", .in = "f32[1,2,4,4] f32[1,5] i64[1]~0", .fail = OT_E_MODEL },
+    { .name = "no_bins", .in = "f32[1,2,4,4] f32[1,4] i64[1]~0", .attrs = "output_height=0", .fail = OT_E_MODEL },
     { 0 }
 };
