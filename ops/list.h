@@ -147,11 +147,13 @@
     X(AveragePool,               0, 0, 0)    \
     X(BatchNormalization,        0, 0, 0)    \
     X(Bernoulli,                 0, 0, 0)    \
+    X(BlackmanWindow,            0, 0, 0)    \
     X(Conv,                      0, 0, 0)    \
     X(ConvInteger,               0, 0, 0)    \
     X(ConvTranspose,             0, 0, 0)    \
     X(DequantizeLinear,          0, 0, 0)    \
     X(Det,                       0, 0, 0)    \
+    X(DFT,                       0, 0, 0)    \
     X(DynamicQuantizeLinear,     0, 0, 0)    \
     X(GRU,                       0, 0, 0)    \
     X(Gemm,                      0, 0, 0)    \
@@ -159,6 +161,8 @@
     X(GlobalLpPool,              0, 0, 0)    \
     X(GlobalMaxPool,             0, 0, 0)    \
     X(GroupNormalization,        0, 0, 0)    \
+    X(HammingWindow,             0, 0, 0)    \
+    X(HannWindow,                0, 0, 0)    \
     X(Hardmax,                   0, 0, 0)    \
     X(InstanceNormalization,     0, 0, 0)    \
     X(LSTM,                      0, 0, 0)    \
@@ -171,6 +175,7 @@
     X(MatMulInteger,             0, 0, 0)    \
     X(MaxPool,                   0, 0, 0)    \
     X(MaxUnpool,                 0, 0, 0)    \
+    X(MelWeightMatrix,           0, 0, 0)    \
     X(Multinomial,               0, 0, 0)    \
     X(MeanVarianceNormalization, 0, 0, 0)    \
     X(NegativeLogLikelihoodLoss, 0, 0, 0)    \
@@ -183,7 +188,8 @@
     X(RandomUniformLike,         0, 0, 0)    \
     X(RoiAlign,                  0, 0, 0)    \
     X(Softmax,                   0, 0, 0)    \
-    X(SoftmaxCrossEntropyLoss,   0, 0, 0)
+    X(SoftmaxCrossEntropyLoss,   0, 0, 0)    \
+    X(STFT,                      0, 0, 0)
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 
