@@ -151,6 +151,7 @@
     X(Conv,                      0, 0, 0)    \
     X(ConvInteger,               0, 0, 0)    \
     X(ConvTranspose,             0, 0, 0)    \
+    X(DeformConv,                0, 0, 0)    \
     X(DequantizeLinear,          0, 0, 0)    \
     X(Det,                       0, 0, 0)    \
     X(DFT,                       0, 0, 0)    \

@@ -1,4 +1,4 @@
-/* sample.c - rows of GridSample, AffineGrid and RoiAlign. */
+/* sample.c - rows of GridSample, AffineGrid, RoiAlign and DeformConv. */
 #include "case.h"
 
 const ot_case ot_cases_GridSample[] = {
@@ -77,5 +77,28 @@ const ot_case ot_cases_RoiAlign[] = {
     { .name = "max_far", .in = "f32[1,2,4,4] f32[1,4]=0,0,1e9,1 i64[1]~0", .attrs = "mode=max", .fail = OT_E_MODEL },
     { .name = "wrong_rois", .in = "f32[1,2,4,4] f32[1,5] i64[1]~0", .fail = OT_E_MODEL },
     { .name = "no_bins", .in = "f32[1,2,4,4] f32[1,4] i64[1]~0", .attrs = "output_height=0", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+const ot_case ot_cases_DeformConv[] = {
+    { .name = "plain", .in = "f32[2,3,5,4] f32[4,3,2,3] f32[2,12,4,2]", .out = "f32[2,4,4,2]" },
+    { .name = "pads", .in = "f32[1,2,4,4] f32[2,2,3,3] f32[1,18,4,4](-2,2) f32[2]", .attrs = "pads=[1,1,1,1]", .out = "f32[1,2,4,4]" },
+    { .name = "mask", .in = "f32[1,2,4,4] f32[2,2,2,2] f32[1,8,3,3] - f32[1,4,3,3]", .out = "f32[1,2,3,3]" },
+    { .name = "strides", .in = "f32[1,2,7,6] f32[2,2,2,3] f32[1,12,3,2] f32[2] f32[1,6,3,2]", .attrs = "strides=[2,3] pads=[0,1,1,0] dilations=[2,1] kernel_shape=[2,3]",
+      .out = "f32[1,2,3,2]" },
+    { .name = "offset_groups", .in = "f32[2,4,4,4] f32[3,4,2,2] f32[2,16,3,3] f32[3] f32[2,8,3,3]", .attrs = "offset_group=2", .out = "f32[2,3,3,3]" },
+    { .name = "groups", .in = "f32[2,4,4,4] f32[6,2,2,2] f32[2,8,3,3] f32[6]", .attrs = "group=2", .out = "f32[2,6,3,3]" },
+    { .name = "groups_of_both", .in = "f32[1,6,3,3] f32[2,3,2,2] f32[1,24,2,2]", .attrs = "group=2 offset_group=3", .out = "f32[1,2,2,2]" },
+    { .name = "whole_offsets", .in = "f32[1,1,3,3]~1,2,3,4,5,6,7,8,9 f32[1,1,2,2]~1,1,1,1 f32[1,8,2,2]~0", .out = "f32[1,1,2,2]", .y = "12,16,24,28",
+      .dx = "1,2,1,2,4,2,1,2,1 12,16,24,28 -" },
+    { .name = "line", .in = "f32[2,2,5] f32[3,2,2] f32[2,2,4]", .out = "f32[2,3,4]" },
+    { .name = "volume", .in = "f32[1,2,3,3,3] f32[1,2,2,2,2] f32[1,24,2,2,2] f32[1] f32[1,8,2,2,2]", .out = "f32[1,1,2,2,2]" },
+    { .name = "half", .in = "f16[1,2,4,4] f16[2,2,2,2] f16[1,8,3,3] f16[2]", .out = "f16[1,2,3,3]", .tol = 2e-2 },
+    { .name = "no_batch", .in = "f32[0,2,4,4] f32[2,2,2,2] f32[0,8,3,3]", .out = "f32[0,2,3,3]" },
+    { .name = "wrong_offsets", .in = "f32[1,2,4,4] f32[2,2,2,2] f32[1,8,3,4]", .fail = OT_E_MODEL },
+    { .name = "wrong_mask", .in = "f32[1,2,4,4] f32[2,2,2,2] f32[1,8,3,3] - f32[1,8,3,3]", .fail = OT_E_MODEL },
+    { .name = "wrong_group", .in = "f32[1,2,4,4] f32[3,1,2,2] f32[1,8,3,3]", .attrs = "group=2", .fail = OT_E_MODEL },
+    { .name = "wrong_bias", .in = "f32[1,2,4,4] f32[2,2,2,2] f32[1,8,3,3] f32[3]", .fail = OT_E_MODEL },
+    { .name = "too_large_a_window", .in = "f32[1,2,4,4] f32[2,2,5,2] f32[1,8,3,3]", .fail = OT_E_MODEL },
     { 0 }
 };
