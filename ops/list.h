@@ -134,6 +134,7 @@
     X(SpaceToDepth,          0, 0, 0)      \
     X(Split,                 0, 0, 0)      \
     X(Squeeze,               0, 0, 0)      \
+    X(TensorScatter,         0, 0, 0)      \
     X(Tile,                  0, 0, 0)      \
     X(TopK,                  0, 0, 0)      \
     X(Transpose,             0, 0, 0)      \
@@ -175,6 +176,7 @@
     X(MatMul,                    0, 0, 0)    \
     X(MatMulInteger,             0, 0, 0)    \
     X(MaxPool,                   0, 0, 0)    \
+    X(MaxRoiPool,                0, 0, 0)    \
     X(MaxUnpool,                 0, 0, 0)    \
     X(MelWeightMatrix,           0, 0, 0)    \
     X(Multinomial,               0, 0, 0)    \

@@ -1,4 +1,4 @@
-/* sample.c - rows of GridSample, AffineGrid, RoiAlign and DeformConv. */
+/* sample.c - rows of GridSample, AffineGrid, RoiAlign, DeformConv, MaxRoiPool and TensorScatter. */
 #include "case.h"
 
 const ot_case ot_cases_GridSample[] = {
@@ -100,5 +100,40 @@ const ot_case ot_cases_DeformConv[] = {
     { .name = "wrong_group", .in = "f32[1,2,4,4] f32[3,1,2,2] f32[1,8,3,3]", .attrs = "group=2", .fail = OT_E_MODEL },
     { .name = "wrong_bias", .in = "f32[1,2,4,4] f32[2,2,2,2] f32[1,8,3,3] f32[3]", .fail = OT_E_MODEL },
     { .name = "too_large_a_window", .in = "f32[1,2,4,4] f32[2,2,5,2] f32[1,8,3,3]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+const ot_case ot_cases_MaxRoiPool[] = {
+    { .name = "plain", .in = "f32[2,3,6,5] f32[3,5]~0,0,0,4,5,1,1,1,3,4,0,2,0,2,5", .attrs = "pooled_shape=[2,3]", .out = "f32[3,3,2,3]" },
+    { .name = "values", .in = "f32[1,1,3,4]~1,2,3,4,5,6,7,8,9,10,11,12 f32[1,5]~0,0,0,3,2", .attrs = "pooled_shape=[2,2]", .out = "f32[1,1,2,2]",
+      .y = "6,8,10,12", .dx = "0,0,0,0,0,1,0,1,0,1,0,1 -" },
+    { .name = "scale", .in = "f32[1,2,6,6] f32[2,5]~0,1.2,2.4,9.7,8.1,0,-5,-7,20,30", .attrs = "pooled_shape=[3,2] spatial_scale=0.5", .out = "f32[2,2,3,2]" },
+    { .name = "outside", .in = "f32[1,1,2,2]~1,2,3,4 f32[2,5]~0,5,5,9,9,0,1,1,0,0", .attrs = "pooled_shape=[1,1]", .out = "f32[2,1,1,1]", .y = "0,4" },
+    { .name = "more_bins", .in = "f32[1,2,3,3] f32[1,5]~0,0,0,1,2", .attrs = "pooled_shape=[5,4]", .out = "f32[1,2,5,4]" },
+    { .name = "rounded", .in = "f32[1,1,1,6]~1,2,3,4,5,6 f32[1,5]~0,0.5,0,2.4,0", .attrs = "pooled_shape=[1,2]", .out = "f32[1,1,1,2]", .y = "2,3" },
+    { .name = "ties", .in = "f32[1,1,1,3]~2,2,2 f32[1,5]~0,0,0,2,0", .attrs = "pooled_shape=[1,1]", .out = "f32[1,1,1,1]", .y = "2", .dx = "0.25,0.5,0.25 -" },
+    { .name = "half", .in = "f16[1,2,4,4] f16[1,5]~0,0,0,3,3", .attrs = "pooled_shape=[2,2]", .out = "f16[1,2,2,2]" },
+    { .name = "no_rois", .in = "f32[1,2,4,4] f32[0,5]", .attrs = "pooled_shape=[2,2]", .out = "f32[0,2,2,2]" },
+    { .name = "no_such_picture", .in = "f32[1,2,4,4] f32[1,5]~1,0,0,3,3", .attrs = "pooled_shape=[1,1]", .out = "f32[1,2,1,1]", .fail_run = OT_E_DATA },
+    { .name = "no_such_constant", .in = "f32[1,2,4,4] f32[1,5]=1,0,0,3,3", .attrs = "pooled_shape=[1,1]", .fail = OT_E_MODEL },
+    { .name = "no_shape", .in = "f32[1,2,4,4] f32[1,5]", .attrs = "pooled_shape=[2]", .fail = OT_E_MODEL },
+    { .name = "wrong_rois", .in = "f32[1,2,4,4] f32[1,4]", .attrs = "pooled_shape=[2,2]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+const ot_case ot_cases_TensorScatter[] = {
+    { .name = "linear", .in = "f32[2,3,5,4] f32[2,3,2,4] i64[2]~3,1", .out = "f32[2,3,5,4]" },
+    { .name = "values", .in = "f32[2,3,1]~1,2,3,4,5,6 f32[2,1,1]~7,8 i64[2]~1,2", .out = "f32[2,3,1]", .y = "1,7,3,4,5,8", .dx = "1,0,1,1,1,0 1,1 -" },
+    { .name = "start", .in = "f32[2,4,3] f32[2,2,3]", .out = "f32[2,4,3]" },
+    { .name = "circular", .in = "f32[2,3,1]~1,2,3,4,5,6 f32[2,2,1]~7,8,9,10 i64[2]~2,4", .attrs = "mode=circular", .out = "f32[2,3,1]", .y = "8,2,7,4,9,10" },
+    { .name = "axis", .in = "f32[2,3,2,5] f32[2,3,2,2] i64[2]=3,0", .attrs = "axis=-1", .out = "f32[2,3,2,5]" },
+    { .name = "bytes", .in = "u8[1,3,1]~1,2,3 u8[1,1,1]~9 i64[1]~1", .out = "u8[1,3,1]", .y = "1,9,3" },
+    { .name = "all", .in = "f32[1,2,2] f32[1,2,2] i64[1]~0", .out = "f32[1,2,2]" },
+    { .name = "nothing", .in = "f32[2,2,2] f32[2,0,2] i64[2]~0,1", .out = "f32[2,2,2]" },
+    { .name = "beyond", .in = "f32[2,3,1] f32[2,2,1] i64[2]~2,0", .out = "f32[2,3,1]", .fail_run = OT_E_DATA },
+    { .name = "beyond_constant", .in = "f32[2,3,1] f32[2,2,1] i64[2]=2,0", .fail = OT_E_MODEL },
+    { .name = "too_long", .in = "f32[2,3,1] f32[2,4,1] i64[2]~0", .fail = OT_E_MODEL },
+    { .name = "first_axis", .in = "f32[2,3] f32[1,3]", .attrs = "axis=0", .fail = OT_E_MODEL },
+    { .name = "wrong_indices", .in = "f32[2,3,1] f32[2,2,1] i64[1]~0", .fail = OT_E_MODEL },
     { 0 }
 };
