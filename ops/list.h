@@ -88,6 +88,7 @@
     X(AffineGrid,            0, 0, 0)      \
     X(ArgMax,                0, 0, 0)      \
     X(ArgMin,                0, 0, 0)      \
+    X(BitCast,               0, 0, 0)      \
     X(CenterCropPad,         0, 0, 0)      \
     X(Col2Im,                0, 0, 0)      \
     X(Compress,              0, 0, 0)      \
@@ -108,6 +109,7 @@
     X(Identity,              0, 0, 0)      \
     X(If,                    0, 0, 0)      \
     X(Loop,                 0, 0, 0)      \
+    X(NonMaxSuppression,     0, 0, 0)      \
     X(NonZero,               0, 0, 0)      \
     X(OneHot,                0, 0, 0)      \
     X(Pad,                   0, 0, 0)      \
@@ -139,6 +141,7 @@
     X(TopK,                  0, 0, 0)      \
     X(Transpose,             0, 0, 0)      \
     X(Trilu,                 0, 0, 0)      \
+    X(Unique,                0, 0, 0)      \
     X(Unsqueeze,             0, 0, 0)
 
 /* ---- linear algebra, convolution, pooling, norms, softmax, losses of ONNX --- */
@@ -204,6 +207,7 @@
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \
     X(Arg,                   1, 0, 1)      \
+    X(Bits,                  1, 0, 1)      \
     X(Copy,                  1, 1, 1)      \
     X(CopyAdd,               1, 1, 1)      \
     X(Cumulate,              1, 0, 1)      \

@@ -28,6 +28,7 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 #define OT_CUDA_LIBRARIES_AttendDx &ot_cudnn_AttendDx,
 #define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
 #define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
+#define OT_CUDA_LIBRARIES_Bits
 #define OT_CUDA_LIBRARIES_Convolve &ot_direct_Convolve, &ot_cudnn_Convolve,
 #define OT_CUDA_LIBRARIES_ConvolveDw &ot_direct_ConvolveDw, &ot_cudnn_ConvolveDw,
 #define OT_CUDA_LIBRARIES_ConvolveDx &ot_direct_ConvolveDx, &ot_cudnn_ConvolveDx,
