@@ -43,6 +43,8 @@ typedef struct ot_case {
     ot_status   fail_run; /* the run must fail so */
     const char *no_grad;  /* why no gradient is checked (zero by nature, random …); NULL: it is */
     bool        grad16;   /* on a device, gradients in the row's own 16-bit type as well */
+    bool        cpu;      /* not on a device, where each new program of a Map is compiled: the operator's other rows stand
+                           * for it there.  Of operators that are lowered to many Maps */
 } ot_case;
 
 #endif
