@@ -11,6 +11,8 @@
  *   Map         gives 16 bits where an operand has them and no other activation is f32: scales, biases, masks that
  *               are weights or constants do not widen.  Rows that leave the range or the precision of 16 bits (exp,
  *               log, powers …) give f32.  Arithmetic is in f32 always
+ *   places      what Maps round to whole numbers (coordinates of samples, indices) stays f32 up to where Maps began to compute
+ *               it: 8 bits of a coordinate are no place in a picture
  *   norms       x and y in 16 bits, scale, bias and statistics in f32
  *   sums        give f32
  *   embeddings  rows taken from a weight are cast when taken
@@ -24,7 +26,8 @@
 #include "ops/softmaxrows.h"
 #include "runtime/passes/passes.h"
 
-enum { FED = 1, TARGET = 2, NARROW = 4 }; /* value->mark: an input, a target is behind it; it was f32 and has 16 bits now */
+/* value->mark: an input, a target is behind it; it was f32 and has 16 bits now; a Map makes a place of it */
+enum { FED = 1, TARGET = 2, NARROW = 4, PLACE = 8 };
 
 typedef struct narrowing {
     ot_plan   *p;
@@ -203,7 +206,7 @@ static ot_status map(narrowing *x, ot_node *n)
     ot_program *m = (ot_program *)(uintptr_t)n->attrs;
     if (!any(n, narrow) || m->n_inst != 1 || m->n_out != 1 || m->out_dtype[0] != OT_F32) return OT_OK;
     int row = m->inst[0].row;
-    if (leaves_range(row)) return OT_OK;
+    if (leaves_range(row) || (n->out[0]->mark & PLACE)) return OT_OK;
     for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
         if (narrow(v) || !ot_is_float(v->dtype)) continue;
@@ -231,7 +234,7 @@ static ot_status apply(narrowing *x, ot_node *n)
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]) mark |= n->in[i]->mark & (FED | TARGET);
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i]) n->out[i]->mark = mark;
+        if (n->out[i]) n->out[i]->mark = mark | (n->out[i]->mark & PLACE);
     for (int i = 0; i < OT_LEN(rules); i++) {
         if (rules[i].op != n->op) continue;
         if (!(mark & TARGET) || n->op == &ot_op_CrossEntropy) return rules[i].apply(x, n);
@@ -241,6 +244,24 @@ static ot_status apply(narrowing *x, ot_node *n)
 }
 
 /* ---- the pass ------------------------------------------------------------------ */
+
+static bool rounds(const ot_program *m)
+{
+    int row = m->n_inst == 1 ? m->inst[0].row : OT_ROW_END;
+    return row == OT_ROW_Floor || row == OT_ROW_Ceil || row == OT_ROW_Round || row == OT_ROW_Trunc ||
+           !ot_is_float((ot_dtype)(m->out_dtype[0] & ~OT_MAP_NO_SATURATE));
+}
+
+/* Marks what Maps compute for a Map that rounds.  Comparisons and logic make no place: they are bool. */
+static void mark_places(ot_graph *g)
+{
+    for (ot_node *n = g->last; n; n = n->prev) {
+        if (n->op != &ot_op_Map || !n->out[0]) continue;
+        bool place = (n->out[0]->mark & PLACE) || (n->out[0]->dtype != OT_BOOL && rounds(n->attrs));
+        for (int i = 0; i < n->n_in && place; i++)
+            if (full(n->in[i])) n->in[i]->mark |= PLACE;
+    }
+}
 
 /* What leaves the step has the type it had. */
 static ot_status ends(narrowing *x)
@@ -276,6 +297,7 @@ static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
         if (g->inputs[i] != g->seed && g->inputs[i] != g->counter) g->inputs[i]->mark = FED;
     for (int i = 0; i < p->n_targets; i++) p->targets[i]->mark = FED | TARGET;
     for (int i = 0; i < p->n_sets; i++) p->sets[i].data->mark = p->sets[i].input->mark;
+    mark_places(g);
     for (ot_node *n = g->first, *next; n; n = next) {
         next = n->next;
         OT_TRY(apply(&x, n));

@@ -17,7 +17,7 @@ const ot_case ot_cases_GridSample[] = {
     { .name = "cubic", .in = "f32[2,2,4,5] f32[2,3,2,2](-1.3,1.3)", .attrs = "mode=cubic", .out = "f32[2,2,3,2]", .cpu = true },
     { .name = "cubic_border", .in = "f32[2,2,4,5] f32[2,3,2,2](-2,2)", .attrs = "mode=cubic padding_mode=border", .out = "f32[2,2,3,2]", .cpu = true },
     { .name = "cubic_reflection", .in = "f32[2,2,4,5] f32[2,3,2,2](-3,3)", .attrs = "mode=cubic padding_mode=reflection align_corners=1", .out = "f32[2,2,3,2]", .cpu = true },
-    { .name = "cubic_reflection_edges", .in = "f32[1,1,2,3] f32[1,3,2,2](-4,4)", .attrs = "mode=cubic padding_mode=reflection", .out = "f32[1,1,3,2]" },
+    { .name = "cubic_reflection_edges", .in = "f32[1,1,2,3] f32[1,3,2,2](-4,4)", .attrs = "mode=cubic padding_mode=reflection", .out = "f32[1,1,3,2]", .cpu = true },
     { .name = "volume", .in = "f32[2,2,3,4,3] f32[2,2,3,2,3](-1.3,1.3)", .out = "f32[2,2,2,3,2]", .cpu = true },
     { .name = "volume_nearest", .in = "f32[1,2,3,4,3] f32[1,2,3,2,3](-1.3,1.3)", .attrs = "mode=nearest", .out = "f32[1,2,2,3,2]", .cpu = true },
     { .name = "volume_cubic", .in = "f32[1,2,3,4,3] f32[1,2,1,2,3](-1.3,1.3)", .attrs = "mode=cubic padding_mode=border", .out = "f32[1,2,2,1,2]", .cpu = true },

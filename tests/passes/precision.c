@@ -165,6 +165,38 @@ static void types_follow_the_policy(void **state_)
     }
 }
 
+/* A coordinate made of 16 bits is computed in f32: floor(100.3 y) of what a product gave. */
+static void places_stay_exact(void **state_)
+{
+    static const float by = 100.3f;
+    (void)state_;
+    model m;
+    model_new(&m);
+    ot_value *x = model_input(&m, "input", OT_F32, SHAPE(-1, 16));
+    ot_value *y = model_node(&m, "MatMul", (ot_value *[]){ x, model_weight(&m, "w", SHAPE(16, 32)) }, 2);
+    ot_value *times = ot_graph_const(m.g, "by", OT_F32, &OT_SCALAR, &by);
+    ot_value *place = model_node(&m, "Floor", (ot_value *[]){ model_node(&m, "Mul", (ot_value *[]){ y, times }, 2) }, 1);
+    model_output(&m, y, "y");
+    model_output(&m, place, "place");
+    ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(4, 16) };
+    ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .accumulate = 1, .dropout = -1, .threads = 1, .precision = OT_PREC_BF16 };
+    run       r;
+    ot_error  e = { 0 };
+    float     got[2][4 * 32];
+    run_new(&r, &m, &c);
+    assert_int_equal(ot_exec_every(r.x, &e), OT_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(ot_exec_read(r.x, r.p->graph->outputs[i], got[i], &e), OT_OK);
+    int large = 0;
+    for (int i = 0; i < OT_LEN(got[0]); i++) {
+        assert_true(got[0][i] == ot_float_decode(ot_float_encode(got[0][i], OT_BF16, false), OT_BF16)); /* it was 16 bits */
+        assert_true(got[1][i] == floorf(got[0][i] * by));
+        large += fabsf(got[1][i]) > 256; /* where bf16 has no whole numbers */
+    }
+    assert_true(large > 0);
+    run_free(&r);
+    model_free(&m);
+}
+
 /* The text of a small graph, whole: outputs f32, weights cast, the sum before a mask too large for f16 not rounded to it. */
 static void a_small_graph_as_text(void **state_)
 {
@@ -417,7 +449,8 @@ static void a_bad_batch_leaves_no_trace(void **state_)
 int precision_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_follow_the_policy),      cmocka_unit_test(a_small_graph_as_text),
+        cmocka_unit_test(types_follow_the_policy),      cmocka_unit_test(places_stay_exact),
+        cmocka_unit_test(a_small_graph_as_text),
         cmocka_unit_test(sixteen_bits_train),           cmocka_unit_test(gradients_are_unscaled),
         cmocka_unit_test(an_overflow_skips_the_update), cmocka_unit_test(the_scale_grows),
         cmocka_unit_test(a_bad_batch_leaves_no_trace),
