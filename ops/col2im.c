@@ -65,8 +65,8 @@ static int64_t pieces_of(const ot_window *w, const int64_t *blocks, const ot_sha
 {
     int64_t count = 1, lo;
     for (int j = 0; j < w->nd; j++) {
-        bool whole = true;
-        for (int64_t k = 0; k < w->kernel[j] && whole; k++) whole = reaching(w, j, k, blocks[j], y->dim[2 + j], &lo) == blocks[j];
+        bool whole = reaching(w, j, 0, blocks[j], y->dim[2 + j], &lo) == blocks[j] &&
+                     reaching(w, j, w->kernel[j] - 1, blocks[j], y->dim[2 + j], &lo) == blocks[j];
         each[j] = whole ? 1 : w->kernel[j];
         if (!ot_mul(count, each[j], &count)) return INT64_MAX;
     }

@@ -15,7 +15,7 @@
 
 enum { AVG, MAX };
 enum { HALF_PIXEL, OUTPUT_HALF_PIXEL };
-enum { MOST_POINTS = 4096 }; /* along one side of a bin */
+enum { MOST_POINTS = 4096, MOST_BINS = 1 << 20 }; /* along one side: of a bin, of a region */
 
 typedef struct roialign_attrs {
     int64_t transformation, mode, height, width, ratio;
@@ -45,7 +45,7 @@ static ot_status roialign_infer(ot_node *n, ot_error *err)
     if (x->rank != 4) return ot_node_fail(n, err, "x is %s; (N, C, H, W) is needed", ot_shape_text(x, s));
     if (rois->rank != 2 || rois->dim[1] != 4 || batch->rank != 1 || batch->dim[0] != rois->dim[0])
         return ot_node_fail(n, err, "rois are %s and batch_indices %s; (R, 4) and (R) are needed", ot_shape_text(rois, s), ot_shape_text(batch, t));
-    if (a->height < 1 || a->width < 1 || a->ratio < 0 || a->ratio > MOST_POINTS)
+    if (a->height < 1 || a->width < 1 || a->height > MOST_BINS || a->width > MOST_BINS || a->ratio < 0 || a->ratio > MOST_POINTS)
         return ot_node_fail(n, err, "output_height %lld, output_width %lld, sampling_ratio %lld", (long long)a->height,
                             (long long)a->width, (long long)a->ratio);
     if (a->mode == MAX && !a->ratio && !ot_is_const(n->in[1]))

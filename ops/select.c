@@ -115,6 +115,7 @@ typedef struct groups { int64_t n, *first, *group, *count; } groups;
 static ot_status group(ot_node *n, const slice *s, groups *g, ot_error *err)
 {
     int64_t size = s->n, each = s->outer * s->inner, work;
+    if (s->n > (int64_t)1 << 40) return too_long(n, err); /* slices of no elements can be that many */
     for (int64_t k = s->n; k > 1; k /= 2) size += s->n;
     if (!ot_mul(size, each > 0 ? each : 1, &work) || !afford(n, work)) return too_long(n, err);
     slice   *list = ot_node_alloc(n, (size_t)(s->n + 1) * sizeof *list);
@@ -274,17 +275,17 @@ static ot_status nms_infer(ot_node *n, ot_error *err)
     double          knobs[3];
     ot_status       status = OT_OK;
     OT_TRY(nms_check(n, knobs, err));
-    int64_t N = scores->dim[0], classes = scores->dim[1], B = scores->dim[2], count = 0, all = ot_numel(scores);
+    int64_t classes = scores->dim[1], B = scores->dim[2], count = 0, all = ot_numel(scores), pairs = all ? scores->dim[0] * classes : 0;
     scored  *list = ot_node_alloc(n, (size_t)(B + 1) * sizeof *list);
-    int64_t *kept = ot_node_alloc(n, (size_t)(all + 1) * sizeof *kept), *many = ot_node_alloc(n, (size_t)(N * classes + 1) * sizeof *many);
+    int64_t *kept = ot_node_alloc(n, (size_t)(all + 1) * sizeof *kept), *many = ot_node_alloc(n, (size_t)(pairs + 1) * sizeof *many);
     if (!list || !kept || !many) return ot_fail(err, OT_E_NOMEM, "%s: no memory", n->name);
-    for (int64_t i = 0; i < N * classes; i++) {
+    for (int64_t i = 0; i < pairs; i++) {
         const float *box = (const float *)n->in[0]->data + i / classes * B * 4, *score = (const float *)n->in[1]->data + i * B;
         if ((many[i] = suppress(n, box, score, B, knobs, list, kept + count)) < 0) return too_long(n, err);
         count += many[i];
     }
     int64_t *y = known(n, 0, OT_I64, &(ot_shape){ .rank = 2, .dim = { count, 3 } }, &status, err);
-    for (int64_t i = 0, at = 0; i < N * classes && y; i++)
+    for (int64_t i = 0, at = 0; i < pairs && y; i++)
         for (int64_t k = 0; k < many[i]; k++, at++) memcpy(y + 3 * at, (int64_t[]){ i / classes, i % classes, kept[at] }, 3 * sizeof *y);
     return status;
 }

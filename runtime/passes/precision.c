@@ -252,12 +252,12 @@ static bool rounds(const ot_program *m)
            !ot_is_float((ot_dtype)(m->out_dtype[0] & ~OT_MAP_NO_SATURATE));
 }
 
-/* Marks what Maps compute for a Map that rounds.  Comparisons and logic make no place: they are bool. */
+/* Marks what Maps compute for a Map that rounds, moved on the way or not.  Comparisons and logic make no place: they are bool. */
 static void mark_places(ot_graph *g)
 {
     for (ot_node *n = g->last; n; n = n->prev) {
-        if (n->op != &ot_op_Map || !n->out[0]) continue;
-        bool place = (n->out[0]->mark & PLACE) || (n->out[0]->dtype != OT_BOOL && rounds(n->attrs));
+        if ((n->op != &ot_op_Map && n->op != &ot_op_View && n->op != &ot_op_Copy) || !n->out[0]) continue;
+        bool place = (n->out[0]->mark & PLACE) || (n->op == &ot_op_Map && n->out[0]->dtype != OT_BOOL && rounds(n->attrs));
         for (int i = 0; i < n->n_in && place; i++)
             if (full(n->in[i])) n->in[i]->mark |= PLACE;
     }
