@@ -192,10 +192,8 @@ static void drop_if_folded(ot_graph *g, ot_node *n)
     ot_graph_remove(g, n);
 }
 
-ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
+ot_status ot_infer_graph(ot_graph *g)
 {
-    (void)c;
-    ot_graph *g = p->graph;
     for (ot_node *n = g->first, *next; n; n = next) {
         OT_TRY(ot_spell_out(g, &n));
         next = n->next;
@@ -209,4 +207,10 @@ ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
         drop_if_folded(g, n);
     }
     return g->err->status;
+}
+
+ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
+{
+    (void)c;
+    return ot_infer_graph(p->graph);
 }

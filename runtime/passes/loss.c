@@ -273,6 +273,7 @@ static ot_value *bce(ctx *x)
 static ot_value *output(ctx *x)
 {
     char a[128];
+    if (x->p->micro && ot_numel(&x->z->shape) == x->p->micro) return reduce(x, x->z, 0); /* one of each of the file's batches */
     if (ot_numel(&x->z->shape) != 1) {
         ot_fail(x->p->graph->err, OT_E_USAGE, "loss output: output '%s' has shape %s; an output that is the loss has one element", x->out->name, ot_shape_text(&x->z->shape, a));
         return NULL;
@@ -414,7 +415,7 @@ static const char *choose(ctx *x)
 {
     const ot_value *t = x->t, *z = x->out;
     const ot_node  *n = maker(z);
-    if (!t) return ot_numel(&z->shape) == 1 ? "output" : NULL;
+    if (!t) return ot_numel(&z->shape) == 1 || ot_numel(&z->shape) == x->p->micro ? "output" : NULL;
     if (ot_numel(&t->shape) == ot_numel(&z->shape)) return choose_by_values(x, &x->c->feeds[find_target(x->p, x->c, z->name)]);
     if (!ot_is_int(t->dtype)) return NULL;
     if (!is(n, "Sigmoid")) return is_log_softmax(n) ? "nll" : "cross_entropy";

@@ -15,7 +15,7 @@
 /*    pass       leaves                                                                    */
 #define OT_PASSES(P)                                                                           \
     P(classify,  "every initializer is weight, statistic or constant, with the reason")        \
-    P(rebatch,   "input shapes as the data has them; baked batch sizes follow")                \
+    P(rebatch,   "input shapes as the data has them; several of a baked batch are one")         \
     P(infer,     "every value has type and shape; what depends on constants alone is folded")  \
     P(rounding,  "quantised and back is one rounding that a gradient passes")                  \
     P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
@@ -111,6 +111,7 @@ typedef struct ot_config {
     int             n_lr_scale; const char *const *lr_scale; const double *lr_scale_by;
     int             n_wanted;  const char *const *wanted; /* run: outputs to compute; 0: all */
     bool            eval_mode; /* run: force evaluation mode */
+    bool            apart;     /* a batch that is not the file's: every operator once for each of the file's */
     int             threads;
     int             log_batch_metrics;
     bool            ref_only;  /* reference kernels only: the oracle of the tests */
@@ -168,6 +169,7 @@ typedef struct ot_plan {
     ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
     int        n_losses;        /* of which it is the sum */
     int        n_heads; ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
+    int64_t    micro;           /* batches of the file's own size that are one batch here; 0: the batch is the file's */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
     ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
@@ -206,6 +208,9 @@ ot_status ot_fold(ot_graph *g, ot_node *n);
 
 /* Infers one node and folds it if it can be. */
 ot_status ot_infer_node(ot_graph *g, ot_node *n);
+
+/* Infers every node, spelling control flow out; what is constant then leaves the graph. */
+ot_status ot_infer_graph(ot_graph *g);
 
 /* Replaces *at, if it is control flow, by what stands for it, and sets *at to the first node of that.
  * Called before a node is inferred, when its inputs are. */

@@ -1,13 +1,18 @@
 /* rebatch.c - input shapes as the data has them; a batch size baked into the file follows.
  *
- * Exporters write the batch of the example they traced into inputs and into the constants of Reshape
- * and Expand.  The graph is inferred twice in step: once as the file declares it, once as the data
- * wants it.  A dimension that differs by the ratio of the two batch sizes is where the batch lies; a
- * Reshape whose constant does not follow gets a constant that does; an operand of Concat that was
- * made for the old batch is expanded. */
+ * Exporters write the batch of the example they traced into inputs, into the constants of Reshape and Expand, into index
+ * tables and masks.  Such a file says what one micro-batch of its own size gives, and that is what several of them give
+ * here: the graph is inferred at the file's own sizes, which folds what depends on them, and then every operator is made
+ * to work on all micro-batches at once by its rule (batchrules.c), or stands there once for each where it has none.  The
+ * loss is put on the joined outputs afterwards: its mean is over the whole batch, whatever it leaves out.
+ *
+ * A batch that the file's does not divide goes by rows where no operator acts along the batch; else the last micro-batch
+ * is filled up with samples of it again, whose outputs are cut off. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/passes/batching.h"
 #include "runtime/passes/passes.h"
 
 /* ---- binding inputs -------------------------------------------------------- */
@@ -31,24 +36,24 @@ static bool used(const ot_graph *g, const ot_value *v)
 }
 
 /* Axis 0 may differ from what the file says (a baked batch); any other difference is an error. */
-static ot_status bind_input(ot_graph *g, ot_value *v, const ot_feed *f, int64_t *from, int64_t *to)
+static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from, int64_t *to, ot_error *err)
 {
     char            a[128], b[128];
     const ot_shape *s = &f->shape;
     if (f->dtype != v->dtype)
-        return ot_fail(g->err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_dtype_name(v->dtype), ot_dtype_name(f->dtype));
-    if (v->shape.rank >= 0) {
-        bool fits = s->rank == v->shape.rank;
-        for (int d = 0; d < s->rank && fits; d++)
-            fits = v->shape.dim[d] < 0 || v->shape.dim[d] == s->dim[d] || (d == 0 && !f->whole);
-        if (!fits)
-            return ot_fail(g->err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b));
-        if (s->rank && v->shape.dim[0] > 0 && v->shape.dim[0] != s->dim[0]) {
-            *from = v->shape.dim[0];
-            *to = s->dim[0];
-        }
-    }
-    v->shape = *s;
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_dtype_name(v->dtype), ot_dtype_name(f->dtype));
+    if (v->shape.rank < 0) return OT_OK;
+    bool fits = s->rank == v->shape.rank;
+    for (int d = 0; d < s->rank && fits; d++)
+        fits = v->shape.dim[d] < 0 || v->shape.dim[d] == s->dim[d] || (d == 0 && !f->whole);
+    if (!fits)
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b));
+    if (!s->rank || v->shape.dim[0] <= 0 || v->shape.dim[0] == s->dim[0]) return OT_OK;
+    if (*from && (*from != v->shape.dim[0] || *to != s->dim[0]))
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s; another input has a batch of %lld in the file, %lld in the data",
+                       v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b), (long long)*from, (long long)*to);
+    *from = v->shape.dim[0];
+    *to = s->dim[0];
     return OT_OK;
 }
 
@@ -63,125 +68,393 @@ static ot_status bind_bytes(ot_plan *p, ot_value *v, const ot_config *c, int fee
     return OT_OK;
 }
 
-/* ---- following ------------------------------------------------------------- */
-
-typedef struct ratio { int64_t from, to; } ratio;
-
-/* The axis where `now` is `old` with the batch exchanged; -1: none. */
-static int batch_axis(const ot_shape *old, const ot_shape *now, ratio r)
+/* Checks every input; *from, *to: the batch of the file and here, where they differ. */
+static ot_status check_inputs(ot_plan *p, const ot_config *c, int64_t *from, int64_t *to)
 {
-    if (old->rank != now->rank) return -1;
-    for (int d = 0; d < old->rank; d++)
-        if (old->dim[d] != now->dim[d] && old->dim[d] % r.from == 0 && old->dim[d] / r.from * r.to == now->dim[d]) return d;
-    return -1;
-}
-
-/* Where the batch of axis k of x lands when x is reshaped to s: the axis with as many elements
- * before it. */
-static int landing_axis(const ot_shape *x, int k, const ot_shape *s, ratio r)
-{
-    int64_t before = 1, at = 1;
-    for (int d = 0; d < k; d++) before *= x->dim[d];
-    for (int d = 0; d < s->rank; d++) {
-        if (at == before && s->dim[d] % r.from == 0) return d;
-        at *= s->dim[d];
-    }
-    return -1;
-}
-
-/* Reshape and Expand with a constant: the old result with the batch exchanged. */
-static ot_status follow_shape(ot_graph *g, ot_node *n, const ot_node *old, ratio r, int *changed)
-{
-    const ot_value *x0 = old->in[0], *y0 = old->out[0];
-    int             k = batch_axis(&x0->shape, &n->in[0]->shape, r);
-    if (k < 0 || n->n_in < 2 || !ot_is_const(n->in[1])) return OT_OK;
-    int j = !strcmp(n->op->name, "Reshape") ? landing_axis(&x0->shape, k, &y0->shape, r)
-                                            : k + y0->shape.rank - x0->shape.rank;
-    if (j < 0) return OT_OK;
-    int64_t dims[OT_MAX_RANK];
-    for (int d = 0; d < y0->shape.rank; d++) dims[d] = y0->shape.dim[d];
-    dims[j] = dims[j] / r.from * r.to;
-    n->in[1] = ot_graph_const(g, n->in[1]->name, OT_I64, &(ot_shape){ .rank = 1, .dim = { y0->shape.rank } }, dims);
-    *changed += 1;
-    return g->err->status;
-}
-
-/* An operand of Concat made for the old batch beside one that follows. */
-static ot_status follow_concat(ot_graph *g, ot_node *n, const ot_node *old, ratio r, int *changed)
-{
-    int k = -1;
-    for (int i = 0; i < n->n_in && k < 0; i++) k = batch_axis(&old->in[i]->shape, &n->in[i]->shape, r);
-    for (int i = 0; i < n->n_in && k >= 0; i++) {
-        ot_value *x = n->in[i];
-        if (x->shape.dim[k] != old->in[i]->shape.dim[k] || x->shape.dim[k] != 1 || r.from != 1) continue;
-        int64_t dims[OT_MAX_RANK];
-        for (int d = 0; d < x->shape.rank; d++) dims[d] = d == k ? r.to : x->shape.dim[d];
-        ot_value *s = ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { x->shape.rank } }, dims);
-        g->cursor = n;
-        ot_node *e = ot_graph_node(g, ot_find_op("", "Expand"), n->name, NULL, OT_IN(x, s), 1);
-        g->cursor = NULL;
-        if (!e) return g->err->status;
-        n->in[i] = e->out[0];
-        OT_TRY(ot_infer_node(g, e));
-        *changed += 1;
-    }
-    return g->err->status;
-}
-
-static ot_status follow(ot_graph *g, ot_graph *old, ratio r, int *changed)
-{
-    ot_node *o = old->first;
-    for (ot_node *n = g->first; n; n = n->next, o = o->next) {
-        OT_TRY(ot_spell_out(g, &n));
-        if (!strcmp(n->op->name, "Reshape") || !strcmp(n->op->name, "Expand")) OT_TRY(follow_shape(g, n, o, r, changed));
-        if (!strcmp(n->op->name, "Concat")) OT_TRY(follow_concat(g, n, o, r, changed));
-        OT_TRY(ot_infer_node(g, n));
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        int k = feed_of(p, c, g->inputs[i]);
+        if (k >= 0) OT_TRY(check_input(g->inputs[i], &c->feeds[k], from, to, g->err));
+        else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
+            return ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
     }
     return OT_OK;
 }
 
-/* The file's own shapes, all through; what it leaves open is as the data has it. */
-static ot_graph *as_declared(const ot_plan *p, const ot_config *c, ot_error *err)
+static ot_status bind_inputs(ot_plan *p, const ot_config *c)
 {
-    const ot_graph *g = p->graph;
-    ot_graph *old = ot_graph_clone(g, err);
-    for (int i = 0; old && i < old->n_inputs; i++) {
-        ot_value      *v = old->inputs[i];
-        int            k = feed_of(p, c, g->inputs[i]);
-        const ot_feed *f = k < 0 ? NULL : &c->feeds[k];
-        if (!f) continue;
-        if (v->shape.rank < 0) v->shape = f->shape;
-        for (int d = 0; d < v->shape.rank; d++)
-            if (v->shape.dim[d] < 0) v->shape.dim[d] = f->shape.dim[d];
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        int k = feed_of(p, c, g->inputs[i]);
+        if (k < 0) continue;
+        g->inputs[i]->shape = c->feeds[k].shape;
+        if (c->feeds[k].data) OT_TRY(bind_bytes(p, g->inputs[i], c, k));
     }
-    for (ot_node *n = old ? old->first : NULL; n && err->status == OT_OK; n = n->next)
-        if (ot_spell_out(old, &n) == OT_OK) ot_infer_node(old, n);
-    return old;
+    return OT_OK;
+}
+
+/* The sizes of g's inputs for one micro-batch.  g: the plan's graph or a clone of it. */
+static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t from, int64_t to)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        ot_value *v = g->inputs[i];
+        int       k = feed_of(p, c, p->graph->inputs[i]);
+        v->mark = 0;
+        if (k < 0) continue;
+        const ot_feed *f = &c->feeds[k];
+        int64_t        said = v->shape.rank > 0 ? v->shape.dim[0] : -1; /* an open one is as the others are */
+        bool           cut = f->shape.rank && f->shape.dim[0] == to && !f->whole && (said == from || said < 0);
+        v->shape = f->shape;
+        if (!cut) continue;
+        v->shape.dim[0] = from;
+        v->mark = ot_on_axis(0);
+    }
+}
+
+/* ---- joining --------------------------------------------------------------- */
+
+static bool any_batch(const ot_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->mark) return true;
+    return false;
+}
+
+/* Numbers drawn for a batch that the file has baked in: others for every sample. */
+static bool draws_batch(const ot_batching *b, const ot_node *n)
+{
+    const ot_value *y = n->out[0];
+    return (n->op->flags & OT_RANDOM) && (!n->n_in || ot_is_const(n->in[0])) && y && y->shape.rank && y->shape.dim[0] == b->from;
+}
+
+/* Does only the type of the values that have a batch matter? */
+static bool takes_type(const ot_node *n) { return !strcmp(n->op->name, "CastLike") && !n->in[0]->mark; }
+
+/* The value `v` is made by a new node behind the cursor, from what n gives instead; its micro-batches are `mark`. */
+static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own, int mark)
+{
+    ot_graph *g = b->g;
+    ot_value *v = n->out[i], *raw = ot_graph_value(g, v->name, OT_TEMP, v->dtype, &v->shape);
+    ot_shape  to;
+    if (!raw || !ot_joined_shape(b, own, mark, &to)) return g->err->status ? g->err->status : OT_E_INTERNAL;
+    raw->producer = n;
+    raw->port = i;
+    n->out[i] = raw;
+    ot_node *k = ot_graph_node(g, ot_find_op("", "Reshape"), n->name, NULL, OT_IN(raw, ot_batch_ints(b, to.dim, to.rank)), 1);
+    if (!k) return g->err->status;
+    ot_attr_set(k->op, (void *)(uintptr_t)k->attrs, "allowzero", 1);
+    k->out[0]->producer = NULL;
+    k->out[0] = v;
+    v->producer = k;
+    v->port = 0;
+    return ot_node_infer(k, g->err);
+}
+
+/* Are the results what the rule says they are? */
+static bool as_promised(const ot_batching *b, const ot_node *n, const ot_batched *r, const ot_shape *own)
+{
+    for (int i = 0; i < n->n_out; i++) {
+        ot_shape want = own[i];
+        if (!n->out[i]) continue;
+        if (r->explicit_at >= 0) {
+            int at = r->explicit_at;
+            if (!b->count || at > want.rank || want.rank == OT_MAX_RANK) return false;
+            for (int d = want.rank++; d > at; d--) want.dim[d] = want.dim[d - 1];
+            want.dim[at] = b->count;
+        } else if (!ot_joined_shape(b, &own[i], r->mark[i], &want)) return false;
+        if (!ot_shape_eq(&n->out[i]->shape, &want)) return false;
+    }
+    return true;
+}
+
+/* n over all micro-batches by its rule.  *fits: false, and n is as it was: there is none. */
+static ot_status by_rule(ot_batching *b, ot_node *n, const ot_shape *own, bool *fits)
+{
+    ot_graph  *g = b->g;
+    ot_batched r;
+    ot_node    old = *n;
+    ot_error   why = { 0 };
+    ot_dtype   types[OT_BATCHED_OUTPUTS];
+    *fits = false;
+    g->cursor = n;
+    bool found = ot_batch_rule(b, n, own, &r);
+    g->cursor = NULL;
+    if (g->err->status) return g->err->status;
+    if (!found) return OT_OK;
+    for (int i = 0; i < n->n_out; i++) types[i] = n->out[i] ? n->out[i]->dtype : OT_UNDEFINED;
+    n->op = r.op;
+    n->attrs = r.attrs;
+    n->in = r.in;
+    n->n_in = r.n_in;
+    if (ot_node_infer(n, &why) != OT_OK || !as_promised(b, n, &r, own)) {
+        n->op = old.op;
+        n->attrs = old.attrs;
+        n->in = old.in;
+        n->n_in = old.n_in;
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i]) ot_set(n->out[i], types[i], &own[i]);
+        return OT_OK;
+    }
+    *fits = true;
+    bool same = n->op == old.op;
+    for (int i = 0; i < n->n_in && same; i++) same = i < old.n_in && n->in[i] == old.in[i];
+    b->followed += !same;
+    g->cursor = n->next;
+    for (int i = 0; i < n->n_out; i++) {
+        ot_value *v = n->out[i];
+        if (!v) continue;
+        v->mark = r.explicit_at < 0 ? r.mark[i] : own[i].rank ? ot_on_axis(r.explicit_at) : OT_ALONE;
+        if (r.explicit_at >= 0 && own[i].rank) OT_TRY(deliver(b, n, i, &own[i], v->mark));
+    }
+    g->cursor = NULL;
+    return OT_OK;
+}
+
+/* ---- one by one ------------------------------------------------------------- */
+
+/* Room for the list of v's micro-batches. */
+static ot_value ***parts_of(ot_batching *b, const ot_value *v)
+{
+    if (v->id >= b->n_parts) {
+        int         n = 2 * v->id + 64;
+        ot_value ***more = ot_graph_alloc(b->g, (size_t)n * sizeof *more);
+        if (!more) return NULL;
+        if (b->n_parts) memcpy(more, b->parts, (size_t)b->n_parts * sizeof *more);
+        b->parts = more;
+        b->n_parts = n;
+    }
+    return &b->parts[v->id];
+}
+
+/* v's micro-batches, each a value of its own. */
+static ot_value **part(ot_batching *b, ot_value *v)
+{
+    ot_graph   *g = b->g;
+    ot_value ***known = parts_of(b, v);
+    if (!known || *known) return known ? *known : NULL;
+    ot_shape   own = ot_own_shape(b, v);
+    ot_value **list = ot_graph_alloc(g, (size_t)b->count * sizeof *list);
+    ot_node   *s = ot_graph_node(g, ot_find_op("", "Split"), v->name, NULL, OT_IN(v), (int)b->count);
+    if (!list || !s) return NULL;
+    ot_attr_set(s->op, (void *)(uintptr_t)s->attrs, "axis", v->mark == OT_ALONE ? 0 : ot_batch_axis(v));
+    ot_attr_set(s->op, (void *)(uintptr_t)s->attrs, "num_outputs", b->count);
+    if (ot_node_infer(s, g->err) != OT_OK) return NULL;
+    for (int64_t k = 0; k < b->count; k++)
+        if (!(list[k] = ot_batch_reshape(b, s->out[k], &own, 0))) return NULL;
+    *parts_of(b, v) = list;
+    return list;
+}
+
+/* Output i of n is from now on its micro-batches, which are `list`, one after the other. */
+static ot_status join(ot_batching *b, ot_node *n, int i, ot_value **list, const ot_shape *own)
+{
+    ot_graph  *g = b->g;
+    ot_value  *v = n->out[i], **in = ot_graph_alloc(g, (size_t)b->count * sizeof *in);
+    if (!in || !parts_of(b, v)) return g->err->status;
+    *parts_of(b, v) = list;
+    for (int64_t k = 0; k < b->count; k++)
+        if (!(in[k] = own->rank ? list[k] : ot_batch_reshape(b, list[k], &(ot_shape){ 1, { 1 } }, 0))) return g->err->status;
+    ot_node *c = ot_graph_node(g, ot_find_op("", "Concat"), n->name, NULL, in, (int)b->count, 1);
+    if (!c) return g->err->status;
+    c->out[0]->producer = NULL;
+    c->out[0] = v;
+    v->producer = c;
+    v->port = 0;
+    v->mark = own->rank ? ot_on_axis(0) : OT_ALONE;
+    return ot_node_infer(c, g->err);
+}
+
+static void name_repeated(ot_batching *b, const char *op)
+{
+    size_t used = strlen(b->names);
+    b->repeated++;
+    if (strstr(b->names, op) || used + strlen(op) + 3 > sizeof b->names) return;
+    snprintf(b->names + used, sizeof b->names - used, "%s%s", used ? ", " : "", op);
+}
+
+/* n once for each micro-batch. */
+static ot_status one_by_one(ot_batching *b, ot_node *n, const ot_shape *own)
+{
+    ot_graph   *g = b->g;
+    int64_t     all;
+    ot_value ***in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in), ***out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
+    if (!in || !out) return g->err->status;
+    if (!ot_mul(b->count, 1 + n->n_in + n->n_out, &all) || all > g->room->copies)
+        return ot_node_fail(n, g->err, "the batch is %lld in the file, and this operator would run for each of %lld of them: that makes the model "
+                            "too large; a smaller --batch-size, and --accumulate for more samples per update", (long long)b->from, (long long)b->count);
+    g->room->copies -= all;
+    name_repeated(b, n->op->name);
+    g->cursor = n;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->mark && !(in[i] = part(b, n->in[i]))) return g->err->status;
+    for (int i = 0; i < n->n_out; i++)
+        if (!(out[i] = ot_graph_alloc(g, (size_t)b->count * sizeof **out))) return g->err->status;
+    for (int64_t k = 0; k < b->count; k++) {
+        ot_node *c = ot_graph_node(g, n->op, n->name, n->attrs, n->in, n->n_in, n->n_out);
+        if (!c) return g->err->status;
+        for (int i = 0; i < n->n_in; i++)
+            if (in[i]) c->in[i] = in[i][k];
+        for (int i = 0; i < n->n_out; i++) {
+            out[i][k] = c->out[i];
+            if (n->out[i]) continue;
+            c->out[i]->producer = NULL;
+            c->out[i] = NULL;
+        }
+        OT_TRY(ot_node_infer(c, g->err));
+    }
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) OT_TRY(join(b, n, i, out[i], &own[i]));
+    g->cursor = NULL;
+    n->n_out = 0;
+    ot_graph_remove(g, n);
+    return OT_OK;
+}
+
+/* Every node of g, inferred for one micro-batch, for all of them.  *fits: by rows only; false: it does not go. */
+static ot_status join_all(ot_batching *b, bool *fits)
+{
+    ot_graph *g = b->g;
+    *fits = true;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (takes_type(n) || (!any_batch(n) && !draws_batch(b, n))) continue;
+        ot_shape *own = ot_graph_alloc(g, (size_t)(n->n_out + 1) * sizeof *own);
+        if (!own) return g->err->status;
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i]) own[i] = n->out[i]->shape;
+        g->room->at = n;
+        OT_TRY(by_rule(b, n, own, fits));
+        if (!*fits && !b->count) return OT_OK;
+        if (!*fits) OT_TRY(one_by_one(b, n, own));
+        g->room->at = NULL;
+    }
+    *fits = true;
+    return g->err->status;
+}
+
+/* ---- both ends --------------------------------------------------------------- */
+
+/* The last micro-batch is full: behind the batch come samples of it again. */
+static ot_status fill_up(ot_batching *b)
+{
+    ot_graph *g = b->g;
+    int64_t   all = b->count * b->from, *index = ot_graph_alloc(g, (size_t)all * sizeof *index);
+    if (!index) return g->err->status;
+    for (int64_t i = 0; i < all; i++) index[i] = i % b->to;
+    for (int i = 0; i < g->n_inputs; i++) {
+        ot_value *v = g->inputs[i];
+        if (!v->mark) continue;
+        v->shape.dim[0] = b->to;
+        g->cursor = g->first;
+        ot_node *k = ot_graph_node(g, ot_find_op("", "Gather"), v->name, NULL, OT_IN(v, ot_batch_ints(b, index, (int)all)), 1);
+        g->cursor = NULL;
+        if (!k) return g->err->status;
+        ot_graph_replace(g, v, k->out[0]);
+        k->in[0] = v;
+        OT_TRY(ot_node_infer(k, g->err));
+        k->out[0]->mark = v->mark;
+        v->mark = 0;
+    }
+    return OT_OK;
+}
+
+/* The axis of an output where a file with an open batch would have it. */
+static int natural_axis(const ot_batching *b, const ot_value *v, const ot_shape *own)
+{
+    if (own->dim[ot_batch_axis(v)] == b->from) return ot_batch_axis(v);
+    for (int d = 0; d < own->rank; d++)
+        if (own->dim[d] == b->from) return d;
+    return 0;
+}
+
+/* Outputs have their batch where it is expected, and no more of it than the data. */
+static ot_status finish_outputs(ot_batching *b)
+{
+    ot_graph *g = b->g;
+    for (int i = 0; i < g->n_outputs; i++) {
+        ot_value *v = g->outputs[i], *y = v;
+        bool      cut = v->mark && b->count && b->count * b->from != b->to;
+        if (!v->mark) continue;
+        ot_shape own = ot_own_shape(b, v);
+        int      axis = v->mark == OT_ALONE ? 0 : natural_axis(b, v, &own);
+        if (v->mark != OT_ALONE && b->count) y = ot_batch_move(b, v, axis);
+        if (cut && (v->mark == OT_ALONE || own.dim[axis] != b->from))
+            return ot_fail(g->err, OT_E_DATA, "output '%s' mixes the samples of a batch, which is %lld in the file: %lld samples are not a number "
+                           "of such batches; --batch-size %lld, with --drop-last", v->name, (long long)b->from, (long long)b->to, (long long)b->from);
+        if (cut && y)
+            y = ot_batch_emit(b, "Slice", OT_IN(y, ot_batch_ints(b, &(int64_t){ 0 }, 1), ot_batch_ints(b, &b->to, 1), ot_batch_ints(b, &(int64_t){ axis }, 1)));
+        if (!y) return g->err->status ? g->err->status : OT_E_INTERNAL;
+        if (y == v) continue;
+        y->name = v->name;
+        y->declared = v->declared;
+        g->outputs[i] = y;
+    }
+    return g->err->status;
+}
+
+/* ---- the pass ---------------------------------------------------------------- */
+
+/* g, whose inputs are bound for one micro-batch, becomes a graph for all of them.  *fits as join_all. */
+static ot_status join_graph(ot_batching *b, bool *fits)
+{
+    ot_graph *g = b->g;
+    for (int i = 0; i < g->n_values; i++)
+        if (g->values[i]->producer || g->values[i]->role != OT_INPUT) g->values[i]->mark = 0;
+    if (b->count && b->count * b->from != b->to) {
+        OT_TRY(fill_up(b));
+    } else {
+        for (int i = 0; i < g->n_inputs; i++)
+            if (g->inputs[i]->mark) g->inputs[i]->shape.dim[0] = b->to;
+    }
+    OT_TRY(join_all(b, fits));
+    return *fits ? finish_outputs(b) : OT_OK;
+}
+
+/* Tries it on a clone, of which nothing stays. */
+static bool goes(const ot_plan *p, const ot_config *c, ot_batching b)
+{
+    ot_error  e = { 0 };
+    bool      fits = false;
+    ot_graph *g = ot_graph_clone(p->graph, &e);
+    if (!g) return false;
+    b.g = g;
+    bind_own(p, c, g, b.from, b.to);
+    bool ok = ot_infer_graph(g) == OT_OK && (b.count || join_graph(&b, &fits) == OT_OK);
+    ot_graph_free(g);
+    return ok && (b.count || fits);
+}
+
+static void say(ot_plan *p, const ot_batching *b, bool training)
+{
+    char each[48] = "sample";
+    bool filled = b->count && b->count * b->from != b->to;
+    if (b->from > 1) snprintf(each, sizeof each, "batch of %lld", (long long)b->from);
+    ot_plan_note(p, "the model has a fixed batch size of %lld; batches of %lld are computed here (%d operator%s adapted)%s%s", (long long)b->from,
+                 (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? ", and the written file keeps its own" : "",
+                 filled ? "; samples depend on their batch, so the last one of the file's size is filled up with samples of this batch again, "
+                          "which BatchNormalization counts" : "");
+    if (b->repeated)
+        ot_plan_note(p, "%d operator%s cannot follow and run%s once for each %s: %s. That is the same function, but slower", b->repeated,
+                     b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
 }
 
 ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
 {
-    ot_graph *g = p->graph;
-    ratio     r = { 0, 0 };
-    ot_error  ignored = { 0 };
-    ot_graph *old = as_declared(p, c, &ignored);
-    ot_status s = OT_OK;
-    int       changed = 0;
-    for (int i = 0; i < g->n_inputs && s == OT_OK; i++) {
-        int            k = feed_of(p, c, g->inputs[i]);
-        const ot_feed *f = k < 0 ? NULL : &c->feeds[k];
-        if (f) s = bind_input(g, g->inputs[i], f, &r.from, &r.to);
-        if (f && f->data && s == OT_OK) s = bind_bytes(p, g->inputs[i], c, k);
-        if (!f && g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
-            s = ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
-    }
+    ot_graph   *g = p->graph;
+    ot_batching b = { .g = g, .apart = c->apart };
+    bool        fits;
+    OT_TRY(check_inputs(p, c, &b.from, &b.to));
+    bool divides = b.from && b.to && b.to % b.from == 0;
+    if (divides) b.count = b.to / b.from;
+    if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
+    if (b.from && !b.to && c->apart) return ot_fail(g->err, OT_E_DATA, "a batch of 0 samples; the file has %lld", (long long)b.from);
     /* A file that does not infer at its own sizes is reported where it fails at ours. */
-    if (s == OT_OK && r.from && old && ignored.status == OT_OK) {
-        s = follow(g, old, r, &changed);
-        if (s == OT_OK && c->want != OT_WANT_RUN)
-            ot_plan_note(p, "the model has a fixed batch size of %lld; batches of %lld are computed here (%d shape constant%s adapted)%s", (long long)r.from,
-                         (long long)r.to, changed, changed == 1 ? "" : "s", c->want == OT_WANT_TRAIN ? ", and the written file keeps its own" : "");
-    }
-    ot_graph_free(old);
-    return s;
+    if (!b.from || (b.count && !goes(p, c, b))) return bind_inputs(p, c);
+    p->micro = b.count;
+    bind_own(p, c, g, b.from, b.to);
+    OT_TRY(ot_infer_graph(g));
+    OT_TRY(join_graph(&b, &fits));
+    if (!fits) return ot_fail(g->err, OT_E_DATA, "a batch of %lld samples; the file has %lld", (long long)b.to, (long long)b.from);
+    say(p, &b, c->want == OT_WANT_TRAIN);
+    return g->err->status;
 }

@@ -19,6 +19,9 @@ typedef struct ot_rehearsal {
 ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err);
 
+/* ot_trainer_try_together without data.  Nothing where no batch is baked in.  together.c */
+ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err);
+
 /* The file's graph with the type and shape of every value that they can be known of; a dimension that
  * follows an open batch is open (-1), other open sizes are taken as *open.  NULL: it cannot be inferred.
  * Free with ot_graph_free; err must outlive it. */

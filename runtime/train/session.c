@@ -31,6 +31,7 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
         .lr_scale = s->lr_scale,
         .lr_scale_by = s->lr_scale_by,
         .eval_mode = s->eval_mode,
+        .apart = s->apart,
         .precision = s->precision,
         .skip_nonfinite = s->skip_nonfinite,
         .threads = threads,

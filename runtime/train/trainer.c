@@ -164,6 +164,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
     e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
+    ot_trainer_try_together(t, &t->train);
     if (!t->eval_data) return OT_OK;
     ot_adapt_env q = e;
     q.notes = NULL;
@@ -333,6 +334,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(ot_session_outputs(&t->x, &t->eval, t->batch, &outputs, &n, err));
     e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
+    ot_trainer_try_together(t, &t->eval);
     OT_TRY(plan_evaluation(t, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);

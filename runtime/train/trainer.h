@@ -122,6 +122,10 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
 /* --precision auto becomes one; precision.c. */
 ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
 
+/* Where the batch is not the one that the file has baked in: two of the file's batches together against each apart, in
+ * inference mode.  What came out joins the findings; if they differ, s.apart is set.  together.c */
+void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs);
+
 /* Opens the data; adapts and plans for it; then allocates. */
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);

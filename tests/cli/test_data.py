@@ -465,7 +465,7 @@ def advice():
     # A batch size of the file's own, and what `run` does not look at.
     model('baked.onnx', [('Gemm', ['x', 'w', 'b'], ['z'], {}), ('Reshape', ['z', 's'], ['out'], {})], [value('x', T.FLOAT, [2, 4])],
           [value('out', T.FLOAT, [2, 3])], [weight('w', 4, 3), weight('b', 3), numpy_helper.from_array(np.array([2, 3]), 's')])
-    train(0, 'the model has a fixed batch size of 2; batches of 32 are computed here (1 shape constant adapted), and the written file keeps its own',
+    train(0, 'the model has a fixed batch size of 2; batches of 32 are computed here (1 operator adapted), and the written file keeps its own',
           'baked', 'one.npz')
     shape = onnx.load('out.onnx').graph.input[0].type.tensor_type.shape.dim[0].dim_value
     need(f'the written file has a batch size of {shape}', shape == 2)

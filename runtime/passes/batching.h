@@ -1,0 +1,87 @@
+/* batching.h - one operator of a file's graph over several micro-batches at once: between rebatch.c, which walks the
+ * graph, and batchrules.c, which has the rules. */
+#ifndef OT_BATCHING_H
+#define OT_BATCHING_H
+
+#include "ops/op.h"
+
+/* Where the micro-batches lie in a value (value->mark).  0: nowhere, it is the same for all of them.  1 + a: on axis a,
+ * which has `count` times the elements that one micro-batch has there, one micro-batch after the other.  OT_ALONE: one
+ * micro-batch has a scalar, and the value is a list of them. */
+enum { OT_ALONE = 1 + OT_MAX_RANK };
+
+static inline int ot_on_axis(int axis) { return axis + 1; }
+static inline int ot_batch_axis(const ot_value *v) { return v->mark - 1; }
+
+typedef struct ot_batching {
+    ot_graph *g;
+    int64_t   count;    /* micro-batches, each of the file's own batch size; 0: by rows */
+    int64_t   from, to; /* by rows: sizes of the batch.  Nothing may act along its axis, which shrinks or grows */
+    bool      apart;    /* no rule but of those operators that are meant for a whole batch */
+    int       followed; /* operators that a rule changed */
+    int       repeated; /* operators without a rule: once for each micro-batch */
+    char      names[200];
+    ot_value ***parts;  /* by value id: its micro-batches, one by one; NULL: nobody has asked */
+    int       n_parts;
+} ot_batching;
+
+enum { OT_BATCHED_OUTPUTS = 64 };
+
+/* What a rule makes of a node: the same operator, or `op`, over other operands.
+ *   explicit_at >= 0  the results have an axis of its own for the micro-batches there, which joins the next one
+ *   else mark[i]      where output i has them */
+typedef struct ot_batched {
+    const ot_op *op;
+    void        *attrs;
+    int          n_in;
+    ot_value   **in;
+    int          explicit_at;
+    int          mark[OT_BATCHED_OUTPUTS];
+} ot_batched;
+
+/* The rule for n, of which some input has a batch; own: the shapes of its outputs for one micro-batch.  false: there is
+ * none that fits.  Helper nodes go before n. */
+bool ot_batch_rule(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);
+
+/* The shape of v for one micro-batch. */
+ot_shape ot_own_shape(const ot_batching *b, const ot_value *v);
+
+/* s with the elements of axis times the micro-batches; mark OT_ALONE: a list.  false: by rows, and it is no multiple. */
+bool ot_joined_shape(const ot_batching *b, const ot_shape *s, int mark, ot_shape *out);
+
+/* v with its micro-batches on another axis.  NULL: by rows, and elements would have to move; or a recorded error. */
+ot_value *ot_batch_move(ot_batching *b, ot_value *v, int axis);
+
+/* One output of a new node at the cursor, inferred; NULL: a recorded error. */
+ot_value *ot_batch_emit(ot_batching *b, const char *op, ot_value *const *in, int n_in);
+ot_value *ot_batch_reshape(ot_batching *b, ot_value *v, const ot_shape *s, int mark);
+ot_value *ot_batch_ints(ot_batching *b, const int64_t *list, int n);
+
+ot_value *ot_batch_shape(ot_batching *b, const ot_shape *s); /* as a constant */
+ot_value *ot_batch_expand(ot_batching *b, ot_value *v, const ot_shape *s);
+
+/* A batched v for where shapes broadcast to `rank` axes: its batch meets axis `axis`. */
+ot_value *ot_batch_placed(ot_batching *b, ot_value *v, int rank, int axis);
+
+/* A batched v, of own shape p, with an axis of its own for the micro-batches before axis `at`. */
+ot_value *ot_batch_apart(ot_batching *b, ot_value *v, const ot_shape *p, int at);
+
+/* Any v with an axis for the micro-batches in front; with its batch on `axis`.  Repeated where it is the same for all. */
+ot_value *ot_batch_full(ot_batching *b, ot_value *v);
+ot_value *ot_batch_spread(ot_batching *b, ot_value *v, int axis);
+
+/* s with an axis of n elements before axis `at`; false: too many axes. */
+bool ot_with_axis(const ot_shape *s, int at, int64_t n, ot_shape *out);
+
+int64_t ot_elements(const ot_shape *s, int from, int to); /* of axes from .. to - 1 */
+
+/* s with axes of one element in front, up to `rank`. */
+ot_shape ot_padded_shape(const ot_shape *s, int rank);
+
+/* An attribute by its name in ONNX: where it is (NULL: the operator has none), and integers. */
+const ot_attr *ot_attr_of(const ot_op *op, const char *name);
+ot_ints ot_attr_ints(const ot_node *n, const char *name);
+int64_t ot_attr_get(const ot_op *op, const void *attrs, const char *name, int64_t dflt);
+void    ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
+
+#endif
