@@ -1,0 +1,100 @@
+"""Graphs that tell batches apart: each mixes the samples of its batch, or has them where nobody looks.
+
+A function gives the nodes, with x as input and y as output; `batch` is the file's own.  What y is for a larger batch is
+what ONNX Runtime says for one batch of the file's own size after the other."""
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+rng = np.random.default_rng(11)
+
+
+def tensor(name, values, kind=np.float32):
+    return numpy_helper.from_array(np.asarray(values, kind), name)
+
+
+def random(name, *shape):
+    return tensor(name, rng.standard_normal(shape))
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def ints(name, *values):
+    return tensor(name, values, np.int64)
+
+
+# name: (batch of the file, shape of a sample, shape of the output, nodes, initializers)
+W = lambda *shape: random('w', *shape)
+graphs = {
+    'softmax_over_batch': (1, [6], [1, 3], [node('MatMul', 'x w', 'a'), node('Softmax', 'a', 'b', axis=0), node('Add', 'a b', 'y')], [W(6, 3)]),
+    'softmax_over_two': (2, [6], [2, 3], [node('MatMul', 'x w', 'a'), node('Softmax', 'a', 'b', axis=0), node('Mul', 'a b', 'y')], [W(6, 3)]),
+    'sums_over_batch': (2, [6], [2, 3], [node('MatMul', 'x w', 'a'), node('CumSum', 'a i', 'y')], [W(6, 3), tensor('i', 0, np.int64)]),
+    'mean_of_all': (1, [6], [1, 3], [node('MatMul', 'x w', 'a'), node('ReduceMean', 'a', 'm', keepdims=0), node('Sub', 'a m', 'y')], [W(6, 3)]),
+    'time_first': (1, [5, 4], [1, 3], [node('Transpose', 'x', 't', perm=[1, 0, 2]), node('Reshape', 't s', 'f'), node('MatMul', 'f w', 'a'),
+                   node('Softmax', 'a', 'b', axis=0), node('ReduceSum', 'b i', 'c', keepdims=1), node('ReduceMax', 'a i', 'd', keepdims=1),
+                   node('Add', 'c d', 'y')], [ints('s', 5, 4), W(4, 3), ints('i', 0)]),
+    'batch_away': (1, [5, 4], [1, 3], [node('Squeeze', 'x i', 't'), node('MatMul', 't w', 'a'), node('Softmax', 'a', 'b', axis=0),
+                   node('Mul', 'a b', 'c'), node('ReduceMean', 'c i', 'd', keepdims=0), node('Unsqueeze', 'd i', 'y')], [ints('i', 0), W(4, 3)]),
+    'flat': (1, [2, 3], [1, 3], [node('Flatten', 'x', 'f', axis=0), node('Gather', 'f g', 'h', axis=1), node('MatMul', 'h w', 'y')],
+             [ints('g', 5, 0, 3), W(3, 3)]),
+    'first_of_batch': (1, [6], [1, 3], [node('Gather', 'x z', 'f', axis=0), node('Gemm', 'o w f2', 'g'), node('Reshape', 'f s', 'f1'),
+                       node('MatMul', 'f1 w', 'm'), node('Add', 'g m', 'y')],
+                       [tensor('z', 0, np.int64), random('o', 1, 6), W(6, 3), random('f2', 3), ints('s', 1, 6)]),
+    'scatter_tuples': (1, [3], [1, 4], [node('MatMul', 'x w', 'u1'), node('Reshape', 'u1 s', 'u'), node('ScatterND', 'd i u', 'y')],
+                       [W(3, 2), ints('s', 2), tensor('d', np.zeros((1, 4))), tensor('i', [[0, 3], [0, 1]], np.int64)]),
+    'padded': (1, [4], [2, 6], [node('MatMul', 'x w', 'a'), node('Pad', 'a p', 'y')], [W(4, 4), ints('p', 1, 1, 0, 1)]),
+    'tiled': (1, [4], [2, 8], [node('MatMul', 'x w', 'a'), node('Tile', 'a r', 'y')], [W(4, 4), ints('r', 2, 2)]),
+    'joined': (1, [4], [3, 4], [node('MatMul', 'x w', 'a'), node('Concat', 'a x c', 'y', axis=0)], [W(4, 4), random('c', 1, 4)]),
+    'split': (2, [4], [2, 4], [node('MatMul', 'x w', 'm'), node('Split', 'm', 'a b', axis=0, num_outputs=2), node('Mul', 'a b', 'c'),
+              node('Concat', 'c a', 'y', axis=0)], [W(4, 4)]),
+    'mean_variance': (1, [2, 3, 3], [1, 2, 3, 3], [node('MatMul', 'x w', 'a'), node('MeanVarianceNormalization', 'a', 'y')], [W(3, 3)]),
+    'kept_rows': (2, [4], [1, 4], [node('MatMul', 'x w', 'm'), node('Compress', 'm k', 'y', axis=0)], [W(4, 4), tensor('k', [False, True], np.bool_)]),
+    'own_product': (1, [4], [1, 4, 4], [node('Unsqueeze', 'x j', 'a'), node('Unsqueeze', 'x i', 'b'), node('MatMul', 'a b', 'c'), node('Mul', 'c w', 'y')],
+                    [ints('i', 1), ints('j', 2), W(4, 4)]),
+    'triangle': (1, [4, 4], [1, 4, 4], [node('Squeeze', 'x i', 'a'), node('Trilu', 'a', 'b', upper=0), node('Mul', 'b w', 'c'), node('Unsqueeze', 'c i', 'y')],
+                 [ints('i', 0), W(4, 4)]),
+    'places': (1, [2, 4, 4], [1, 2, 8, 8], [node('MatMul', 'x w', 'a'), node('Resize', 'a   s', 'y', mode='linear')], [W(4, 4), ints('s', 1, 2, 8, 8)]),
+    'own_bias': (2, [3], [2, 3], [node('MatMul', 'x w', 'a'), node('Add', 'a b', 'y')], [W(3, 3), random('b', 2, 3)]),
+    'rows': (4, [2, 4], [4, 3], [node('Reshape', 'x s', 'a'), node('Gemm', 'a w', 'y')], [ints('s', -1, 8), W(8, 3)]),
+    'rows_baked': (4, [2, 4], [8, 3], [node('Reshape', 'x s', 'a'), node('MatMul', 'a w', 'y')], [ints('s', 8, 4), W(4, 3)]),
+}
+
+
+# A loss in the graph: name: (nodes, initializers, shape of a sample's target, its type).  The mean over what is counted in the
+# whole batch, and a mean that is spelled out.
+losses = {
+    'loss_ignored': ([node('MatMul', 'x w', 'a'), node('SoftmaxCrossEntropyLoss', 'a t', 'y', ignore_index=2)], [W(6, 3)], [], TensorProto.INT64),
+    'loss_sum': ([node('MatMul', 'x w', 'a'), node('LogSoftmax', 'a', 'b'), node('NegativeLogLikelihoodLoss', 'b t', 'y', reduction='sum')], [W(6, 3)],
+                 [], TensorProto.INT64),
+    'loss_spelled': ([node('MatMul', 'x w', 'a'), node('Sub', 'a t', 'd'), node('Mul', 'd d', 's'), node('ReduceMean', 's', 'y', keepdims=0)], [W(6, 3)], [3],
+                     TensorProto.FLOAT),
+    'loss_kept': ([node('MatMul', 'x w', 'a'), node('Sub', 'a t', 'd'), node('Abs', 'd', 's'), node('ReduceMean', 's', 'm'), node('Squeeze', 'm i', 'y')],
+                  [W(6, 3), ints('i', 1)], [3], TensorProto.FLOAT),
+}
+
+
+def loss_model(name, batch):
+    """batch: 1, or 'n' for an open one."""
+    nodes, weights, target, kind = losses[name]
+    out = [] if name != 'loss_kept' else [1]
+    g = helper.make_graph(nodes, name, [helper.make_tensor_value_info('x', TensorProto.FLOAT, [batch, 6]),
+                                        helper.make_tensor_value_info('t', kind, [batch, *target])],
+                          [helper.make_tensor_value_info('y', TensorProto.FLOAT, out)], weights)
+    m = helper.make_model(g, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
+    onnx.checker.check_model(m)
+    return m
+
+
+def model(name):
+    batch, sample, out, nodes, weights = graphs[name]
+    for n in nodes: # 'a   s': inputs left out
+        if n.op_type == 'Resize':
+            del n.input[:]
+            n.input.extend(['a', '', '', 's'])
+    g = helper.make_graph(nodes, name, [helper.make_tensor_value_info('x', TensorProto.FLOAT, [batch, *sample])],
+                          [helper.make_tensor_value_info('y', TensorProto.FLOAT, out)], weights)
+    m = helper.make_model(g, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
+    onnx.checker.check_model(m)
+    return m
