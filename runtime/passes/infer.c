@@ -29,8 +29,10 @@ static void bytes_free(bytes *b)
 
 static const void *read_from(const bytes *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
 
-/* Elements that the plain loops of a kernel touch, about. */
-static int64_t work_of(const ot_node *n)
+/* Of weights [M, C, ...]: those of one element of axis. */
+static int64_t of_channel(const ot_shape *w, int axis) { return w->dim[axis] > 0 ? ot_numel(w) / w->dim[axis] : 0; }
+
+int64_t ot_node_work(const ot_node *n)
 {
     int64_t sum = 1, out = 0, inner = 1;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
@@ -44,7 +46,9 @@ static int64_t work_of(const ot_node *n)
         inner = a->dim[a->rank - (((const ot_dot *)n->attrs)->ta ? 2 : 1)];
     } else if (n->op == &ot_op_PoolMax || n->op == &ot_op_PoolAvg) {
         inner = ot_pool_window(&((const ot_pool *)n->attrs)->window);
-    } else if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx || n->op == &ot_op_Attend) {
+    } else if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx) {
+        inner = of_channel(&n->in[1]->shape, n->op == &ot_op_ConvolveDx);
+    } else if (n->op == &ot_op_Attend) {
         inner = ot_numel(&n->in[1]->shape); /* a bound */
     }
     return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;
@@ -56,7 +60,7 @@ enum { SMALL_WORK = 4096 };
 /* May n be computed now?  A few bytes of a file can ask for any amount of it; what is not folded, steps compute. */
 static bool affordable(ot_graph *g, const ot_node *n)
 {
-    int64_t work = work_of(n);
+    int64_t work = ot_node_work(n);
     if (work <= SMALL_WORK) return true;
     if (work > g->room->work) return false;
     g->room->work -= work;

@@ -186,6 +186,9 @@ typedef struct ot_plan {
     ot_findings findings;       /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
 } ot_plan;
 
+/* Elements that the plain loops of a kernel operator touch for n, about; its shapes are known. */
+int64_t ot_node_work(const ot_node *n);
+
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
