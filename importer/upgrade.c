@@ -321,6 +321,13 @@ static bool resize_empty(ot_form *f)
     return true;
 }
 
+/* The type of an element that is left out; one that is there says its own. */
+static bool optional_type(ot_form *f)
+{
+    ot_form_drop(f, "type");
+    return true;
+}
+
 static bool recurrent_1(ot_form *f)
 {
     ot_form_drop(f, "output_sequence");
@@ -489,6 +496,7 @@ static const upgrade table[] = {
     { "GridSample", 20, gridsample_16 },
     { "LSTM", 7, recurrent_1 },
     { "LpPool", 2, lppool_1 },
+    { "Optional", EVER, optional_type },
     { "RNN", 7, recurrent_1 },
     { "RoiAlign", 16, roialign_10 },
     { "Scan", 9, scan_8 },

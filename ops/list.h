@@ -93,6 +93,7 @@
     X(Col2Im,                0, 0, 0)      \
     X(Compress,              0, 0, 0)      \
     X(Concat,                0, 0, 0)      \
+    X(ConcatFromSequence,    0, 0, 0)      \
     X(Constant,              0, 0, 0)      \
     X(ConstantOfShape,       0, 0, 0)      \
     X(CumProd,               0, 0, 0)      \
@@ -112,6 +113,9 @@
     X(NonMaxSuppression,     0, 0, 0)      \
     X(NonZero,               0, 0, 0)      \
     X(OneHot,                0, 0, 0)      \
+    X(Optional,              0, 0, 0)      \
+    X(OptionalGetElement,    0, 0, 0)      \
+    X(OptionalHasElement,    0, 0, 0)      \
     X(Pad,                   0, 0, 0)      \
     X(Range,                 0, 0, 0)      \
     X(ReduceL1,              0, 0, 0)      \
@@ -130,11 +134,19 @@
     X(Scan,                 0, 0, 0)      \
     X(ScatterElements,       0, 0, 0)      \
     X(ScatterND,             0, 0, 0)      \
+    X(SequenceAt,            0, 0, 0)      \
+    X(SequenceConstruct,     0, 0, 0)      \
+    X(SequenceEmpty,         0, 0, 0)      \
+    X(SequenceErase,         0, 0, 0)      \
+    X(SequenceInsert,        0, 0, 0)      \
+    X(SequenceLength,        0, 0, 0)      \
+    X(SequenceMap,           0, 0, 0)      \
     X(Shape,                 0, 0, 0)      \
     X(Size,                  0, 0, 0)      \
     X(Slice,                 0, 0, 0)      \
     X(SpaceToDepth,          0, 0, 0)      \
     X(Split,                 0, 0, 0)      \
+    X(SplitToSequence,       0, 0, 0)      \
     X(Squeeze,               0, 0, 0)      \
     X(TensorScatter,         0, 0, 0)      \
     X(Tile,                  0, 0, 0)      \

@@ -97,7 +97,7 @@ static ot_status scan_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Loop = {
-    .name = "Loop", .types = { "ib*" }, .since = 11, .in = { 0, OT_MANY }, .out = { 1, OT_MANY }, .nondiff = 3,
+    .name = "Loop", .types = { "ib*" }, .since = 11, .in = { 0, OT_MANY }, .out = { 1, OT_MANY }, .flags = OT_LISTS, .nondiff = 3,
     .attrs = loop_attrs, .attr_size = sizeof(ot_loop_attrs), .infer = loop_infer,
 };
 

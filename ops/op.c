@@ -158,6 +158,8 @@ static ot_status check_type(const ot_node *n, int i, char letter, ot_error *err)
     int             first = first_of(n, letter == 'W' ? 'T' : letter);
     uint32_t        set = set_of(&n->op->types, letter);
     if (letter == 'W' && first >= 0) set = n->in[first]->dtype == OT_F64 ? OT_TYPE(OT_F64) : OT_TYPE(OT_F32);
+    if (v->dtype == OT_UNDEFINED && !(n->op->flags & OT_LISTS))
+        return ot_node_fail(n, err, "input %d ('%s') is a sequence or optional; a tensor is needed", i, v->name);
     if (!(set >> v->dtype & 1))
         return ot_node_fail(n, err, "input %d ('%s') is %s; %s is needed", i, v->name, ot_dtype_name(v->dtype), set_text(set, text, sizeof text));
     if (letter < 'T' || letter > 'V' || (t = n->in[first])->dtype == v->dtype) return OT_OK;

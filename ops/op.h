@@ -114,7 +114,8 @@ typedef struct ot_arity { int min, max; } ot_arity;
 enum {
     OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */
     OT_RANDOM   = 2, /* results differ from run to run: never folded, never merged */
-    OT_HOST     = 4  /* result depends on shapes only; infer sets the outputs' data */
+    OT_HOST     = 4, /* result depends on shapes only; infer sets the outputs' data */
+    OT_LISTS    = 8  /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
 };
 
 struct ot_op {

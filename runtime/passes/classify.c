@@ -33,17 +33,26 @@ static const slot_rule rules[] = {
     { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
     { "Sub", 3, WEAK }, { "Div", 3, WEAK }, { "Sum", 0xffffffff, WEAK }, { "Pow", 2, WEAK }, { "Where", 6, WEAK },
     { "Max", 0xffffffff, WEAK }, { "Min", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
+    { "ConcatFromSequence", 1, WEAK },
 };
 
 /* Operators that pass their first input on: its slot is the slot of what they make. */
 static const char *const carriers[] = { "Identity", "Transpose", "Reshape", "Cast", "CastLike", "Slice",
-                                        "DequantizeLinear", "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", NULL };
+                                        "DequantizeLinear", "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", "Split",
+                                        "SplitToSequence", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SequenceAt",
+                                        "Optional", "OptionalGetElement", NULL };
 
 static bool named(const ot_node *n, const char *const *list)
 {
     for (; *list; list++)
         if (!strcmp(n->op->name, *list)) return true;
     return false;
+}
+
+/* Does n pass on what it gets there?  A sequence takes elements at every input. */
+static bool carries(const ot_node *n, int input)
+{
+    return named(n, carriers) && (!input || n->op == &ot_op_SequenceConstruct || (n->op == &ot_op_SequenceInsert && input == 1));
 }
 
 /* ---- uses ------------------------------------------------------------------ */
@@ -223,11 +232,12 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         const use     *k = &u->list[i];
         const ot_node *n = k->node;
         bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
-        bool moved = here && k->input == 0 && named(n, carriers);
+        bool moved = here && carries(n, k->input);
         bool apart = here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
         if (depth < DEEP && (moved || (apart && !start->from_constant && !ot_name_is_made(start->name)))) {
             verdict before = *best;
-            judge(g, u, start, n->out[0], computed || !moved, depth + 1, best);
+            for (int o = 0; o < n->n_out; o++)
+                if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
             if (moved || best->how > before.how) continue;
         }
         strength s = slot_strength(n, k->input);

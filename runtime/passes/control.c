@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "ops/control.h"
+#include "runtime/passes/control.h"
 #include "runtime/passes/passes.h"
 
-/* Moves the nodes and values of a subgraph into g, before the cursor. */
-static ot_status splice(ot_graph *g, ot_graph *sub)
+ot_status ot_splice(ot_graph *g, ot_graph *sub)
 {
     int n = g->n_values + sub->n_values;
     if (n > g->cap_values) {
@@ -47,8 +47,7 @@ static ot_status splice(ot_graph *g, ot_graph *sub)
     return OT_OK;
 }
 
-/* Output i of n is from now on made by `op` over the given operands. */
-static ot_status deliver(ot_graph *g, ot_node *n, int i, const char *op, ot_value *const *in, int n_in)
+ot_status ot_deliver(ot_graph *g, ot_node *n, int i, const char *op, ot_value *const *in, int n_in)
 {
     if (!n->out[i]) return OT_OK;
     ot_node *k = ot_graph_node(g, ot_find_op("", op), n->name, NULL, in, n_in, 1);
@@ -62,33 +61,32 @@ static ot_status deliver(ot_graph *g, ot_node *n, int i, const char *op, ot_valu
 
 static ot_status take_branch(ot_graph *g, ot_node *n, ot_graph *branch)
 {
-    OT_TRY(splice(g, branch));
-    for (int i = 0; i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(branch->outputs[i])));
+    OT_TRY(ot_splice(g, branch));
+    for (int i = 0; i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "Identity", OT_IN(branch->outputs[i])));
     return OT_OK;
 }
 
 static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
 {
     ot_graph *yes = a->then_branch, *no = a->else_branch;
-    OT_TRY(splice(g, yes));
-    OT_TRY(splice(g, no));
+    OT_TRY(ot_splice(g, yes));
+    OT_TRY(ot_splice(g, no));
     for (int i = 0; i < n->n_out; i++)
-        OT_TRY(deliver(g, n, i, "Where", OT_IN(n->in[0], yes->outputs[i], no->outputs[i])));
+        OT_TRY(ot_deliver(g, n, i, "Where", OT_IN(n->in[0], yes->outputs[i], no->outputs[i])));
     return OT_OK;
 }
 
 /* ---- Loop ---------------------------------------------------------------------- */
 
-/* A list of n times `each` values; the graph's room bounds it, so a product that overflows asks for too much as well. */
-static ot_value **value_list(ot_graph *g, int64_t n, int64_t each)
+/* The graph's room bounds it, so a product that overflows asks for too much as well. */
+ot_value **ot_value_list(ot_graph *g, int64_t n, int64_t each)
 {
     int64_t bytes;
     if (!ot_mul(n, each, &bytes) || !ot_mul(bytes, (int64_t)sizeof(ot_value *), &bytes)) bytes = INT64_MAX;
     return ot_graph_alloc(g, (size_t)bytes);
 }
 
-/* The body of one more iteration; NULL: the iterations of all loops together would be too many. */
-static ot_graph *iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_value *const *in)
+ot_graph *ot_iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_value *const *in)
 {
     int64_t size = 1 + ot_graph_size(body);
     if (g->err->status != OT_OK) return NULL;
@@ -106,16 +104,16 @@ static ot_value *int_const(ot_graph *g, int64_t v, int rank)
     return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = rank, .dim = { 1 } }, &v);
 }
 
-static void set_axis(ot_node *n, int64_t axis)
+void ot_set_attr(ot_node *n, const char *name, int64_t v)
 {
     for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, "axis")) memcpy((char *)(uintptr_t)n->attrs + a->offset, &axis, sizeof axis);
+        if (!strcmp(a->name, name)) memcpy((char *)(uintptr_t)n->attrs + a->offset, &v, sizeof v);
 }
 
 /* The iterations' values of one output, each with a new axis, joined along it. */
 static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride, int64_t axis, bool backwards)
 {
-    ot_value **parts = value_list(g, count, 1);
+    ot_value **parts = ot_value_list(g, count, 1);
     if (!parts) return NULL;
     for (int64_t k = 0; k < count; k++) {
         ot_value *one = list[(backwards ? count - 1 - k : k) * stride];
@@ -125,7 +123,7 @@ static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int
     }
     ot_node *c = ot_graph_node(g, ot_find_op("", "Concat"), n->name, NULL, parts, (int)count, 1);
     if (!c) return NULL;
-    set_axis(c, axis);
+    ot_set_attr(c, "axis", axis);
     return c->out[0];
 }
 
@@ -133,13 +131,13 @@ static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int
 static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
 {
     int carried = n->n_in - 2, scans = n->n_out - carried;
-    for (int i = 0; i < carried && i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(n->in[2 + i])));
+    for (int i = 0; i < carried && i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "Identity", OT_IN(n->in[2 + i])));
     for (int i = 0; i < scans; i++) {
         if (!n->out[carried + i]) continue;
         if (!a->done) return ot_node_fail(n, g->err, "it runs no iteration, and the size of its scan output %d is not known then", i);
         ot_value *all = stack(g, n, a->scanned + i, a->done, scans, 0, false);
         if (!all) return g->err->status;
-        OT_TRY(deliver(g, n, carried + i, "Identity", OT_IN(all)));
+        OT_TRY(ot_deliver(g, n, carried + i, "Identity", OT_IN(all)));
     }
     return OT_OK;
 }
@@ -156,7 +154,7 @@ static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
 {
     if (a->done < a->room || !scans) return true;
     int64_t    room = a->room ? 2 * a->room : 8;
-    ot_value **list = value_list(g, room, scans);
+    ot_value **list = ot_value_list(g, room, scans);
     if (!list) return false;
     if (a->done) memcpy(list, a->scanned, (size_t)a->done * (size_t)scans * sizeof *list);
     a->scanned = list;
@@ -173,11 +171,11 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
     if (!a->carried && !(a->carried = types_of(g, n->in + 2, carried))) return g->err->status;
     n->in[0] = int_const(g, a->done, 0);
     if (!n->in[1]) n->in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
-    ot_graph *body = iteration(g, n, a->body, n->in);
+    ot_graph *body = ot_iteration(g, n, a->body, n->in);
     n->in[0] = given[0];
     n->in[1] = given[1];
     if (!body || !grow_scanned(g, a, scans)) return g->err->status;
-    OT_TRY(splice(g, body));
+    OT_TRY(ot_splice(g, body));
     for (int i = 0; i < scans; i++) a->scanned[a->done * scans + i] = body->outputs[1 + carried + i];
     n->in[1] = body->outputs[0];
     for (int i = 0; i < carried; i++) n->in[2 + i] = body->outputs[1 + i];
@@ -205,7 +203,7 @@ static ot_value *slice(ot_graph *g, const ot_node *n, ot_value *x, int64_t axis,
 {
     ot_node *k = ot_graph_node(g, ot_find_op("", "Gather"), n->name, NULL, OT_IN(x, int_const(g, t, 0)), 1);
     if (!k) return NULL;
-    set_axis(k, axis);
+    ot_set_attr(k, "axis", axis);
     return k->out[0];
 }
 
@@ -214,16 +212,16 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
 {
     const ot_scan_attrs *a = n->attrs;
     int                  ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
-    ot_value           **in = value_list(g, n->n_in, 1);
-    ot_value           **all = value_list(g, length, scans);
+    ot_value           **in = ot_value_list(g, n->n_in, 1);
+    ot_value           **all = ot_value_list(g, length, scans);
     if (!in || !all) return g->err->status;
     memcpy(in, from, (size_t)n->n_in * sizeof *in);
     for (int64_t t = 0; t < length; t++) {
         for (int i = 0; i < ins; i++)
             in[carried + i] = slice(g, n, from[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
-        ot_graph *body = iteration(g, n, a->body, in);
+        ot_graph *body = ot_iteration(g, n, a->body, in);
         if (!body) return g->err->status;
-        OT_TRY(splice(g, body));
+        OT_TRY(ot_splice(g, body));
         for (int i = 0; i < carried; i++) in[i] = body->outputs[i];
         for (int i = 0; i < scans; i++) all[t * scans + i] = body->outputs[carried + i];
     }
@@ -236,8 +234,8 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
 /* Opset 8: every input has a batch axis in front, and each sample is scanned for itself. */
 static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64_t length, ot_value **out)
 {
-    ot_value **all = value_list(g, samples, n->n_out);
-    ot_value **in = value_list(g, n->n_in, 1);
+    ot_value **all = ot_value_list(g, samples, n->n_out);
+    ot_value **in = ot_value_list(g, n->n_in, 1);
     if (!all || !in) return g->err->status;
     for (int64_t k = 0; k < samples; k++) {
         for (int i = 0; i < n->n_in; i++) in[i] = slice(g, n, n->in[i], 0, k);
@@ -256,10 +254,10 @@ static ot_status scan(ot_graph *g, ot_node *n, bool *over)
     int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
     if (!ot_mul(length, samples, &steps) || steps < 1)
         return ot_node_fail(n, g->err, "it scans %lld elements; 1 at least is needed", (long long)length);
-    ot_value **out = value_list(g, n->n_out, 1);
+    ot_value **out = ot_value_list(g, n->n_out, 1);
     if (!out) return g->err->status;
     OT_TRY(a->batched ? iterate_samples(g, n, samples, length, out) : iterate(g, n, n->in, length, out));
-    for (int i = 0; i < n->n_out; i++) OT_TRY(deliver(g, n, i, "Identity", OT_IN(out[i])));
+    for (int i = 0; i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "Identity", OT_IN(out[i])));
     *over = true;
     return OT_OK;
 }
@@ -278,12 +276,13 @@ static ot_status branch(ot_graph *g, ot_node *n, bool *over)
 ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
 {
     static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n, bool *over); } control[] = {
-        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan }
+        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan },
+        { NULL, ot_spell_sequence } /* several operators */
     };
     for (int i = 0; *at_node && i < OT_LEN(control); i++) {
         ot_node *n = *at_node, *prev = n->prev;
-        if (n->op != control[i].op) continue;
-        OT_TRY(ot_node_infer(n, g->err));
+        if (control[i].op ? n->op != control[i].op : !ot_reads_sequence(n)) continue;
+        if (control[i].op) OT_TRY(ot_node_infer(n, g->err));
         bool over = false;
         g->cursor = n;
         g->room->at = n;

@@ -8,6 +8,7 @@
 #include "ops/dot.h"
 #include "ops/kernel.h"
 #include "ops/pool.h"
+#include "ops/sequence.h"
 #include "runtime/passes/passes.h"
 
 /* A folded value is kept in memory for as long as the plan: larger ones are computed in the step. */
@@ -139,7 +140,7 @@ static bool foldable(const ot_node *n)
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !ot_is_const(n->in[i])) return false;
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] && (n->out[i]->dtype == OT_STRING || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
+        if (n->out[i] && (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;
     for (const ot_attr *a = n->op->attrs; a && a->name; a++)
         if (a->kind == OT_GRAPH) return false;
@@ -173,6 +174,7 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
         if (v->declared != OT_UNDEFINED && v->declared != v->dtype)
             return ot_node_fail(n, g->err, "it gives '%s' as %s; the file says that this output is %s", v->name, ot_dtype_name(v->dtype),
                                 ot_dtype_name(v->declared));
+        if (v->dtype == OT_UNDEFINED) continue; /* a sequence */
         if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
             return ot_node_fail(n, g->err, "the size of '%s' cannot be known or is too large", v->name);
         if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
@@ -196,6 +198,20 @@ static void drop_if_folded(ot_graph *g, ot_node *n)
     ot_graph_remove(g, n);
 }
 
+/* Who reads their elements reads these by now; a graph of the file may still give a list away. */
+static ot_status drop_lists(ot_graph *g)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        if (ot_is_list(g->outputs[i]) || ot_is_optional(g->outputs[i]))
+            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' of the model is a sequence or optional; only tensors can be given back",
+                                g->outputs[i]->name);
+    for (ot_node *n = g->last, *prev; n; n = prev) {
+        prev = n->prev;
+        if (n->op == &ot_op_SequenceConstruct || n->op == &ot_op_Optional) ot_graph_remove(g, n);
+    }
+    return OT_OK;
+}
+
 ot_status ot_infer_graph(ot_graph *g)
 {
     for (ot_node *n = g->first, *next; n; n = next) {
@@ -210,6 +226,7 @@ ot_status ot_infer_graph(ot_graph *g)
             }
         drop_if_folded(g, n);
     }
+    OT_TRY(drop_lists(g));
     return g->err->status;
 }
 

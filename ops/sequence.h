@@ -1,0 +1,19 @@
+/* sequence.h - sequences and optionals, as passes/sequence.c spells them out. */
+#ifndef OT_SEQUENCE_H
+#define OT_SEQUENCE_H
+
+#include <stddef.h>
+
+#include "ops/op.h"
+
+/* Of all operators over sequences; each has rows for what it uses. */
+typedef struct ot_sequence_attrs {
+    int64_t   axis, keepdims, new_axis, dtype;
+    ot_graph *body;
+} ot_sequence_attrs;
+
+/* Is v a sequence whose elements, the inputs of its producer, are known?  Likewise an optional, with one input or none. */
+bool ot_is_list(const ot_value *v);
+bool ot_is_optional(const ot_value *v);
+
+#endif

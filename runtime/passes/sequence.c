@@ -1,0 +1,239 @@
+/* sequence.c - sequences and optionals, spelled out while shapes are inferred.
+ *
+ * A sequence is the list of inputs of a SequenceConstruct, an optional the one input of an Optional, or none.  What
+ * makes another list of a list becomes such a node too; what takes an element, counts or joins them reads the elements
+ * themselves.  No step computes a list: when all is inferred, their nodes have no reader left and go (infer.c).
+ *
+ * Positions and lengths must be known while planning, and are, but for those that data decides. */
+#include <string.h>
+
+#include "ops/sequence.h"
+#include "runtime/passes/control.h"
+#include "runtime/passes/passes.h"
+
+/* The node whose inputs are the elements of input 0; NULL: told. */
+static const ot_node *elements(const ot_node *n, ot_error *err)
+{
+    if (ot_is_list(n->in[0])) return n->in[0]->producer;
+    ot_node_fail(n, err, "input 0 ('%s') is no sequence whose elements are known before the run", n->in[0]->name);
+    return NULL;
+}
+
+/* The position that input i gives, from 0 up to `last`; `dflt` where it is left out. */
+static ot_status position(const ot_node *n, int i, int count, int last, int dflt, int *at, ot_error *err)
+{
+    *at = dflt;
+    if (i < n->n_in && n->in[i]) {
+        ot_ints given;
+        OT_TRY(ot_const_ints(n, i, &given, err));
+        if (given.n != 1 || given.v[0] < -count || given.v[0] > last)
+            return ot_node_fail(n, err, "position %lld of a sequence of %d elements", given.n == 1 ? (long long)given.v[0] : -1, count);
+        *at = (int)(given.v[0] < 0 ? given.v[0] + count : given.v[0]);
+    }
+    if (*at < 0 || *at > last) return ot_node_fail(n, err, "the sequence is empty");
+    return OT_OK;
+}
+
+static ot_value *emit(ot_graph *g, const ot_node *n, const char *op, ot_value *const *in, int n_in)
+{
+    ot_node *k = ot_graph_node(g, ot_find_op("", op), n->name, NULL, in, n_in, 1);
+    return k ? k->out[0] : NULL;
+}
+
+static ot_value *number(ot_graph *g, int64_t v, int rank)
+{
+    return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = rank, .dim = { 1 } }, &v);
+}
+
+/* ---- sequences ----------------------------------------------------------------- */
+
+static ot_status at(ot_graph *g, ot_node *n)
+{
+    const ot_node *s = elements(n, g->err);
+    int            k;
+    if (!s) return g->err->status;
+    OT_TRY(position(n, 1, s->n_in, s->n_in - 1, -1, &k, g->err));
+    return ot_deliver(g, n, 0, "Identity", &s->in[k], 1);
+}
+
+static ot_status empty(ot_graph *g, ot_node *n) { return ot_deliver(g, n, 0, "SequenceConstruct", NULL, 0); }
+
+static ot_status length(ot_graph *g, ot_node *n)
+{
+    const ot_node *s = elements(n, g->err);
+    if (!s) return g->err->status;
+    return ot_deliver(g, n, 0, "Identity", OT_IN(number(g, s->n_in, 0)));
+}
+
+static ot_status erase(ot_graph *g, ot_node *n)
+{
+    const ot_node *s = elements(n, g->err);
+    int            k;
+    if (!s) return g->err->status;
+    OT_TRY(position(n, 1, s->n_in, s->n_in - 1, s->n_in - 1, &k, g->err));
+    ot_value **list = ot_value_list(g, s->n_in, 1);
+    if (!list) return g->err->status;
+    for (int i = 0, to = 0; i < s->n_in; i++)
+        if (i != k) list[to++] = s->in[i];
+    return ot_deliver(g, n, 0, "SequenceConstruct", list, s->n_in - 1);
+}
+
+static ot_status insert(ot_graph *g, ot_node *n)
+{
+    const ot_node *s = elements(n, g->err);
+    int            k;
+    if (!s) return g->err->status;
+    OT_TRY(position(n, 2, s->n_in, s->n_in, s->n_in, &k, g->err));
+    ot_value **list = ot_value_list(g, (int64_t)s->n_in + 1, 1);
+    if (!list) return g->err->status;
+    for (int i = 0; i <= s->n_in; i++) list[i] = i < k ? s->in[i] : i == k ? n->in[1] : s->in[i - 1];
+    return ot_deliver(g, n, 0, "SequenceConstruct", list, s->n_in + 1);
+}
+
+static ot_status concat(ot_graph *g, ot_node *n)
+{
+    const ot_sequence_attrs *a = n->attrs;
+    const ot_node           *s = elements(n, g->err);
+    if (!s) return g->err->status;
+    if (!s->n_in) return ot_node_fail(n, g->err, "the sequence is empty: there is nothing to join");
+    ot_value **list = ot_value_list(g, s->n_in, 1), *axis = number(g, a->axis, 1);
+    for (int i = 0; list && i < s->n_in; i++) list[i] = a->new_axis ? emit(g, n, "Unsqueeze", OT_IN(s->in[i], axis)) : s->in[i];
+    if (g->err->status != OT_OK) return g->err->status;
+    OT_TRY(ot_deliver(g, n, 0, "Concat", list, s->n_in));
+    ot_set_attr(n->out[0]->producer, "axis", a->axis);
+    return OT_OK;
+}
+
+/* ---- SplitToSequence -------------------------------------------------------------- */
+
+/* Sizes of the parts along the axis: as listed, or of `each` elements but for a smaller last one. */
+static ot_status part_sizes(ot_node *n, int64_t total, ot_ints *sizes, ot_error *err)
+{
+    int64_t each = 1, parts;
+    OT_TRY(ot_const_ints(n, 1, sizes, err));
+    bool given = n->n_in > 1 && n->in[1];
+    if (given && n->in[1]->shape.rank == 1) return OT_OK;
+    if (given) each = sizes->v[0];
+    if (each < 1) return ot_node_fail(n, err, "parts of %lld elements", (long long)each);
+    parts = total / each + (total % each != 0);
+    if (parts > INT32_MAX) return ot_node_fail(n, err, "%lld parts are too many", (long long)parts);
+    int64_t *v = ot_node_alloc(n, (size_t)parts * sizeof *v);
+    for (int64_t i = 0; v && i < parts; i++) v[i] = total - i * each < each ? total - i * each : each;
+    *sizes = (ot_ints){ (int)parts, v };
+    return v || !parts ? OT_OK : OT_E_NOMEM;
+}
+
+static ot_status split(ot_graph *g, ot_node *n)
+{
+    const ot_sequence_attrs *a = n->attrs;
+    const ot_shape          *x = &n->in[0]->shape;
+    ot_ints                  sizes;
+    int                      axis;
+    if (n->in[0]->dtype == OT_UNDEFINED) return ot_node_fail(n, g->err, "input 0 ('%s') is a sequence; a tensor is needed", n->in[0]->name);
+    if (!ot_axis(a->axis, x->rank, &axis)) return ot_node_fail(n, g->err, "axis %lld of a tensor of rank %d", (long long)a->axis, x->rank);
+    OT_TRY(part_sizes(n, x->dim[axis], &sizes, g->err));
+    if (!sizes.n) return empty(g, n);
+    ot_value *list = ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { sizes.n } }, sizes.v);
+    ot_node  *k = ot_graph_node(g, &ot_op_Split, n->name, NULL, OT_IN(n->in[0], list), sizes.n);
+    if (!k) return g->err->status;
+    ot_set_attr(k, "axis", axis);
+    ot_value **part = k->out, *axes = number(g, axis, 1);
+    if (!a->keepdims && !(n->n_in > 1 && n->in[1])) { /* with sizes given it means nothing */
+        if (!(part = ot_value_list(g, sizes.n, 1))) return g->err->status;
+        for (int i = 0; i < sizes.n; i++)
+            if (!(part[i] = emit(g, n, "Squeeze", OT_IN(k->out[i], axes)))) return g->err->status;
+    }
+    return ot_deliver(g, n, 0, "SequenceConstruct", part, sizes.n);
+}
+
+/* ---- SequenceMap ------------------------------------------------------------------ */
+
+/* The body for every element; inputs that are tensors go to all of them. */
+static ot_status map(ot_graph *g, ot_node *n)
+{
+    const ot_sequence_attrs *a = n->attrs;
+    const ot_node           *s = elements(n, g->err);
+    if (!s) return g->err->status;
+    if (!a->body || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
+        return ot_node_fail(n, g->err, "its body does not have the inputs and outputs of the node");
+    ot_value **in = ot_value_list(g, n->n_in, 1), **all = ot_value_list(g, s->n_in, n->n_out);
+    if (!in || !all) return g->err->status;
+    for (int k = 0; k < s->n_in; k++) {
+        for (int i = 0; i < n->n_in; i++) {
+            in[i] = n->in[i];
+            if (!ot_is_list(in[i])) continue;
+            if (in[i]->producer->n_in != s->n_in)
+                return ot_node_fail(n, g->err, "input %d has %d elements and input 0 %d", i, in[i]->producer->n_in, s->n_in);
+            in[i] = in[i]->producer->in[k];
+        }
+        ot_graph *body = ot_iteration(g, n, a->body, in);
+        if (!body) return g->err->status;
+        OT_TRY(ot_splice(g, body));
+        for (int i = 0; i < n->n_out; i++) all[i * s->n_in + k] = body->outputs[i];
+    }
+    for (int i = 0; i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "SequenceConstruct", all + i * s->n_in, s->n_in));
+    return OT_OK;
+}
+
+/* ---- optionals --------------------------------------------------------------------- */
+
+static ot_status has_element(ot_graph *g, ot_node *n)
+{
+    const ot_value *x = n->n_in ? n->in[0] : NULL;
+    uint8_t         has = x && (!ot_is_optional(x) || x->producer->n_in);
+    return ot_deliver(g, n, 0, "Identity", OT_IN(ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &has)));
+}
+
+static ot_status get_element(ot_graph *g, ot_node *n)
+{
+    ot_value *x = n->in[0];
+    if (!ot_is_optional(x)) return ot_deliver(g, n, 0, "Identity", &x, 1);
+    if (!x->producer->n_in) return ot_node_fail(n, g->err, "the optional '%s' is empty", x->name);
+    return ot_deliver(g, n, 0, "Identity", x->producer->in, 1);
+}
+
+/* ---- what carries tensors and lists alike ------------------------------------------- */
+
+static ot_status same(ot_graph *g, ot_node *n)
+{
+    const ot_node *from = n->in[0]->producer;
+    return ot_deliver(g, n, 0, from->op->name, from->in, from->n_in);
+}
+
+/* An If whose condition data decides: one length, and every element is chosen. */
+static ot_status choose(ot_graph *g, ot_node *n)
+{
+    const ot_node *yes = n->in[1]->producer, *no = n->in[2]->producer;
+    if (!yes || !no || yes->op != no->op || yes->n_in != no->n_in)
+        return ot_node_fail(n, g->err, "data decides between sequences or optionals of different lengths; one length is needed");
+    ot_value **list = ot_value_list(g, yes->n_in, 1);
+    for (int i = 0; list && i < yes->n_in; i++) list[i] = emit(g, n, "Where", OT_IN(n->in[0], yes->in[i], no->in[i]));
+    return g->err->status != OT_OK ? g->err->status : ot_deliver(g, n, 0, yes->op->name, list, yes->n_in);
+}
+
+/* ---- all of them ----------------------------------------------------------------------- */
+
+static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n); } spelled[] = {
+    { &ot_op_ConcatFromSequence, concat }, { &ot_op_Identity, same }, { &ot_op_OptionalGetElement, get_element },
+    { &ot_op_OptionalHasElement, has_element }, { &ot_op_SequenceAt, at }, { &ot_op_SequenceEmpty, empty },
+    { &ot_op_SequenceErase, erase }, { &ot_op_SequenceInsert, insert }, { &ot_op_SequenceLength, length },
+    { &ot_op_SequenceMap, map }, { &ot_op_SplitToSequence, split }, { &ot_op_Where, choose },
+};
+
+bool ot_reads_sequence(const ot_node *n)
+{
+    int  i = 0;
+    bool tensors = n->op == &ot_op_Identity || n->op == &ot_op_Where; /* unless it reads a list */
+    while (i < OT_LEN(spelled) && spelled[i].op != n->op) i++;
+    if (i == OT_LEN(spelled)) return false;
+    for (int k = 0; k < n->n_in && tensors; k++) tensors = !ot_is_list(n->in[k]) && !ot_is_optional(n->in[k]);
+    return !tensors;
+}
+
+ot_status ot_spell_sequence(ot_graph *g, ot_node *n, bool *over)
+{
+    int i = 0;
+    while (spelled[i].op != n->op) i++;
+    *over = true;
+    return spelled[i].run(g, n);
+}

@@ -1,0 +1,178 @@
+"""Models with sequences and optionals against the same models without them.
+
+usage: test_sequences.py PROGRAM
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto as T
+    from onnx import helper as h
+    from onnx import numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+failed = total = 0
+rng = np.random.default_rng(1)
+x = rng.standard_normal((2, 7)).astype(np.float32)
+w = rng.standard_normal((7, 7)).astype(np.float32)
+SEQ = h.make_sequence_type_proto(h.make_tensor_type_proto(T.FLOAT, None))
+
+
+def node(op, inputs, outputs='y', **attrs):
+    return h.make_node(op, [i if i != '-' else '' for i in inputs.split()], outputs.split(), name=f'{op}_{outputs.split()[0]}', **attrs)
+
+
+def info(name, dtype=T.FLOAT, shape=None):
+    return h.make_tensor_value_info(name, dtype, shape)
+
+
+def body(nodes, inputs=(), outputs=(), name='body'):
+    return h.make_graph(nodes, name, [i if not isinstance(i, str) else info(i) for i in inputs],
+                        [o if not isinstance(o, str) else info(o) for o in outputs])
+
+
+def ints(name, value):
+    return numpy_helper.from_array(np.asarray(value, np.int64), name)
+
+
+CONSTANTS = [ints('i0', 0), ints('i1', 1), ints('i2', 2), ints('i3', 3), ints('im1', -1), ints('sizes', [1, 4, 2]), ints('l0', [0]), ints('l1', [1]),
+             ints('parts', [3, 3, 1]), numpy_helper.from_array(np.float32(0.5), 'half'), ints('s2', [1, 1]), ints('fs', [4, 3])]
+
+
+def model(nodes, functions=(), result='y'):
+    """h = x w goes in as h; the loss is the sum of the squares of what comes out."""
+    tail = [node('ReduceSumSquare', result, 'loss', keepdims=0)]
+    all_nodes = [node('MatMul', 'x w', 'h')] + nodes + tail
+    out = [info(result, T.FLOAT), info('loss', T.FLOAT, [])]
+    g = h.make_graph(all_nodes, 'g', [info('x', T.FLOAT, [2, 7]), info('flag', T.BOOL, [])], out, CONSTANTS + [numpy_helper.from_array(w, 'w')])
+    opset = [h.make_opsetid('', 21)] + ([h.make_opsetid('own', 1)] if functions else [])
+    return h.make_model(g, opset_imports=opset, ir_version=10, functions=list(functions))
+
+
+def answer(d, m, command, *extra):
+    onnx.save(m, d + '/m.onnx')
+    np.savez(d + '/x.npz', x=x, flag=np.array(True))
+    out = f'{d}/{command}.npz'
+    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', out, *extra], capture_output=True, text=True, timeout=120)
+    return r, dict(np.load(out)) if r.returncode == 0 else {}
+
+
+def same(what, nodes, plain, functions=()):
+    global failed, total
+    total += 1
+    with tempfile.TemporaryDirectory() as d:
+        for command, extra in (('run', ()), ('grad', ('--loss', 'loss=output'))):
+            (a, got), (b, want) = answer(d, model(nodes, functions), command, *extra), answer(d, model(plain), command, *extra)
+            problem = None
+            if a.returncode or b.returncode:
+                problem = a.stderr.strip() or b.stderr.strip()
+            elif got.keys() != want.keys() or 'w' not in want and command == 'grad':
+                problem = f'arrays {sorted(got)}, {sorted(want)} are right'
+            elif any(got[k].shape != want[k].shape or not np.array_equal(got[k], want[k]) for k in want):
+                problem = 'other numbers: ' + ', '.join(k for k in want if got[k].shape != want[k].shape or not np.array_equal(got[k], want[k]))
+            if problem:
+                print(f'FAILED {what}, {command}: {problem}')
+                failed += 1
+                return
+
+
+def refused(what, nodes, text, command='run'):
+    global failed, total
+    total += 1
+    with tempfile.TemporaryDirectory() as d:
+        r, _ = answer(d, nodes if isinstance(nodes, onnx.ModelProto) else model(nodes), command, *(('--loss', 'loss=output') if command == 'grad' else ()))
+        if r.returncode != 3 or text not in r.stderr:
+            print(f'FAILED {what}: exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}')
+            failed += 1
+
+
+def at(k, name, seq='s'):
+    return node('SequenceAt', f'{seq} {k}', name)
+
+
+PARTS = node('Split', 'h parts', 'a b c', axis=1)
+CHUNK = node('SplitToSequence', 'h i3', 's', axis=-1)
+
+# ---- what exporters write: chunks, of activations and of weights ------------------------------
+same('chunks, the last one smaller', [CHUNK, at('i0', 'a'), at('im1', 'c'), node('Mul', 'a c')], [PARTS, node('Mul', 'a c')])
+same('a list of sizes', [node('SplitToSequence', 'h sizes', 's', axis=1), at('i1', 'b'), node('Tanh', 'b')],
+     [node('Split', 'h sizes', 'a b c', axis=1), node('Tanh', 'b')])
+same('a weight in chunks', [node('SplitToSequence', 'w i3', 's', axis=1), at('i0', 'a'), at('i1', 'b'), node('MatMul', 'x a', 'p'), node('MatMul', 'x b', 'q'), node('Mul', 'p q')],
+     [node('Split', 'w parts', 'a b c', axis=1), node('MatMul', 'x a', 'p'), node('MatMul', 'x b', 'q'), node('Mul', 'p q')])
+same('one by one', [node('SplitToSequence', 'h', 's', axis=0), at('i1', 'y')], [node('Split', 'h s2', 'a y', axis=0)])
+same('one by one without the axis', [node('SplitToSequence', 'h', 's', axis=0, keepdims=0), at('i1', 'y')],
+     [node('Split', 'h s2', 'a b', axis=0), node('Squeeze', 'b l0')])
+same('keepdims means nothing beside sizes', [node('SplitToSequence', 'h s2', 's', axis=0, keepdims=0), at('i1', 'y')], [node('Split', 'h s2', 'a y', axis=0)])
+
+# ---- lists ------------------------------------------------------------------------------------
+LIST = [node('Tanh', 'h', 't'), node('Neg', 'h', 'n'), node('Exp', 'h', 'e')]
+JOIN = node('ConcatFromSequence', 's3', 'y', axis=-1)
+same('constructed and joined', LIST + [node('SequenceConstruct', 't n e', 's3'), JOIN], LIST + [node('Concat', 't n e', axis=-1)])
+same('joined along a new axis', LIST + [node('SequenceConstruct', 't n e', 's'), node('ConcatFromSequence', 's', axis=1, new_axis=1)],
+     LIST + [node('Unsqueeze', 't l1', 'u'), node('Unsqueeze', 'n l1', 'v'), node('Unsqueeze', 'e l1', 'z'), node('Concat', 'u v z', axis=1)])
+for where, k, order in (('at the end', '', 't n e'), ('at the front', ' i0', 'e t n'), ('in the middle', ' i1', 't e n'), ('before the last', ' im1', 't e n')):
+    same('inserted ' + where, LIST + [node('SequenceConstruct', 't n', 's'), node('SequenceInsert', 's e' + k, 's3'), JOIN], LIST + [node('Concat', order, axis=-1)])
+for what, k, order in (('the last', '', 't n'), ('the first', ' i0', 'n e'), ('by a negative position', ' im1', 't n')):
+    same('erased ' + what, LIST + [node('SequenceConstruct', 't n e', 's'), node('SequenceErase', 's' + k, 's3'), JOIN], LIST + [node('Concat', order, axis=-1)])
+same('grown from none', LIST + [node('SequenceEmpty', '', 's'), node('SequenceInsert', 's e', 's2_'), node('SequenceInsert', 's2_ t', 's3'), JOIN],
+     LIST + [node('Concat', 'e t', axis=-1)])
+same('its length', [CHUNK, node('SequenceLength', 's', 'n'), node('Cast', 'n', 'f', to=T.FLOAT), node('Mul', 'h f')],
+     [node('Cast', 'i3', 'f', to=T.FLOAT), node('Mul', 'h f')])
+same('through Identity', [CHUNK, node('Identity', 's', 's_'), at('i1', 'y', 's_')], [PARTS, node('Identity', 'b')])
+
+# ---- SequenceMap ----------------------------------------------------------------------------------
+same('a body for each', [CHUNK, node('SequenceMap', 's half', 's3', body=body([node('Mul', 'i j', 'o')], 'ij', 'o')), JOIN], [node('Mul', 'h half')])
+same('a body for pairs', [CHUNK, node('SequenceMap', 's s', 'r s3', body=body([node('Tanh', 'i', 'o'), node('Mul', 'i j', 'p')], 'ij', 'op')), JOIN], [node('Mul', 'h h')])
+
+# ---- control flow, functions --------------------------------------------------------------------------
+sequence_out = h.make_value_info('o', SEQ)
+yes = body([node('SplitToSequence', 'h i3', 'o', axis=1)], outputs=[sequence_out])
+no = body([node('Neg', 'h', 'm'), node('SplitToSequence', 'm i3', 'o', axis=1)], outputs=[sequence_out])
+same('a branch that is known', [node('Shape', 'h', 'd'), node('Size', 'd', 'k'), node('Equal', 'k i2', 'q'), node('If', 'q', 's3', then_branch=yes, else_branch=no), JOIN],
+     [node('Identity', 'h')])
+same('a branch that data chooses', [node('If', 'flag', 's3', then_branch=yes, else_branch=no), JOIN],
+     [PARTS, node('Neg', 'h', 'm'), node('Split', 'm parts', 'd e f', axis=1), node('Where', 'flag a d', 'p'), node('Where', 'flag b e', 'q'),
+      node('Where', 'flag c f', 'r'), node('Concat', 'p q r', axis=-1)])
+loop = body([node('Identity', 'go', 'more'), node('Cast', 'it', 'f', to=T.FLOAT), node('Mul', 'h f', 'p'), node('SequenceInsert', 's_in p', 's_out')],
+            [info('it', T.INT64), info('go', T.BOOL), h.make_value_info('s_in', SEQ)], [info('more', T.BOOL), h.make_value_info('s_out', SEQ)])
+same('grown in a loop', [node('SequenceConstruct', 'h', 's'), node('Loop', 'i2 - s', 's3', body=loop), JOIN],
+     [node('Cast', 'i0', 'f', to=T.FLOAT), node('Cast', 'i1', 'g', to=T.FLOAT), node('Mul', 'h f', 'p'), node('Mul', 'h g', 'q'), node('Concat', 'h p q', axis=-1)])
+call = h.make_function('own', 'Halves', ['a'], ['b', 'c'], [node('Constant', '', 'k', value_int=4), node('SplitToSequence', 'a k', 's', axis=1),
+                       node('Constant', '', 'z', value_int=0), node('Constant', '', 'o', value_int=1), at('z', 'b'), at('o', 'c')], [h.make_opsetid('', 21)])
+same('in a function', [h.make_node('Halves', ['h'], ['a', 'b'], domain='own'), node('Tanh', 'b')],
+     [node('Split', 'h fs', 'a b', axis=1), node('Tanh', 'b')], [call])
+
+# ---- optionals -------------------------------------------------------------------------------------------
+same('an optional', [node('Optional', 'h', 'o'), node('OptionalHasElement', 'o', 'q'), node('OptionalGetElement', 'o', 'e'), node('Neg', 'e', 'n'), node('Where', 'q e n')],
+     [node('Identity', 'h')])
+same('an optional sequence', [CHUNK, node('Optional', 's', 'o'), node('OptionalGetElement', 'o', 'e'), at('i1', 'y', 'e')], [PARTS, node('Identity', 'b')])
+same('an empty optional', [node('Optional', '', 'o', type=h.make_tensor_type_proto(T.FLOAT, None)), node('OptionalHasElement', 'o', 'q'), node('Neg', 'h', 'n'), node('Where', 'q h n')],
+     [node('Neg', 'h')])
+
+# ---- what is refused ----------------------------------------------------------------------------------------
+refused('a position from data', [node('Cast', 'flag', 'k', to=T.INT64), CHUNK, at('k', 'y')], 'SequenceAt_y', 'grad')
+refused('a position beyond the end', [CHUNK, at('i3', 'y')], 'SequenceAt_y')
+refused('sizes from data', [node('Cast', 'flag', 'k', to=T.INT64), node('SplitToSequence', 'h k', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s', 'grad')
+refused('parts of no elements', [node('SplitToSequence', 'h i0', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s')
+refused('sizes that do not add up', [node('SplitToSequence', 'h s2', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s')
+refused('the last of none', [node('SequenceEmpty', '', 's'), node('SequenceErase', 's', 's3'), JOIN], 'SequenceErase_s3: SequenceErase: the sequence is empty')
+refused('nothing to join', [node('SequenceEmpty', '', 's3'), JOIN], 'ConcatFromSequence_y')
+refused('a tensor in place of a sequence', [at('i0', 'y', 'h')], 'SequenceAt_y')
+refused('a sequence in place of a tensor', [CHUNK, node('Relu', 's')], 'Relu_y: Relu: input 0 (\'s\') is a sequence')
+refused('a sequence whose shape is asked', [CHUNK, node('Shape', 's', 'z'), node('Cast', 'z', to=T.FLOAT)], 'Shape_z')
+m = model([CHUNK, node('Identity', 'h')])
+m.graph.output.append(h.make_value_info('s', SEQ))
+refused('an output that is a sequence', m, "output 's' of the model is a sequence")
+refused('an element that is not there', [node('Optional', '', 'o', type=h.make_tensor_type_proto(T.FLOAT, None)), node('OptionalGetElement', 'o')], 'OptionalGetElement_y')
+refused('two types in one sequence', [node('Cast', 'h', 'k', to=T.DOUBLE), node('SequenceConstruct', 'h k', 's'), at('i0', 'y')], 'SequenceConstruct_s')
+shorter = body([node('SequenceConstruct', 'h', 'o')], outputs=[sequence_out])
+refused('data between two lengths', [node('If', 'flag', 's3', then_branch=yes, else_branch=shorter), JOIN], 'If_s3', 'grad')
+print(f'{total} models, {failed} failed')
+sys.exit(failed != 0)
