@@ -160,6 +160,7 @@
 
 #define OT_NN_OPS(X)                    \
     /* operator            ref cpu cuda */   \
+    X(Attention,                 0, 0, 0)    \
     X(AveragePool,               0, 0, 0)    \
     X(BatchNormalization,        0, 0, 0)    \
     X(Bernoulli,                 0, 0, 0)    \
