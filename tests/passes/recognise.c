@@ -22,6 +22,7 @@ typedef struct form {
     bool        split;  /* heads by Reshape and Transpose of (B, T, H D), the key (B, H, D, T) by one Transpose */
     bool        escapes; /* the probabilities are read twice */
     bool        is_attention;
+    bool        whole;  /* ONNX's Attention itself, with such a mask */
 } form;
 
 static void set(ot_node *n, const char *name, ot_ints list)
@@ -60,6 +61,17 @@ static ot_value *scores(model *m, const form *f, ot_value *s)
     }
 }
 
+static ot_value *attention_node(model *m, const form *f, ot_value *const *part)
+{
+    ot_value *mask = f->mask == SOME_WHERE ? constant(m, OT_BOOL, SHAPE(T, T), 0, 1)
+                   : f->mask == FED_ADD    ? model_input(m, "mask", OT_F32, SHAPE(B, 1, 1, T))
+                   : f->mask == TRAINED_ADD ? model_node(m, "Add", OT_IN(model_weight(m, "bias", SHAPE(H, T, T)), constant(m, OT_F32, SHAPE(T, T), 0, 0))) : NULL;
+    ot_node  *n = ot_graph_node(m->g, ot_find_op("", "Attention"), "attention", NULL, OT_IN(part[0], part[1], part[2], mask), 1);
+    for (const ot_attr *a = n->op->attrs; a->name; a++)
+        if (!strcmp(a->name, "is_causal")) *(int64_t *)((char *)(uintptr_t)n->attrs + a->offset) = f->mask == CAUSAL_WHERE;
+    return n->out[0];
+}
+
 static void build(model *m, const form *f)
 {
     static const int64_t rows[] = { 0, 2, 1, 3 }, columns[] = { 0, 2, 3, 1 }, swap[] = { 0, 1, 3, 2 };
@@ -72,10 +84,14 @@ static void build(model *m, const form *f)
         part[i] = model_node(m, "MatMul", OT_IN(x, w));
         if (f->split) {
             part[i] = model_node(m, "Reshape", OT_IN(part[i], model_ints(m, split, 4)));
-            part[i] = transpose(m, part[i], i == 1 ? columns : rows);
+            part[i] = transpose(m, part[i], i == 1 && !f->whole ? columns : rows);
         } else if (i == 1) {
             part[i] = transpose(m, part[i], swap);
         }
+    }
+    if (f->whole) {
+        model_output(m, attention_node(m, f, part), "output");
+        return;
     }
     ot_value *s = scores(m, f, model_node(m, "MatMul", OT_IN(part[0], part[1])));
     ot_node  *p = ot_graph_node(m->g, ot_find_op("", "Softmax"), "softmax", NULL, OT_IN(s), 1);
@@ -133,15 +149,20 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
 static void attention(void **state)
 {
     static const form forms[] = {
-        { "plain", NULL, NONE, false, false, true },
-        { "multiplied", "Mul", NONE, true, false, true },
-        { "divided", "Div", SOME_WHERE, true, false, true },
-        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true },
-        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true },
-        { "a mask that is fed", "Mul", FED_ADD, true, false, true },
-        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false },
-        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false },
-        { "probabilities are read twice", "Mul", NONE, true, true, false },
+        { "plain", NULL, NONE, false, false, true, false },
+        { "multiplied", "Mul", NONE, true, false, true, false },
+        { "divided", "Div", SOME_WHERE, true, false, true, false },
+        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true, false },
+        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true, false },
+        { "a mask that is fed", "Mul", FED_ADD, true, false, true, false },
+        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false, false },
+        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false, false },
+        { "probabilities are read twice", "Mul", NONE, true, true, false, false },
+        { "Attention", NULL, NONE, true, false, true, true },
+        { "Attention, causal", NULL, CAUSAL_WHERE, true, false, true, true },
+        { "Attention, a table of truth values", NULL, SOME_WHERE, true, false, true, true },
+        { "Attention, a mask that is fed", NULL, FED_ADD, true, false, true, true },
+        { "Attention, a bias that trains", NULL, TRAINED_ADD, true, false, false, true },
     };
     (void)state;
     for (int i = 0; i < OT_LEN(forms); i++) {
