@@ -165,6 +165,7 @@
     X(BatchNormalization,        0, 0, 0)    \
     X(Bernoulli,                 0, 0, 0)    \
     X(BlackmanWindow,            0, 0, 0)    \
+    X(CausalConvWithState,       0, 0, 0)    \
     X(Conv,                      0, 0, 0)    \
     X(ConvInteger,               0, 0, 0)    \
     X(ConvTranspose,             0, 0, 0)    \
@@ -185,6 +186,7 @@
     X(InstanceNormalization,     0, 0, 0)    \
     X(LSTM,                      0, 0, 0)    \
     X(LayerNormalization,        0, 0, 0)    \
+    X(LinearAttention,           0, 0, 0)    \
     X(LogSoftmax,                0, 0, 0)    \
     X(LpNormalization,           0, 0, 0)    \
     X(LpPool,                    0, 0, 0)    \
@@ -206,9 +208,11 @@
     X(RandomUniform,             0, 0, 0)    \
     X(RandomUniformLike,         0, 0, 0)    \
     X(RoiAlign,                  0, 0, 0)    \
+    X(RotaryEmbedding,           0, 0, 0)    \
     X(Softmax,                   0, 0, 0)    \
     X(SoftmaxCrossEntropyLoss,   0, 0, 0)    \
-    X(STFT,                      0, 0, 0)
+    X(STFT,                      0, 0, 0)    \
+    X(SwiGLU,                    0, 0, 0)
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 

@@ -33,7 +33,7 @@ static const slot_rule rules[] = {
     { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
     { "Sub", 3, WEAK }, { "Div", 3, WEAK }, { "Sum", 0xffffffff, WEAK }, { "Pow", 2, WEAK }, { "Where", 6, WEAK },
     { "Max", 0xffffffff, WEAK }, { "Min", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
-    { "ConcatFromSequence", 1, WEAK }, { "Attention", 7, STRONG },
+    { "ConcatFromSequence", 1, WEAK }, { "Attention", 7, STRONG }, { "CausalConvWithState", 6, STRONG },
 };
 
 /* Operators that pass their first input on: its slot is the slot of what they make. */
