@@ -108,8 +108,9 @@ bool        ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, siz
 bool        ot_form_set_input(ot_form *f, int i, ot_value *v);
 ot_value   *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v); /* rank 0 or 1 */
 ot_value   *ot_form_ints(ot_form *f, const int64_t *v, size_t n);    /* int64 of rank 1 */
-/* Emits a node of one output, in the newest opset, before this one; the second form sets an attribute. */
+/* Emits a node of one output, in the newest opset, before this one; the third form sets an attribute. */
 ot_value   *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in);
+ot_value   *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in); /* with its attributes */
 ot_value   *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
 bool        ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
 

@@ -185,3 +185,12 @@ ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, in
     ot_form g;
     return emit_before(f, &g, op, in, n_in) && ot_form_set_int(&g, attr, v) ? result(&g) : NULL;
 }
+
+ot_value *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in)
+{
+    ot_form g;
+    if (!emit_before(f, &g, op, in, n_in)) return NULL;
+    g.attr = f->attr;
+    g.n_attr = f->n_attr;
+    return result(&g);
+}

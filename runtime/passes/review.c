@@ -126,8 +126,7 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 const char ot_remedy_quantised[] = "train the model as it was before it was quantised, and quantise what comes out";
 
 static const struct { const char *op; uint32_t inputs; } quantised[] = {
-    { "DequantizeLinear", 1 }, { "MatMulInteger", 3 }, { "ConvInteger", 3 }, { "QLinearConv", 1u << 0 | 1u << 3 | 1u << 8 },
-    { "QLinearMatMul", 1u << 0 | 1u << 3 },
+    { "DequantizeLinear", 1 }, { "MatMulInteger", 3 }, { "ConvInteger", 3 },
 };
 
 /* The quantised tensors that n reads for the first time; value->mark says which were seen. */
