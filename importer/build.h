@@ -135,4 +135,7 @@ const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, co
 /* upgrade.c */
 bool ot_upgrade(ot_form *f);
 
+/* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
+bool ot_ml(ot_form *f);
+
 #endif

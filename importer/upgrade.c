@@ -560,6 +560,7 @@ static const upgrade table[] = {
 
 bool ot_upgrade(ot_form *f)
 {
+    if (!strcmp(f->domain, "ai.onnx.ml")) return ot_ml(f);
     if (*f->domain) return true;
     for (int i = 0; i < OT_LEN(table) && !f->done; i++) {
         const upgrade *u = &table[i];
