@@ -133,16 +133,18 @@ static ot_status split(ot_graph *g, ot_node *n)
     if (!ot_axis(a->axis, x->rank, &axis)) return ot_node_fail(n, g->err, "axis %lld of a tensor of rank %d", (long long)a->axis, x->rank);
     OT_TRY(part_sizes(n, x->dim[axis], &sizes, g->err));
     if (!sizes.n) return empty(g, n);
-    ot_value *list = ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { sizes.n } }, sizes.v);
-    ot_node  *k = ot_graph_node(g, &ot_op_Split, n->name, NULL, OT_IN(n->in[0], list), sizes.n);
-    if (!k) return g->err->status;
-    ot_set_attr(k, "axis", axis);
-    ot_value **part = k->out, *axes = number(g, axis, 1);
-    if (!a->keepdims && !(n->n_in > 1 && n->in[1])) { /* with sizes given it means nothing */
-        if (!(part = ot_value_list(g, sizes.n, 1))) return g->err->status;
-        for (int i = 0; i < sizes.n; i++)
-            if (!(part[i] = emit(g, n, "Squeeze", OT_IN(k->out[i], axes)))) return g->err->status;
+    if (sizes.n > g->room->copies) return ot_node_fail(n, g->err, "%d parts are too many", sizes.n);
+    g->room->copies -= sizes.n;
+    ot_value **part = ot_value_list(g, sizes.n, 1), *axes = number(g, axis, 1);
+    bool       squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with sizes given keepdims means nothing */
+    int64_t    from = 0, left = x->dim[axis];
+    for (int i = 0; part && i < sizes.n; from += sizes.v[i], left -= sizes.v[i], i++) {
+        if (sizes.v[i] < 0 || sizes.v[i] > left) return ot_node_fail(n, g->err, "part %d of %lld elements; %lld are left", i, (long long)sizes.v[i], (long long)left);
+        part[i] = emit(g, n, "Slice", OT_IN(n->in[0], number(g, from, 1), number(g, from + sizes.v[i], 1), axes));
+        if (part[i] && squeeze) part[i] = emit(g, n, "Squeeze", OT_IN(part[i], axes));
     }
+    if (g->err->status != OT_OK) return g->err->status;
+    if (left) return ot_node_fail(n, g->err, "%lld elements are in none of its parts", (long long)left);
     return ot_deliver(g, n, 0, "SequenceConstruct", part, sizes.n);
 }
 
