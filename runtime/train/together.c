@@ -184,7 +184,9 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
     ot_error e = { 0 };
     if (x.a && askable(m->file->graph, &x) && make(&x, &e) == OT_OK && answer(&x, &e) == OT_OK) {
         bool same = x.off <= rounding;
-        if (same) ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was compared with batches of the file's size: same outputs (largest difference %.2g)", x.off);
+        if (same)
+            ot_find(out, OT_FINDING_NOTE, NULL, NULL,
+                    "the larger batch was compared with batches of the file's size: same outputs (largest difference %.2g)", x.off);
         else
             ot_find(out, OT_FINDING_WARNING, NULL, "with --batch-size as in the file it is fast",
                     "in a larger batch than the file's, output '%s' differs by %.2g of its largest value: every operator runs once for "
@@ -192,7 +194,8 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
         s->apart = !same;
         if (!s->data) ot_find_all(out, &x.together.plan->findings); /* there is no larger plan that says it */
     } else if (e.status == OT_E_NOMEM) {
-        ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was not compared with batches of the file's size: %s", x.too_long ? "that takes long" : "there is no memory for it");
+        ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was not compared with batches of the file's size: %s",
+                x.too_long ? "that takes long" : "there is no memory for it");
     } /* a file that does not go is reported where it is planned */
     drop(&x);
 }
