@@ -90,6 +90,9 @@ int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, cons
                         const ot_external *e, const char *name, int kind);
 bool      ot_sources_name(ot_job *j);
 
+/* signature.c: marks the tensors of the graph that the exporter calls parameters or buffers. */
+void      ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g);
+
 /* emit.c */
 bool      ot_form_emit(ot_form *f);                    /* false: no memory */
 ot_dtype  ot_hint(const ot_value *v);                  /* a guess of its element type; float32 if none */

@@ -292,6 +292,7 @@ static ot_status model_build(ot_job *j)
     ot_scope s = { .graph = j->graph, .values = { .arena = j->f->arena }, .prefix = "", .path = "",
                    .opset = m->opset_import, .n_opset = m->n_opset_import };
     bool whole = ot_tensors_order(j) && ot_functions_index(j) && graph_build(j, &s, m->graph) && ot_sources_name(j);
+    if (whole) ot_signature_read(j, &s, m->graph);
     ot_file_missing(j->f, j->found);
     if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
     if (!whole && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");

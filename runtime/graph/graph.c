@@ -344,6 +344,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->port = s->port;
         v->why = s->why;
         v->from_constant = s->from_constant;
+        v->said = s->said;
         v->table = s->table;
         v->kind = s->kind;
         copy[i] = v;

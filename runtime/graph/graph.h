@@ -62,6 +62,8 @@ typedef enum ot_state_kind {
     OT_STATE_KIND_COUNT
 } ot_state_kind;
 
+typedef enum ot_said { OT_SAID_NOTHING, OT_SAID_PARAMETER, OT_SAID_BUFFER } ot_said;
+
 /* How the elements of a value of rank >= 3 lie in memory.  Shapes are always logical (N, C, ...). */
 typedef enum ot_layout {
     OT_PLAIN,        /* row-major */
@@ -83,6 +85,7 @@ struct ot_value {
     ot_value   *of;       /* states that training makes: for which weight; NULL: for all */
     ot_state_kind kind;   /* and what they are */
     ot_dtype    declared; /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
+    ot_said     said;     /* of a tensor of the file: what the exporter calls it */
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */

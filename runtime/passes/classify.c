@@ -8,6 +8,7 @@
  *   neither  constants of arithmetic, bounds, sizes: does not train
  * Where the exporter made the name up, the values are asked too (evidence.h): masks, positions, grids, single elements are
  * constants; what looks like weights trains, for exporters compute weights (transposed, reshaped, folded).
+ * Where the file itself says parameter or buffer (importer/signature.c), that decides.
  * Never: integers, rotary tables, normalisers right at an input, values that reach no output through a differentiable path.
  * --train and --freeze override. */
 #include <math.h>
@@ -375,7 +376,13 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
     v->slot_op = d->node ? d->node->op : NULL;
     v->slot_input = d->input;
-    const char *constant = d->how == STATISTIC ? NULL : why_constant(g, v, d, h);
+    const char *constant = d->how == STATISTIC || (v->said == OT_SAID_PARAMETER && d->how != NO_SLOT) ? NULL : why_constant(g, v, d, h);
+    if (v->said == OT_SAID_BUFFER && d->how != STATISTIC) constant = "constant: a buffer, says the file";
+    if (v->said == OT_SAID_PARAMETER && d->how == NO_SLOT && v->mark & REACHES) {
+        v->role = OT_WEIGHT;
+        v->why = "trained: a parameter, says the file";
+        return;
+    }
     if (!constant) v->role = d->how == STATISTIC ? OT_STATE : OT_WEIGHT;
     v->why = constant ? constant : describe(g, d, d->how == STATISTIC ? "statistic" : "trained");
 }

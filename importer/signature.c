@@ -1,0 +1,50 @@
+/* signature.c - which tensors the exporting program held as parameters, and which as buffers, where the file says so.
+ *
+ * Source  torch.onnx.export(dynamo=True) keeps the signature of the ExportedProgram in the graph's metadata_props, a line for
+ *         each input: "p_fc_weight: PARAMETER target='fc.weight'", "b_mask: BUFFER target='mask' persistent=True". */
+#include <string.h>
+
+#include "importer/build.h"
+
+static const char key[] = "pkg.torch.export.ExportedProgram.graph_signature";
+
+/* The text between the quotes behind "target=", in the arena.  NULL: there is none, or no memory. */
+static const char *target_of(ot_job *j, const char *line, size_t n)
+{
+    static const char mark[] = " target='";
+    const char *from = memmem(line, n, mark, sizeof mark - 1), *end;
+    if (!from) return NULL;
+    from += sizeof mark - 1;
+    end = memchr(from, '\'', n - (size_t)(from - line));
+    return end ? ot_arena_printf(j->f->arena, "%.*s", (int)(end - from), from) : NULL;
+}
+
+typedef struct missing { int n; const char *first; } missing;
+
+static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, missing *m)
+{
+    static const struct { const char *mark; ot_said said; } kinds[] = { { ": PARAMETER ", OT_SAID_PARAMETER }, { ": BUFFER ", OT_SAID_BUFFER } };
+    for (int i = 0; i < OT_LEN(kinds); i++) {
+        if (!memmem(line, n, kinds[i].mark, strlen(kinds[i].mark))) continue;
+        const char *target = target_of(j, line, n);
+        ot_value   *v = target ? ot_table_find(&s->values, target) : NULL;
+        if (v && v->source >= 0) v->said = kinds[i].said;
+        else if (target && kinds[i].said == OT_SAID_PARAMETER && !m->n++) m->first = target;
+    }
+}
+
+void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
+{
+    missing m = { 0 };
+    for (size_t i = 0; i < g->n_metadata_props; i++) {
+        if (strcmp(ot_text(g->metadata_props[i]->key), key) != 0) continue;
+        for (const char *p = ot_text(g->metadata_props[i]->value); *p;) {
+            size_t n = strcspn(p, "\n");
+            read_line(j, s, p, n, &m);
+            p += n + (p[n] == '\n');
+        }
+    }
+    if (m.n)
+        ot_note(j, "%d parameter%s of the program %s transposed, folded or merged with others in the file (first: '%s'); an export with "
+                "optimize=False keeps each", m.n, m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", m.first);
+}
