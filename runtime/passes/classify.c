@@ -197,6 +197,7 @@ typedef struct verdict {
     const ot_node *node; /* whose slot */
     int            input;
     bool           normaliser, rotary;
+    int            uses; /* nodes that read the initializer */
 } verdict;
 
 static strength slot_strength(const ot_node *n, int input)
@@ -253,7 +254,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
             continue;
         }
         if (s == WEAK && scales_integers(n, k->input)) continue;
-        if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary };
+        if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->uses };
     }
 }
 
@@ -337,13 +338,15 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
 }
 
 /* A single element trains where it stands in for a tensor (a PRelu's slope, a layer's scale); a scalar, or what divides or is
- * taken away, only under the name that a program gives its parameters; what is compared or chosen, never. */
+ * taken away, only under the name that a program gives its parameters: a path, or where others are paths, any that one node
+ * alone reads (a scale that all layers share is a constant of the author's). What is compared or chosen never trains. */
 static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
     static const char *const chosen[] = { "Where", "Max", "Min", NULL }, *const odd[] = { "Sub", "Div", "Pow", NULL };
     if (is_op(d, chosen)) return false;
     if (v->shape.rank > 0 && !is_op(d, odd)) return true;
-    return d->how == WEAK && h->paths && !v->from_constant && !ot_name_is_made(v->name);
+    if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
+    return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || d->uses == 1));
 }
 
 static const char *describe(ot_graph *g, const verdict *d, const char *what)
@@ -418,7 +421,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
-        verdict d = { 0 };
+        verdict d = { .uses = u.first[v->id + 1] - u.first[v->id] };
         if (!ot_is_float(v->dtype)) {
             v->why = "constant: no float";
             continue;
