@@ -3,11 +3,13 @@
  * Uses onnxtrain.h and nothing else of the project.  Results go to stdout, all else to stderr. */
 
 #include <getopt.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -528,9 +530,19 @@ static void limit_spinning(char **argv)
     if (!setenv("GOMP_SPINCOUNT", "300", 0)) execv(self, argv);
 }
 
+/* With a limit on address space (ulimit -v) the C library's 64 MiB for each thread that allocates would be most of it. */
+static void limit_arenas(void)
+{
+#ifdef __GLIBC__
+    struct rlimit space;
+    if (!getrlimit(RLIMIT_AS, &space) && space.rlim_cur != RLIM_INFINITY) (void)mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     limit_spinning(argv);
+    limit_arenas();
     job j = { .o = ot_options_new() };
     if (!j.o) return OT_E_NOMEM;
     if (argc < 2) {

@@ -4,7 +4,8 @@
  *         the calling thread's setting and has no other door.  It is set around each call and put back: the caller's
  *         own regions, and other threads, see nothing of it.
  * Memory  a script owns its engine, stream, primitives and memory objects; bytes belong to the call.
- *         Primitives take their scratchpad from the workspace (scratchpad mode user).
+ *         Primitives take their scratchpad from the workspace (scratchpad mode user).  What oneDNN allocates for itself
+ *         while it makes one (code, objects) it does not always see fail, and the process ends: room is looked for first.
  * Source  oneDNN's C interface, 2.6 and 3.x; the differences are the block below. */
 #include "ops/cpu/onednn.h"
 
@@ -135,11 +136,15 @@ static int set_threads(int n)
     return was;
 }
 
+/* Before anything is made. */
+static dnnl_status_t look_for_room(void) { return ot_memory_fits(OT_LIBRARY_ROOM) ? dnnl_success : dnnl_out_of_memory; }
+
 /* ---- scripts ------------------------------------------------------------------- */
 
 static ot_status fail(const ot_node *n, ot_error *err, const char *what, dnnl_status_t s)
 {
-    if (s == dnnl_out_of_memory) return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN has no memory", n->name, n->op->name);
+    if (s == dnnl_out_of_memory)
+        return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN has no memory; %d MiB are left to it", n->name, n->op->name, OT_LIBRARY_ROOM >> 20);
     return ot_fail(err, OT_E_DEVICE, "%s: %s: oneDNN: %s failed with status %d", n->name, n->op->name, what, (int)s);
 }
 
@@ -150,7 +155,8 @@ ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out)
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     s->node = n;
     s->threads = p->threads;
-    dnnl_status_t e = dnnl_engine_create(&s->engine, dnnl_cpu, 0);
+    dnnl_status_t e = look_for_room();
+    if (!e) e = dnnl_engine_create(&s->engine, dnnl_cpu, 0);
     if (!e) e = dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags);
     if (e) {
         ot_script_free(s);
@@ -244,6 +250,7 @@ static void add(writer *w, const_dnnl_primitive_desc_t pd, const dnnl_exec_arg_t
     if (scratch && dnnl_memory_desc_get_size(scratch) > 0)
         s->primitive[s->n_primitives].arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, memory(w, scratch, BIND_WORK) };
     s->primitive[s->n_primitives].n = n;
+    if (!w->status) w->status = look_for_room();
     if (!w->status) w->status = dnnl_primitive_create(&s->primitive[s->n_primitives].p, pd);
     if (!w->status) s->n_primitives++;
 }
@@ -281,7 +288,8 @@ static void put_back(writer *w, const desc *have, desc_ref wanted, dnnl_memory_t
 static void writer_start(writer *w, ot_script *s, const ot_prep *p)
 {
     *w = (writer){ .s = s, .work = (p->work + 63) / 64 * 64 };
-    w->status = dnnl_primitive_attr_create(&w->attr);
+    w->status = look_for_room();
+    if (!w->status) w->status = dnnl_primitive_attr_create(&w->attr);
     if (!w->status) w->status = dnnl_primitive_attr_set_scratchpad_mode(w->attr, dnnl_scratchpad_mode_user);
 }
 

@@ -67,8 +67,22 @@ bool      ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_lis
 void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
 size_t    ot_arena_used(const ot_arena *a);      /* bytes given out, with what their alignment costs */
 
-/* Bytes the process may still use: of the system's, its control group's and its own limit; INT64_MAX: unknown. */
+/* Bytes the process may still use: of the system's, its control groups' and its own limit; INT64_MAX: unknown. */
 int64_t   ot_memory_available(void);
+int64_t   ot_memory_of_groups(const char *root); /* what its control groups leave it; root as in ot_cgroups */
+
+/* Whether that many bytes could be allocated now: they are, and given back.  Where memory is promised beyond what there
+ * is (the usual overcommit) only ot_memory_limited() makes this say no. */
+bool      ot_memory_fits(int64_t bytes);
+bool      ot_memory_limited(void); /* allocations can fail before memory ends: RLIMIT_AS, RLIMIT_DATA, strict overcommit */
+
+/* What a library that cannot bear the end of memory is left for one call (oneDNN making a primitive: 3.4 MiB are the most
+ * that was seen, 256 KiB of code for each kernel and up to a dozen kernels). */
+enum { OT_LIBRARY_ROOM = 16 << 20 };
+
+/* Calls each with the folders of the control groups (version 1 and 2) that the process is in and of all above them, for
+ * a kind of limit: "cpu", "memory".  root: in front of /proc/self and of the mount points that it names; "" is the system. */
+void      ot_cgroups(const char *root, const char *kind, void (*each)(const char *dir, void *user), void *user);
 
 /* ---- checked sizes ------------------------------------------------------- */
 

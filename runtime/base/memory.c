@@ -1,6 +1,9 @@
-/* memory.c - how much memory there is: the machine's, the control group's, the process's own limit. */
+/* memory.c - how much memory there is: the machine's, the control groups', the process's own limit.
+ *
+ * Source  proc(5); the kernel's cgroup-v2 (memory.max, .current, .stat) and cgroup-v1 (memory.*_in_bytes). */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,16 +20,16 @@ static int64_t file_number(const char *path)
     return v;
 }
 
-static int64_t meminfo(const char *key)
+/* The number behind a key, the first in its line; -1: none. */
+static int64_t keyed_number(const char *path, const char *key)
 {
     char line[256];
-    long long kib = -1;
-    FILE *f = fopen("/proc/meminfo", "r");
+    long long v = -1;
+    FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), ": %lld", &kib) == 1)
-            break;
+        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%*[: ]%lld", &v) == 1) break;
     if (f) fclose(f);
-    return kib < 0 ? -1 : kib * 1024;
+    return v;
 }
 
 /* Bytes of address space the process has; -1: not known. */
@@ -36,16 +39,56 @@ static int64_t address_space(void)
     return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE);
 }
 
+/* What a group has left.  Pages of files that nobody has used lately are counted as used, and given up when others want
+ * the memory: after reading a large data set a group is full of them. */
+static void take_least(const char *dir, void *least)
+{
+    static const char *const file[2][4] = { { "memory.max", "memory.current", "memory.stat", "inactive_file" },
+                                            { "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file" } };
+    int64_t *to = least;
+    for (int v = 0; v < 2; v++) {
+        char path[3][4400];
+        for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/%s", dir, file[v][i]);
+        int64_t limit = file_number(path[0]), used = file_number(path[1]), files = keyed_number(path[2], file[v][3]);
+        if (limit < 0 || used < 0) continue;
+        if (files > 0) used = files < used ? used - files : 0;
+        int64_t left = limit > used ? limit - used : 0;
+        if (left < *to) *to = left;
+    }
+}
+
+int64_t ot_memory_of_groups(const char *root)
+{
+    int64_t least = INT64_MAX;
+    ot_cgroups(root, "memory", take_least, &least);
+    return least;
+}
+
 int64_t ot_memory_available(void)
 {
-    int64_t system = meminfo("MemAvailable"), swap = meminfo("SwapFree"), least = INT64_MAX;
-    int64_t limit = file_number("/sys/fs/cgroup/memory.max"),
-            used = file_number("/sys/fs/cgroup/memory.current");
-    if (system >= 0) least = system + (swap > 0 ? swap : 0);
-    if (limit >= 0 && used >= 0 && limit - used < least) least = limit > used ? limit - used : 0;
+    int64_t system = keyed_number("/proc/meminfo", "MemAvailable"), swap = keyed_number("/proc/meminfo", "SwapFree");
+    int64_t least = ot_memory_of_groups(""), taken = address_space();
+    if (system >= 0 && 1024 * (system + (swap > 0 ? swap : 0)) < least) least = 1024 * (system + (swap > 0 ? swap : 0));
     struct rlimit r;
-    int64_t taken = address_space();
     if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY && taken >= 0 && (int64_t)r.rlim_cur - taken < least)
         least = (int64_t)r.rlim_cur > taken ? (int64_t)r.rlim_cur - taken : 0;
     return least;
+}
+
+/* Nothing is touched, so nothing but the limits is used.  Private and writable: what RLIMIT_AS, RLIMIT_DATA and strict
+ * overcommit count. */
+bool ot_memory_fits(int64_t bytes)
+{
+    if (bytes <= 0) return true;
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+    munmap(p, (size_t)bytes);
+    return true;
+}
+
+bool ot_memory_limited(void)
+{
+    struct rlimit space, data;
+    bool          either = getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data);
+    return either || space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY || file_number("/proc/sys/vm/overcommit_memory") == 2;
 }

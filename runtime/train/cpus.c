@@ -1,11 +1,13 @@
-/* cpus.c - how many threads the machine has for this process.
+/* cpus.c - how many threads the machine has for this process; has them made.
  *
  * More threads than processors wait for each other, and under a quota it is worse: all of them run until the time of a
  * period is spent, then none does.  So the default is the lesser of the affinity and of what the control groups grant.
  *
- * Source  proc(5) for the formats of cgroup and mountinfo; the kernel's cgroup-v2 (cpu.max) and sched-bwc (cpu.cfs_*). */
+ * Source  the kernel's cgroup-v2 (cpu.max) and sched-bwc (cpu.cfs_*). */
 #include "runtime/train/cpus.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,80 +44,12 @@ static double quota_of(const char *dir)
 
 static double lesser(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* The least of the group at mount/path and those above it, up to the mount point. */
-static double quota_upwards(const char *mount, const char *path)
-{
-    char   dir[4096];
-    double least = 0;
-    int    n = snprintf(dir, sizeof dir, "%s%s", mount, strcmp(path, "/") ? path : "");
-    if (n < 0 || n >= (int)sizeof dir) return 0;
-    for (size_t root = strlen(mount);;) {
-        least = lesser(least, quota_of(dir));
-        char *slash = strrchr(dir, '/');
-        if (!slash || slash < dir + root) return least;
-        *slash = '\0';
-    }
-}
-
-/* ---- which groups ------------------------------------------------------------------- */
-
-static bool listed(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (; *list; list += strcspn(list, ","), list += *list == ',')
-        if (strcspn(list, ",") == n && !strncmp(list, word, n)) return true;
-    return false;
-}
-
-/* The path of the process's group, from /proc/self/cgroup: "0::/a/b" (version 2) or "4:cpu,cpuacct:/a/b".  false: none. */
-static bool group_path(const char *root, bool v2, char *out, size_t size)
-{
-    char  line[4096];
-    bool  found = false;
-    snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
-    FILE *f = fopen(line, "r");
-    while (f && !found && fgets(line, sizeof line, f)) {
-        char *kinds = strchr(line, ':'), *path = kinds ? strchr(kinds + 1, ':') : NULL;
-        if (!path || path[1] != '/') continue;
-        *path++ = '\0';
-        path[strcspn(path, "\n")] = '\0';
-        found = v2 ? !kinds[1] : listed(kinds + 1, "cpu");
-        if (found) snprintf(out, size, "%s", path);
-    }
-    if (f) fclose(f);
-    return found;
-}
-
-/* A container sees its own group as the root of the mount: what the mount hides above it is cut off the path. */
-static const char *below(const char *path, const char *mounted)
-{
-    size_t n = strlen(mounted);
-    if (!strcmp(mounted, "/")) return path;
-    return !strncmp(path, mounted, n) && (!path[n] || path[n] == '/') ? path + n : "/";
-}
-
-/* One line of mountinfo: "31 23 0:28 ROOT POINT options [optional ...] - TYPE source OPTIONS". */
-static double quota_of_mount(const char *root, char *line)
-{
-    char        mounted[4096], point[4096], type[32], options[1024], path[4096], where[8192];
-    const char *tail = strstr(line, " - ");
-    if (!tail || sscanf(line, "%*s %*s %*s %4095s %4095s", mounted, point) != 2) return 0;
-    if (sscanf(tail, " - %31s %*s %1023s", type, options) != 2) return 0;
-    bool v2 = !strcmp(type, "cgroup2");
-    if (!v2 && (strcmp(type, "cgroup") || !listed(options, "cpu"))) return 0;
-    if (!group_path(root, v2, path, sizeof path)) return 0;
-    snprintf(where, sizeof where, "%s%s", root, point);
-    return quota_upwards(where, below(path, mounted));
-}
+static void take_lesser(const char *dir, void *least) { *(double *)least = lesser(*(double *)least, quota_of(dir)); }
 
 double ot_cpu_quota(const char *root)
 {
-    char   line[16384];
     double least = 0;
-    snprintf(line, sizeof line, "%s/proc/self/mountinfo", root);
-    FILE *f = fopen(line, "r");
-    while (f && fgets(line, sizeof line, f)) least = lesser(least, quota_of_mount(root, line));
-    if (f) fclose(f);
+    ot_cgroups(root, "cpu", take_lesser, &least);
     return least;
 }
 
@@ -148,6 +82,53 @@ ot_cpus ot_cpus_read(void)
     ot_cpus c = { .processors = processors(), .quota = ot_cpu_quota("") };
     c.threads = ot_threads_for(c.processors, c.quota);
     return c;
+}
+
+/* ---- making them --------------------------------------------------------------------- */
+
+static void *wait_for(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+ot_status ot_threads_make(int threads, ot_error *err)
+{
+    if (threads < 2) return OT_OK;
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t      *made = calloc((size_t)threads, sizeof *made);
+    int             n = 0, number = made ? 0 : ENOMEM;
+    pthread_mutex_lock(&gate); /* all are there before the first ends */
+    while (!number && n < threads - 1)
+        if (!(number = pthread_create(&made[n], NULL, wait_for, &gate))) n++;
+    pthread_mutex_unlock(&gate);
+    while (n > 0) pthread_join(made[--n], NULL);
+    free(made);
+    pthread_mutex_destroy(&gate);
+    if (!number && !ot_memory_fits(OT_LIBRARY_ROOM)) number = ENOMEM;
+    if (number)
+        return ot_fail(err, OT_E_NOMEM, "out of memory: %d threads cannot be made (%s); fewer --threads need less", threads, strerror(number));
+    /* A thread's first allocation reserves 64 MiB of address space where they are free (glibc's arenas), and leaves what is
+     * then too little; so they come first, and what is counted later is what is left. */
+#pragma omp parallel num_threads(threads)
+    {
+        void *volatile first = malloc(1);
+        free(first);
+    }
+    return OT_OK;
+}
+
+int64_t ot_threads_room(int threads)
+{
+    pthread_attr_t a;
+    size_t         stack = 8 << 20;
+    if (!pthread_getattr_default_np(&a)) {
+        (void)pthread_attr_getstacksize(&a, &stack);
+        (void)pthread_attr_destroy(&a);
+    }
+    /* Of two threads none is ended: a region has both, or one alone. */
+    return OT_LIBRARY_ROOM + threads * (INT64_C(4) << 20) + (threads > 2 ? (threads - 2) * (int64_t)stack : 0);
 }
 
 const char *ot_cpus_text(const ot_cpus *c, char buf[96])

@@ -1,4 +1,4 @@
-/* cpus.h - how many threads the machine has for this process. */
+/* cpus.h - how many threads the machine has for this process; has them made. */
 #ifndef OT_TRAIN_CPUS_H
 #define OT_TRAIN_CPUS_H
 
@@ -14,6 +14,14 @@ ot_cpus ot_cpus_read(void);
 
 /* " (of 2 processors; the CPU quota is 1.5)" where the quota decides, else "".  Returns buf. */
 const char *ot_cpus_text(const ot_cpus *c, char buf[96]);
+
+/* Has OpenMP make the threads on which the calling thread's regions run.  Where one cannot be made OpenMP ends the process;
+ * so as many are made, and ended, before.  Errors: OT_E_NOMEM. */
+ot_status ot_threads_make(int threads, ot_error *err);
+
+/* What a run needs beside what is planned, at most: stacks of threads that OpenMP ends and makes anew, what oneDNN and
+ * OpenMP allocate while they run. */
+int64_t ot_threads_room(int threads);
 
 /* The parts, for tests.  root: in front of /proc/self and of the mount points that it names; "" is the system.
  * Quota of the control groups (version 1 and 2) that the process is in and of all above them; 0: no limit. */

@@ -85,6 +85,9 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
         ot_feeder *f = &s->feeders->f[i];
         if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
     }
+    if (!ot_memory_fits(x->room)) /* libraries would end the process */
+        return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside what is planned",
+                       (long long)(x->room >> 20));
     ot_exec_stop(s->exec, x->stop);
     OT_TRY(run_kind(s->exec, kind, err));
     x->stopped = ot_exec_stopped(s->exec);

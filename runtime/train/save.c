@@ -131,7 +131,7 @@ static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot
     int slot;
     plain.precision = OT_FP32;
     plain.eval_mode = false;
-    OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU ? NULL : &t->x, err));
+    OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU && t->x.device ? NULL : &t->x, err));
     y.counter = t->x.counter;
     ot_status r = ot_session_plan(&y, OT_WANT_RUN, q->feeders, q->batch, 1, &slot, err);
     if (!r) r = ot_session_allocate(&y, err);

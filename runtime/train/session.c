@@ -46,7 +46,7 @@ ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s
     x->threads = ot_session_threads(s);
     x->a = ot_arena_new();
     if (!x->a) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
-    if (beside) x->device = beside->device;
+    if (beside) x->device = beside->device, x->made = beside->made;
     else OT_TRY(ot_device_open(s, x->a, &x->device, &x->device_line, err));
     if (!x->device || beside) return OT_OK;
     ot_device_info i;
@@ -283,8 +283,9 @@ static const ot_value *largest_value(const ot_session *x)
 /* The system would rather end the process later than refuse memory now. */
 static ot_status check_memory(const ot_session *x, ot_error *err)
 {
-    int64_t needed = ot_session_bytes(x), there = ot_memory_available();
-    if (needed <= there) return OT_OK;
+    int64_t needed = ot_session_bytes(x), there = ot_memory_available(), all;
+    bool    fits = ot_add(needed, x->room, &all) && ot_memory_fits(all);
+    if (needed <= there && fits) return OT_OK;
     const ot_value *v = largest_value(x);
     char shape[128], most[512] = "";
     bool batches = false;
@@ -292,7 +293,9 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
     if (v)
         snprintf(most, sizeof most, "; the largest value is '%.300s', %s%s: %zu MiB", v->name, ot_dtype_name(v->dtype),
                  ot_shape_text(&v->shape, shape), ot_bytes(&v->shape, v->dtype) >> 20);
-    return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed, %lld MiB are there%s%s", (long long)(needed >> 20),
+    char room[128] = "";
+    if (needed <= there) snprintf(room, sizeof room, ", and %lld MiB of address space for threads and libraries", (long long)(x->room >> 20));
+    return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed%s, %lld MiB are there%s%s", (long long)(needed >> 20), room,
                    (long long)(there >> 20), most, batches ? "; a smaller --batch-size needs less" : "");
 }
 
@@ -378,6 +381,9 @@ ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
 ot_status ot_session_allocate(ot_session *x, ot_error *err)
 {
     const ot_plan *plans[OT_SLOTS];
+    if (x->threads > x->made) OT_TRY(ot_threads_make(x->threads, err));
+    x->made = x->threads;
+    x->room = !x->device && ot_memory_limited() ? ot_threads_room(x->threads) : 0;
     if (!x->device) OT_TRY(check_memory(x, err));
     for (int i = 0; i < x->n; i++) {
         int64_t most = largest(x, x->slot[i].feeders);

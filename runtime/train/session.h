@@ -77,7 +77,8 @@ typedef struct ot_session {
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
-    int threads;
+    int threads, made; /* made: OpenMP has so many for the calling thread */
+    int64_t room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
     bool moves_momentum; /* the schedule does */
     const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */
     bool stopped;                      /* the last run ended early, and changed nothing */
@@ -88,8 +89,8 @@ int ot_session_threads(const ot_settings *s); /* --threads, or what the machine 
 /* The parts of a plan's configuration that the options say.  It is for the CPU. */
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads);
 
-/* beside: a session whose device this one shares, while that one gives it no work; NULL: it opens the device that the
- * options name.  Errors: OT_E_DEVICE. */
+/* beside: a session whose device and threads this one shares, while that one gives them no work; NULL: it opens the device
+ * that the options name.  Errors: OT_E_DEVICE. */
 ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside, ot_error *err);
 void ot_session_close(ot_session *x);
 

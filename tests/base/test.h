@@ -18,5 +18,6 @@ int ot_test_dtype(void);
 int ot_test_io(void);
 int ot_test_random(void);
 int ot_test_text(void);
+int ot_test_memory(void);
 
 #endif
