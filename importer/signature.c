@@ -45,6 +45,6 @@ void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
         }
     }
     if (m.n)
-        ot_note(j, "%d parameter%s of the program %s transposed, folded or merged with others in the file (first: '%s'); an export with "
-                "optimize=False keeps each", m.n, m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", m.first);
+        ot_note(j, "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them", m.n,
+                m.n > 1 ? "s" : "", m.first);
 }

@@ -105,7 +105,7 @@ static ot_status attention_infer(ot_node *n, ot_error *err)
     if (a->qk_matmul_output_mode < RAW || a->qk_matmul_output_mode > PROBABILITIES)
         return ot_node_fail(n, err, "qk_matmul_output_mode is %lld; 0 to 3 are known", (long long)a->qk_matmul_output_mode);
     if (a->softmax_precision && (a->softmax_precision < 0 || a->softmax_precision > OT_BF16 || !(OT_SET_FLOAT >> a->softmax_precision & 1)))
-        return ot_node_fail(n, err, "softmax_precision is %lld, which is no float", (long long)a->softmax_precision);
+        return ot_node_fail(n, err, "softmax_precision is type %lld; a floating-point type is needed", (long long)a->softmax_precision);
     if (!(a->softcap >= 0) || a->left_window_size < -1 || a->right_window_size < -1)
         return ot_node_fail(n, err, "softcap and the sizes of the window cannot be negative (-1: no window)");
     ot_shape y = { .rank = 4, .dim = { z.B, z.Hq, z.T, z.E } };

@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx BitCast 26.
  * Shapes  y: that of x
- * Grad    none: bits are no quantities. */
+ * Grad    none: the same bits mean another number. */
 #include "ops/move.h"
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ static ot_status bits_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_Bits = {
     .name = "Bits", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(bits_attrs), .infer = bits_infer, .grad_zero = "bits are no quantities",
+    .attr_size = sizeof(bits_attrs), .infer = bits_infer, .grad_zero = "bits are copied into another type",
 };
 
 static void bitcast_lower(ot_build *b)
@@ -39,5 +39,5 @@ static void bitcast_lower(ot_build *b)
 const ot_op ot_op_BitCast = {
     .name = "BitCast", .types = { "n" }, .since = 26, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = bitcast_rows, .attr_size = sizeof(bits_attrs), .infer = bits_infer, .lower = bitcast_lower,
-    .grad_zero = "bits are no quantities",
+    .grad_zero = "bits are copied into another type",
 };

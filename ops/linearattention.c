@@ -19,7 +19,7 @@ typedef struct linear_attrs { int64_t chunk_size, kv_num_heads, q_num_heads, upd
 static const char *const rules[] = { "linear", "gated", "delta", "gated_delta", NULL };
 
 static const ot_attr linear_rows[] = {
-    { "chunk_size",   OT_INT,   offsetof(linear_attrs, chunk_size),   64, NULL }, /* how others compute it, not what */
+    { "chunk_size",   OT_INT,   offsetof(linear_attrs, chunk_size),   64, NULL }, /* a hint for implementations; does not change the result */
     { "kv_num_heads", OT_INT,   offsetof(linear_attrs, kv_num_heads), OT_REQUIRED, NULL },
     { "q_num_heads",  OT_INT,   offsetof(linear_attrs, q_num_heads),  OT_REQUIRED, NULL },
     { "scale",        OT_FLOAT, offsetof(linear_attrs, scale),        0, NULL },

@@ -40,5 +40,5 @@ static void nonzero_lower(ot_build *b)
 const ot_op ot_op_NonZero = {
     .name = "NonZero", .types = { "T", .T = OT_SET_COMMON },
     .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_HOST, .nondiff = 1,
-    .infer = nonzero_infer, .lower = nonzero_lower, .grad_zero = "coordinates are no quantities",
+    .infer = nonzero_infer, .lower = nonzero_lower, .grad_zero = "the output holds indices",
 };

@@ -39,7 +39,7 @@ static ot_status places_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_Places = {
     .name = "Places", .types = { "x" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_places), .infer = places_infer, .grad_zero = "places are no quantities",
+    .attr_size = sizeof(ot_places), .infer = places_infer, .grad_zero = "the output holds indices",
 };
 
 /* ---- Put ------------------------------------------------------------------- */

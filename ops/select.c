@@ -292,5 +292,5 @@ static ot_status nms_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_NonMaxSuppression = {
     .name = "NonMaxSuppression", .types = { "ffiff" }, .since = 11, .in = { 2, 5 }, .out = { 1, 1 }, .flags = OT_HOST, .nondiff = 0x1f,
-    .attrs = nms_rows, .attr_size = sizeof(nms_attrs), .infer = nms_infer, .lower = lower, .grad_zero = "places are no quantities",
+    .attrs = nms_rows, .attr_size = sizeof(nms_attrs), .infer = nms_infer, .lower = lower, .grad_zero = "the output holds indices",
 };

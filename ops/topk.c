@@ -23,7 +23,7 @@ static ot_status arg_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_Arg = {
     .name = "Arg", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_arg), .infer = arg_infer, .grad_zero = "places are no quantities",
+    .attr_size = sizeof(ot_arg), .infer = arg_infer, .grad_zero = "the output holds indices",
 };
 
 /* ---- TopK ------------------------------------------------------------------ */
@@ -115,7 +115,7 @@ static void argmin_lower(ot_build *b) { argmax_emit(b, true); }
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1, \
         .attrs = argmax_rows, .attr_size = sizeof(argmax_attrs), .infer = argmax_infer,            \
-        .lower = rule, .grad_zero = "places are no quantities",                                    \
+        .lower = rule, .grad_zero = "the output holds indices",                                    \
     };
 
 ARGMAX(ArgMax, argmax_lower)

@@ -15,7 +15,7 @@
 static const ot_node *elements(const ot_node *n, ot_error *err)
 {
     if (ot_is_list(n->in[0])) return n->in[0]->producer;
-    ot_node_fail(n, err, "input 0 ('%s') is no sequence whose elements are known before the run", n->in[0]->name);
+    ot_node_fail(n, err, "input 0 ('%s') must be a sequence whose elements are known before the run", n->in[0]->name);
     return NULL;
 }
 

@@ -35,7 +35,7 @@ static ot_status make_all(char *path, ot_error *err)
         if (bad) return ot_fail(err, ot_failed_call(bad), "%s: %s", path, strerror(bad));
     }
     if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
-    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is no folder; the folder of a run is made there: name another place", path);
+    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: a file of this name exists; --run-dir needs a folder", path);
     return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
 }
 

@@ -81,8 +81,7 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
 static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char *name, ot_error *err)
 {
     return ot_fail_more(err, OT_E_DATA,
-                        "there is no target: the loss needs an array '%s'; the data has %s (--target NAME makes one of them "
-                        "the target)",
+                        "there is no target: the data has no array '%s'; it has %s (--target NAME chooses one of them)",
                         name, array_names(e, d));
 }
 

@@ -195,7 +195,7 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
         if (!s->data) ot_find_all(out, &x.together.plan->findings); /* there is no larger plan that says it */
     } else if (e.status == OT_E_NOMEM) {
         ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was not compared with batches of the file's size: %s",
-                x.too_long ? "that takes long" : "there is no memory for it");
+                x.too_long ? "it would take more than some seconds" : "not enough memory");
     } /* a file that does not go is reported where it is planned */
     drop(&x);
 }

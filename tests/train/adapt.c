@@ -268,7 +268,7 @@ static void values(void **state)
     b.s.n_losses = 1;
     b.err = (ot_error){ 0 };
     assert_int_equal(ot_adapt_targets(&e, NULL, 0, &b.fs, &b.err), OT_E_DATA);
-    assert_says(b.err, "the loss needs an array 'target'");
+    assert_says(b.err, "the data has no array 'target'");
     close_bed(&b);
 }
 
@@ -321,7 +321,7 @@ static void every_target_is_learnt(void **state)
     assert_ok(heads(&b, &any, 1, NAMES("target_reg")), b.err); /* the loss goes where the target is */
     assert_string_equal(any.output, "reg");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_reg")), OT_E_DATA);
-    assert_says(b.err, "the loss needs an array 'target_cls'");
+    assert_says(b.err, "the data has no array 'target_cls'");
     assert_ok(heads(&b, NULL, 0, NAMES("target", "more")), b.err); /* the first output's */
     assert_non_null(strstr(b.notes, "'more' is not used"));
     assert_non_null(strstr(b.notes, "output 'reg': no target"));
