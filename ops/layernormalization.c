@@ -35,15 +35,6 @@ static ot_status infer(ot_node *n, ot_error *err)
     return ot_like(n->out[0], n->in[0]);
 }
 
-/* Scale and bias go into the kernel when they have one value per element of a row. */
-static bool covers_row(const ot_value *v, const ot_shape *x, int axis)
-{
-    if (v->shape.rank < x->rank - axis) return false;
-    for (int d = x->rank - 1, e = v->shape.rank - 1; e >= 0; d--, e--)
-        if (v->shape.dim[e] != (d >= axis ? x->dim[d] : 1)) return false;
-    return true;
-}
-
 static void lower(ot_build *b, bool center)
 {
     const ot_node                *n = b->node;
@@ -53,8 +44,9 @@ static void lower(ot_build *b, bool center)
     int                           axis = 0;
     ot_axis(a->axis, x->shape.rank, &axis);
     r.axis = axis;
-    bool scale_in = covers_row(scale, &x->shape, axis) && scale->dtype == x->dtype;
-    bool bias_in = scale_in && bias && covers_row(bias, &x->shape, axis) && bias->dtype == x->dtype;
+    /* Scale and bias go into the kernel when they have one value per element of a row. */
+    bool scale_in = ot_row_norm_covers(scale, &x->shape, axis) && scale->dtype == x->dtype;
+    bool bias_in = scale_in && bias && ot_row_norm_covers(bias, &x->shape, axis) && bias->dtype == x->dtype;
 
     ot_value *in[3] = { x, scale, bias };
     ot_node  *k = ot_emit_n(b, &ot_op_RowNorm, &r, in, bias_in ? 3 : scale_in ? 2 : 1, 3);

@@ -25,6 +25,14 @@ static int64_t row_length(const ot_shape *x, int64_t axis)
     return n;
 }
 
+bool ot_row_norm_covers(const ot_value *v, const ot_shape *x, int64_t axis)
+{
+    if (v->shape.rank < x->rank - axis || v->shape.rank > x->rank) return false;
+    for (int d = x->rank - 1, e = v->shape.rank - 1; e >= 0; d--, e--)
+        if (v->shape.dim[e] != (d >= axis ? x->dim[d] : 1)) return false;
+    return true;
+}
+
 static ot_status norm_infer(ot_node *n, ot_error *err)
 {
     const ot_row_norm *a = n->attrs;

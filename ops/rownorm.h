@@ -15,4 +15,7 @@ typedef struct ot_row_norm {
     double  epsilon;
 } ot_row_norm;
 
+/* Has v one value per element of a row of x (x's trailing axes from `axis` on), however many leading ones of 1? */
+bool ot_row_norm_covers(const ot_value *v, const ot_shape *x, int64_t axis);
+
 #endif

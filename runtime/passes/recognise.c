@@ -1,5 +1,6 @@
 /* recognise.c - what exporters spell out in pieces is one kernel operator again.
  *
+ * Norms      recognise_norm.c
  * Attention  Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
  *            for it (the reference alone is none: it is there to be compared with). */
 #include <math.h>
@@ -11,7 +12,7 @@
 #include "ops/kernel.h"
 #include "ops/map.h"
 #include "ops/softmaxrows.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/recognise.h"
 
 /* What the pass knows of values, by id. */
 typedef struct known {
@@ -44,15 +45,14 @@ static ot_status know(ot_graph *g, known *k)
     return OT_OK;
 }
 
-static bool scalar(const ot_value *v, double *x)
+bool ot_recognise_scalar(const ot_value *v, double *x)
 {
     if (!ot_is_const(v) || ot_numel(&v->shape) != 1 || !ot_is_float(v->dtype)) return false;
     *x = ot_get_f64(v->data, v->dtype, 0);
     return true;
 }
 
-/* A Map of one row that keeps the type. */
-static int row_of(const ot_node *n)
+int ot_recognise_row(const ot_node *n)
 {
     const ot_program *p = n && n->op == &ot_op_Map ? n->attrs : NULL;
     return p && p->n_inst == 1 && p->n_out == 1 ? p->inst[0].row : -1;
@@ -94,25 +94,25 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
 {
     double           x;
     const ot_value  *y = n->out[0];
-    if (row_of(n) == OT_ROW_Where && !f->mask && f->a.scale == 1 && scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
+    if (ot_recognise_row(n) == OT_ROW_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
         f->mask = n->in[0];
         f->a.hidden = x;
         *data = n->in[1];
         return true;
     }
-    if (row_of(n) == OT_ROW_Div && scalar(n->in[1], &x) && x != 0) {
+    if (ot_recognise_row(n) == OT_ROW_Div && ot_recognise_scalar(n->in[1], &x) && x != 0) {
         f->a.scale /= x;
         *data = n->in[0];
         return true;
     }
     for (int i = 0; i < 2 && n->n_in == 2; i++) {
-        if (row_of(n) == OT_ROW_Mul && scalar(n->in[i], &x)) {
+        if (ot_recognise_row(n) == OT_ROW_Mul && ot_recognise_scalar(n->in[i], &x)) {
             f->a.scale *= x;
             *data = n->in[1 - i];
             return true;
         }
         /* A mask is added after the scale, which the walk meets later. */
-        if (row_of(n) == OT_ROW_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
+        if (ot_recognise_row(n) == OT_ROW_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
             n->in[i]->dtype == y->dtype && ot_shape_eq(&n->in[1 - i]->shape, &y->shape)) {
             f->mask = n->in[i];
             *data = n->in[1 - i];
@@ -199,9 +199,10 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
     known     k;
     attention f;
     bool      any = false;
-    if (!has_kernel(&ot_op_Attend, c) || !has_kernel(&ot_op_AttendDx, c)) return OT_OK;
-    OT_TRY(know(p->graph, &k));
-    for (ot_node *n = p->graph->first, *next; n; n = next) {
+    OT_TRY(ot_recognise_norms(p->graph, c, &any));
+    bool attends = has_kernel(&ot_op_Attend, c) && has_kernel(&ot_op_AttendDx, c);
+    if (attends) OT_TRY(know(p->graph, &k));
+    for (ot_node *n = attends ? p->graph->first : NULL, *next; n; n = next) {
         next = n->next;
         if (match(&k, n, &f)) put_attend(p->graph, c, n, &f), any = true;
     }

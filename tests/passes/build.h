@@ -32,6 +32,7 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
 int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
+int recognise_norm_tests(void); /* recognise_norm.c */
 int candidate_tests(void); /* candidates.c */
 int verify_tests(void);    /* verify.c */
 int name_tests(void);      /* names.c */
