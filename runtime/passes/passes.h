@@ -23,7 +23,7 @@
     P(prune,     "only what the wanted values need")                                           \
     P(gather,    "batches are cut from their set, converted and scaled in the plan")           \
     P(lower,     "kernel operators only")                                                      \
-    P(recognise, "norms and attention spelled out in pieces are one operator")                            \
+    P(recognise, "norms, activations, attention in pieces are one operator")                            \
     P(precision, "what is computed in 16 bits; casts explicit")                                \
     P(autodiff,  "a gradient value per trained weight")                                        \
     P(optimizer, "accumulation, norm, clipping, one update per weight")                        \

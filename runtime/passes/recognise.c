@@ -1,8 +1,9 @@
 /* recognise.c - what exporters spell out in pieces is one kernel operator again.
  *
- * Norms      recognise_norm.c
- * Attention  Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
- *            for it (the reference alone is none: it is there to be compared with). */
+ * Norms        recognise_norm.c
+ * Activations  recognise_activation.c
+ * Attention    Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
+ *              for it (the reference alone is none: it is there to be compared with). */
 #include <math.h>
 #include <string.h>
 
@@ -14,35 +15,22 @@
 #include "ops/softmaxrows.h"
 #include "runtime/passes/recognise.h"
 
-/* What the pass knows of values, by id. */
-typedef struct known {
-    ot_graph *g;
-    int       n;       /* values made since then have larger ids */
-    int      *uses;
-    bool     *trained; /* depends on what may train */
-} known;
-
-static bool read_once(const known *k, const ot_value *v) { return v->id < k->n && k->uses[v->id] == 1; }
-
-static ot_status know(ot_graph *g, known *k)
+ot_status ot_recognise_readers(ot_graph *g, ot_readers *r)
 {
-    *k = (known){ .g = g, .n = g->n_values, .uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *k->uses),
-                  .trained = ot_graph_alloc(g, (size_t)g->n_values * sizeof *k->trained) };
-    if (!k->uses || !k->trained) return g->err->status;
-    for (int i = 0; i < g->n_values; i++) k->trained[i] = g->values[i]->role == OT_WEIGHT;
-    for (ot_node *n = g->first; n; n = n->next) {
-        bool trained = false;
-        for (int i = 0; i < n->n_in; i++) {
-            if (!n->in[i]) continue;
-            k->uses[n->in[i]->id]++;
-            trained |= k->trained[n->in[i]->id];
-        }
-        for (int i = 0; i < n->n_out; i++)
-            if (n->out[i]) k->trained[n->out[i]->id] = trained;
-    }
-    for (int i = 0; i < g->n_outputs; i++) k->uses[g->outputs[i]->id] += 2; /* must stay */
-    for (int i = 0; i < g->n_assigns; i++) k->uses[g->assigns[i].value->id] += 2;
+    size_t n = (size_t)g->n_values + 1;
+    *r = (ot_readers){ g->n_values, ot_graph_alloc(g, n * sizeof *r->times), ot_graph_alloc(g, n * sizeof *r->last) };
+    if (!r->times || !r->last) return g->err->status;
+    for (ot_node *k = g->first; k; k = k->next)
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i]) r->times[k->in[i]->id]++, r->last[k->in[i]->id] = k;
+    for (int i = 0; i < g->n_outputs; i++) r->times[g->outputs[i]->id] += 2; /* must stay */
+    for (int i = 0; i < g->n_assigns; i++) r->times[g->assigns[i].value->id] += 2;
     return OT_OK;
+}
+
+ot_node *ot_recognise_reader(const ot_readers *r, const ot_value *v)
+{
+    return v->id < r->known && r->times[v->id] == 1 ? r->last[v->id] : NULL;
 }
 
 bool ot_recognise_scalar(const ot_value *v, double *x)
@@ -59,6 +47,27 @@ int ot_recognise_row(const ot_node *n)
 }
 
 /* ---- attention ------------------------------------------------------------------ */
+
+/* What is known of values, by id. */
+typedef struct known {
+    ot_readers readers;
+    bool      *trained; /* depends on what may train */
+} known;
+
+static ot_status know(ot_graph *g, known *k)
+{
+    OT_TRY(ot_recognise_readers(g, &k->readers));
+    k->trained = ot_graph_alloc(g, (size_t)g->n_values * sizeof *k->trained);
+    if (!k->trained) return g->err->status;
+    for (int i = 0; i < g->n_values; i++) k->trained[i] = g->values[i]->role == OT_WEIGHT;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool trained = false;
+        for (int i = 0; i < n->n_in; i++) trained |= n->in[i] && k->trained[n->in[i]->id];
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i]) k->trained[n->out[i]->id] = trained;
+    }
+    return OT_OK;
+}
 
 typedef struct attention {
     ot_value *q, *k, *v, *mask;
@@ -84,7 +93,7 @@ static bool is_causal(const ot_value *m, int64_t T, int64_t S)
 static bool is_mask(const known *k, const ot_value *m, const ot_value *scores)
 {
     ot_shape all;
-    return m->id < k->n && !k->trained[m->id] && m->shape.rank <= 4 && ot_broadcast(&m->shape, &scores->shape, &all) &&
+    return m->id < k->readers.known && !k->trained[m->id] && m->shape.rank <= 4 && ot_broadcast(&m->shape, &scores->shape, &all) &&
            ot_shape_eq(&all, &scores->shape) && (m->dtype == OT_BOOL || m->dtype == scores->dtype);
 }
 
@@ -131,13 +140,13 @@ static bool match(const known *k, const ot_node *n, attention *f)
     *f = (attention){ .a = { .scale = 1, .hidden = -1e9 } };
     if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
     const ot_node *soft = n->in[0]->producer;
-    if (!soft || soft->op != &ot_op_SoftmaxRows || !read_once(k, n->in[0])) return false;
+    if (!soft || soft->op != &ot_op_SoftmaxRows || !ot_recognise_reader(&k->readers, n->in[0])) return false;
     const ot_softmax_rows *rows = soft->attrs;
     if (rows->log || rows->axis != 3) return false;
     ot_value *at = soft->in[0];
-    while (at->producer && read_once(k, at) && at->producer->op == &ot_op_Map)
+    while (at->producer && ot_recognise_reader(&k->readers, at) && at->producer->op == &ot_op_Map)
         if (!take_map(k, at->producer, f, &at)) return false;
-    if (!is_dot(at->producer) || !read_once(k, at)) return false;
+    if (!is_dot(at->producer) || !ot_recognise_reader(&k->readers, at)) return false;
     const ot_dot *first = at->producer->attrs;
     f->q = at->producer->in[0];
     f->k = at->producer->in[1];
@@ -196,10 +205,11 @@ static bool has_kernel(const ot_op *op, const ot_config *c)
 
 ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
 {
-    known     k;
+    known     k = { 0 };
     attention f;
     bool      any = false;
     OT_TRY(ot_recognise_norms(p->graph, c, &any));
+    OT_TRY(ot_recognise_activations(p->graph, &any));
     bool attends = has_kernel(&ot_op_Attend, c) && has_kernel(&ot_op_AttendDx, c);
     if (attends) OT_TRY(know(p->graph, &k));
     for (ot_node *n = attends ? p->graph->first : NULL, *next; n; n = next) {

@@ -4,6 +4,19 @@
 
 #include "runtime/passes/passes.h"
 
+/* Who reads the values of a graph, by id: how many times (outputs count as more than once), and the last that does.
+ * Of values made since then nothing is known. */
+typedef struct ot_readers {
+    int       known;
+    int      *times;
+    ot_node **last;
+} ot_readers;
+
+ot_status ot_recognise_readers(ot_graph *g, ot_readers *r);
+
+/* The node that alone reads v; NULL: there is none, or nothing is known. */
+ot_node *ot_recognise_reader(const ot_readers *r, const ot_value *v);
+
 /* The row of a Map of one instruction; -1: n is no such node, or NULL. */
 int ot_recognise_row(const ot_node *n);
 
@@ -12,5 +25,8 @@ bool ot_recognise_scalar(const ot_value *v, double *x);
 
 /* recognise_norm.c: puts a RowNorm where rows are normalised in pieces; *any: at least one. */
 ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any);
+
+/* recognise_activation.c: puts one row of a Map where Gelu, Swish, HardSwish or Mish stands in pieces; *any: at least one. */
+ot_status ot_recognise_activations(ot_graph *g, bool *any);
 
 #endif

@@ -142,27 +142,13 @@ static bool match_shifted(const ot_node *n, norm *f)
     return false;
 }
 
-/* The only node that reads v, where it is a Map of that row with v as one operand; *other: the other one. */
-static ot_node *read_by(ot_node *const *reader, const int *readers, const ot_value *v, int row, ot_value **other)
+/* The node that alone reads v, where it is a Map of that row with v as one operand; *other: the other one. */
+static ot_node *read_by(const ot_readers *r, const ot_value *v, int row, ot_value **other)
 {
-    ot_node *n = readers[v->id] == 1 ? reader[v->id] : NULL;
+    ot_node *n = ot_recognise_reader(r, v);
     if (ot_recognise_row(n) != row || n->n_in != 2) return NULL;
     *other = n->in[n->in[0] == v];
     return n;
-}
-
-/* Who reads what: by id, the last reader and their number; outputs count as read by somebody else too. */
-static ot_status find_readers(ot_graph *g, ot_node ***reader, int **readers)
-{
-    *reader = ot_graph_alloc(g, ((size_t)g->n_values + 1) * sizeof **reader);
-    *readers = ot_graph_alloc(g, ((size_t)g->n_values + 1) * sizeof **readers);
-    if (!*reader || !*readers) return g->err->status;
-    for (ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) (*reader)[n->in[i]->id] = n, (*readers)[n->in[i]->id]++;
-    for (int i = 0; i < g->n_outputs; i++) (*readers)[g->outputs[i]->id] += 2;
-    for (int i = 0; i < g->n_assigns; i++) (*readers)[g->assigns[i].value->id] += 2;
-    return OT_OK;
 }
 
 static bool fits(const ot_value *v, const norm *f)
@@ -191,20 +177,18 @@ static bool put(ot_graph *g, const ot_config *c, ot_node *last, const norm *f)
 
 ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any)
 {
-    ot_node **reader;
-    int      *readers;
-    int       known = g->n_values; /* those made here have larger ids */
-    OT_TRY(find_readers(g, &reader, &readers));
+    ot_readers readers;
+    OT_TRY(ot_recognise_readers(g, &readers));
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
         norm      f = { 0 };
         ot_node  *last = n, *mul, *add;
         ot_value *other;
         next = n->next;
-        if (n->n_out != 1 || n->out[0]->id >= known || n->n_in != 2) continue;
+        if (n->n_out != 1 || n->n_in != 2) continue;
         if (match_plain(n, &f)) {
-            mul = read_by(reader, readers, last->out[0], OT_ROW_Mul, &other);
+            mul = read_by(&readers, last->out[0], OT_ROW_Mul, &other);
             if (mul && fits(other, &f)) f.scale = other, last = mul;
-            add = f.scale ? read_by(reader, readers, last->out[0], OT_ROW_Add, &other) : NULL;
+            add = f.scale ? read_by(&readers, last->out[0], OT_ROW_Add, &other) : NULL;
             if (add && fits(other, &f)) f.bias = other, last = add;
         } else {
             f = (norm){ 0 };

@@ -1,6 +1,7 @@
 /* build.c - small models made in memory. */
 #include "tests/passes/build.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -142,4 +143,39 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
     ot_exec_free(x);
     ot_plan_free(p);
     return loss;
+}
+
+int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int *found)
+{
+    static float data[2][4096];
+    const ot_value *in = m->g->inputs[0];
+    ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in->shape }, { .name = "target_output", .dtype = OT_F32, .shape = in->shape } };
+    ot_thing  loss = { .output = "output", .name = "mse" };
+    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1 };
+    ot_plan  *p;
+    ot_exec  *x;
+    int       n = 0;
+    for (int i = 0; i < OT_LEN(data[0]); i++) {
+        data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f;
+        data[1][i] = cosf((float)i * 0.9f);
+    }
+    if (ot_plan_new(m->g, &c, NULL, &p, &m->err) != OT_OK) return -1;
+    if (ot_exec_new(p, NULL, &x, &m->err) != OT_OK) {
+        ot_plan_free(p);
+        return -1;
+    }
+    for (int i = 0; i < p->graph->n_inputs; i++)
+        ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") != 0]);
+    ot_exec_feed(x, p->targets[0], data[1]);
+    assert_int_equal(ot_exec_every(x, &m->err), OT_OK);
+    *found = 0;
+    for (int i = 0; i < p->n_every; i++) *found += counts(p->every[i].node);
+    all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
+    for (int i = 0; i < p->n_weights; i++) {
+        const ot_value *g = p->weights[i]->grad;
+        for (int64_t k = 0; k < ot_numel(&g->shape); k++) all[n++] = ot_get_f64(ot_exec_bytes(x, g), g->dtype, k);
+    }
+    ot_exec_free(x);
+    ot_plan_free(p);
+    return n;
 }

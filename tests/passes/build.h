@@ -29,10 +29,15 @@ ot_config cnn_config(ot_want want, int64_t batch, ot_feed feeds[2]);
  * (malloc'ed).  Returns the last loss. */
 double run_steps(const model *m, const ot_config *c, int steps, void **bytes, size_t *n);
 
+/* The mean squared error of the output against fixed data of its shape, for a fixed `input` of the same shape (at most 4096 elements each), and its gradient
+ * by every weight, in `all`; returns how many numbers (-1: m->err).  *found: nodes of the plan that `counts` takes. */
+int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int *found);
+
 int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
 int recognise_norm_tests(void); /* recognise_norm.c */
+int recognise_activation_tests(void); /* recognise_activation.c */
 int candidate_tests(void); /* candidates.c */
 int verify_tests(void);    /* verify.c */
 int name_tests(void);      /* names.c */

@@ -90,40 +90,18 @@ static ot_value *whole(model *m, const form *f, ot_value *x)
     return bias ? binary(m, "Add", y, bias) : y;
 }
 
-/* Loss and gradients of one batch; *norms: how many RowNorm the plan has. */
-static int gradients(const form *f, bool pieces, double *all, int *norms)
+static bool is_norm(const ot_node *n) { return !strcmp(n->op->name, "RowNorm"); }
+
+/* Loss and gradients of one batch; *found: how many RowNorm the plan has. */
+static int gradients(const form *f, bool pieces, double *all, int *found)
 {
-    model     m;
-    ot_shape  s = SHAPE(B, T, D);
-    ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = s }, { .name = "target_output", .dtype = OT_F32, .shape = s } };
-    ot_thing  loss = { .output = "output", .name = "mse" };
-    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1 };
-    ot_error  e = { 0 };
-    ot_plan  *p;
-    ot_exec  *x;
-    float     data[2][B * T * D];
-    int       n = 0;
+    model m;
     model_new(&m);
-    ot_value *in = binary(&m, "MatMul", model_input(&m, "input", OT_F32, s), model_weight(&m, "first", SHAPE(D, D)));
-    model_output(&m, pieces ? spelled(&m, f, in) : whole(&m, f, in), "output");
-    if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s: %s", f->name, e.text);
-    for (int i = 0; i < B * T * D; i++) {
-        data[0][i] = sinf((float)i * 1.7f) + 0.5f;
-        data[1][i] = cosf((float)i * 0.9f);
-    }
-    assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
-    ot_exec_feed(x, p->graph->inputs[0], data[strcmp(p->graph->inputs[0]->name, "input") != 0]);
-    ot_exec_feed(x, p->targets[0], data[1]);
-    assert_int_equal(ot_exec_every(x, &e), OT_OK);
-    *norms = 0;
-    for (int i = 0; i < p->n_every; i++) *norms += !strcmp(p->every[i].node->op->name, "RowNorm");
-    all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
-    for (int i = 0; i < p->n_weights; i++) {
-        const ot_value *g = p->weights[i]->grad;
-        for (int64_t k = 0; k < ot_numel(&g->shape); k++) all[n++] = ot_get_f64(ot_exec_bytes(x, g), g->dtype, k);
-    }
-    ot_exec_free(x);
-    ot_plan_free(p);
+    ot_value *x = model_input(&m, "input", OT_F32, SHAPE(B, T, D));
+    x = binary(&m, "MatMul", x, model_weight(&m, "first", SHAPE(D, D)));
+    model_output(&m, pieces ? spelled(&m, f, x) : whole(&m, f, x), "output");
+    int n = model_gradients(&m, all, is_norm, found);
+    if (n < 0) fail_msg("%s: %s", f->name, m.err.text);
     model_free(&m);
     return n;
 }
