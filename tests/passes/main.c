@@ -411,5 +411,6 @@ int main(void)
         cmocka_unit_test(branches_take_the_place_of_if), cmocka_unit_test(patterns),
         cmocka_unit_test(errors_say_what),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() + recognise_tests() + recognise_norm_tests() + recognise_activation_tests() + candidate_tests() + verify_tests() + name_tests();
+    return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() +
+           recognise_tests() + recognise_norm_tests() + recognise_activation_tests() + candidate_tests() + verify_tests() + name_tests();
 }
