@@ -260,6 +260,7 @@ void ot_mark_fed(ot_graph *g);
 typedef struct ot_review {
     ot_findings *findings;
     bool eval;                  /* training is not meant: what matters to it alone is left out */
+    bool unfolds;               /* convolutions get a norm while training (unfold.h) */
     int norms, dropouts, draws; /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
     int weights, quantised;     /* initializers of the graph that train; weights held in integers */
     int64_t quantised_elements;

@@ -6,20 +6,17 @@
  *   folded norms    convolutions that took a BatchNormalization in when they were exported, known by the names that
  *                   exporters give what they compute
  *   quantised       weights that are integers behind DequantizeLinear or in integer products
- *   numbers         NaN and infinities in weights; weights of 16 bits
- *
- * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older ones plain numbers; dynamo: <weight>_bias, and the
- *         value that the norm had), tf2onnx (_fused_bn), ONNX Runtime's optimizer (ConvBnFusion_). */
-#include <ctype.h>
+ *   numbers         NaN and infinities in weights; weights of 16 bits */
 #include <math.h>
 #include <string.h>
 
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/unfold.h"
 
 static const char deploy[] = "'onnxtrain export MODEL -o FILE', or --deploy FILE in training, writes the form for inference";
-static const char keep_norms[] = "to keep it, export the model again, in PyTorch with "
+static const char keep_norms[] = "--unfold-bn trains each with a BatchNormalization of its own; or export the model again, in PyTorch with "
                                  "torch.onnx.export(..., dynamo=True, optimize=False)";
 
 typedef struct review {
@@ -45,34 +42,6 @@ static int64_t attr_int(const ot_node *n, const char *name)
 }
 
 static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
-
-static bool ends(const char *s, const char *with)
-{
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && !strcmp(s + n - m, with);
-}
-
-static bool is_number(const char *s)
-{
-    if (!*s) return false;
-    for (; *s; s++)
-        if (!isdigit((unsigned char)*s)) return false;
-    return true;
-}
-
-/* Did an exporter compute weight and bias of this convolution from those of a norm behind it? */
-static bool took_a_norm_in(const review *r, const ot_node *n)
-{
-    if (n->n_in < 2 || !n->in[1] || !n->n_out || !n->out[0]) return false;
-    const char *w = n->in[1]->name, *b = n->n_in > 2 && n->in[2] ? n->in[2]->name : "", *y = n->out[0]->name;
-    bool        torch = starts(r->producer, "pytorch");
-    if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
-    if (ends(b, "_fused_bn") || starts(b, "ConvBnFusion_")) return true;
-    if (torch && r->named && is_number(w) && is_number(b)) return true;
-    size_t nw = strlen(w);
-    if (torch && starts(b, w) && !strcmp(b + nw, "_bias")) return true;
-    return torch && (starts(y, "getitem") || strstr(y, "batch_norm"));
-}
 
 static bool draws(const ot_node *n)
 {
@@ -103,7 +72,7 @@ static void look_at_node(const review *r, const ot_node *n)
         r->out->draws++;
         find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
     }
-    if (!r->out->eval && !strcmp(op, "Conv") && took_a_norm_in(r, n))
+    if (!r->out->eval && !r->out->unfolds && !strcmp(op, "Conv") && ot_took_a_norm_in(n, r->producer, r->named))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
              "the exporter folded BatchNormalization into convolutions, which now train without normalisation");
 }
@@ -197,8 +166,7 @@ static void look_at_values(const review *r)
 
 void ot_review_graph(ot_graph *g, const char *producer, ot_review *out)
 {
-    review r = { .g = g, .producer = producer, .out = out };
-    for (int i = 0; i < g->n_values; i++) r.named |= g->values[i]->source >= 0 && strchr(g->values[i]->name, '.');
+    review r = { .g = g, .producer = producer, .named = ot_unfold_named(g), .out = out };
     ot_mark_fed(g);
     look_at_nodes(&r, g);
     for (const ot_node *n = g->first; n; n = n->next) look_at_integers(&r, n);

@@ -5,7 +5,7 @@
 
 #include "ops/kernel.h"
 #include "runtime/train/describe.h"
-#include "runtime/train/trainer.h"
+#include "runtime/train/unfold.h"
 
 /* A training that was planned, with data or without. */
 typedef struct planned {
@@ -37,6 +37,8 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
         }
         return s ? s : reviewed;
     }
+    OT_TRY(ot_trainer_unfold(t, false, err));
+    m = t->m;
     ot_error why = { 0 };
     (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };

@@ -31,6 +31,7 @@ typedef struct ot_settings {
     const double *lr_scale_by;
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
+    bool unfold_bn;
     bool json, why, graph, verbose, quiet, tune;
 } ot_settings;
 

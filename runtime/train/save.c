@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/export.h"
 #include "runtime/train/folder.h"
-#include "runtime/train/trainer.h"
+#include "runtime/train/unfold.h"
 
 /* The written file answers within rounding: other kernels may be chosen for it. */
 static bool close_enough(double a, double b)
@@ -234,17 +233,18 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
 {
     if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing is trained yet");
     ot_arena *a = ot_arena_new();
-    size_t most = (size_t)t->x.slot[t->x.lead].plan->n_states + 1;
+    size_t most = (size_t)t->x.slot[t->x.lead].plan->n_states + 1 + (size_t)ot_trainer_unfolded(t);
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder };
     ot_export_metadata metadata = { OT_CLASSES_KEY, NULL };
     int n = 0;
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
+    if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
     if (!s && t->data && t->data->table) s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
     if (metadata.value) o.n_metadata = 1, o.metadata = &metadata;
-    if (!s) s = ot_export(t->m->file, path, n, list, &o, err);
+    if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
     if (a) ot_arena_free(a);
     if (data) *data = s ? NULL : x.data;
     return s;

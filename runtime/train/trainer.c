@@ -8,7 +8,7 @@
 
 #include "runtime/train/cpus.h"
 #include "runtime/train/folder.h"
-#include "runtime/train/trainer.h"
+#include "runtime/train/unfold.h"
 
 /* ---- telling ------------------------------------------------------------------- */
 
@@ -265,6 +265,7 @@ static void say_plan(const ot_trainer *t)
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
+    OT_TRY(ot_trainer_unfold(t, true, err));
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(plan_training(t, err));
@@ -373,7 +374,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
         free(t);
         return ot_fail(err, OT_E_NOMEM, "no memory for a trainer");
     }
-    t->m = m;
+    t->m = t->loaded = m;
     t->o = o;
     t->notes = "";
     t->folder.fd = -1;
@@ -453,6 +454,7 @@ void ot_trainer_free(ot_trainer *t)
     ot_session_close(&t->x);
     ot_dataset_free(t->eval_data);
     ot_dataset_free(t->data);
+    if (t->n_unfolded) ot_graph_free(t->m->file->graph);
     ot_arena_free(t->a);
     free(t);
 }

@@ -26,7 +26,8 @@ typedef struct ot_flight {
 } ot_flight;
 
 struct ot_trainer {
-    const ot_model *m;
+    const ot_model *m;      /* that trains: the one below, or a copy of it that was changed (unfold.c) */
+    const ot_model *loaded; /* as the file is */
     const ot_options *o;
     ot_callbacks cb;
     ot_arena *a;
@@ -78,6 +79,8 @@ struct ot_trainer {
     int64_t planned;    /* bytes */
     int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
+    struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
+    int n_unfolded;
     void **copies;      /* of file states, for those who ask by name; NULL: not yet */
     void *answers;      /* an evaluation batch's output, where they are counted */
 };

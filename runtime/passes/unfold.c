@@ -1,0 +1,183 @@
+/* unfold.c - a BatchNormalization behind convolutions that took theirs in when they were exported.
+ *
+ * The norm is put into a copy of the file's graph, which trains; what it has learnt goes into the convolution's weight and
+ * bias when the file is written (train/unfold.c).  The convolution's own bias goes: the norm's does its work.
+ *
+ * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older ones plain numbers; dynamo: <weight>_bias, and the
+ *         value that the norm had), tf2onnx (_fused_bn), ONNX Runtime's optimizer (ConvBnFusion_). */
+#include "runtime/passes/unfold.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+/* ---- which -------------------------------------------------------------------- */
+
+static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && !strcmp(s + n - m, with);
+}
+
+static bool is_number(const char *s)
+{
+    if (!*s) return false;
+    for (; *s; s++)
+        if (!isdigit((unsigned char)*s)) return false;
+    return true;
+}
+
+bool ot_unfold_named(const ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++)
+        if (g->values[i]->source >= 0 && strchr(g->values[i]->name, '.')) return true;
+    return false;
+}
+
+bool ot_took_a_norm_in(const ot_node *n, const char *producer, bool named)
+{
+    if (n->n_in < 2 || !n->in[1] || !n->n_out || !n->out[0]) return false;
+    const char *w = n->in[1]->name, *b = n->n_in > 2 && n->in[2] ? n->in[2]->name : "", *y = n->out[0]->name;
+    bool        torch = starts(producer, "pytorch");
+    if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
+    if (ends(b, "_fused_bn") || starts(b, "ConvBnFusion_")) return true;
+    if (torch && named && is_number(w) && is_number(b)) return true;
+    size_t nw = strlen(w);
+    if (torch && starts(b, w) && !strcmp(b + nw, "_bias")) return true;
+    return torch && (starts(y, "getitem") || strstr(y, "batch_norm"));
+}
+
+static bool is_in(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (!strcmp(name, *list)) return true;
+    return false;
+}
+
+/* What usually follows a norm that was behind a convolution. */
+static const char *const followers[] = {
+    "Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Tanh", "Elu", "Selu", "Celu",
+    "Softplus", "Gelu", "Add", "Sum", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", NULL,
+};
+
+/* value->mark of whatever g and its subgraphs read: how often; FOLLOWED where a follower does. */
+enum { FOLLOWED = 1 << 24 };
+
+static void count_uses(ot_graph *g)
+{
+    for (ot_node *n = g->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i]) continue;
+            n->in[i]->mark++;
+            if (is_in(n->op->name, followers)) n->in[i]->mark |= FOLLOWED;
+        }
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *sub = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            if (sub) count_uses(sub);
+        }
+    }
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark++;
+}
+
+typedef enum fit { NO_FIT, SHARED, FITS } fit;
+
+/* Can a norm be put behind n, and folded into it again? */
+static fit fits(const ot_node *n)
+{
+    if (strcmp(n->op->name, "Conv") != 0 || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
+    const ot_value *w = n->in[1], *b = n->in[2];
+    bool            known = (w->dtype == OT_F32 || w->dtype == OT_F64) && b->dtype == w->dtype && w->shape.rank >= 3 && b->shape.rank == 1;
+    if (!known || w->source < 0 || b->source < 0 || !w->data || !b->data || b->shape.dim[0] != w->shape.dim[0]) return NO_FIT;
+    if ((w->mark & ~FOLLOWED) != 1 || (b->mark & ~FOLLOWED) != 1) return SHARED;
+    return w->role == OT_WEIGHT ? FITS : NO_FIT;
+}
+
+ot_unfolded *ot_unfold_find(ot_graph *g, const char *producer, int *n, int *shared)
+{
+    bool named = ot_unfold_named(g), told = false, normed = false;
+    *n = *shared = 0;
+    for (const ot_node *k = g->first; k; k = k->next) {
+        told |= !strcmp(k->op->name, "Conv") && ot_took_a_norm_in(k, producer, named);
+        normed |= !strcmp(k->op->name, "BatchNormalization");
+    }
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    count_uses(g);
+    ot_unfolded *list = ot_graph_alloc(g, (size_t)g->n_nodes * sizeof *list);
+    for (const ot_node *k = g->first; k && list; k = k->next) {
+        fit f = fits(k);
+        bool wanted = f != NO_FIT && (told ? ot_took_a_norm_in(k, producer, named) : !normed && k->out[0]->mark & FOLLOWED);
+        *shared += wanted && f == SHARED;
+        if (wanted && f == FITS)
+            list[(*n)++] = (ot_unfolded){ .name = k->name, .y = k->out[0]->id, .weight = k->in[1]->source, .bias = k->in[2]->source,
+                                          .dtype = k->in[1]->dtype, .channels = k->in[1]->shape.dim[0] };
+    }
+    return list;
+}
+
+/* ---- what they compute -------------------------------------------------------------- */
+
+ot_status ot_unfold_measure(ot_graph *g, const ot_unfolded *u, int n)
+{
+    g->n_outputs = 0;
+    for (int i = 0; i < n && g->err->status == OT_OK; i++) {
+        ot_value *y = g->values[u[i].y];
+        int64_t   axes[OT_MAX_RANK];
+        int       rank = y->producer->in[1]->shape.rank;
+        for (int d = 2; d < rank; d++) axes[d - 2] = d;
+        ot_value *which = ot_graph_const(g, "axes", OT_I64, &(ot_shape){ .rank = 1, .dim = { rank - 2 } }, axes);
+        ot_node  *mean = ot_graph_node(g, &ot_op_ReduceMean, "mean", NULL, (ot_value *[]){ y, which }, 2, 1);
+        ot_node  *off = mean ? ot_graph_node(g, &ot_op_Sub, "off", NULL, (ot_value *[]){ y, mean->out[0] }, 2, 1) : NULL;
+        ot_node  *square = off ? ot_graph_node(g, &ot_op_Mul, "square", NULL, (ot_value *[]){ off->out[0], off->out[0] }, 2, 1) : NULL;
+        ot_node  *var = square ? ot_graph_node(g, &ot_op_ReduceMean, "variance", NULL, (ot_value *[]){ square->out[0], which }, 2, 1) : NULL;
+        if (!var) break;
+        ot_graph_output(g, mean->out[0]);
+        ot_graph_output(g, var->out[0]);
+    }
+    return g->err->status;
+}
+
+/* ---- the norm ------------------------------------------------------------------------ */
+
+const char *const ot_unfolded_part[OT_UNFOLDED_PARTS] = { "norm.scale", "norm.bias", "norm.mean", "norm.var" };
+
+/* A tensor of the norm, called after the convolution's weight. */
+static ot_value *part(ot_graph *g, const ot_unfolded *u, const char *of, int k)
+{
+    const char *name = ot_arena_printf(g->arena, "%s/%s", of, ot_unfolded_part[k]);
+    if (!name) {
+        ot_fail(g->err, OT_E_NOMEM, "no memory for a name");
+        return NULL;
+    }
+    ot_value *v = ot_graph_const_of(g, name, u->dtype, &(ot_shape){ .rank = 1, .dim = { u->channels } }, u->start[k]);
+    if (!v) return NULL;
+    v->source = u->first + k;
+    if (k < OT_UNFOLDED_MEAN) v->said = OT_SAID_PARAMETER;
+    return v;
+}
+
+ot_status ot_unfold_insert(ot_graph *g, const ot_unfolded *u, int n)
+{
+    for (int i = 0; i < n && g->err->status == OT_OK; i++) {
+        ot_value *y = g->values[u[i].y], *in[5] = { y };
+        ot_node  *conv = y->producer;
+        for (int k = 0; k < OT_UNFOLDED_PARTS; k++) in[1 + k] = part(g, &u[i], conv->in[1]->name, k);
+        conv->n_in = 2;
+        g->cursor = conv->next;
+        ot_node *norm = ot_graph_node(g, &ot_op_BatchNormalization, u[i].name, NULL, in, 5, 1);
+        g->cursor = NULL;
+        if (!norm) break;
+        ot_value *z = norm->out[0];
+        ot_graph_replace(g, y, z);
+        norm->in[0] = y;
+        z->name = y->name;
+        z->declared = y->declared;
+        y->name = u[i].name;
+        y->declared = OT_UNDEFINED;
+    }
+    return g->err->status;
+}

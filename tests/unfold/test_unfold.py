@@ -1,0 +1,167 @@
+"""--unfold-bn: convolutions that took a BatchNormalization in train with one, and the file stays what it is.
+
+usage: test_unfold.py PROGRAM
+
+For names as each exporter gives them, and for a graph whose names tell nothing: nothing moves at a learning rate of 0 with
+frozen statistics; without, outputs move by what the statistics do; trained with it a network whose norms were folded learns
+what it does not without; the written file's nodes are the user's, and ONNX Runtime answers as the training's evaluation does.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+onnxruntime.set_default_logger_severity(3)
+program = sys.argv[1]
+rng = np.random.default_rng(5)
+failed = []
+
+
+def check(ok, what):
+    if not ok:
+        failed.append(what)
+        print('FAILED', what)
+
+
+def call(*arguments, code=0):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
+    return r
+
+
+names = {  # producer, weight, bias
+    'torch': ('pytorch', 'onnx::Conv_{0}1', 'onnx::Conv_{0}2'),
+    'dynamo': ('pytorch', 'features.{0}.weight', 'features.{0}.weight_bias'),
+    'tf2onnx': ('tf2onnx', 'conv{0}/kernel', 'conv{0}/conv_fused_bn'),
+    'plain': ('', 'w{0}', 'b{0}'),
+}
+
+
+def network(path, kind, shared=False, dims='n'):
+    """Four convolutions as after folding: each channel at a scale and an offset of its own."""
+    producer, weight, bias = names[kind]
+    init, nodes, x, c = [], [], 'input', 3
+    made = np.random.default_rng(7)
+    for i, m in enumerate((8, 16, 16, 16)):
+        w = made.standard_normal((m, c, 3, 3)) / np.sqrt(9 * c) * 10.0 ** made.uniform(-1.6, .4, (m, 1, 1, 1))
+        b = made.standard_normal(m) * .5 - .4
+        bn = bias.format(1 if shared and i == 3 else i)
+        init.append(numpy_helper.from_array(w.astype('f4'), weight.format(i)))
+        if bn not in [t.name for t in init]:
+            init.append(numpy_helper.from_array(b.astype('f4'), bn))
+        nodes.append(helper.make_node('Conv', [x, weight.format(i), bn], [f'c{i}'], f'conv{i}', pads=[1] * 4, strides=[1 + i % 2] * 2))
+        nodes.append(helper.make_node('Relu', [f'c{i}'], [f'r{i}'], f'relu{i}'))
+        x, c = f'r{i}', m
+    nodes += [helper.make_node('GlobalAveragePool', [x], ['p']), helper.make_node('Flatten', ['p'], ['f']),
+              helper.make_node('Gemm', ['f', 'fc.weight', 'fc.bias'], ['output'], 'fc', transB=1)]
+    init += [numpy_helper.from_array(made.standard_normal((4, c)).astype('f4') / 4, 'fc.weight'),
+             numpy_helper.from_array(np.zeros(4, 'f4'), 'fc.bias')]
+    ends = [helper.make_tensor_value_info('input', TensorProto.FLOAT, [dims, 3, 16, 16]),
+            helper.make_tensor_value_info('output', TensorProto.FLOAT, [dims, 4])]
+    m = helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], init), opset_imports=[helper.make_opsetid('', 17)],
+                          producer_name=producer, ir_version=8)
+    onnx.save(m, path)
+
+
+def data(path, n):
+    """Pictures whose class is the direction of a wave."""
+    y = rng.integers(0, 4, n)
+    u, v = np.meshgrid(np.arange(16), np.arange(16))
+    f = np.array([[1, 0], [0, 1], [.7, .7], [.7, -.7]])[y]
+    wave = np.sin((f[:, :1, None] * u.ravel()[None, None] + f[:, 1:, None] * v.ravel()[None, None]) * .9 + rng.uniform(0, 6, (n, 1, 1)))
+    x = wave.reshape(n, 1, 16, 16) * np.ones((1, 3, 1, 1)) + rng.standard_normal((n, 3, 16, 16)) * .5
+    np.savez(path, input=x.astype('f4'), target=y)
+    return x.astype('f4'), y
+
+
+def answers(path, x):
+    return onnxruntime.InferenceSession(path, providers=['CPUExecutionProvider']).run(None, {'input': x})[0]
+
+
+def log_of(path):
+    return [json.loads(line) for line in open(path)]
+
+
+def without_payloads(path):
+    m = onnx.load(path)
+    for t in m.graph.initializer:
+        t.ClearField('raw_data')
+    return m.SerializeToString()
+
+
+def one(d, kind):
+    m, t = f'{d}/{kind}.onnx', f'{d}/{kind}-t.onnx'
+    network(m, kind)
+    base = ['train', m, '--data', f'{d}/train.npz', '--device', 'cpu', '--run-dir', 'none', '-o', t, '--batch-size', '32']
+
+    r = call(*base, '--unfold-bn', '--lr', '0', '--bn', 'frozen', '--steps', '3')
+    check(open(m, 'rb').read() == open(t, 'rb').read(), f'{kind}: nothing trained and the file is another')
+    check('--unfold-bn' in r.stderr and '(4: conv0' in r.stderr, f'{kind}: which convolutions is not said: {r.stderr}')
+    check('folded BatchNormalization' not in r.stderr, f'{kind}: a warning of what was mended')
+    call(*base, '--unfold-bn', '--lr', '0', '--steps', '3')
+    far = np.abs(answers(m, x) - answers(t, x)).max() / np.abs(answers(m, x)).max()
+    check(0 < far < .1, f'{kind}: at rate 0 the outputs moved by {far}')
+
+    if kind in ('dynamo', 'tf2onnx'):
+        return  # the names alone are others
+    loss = {}
+    for option in ((), ('--unfold-bn',)):
+        call(*base, *option, '--optimizer', 'sgd:momentum=0.9', '--lr', '0.1', '--seed', '1', '--val', f'{d}/val.npz', '--epochs', '6', '--log', f'{d}/log')
+        loss[option] = [e for e in log_of(f'{d}/log') if e['event'] == 'eval'][-1]
+    plain, unfolded = loss[()], loss['--unfold-bn',]
+    check(unfolded['accuracy'] > .9 and unfolded['loss'] < .5 * plain['loss'],
+          f"{kind}: loss {unfolded['loss']}, accuracy {unfolded['accuracy']}; without --unfold-bn {plain['loss']}, {plain['accuracy']}")
+    check(without_payloads(m) == without_payloads(t), f'{kind}: more than payloads changed')
+    onnx.checker.check_model(t, full_check=True)
+    z = answers(t, xv).astype('f8')
+    z -= z.max(1, keepdims=True)
+    theirs = float(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(yv)), yv]))
+    check(abs(theirs - unfolded['loss']) < 1e-4 * (1 + theirs), f"{kind}: ONNX Runtime's loss on the file is {theirs}, the training's {unfolded['loss']}")
+    print(f"{kind}: loss {plain['loss']:.3f}, with --unfold-bn {unfolded['loss']:.4f}; ONNX Runtime {theirs:.4f}")
+
+
+def others(d):
+    # a batch of one baked in: the same statistics, the same training
+    network(f'{d}/one.onnx', 'torch', dims=1)
+    network(f'{d}/any.onnx', 'torch')
+    for k in ('one', 'any'):
+        call('train', f'{d}/{k}.onnx', '--data', f'{d}/train.npz', '--device', 'cpu', '--run-dir', 'none', '-o', f'{d}/{k}-t.onnx', '--unfold-bn', '--steps', '8', '--log', f'{d}/{k}.log')
+    a, b = ([e['loss'] for e in log_of(f'{d}/{k}.log') if e['event'] == 'step'] for k in ('one', 'any'))
+    check(np.allclose(a, b, rtol=1e-5), f'a baked batch: {a} and {b}')
+
+    # a bias that two convolutions share: these two stay as they are, which is said
+    network(f'{d}/shared.onnx', 'plain', shared=True)
+    r = call('check', f'{d}/shared.onnx', '--unfold-bn')
+    check('(2: conv0, conv2)' in r.stdout and '2 convolutions share' in r.stdout, f'a shared bias: {r.stdout}')
+
+    # without data; what the option is for is said without it
+    r = call('check', f'{d}/torch.onnx', '--unfold-bn')
+    check('BatchNormalization: 4 of 4 use' in r.stdout and '(4: conv0' in r.stdout, f'check: {r.stdout}')
+    r = call('check', f'{d}/torch.onnx')
+    check('--unfold-bn' in r.stdout and '(4: conv0' in r.stdout, f'check does not name the option: {r.stdout}')
+    r = call('check', f'{d}/torch.onnx', '--unfold-bn', '--freeze', 'onnx::Conv_01', '--data', f'{d}/train.npz')
+    check('(3: conv1' in r.stdout, f'a frozen convolution: {r.stdout}')
+
+    # nothing to put one behind
+    call('new', 'mlp', '-o', f'{d}/mlp.onnx')
+    r = call('check', f'{d}/mlp.onnx', '--unfold-bn', code=2)
+    check('--unfold-bn: no convolution' in r.stderr, f'no convolution: {r.stderr}')
+
+
+with tempfile.TemporaryDirectory() as d:
+    x, y = data(f'{d}/train.npz', 512)
+    xv, yv = data(f'{d}/val.npz', 256)
+    for kind in names:
+        one(d, kind)
+    others(d)
+print(f'{len(failed)} failed')
+sys.exit(1 if failed else 0)
