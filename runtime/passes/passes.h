@@ -20,6 +20,7 @@
     P(rounding,  "quantised and back is one rounding that a gradient passes")                  \
     P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
     P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
+    P(dropout,   "a Dropout before the classifier, where asked")                               \
     P(prune,     "only what the wanted values need")                                           \
     P(gather,    "batches are cut from their set, converted and scaled in the plan")           \
     P(lower,     "kernel operators only")                                                      \
@@ -105,6 +106,7 @@ typedef struct ot_config {
     ot_bn           bn;
     bool            bn_unbiased;                          /* running variance as PyTorch's */
     double          dropout;                              /* < 0: as the file says; 0: off */
+    double          add_dropout;                          /* one before the classifier; 0: none */
     int             n_train;   const char *const *train;  /* globs over initializer names */
     int             n_freeze;  const char *const *freeze;
     int             n_no_decay; const char *const *no_decay;

@@ -26,6 +26,7 @@ typedef struct ot_settings {
     bool apart;          /* found: the batch that the file has cannot be changed (together.c) */
     bool bn_unbiased, eval_mode;
     double dropout; /* < 0: as the file says */
+    double add_dropout; /* 0: none */
     int n_train, n_freeze, n_no_decay, n_lr_scale;
     const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
     const double *lr_scale_by;

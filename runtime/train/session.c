@@ -21,6 +21,7 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
         .bn = s->bn,
         .bn_unbiased = s->bn_unbiased,
         .dropout = s->dropout,
+        .add_dropout = s->add_dropout,
         .n_train = s->n_train,
         .train = s->train,
         .n_freeze = s->n_freeze,

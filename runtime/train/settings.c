@@ -58,6 +58,12 @@ static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
     return OT_OK;
 }
 
+static ot_status read_added_dropout(const ot_options *o, double *out, ot_error *err)
+{
+    *out = ot_options_get(o, "add-dropout") ? ot_options_num(o, "add-dropout") : 0;
+    return *out < 1 ? OT_OK : ot_fail(err, OT_E_USAGE, "--add-dropout: '%s' is not possible; possible: a ratio below 1", ot_options_get(o, "add-dropout"));
+}
+
 static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, int *n,
                            const char *const **out, ot_error *err)
 {
@@ -190,6 +196,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_dropout(o, &s->dropout, err));
+    OT_TRY(read_added_dropout(o, &s->add_dropout, err));
     OT_TRY(read_losses(o, outputs, a, s, err));
     OT_TRY(ot_thing_parse(ot_options_get(o, "optimizer"), "optimizer", ot_optimizers, NULL, a,
                           &s->optimizer, err));

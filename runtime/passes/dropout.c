@@ -1,0 +1,85 @@
+/* dropout.c - --add-dropout: a Dropout before the classifier, in the plan of a training step alone.
+ *
+ * The classifier is the last layer with a weight on the way to the loss: Gemm, MatMul, Conv or Einsum; of several
+ * outputs each its own.  What is fed into it is dropped. */
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+
+enum { SEEN = 2 }; /* node->mark */
+
+static const char *const layers[] = { "Gemm", "MatMul", "Conv", "ConvTranspose", "Einsum", NULL };
+static const char *const views[] = { "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Transpose", "Cast", NULL };
+
+static bool is_in(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (!strcmp(name, *list)) return true;
+    return false;
+}
+
+static const ot_value *behind(const ot_value *v)
+{
+    while (v && v->producer && v->producer->n_in && is_in(v->producer->op->name, views)) v = v->producer->in[0];
+    return v;
+}
+
+/* The input of n that is data where another is a weight, frozen or not; -1: n is no such layer. */
+static int data_input(const ot_node *n)
+{
+    int  data = -1;
+    bool weight = false;
+    if (!is_in(n->op->name, layers)) return -1;
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_value *v = n->in[i], *from = behind(v);
+        if (v && v->mark == OT_FED && data < 0) data = i;
+        weight |= from && v->mark != OT_FED && (from->source >= 0 || ot_is_const(from)) && from->shape.rank > 1;
+    }
+    return weight ? data : -1;
+}
+
+static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
+{
+    ot_graph       *g = p->graph;
+    const ot_value *from = behind(n->in[input]);
+    if (from && from->producer && !strcmp(from->producer->op->name, "Dropout")) {
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "--dropout P changes its ratio", "--add-dropout: the classifier has a Dropout before it; none is added");
+        return;
+    }
+    float    f = (float)ratio;
+    uint8_t  train = 1;
+    ot_value *in[] = { n->in[input], ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &f), ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train) };
+    g->cursor = n;
+    ot_node *d = ot_graph_node(g, &ot_op_Dropout, "onnxtrain.dropout", NULL, in, 3, 1);
+    g->cursor = NULL;
+    if (!d || ot_node_infer(d, g->err)) return;
+    n->in[input] = d->out[0];
+    *added += 1;
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, n->name, NULL, "--add-dropout %g: what goes into the classifier is dropped while training; the file gets no Dropout", ratio);
+}
+
+/* From v back to the last layers. */
+static void visit(ot_plan *p, const ot_value *v, double ratio, int *added)
+{
+    ot_node *n = v ? v->producer : NULL;
+    if (!n || n->mark == SEEN || v->mark != OT_FED) return;
+    n->mark = SEEN;
+    int input = data_input(n);
+    if (input >= 0) drop(p, n, input, ratio, added);
+    else
+        for (int i = 0; i < n->n_in && p->graph->err->status == OT_OK; i++) visit(p, n->in[i], ratio, added);
+}
+
+ot_status ot_pass_dropout(ot_plan *p, const ot_config *c)
+{
+    int added = 0;
+    if (c->want != OT_WANT_TRAIN || !(c->add_dropout > 0)) return OT_OK;
+    for (ot_node *n = p->graph->first; n; n = n->next) n->mark = 0;
+    ot_mark_fed(p->graph);
+    visit(p, p->loss, c->add_dropout, &added);
+    if (!added && p->graph->err->status == OT_OK)
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL, "--add-dropout %g: nothing is dropped: no Gemm, MatMul or Conv with a weight was found before the loss",
+                c->add_dropout);
+    return p->graph->err->status;
+}
