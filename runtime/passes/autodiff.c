@@ -12,6 +12,8 @@
 
 #include "ops/map.h"
 #include "ops/op.h"
+#include "ops/take.h"
+#include "runtime/passes/evidence.h"
 #include "runtime/passes/lossscale.h"
 
 enum { NEEDS = 1 }; /* value->mark: a weight is behind it */
@@ -95,14 +97,28 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses)
     return g->err->status;
 }
 
+/* Copies of one parameter move as it does: by the sum of their gradients. */
+static void share(ot_build *b, ot_value *v)
+{
+    int64_t        n = 0;
+    const int32_t *list = ot_copies_of(b->graph, v, &n);
+    ot_shape       all = { 1, { ot_numel(&v->shape) } };
+    ot_value      *groups = list ? ot_graph_const(b->graph, v->name, OT_I32, &all, list) : NULL;
+    if (!groups) return;
+    ot_value *sum = ot_emit(b, &ot_op_TakeAdd, &(ot_take_add){ 0, { 1, { n } } }, OT_IN(ot_view(b, v->grad, &all), groups));
+    v->grad = ot_view(b, ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(sum, groups)), &v->shape);
+}
+
 /* Weights that got a gradient, in file order. */
-static ot_status collect(ot_plan *p)
+static ot_status collect(ot_plan *p, ot_build *b)
 {
     ot_graph *g = p->graph;
-    p->weights = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->weights);
+    int       n = g->n_values; /* no more: sharing makes new ones */
+    p->weights = ot_graph_alloc(g, (size_t)n * sizeof *p->weights);
     if (!p->weights) return g->err->status;
-    for (int i = 0; i < g->n_values; i++) {
+    for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
+        if (v->role == OT_WEIGHT && v->grad && ot_holds_copies(v)) share(b, v);
         if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
         else if (v->role == OT_WEIGHT) v->why = "reaches no loss";
     }
@@ -123,7 +139,7 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
     ot_build b = { .graph = g };
     p->loss->grad = ot_loss_seed(p, c, &b);
     for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses));
-    OT_TRY(collect(p));
+    OT_TRY(collect(p, &b));
     ot_loss_unscale_all(p, c, &b);
     for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);
     return ot_lower(g);

@@ -328,6 +328,7 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
     if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
+    case OT_PATTERN_COPIES: return NULL;
     case OT_PATTERN_NONE: return product && v->shape.rank == 1 && strcmp(d->node->op->name, "Gather") ? "a vector of an outer product" : NULL;
     case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
     case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
@@ -349,9 +350,10 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || d->uses == 1));
 }
 
-static const char *describe(ot_graph *g, const verdict *d, const char *what)
+static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, const char *what)
 {
-    const char *s = ot_arena_printf(g->arena, "%s: input %d of %s '%s'", what, d->input, d->node->op->name, d->node->name);
+    const char *s = ot_arena_printf(g->arena, "%s: input %d of %s '%s'%s", what, d->input, d->node->op->name, d->node->name,
+                                    ot_holds_copies(v) ? "; equal elements are copies of one parameter and stay equal" : "");
     return s ? s : what;
 }
 
@@ -387,7 +389,7 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
         return;
     }
     if (!constant) v->role = d->how == STATISTIC ? OT_STATE : OT_WEIGHT;
-    v->why = constant ? constant : describe(g, d, d->how == STATISTIC ? "statistic" : "trained");
+    v->why = constant ? constant : describe(g, v, d, d->how == STATISTIC ? "statistic" : "trained");
 }
 
 const char ot_why_frozen[] = "frozen: --freeze";

@@ -172,6 +172,76 @@ static bool has_few(const ot_value *v, int64_t n)
     return distinct * 4 <= m;
 }
 
+/* ---- copies ------------------------------------------------------------------ */
+
+typedef struct element { double x; int32_t at; } element;
+
+static int by_element(const void *a, const void *b)
+{
+    const element *x = a, *y = b;
+    return x->x != y->x ? (x->x > y->x) - (x->x < y->x) : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Elements in order; NULL: too many, too coarse to tell copies from chance, or no memory. */
+static element *sorted(const ot_value *v, int64_t n)
+{
+    if (n < 8 || n > 1 << 24 || ot_dtype_bits(v->dtype) < 32) return NULL;
+    element *e = malloc((size_t)n * sizeof *e);
+    for (int64_t i = 0; e && i < n; i++) e[i] = (element){ at(v, i), (int32_t)i };
+    if (e) qsort(e, (size_t)n, sizeof *e, by_element);
+    return e;
+}
+
+/* What is computed from numbers that people choose: zero, halves and the like, and what has its own negative. */
+static bool is_chosen(const element *e, int64_t n, int64_t i)
+{
+    element minus = { -e[i].x, -1 };
+    int64_t lo = 0, hi = n;
+    while (lo < hi) {
+        int64_t mid = (lo + hi) / 2;
+        if (e[mid].x < minus.x) lo = mid + 1;
+        else hi = mid;
+    }
+    return e[i].x * 4096 == floor(e[i].x * 4096) || (lo < n && e[lo].x == minus.x);
+}
+
+/* Every element is there twice or more on average, and hardly any looks chosen: relative positions, rows of an embedding. */
+static bool is_copies(const ot_value *v, int64_t n)
+{
+    element *e = sorted(v, n);
+    bool     found = e != NULL;
+    int64_t  distinct = 0, chosen = 0;
+    for (int64_t i = 0; e && i < n; i++) {
+        if (i && e[i].x == e[i - 1].x) continue;
+        if (!isfinite(e[i].x)) distinct = n;
+        distinct++;
+        chosen += is_chosen(e, n, i);
+    }
+    free(e);
+    return found && distinct >= 4 && distinct <= n / 2 && chosen * 20 <= distinct;
+}
+
+bool ot_holds_copies(const ot_value *v)
+{
+    return (v->from_constant || ot_name_is_made(v->name)) && ot_pattern_of(v) == OT_PATTERN_COPIES;
+}
+
+const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups)
+{
+    int64_t  n = ot_numel(&v->shape);
+    int32_t *group = ot_graph_alloc(g, (size_t)n * sizeof *group);
+    element *e = group ? sorted(v, n) : NULL;
+    bool     found = e != NULL;
+    *groups = 0;
+    for (int64_t i = 0; e && i < n; i++) {
+        *groups += !i || e[i].x != e[i - 1].x;
+        group[e[i].at] = (int32_t)(*groups - 1);
+    }
+    if (!found && group) ot_fail(g->err, OT_E_NOMEM, "no memory to compare %lld elements", (long long)n);
+    free(e);
+    return found ? group : NULL;
+}
+
 /* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
 static bool is_angles(const ot_value *v, int64_t n)
 {
@@ -196,13 +266,15 @@ ot_pattern ot_pattern_of(const ot_value *v)
     if (all_equal(v, n)) return OT_PATTERN_EQUAL;
     if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
     if (is_angles(v, n)) return OT_PATTERN_ANGLES;
-    return has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
+    if (!has_few(v, n)) return OT_PATTERN_NONE;
+    return is_copies(v, n) ? OT_PATTERN_COPIES : OT_PATTERN_FEW;
 }
 
 const char *ot_pattern_name(ot_pattern p)
 {
     static const char *const name[] = {
         [OT_PATTERN_NONE] = "",
+        [OT_PATTERN_COPIES] = "weights, each more than once",
         [OT_PATTERN_ONE] = "a single element",
         [OT_PATTERN_EQUAL] = "equal elements",
         [OT_PATTERN_MASK] = "a mask",

@@ -6,6 +6,7 @@
 
 typedef enum ot_pattern { /* what the values of a tensor look like */
     OT_PATTERN_NONE,      /* nothing in particular: as weights look */
+    OT_PATTERN_COPIES,    /* as weights look, each of them more than once: rows that an exporter took from a table beforehand */
     OT_PATTERN_ONE,       /* a single element */
     OT_PATTERN_EQUAL,     /* every element the same */
     OT_PATTERN_MASK,      /* 0 and -1e4 or less: what is added to attention scores */
@@ -16,6 +17,13 @@ typedef enum ot_pattern { /* what the values of a tensor look like */
 
 /* v->data: float elements. */
 ot_pattern ot_pattern_of(const ot_value *v);
+
+/* Did an exporter make v, a weight, by copying elements of a parameter?  v->data: float elements. */
+bool ot_holds_copies(const ot_value *v);
+
+/* Which elements of v are copies of one another: a number below *groups for each element, in the order of v.  Owned by the arena of g;
+ * NULL without memory. */
+const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups);
 
 /* For messages: "a mask", "a table of few distinct values"; OT_PATTERN_NONE: "". */
 const char *ot_pattern_name(ot_pattern p);

@@ -22,12 +22,21 @@ except ImportError as e:
 program = os.path.abspath(sys.argv[1])
 here = os.path.dirname(os.path.abspath(__file__))
 known = {  # what the exporter computed from parameters and no longer shows
-    ('attention_biases-dynamo.onnx', 'index'): 'a table gathered by constant indices: its copies would part',
     ('class_token-dynamo.onnx', 'expand'): 'a token of zeros looks like padding',
     ('gem-dynamo.onnx', 'mul'): 'the reciprocal of an exponent',
     ('temperature-dynamo.onnx', 'clamp'): 'a scalar, the exponential of a parameter',
     ('temperature-script.onnx', 'onnx::Clip_31'): 'the norms of a parameter',
 }
+
+
+def losses(file, data):
+    """Of four updates, momentum and decay among them."""
+    log = file + '.jsonl'
+    r = subprocess.run([program, 'train', file, '--data', data, '-o', file + '.out', '--batch-size', '4', '--steps', '4', '--no-shuffle', '--loss', 'mse', '--run-dir', 'none',
+                        '--optimizer', 'sgd:lr=0.2,momentum=0.9,weight_decay=0.1', '--log', log, '--device', 'cpu'], capture_output=True, text=True)
+    return [e['loss'] for e in map(json.loads, open(log)) if e['event'] == 'step'] if r.returncode == 0 else r.stderr
+
+
 failed = 0
 with tempfile.TemporaryDirectory() as d:
     with tarfile.open(here + '/graphs.tar.xz') as t:
@@ -41,6 +50,25 @@ with tempfile.TemporaryDirectory() as d:
     ends = [helper.make_tensor_value_info(n, 1, ['n', 4]) for n in ('x', 'h4')]
     save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/shared.onnx')
     truth['shared.onnx'] = ['a.weight', 'b.weight', 'temperature']
+    # A row that the exporter wrote for every position, and a table's entries where they are used, train as the row and the table do.
+    rng = np.random.default_rng(0)
+    row, table, at = rng.standard_normal(8).astype('f4'), rng.standard_normal(7).astype('f4'), np.arange(10)[:, None] % 7 - np.arange(8)[None] % 4
+    whole = {'embedding_1': np.broadcast_to(row, (1, 10, 8)), 'index': table[at][None]}
+    parts = {'type.weight': row, 'table.weight': table}
+    np.savez(d + '/copies.npz', x=rng.standard_normal((4, 10, 8)).astype('f4'), target=rng.standard_normal((4, 10, 4)).astype('f4'))
+    ends = [helper.make_tensor_value_info(n, 1, ['n', 10, k]) for n, k in (('x', 8), ('y', 4))]
+    got = {}
+    for name, tensors in (('whole', whole), ('parts', parts)):
+        w = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in tensors.items()] + [numpy_helper.from_array(at, 'at')] * (name == 'parts')
+        w += [numpy_helper.from_array(np.sin(np.arange(32, dtype='f4') ** 2).reshape(8, 4), 'fc.weight')]
+        a, b = tensors
+        nodes = [helper.make_node('Gather', [b, 'at'], ['gathered'])] * (name == 'parts')
+        nodes += [helper.make_node('Relu', ['x'], ['r']), helper.make_node('Add', ['r', a], ['h']), helper.make_node('Mul', ['h', b if name == 'whole' else 'gathered'], ['k']), helper.make_node('MatMul', ['k', 'fc.weight'], ['y'])]
+        save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), f'{d}/{name}.onnx')
+        got[name] = losses(f'{d}/{name}.onnx', d + '/copies.npz')
+    if len(got['parts']) != 4 or len(got['whole']) != 4 or not np.allclose(got['whole'], got['parts'], rtol=1e-5):
+        print(f'FAILED copies of parameters: losses {got["whole"]}, and with the parameters themselves {got["parts"]}')
+        failed += 1
     left = dict(known)
     for name, parameters in sorted(truth.items()):
         r = subprocess.run([program, 'inspect', '--json', f'{d}/{name}'], capture_output=True, text=True)
