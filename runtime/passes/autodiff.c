@@ -109,13 +109,36 @@ static void share(ot_build *b, ot_value *v)
     v->grad = ot_view(b, ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(sum, groups)), &v->shape);
 }
 
+static ot_value *as_copy(ot_build *b, ot_value *g, const ot_value *like, bool turned)
+{
+    return turned ? ot_transpose(b, g, (int[]){ 1, 0 }) : ot_view(b, g, &like->shape);
+}
+
+/* A weight that the exporter wrote twice gets one gradient: the sum. */
+static ot_status tie(ot_graph *g, ot_build *b, int n)
+{
+    ot_value **of = ot_graph_alloc(g, (size_t)n * sizeof *of);
+    bool      *turned = ot_graph_alloc(g, (size_t)n * sizeof *turned);
+    if (!of || !turned) return g->err->status;
+    for (int i = 0; i < n; i++) {
+        ot_value *v = g->values[i];
+        if (v->role != OT_WEIGHT || !v->grad || !(of[i] = ot_original_of(g, v, &turned[i]))) continue;
+        if (of[i]->grad) of[i]->grad = ot_map2(b, OT_ROW_Add, 0, 0, of[i]->grad, as_copy(b, v->grad, of[i], turned[i]));
+        else of[i] = NULL;
+    }
+    for (int i = 0; i < n; i++)
+        if (of[i]) g->values[i]->grad = as_copy(b, of[i]->grad, g->values[i], turned[i]);
+    return g->err->status;
+}
+
 /* Weights that got a gradient, in file order. */
 static ot_status collect(ot_plan *p, ot_build *b)
 {
     ot_graph *g = p->graph;
-    int       n = g->n_values; /* no more: sharing makes new ones */
+    int       n = g->n_values; /* no more: tying and sharing make new ones */
     p->weights = ot_graph_alloc(g, (size_t)n * sizeof *p->weights);
     if (!p->weights) return g->err->status;
+    OT_TRY(tie(g, b, n));
     for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
         if (v->role == OT_WEIGHT && v->grad && ot_holds_copies(v)) share(b, v);

@@ -407,6 +407,14 @@ static void override(ot_value *v, const ot_config *c)
     }
 }
 
+static void say_copy(ot_graph *g, ot_value *v)
+{
+    bool            turned;
+    const ot_value *w = v->why ? ot_original_of(g, v, &turned) : NULL;
+    const char     *s = w ? ot_arena_printf(g->arena, "%s; a copy of '%s'%s, and stays one", v->why, w->name, turned ? ", transposed" : "") : NULL;
+    if (s) v->why = s;
+}
+
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
@@ -432,5 +440,6 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         decide(g, v, &d, &h);
         override(v, c);
     }
+    for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
     return g->err->status;
 }

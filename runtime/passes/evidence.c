@@ -242,6 +242,30 @@ const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups)
     return found ? group : NULL;
 }
 
+static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
+{
+    int64_t rows = v->shape.dim[0], columns = v->shape.dim[1];
+    if (v->shape.rank != 2 || w->shape.rank != 2 || w->shape.dim[0] != columns || w->shape.dim[1] != rows) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            if (memcmp((const char *)v->data + (size_t)(r * columns + c) * bytes, (const char *)w->data + (size_t)(c * rows + r) * bytes, bytes) != 0) return false;
+    return true;
+}
+
+ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (v->role != OT_WEIGHT || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(v->from_constant || ot_name_is_made(v->name))) return NULL;
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *w = g->values[i];
+        if (w == v || w->role != OT_WEIGHT || w->source < 0 || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
+        if (w->from_constant || ot_name_is_made(w->name)) continue;
+        *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
+        if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
+    }
+    return NULL;
+}
+
 /* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
 static bool is_angles(const ot_value *v, int64_t n)
 {

@@ -50,9 +50,10 @@ with tempfile.TemporaryDirectory() as d:
     ends = [helper.make_tensor_value_info(n, 1, ['n', 4]) for n in ('x', 'h4')]
     save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/shared.onnx')
     truth['shared.onnx'] = ['a.weight', 'b.weight', 'temperature']
-    # A row that the exporter wrote for every position, and a table's entries where they are used, train as the row and the table do.
+    # A row that the exporter wrote for every position, a table's entries where they are used, a weight transposed for its second use:
+    # all train as the row, the table and the weight do.
     rng = np.random.default_rng(0)
-    row, table, at = rng.standard_normal(8).astype('f4'), rng.standard_normal(7).astype('f4'), np.arange(10)[:, None] % 7 - np.arange(8)[None] % 4
+    row, table, tied, at = rng.standard_normal(8).astype('f4'), rng.standard_normal(7).astype('f4'), rng.standard_normal((8, 8)).astype('f4') / 3, np.arange(10)[:, None] % 7 - np.arange(8)[None] % 4
     whole = {'embedding_1': np.broadcast_to(row, (1, 10, 8)), 'index': table[at][None]}
     parts = {'type.weight': row, 'table.weight': table}
     np.savez(d + '/copies.npz', x=rng.standard_normal((4, 10, 8)).astype('f4'), target=rng.standard_normal((4, 10, 4)).astype('f4'))
@@ -60,10 +61,11 @@ with tempfile.TemporaryDirectory() as d:
     got = {}
     for name, tensors in (('whole', whole), ('parts', parts)):
         w = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in tensors.items()] + [numpy_helper.from_array(at, 'at')] * (name == 'parts')
+        w += [numpy_helper.from_array(tied, 'in.weight')] + [numpy_helper.from_array(np.ascontiguousarray(tied.T), 'val_3')] * (name == 'whole')
         w += [numpy_helper.from_array(np.sin(np.arange(32, dtype='f4') ** 2).reshape(8, 4), 'fc.weight')]
         a, b = tensors
-        nodes = [helper.make_node('Gather', [b, 'at'], ['gathered'])] * (name == 'parts')
-        nodes += [helper.make_node('Relu', ['x'], ['r']), helper.make_node('Add', ['r', a], ['h']), helper.make_node('Mul', ['h', b if name == 'whole' else 'gathered'], ['k']), helper.make_node('MatMul', ['k', 'fc.weight'], ['y'])]
+        nodes = [helper.make_node('Gather', [b, 'at'], ['gathered']), helper.make_node('Transpose', ['in.weight'], ['val_3'])] * (name == 'parts')
+        nodes += [helper.make_node('MatMul', ['x', 'in.weight'], ['r']), helper.make_node('Add', ['r', a], ['h']), helper.make_node('Mul', ['h', b if name == 'whole' else 'gathered'], ['k']), helper.make_node('MatMul', ['k', 'val_3'], ['m']), helper.make_node('MatMul', ['m', 'fc.weight'], ['y'])]
         save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), f'{d}/{name}.onnx')
         got[name] = losses(f'{d}/{name}.onnx', d + '/copies.npz')
     if len(got['parts']) != 4 or len(got['whole']) != 4 or not np.allclose(got['whole'], got['parts'], rtol=1e-5):

@@ -1,0 +1,261 @@
+"""Exports networks as their libraries say, and writes down what PyTorch makes of them.
+
+usage: make.py FOLDER [--only TEXT] [--family NAME] [--export d1|tt|own] [--again]
+
+One folder per graph: model.onnx, data.npz (inputs and target of eight samples, what is expected) and facts.json. A graph that is there
+is left alone. `d1` is torch.onnx.export with its defaults and a batch of one; `tt` the TorchScript exporter in training mode with
+an open batch; `own` the library's exporter.
+"""
+import argparse
+import copy
+import functools
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+
+os.environ.setdefault('OMP_NUM_THREADS', '1')
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+
+import families
+
+warnings.filterwarnings('ignore')
+logging.disable(logging.CRITICAL)
+torch.set_num_threads(1)
+SAMPLES, BATCH, STEPS, SECONDS = 8, 4, 5, 600
+
+
+def norms(module):
+    return [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+
+
+def prepare(module, fold):
+    """Parameters of their own values (exporters store equal tensors once). With `fold`, BatchNorm adds its bias and does nothing else, so that
+    folding it into a convolution leaves the convolution's weight as the parameter; its scale, and biases that end in
+    its bias, do not train."""
+    g = torch.Generator().manual_seed(7)
+    for m in module.modules():
+        if isinstance(m, torch.nn.Embedding):
+            m.padding_idx = None # a row without a gradient: no export says so
+    with torch.no_grad():
+        for p in module.parameters():
+            if p.is_floating_point():
+                p += torch.randn(p.shape, generator=g) * (0.1 * p.std() if p.numel() > 1 and p.std() > 0 else 0.02)
+        for m in norms(module):
+            if not m.track_running_stats:
+                continue
+            if not fold:
+                m.running_mean += 0.1 * torch.randn(m.running_mean.shape, generator=g)
+                m.running_var *= 1 + 0.2 * torch.rand(m.running_var.shape, generator=g)
+                continue
+            v, eps = np.float32(1 - m.eps), np.float32(m.eps)
+            while np.float32(v + eps) != 1:
+                v = np.nextafter(v, np.float32(2 if v + eps < 1 else 0))
+            m.running_mean.zero_()
+            m.running_var.fill_(float(v))
+            if m.affine:
+                m.weight.fill_(1).requires_grad_(False)
+        if fold and norms(module):
+            for m in module.modules():
+                if isinstance(m, (torch.nn.modules.conv._ConvNd, torch.nn.Linear)) and m.bias is not None:
+                    m.bias.zero_().requires_grad_(False)
+
+
+def first(y):
+    """The first tensor of floats in what a module gives."""
+    if isinstance(y, torch.Tensor):
+        return y if y.is_floating_point() else None
+    parts = y.values() if isinstance(y, dict) else y if isinstance(y, (list, tuple)) else ()
+    return next((t for t in map(first, parts) if t is not None), None)
+
+
+def call(module, data, at):
+    return first(module(**{k: v[at] for k, v in data.items()}) if families.by_name(module) else module(*[v[at] for v in data.values()]))
+
+
+def train(module, data, target, lr):
+    o = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=lr or 0, momentum=0.9)
+    losses = []
+    for step in range(STEPS):
+        at = [(step * BATCH + i) % SAMPLES for i in range(BATCH)]
+        loss = torch.nn.functional.mse_loss(call(module, data, at).float(), target[at])
+        o.zero_grad()
+        loss.backward()
+        if lr is None:
+            g2 = sum((p.grad.double() ** 2).sum().item() for p in module.parameters() if p.grad is not None)
+            return float(f'{0.03 * loss.item() / max(g2, 1e-12):.3g}')
+        o.step()
+        losses.append(loss.item())
+    return losses
+
+
+def export(module, data, how, path):
+    one = {k: v[:1] for k, v in data.items()}
+    names = list(one)
+    args = {'args': (), 'kwargs': one} if families.by_name(module) else {'args': tuple(one.values())}
+    if how == 'd1':
+        torch.onnx.export(module, **args, f=path, input_names=names, dynamo=True, external_data=False, verbose=False)
+    else:
+        forward = module.forward
+        module.forward = functools.wraps(forward)(lambda *a, **k: first(forward(*a, **k))) # it traces no classes of outputs
+        torch.onnx.export(module, **args, f=path, input_names=names, output_names=['y'], dynamo=False, opset_version=17,
+                          training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamic_axes={k: {0: 'batch'} for k in [*names, 'y']})
+    module.__dict__.pop('forward', None)
+    return module
+
+
+def among(a, values):
+    """Which elements of a are among the values, which are sorted."""
+    at = np.searchsorted(values, a)
+    return values[np.minimum(at, len(values) - 1)] == a if len(values) else np.zeros(a.shape, bool)
+
+
+def kinds(model, module):
+    """What each float tensor of the file is: made of a parameter's values, of a frozen one's, of a buffer's, or none of them."""
+    def values(tensors):
+        a = [t.detach().float().numpy().ravel() for t in tensors if t.is_floating_point() and t.numel()]
+        return np.unique(np.concatenate(a)) if a else np.zeros(0, 'f4')
+    live = values([p for p in module.parameters() if p.requires_grad])
+    frozen = {n: p.detach().numpy() for n, p in module.named_parameters() if not p.requires_grad}
+    buffers = values(list(module.buffers()))
+    tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    tensors |= {n.output[0]: numpy_helper.to_array(a.t) for n in model.graph.node if n.op_type == 'Constant' for a in n.attribute if a.name == 'value'}
+    out = {}
+    for name, a in tensors.items():
+        if a.dtype != np.float32 or not a.size:
+            continue
+        share = among(a, live).mean()
+        kind = 'parameter' if share > 0.9 else 'part' if share > 0.3 else 'constant'
+        if name in frozen and frozen[name].shape == a.shape and (frozen[name] == a).all():
+            kind = 'frozen'
+        elif kind == 'constant' and among(a, buffers).all() and a.min() != a.max():
+            kind = 'buffer'
+        out[name] = kind
+    there = np.unique(np.concatenate([np.zeros(0, 'f4')] + [a.ravel() for a in tensors.values() if a.dtype == np.float32]))
+    lost = [n for n, p in module.named_parameters() if p.requires_grad and p.is_floating_point() and not among(p.detach().numpy().ravel()[:4096], there).any()]
+    return out, lost
+
+
+def write(case, how, path):
+    torch.manual_seed(0)
+    facts = {'family': case.family, 'name': case.name, 'export': how}
+    began = time.time()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        module = case.make().eval()
+        if sum(p.numel() for p in module.parameters()) > 30e6:
+            raise ValueError('over 30 million parameters')
+        prepare(module, how == 'd1')
+        rng = np.random.default_rng(5)
+        data = {k: v(SAMPLES, rng) for k, v in case.inputs.items()}
+        file = os.path.join(path, 'model.onnx')
+        truth = (case.export or export)(copy.deepcopy(module), data, how, file).eval()
+        if not case.export:
+            truth = module
+        model = onnx.load(file)
+    with torch.no_grad():
+        y = call(truth, data, list(range(BATCH)))
+        apart = torch.cat([call(truth, data, [i]) for i in range(BATCH)])
+    facts['output'] = next(o.name for o in model.graph.output if o.type.tensor_type.elem_type == 1)
+    facts['mixes'] = float((y - apart).abs().max() / max(1, y.abs().max())) # does the module itself mix its batch?
+    facts['tensors'], facts['lost'] = kinds(model, truth)
+    for n, p in truth.named_parameters(): # what the exporter folded into something else cannot train
+        p.requires_grad_(p.requires_grad and n not in facts['lost'])
+    target = torch.from_numpy(rng.standard_normal((SAMPLES, *y.shape[1:])).astype('f4')) * y.std() + y.mean()
+    arrays = {k: v.numpy() for k, v in data.items()}
+    names = [i.name for i in model.graph.input if i.name not in {t.name for t in model.graph.initializer}]
+    arrays = {n: a for n, a in zip(names, arrays.values())} if not set(names) <= set(arrays) else {n: arrays[n] for n in names}
+    arrays |= {'target_' + facts['output']: target.numpy(), 'expected_batch': y.numpy(), 'expected_apart': apart.numpy()}
+    try:
+        import onnxruntime as ort
+        ort.set_default_logger_severity(4)
+        s = ort.InferenceSession(file, providers=['CPUExecutionProvider'])
+        arrays['expected_ort'] = s.run([facts['output']], {n: arrays[n][:1] for n in names})[0]
+        off = np.abs(arrays['expected_ort'] - apart[:1].numpy()).max() / max(1, apart.abs().max().item())
+        facts['ort_off'] = float(off)
+    except Exception as e:
+        facts['ort'] = str(e)[:300]
+    facts['lr'] = train(copy.deepcopy(truth), data, target, None)
+    after = copy.deepcopy(truth)
+    facts['losses'] = train(after, data, target, facts['lr'])
+    with torch.no_grad():
+        arrays['expected_after'] = call(after, data, [0]).numpy()
+    facts['seconds'] = round(time.time() - began, 1)
+    np.savez(os.path.join(path, 'data.npz'), **arrays)
+    json.dump(facts, open(os.path.join(path, 'facts.json'), 'w'), indent=0)
+    return facts
+
+
+def one(case, how, folder):
+    """In a process of its own, so that an exporter's crash or endless loop ends one graph."""
+    stem = os.path.join(folder, f'{case.family}-{case.name}-{how}')
+    tmp = stem + '.tmp'
+    shutil.rmtree(tmp, ignore_errors=True)
+    os.makedirs(tmp)
+    pid = os.fork()
+    if not pid:
+        signal.alarm(SECONDS)
+        try:
+            f = write(case, how, tmp)
+            os.rename(tmp, stem)
+            print(f"made {os.path.basename(stem)} {f['seconds']} s, losses {f['losses'][0]:.4g} to {f['losses'][-1]:.4g}", flush=True)
+        except BaseException as e:
+            where = traceback.extract_tb(e.__traceback__)[-1]
+            open(stem + '.refused', 'w').write(f'{type(e).__name__}: {str(e)[:400]} ({where.filename}:{where.lineno})')
+            print(f'no export {os.path.basename(stem)}: {type(e).__name__}: {str(e)[:160]!r} ({os.path.basename(where.filename)}:{where.lineno})', flush=True)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        open(stem + '.refused', 'w').write(f'the exporter ended with status {status}')
+        print(f'no export {os.path.basename(stem)}: status {status}', flush=True)
+    shutil.rmtree(tmp, ignore_errors=True)
+
+
+def turns(work):
+    """The families by turns, so that all are seen early."""
+    queues = {}
+    for case, how in work:
+        queues.setdefault((case.family, how), []).append((case, how))
+    while queues:
+        for key in list(queues):
+            yield queues[key].pop(0)
+            if not queues[key]:
+                del queues[key]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('folder')
+    p.add_argument('--only', default='')
+    p.add_argument('--family', default='')
+    p.add_argument('--export', default='')
+    p.add_argument('--again', action='store_true')
+    p.add_argument('--first', help='a file of names, one a line: these, and in this order')
+    a = p.parse_args()
+    os.makedirs(a.folder, exist_ok=True)
+    work = list(turns([(c, h) for c in families.cases(a.family) for h in c.exports]))
+    if a.first:
+        order = open(a.first).read().split()
+        there = {f'{c.family}-{c.name}-{h}': (c, h) for c, h in work}
+        work = [there[n] for n in order if n in there]
+    for case, how in work:
+        stem = os.path.join(a.folder, f'{case.family}-{case.name}-{how}')
+        if a.only not in stem or (a.export and how != a.export):
+            continue
+        if a.again:
+            shutil.rmtree(stem, ignore_errors=True)
+        if a.again or not (os.path.exists(stem) or os.path.exists(stem + '.refused')):
+            one(case, how, a.folder)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,145 @@
+"""Trains what make.py made, as PyTorch does.
+
+usage: test.py PROGRAM FOLDER [--only TEXT] [--json FILE] [-v]
+
+Per graph, up to the first failure: (run) `onnxtrain run` equals ONNX Runtime at the file's batch; (batch) four samples together equal
+the module; (trained) the tensors that train are the module's parameters; (steps) five updates of SGD with momentum in batches
+of four give PyTorch's losses; (export) the trained file gives ONNX Runtime what the trained module gives.
+"""
+import argparse
+import collections
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime as ort
+
+STEPS, BATCH = 5, 4
+ort.set_default_logger_severity(4)
+
+
+class Failed(Exception):
+    pass
+
+
+def call(program, what, *arguments):
+    try:
+        r = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600)
+    except subprocess.TimeoutExpired:
+        raise Failed(f'{what}: over 600 s') from None
+    if r.returncode:
+        lines = [l for l in r.stderr.strip().splitlines() if l.strip()]
+        raise Failed(f"{what}: exit {r.returncode}: {' / '.join(lines[-3:])[:400]}")
+    return r
+
+
+def near(got, want, tolerance, what):
+    got, want = np.asarray(got, 'f8'), np.asarray(want, 'f8')
+    if got.shape != want.shape:
+        raise Failed(f'{what}: {list(got.shape)}, wants {list(want.shape)}')
+    off = np.max(np.abs(got - want), initial=0) / max(1e-3, np.max(np.abs(want), initial=0))
+    if not off <= tolerance:
+        raise Failed(f'{what}: off by {off:.2g}')
+
+
+def one(program, stem, tmp):
+    facts, data, model = json.load(open(stem + '/facts.json')), dict(np.load(stem + '/data.npz')), stem + '/model.onnx'
+    out, target = facts['output'], 'target_' + facts['output']
+    inputs = {k: v for k, v in data.items() if not k.startswith(('expected', 'target_'))}
+    x, y, d, trained, log = (os.path.join(tmp, n) for n in ('x.npz', 'y.npz', 'd.npz', 'trained.onnx', 'log.jsonl'))
+    if facts['mixes'] > 1e-4:
+        facts['note'] = f"the module mixes its batch ({facts['mixes']:.1g})"
+    said = ''
+
+    def run(n, file, what):
+        np.savez(x, **{k: v[:n] for k, v in inputs.items()})
+        r = call(program, what, 'run', file, '--mode', 'eval', '--data', x, '-o', y)
+        return np.load(y)[out], r.stderr
+    if 'expected_ort' in data and facts['export'] != 'tt':
+        near(run(1, model, 'run')[0], data['expected_ort'], 2e-5, 'run')
+        if facts['ort_off'] > 1e-3:
+            raise Failed(f"exporter: ONNX Runtime is off the module by {facts['ort_off']:.2g}")
+    else:
+        near(run(1, model, 'run')[0], data['expected_apart'][:1], 2e-4, 'run (module)')
+    near(run(BATCH, model, 'batch')[0], data['expected_batch'], 2e-4, 'batch')
+    r = call(program, 'inspect', 'inspect', '--json', model)
+    frozen, wrong = [], []
+    for t in json.loads(r.stdout)['initializers']:
+        kind, trains = facts['tensors'].get(t['name']), t['role'] == 'trains'
+        if kind == 'frozen':
+            frozen += ['--freeze', t['name']] if trains else []
+        elif kind in ('parameter', 'buffer', 'constant') and trains != (kind == 'parameter'):
+            wrong.append(f"{t['name']} {t['shape']} is a {kind}: {t['role']} ({t['why']})")
+    np.savez(d, **inputs, **{target: data[target]})
+    trouble = None
+    try:
+        r = call(program, 'train', 'train', model, '--data', d, '-o', trained, '--batch-size', str(BATCH), '--steps', str(STEPS), '--no-shuffle', '--dropout', 'off', '--bn', 'frozen',
+                 '--loss', f'{out}=mse', '--optimizer', f"sgd:lr={facts['lr']},momentum=0.9", '--run-dir', 'none', '--log', log, '--device', 'cpu', *frozen)
+        said = r.stderr
+        got = [e['loss'] for e in map(json.loads, open(log)) if e['event'] == 'step']
+        off = max(abs(a - b) / abs(b) for a, b in zip(got, facts['losses']))
+        if not off <= 1e-4:
+            trouble = f"steps: loss off by {off:.2g}: {', '.join(f'{v:.6g}' for v in got)}; wants {', '.join(f'{v:.6g}' for v in facts['losses'])}"
+    except Failed as e:
+        trouble = str(e)
+    how = 'micro-batches' if 'cannot follow' in said or 'batches apart' in said else 'rules' if 'fixed batch size' in said else 'open'
+    if wrong:
+        raise Failed(f"trained: {len(wrong)} of {len(facts['tensors'])}: {'; '.join(wrong[:3])}" + (f' | {trouble}' if trouble else ' | steps pass'))
+    if trouble:
+        raise Failed(trouble + (f"; not in the file: {facts['lost'][:4]}" if facts['lost'] else ''))
+    if facts['export'] != 'tt':
+        try:
+            s = ort.InferenceSession(trained, providers=['CPUExecutionProvider'])
+            got = s.run([out], {i.name: inputs[i.name][:1] for i in s.get_inputs()})[0]
+        except Exception as e:
+            raise Failed(f'export: {str(e)[:200]}') if 'expected_ort' in data else Failed('')
+        near(got, data['expected_after'], 1e-3, 'export')
+    else:
+        near(run(1, trained, 'export')[0], data['expected_after'], 1e-3, 'export')
+    return how, said
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('program')
+    p.add_argument('folder')
+    p.add_argument('--only', default='')
+    p.add_argument('--json')
+    p.add_argument('-v', action='store_true')
+    a = p.parse_args()
+    rows, count = [], collections.defaultdict(collections.Counter)
+    for facts in sorted(glob.glob(os.path.join(a.folder, '*', 'facts.json'))):
+        stem = os.path.dirname(facts)
+        name = os.path.basename(stem)
+        if a.only not in name or stem.endswith('.tmp'):
+            continue
+        f = json.load(open(facts))
+        with tempfile.TemporaryDirectory() as tmp:
+            try:
+                how, said = one(a.program, stem, tmp)
+                result = 'pass'
+                if a.v:
+                    print(said)
+            except Failed as e:
+                how, result = '', str(e)
+        print(f'{"ok  " if result == "pass" else "OFF "} {name} {how if result == "pass" else result}', flush=True)
+        rows.append({'name': name, 'how': how, 'result': result, 'note': f.get('note', '')})
+        c = count[f"{f['family']} {f['export']}"]
+        c['all'] += 1
+        c['pass'] += result == 'pass'
+        c[how] += 1
+    for name, c in count.items():
+        print(f"{name}: {c['pass']} of {c['all']}; {c['open']} with an open batch, {c['rules']} by rules, {c['micro-batches']} partly in micro-batches")
+    refused = glob.glob(os.path.join(a.folder, '*.refused'))
+    print(f"{sum(c['pass'] for c in count.values())} of {len(rows)}; {len(refused)} that PyTorch does not export")
+    if a.json:
+        json.dump(rows, open(a.json, 'w'), indent=0)
+    return any(r['result'] != 'pass' for r in rows)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
