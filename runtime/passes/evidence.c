@@ -258,8 +258,7 @@ ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
     if (v->role != OT_WEIGHT || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(v->from_constant || ot_name_is_made(v->name))) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
-        if (w == v || w->role != OT_WEIGHT || w->source < 0 || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
-        if (w->from_constant || ot_name_is_made(w->name)) continue;
+        if (w == v || w->role != OT_WEIGHT || w->said != OT_SAID_PARAMETER || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
         *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
     }

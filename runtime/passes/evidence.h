@@ -25,8 +25,9 @@ bool ot_holds_copies(const ot_value *v);
  * NULL without memory. */
 const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups);
 
-/* The weight that v, under a name that an exporter made up, is a copy of: with its elements in order, or turned (two axes
- * swapped), as exporters write the second use of a tied embedding.  NULL: none.  Both train, and stay equal. */
+/* The parameter that v, under a name that an exporter made up, is a copy of: with its elements in order, or turned (two axes
+ * swapped), as exporters write the second use of a tied embedding.  NULL: none, or the file does not list its parameters: then
+ * two tensors are two weights.  Both train, and stay equal. */
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned);
 
 /* For messages: "a mask", "a table of few distinct values"; OT_PATTERN_NONE: "". */
