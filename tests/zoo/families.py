@@ -295,6 +295,7 @@ def keras_cases():
             return m
 
         def export(module, data, how, path):
+            module(data['x'][:1])
             module.export(path, format='onnx', verbose=False)
             return module
         shape = {'dense': (6,), 'lstm': (6, 4), 'gru': (6, 4), 'conv1d': (12, 4)}.get(name, (16, 16, 3))

@@ -45,6 +45,10 @@ def prepare(module, fold):
     its bias, do not train."""
     g = torch.Generator().manual_seed(7)
     for m in module.modules():
+        if hasattr(m, 'drop_prob'):
+            m.drop_prob = 0.0 # noise that no option turns off: an export in training mode draws it
+        if type(m).__name__ == 'StochasticDepth':
+            m.p = 0.0
         if isinstance(m, torch.nn.Embedding):
             m.padding_idx = None # a row without a gradient: no export says so
     with torch.no_grad():
