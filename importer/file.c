@@ -79,6 +79,19 @@ static const char *other_format(const uint8_t *b, size_t n)
     return "text";
 }
 
+static ot_status unpack(ot_file *f, ot_error *err)
+{
+    ProtobufCMessage *m;
+    ot_error why = { 0 };
+    if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, f->path, &f->budget, &m, &why)) {
+        const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
+        if (other) return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", f->path, other, why.text);
+        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or a damaged one" : "");
+    }
+    f->model = (Onnx__ModelProto *)m;
+    return OT_OK;
+}
+
 static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_error *err)
 {
     void *bytes;
@@ -95,27 +108,46 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
     f->bytes = bytes;
     f->id_known = u ? ot_file_of_open(u->fd, &f->id) : ot_file_of(AT_FDCWD, path, &f->id);
     if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: is empty", path);
-    ProtobufCMessage *m;
-    ot_error why = { 0 };
-    if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, path, &f->budget, &m, &why)) {
-        const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
-        if (other) return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", path, other, why.text);
-        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or a damaged one" : "");
+    return unpack(f, err);
+}
+
+/* NULL: no memory. */
+static ot_file *new_file(void)
+{
+    ot_arena *a = ot_arena_new();
+    ot_file  *f = a ? ot_arena_alloc(a, sizeof *f) : NULL;
+    if (f) f->arena = a;
+    else ot_arena_free(a);
+    return f;
+}
+
+ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, ot_error *err)
+{
+    ot_file *again = new_file();
+    *out = NULL;
+    if (!again) {
+        free(bytes);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", f->path);
     }
-    f->model = (Onnx__ModelProto *)m;
-    return OT_OK;
+    again->bytes = bytes;
+    again->n = n;
+    again->path = ot_arena_strdup(again->arena, f->path);
+    again->dir = ot_arena_strdup(again->arena, f->dir);
+    again->real_dir = f->real_dir ? ot_arena_strdup(again->arena, f->real_dir) : NULL;
+    again->id = f->id;
+    again->id_known = f->id_known;
+    bool      named = again->path && again->dir && (again->real_dir || !f->real_dir);
+    ot_status s = named ? unpack(again, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", f->path);
+    if (s != OT_OK) ot_file_free(again);
+    else *out = again;
+    return s;
 }
 
 ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_error *err)
 {
     *out = NULL;
-    ot_arena *a = ot_arena_new();
-    ot_file  *f = a ? ot_arena_alloc(a, sizeof *f) : NULL;
-    if (!f) {
-        ot_arena_free(a);
-        return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    }
-    f->arena = a;
+    ot_file *f = new_file();
+    if (!f) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     ot_status s = open_in(f, path, u, err);
     if (s != OT_OK) ot_file_free(f);
     else *out = f;

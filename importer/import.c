@@ -300,16 +300,34 @@ static ot_status model_build(ot_job *j)
     return j->found->status;
 }
 
-static ot_status import(const char *path, const ot_unnamed *u, ot_imported **out, ot_error *err)
+/* Where the file comes from. */
+typedef struct from {
+    const char       *path;
+    const ot_unnamed *unnamed; /* or NULL */
+    const ot_file    *again;   /* then with these bytes; or NULL */
+    void             *bytes;
+    size_t            n;
+} from;
+
+static ot_status open_from(const from *x, ot_file **out, ot_error *err)
 {
+    return x->again ? ot_file_again(x->again, x->bytes, x->n, out, err) : ot_file_open(x->path, x->unnamed, out, err);
+}
+
+static ot_status import(const from *x, ot_imported **out, ot_error *err)
+{
+    const char *path = x->path;
     ot_error own = { 0 };
     if (!err) err = &own; /* what it says is what is returned */
     *out = NULL;
     ot_imported *m = calloc(1, sizeof *m);
     ot_error    *found = calloc(1, sizeof *found);
     ot_file     *f = NULL;
-    if (!m || !found) ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    else ot_file_open(path, u, &f, err);
+    if (m && found) open_from(x, &f, err);
+    else {
+        free(x->bytes);
+        ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    }
     if (f) {
         /* A node takes ten bytes and more: what the file itself says always fits. */
         ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena },
@@ -329,11 +347,16 @@ static ot_status import(const char *path, const ot_unnamed *u, ot_imported **out
     return err->status;
 }
 
-ot_status ot_import(const char *path, ot_imported **out, ot_error *err) { return import(path, NULL, out, err); }
+ot_status ot_import(const char *path, ot_imported **out, ot_error *err) { return import(&(from){ .path = path }, out, err); }
 
 ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err)
 {
-    return import(path, u, out, err);
+    return import(&(from){ .path = path, .unnamed = u }, out, err);
+}
+
+ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_imported **out, ot_error *err)
+{
+    return import(&(from){ .path = m->path, .again = m->file, .bytes = bytes, .n = n }, out, err);
 }
 
 void ot_import_free(ot_imported *m)

@@ -46,6 +46,9 @@ typedef struct ot_unnamed {
 /* The same of such a file; `path` is for messages. */
 ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err);
 
+/* m's file with other bytes, which it takes (malloc), also where it fails: the same path, folder and data files. */
+ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_imported **out, ot_error *err);
+
 /* ---- for those that write ---- */
 
 /* Whether m was read from that file, or has data in it; *name: then what the user calls it. */

@@ -80,6 +80,8 @@ typedef struct ot_file {
 
 /* Reads, walks and unpacks.  Free with ot_file_free. */
 ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_error *err); /* u: NULL or import.h */
+/* The same file with other bytes, which it takes (malloc), also where it fails. */
+ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, ot_error *err);
 void      ot_file_free(ot_file *f);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.

@@ -12,6 +12,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     ot_plan p;
     t->findings = (ot_findings){ .a = t->a };
     t->review = (ot_review){ .findings = &t->findings, .eval = eval, .unfolds = t->s.unfold_bn };
+    if (!eval) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes);
     ot_review_graph(p.graph, t->m->file->producer, &t->review);

@@ -70,6 +70,7 @@ static const row table[] = {
     ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of some initializers", FIT, REPEAT, 0, TEXT, 0, 0),
     ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization: batch or running statistics", GRAPH, 0, 0, CHOICE, 0, 0),
     ROW("bn-variance", 0, "population|unbiased", "population", G, "which variance the running one follows", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("untie", 0, "auto|GLOB", NULL, G, "each layer gets its own of an initializer that several read, in the file too; auto: where an exporter stored equal ones once", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
     ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that took a BatchNormalization in train with one; the file gets it folded in again", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
     ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
     ROW("add-dropout", 0, "P", NULL, G, "a Dropout before the classifier, in training alone; the file gets none", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),

@@ -91,6 +91,22 @@ static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, i
     return OT_OK;
 }
 
+/* "auto" beside patterns. */
+static ot_status read_untie(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    const char *const *all;
+    int                n;
+    OT_TRY(copy_list(o, "untie", a, &n, &all, err));
+    const char **list = ot_arena_alloc(a, sizeof *list * (size_t)(n + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(all[i], "auto")) s->untie_auto = true;
+        else list[s->n_untie++] = all[i];
+    }
+    s->untie = list;
+    return OT_OK;
+}
+
 /* "PATTERN=X"; the last '=' counts, patterns may hold others. */
 static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
@@ -209,5 +225,6 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "train", a, &s->n_train, &s->train, err));
     OT_TRY(copy_list(o, "freeze", a, &s->n_freeze, &s->freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->n_no_decay, &s->no_decay, err));
+    OT_TRY(read_untie(o, a, s, err));
     return read_lr_scales(o, a, s, err);
 }

@@ -455,6 +455,7 @@ void ot_trainer_free(ot_trainer *t)
     ot_dataset_free(t->eval_data);
     ot_dataset_free(t->data);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);
+    if (t->remade) ot_import_free(t->remade);
     ot_arena_free(t->a);
     free(t);
 }

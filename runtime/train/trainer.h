@@ -79,6 +79,7 @@ struct ot_trainer {
     int64_t planned;    /* bytes */
     int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
+    ot_imported *remade; /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
     void **copies;      /* of file states, for those who ask by name; NULL: not yet */
@@ -107,6 +108,10 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
 
 /* What was found, in order of importance: warnings, then notes (with `all`). */
 void ot_trainer_say_findings(const ot_trainer *t, bool all);
+
+/* --untie, and --train for what ConstantOfShape fills: t->m becomes the file with its graph edited so.  Adds to the findings.
+ * Errors: OT_E_USAGE: a pattern matches nothing.  untie.c */
+ot_status ot_trainer_remake(ot_trainer *t, ot_error *err);
 
 /* Looks at the model and fills findings and review; eval: what matters to training alone is left out.
  * Errors: OT_E_MODEL: it cannot be trained, with every reason. */

@@ -1,0 +1,129 @@
+/* fill.c - a weight that a ConstantOfShape fills becomes the Constant that it makes.
+ *
+ * A file may leave its weights out and fill them with one number.  Such a tensor has no place in the file that a trained value
+ * could go to: the node becomes a Constant of the same name and output, and nothing else changes. */
+#include "exporter/untie.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/remake.h"
+
+static const struct { const char *op; unsigned inputs; } slots[] = {
+    { "Conv", 6 }, { "ConvTranspose", 6 }, { "Gemm", 6 }, { "MatMul", 3 }, { "Gather", 1 }, { "BatchNormalization", 6 },
+};
+
+static bool is_slot(const Onnx__NodeProto *n, size_t input)
+{
+    for (int i = 0; i < OT_LEN(slots) && !*ot_domain(n->domain); i++)
+        if (input < 8 && !strcmp(ot_text(n->op_type), slots[i].op) && slots[i].inputs >> input & 1) return true;
+    return false;
+}
+
+/* What the graph calls its tensors, of initializers and Constants, and what stands in slots of weights. */
+typedef struct names { ot_table tensor, slot; } names;
+
+static bool index_names(const Onnx__GraphProto *g, ot_arena *a, names *x)
+{
+    *x = (names){ { .arena = a }, { .arena = a } };
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (!ot_table_set(&x->tensor, ot_text(g->initializer[i]->name), g->initializer[i])) return false;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *n = g->node[i];
+        for (size_t in = 0; in < n->n_input; in++)
+            if (is_slot(n, in) && !ot_table_set(&x->slot, n->input[in], n)) return false;
+        if (strcmp(ot_text(n->op_type), "Constant") != 0 || n->n_output != 1) continue;
+        for (size_t k = 0; k < n->n_attribute; k++)
+            if (n->attribute[k]->t && !ot_table_set(&x->tensor, n->output[0], n->attribute[k]->t)) return false;
+    }
+    return true;
+}
+
+static bool decode(const Onnx__TensorProto *t, ot_arena *a, ot_blob *out)
+{
+    ot_error found = { 0 };
+    return t && ot_tensor_decode(NULL, a, t, "ConstantOfShape", out, NULL, &found);
+}
+
+/* What it makes: shape, and the one element. */
+static bool read_fill(const names *x, const Onnx__NodeProto *n, ot_arena *a, ot_shape *shape, ot_blob *element)
+{
+    static const float zero = 0;
+    ot_blob            b;
+    if (*ot_domain(n->domain) || strcmp(ot_text(n->op_type), "ConstantOfShape") != 0 || n->n_input != 1 || n->n_output != 1) return false;
+    if (!decode(ot_table_find(&x->tensor, n->input[0]), a, &b) || b.dtype != OT_I64 || b.shape.rank != 1 || b.shape.dim[0] > OT_MAX_RANK) return false;
+    *shape = (ot_shape){ .rank = (int)b.shape.dim[0] };
+    for (int d = 0; d < shape->rank; d++) {
+        shape->dim[d] = ot_get_i64(b.data, b.dtype, d);
+        if (shape->dim[d] < 1) return false;
+    }
+    *element = (ot_blob){ .dtype = OT_F32, .shape = { .rank = 1, .dim = { 1 } }, .data = &zero };
+    if (n->n_attribute && !decode(n->attribute[0]->t, a, element)) return false;
+    return ot_is_float(element->dtype) && ot_numel(&element->shape) == 1 && ot_shape_fits(shape, element->dtype);
+}
+
+ot_filled *ot_filled_find(const ot_imported *m, ot_arena *a, int *n)
+{
+    const ot_file          *f = m->file;
+    const Onnx__GraphProto *g = f->model->graph;
+    ot_filled              *list = ot_arena_alloc(a, sizeof *list * (g->n_node + 1));
+    names                   x;
+    ot_shape                shape;
+    ot_blob                 element;
+    *n = 0;
+    if (!list || !index_names(g, a, &x)) return NULL;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *k = g->node[i];
+        if (strcmp(ot_text(k->op_type), "ConstantOfShape") != 0 || !read_fill(&x, k, a, &shape, &element)) continue;
+        if (ot_table_find(&x.slot, k->output[0])) list[(*n)++] = (ot_filled){ .name = k->output[0], .node = i };
+    }
+    return list;
+}
+
+/* The Constant that stands for node k. */
+static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *room, ot_error *err)
+{
+    ot_arena *a = x->patch.arena;
+    const Onnx__NodeProto *k = x->f->model->graph->node[at];
+    ot_shape  shape;
+    ot_blob   element;
+    if (!read_fill(known, k, a, &shape, &element)) return ot_fail(err, OT_E_INTERNAL, "%s: is no ConstantOfShape of constant shape", ot_text(k->name));
+    size_t    n = ot_bytes(&shape, element.dtype), each = (size_t)ot_dtype_bits(element.dtype) / 8;
+    uint8_t  *raw = n <= *room ? ot_arena_alloc(a, n + 1) : NULL;
+    if (n > *room) return ot_fail(err, OT_E_MODEL, "--train %s: with it the tensors that ConstantOfShape fills would be too large for an ONNX file", k->output[0]);
+    if (!raw) return ot_fail(err, OT_E_NOMEM, "--train %s: no memory", k->output[0]);
+    *room -= n;
+    for (size_t i = 0; i < n; i += each) memcpy(raw + i, element.data, each);
+    Onnx__TensorProto    t = ONNX__TENSOR_PROTO__INIT;
+    Onnx__AttributeProto value = ONNX__ATTRIBUTE_PROTO__INIT, *list = &value;
+    Onnx__NodeProto      now = *k;
+    t.n_dims = (size_t)shape.rank;
+    t.dims = shape.dim;
+    t.has_data_type = true;
+    t.data_type = (int32_t)element.dtype;
+    t.has_raw_data = true;
+    t.raw_data = (ProtobufCBinaryData){ n, raw };
+    value.name = (char[]){ "value" };
+    value.has_type = true;
+    value.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
+    value.t = &t;
+    now.op_type = (char[]){ "Constant" };
+    now.n_input = 0;
+    now.n_attribute = 1;
+    now.attribute = &list;
+    return ot_remake_node(x, at, &now, err);
+}
+
+ot_status ot_fill(const ot_imported *m, const ot_filled *list, int n, ot_imported **out, ot_error *err)
+{
+    ot_remake x;
+    size_t    room = (size_t)1 << 30; /* of the 2 GiB that a file may have */
+    OT_TRY(ot_remake_begin(&x, m, err));
+    names     known;
+    ot_status s = index_names(x.f->model->graph, x.patch.arena, &known) ? OT_OK : ot_fail(err, OT_E_NOMEM, "--train: no memory");
+    for (int i = 0; i < n && !s; i++)
+        if (list[i].wanted) s = spell_out(&x, &known, list[i].node, &room, err);
+    if (!s) s = ot_remake_finish(&x, out, err);
+    ot_remake_end(&x);
+    return s;
+}

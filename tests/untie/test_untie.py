@@ -1,0 +1,181 @@
+"""Initializers that an exporter stored once for several layers: said, and parted by --untie.
+
+usage: test_untie.py PROGRAM
+
+Every network is made twice: with merged tensors, and with one for each layer. The first trained with --untie gives the losses
+and weights of the second, bit for bit; what is written differs from the file by new initializers and names of inputs alone.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = sys.argv[1]
+failed = []
+
+
+def check(ok, what):
+    if not ok:
+        failed.append(what)
+        print('FAILED', what)
+
+
+def call(*arguments, code=0):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
+    return r
+
+
+def save(path, nodes, init, outputs, ir=8, external=False, dims=('n', 6)):
+    tensors = [numpy_helper.from_array(np.asarray(v, 'f4'), n) for n, v in init.items()]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims if n == 'x' else ['n', 6]) for n in ('x', *outputs)]
+    listed = [helper.make_tensor_value_info(n, TensorProto.FLOAT, np.shape(v)) for n, v in init.items()] if ir < 4 else []
+    m = helper.make_model(helper.make_graph(nodes, 'g', ends[:1] + listed, ends[1:], tensors), opset_imports=[helper.make_opsetid('', 8 if ir < 4 else 17)], ir_version=ir)
+    onnx.save(m, path, save_as_external_data=external, location=path.split('/')[-1] + '.data', size_threshold=0)
+
+
+def layers(path, merged, named=lambda i: f'fc{i}', cloned=False, norms=False, tied=False, **options):
+    """Layers of 6 x 6, each with a bias; norms: LayerNormalization behind each; cloned: equal weights, too; tied: the last is the first."""
+    made = np.random.default_rng(2)
+    init, nodes, x, first = {}, [], 'x', {}
+
+    def tensor(name, value, mergeable=True):
+        key = np.asarray(value, 'f4').tobytes()
+        if merged and mergeable and key in first:
+            return first[key]
+        first.setdefault(key, name)
+        init[name] = value
+        return name
+
+    same = made.standard_normal((6, 6)) / 2
+    for i in range(3):
+        w = tensor(f'{named(i)}.weight', same if cloned else made.standard_normal((6, 6)) / 2)
+        if tied and i == 2:
+            init.pop(w)
+            w = 'fc0.weight'
+        b = tensor(f'{named(i)}.bias', np.zeros(6))
+        nodes.append(helper.make_node('Gemm', [x, w, b], [f'g{i}'], f'/{named(i)}/Gemm', transB=1))
+        x = f'g{i}'
+        if norms:
+            s, c = tensor(f'norm{i}.weight', np.ones(6)), tensor(f'norm{i}.bias', np.zeros(6))
+            nodes.append(helper.make_node('LayerNormalization', [x, s, c], [f'l{i}'], f'/norm{i}/LayerNormalization'))
+            x = f'l{i}'
+        nodes.append(helper.make_node('Tanh', [x], [f't{i}']))
+        x = f't{i}'
+    save(path, nodes, init, [x], **options)
+    return x
+
+
+def train(d, model, out, *options):
+    r = call('train', model, '--data', f'{d}/data.npz', '--device', 'cpu', '--run-dir', 'none', '-o', out, '--batch-size', '16', '--lr', '0.02', '--steps', '5',
+             '--log', f'{d}/log', *options)
+    return [json.loads(line)['loss'] for line in open(f'{d}/log') if '"step"' in line.split(',')[0]], r.stderr
+
+
+def tensors_by_node(path):
+    """What each input of each node is, by value."""
+    m = onnx.load(path)
+    t = {i.name: numpy_helper.to_array(i) for i in m.graph.initializer}
+    return [[t[n].tobytes() if n in t else None for n in node.input] for node in m.graph.node], len(t)
+
+
+def only_edited(a, b, what):
+    """b is a with initializers more and other names of inputs."""
+    m, n = onnx.load(a, load_external_data=False), onnx.load(b, load_external_data=False)
+    old = {i.name for i in m.graph.initializer}
+    for graph in (m.graph, n.graph):
+        kept = [i for i in graph.initializer if i.name in old]
+        listed = [i for i in graph.input if '_untied_' not in i.name]
+        del graph.initializer[:], graph.input[:]
+        graph.initializer.extend(onnx.TensorProto(name=i.name, dims=i.dims) for i in kept)
+        graph.input.extend(listed)
+    for p, q in zip(m.graph.node, n.graph.node):
+        for k, name in enumerate(q.input):
+            if '_untied_' in name:
+                check(name.startswith(p.input[k] + '_untied_'), f'{what}: {name} for {p.input[k]}')
+                q.input[k] = p.input[k]
+    check(m.SerializeToString() == n.SerializeToString(), f'{what}: more than initializers and inputs changed')
+
+
+def pair(d, what, untie='auto', more=2, **options):
+    a, b, out, ref = (f'{d}/{n}.onnx' for n in ('merged', 'apart', 'merged-t', 'apart-t'))
+    layers(a, True, **options)
+    layers(b, False, **options)
+    r = call('check', a)
+    check('--untie auto' in r.stdout and 'stored equal tensors once' in r.stdout, f'{what}: not said: {r.stdout}')
+    check('--untie auto' not in call('check', b).stdout, f'{what}: said of a file without ties')
+    losses, said = train(d, a, out, '--untie', untie)
+    right, _ = train(d, b, ref)
+    check(losses == right, f'{what}: {losses}; with tensors of their own {right}')
+    (x, n), (y, k) = tensors_by_node(out), tensors_by_node(ref)
+    check(x == y and n == k, f'{what}: {n} tensors, {k} are right')
+    check(n == len(onnx.load(a, load_external_data=False).graph.initializer) + more, f'{what}: {n} tensors')
+    check('--untie: initializers that several layers read' in said, f'{what}: {said}')
+    only_edited(a, out, what)
+    onnx.checker.check_model(out)
+    together, _ = train(d, a, out)
+    check(together != right, f'{what}: parted without the option')
+    train(d, a, out, '--lr', '0')
+    check(open(a, 'rb').read() == open(out, 'rb').read() or options.get('external'), f'{what}: rate 0 without the option: another file')
+    train(d, a, out, '--lr', '0', '--untie', untie)
+    (x, n), (y, k) = tensors_by_node(out), tensors_by_node(a)
+    check(x == y, f'{what}: rate 0 changed a value')
+
+
+with tempfile.TemporaryDirectory() as d:
+    rng = np.random.default_rng(1)
+    np.savez(f'{d}/data.npz', x=rng.standard_normal((64, 6)).astype('f4'), target=rng.standard_normal((64, 6)).astype('f4'))
+    pair(d, 'biases')
+    pair(d, 'norms', norms=True, more=7)
+    pair(d, 'cloned layers', cloned=True, named=lambda i: f'layers.{i}', more=4)
+    pair(d, 'initializers among the inputs', ir=3)
+    pair(d, 'external data', external=True)
+    pair(d, 'by name', untie='fc0.bias')
+
+    # a weight that two layers share stays, and parts when it is named
+    layers(f'{d}/tied.onnx', False, tied=True)
+    layers(f'{d}/free.onnx', False)
+    r = call('check', f'{d}/tied.onnx')
+    check('stored equal' not in r.stdout, f'a tied weight taken for a merged one: {r.stdout}')
+    alone, said = train(d, f'{d}/tied.onnx', f'{d}/t.onnx', '--untie', 'auto')
+    plain, _ = train(d, f'{d}/tied.onnx', f'{d}/u.onnx')
+    check(alone == plain and 'nothing parts' in said, f'auto parted a weight that two layers share: {said}')
+    train(d, f'{d}/tied.onnx', f'{d}/t.onnx', '--untie', 'fc0.*')
+    names = [i.name for i in onnx.load(f'{d}/t.onnx').graph.initializer]
+    check('fc0.weight_untied_2' in names and len(names) == 6, f'--untie fc0.*: {names}')
+    r = call('check', f'{d}/tied.onnx', '--untie', 'nothing*', code=2)
+    check('--untie nothing*: no initializer' in r.stderr, r.stderr)
+    call('check', f'{d}/merged.onnx', '--untie', 'auto')
+
+    # what ConstantOfShape fills
+    fill = [helper.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=helper.make_tensor('v', 1, [1], [.25])),
+            helper.make_node('Gemm', ['x', 'w', 'b'], ['y'], 'fc'), helper.make_node('Tanh', ['y'], ['z'], 'tanh')]
+    shape = numpy_helper.from_array(np.array([6, 6]), 'shape')
+    for kind in ('filled', 'written'):
+        save(f'{d}/{kind}.onnx', fill if kind == 'filled' else fill[1:], {'b': np.linspace(-1, 1, 6), **({} if kind == 'filled' else {'w': np.full((6, 6), .25)})}, ['z'])
+    m = onnx.load(f'{d}/filled.onnx')
+    m.graph.initializer.append(shape)
+    onnx.save(m, f'{d}/filled.onnx')
+    r = call('check', f'{d}/filled.onnx')
+    check('ConstantOfShape fills them' in r.stdout and '(w)' in r.stdout and '--train NAME' in r.stdout, f'not said: {r.stdout}')
+    train(d, f'{d}/filled.onnx', f'{d}/t.onnx', '--lr', '0')
+    check(open(f'{d}/filled.onnx', 'rb').read() == open(f'{d}/t.onnx', 'rb').read(), 'ConstantOfShape: another file without the option')
+    losses, said = train(d, f'{d}/filled.onnx', f'{d}/t.onnx', '--train', 'w')
+    right, _ = train(d, f'{d}/written.onnx', f'{d}/u.onnx', '--train', 'w')
+    check(losses == right, f'ConstantOfShape: {losses}; as an initializer {right}')
+    n = onnx.load(f'{d}/t.onnx')
+    u = {i.name: numpy_helper.to_array(i) for i in onnx.load(f'{d}/u.onnx').graph.initializer}
+    check(n.graph.node[0].op_type == 'Constant' and list(n.graph.node[0].output) == ['w'] and n.graph.node[0].name == 'fill', 'ConstantOfShape: no Constant of its name')
+    check(np.array_equal(numpy_helper.to_array(n.graph.node[0].attribute[0].t), u['w']), 'ConstantOfShape: other weights')
+    check(n.graph.node[1:] == m.graph.node[1:] and [i.name for i in n.graph.initializer] == [i.name for i in m.graph.initializer], 'ConstantOfShape: more changed')
+    onnx.checker.check_model(n, full_check=True)
+print(f'{len(failed)} failed')
+sys.exit(1 if failed else 0)
