@@ -112,7 +112,7 @@ static ot_status file_write(export *x, int n, const ot_export_tensor *t)
     OT_TRY(ot_patch_stream(&x->patch, ot_sink_file, x->new.r, x->err));
     OT_TRY(ot_replace_sync(x->new.r, x->err));
     OT_TRY(written_verify(x));
-    return ot_pending_place(&x->new, x->m, x->err);
+    return x->o && x->o->dry ? OT_OK : ot_pending_place(&x->new, x->m, x->err);
 }
 
 ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_export_tensor *t,

@@ -23,6 +23,7 @@ typedef struct ot_export_options {
     ot_status (*check)(const ot_imported *written, void *user, ot_error *err);
     void *user;
 
+    bool dry; /* everything is done but the last: the file gets no name, and is gone */
     const int *folder; /* `path` is seen from this open folder; NULL: from the working directory */
 } ot_export_options;
 

@@ -294,7 +294,9 @@ OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, c
 OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Texts of the commands, for standard output; JSON with the option "json".  Caller frees with
- * free().  check: OT_E_MODEL with the text set when the model cannot be trained. */
+ * free().  check: OT_E_MODEL with the text set when the model cannot be trained.  Its JSON: model, trainable, findings
+ * (severity, what, remedy, count, names), notes; where it can be trained trained (elements), initializers, batch_size,
+ * memory (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
 OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);

@@ -1,10 +1,12 @@
 /* check.c - the commands check and plan: what a training would be, without training. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernel.h"
 #include "runtime/train/describe.h"
+#include "runtime/train/tried.h"
 #include "runtime/train/unfold.h"
 
 /* A training that was planned, with data or without. */
@@ -13,6 +15,7 @@ typedef struct planned {
     ot_rehearsal r; /* without */
     const ot_plan *plan;
     int64_t batch;
+    ot_tried tried; /* check alone */
 } planned;
 
 static void drop(planned *p)
@@ -102,6 +105,32 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
     return list;
 }
 
+static void print_tried(ot_page *page, const planned *p)
+{
+    const ot_tried *x = &p->tried;
+    if (x->slow > 10) ot_print(page->f, "  slow: about %d %% of the work is done by plain loops (%s); 'onnxtrain plan --why' says why\n", x->slow, x->slow_ops);
+    for (int i = 0; i < x->n_memory; i++)
+        ot_print(page->f, "%s%.1f MiB in batches of %lld", i ? ", " : "  memory: ", (double)x->memory[i].bytes / (1 << 20), (long long)x->memory[i].batch);
+    if (x->n_memory) ot_print(page->f, "\n");
+    if (x->step && x->exported)
+        ot_print(page->f, "  tried: a step, with a loss of %.4g%s, and an export\n", x->loss, p->t->s.data ? "" : " on numbers at random");
+    else ot_print(page->f, "  tried: %s; %s\n", x->step ? "a step" : "nothing", x->why_not);
+}
+
+static void json_tried(ot_page *page, const planned *p)
+{
+    const ot_tried *x = &p->tried;
+    json_t *memory = json_array();
+    for (int i = 0; i < x->n_memory; i++)
+        ot_json_add(&memory, json_pack("{s:I, s:I}", "batch_size", (json_int_t)x->memory[i].batch, "planned_bytes", (json_int_t)x->memory[i].bytes));
+    ot_json_set(&page->json, "initializers", json_integer(p->plan->n_weights));
+    ot_json_set(&page->json, "batch_size", json_integer(p->batch));
+    ot_json_set(&page->json, "memory", memory);
+    ot_json_set(&page->json, "slow", json_pack("{s:i, s:o}", "percent", x->slow, "operators", ot_json_text(x->slow_ops)));
+    ot_json_set(&page->json, "tried", json_pack("{s:b, s:b, s:o, s:o}", "step", x->step, "export", x->exported, "loss",
+                                                isfinite(x->loss) && x->step ? json_real(x->loss) : json_null(), "why_not", ot_json_text(x->why_not)));
+}
+
 static ot_status write_check(const ot_model *m, const planned *p, bool json, const ot_error *found,
                              char **text, ot_error *err)
 {
@@ -119,19 +148,21 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
         json_decref(data);
         ot_json_set(&page.json, "notes", notes);
         if (fine) ot_json_set(&page.json, "trained", json_integer(parameters(p->plan)));
+        if (fine) json_tried(&page, p);
         return ot_page_close(&page, text, err);
     }
     ot_print(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
             (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
+    if (fine)
+        ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n",
+                (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
     if (!fine) ot_print(page.f, "cannot be trained:\n");
     if (!fine) print_lines(page.f, "", found->text);
     print_findings(&page, "warning: ", f, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
     print_lines(page.f, "", adapted);
     print_findings(&page, "", f, OT_FINDING_NOTE);
-    if (fine)
-        ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n",
-                (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
+    if (fine) print_tried(&page, p);
     return ot_page_close(&page, text, err);
 }
 
@@ -146,6 +177,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
     ot_status s = make(m, o, &p, &found);
     if (!s && !p.plan->n_weights)
         s = ot_fail(&found, OT_E_MODEL, "no initializer trains; see 'onnxtrain inspect'");
+    if (!s) s = ot_try(p.t, p.r.plan ? &p.r : NULL, &p.tried, &found);
     /* Wrong options and missing files are not findings about the model. */
     if (!s || s == OT_E_MODEL || s == OT_E_DATA) {
         ot_error w = { 0 };

@@ -128,8 +128,8 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         make_target(t, y, name ? name : "target", &feeds[n++]);
     }
     ot_plan_free(run);
-    c.feeds = feeds;
-    c.n_feeds = n;
+    c.feeds = out->feeds = feeds;
+    c.n_feeds = out->n_feeds = n;
     return r ? r : ot_plan_new(m->file->graph, &c, NULL, &out->plan, err);
 }
 

@@ -9,6 +9,8 @@ typedef struct ot_rehearsal {
     ot_plan *plan; /* owned; free with ot_plan_free */
     int64_t batch;
     const char *assumed; /* lines: what was assumed */
+    int n_feeds;
+    const ot_feed *feeds; /* that it was planned for; of the arena */
 } ot_rehearsal;
 
 /* Plans `want` as the options say with inputs of the file's sizes: an open batch is --batch-size

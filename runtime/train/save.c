@@ -236,7 +236,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     size_t most = (size_t)t->x.slot[t->x.lead].plan->n_states + 1 + (size_t)ot_trainer_unfolded(t);
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
-    ot_export_options o = { .check = look_at, .user = &x, .folder = folder };
+    ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
     ot_export_metadata metadata = { OT_CLASSES_KEY, NULL };
     int n = 0;
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);

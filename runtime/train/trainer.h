@@ -42,6 +42,7 @@ struct ot_trainer {
     bool same_set;                   /* what is evaluated on is what trains */
     ot_session x;
     int evaluation, evaluation_rest; /* slots; -1: none */
+    bool dry;                        /* what is written gets no name */
     int proof;                       /* slot the written file is compared with; -1: none */
     const char *saving;              /* path of the file that is being written */
 

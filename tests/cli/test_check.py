@@ -1,0 +1,74 @@
+"""What `check` says: once each, the same in text and JSON, and true: memory as `plan` has it, the step as a training has it.
+
+usage: test_check.py PROGRAM
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+lenet = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../models/lenet.onnx')
+failed = []
+
+
+def check(ok, what):
+    if not ok:
+        failed.append(what)
+        print('FAILED', what)
+
+
+def call(*arguments, code=0, **environment):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
+    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
+    return r
+
+
+def told(d, model, *options, **environment):
+    """The JSON; every line of the text stands there once, and trial runs leave nothing."""
+    os.makedirs(f'{d}/empty', exist_ok=True)
+    j = json.loads(call('check', model, '--json', *options, TMPDIR=f'{d}/empty', **environment).stdout)
+    lines = call('check', model, *options, TMPDIR=f'{d}/empty', **environment).stdout.splitlines()
+    check(len(lines) == len(set(lines)) and not any('\\n' in line for line in lines), f'a line twice, or broken: {lines}')
+    check(lines[1].startswith(f"trainable: {j['trained']} parameters in {j['initializers']} initializer"), lines[1])
+    check(not os.listdir(f'{d}/empty'), f"a trial left {os.listdir(f'{d}/empty')}")
+    check(set(j) == {'model', 'trainable', 'findings', 'notes', 'trained', 'initializers', 'batch_size', 'memory', 'slow', 'tried'}, sorted(j))
+    return j, lines
+
+
+with tempfile.TemporaryDirectory() as d:
+    rng = np.random.default_rng(0)
+    np.savez(f'{d}/data.npz', input=rng.standard_normal((40, 1, 28, 28)).astype('f4'), target=rng.integers(0, 10, 40))
+    for data in ((), ('--data', f'{d}/data.npz')):
+        j, lines = told(d, lenet, '--batch-size', '8', *data)
+        check([m['batch_size'] for m in j['memory']] == [1, 8, 32] and j['batch_size'] == 8, j['memory'])
+        for m in j['memory'] if not data else []:
+            plan = json.loads(call('plan', lenet, '--json', '--batch-size', str(m['batch_size'])).stdout)
+            check(plan['planned_bytes'] == m['planned_bytes'], f"{m} and plan's {plan['planned_bytes']}")
+        check(j['tried']['step'] and j['tried']['export'] and j['tried']['why_not'] == '', j['tried'])
+        check('MiB in batches of 8' in lines[-2] and 'tried: a step' in lines[-1] and 'an export' in lines[-1], lines[-2:])
+    call('train', lenet, '--data', f'{d}/data.npz', '--batch-size', '8', '--no-shuffle', '--steps', '1', '--run-dir', 'none', '-o', f'{d}/t.onnx', '--log', f'{d}/log', '--device', 'cpu')
+    step = [json.loads(line) for line in open(f'{d}/log')][1]
+    check(abs(step['loss'] - j['tried']['loss']) < 1e-6, f"the tried step's loss {j['tried']['loss']}, a training's {step['loss']}")
+
+    # what cannot be written on trial is said, and is no failure; a step that fails is one
+    j = json.loads(call('check', lenet, '--json', TMPDIR=f'{d}/nowhere').stdout)
+    check(j['tried']['step'] and not j['tried']['export'] and 'TMPDIR' in j['tried']['why_not'], j['tried'])
+    np.savez(f'{d}/bad.npz', input=np.full((40, 1, 28, 28), 3e38, 'f4'), target=rng.integers(0, 10, 40))
+    r = call('check', lenet, '--data', f'{d}/bad.npz', code=6)
+    check('the loss is' in r.stderr, r.stderr)
+
+    # reference kernels that do much of the work are named
+    call('new', 'resnet50', '-o', f'{d}/large.onnx', '--input', '3x224x224', '-q')
+    j, _ = told(d, f'{d}/large.onnx', '--batch-size', '64')
+    check(not j['tried']['step'] and 'seconds' in j['tried']['why_not'], j['tried'])
+    check(j['slow']['percent'] == 0 and j['slow']['operators'] == '', j['slow'])
+print(f'{len(failed)} failed')
+sys.exit(1 if failed else 0)
