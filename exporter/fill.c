@@ -1,4 +1,4 @@
-/* fill.c - a weight that a ConstantOfShape fills becomes the Constant that it makes.
+/* fill.c - a weight that a ConstantOfShape fills becomes the Constant that it makes; a convolution without a bias gets one.
  *
  * A file may leave its weights out and fill them with one number.  Such a tensor has no place in the file that a trained value
  * could go to: the node becomes a Constant of the same name and output, and nothing else changes. */
@@ -124,6 +124,48 @@ ot_status ot_fill(const ot_imported *m, const ot_filled *list, int n, ot_importe
     for (int i = 0; i < n && !s; i++)
         if (list[i].wanted) s = spell_out(&x, &known, list[i].node, &room, err);
     if (!s) s = ot_remake_finish(&x, out, err);
+    ot_remake_end(&x);
+    return s;
+}
+
+/* ---- biases --------------------------------------------------------------------------- */
+
+static ot_status give_bias(ot_remake *x, size_t node, const Onnx__TensorProto *weight, ot_error *err)
+{
+    size_t      n = weight->n_dims ? (size_t)weight->dims[0] * (size_t)ot_dtype_bits((ot_dtype)weight->data_type) / 8 : 0;
+    uint8_t    *zeros = ot_arena_alloc(x->patch.arena, n + 1);
+    const char *name = ot_remake_name(x, ot_text(weight->name), "bias", 1);
+    if (!zeros || !name) return ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
+    Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
+    t.n_dims = 1;
+    t.dims = weight->dims;
+    t.has_data_type = true;
+    t.data_type = weight->data_type;
+    t.has_raw_data = true;
+    t.raw_data = (ProtobufCBinaryData){ n, zeros };
+    OT_TRY(ot_remake_copy(x, &t, name, err));
+    return ot_remake_more(x, node, name, err);
+}
+
+ot_status ot_give_biases(const ot_imported *m, const int *weights, int n, ot_imported **out, ot_error *err)
+{
+    ot_remake               x;
+    const Onnx__GraphProto *g = ((const ot_file *)m->file)->model->graph;
+    int                     made = 0;
+    *out = NULL;
+    OT_TRY(ot_remake_begin(&x, m, err));
+    ot_table  of = { .arena = x.patch.arena };
+    ot_status s = OT_OK;
+    for (int i = 0; i < n && !s; i++) {
+        const Onnx__TensorProto *t = ot_remake_tensor(&x, weights[i]);
+        if (!ot_table_set(&of, ot_text(t->name), t)) s = ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
+    }
+    for (size_t i = 0; i < g->n_node && !s; i++) {
+        const Onnx__NodeProto   *k = g->node[i];
+        const Onnx__TensorProto *t = k->n_input == 2 && !*ot_domain(k->domain) && !strcmp(ot_text(k->op_type), "Conv") ? ot_table_find(&of, k->input[1]) : NULL;
+        if (t) s = give_bias(&x, i, t, err), made++;
+    }
+    if (!s && made) s = ot_remake_finish(&x, out, err);
     ot_remake_end(&x);
     return s;
 }

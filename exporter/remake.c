@@ -13,8 +13,7 @@ ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
     const ot_file *f = m->file;
     ot_field       graph, node;
     size_t         n = 0;
-    x->m = m;
-    x->f = f;
+    *x = (ot_remake){ .m = m, .f = f };
     OT_TRY(ot_patch_begin(&x->patch, f->bytes, f->n, err));
     x->node = ot_arena_alloc(x->patch.arena, sizeof *x->node * (f->model->graph->n_node + 1));
     if (!x->node) return ot_remake_end(x), no_memory(err);
@@ -58,14 +57,14 @@ static bool index_names(ot_remake *x, const Onnx__GraphProto *g)
     return true;
 }
 
-const char *ot_remake_name(ot_remake *x, const char *name, int n)
+const char *ot_remake_name(ot_remake *x, const char *name, const char *what, int n)
 {
     if (!x->names.arena) {
         x->names.arena = x->patch.arena;
         if (!index_names(x, x->f->model->graph)) return NULL;
     }
     for (;; n++) {
-        const char *s = ot_arena_printf(x->patch.arena, "%s_untied_%d", name, n);
+        const char *s = ot_arena_printf(x->patch.arena, "%s_%s_%d", name, what, n);
         if (!s) return NULL;
         if (!ot_table_find(&x->names, s)) return ot_table_set(&x->names, s, x) ? s : NULL;
     }
@@ -98,17 +97,31 @@ static ot_status add_field(ot_remake *x, uint32_t number, const ProtobufCMessage
 
 ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *name, ot_error *err)
 {
-    const Onnx__GraphProto *g = x->f->model->graph;
-    Onnx__TensorProto       copy = *t;
+    Onnx__TensorProto copy = *t;
     copy.name = (char *)(uintptr_t)name;
     OT_TRY(add_field(x, GRAPH_INITIALIZER, &copy.base, err));
-    for (size_t i = 0; x->m->ir_version < INPUTS_UNTIL_IR && i < g->n_input; i++) {
-        if (strcmp(ot_text(g->input[i]->name), ot_text(t->name)) != 0) continue;
-        Onnx__ValueInfoProto info = *g->input[i];
-        info.name = copy.name;
-        return add_field(x, GRAPH_INPUT, &info.base, err);
+    if (x->m->ir_version >= INPUTS_UNTIL_IR) return OT_OK;
+    Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
+    Onnx__TypeProto__Tensor type = ONNX__TYPE_PROTO__TENSOR__INIT;
+    Onnx__TypeProto         of = ONNX__TYPE_PROTO__INIT;
+    Onnx__ValueInfoProto    info = ONNX__VALUE_INFO_PROTO__INIT;
+    Onnx__TensorShapeProto__Dimension dim[OT_MAX_RANK], *dims[OT_MAX_RANK];
+    for (size_t d = 0; d < t->n_dims && d < OT_MAX_RANK; d++) {
+        dim[d] = (Onnx__TensorShapeProto__Dimension)ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
+        dim[d].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        dim[d].dim_value = t->dims[d];
+        dims[d] = &dim[d];
     }
-    return OT_OK;
+    shape.n_dim = t->n_dims;
+    shape.dim = dims;
+    type.has_elem_type = true;
+    type.elem_type = t->data_type;
+    type.shape = &shape;
+    of.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    of.tensor_type = &type;
+    info.name = copy.name;
+    info.type = &of;
+    return add_field(x, GRAPH_INPUT, &info.base, err);
 }
 
 ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot_error *err)
@@ -120,6 +133,15 @@ ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot
     if (!bytes) return no_memory(err);
     for (size_t at = s.body; ot_field_next(x->patch.p, &at, s.end, &f);)
         if (f.number == NODE_INPUT && k-- == 0) ot_patch_edit(&x->patch, x->node[node], f.at, f.end, bytes, n);
+    return x->patch.no_memory ? no_memory(err) : OT_OK;
+}
+
+ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *err)
+{
+    size_t   n, end = x->patch.span[x->node[node]].end;
+    uint8_t *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
+    if (!bytes) return no_memory(err);
+    ot_patch_edit(&x->patch, x->node[node], end, end, bytes, n);
     return x->patch.no_memory ? no_memory(err) : OT_OK;
 }
 

@@ -20,14 +20,17 @@ void      ot_remake_end(ot_remake *x);
 /* The message of a source; NULL: none. */
 const Onnx__TensorProto *ot_remake_tensor(const ot_remake *x, int source);
 
-/* "<name>_untied_<n>", or with the next number that is free; NULL: no memory. */
-const char *ot_remake_name(ot_remake *x, const char *name, int n);
+/* "<name>_<what>_<n>", or with the next number that is free; NULL: no memory. */
+const char *ot_remake_name(ot_remake *x, const char *name, const char *what, int n);
 
 /* An initializer with t's values and another name; where files list initializers among the inputs, there too. */
 ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *name, ot_error *err);
 
 /* Input k of that node reads `name`. */
 ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot_error *err);
+
+/* That node reads `name` too, behind its other inputs. */
+ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *err);
 
 /* A node becomes another. */
 ot_status ot_remake_node(ot_remake *x, size_t node, const Onnx__NodeProto *now, ot_error *err);

@@ -4,7 +4,7 @@
  * ties them from then on.  Here each use that was merged reads a copy: an input's name of a node, and an initializer more (and
  * an input of the graph, where the file lists initializers there); the file is patched, not packed anew.
  *
- * Uses in subgraphs stay with the first. */
+ * Uses in subgraphs stay with the first.  An Identity that stood between stays, and nothing reads it. */
 #include "exporter/untie.h"
 
 #include <ctype.h>
@@ -66,6 +66,19 @@ static use at_work(const untie *x, use u)
         const Onnx__NodeProto *n = x->g->node[u.node];
         const read *next = u.input == 0 && carries(n) && n->n_output ? ot_table_find(&x->reader, n->output[0]) : NULL;
         if (!next) break;
+        u = next->first;
+    }
+    return u;
+}
+
+/* The input that gets the copy: behind an Identity that has no other reader, so that the layer has a tensor of its own. */
+static use to_edit(const untie *x, use u)
+{
+    for (int i = 0; i < 8; i++) {
+        const Onnx__NodeProto *n = x->g->node[u.node];
+        bool                   identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
+        const read            *next = identity ? ot_table_find(&x->reader, n->output[0]) : NULL;
+        if (!next || next->n != 1) break;
         u = next->first;
     }
     return u;
@@ -177,18 +190,21 @@ static ot_status part(untie *x, ot_tied *t, ot_error *err)
     const char **name = u ? ot_arena_alloc(x->re.patch.arena, sizeof *name * (size_t)(count + 1)) : NULL;
     if (!name) return ot_fail(err, OT_E_NOMEM, "--untie: no memory");
     if (count) t->op = ot_text(x->g->node[at_work(x, u[0]).node]->op_type);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) { /* the groups */
         int with = 0;
         while (with < i && !belong_together(x, t, u[with], u[i])) with++;
         if (with < i) name[i] = name[with];
         else if (!i) name[i] = ot_text(tensor->name);
         else {
             t->made++;
-            name[i] = ot_remake_name(&x->re, ot_text(tensor->name), t->made + 1);
+            name[i] = ot_remake_name(&x->re, ot_text(tensor->name), "untied", t->made + 1);
             if (!name[i]) return ot_fail(err, OT_E_NOMEM, "--untie: no memory");
             OT_TRY(ot_remake_copy(&x->re, tensor, name[i], err));
         }
-        if (name[i] != name[0]) OT_TRY(ot_remake_input(&x->re, u[i].node, u[i].input, name[i], err));
+    }
+    for (int i = 0; i < count; i++) {
+        use at = to_edit(x, u[i]);
+        if (t->made && (name[i] != name[0] || at.node != u[i].node)) OT_TRY(ot_remake_input(&x->re, at.node, at.input, name[i], err));
     }
     return OT_OK;
 }

@@ -1,5 +1,5 @@
-/* untie.h - the two edits of a file's graph: a tensor that several nodes read becomes one for each; a ConstantOfShape becomes
- * the Constant that it makes.  Everything else keeps its bytes. */
+/* untie.h - edits of a file's graph: a tensor that several nodes read becomes one for each; a ConstantOfShape becomes the
+ * Constant that it makes; a convolution gets a bias.  Everything else keeps its bytes. */
 #ifndef OT_UNTIE_H
 #define OT_UNTIE_H
 
@@ -36,5 +36,9 @@ ot_filled *ot_filled_find(const ot_imported *m, ot_arena *a, int *n);
 /* The wanted ones become Constant nodes of the same name and output, whose values train and are exported as any.
  * Errors: OT_E_MODEL: together they are too large. */
 ot_status ot_fill(const ot_imported *m, const ot_filled *list, int n, ot_imported **out, ot_error *err);
+
+/* Convolutions of the graph whose weight is one of these initializers, and that have no bias, get one of zeros, named
+ * <weight>_bias or alike.  *out NULL: there is none. */
+ot_status ot_give_biases(const ot_imported *m, const int *weights, int n, ot_imported **out, ot_error *err);
 
 #endif

@@ -67,9 +67,19 @@ static const char *const followers[] = {
 /* value->mark of whatever g and its subgraphs read: how often; FOLLOWED where a follower does. */
 enum { FOLLOWED = 1 << 24 };
 
+static bool is_read(const ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->mark) return true;
+    return false;
+}
+
+/* Nodes that nobody reads do not count. */
 static void count_uses(ot_graph *g)
 {
-    for (ot_node *n = g->first; n; n = n->next) {
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark++;
+    for (ot_node *n = g->last; n; n = n->prev) {
+        if (!is_read(n)) continue;
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i]) continue;
             n->in[i]->mark++;
@@ -81,7 +91,11 @@ static void count_uses(ot_graph *g)
             if (sub) count_uses(sub);
         }
     }
-    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark++;
+}
+
+static bool known_weight(const ot_value *w)
+{
+    return (w->dtype == OT_F32 || w->dtype == OT_F64) && w->shape.rank >= 3 && w->source >= 0 && w->data;
 }
 
 typedef enum fit { NO_FIT, SHARED, FITS } fit;
@@ -91,10 +105,23 @@ static fit fits(const ot_node *n)
 {
     if (strcmp(n->op->name, "Conv") != 0 || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
     const ot_value *w = n->in[1], *b = n->in[2];
-    bool            known = (w->dtype == OT_F32 || w->dtype == OT_F64) && b->dtype == w->dtype && w->shape.rank >= 3 && b->shape.rank == 1;
-    if (!known || w->source < 0 || b->source < 0 || !w->data || !b->data || b->shape.dim[0] != w->shape.dim[0]) return NO_FIT;
+    if (!known_weight(w) || b->dtype != w->dtype || b->shape.rank != 1 || b->source < 0 || !b->data || b->shape.dim[0] != w->shape.dim[0]) return NO_FIT;
     if ((w->mark & ~FOLLOWED) != 1 || (b->mark & ~FOLLOWED) != 1) return SHARED;
     return w->role == OT_WEIGHT ? FITS : NO_FIT;
+}
+
+int *ot_unfold_without_bias(ot_graph *g, const char *producer, int *n)
+{
+    bool named = ot_unfold_named(g);
+    int *list = ot_graph_alloc(g, (size_t)g->n_nodes * sizeof *list);
+    *n = 0;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    count_uses(g);
+    for (const ot_node *k = g->first; k && list; k = k->next) {
+        const ot_value *w = !strcmp(k->op->name, "Conv") && k->n_in == 2 ? k->in[1] : NULL;
+        if (w && known_weight(w) && w->role == OT_WEIGHT && (w->mark & ~FOLLOWED) == 1 && ot_took_a_norm_in(k, producer, named)) list[(*n)++] = w->source;
+    }
+    return list;
 }
 
 ot_unfolded *ot_unfold_find(ot_graph *g, const char *producer, int *n, int *shared)

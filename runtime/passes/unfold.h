@@ -36,6 +36,10 @@ bool ot_unfold_named(const ot_graph *g);
  * *n of them, of g's arena; NULL: no memory, recorded.  *shared: others share theirs with another node. */
 ot_unfolded *ot_unfold_find(ot_graph *g, const char *producer, int *n, int *shared);
 
+/* Sources of the weights of convolutions that took a norm in, by their names, and have no bias: it was zero, and left out.  Of g's
+ * arena; NULL: no memory, recorded. */
+int *ot_unfold_without_bias(ot_graph *g, const char *producer, int *n);
+
 /* g gets other outputs: for each of u, in order, the mean of what it computes over all axes behind the channels (N, C, 1 ...),
  * and the mean of the squared distance to that. */
 ot_status ot_unfold_measure(ot_graph *g, const ot_unfolded *u, int n);

@@ -189,12 +189,12 @@ static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
     if (!kept)
         return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution of the model took a BatchNormalization in: none has a weight that trains and a bias "
                        "of its own, and an activation, a pooling or an Add behind it%s",
-                       shared ? " (some share weight or bias with other layers: --untie auto parts them)" : "");
+                       shared ? " (some share weight or bias with other layers: --untie parts them)" : "");
     for (int i = 0; i < kept; i++)
         ot_find(&t->findings, OT_FINDING_NOTE, (*u)[i].name, NULL,
                 "--unfold-bn: convolutions train with a BatchNormalization of their own, which goes into weight and bias when the file is written");
     if (shared)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "--untie auto parts them",
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "--untie parts them",
                 "--unfold-bn: %d convolution%s weight or bias with other layers and get%s no BatchNormalization", shared,
                 shared > 1 ? "s share" : " shares", shared > 1 ? "" : "s");
     return OT_OK;

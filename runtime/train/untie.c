@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "exporter/untie.h"
+#include "ops/op.h"
 #include "runtime/passes/evidence.h"
+#include "runtime/passes/unfold.h"
 #include "runtime/train/describe.h"
 #include "runtime/train/trainer.h"
 
@@ -69,9 +71,10 @@ static ot_tied *candidates(ot_trainer *t, const ot_graph *g, bool by_itself, int
         const ot_value *v = g->values[i];
         if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
         bool       asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
-        ot_pattern p = asked || (by_itself && trains) ? ot_pattern_of(v) : OT_PATTERN_NONE;
-        if (asked || (by_itself && trains))
-            list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = p == OT_PATTERN_EQUAL || p == OT_PATTERN_ONE };
+        bool       bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
+        if (!asked && !(trains && (by_itself || bias))) continue;
+        ot_pattern p = ot_pattern_of(v);
+        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = p == OT_PATTERN_EQUAL || p == OT_PATTERN_ONE };
     }
     return list;
 }
@@ -107,7 +110,7 @@ static ot_status untie(ot_trainer *t, ot_error *err)
 {
     ot_plan      p;
     int          n = 0, made;
-    bool         option = t->s.untie_auto || t->s.n_untie;
+    bool         option = t->s.untie_auto || t->s.n_untie || t->s.unfold_bn;
     ot_imported *now = NULL;
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     ot_status s = check_patterns(t, p.graph, err);
@@ -117,13 +120,32 @@ static ot_status untie(ot_trainer *t, ot_error *err)
     if (!list) return no_memory(err);
     OT_TRY(ot_untie(t->m->file, list, n, &made, option ? &now : NULL, err));
     say(t, list, n, option);
-    if (option && !made)
+    if ((t->s.untie_auto || t->s.n_untie) && !made)
         ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL, "--untie: nothing parts: no initializer that is named, or trains, has uses that an exporter merged");
     return now ? take(t, now, err) : OT_OK;
+}
+
+/* ---- biases for --unfold-bn ------------------------------------------------------------- */
+
+static ot_status give_biases(ot_trainer *t, ot_error *err)
+{
+    ot_plan      p;
+    int          n, *list;
+    ot_imported *now = NULL;
+    if (!t->s.unfold_bn) return OT_OK;
+    OT_TRY(ot_classified(t->m, &t->s, &p, err));
+    list = ot_unfold_without_bias(p.graph, t->m->file->producer, &n);
+    ot_status s = list ? ot_give_biases(t->m->file, list, n, &now, err) : no_memory(err);
+    ot_graph_free(p.graph);
+    if (s || !now) return s;
+    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--unfold-bn: %d convolution%s no bias; the file that is written has one, for what the BatchNormalization adds", n,
+            n > 1 ? "s have" : " has");
+    return take(t, now, err);
 }
 
 ot_status ot_trainer_remake(ot_trainer *t, ot_error *err)
 {
     OT_TRY(fill(t, err));
-    return untie(t, err);
+    OT_TRY(untie(t, err));
+    return give_biases(t, err);
 }

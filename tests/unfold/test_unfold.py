@@ -7,6 +7,7 @@ frozen statistics; without, outputs move by what the statistics do; trained with
 what it does not without; the written file's nodes are the user's, and ONNX Runtime answers as the training's evaluation does.
 """
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ except ImportError as e:
 
 onnxruntime.set_default_logger_severity(3)
 program = sys.argv[1]
+tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..')
 rng = np.random.default_rng(5)
 failed = []
 
@@ -143,6 +145,12 @@ def others(d):
     r = call('check', f'{d}/shared.onnx', '--unfold-bn')
     check('(2: conv0, conv2)' in r.stdout and '2 convolutions share' in r.stdout, f'a shared bias: {r.stdout}')
 
+    # parted first, they all get one, and the file has one bias more
+    t = f'{d}/shared-t.onnx'
+    r = call('train', f'{d}/shared.onnx', '--data', f'{d}/train.npz', '--device', 'cpu', '--run-dir', 'none', '-o', t, '--unfold-bn', '--untie', 'b1', '--steps', '4')
+    check('(4: conv0' in r.stderr and 'b1: 2 of Conv' in r.stderr, f'--untie with --unfold-bn: {r.stderr}')
+    check(len(onnx.load(t).graph.initializer) == 10 and len(onnx.load(f'{d}/shared.onnx').graph.initializer) == 9, '--untie with --unfold-bn: tensors')
+
     # without data; what the option is for is said without it
     r = call('check', f'{d}/torch.onnx', '--unfold-bn')
     check('BatchNormalization: 4 of 4 use' in r.stdout and '(4: conv0' in r.stdout, f'check: {r.stdout}')
@@ -157,11 +165,32 @@ def others(d):
     check('--unfold-bn: no convolution' in r.stderr, f'no convolution: {r.stderr}')
 
 
+def exports(d):
+    """What PyTorch's exporters leave of a fresh network: zero biases left out (dynamo), or stored once (TorchScript)."""
+    x = rng.standard_normal((64, 1, 28, 28)).astype('f4')
+    np.savez(f'{d}/digits.npz', input=x, target=rng.integers(0, 10, 64))
+    np.savez(f'{d}/x.npz', input=x)
+    for name, norms, more in (('folded-dynamo', 5, 5), ('folded-torchscript', 5, 4), ('folded-dynamo-biases', 8, 0), ('plain-dynamo', 8, 0)):
+        m, t = f'{tree}/tests/exports/{name}.onnx', f'{d}/{name}.onnx'
+        r = call('train', m, '--data', f'{d}/digits.npz', '--device', 'cpu', '--run-dir', 'none', '-o', t, '--unfold-bn', '--steps', '6', '--batch-size', '32', '--lr', '0.01')
+        check(f'BatchNormalization: {norms} of {norms} use' in r.stderr, f'{name}: {r.stderr}')
+        a, b = onnx.load(m).graph, onnx.load(t).graph
+        check([n.op_type for n in a.node] == [n.op_type for n in b.node], f'{name}: other nodes')
+        check(len(b.initializer) - len(a.initializer) == more, f'{name}: {len(b.initializer)} initializers, {len(a.initializer)} in the file')
+        onnx.checker.check_model(t, full_check=True)
+        call('run', t, '--data', f'{d}/x.npz', '-o', f'{d}/y.npz', '--device', 'cpu')
+        far = np.abs(np.load(f'{d}/y.npz')['output'] - answers(t, x)).max()
+        check(far < 1e-4, f'{name}: {far} between ours and ONNX Runtime')
+    r = call('check', f'{tree}/tests/exports/norms-shared.onnx', '--untie', 'auto')
+    check('BatchNormalization: 5 of 5 use' in r.stdout, f'--untie auto leaves norms that keep their statistics: {r.stdout}')
+
+
 with tempfile.TemporaryDirectory() as d:
     x, y = data(f'{d}/train.npz', 512)
     xv, yv = data(f'{d}/val.npz', 256)
     for kind in names:
         one(d, kind)
     others(d)
+    exports(d)
 print(f'{len(failed)} failed')
 sys.exit(1 if failed else 0)
