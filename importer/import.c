@@ -254,6 +254,8 @@ static void read_header(ot_job *j)
     if (o->opset > NEWEST_OPSET)
         ot_note(j, "opset %lld is newer than %d; operators are read as of %d", (long long)o->opset, NEWEST_OPSET,
                 NEWEST_OPSET);
+    if (m->n_training_info)
+        ot_note(j, "the file has training information of its own (TrainingInfoProto): it stays in the file and is not read; the options say how it trains");
     if (o->ir_version > NEWEST_IR)
         ot_note(j, "IR version %lld is newer than %d; what it adds is not read", (long long)o->ir_version, NEWEST_IR);
     int listed = 0;

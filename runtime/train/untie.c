@@ -62,19 +62,22 @@ static ot_status fill(ot_trainer *t, ot_error *err)
 
 /* ---- ties --------------------------------------------------------------------------- */
 
-/* What may part: what trains, or is a statistic; whatever the option names.  NULL: no memory. */
-static ot_tied *candidates(ot_trainer *t, const ot_graph *g, bool by_itself, int *n)
+/* What may part: what trains, or is a statistic; whatever the option names.  Two nodes read it.  Marks values.  NULL: no memory. */
+static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
 {
     ot_tied *list = ot_arena_alloc(t->a, sizeof *list * (size_t)(t->m->file->n_sources + 1));
     *n = 0;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (const ot_node *k = g->first; k; k = k->next)
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i]) k->in[i]->mark++;
     for (int i = 0; list && i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
+        if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype) || v->mark < 2) continue;
         bool       asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
         bool       bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
         if (!asked && !(trains && (by_itself || bias))) continue;
-        ot_pattern p = ot_pattern_of(v);
-        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = p == OT_PATTERN_EQUAL || p == OT_PATTERN_ONE };
+        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = ot_pattern_of(v) == OT_PATTERN_EQUAL };
     }
     return list;
 }

@@ -65,6 +65,20 @@ with tempfile.TemporaryDirectory() as d:
     r = call('check', lenet, '--data', f'{d}/bad.npz', code=6)
     check('step 1: the' in r.stderr, r.stderr)
 
+    # a file that says itself how it trains: it is said that this is not read, and the bytes stay
+    try:
+        import onnx
+    except ImportError:
+        onnx = None
+    if onnx:
+        m = onnx.load(lenet)
+        check('TrainingInfoProto' not in call('check', lenet).stdout, 'training information where there is none')
+        m.training_info.add().algorithm.name = 'update'
+        onnx.save(m, f'{d}/own.onnx')
+        check('TrainingInfoProto' in call('check', f'{d}/own.onnx').stdout, 'training information is passed over in silence')
+        call('train', f'{d}/own.onnx', '--data', f'{d}/data.npz', '--steps', '1', '--run-dir', 'none', '-o', f'{d}/t.onnx', '--device', 'cpu')
+        check(onnx.load(f'{d}/t.onnx').training_info == m.training_info, 'the training information is lost')
+
     # reference kernels that do much of the work are named
     call('new', 'resnet50', '-o', f'{d}/large.onnx', '--input', '3x224x224', '-q')
     j, _ = told(d, f'{d}/large.onnx', '--batch-size', '64')
