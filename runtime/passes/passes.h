@@ -81,6 +81,9 @@ typedef struct ot_feed_set {
     const float *mul, *add;
 } ot_feed_set;
 
+/* The class number that counts nowhere, unless ignore_index names another: PyTorch's default. */
+enum { OT_IGNORED = -100 };
+
 /* A fed array, as the passes see it. */
 typedef struct ot_feed {
     const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
@@ -90,6 +93,8 @@ typedef struct ot_feed {
     bool        whole;     /* no batch axis: the same with every batch */
     const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
+    bool        ignores;   /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
+    int         batch_axis; /* targets: where the output that they are for has the samples */
     bool        adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
     const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;

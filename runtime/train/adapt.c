@@ -420,6 +420,8 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .shape = f->sample,
                              .whole = f->whole && !f->as_is,
                              .binary = f->binary,
+                             .ignores = f->ignores,
+                             .batch_axis = f->batch_axis,
                              .adds_up = { f->adds_up[0], f->adds_up[1] },
                              .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;

@@ -15,6 +15,8 @@ typedef struct ot_feeder {
     bool as_is;  /* whole, and its first dimension may be another than the file's */
     bool open;   /* the file does not say the first dimension */
     bool binary;     /* a target of zeros and ones */
+    bool ignores;    /* a target some of whose class numbers are OT_IGNORED */
+    int batch_axis;  /* a target: of its output, the axis of the samples */
     bool adds_up[2]; /* a target of shares: as in ot_feed */
     bool known;  /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
@@ -35,11 +37,12 @@ typedef struct ot_feeders {
     int64_t samples;
 } ot_feeders;
 
-/* What a graph's output looks like; shape with the batch first. */
+/* What a graph's output looks like for one batch. */
 typedef struct ot_output {
     const char *name;
     ot_dtype dtype;
     ot_shape shape;
+    int batch_axis; /* of the samples; -1: it has none of their number */
 } ot_output;
 
 /* Lines worth telling the user are added to *notes. */
@@ -52,7 +55,6 @@ typedef struct ot_adapt_env {
     bool as_is;   /* `run`: arrays are fed whole, matched by name alone */
     ot_arena *a;
     const char **notes; /* NULL: nobody listens */
-    int64_t batch;      /* samples in the outputs' shapes */
 } ot_adapt_env;
 
 /* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/passes/tails.h"
 #include "runtime/train/rehearse.h"
+#include "runtime/train/things.h"
 
 enum { DEFAULT_BATCH = 32 }; /* of a training, too */
 
@@ -55,11 +57,10 @@ static const ot_value *output_of(const ot_graph *g, const ot_model *m, const cha
 /* What a training would probably take: by the tail of the file's graph and the output's shape, as the data is not known. */
 static const char *probable_loss(const ot_value *of_file, const ot_value *y)
 {
-    const ot_node *n = of_file->producer;
-    while (n && !strcmp(n->op->name, "Identity") && n->in[0]->producer) n = n->in[0]->producer;
+    ot_tail_kind tail = ot_tail_find(of_file).kind;
     if (ot_numel(&y->shape) == 1) return "output";
-    if (n && !strcmp(n->op->name, "Sigmoid")) return "bce";
-    if (n && !strcmp(n->op->name, "LogSoftmax")) return "nll";
+    if (tail == OT_TAIL_SIGMOID) return "bce";
+    if (tail == OT_TAIL_LOG_SOFTMAX) return "nll";
     return y->shape.rank > 1 && y->shape.dim[y->shape.rank == 3 ? 2 : 1] > 1 ? "cross_entropy" : "mse";
 }
 
@@ -67,8 +68,8 @@ static const char *probable_loss(const ot_value *of_file, const ot_value *y)
  */
 static void make_target(const ot_thing *t, const ot_value *y, const char *name, ot_feed *f)
 {
-    bool classes =
-        !strcmp(t->name, "cross_entropy") || !strcmp(t->name, "nll") || !strcmp(t->name, "hinge");
+    ot_takes takes = ot_loss_kind(t)->takes;
+    bool classes = takes == OT_TAKES_CLASSES || takes == OT_TAKES_NUMBERS;
     *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
     if (!classes || y->shape.rank < 1) return;
     double given = ot_thing_num(t, "class_axis", y->shape.rank == 3 ? 2 : y->shape.rank > 1); /* (N, T, V): sequences */
@@ -122,7 +123,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     for (int i = 0; !r && i < c.n_losses; i++) {
         const ot_thing *t = &c.losses[i];
         const ot_value *y = output_of(run->graph, m, t->output);
-        if (!strcmp(t->name, "output") || !y || ot_thing_num(t, "weight", 1) == 0) continue;
+        if (ot_loss_kind(t)->takes == OT_TAKES_NOTHING || !y || ot_thing_num(t, "weight", 1) == 0) continue;
         const char *name =
             t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
         make_target(t, y, name ? name : "target", &feeds[n++]);

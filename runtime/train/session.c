@@ -416,10 +416,31 @@ static ot_output *declared(const ot_graph *g, ot_arena *a, bool *complete)
     *complete = true;
     for (int i = 0; o && i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
-        o[i] = (ot_output){ .name = v->name, .dtype = v->dtype, .shape = v->shape };
+        o[i] = (ot_output){ .name = v->name, .dtype = v->dtype, .shape = v->shape, .batch_axis = -1 };
         if (v->dtype == OT_UNDEFINED || !ot_shape_known(&v->shape)) *complete = false;
     }
     return o;
+}
+
+static bool opens_batch(const ot_graph *g)
+{
+    for (int i = 0; i < g->n_inputs; i++)
+        if (g->inputs[i]->role == OT_INPUT && g->inputs[i]->shape.rank > 0 && g->inputs[i]->shape.dim[0] < 0) return true;
+    return false;
+}
+
+/* The axis that has as many elements as the batch has samples: the first such; where the file leaves the batch open, the
+ * first such that it leaves open as well. */
+static int batch_axis(const ot_graph *g, const ot_shape *declared, const ot_shape *s, int64_t batch)
+{
+    bool open = opens_batch(g) && declared->rank == s->rank;
+    int  axis = -1, first = -1;
+    for (int d = s->rank - 1; d >= 0; d--) {
+        if (s->dim[d] != batch) continue;
+        first = d;
+        if (open && declared->dim[d] < 0) axis = d;
+    }
+    return axis >= 0 ? axis : first;
 }
 
 ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
@@ -442,6 +463,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
         (*out)[i].dtype = p->graph->outputs[i]->dtype;
         (*out)[i].shape = p->graph->outputs[i]->shape;
+        (*out)[i].batch_axis = batch_axis(g, &g->outputs[i]->shape, &(*out)[i].shape, batch);
     }
     ot_plan_free(p);
     return OT_OK;

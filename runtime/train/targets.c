@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/adapt.h"
+#include "runtime/train/things.h"
 
 /* One target that is wanted. */
 typedef struct want {
@@ -15,10 +16,10 @@ typedef struct want {
     const char *name; /* of the feed */
 } want;
 
-static bool is_loss(const want *w, const char *a, const char *b)
-{
-    return w->loss && (!strcmp(w->loss->name, a) || !strcmp(w->loss->name, b));
-}
+/* Without a loss the pass chooses one over classes, or one over values. */
+static ot_takes takes(const want *w) { return w->loss ? ot_loss_kind(w->loss)->takes : OT_TAKES_EITHER; }
+
+static bool needs_target(const ot_thing *loss) { return ot_loss_kind(loss)->takes != OT_TAKES_NOTHING; }
 
 static const ot_output *find_output(const ot_output *o, int n, const char *name)
 {
@@ -106,10 +107,10 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
                                int n_outputs, want *w, int *n, ot_error *err)
 {
     int needing = 0;
-    for (int i = 0; i < e->s->n_losses; i++) needing += strcmp(e->s->losses[i].name, "output") != 0;
+    for (int i = 0; i < e->s->n_losses; i++) needing += needs_target(&e->s->losses[i]);
     for (int i = 0; i < e->s->n_losses; i++) {
         ot_thing *t = &e->s->losses[i];
-        if (!strcmp(t->name, "output") || left_out(t)) continue;
+        if (!needs_target(t) || left_out(t)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
         const ot_array *own = output ? target_of(d, output->name) : NULL, *plain = needing == 1 ? plain_target(d) : NULL;
@@ -196,7 +197,7 @@ static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const
         for (int k = 0; k < n_wants; k++) used |= w[k].output == &o[i];
         for (int k = 0; k < e->s->n_losses; k++) {
             const ot_thing *t = &e->s->losses[k];
-            used |= !strcmp(t->name, "output") && (t->output ? !strcmp(t->output, o[i].name) : i == 0);
+            used |= !needs_target(t) && (t->output ? !strcmp(t->output, o[i].name) : i == 0);
         }
         if (!used) idle[n++] = o[i].name;
     }
@@ -236,13 +237,12 @@ static bool alike(const ot_shape *a, const ot_shape *b)
 }
 
 /* Shape of one sample of the output; false: it is not known, or has no batch. */
-static bool output_sample(const ot_adapt_env *e, const want *w, ot_shape *out)
+static bool output_sample(const want *w, ot_shape *out)
 {
-    if (!w->output || w->output->shape.rank < 1 || w->output->shape.dim[0] != e->batch)
-        return false;
+    if (!w->output || w->output->shape.rank < 1 || w->output->batch_axis < 0) return false;
     for (int i = 0; i < w->output->shape.rank; i++)
         if (w->output->shape.dim[i] < 0) return false;
-    *out = without(&w->output->shape, 0);
+    *out = without(&w->output->shape, w->output->batch_axis);
     return true;
 }
 
@@ -273,16 +273,22 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-static ot_status check_labels(const want *w, int64_t classes, int64_t samples, ot_error *err)
+/* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
+static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f, ot_error *err)
 {
     static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_thing_find(w->loss, "ignore_index") : NULL;
-    int64_t skip = ignore ? (int64_t)ignore->num : 0, n = 1;
+    bool can_ignore = !w->loss || ot_has_word(ot_loss_kind(w->loss)->keys, "ignore_index");
+    int64_t skip = ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i);
-        if ((y >= 0 && y < classes) || (ignore && y == skip)) continue;
+        if (y >= 0 && y < classes) continue;
+        if (can_ignore && y == skip) {
+            ignored++;
+            continue;
+        }
         int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
         char where[64];
         if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
@@ -291,6 +297,10 @@ static ot_status check_labels(const want *w, int64_t classes, int64_t samples, o
                             where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
                             classes == 1 ? one : "");
     }
+    f->ignores = ignored && !ignore;
+    if (f->ignores)
+        ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and count nowhere, as in PyTorch; ignore_index in --loss names another",
+                      t->name, (long long)ignored, (long long)n, OT_IGNORED);
     return OT_OK;
 }
 
@@ -328,6 +338,8 @@ static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
     *f = (ot_feeder){ .name = w->name,
+                      .ignores = f->ignores,
+                      .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
                       .src = w->array,
                       .target = true,
                       .binary = zeros_and_ones(&w->array->t),
@@ -348,27 +360,26 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
         return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", w->array->t.name,
                             whole.text);
-    if (output_sample(e, w, &o)) {
+    if (output_sample(w, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
         if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
         if (!w->loss && o.dim[axis] == 1) t = o; /* one value per sample: the loss pass looks at the tail */
         else {
             t = without(&o, axis);
-            OT_TRY(check_labels(w, o.dim[axis], samples, err));
+            OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
         }
     }
     set_feed(f, w, OT_I64, &t);
     return OT_OK;
 }
 
-static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample,
-                              ot_feeder *f, ot_error *err)
+static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
-    if (output_sample(e, w, &o)) {
+    if (output_sample(w, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
             return wrong_shape(w, &t, &o,
@@ -393,16 +404,21 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
         return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples; the data has %lld",
                             a->name, (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
-    bool same = output_sample(e, w, &o) && ot_shape_eq(&o, &t);
-    if (is_loss(w, "cross_entropy", "nll"))
+    bool same = output_sample(w, &o) && ot_shape_eq(&o, &t);
+    *f = (ot_feeder){ 0 };
+    switch (takes(w)) {
+    case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
+    case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
-                   ? adapt_values(e, w, &t, f, err)
+                   ? adapt_values(w, &t, f, err)
                    : adapt_classes(e, w, &t, samples, f, err);
-    if (w->loss) return adapt_values(e, w, &t, f, err);
-    if (ot_is_float(a->dtype)) return adapt_values(e, w, &t, f, err);
-    if (!same) return adapt_classes(e, w, &t, samples, f, err);
-    set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
-    return OT_OK;
+    case OT_TAKES_EITHER:
+        if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
+        if (!same) return adapt_classes(e, w, &t, samples, f, err);
+        set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
+        return OT_OK;
+    default: return adapt_values(w, &t, f, err);
+    }
 }
 
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,

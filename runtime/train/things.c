@@ -9,57 +9,64 @@
 #define EVERY_LOSS "weight reduction tail"
 
 const ot_thing_kind ot_losses[] = {
-    { "cross_entropy", "class_axis ignore_index class_weights label_smoothing", EVERY_LOSS, NULL },
-    { "nll", "class_axis ignore_index class_weights", EVERY_LOSS, NULL },
-    { "bce", "pos_weight", EVERY_LOSS, NULL },
-    { "bce_with_logits", "pos_weight", EVERY_LOSS, NULL },
-    { "mse", "", EVERY_LOSS, NULL },
-    { "l1", "", EVERY_LOSS, NULL },
-    { "huber", "delta", EVERY_LOSS, NULL },
-    { "smooth_l1", "beta", EVERY_LOSS, NULL },
-    { "kl", "", EVERY_LOSS, NULL },
-    { "hinge", "margin class_axis", EVERY_LOSS, NULL },
-    { "output", "", EVERY_LOSS, NULL },
-    { NULL, NULL, NULL, NULL }
+    { "cross_entropy", "class_axis ignore_index class_weights label_smoothing", EVERY_LOSS, NULL, OT_TAKES_CLASSES },
+    { "nll", "class_axis ignore_index class_weights", EVERY_LOSS, NULL, OT_TAKES_CLASSES },
+    { "bce", "pos_weight", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "bce_with_logits", "pos_weight", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "mse", "", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "l1", "", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "huber", "delta", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "smooth_l1", "beta", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "kl", "log_target", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "hinge", "margin p class_axis", EVERY_LOSS, NULL, OT_TAKES_NUMBERS },
+    { "output", "", EVERY_LOSS, NULL, OT_TAKES_NOTHING },
+    { NULL, NULL, NULL, NULL, 0 }
 };
+
+const ot_thing_kind *ot_loss_kind(const ot_thing *loss)
+{
+    const ot_thing_kind *k = ot_losses;
+    while (strcmp(k->name, loss->name)) k++;
+    return k;
+}
 
 #define EVERY_OPTIMIZER "lr weight_decay"
 #define ADAM            "beta1 beta2 eps"
 
 const ot_thing_kind ot_optimizers[] = {
-    { "sgd", "momentum dampening nesterov", EVERY_OPTIMIZER, NULL },
-    { "adam", ADAM " amsgrad", EVERY_OPTIMIZER, NULL },
-    { "adamw", ADAM " amsgrad", EVERY_OPTIMIZER, NULL },
-    { "adagrad", "lr_decay initial_accumulator_value eps", EVERY_OPTIMIZER, NULL },
-    { "adadelta", "rho eps", EVERY_OPTIMIZER, NULL },
-    { "rmsprop", "alpha eps centered momentum", EVERY_OPTIMIZER, NULL },
-    { "adamax", ADAM, EVERY_OPTIMIZER, NULL },
-    { "nadam", ADAM " momentum_decay decoupled_weight_decay", EVERY_OPTIMIZER, NULL },
-    { "radam", ADAM " decoupled_weight_decay", EVERY_OPTIMIZER, NULL },
-    { "lion", "beta1 beta2", EVERY_OPTIMIZER, NULL },
-    { "lamb", ADAM, EVERY_OPTIMIZER, NULL },
-    { "lars", "momentum eta trust_coefficient eps", EVERY_OPTIMIZER, NULL },
-    { "muon", "momentum nesterov ns_steps", EVERY_OPTIMIZER, NULL },
-    { NULL, NULL, NULL, NULL }
+    { "sgd", "momentum dampening nesterov", EVERY_OPTIMIZER, NULL, 0 },
+    { "adam", ADAM " amsgrad", EVERY_OPTIMIZER, NULL, 0 },
+    { "adamw", ADAM " amsgrad", EVERY_OPTIMIZER, NULL, 0 },
+    { "adagrad", "lr_decay initial_accumulator_value eps", EVERY_OPTIMIZER, NULL, 0 },
+    { "adadelta", "rho eps", EVERY_OPTIMIZER, NULL, 0 },
+    { "rmsprop", "alpha eps centered momentum", EVERY_OPTIMIZER, NULL, 0 },
+    { "adamax", ADAM, EVERY_OPTIMIZER, NULL, 0 },
+    { "nadam", ADAM " momentum_decay decoupled_weight_decay", EVERY_OPTIMIZER, NULL, 0 },
+    { "radam", ADAM " decoupled_weight_decay", EVERY_OPTIMIZER, NULL, 0 },
+    { "lion", "beta1 beta2", EVERY_OPTIMIZER, NULL, 0 },
+    { "lamb", ADAM, EVERY_OPTIMIZER, NULL, 0 },
+    { "lars", "momentum eta trust_coefficient eps", EVERY_OPTIMIZER, NULL, 0 },
+    { "muon", "momentum nesterov ns_steps", EVERY_OPTIMIZER, NULL, 0 },
+    { NULL, NULL, NULL, NULL, 0 }
 };
 
 #define EVERY_SCHEDULE "warmup warmup_start_factor per"
 
 const ot_thing_kind ot_schedules[] = {
-    { "constant", "", EVERY_SCHEDULE, NULL },
-    { "step", "step_size gamma", EVERY_SCHEDULE, "step_size" },
-    { "multistep", "milestones gamma", EVERY_SCHEDULE, "milestones" },
-    { "exponential", "gamma", EVERY_SCHEDULE, "gamma" },
-    { "cosine", "T_max eta_min", EVERY_SCHEDULE, NULL },
-    { "cosine-restarts", "T_0 T_mult eta_min", EVERY_SCHEDULE, NULL },
-    { "linear", "start_factor end_factor total_iters", EVERY_SCHEDULE, NULL },
-    { "polynomial", "total_iters power", EVERY_SCHEDULE, NULL },
+    { "constant", "", EVERY_SCHEDULE, NULL, 0 },
+    { "step", "step_size gamma", EVERY_SCHEDULE, "step_size", 0 },
+    { "multistep", "milestones gamma", EVERY_SCHEDULE, "milestones", 0 },
+    { "exponential", "gamma", EVERY_SCHEDULE, "gamma", 0 },
+    { "cosine", "T_max eta_min", EVERY_SCHEDULE, NULL, 0 },
+    { "cosine-restarts", "T_0 T_mult eta_min", EVERY_SCHEDULE, NULL, 0 },
+    { "linear", "start_factor end_factor total_iters", EVERY_SCHEDULE, NULL, 0 },
+    { "polynomial", "total_iters power", EVERY_SCHEDULE, NULL, 0 },
     { "onecycle",
       "max_lr total_steps pct_start anneal_strategy cycle_momentum base_momentum max_momentum "
       "div_factor final_div_factor",
-      EVERY_SCHEDULE, NULL },
-    { "plateau", "mode factor patience threshold threshold_mode cooldown min_lr", EVERY_SCHEDULE, NULL },
-    { NULL, NULL, NULL, NULL }
+      EVERY_SCHEDULE, NULL, 0 },
+    { "plateau", "mode factor patience threshold threshold_mode cooldown min_lr", EVERY_SCHEDULE, NULL, 0 },
+    { NULL, NULL, NULL, NULL, 0 }
 };
 
 /* ---- what values are possible ------------------------------------------------- */
@@ -99,6 +106,8 @@ static const key_row rows[] = {
     { "label_smoothing", NUMBER, ONE, FROM(0, 1) },
     { "delta", NUMBER, ONE, ABOVE(0) },
     { "beta", NUMBER, ONE, AT_LEAST(0) },
+    { "p", WHOLE, ONE, FROM(1, 2) },
+    { "log_target", FLAG, ONE, ANY },
 
     { "lr weight_decay dampening eps lr_decay initial_accumulator_value momentum_decay eta "
       "trust_coefficient",

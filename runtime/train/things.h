@@ -4,12 +4,24 @@
 
 #include "runtime/passes/passes.h"
 
+/* What a loss takes as a target. */
+typedef enum ot_takes {
+    OT_TAKES_VALUES,    /* numbers in the shape of the output */
+    OT_TAKES_CLASSES,   /* class numbers: that shape without the class axis; or a share for each class: all of it */
+    OT_TAKES_NUMBERS,   /* class numbers only */
+    OT_TAKES_EITHER,    /* class numbers, or values in the shape of the output */
+    OT_TAKES_SAMPLES,   /* a number per sample */
+    OT_TAKES_SEQUENCES, /* class numbers, any number per sample */
+    OT_TAKES_NOTHING
+} ot_takes;
+
 /* What may stand before the colon, and the keys each of them knows. */
 typedef struct ot_thing_kind {
     const char *name;
     const char *keys;   /* separated by blanks */
     const char *common; /* keys of every thing of this sort; may be NULL */
     const char *needs;  /* the key it cannot do without; may be NULL */
+    ot_takes takes;     /* losses */
 } ot_thing_kind;
 
 extern const ot_thing_kind ot_losses[], ot_optimizers[], ot_schedules[]; /* ended by a NULL name */
@@ -22,6 +34,8 @@ extern const ot_thing_kind ot_losses[], ot_optimizers[], ot_schedules[]; /* ende
  * OT_E_NOMEM. */
 ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind *known,
                          const char *const *outputs, ot_arena *a, ot_thing *out, ot_error *err);
+
+const ot_thing_kind *ot_loss_kind(const ot_thing *loss); /* its row of ot_losses */
 
 /* Adds or replaces a parameter that is one number. */
 ot_status ot_thing_set(ot_thing *t, const char *key, double v, ot_arena *a, ot_error *err);

@@ -162,7 +162,6 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     OT_TRY(cut_epochs(t, err));
     OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
-    e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
     ot_trainer_try_together(t, &t->train);
     if (!t->eval_data) return OT_OK;
@@ -333,7 +332,6 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
     OT_TRY(ot_session_outputs(&t->x, &t->eval, t->batch, &outputs, &n, err));
-    e.batch = t->batch;
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
     ot_trainer_try_together(t, &t->eval);
     OT_TRY(plan_evaluation(t, err));

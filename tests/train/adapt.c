@@ -202,7 +202,6 @@ static ot_status targets(bed *b, const char *loss, ot_shape output, ot_dtype t, 
     ot_thing thing = { .name = loss };
     ot_output y = { .name = "y", .dtype = OT_F32, .shape = output };
     ot_adapt_env e = env(b);
-    e.batch = output.dim[0];
     b->err = (ot_error){ 0 };
     b->d.n = 0;
     b->d.samples = s.dim[0];
@@ -280,7 +279,6 @@ static ot_status heads(bed *b, ot_thing *losses, int n_losses, const char *const
     ot_output y[] = { { .name = "cls", .dtype = OT_F32, .shape = SHAPE(2, 3) },
                       { .name = "reg", .dtype = OT_F32, .shape = SHAPE(2, 1) } };
     ot_adapt_env e = env(b);
-    e.batch = 2;
     b->err = (ot_error){ 0 };
     b->notes = "";
     b->d.n = 0;
