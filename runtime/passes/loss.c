@@ -71,9 +71,9 @@ static const char *choose(ot_loss *x)
     return NULL;
 }
 
-static ot_value *target_value(ot_plan *p, const ot_config *c, const char *output)
+/* The graph's input that reads feed k. */
+static ot_value *feed_value(ot_plan *p, const ot_config *c, int k)
 {
-    int k = find_target(p, c, output);
     if (k < 0) return NULL;
     if (p->fed[k]) return p->fed[k]; /* another loss has the same */
     const ot_feed *f = &c->feeds[k];
@@ -87,6 +87,13 @@ static ot_value *target_value(ot_plan *p, const ot_config *c, const char *output
     ot_graph_input(p->graph, v);
     p->fed[k] = v;
     return v;
+}
+
+ot_value *ot_loss_array(ot_loss *x, const char *name)
+{
+    for (int k = 0; k < x->c->n_feeds; k++)
+        if (x->c->feeds[k].target && !strcmp(x->c->feeds[k].name, name)) return feed_value(x->p, x->c, k);
+    return NULL;
 }
 
 static ot_value *find_output(ot_graph *g, const char *name)
@@ -123,9 +130,12 @@ static bool tail_is_there(ot_loss *x, const ot_loss_row *r)
 /* Where the graph ends in what the loss undoes, along the class axis and no other, the loss acts on what is before. */
 static void join(ot_loss *x, const ot_loss_row *r)
 {
-    bool given_axis = x->tail.kind == OT_TAIL_SIGMOID;
-    if (!strcmp(ot_thing_text(x->how, "tail", "auto"), "none") || !(r->undoes >> x->tail.kind & 1)) return;
-    if (!given_axis && (!x->t || x->tail.axis < 0 || x->tail.axis != ot_loss_axis(x))) return;
+    unsigned sigmoid = 1u << OT_TAIL_SIGMOID, undoes = r->undoes;
+    bool     elements = x->t && ot_numel(&x->t->shape) == ot_numel(&x->z->shape);
+    if (undoes & sigmoid && undoes & ~sigmoid) undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
+    if (!strcmp(ot_thing_text(x->how, "tail", "auto"), "none") || !(undoes >> x->tail.kind & 1)) return;
+    if (r->classes_last && x->z) x->axis = x->z->shape.rank - 1;
+    if (x->tail.kind != OT_TAIL_SIGMOID && (!x->t || x->tail.axis < 0 || x->tail.axis != ot_loss_axis(x))) return;
     x->z = batch_first(x, ot_tail_undo(&x->b, &x->tail));
     x->joined = true;
 }
@@ -170,7 +180,7 @@ static void say_loss(const ot_loss *x, const ot_loss_row *r, bool given)
 static void look_at(ot_loss *x)
 {
     int k = find_target(x->p, x->c, x->out->name);
-    x->t = target_value(x->p, x->c, x->out->name);
+    x->t = feed_value(x->p, x->c, k);
     x->feed = x->t ? &x->c->feeds[k] : NULL;
     x->tail = ot_tail_find(x->out);
     x->z = batch_first(x, x->out);

@@ -29,6 +29,7 @@ typedef struct ot_loss_row {
     unsigned    undoes;             /* bits of ot_tail_kind: the tails that it is joined with */
     unsigned    unlike;             /* and those that say that the output is not what it takes */
     const char *takes;              /* what it takes, where that may be unlike */
+    bool        classes_last;       /* the class axis is the last, whatever the target */
 } ot_loss_row;
 
 const ot_loss_row *ot_loss_find(const char *name); /* NULL: no such formula */
@@ -64,6 +65,7 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis);
 /* The class number that counts nowhere; false: there is none. */
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
 
+ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: none are given, or recorded */
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
 
 /* z's shape without an axis. */
@@ -75,6 +77,9 @@ void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
 
 /* The output of the graph that a parameter names, as floats of z's type; NULL: recorded. */
 ot_value *ot_loss_other(ot_loss *x, const char *key);
+
+/* An array that comes beside the targets; NULL: the data has none of that name. */
+ot_value *ot_loss_array(ot_loss *x, const char *name);
 
 /* ---- formulas of other files ------------------------------------------------------ */
 

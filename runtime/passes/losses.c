@@ -134,7 +134,7 @@ bool ot_loss_ignored(const ot_loss *x, int64_t *label)
     return (given && !isnan(given->num)) || (!given && x->feed && x->feed->ignores);
 }
 
-static ot_value *class_weights(ot_loss *x, int64_t classes)
+ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
 {
     const ot_param *w = ot_thing_find(x->how, "class_weights");
     if (!w) return NULL;
@@ -211,7 +211,7 @@ static ot_value *over_classes(ot_loss *x)
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
     int axis = ot_loss_axis(x);
     if (axis < 0) return NULL;
-    ot_value *w = class_weights(x, x->z->shape.dim[axis]);
+    ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]);
     ot_loss_accuracy(x, axis);
     return ot_loss_cross_entropy(x, axis, w, strcmp(ot_thing_text(x->how, "reduction", "mean"), "sum") ? OT_REDUCTION_MEAN : OT_REDUCTION_SUM);
 }
@@ -302,18 +302,26 @@ static const char scores[] = "scores, one for each class", logs[] = "log-probabi
                   each[] = "scores of yes and no";
 
 static const ot_loss_row losses[] = {
-    /* name              formula               joined with            contradicted by        takes */
-    { "cross_entropy",   over_classes,         SOFTMAX,               SIGMOID,               scores },
-    { "nll",             over_classes,         LOG_SOFTMAX,           SOFTMAX | SIGMOID,     logs },
-    { "bce",             bce,                  SIGMOID,               LOG_SOFTMAX,           chances },
-    { "bce_with_logits", bce_with_logits,      SIGMOID,               SOFTMAX | LOG_SOFTMAX, each },
-    { "mse",             mse,                  0,                     0,                     NULL },
-    { "l1",              l1,                   0,                     0,                     NULL },
-    { "smooth_l1",       smooth_l1,            0,                     0,                     NULL },
-    { "huber",           huber,                0,                     0,                     NULL },
-    { "kl",              kl,                   0,                     SOFTMAX | SIGMOID,     logs },
-    { "hinge",           ot_loss_hinge,        0,                     0,                     NULL },
-    { "output",          output,               0,                     0,                     NULL },
+    /* name              formula               joined with            contradicted by        takes, classes last */
+    { "cross_entropy",   over_classes,         SOFTMAX,               SIGMOID,               scores, false },
+    { "nll",             over_classes,         LOG_SOFTMAX,           SOFTMAX | SIGMOID,     logs, false },
+    { "bce",             bce,                  SIGMOID,               LOG_SOFTMAX,           chances, false },
+    { "bce_with_logits", bce_with_logits,      SIGMOID,               SOFTMAX | LOG_SOFTMAX, each, false },
+    { "mse",             mse,                  0,                     0,                     NULL, false },
+    { "l1",              l1,                   0,                     0,                     NULL, false },
+    { "smooth_l1",       smooth_l1,            0,                     0,                     NULL, false },
+    { "huber",           huber,                0,                     0,                     NULL, false },
+    { "kl",              kl,                   0,                     SOFTMAX | SIGMOID,     logs, false },
+    { "hinge",           ot_loss_hinge,        0,                     0,                     NULL, false },
+    { "focal",           ot_loss_focal,        SOFTMAX | LOG_SOFTMAX | SIGMOID, 0,           NULL, false },
+    { "dice",            ot_loss_dice,         0,                     0,                     NULL, false },
+    { "ctc",             ot_loss_ctc,          SOFTMAX | LOG_SOFTMAX, SIGMOID,               logs, true },
+    { "cosine",          ot_loss_cosine,       0,                     0,                     NULL, false },
+    { "triplet",         ot_loss_triplet,      0,                     0,                     NULL, false },
+    { "contrastive",     ot_loss_contrastive,  0,                     0,                     NULL, false },
+    { "poisson_nll",     ot_loss_poisson_nll,  0,                     0,                     NULL, false },
+    { "gaussian_nll",    ot_loss_gaussian_nll, 0,                     0,                     NULL, false },
+    { "output",          output,               0,                     0,                     NULL, false },
 };
 
 const ot_loss_row *ot_loss_find(const char *name)

@@ -48,7 +48,7 @@ static const row table[] = {
     ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
 #undef G
 #define G "Training"
-    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy nll bce bce_with_logits mse l1 huber smooth_l1 kl hinge output; else by target and tail", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy nll bce bce_with_logits mse l1 huber smooth_l1 kl hinge focal dice ctc cosine triplet contrastive poisson_nll gaussian_nll output; else by target and tail", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "sgd adam adamw adagrad adadelta rmsprop adamax nadam radam lion lamb lars muon", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),

@@ -14,10 +14,15 @@ typedef struct want {
     const ot_array *array;
     const ot_dataset *data; /* that it is in */
     const char *name; /* of the feed */
+    bool lengths;     /* a whole number per sample: how much of its output or target counts */
 } want;
 
 /* Without a loss the pass chooses one over classes, or one over values. */
-static ot_takes takes(const want *w) { return w->loss ? ot_loss_kind(w->loss)->takes : OT_TAKES_EITHER; }
+static ot_takes takes(const want *w)
+{
+    if (!w->loss) return OT_TAKES_EITHER;
+    return ot_thing_find(w->loss, "other") ? OT_TAKES_SAMPLES : ot_loss_kind(w->loss)->takes;
+}
 
 static bool needs_target(const ot_thing *loss) { return ot_loss_kind(loss)->takes != OT_TAKES_NOTHING; }
 
@@ -103,6 +108,17 @@ static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, cons
     ot_adapt_note(e, "loss %s acts on output '%s', which has the only target", t->name, only->name);
 }
 
+/* Arrays that go with sequences, by the names that PyTorch gives them. */
+static void add_lengths(const ot_dataset *d, const want *of, want *w, int *n)
+{
+    static const char *const name[] = { "input_lengths", "target_lengths" };
+    const want like = *of;
+    for (int i = 0; i < OT_LEN(name); i++) {
+        const ot_array *a = ot_dataset_find(d, name[i]);
+        if (a) w[(*n)++] = (want){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
+    }
+}
+
 static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o,
                                int n_outputs, want *w, int *n, ot_error *err)
 {
@@ -120,6 +136,7 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
         if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
         if (!q->array) missing(e, d, q->name, err);
         else (*n)++;
+        if (takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
     }
     return err->status;
 }
@@ -395,6 +412,51 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
     return OT_OK;
 }
 
+/* A whole number per sample. */
+static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
+{
+    ot_error whole = { 0 };
+    if (w->array->t.rank != 1) return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; one number per sample is needed", w->array->t.name, w->array->t.rank);
+    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
+    set_feed(f, w, OT_I64, &(ot_shape){ .rank = 0 });
+    return OT_OK;
+}
+
+/* Labels of a sample, none of them the blank, and behind them blanks or negative numbers up to the longest. */
+static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t samples, ot_feeder *f, ot_error *err)
+{
+    const ot_tensor *t = &w->array->t;
+    const ot_output *o = w->output;
+    int64_t blank = (int64_t)ot_thing_num(w->loss, "blank", 0), most = sample->rank ? sample->dim[0] : 1;
+    int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
+    ot_error whole = { 0 };
+    if (sample->rank > 1) return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; (samples, labels) is needed", t->name, t->rank);
+    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", t->name, whole.text);
+    for (int64_t i = 0; i < samples * most; i++) {
+        int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
+        bool padding = y < 0 || y == blank, behind = i % most && (before < 0 || before == blank);
+        if (y >= classes)
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has class %lld; output '%s' has %lld classes, 0 to %lld", t->name,
+                                (long long)(i / most), (long long)y, o->name, (long long)classes, (long long)classes - 1);
+        if (!padding && behind)
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has a label behind its padding (the blank, %lld, or a negative number)", t->name,
+                                (long long)(i / most), (long long)blank);
+    }
+    set_feed(f, w, OT_I64, sample);
+    const ot_param *first = ot_thing_find(w->loss, "batch_first");
+    if (first) f->batch_axis = first->num ? 0 : 1;
+    return OT_OK;
+}
+
+/* A number per sample. */
+static ot_status adapt_samples(const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
+{
+    if (ot_numel(sample) != 1)
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld numbers per sample; loss %s takes one", w->array->t.name, (long long)ot_numel(sample), w->loss->name);
+    set_feed(f, w, OT_F32, sample);
+    return OT_OK;
+}
+
 static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f,
                            ot_error *err)
 {
@@ -406,7 +468,10 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     bool same = output_sample(w, &o) && ot_shape_eq(&o, &t);
     *f = (ot_feeder){ 0 };
+    if (w->lengths) return adapt_lengths(w, f, err);
     switch (takes(w)) {
+    case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
+    case OT_TAKES_SAMPLES: return adapt_samples(w, &t, f, err);
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
@@ -414,6 +479,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
                    : adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_EITHER:
         if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
+        if (w->loss && output_sample(w, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
@@ -425,7 +491,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
                            ot_error *err)
 {
     const ot_dataset *d = fs->data;
-    size_t most = (size_t)(e->s->n_losses + n + 1);
+    size_t most = 3 * (size_t)e->s->n_losses + (size_t)n + 1;
     want *w = ot_arena_alloc(e->a, sizeof *w * most);
     ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
     if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");

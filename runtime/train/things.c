@@ -19,6 +19,14 @@ const ot_thing_kind ot_losses[] = {
     { "smooth_l1", "beta", EVERY_LOSS, NULL, OT_TAKES_VALUES },
     { "kl", "log_target", EVERY_LOSS, NULL, OT_TAKES_VALUES },
     { "hinge", "margin p class_axis", EVERY_LOSS, NULL, OT_TAKES_NUMBERS },
+    { "focal", "gamma alpha class_axis ignore_index class_weights", EVERY_LOSS, NULL, OT_TAKES_EITHER },
+    { "dice", "smooth eps class_axis", EVERY_LOSS, NULL, OT_TAKES_EITHER },
+    { "ctc", "blank zero_infinity batch_first", EVERY_LOSS, NULL, OT_TAKES_SEQUENCES },
+    { "cosine", "other margin", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "triplet", "positive negative margin p eps swap", EVERY_LOSS, "positive negative", OT_TAKES_NOTHING },
+    { "contrastive", "other margin p eps", EVERY_LOSS, "other", OT_TAKES_SAMPLES },
+    { "poisson_nll", "log_input full eps", EVERY_LOSS, NULL, OT_TAKES_VALUES },
+    { "gaussian_nll", "var full eps", EVERY_LOSS, "var", OT_TAKES_VALUES },
     { "output", "", EVERY_LOSS, NULL, OT_TAKES_NOTHING },
     { NULL, NULL, NULL, NULL, 0 }
 };
@@ -71,7 +79,7 @@ const ot_thing_kind ot_schedules[] = {
 
 /* ---- what values are possible ------------------------------------------------- */
 
-typedef enum value_kind { FLAG, WORD, WHOLE, NUMBER } value_kind;
+typedef enum value_kind { FLAG, WORD, OUTPUT, WHOLE, NUMBER } value_kind;
 
 /* How many values a key has: one, a list, one or a list, one or a list that never falls. */
 typedef enum value_count { ONE, LIST, EITHER, RISING } value_count;
@@ -107,7 +115,10 @@ static const key_row rows[] = {
     { "delta", NUMBER, ONE, ABOVE(0) },
     { "beta", NUMBER, ONE, AT_LEAST(0) },
     { "p", WHOLE, ONE, FROM(1, 2) },
-    { "log_target", FLAG, ONE, ANY },
+    { "smooth", NUMBER, ONE, AT_LEAST(0) },
+    { "blank", WHOLE, ONE, FROM(0, EXACT) },
+    { "other positive negative var", OUTPUT, ONE, ANY },
+    { "log_target log_input full swap zero_infinity batch_first", FLAG, ONE, ANY },
 
     { "lr weight_decay dampening eps lr_decay initial_accumulator_value momentum_decay eta "
       "trust_coefficient",
@@ -224,6 +235,7 @@ const char *ot_key_wants(const char *key, ot_arena *a)
     if (!r) return NULL;
     if (r->kind == FLAG) return "true or false";
     if (r->kind == WORD) return alternatives(r->words, a);
+    if (r->kind == OUTPUT) return "the name of an output";
     const char *of = range(r, a), *what = r->kind == WHOLE ? "whole number" : "number";
     if (!of) return NULL;
     if (r->count == ONE) return ot_arena_printf(a, "a %s%s", what, of);
@@ -242,6 +254,7 @@ static bool value_fits(const key_row *r, const ot_param *p)
 {
     if (!p->list) {
         if (r->kind == WORD) return ot_has_word(r->words, p->text);
+        if (r->kind == OUTPUT) return true;
         if (r->kind == FLAG) return p->num == 0 || p->num == 1;
         return r->count != LIST && number_fits(r, p->num);
     }
@@ -423,8 +436,10 @@ ot_status ot_thing_parse(const char *text, const char *sort, const ot_thing_kind
         OT_TRY(check_value(&p, kind, &one));
         param[out->n++] = one;
     }
-    if (kind->needs && !ot_thing_find(out, kind->needs))
-        return ot_fail(err, OT_E_USAGE, "--%s %s needs %s=...: %s", sort, kind->name, kind->needs,
-                       ot_key_wants(kind->needs, a));
+    for (const char *need = kind->needs; need && *need; need += strcspn(need, " "), need += *need == ' ') {
+        char *key = piece(a, need, strcspn(need, " "));
+        if (!key) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        if (!ot_thing_find(out, key)) return ot_fail(err, OT_E_USAGE, "--%s %s needs %s=...: %s", sort, kind->name, key, ot_key_wants(key, a));
+    }
     return OT_OK;
 }

@@ -20,7 +20,7 @@ typedef struct ot_thing_kind {
     const char *name;
     const char *keys;   /* separated by blanks */
     const char *common; /* keys of every thing of this sort; may be NULL */
-    const char *needs;  /* the key it cannot do without; may be NULL */
+    const char *needs;  /* the keys it cannot do without; may be NULL */
     ot_takes takes;     /* losses */
 } ot_thing_kind;
 
