@@ -86,7 +86,7 @@ typedef struct ot_backend {
     void (*range)(ot_device *d, const char *name);
 } ot_backend;
 
-enum { OT_OUTBOX = 256 };
+enum { OT_OUTBOX = 512 };
 
 /* The head of every backend's own device struct. */
 struct ot_device {

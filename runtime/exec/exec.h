@@ -50,6 +50,7 @@ ot_status ot_exec_step(ot_exec *x, ot_error *err);
 typedef struct ot_numbers {
     double loss, grad_norm, correct, counted;
     double head[OT_HEADS]; /* the plan's, n_heads of them */
+    double right[OT_HEADS], of[OT_HEADS];
 } ot_numbers;
 
 /* On a device: gives the work of copying what the last run has come to into `outbox`, OT_OUTBOX pinned bytes. */

@@ -28,9 +28,9 @@ typedef struct slot { /* a step with its addresses */
 
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
 
-/* loss, grad_norm, correct, counted, the single losses: offsets 64, 72 … of the outbox */
+/* loss, grad_norm, correct, counted, then of each head its loss, what is right, of how many: offsets 64, 72 … of the outbox */
 enum { FIXED_RESULTS = 4, FIRST_RESULT = 64 };
-_Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + OT_HEADS) <= OT_OUTBOX, "every result has its place");
+_Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + 3 * OT_HEADS) <= OT_OUTBOX, "every result has its place");
 
 struct ot_exec {
     const ot_plan *plan;
@@ -56,11 +56,15 @@ static const ot_value *base_of(const ot_value *v) { return v->base ? v->base : v
 static const ot_value *result(const ot_exec *x, int i)
 {
     const ot_plan *p = x->plan;
-    if (i >= FIXED_RESULTS) return p->kept[p->head[i - FIXED_RESULTS].kept];
+    if (i >= FIXED_RESULTS) {
+        const ot_head *h = &p->head[(i - FIXED_RESULTS) / 3];
+        int            kept = (int[]){ h->kept, h->right, h->of }[(i - FIXED_RESULTS) % 3];
+        return kept < 0 ? NULL : p->kept[kept];
+    }
     return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted }[i];
 }
 
-static int results(const ot_exec *x) { return FIXED_RESULTS + x->plan->n_heads; }
+static int results(const ot_exec *x) { return FIXED_RESULTS + 3 * x->plan->n_heads; }
 
 /* Where result i lies in the outbox; -1: it lies elsewhere, and is copied there. */
 static int outbox_of(const ot_exec *x, const ot_value *base)
@@ -440,7 +444,8 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
     for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         const char     *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
-        *(i < FIXED_RESULTS ? number[i] : &out->head[i - FIXED_RESULTS]) = r ? ot_get_f64(at ? at : address(x, r), r->dtype, 0) : NAN;
+        double         *of_head[] = { out->head, out->right, out->of }, *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
+        *to = r ? ot_get_f64(at ? at : address(x, r), r->dtype, 0) : NAN;
     }
     return OT_OK;
 }

@@ -188,8 +188,19 @@ static void look_at(ot_loss *x)
     if (x->tail.axis >= 0 && x->tail.axis <= front) x->tail.axis = x->tail.axis == front ? 0 : x->tail.axis + 1;
 }
 
-/* One loss, its scalar times its weight, on output z; *plain without it.  given: NULL: what follows from target and tail. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, ot_value **plain)
+/* A loss by itself, and its right answers. */
+typedef struct single {
+    ot_value   *loss, *right, *of;
+    const char *output;
+} single;
+
+typedef struct singles {
+    int    n;
+    single one[OT_HEADS];
+} singles;
+
+/* One loss, its scalar times its weight, on output z; *alone without it.  given: NULL: what follows from target and tail. */
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, single *alone)
 {
     ot_graph *g = p->graph;
     ot_thing  chosen = { 0 };
@@ -210,23 +221,19 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     doubt(&x, r);
     if (x.z && (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16)) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
-    ot_value *l = *plain = r->build(&x);
+    ot_value *l = r->build(&x);
     double    w = ot_thing_num(x.how, "weight", 1);
+    *alone = (single){ l, x.right, x.of, z->name };
     return l && w != 1 ? mul(&x, l, num(&x, w)) : l;
 }
-
-/* The losses by themselves. */
-typedef struct singles {
-    int n;
-    struct { ot_value *loss; const char *output; } of[OT_HEADS];
-} singles;
 
 /* The host reads single losses where there are several. */
 static void keep_singles(ot_plan *p, const singles *s)
 {
     for (int i = 0; i < s->n && p->n_losses > 1; i++) {
-        int kept = ot_plan_keep(p, s->of[i].loss);
-        if (kept >= 0) p->head[p->n_heads++] = (ot_head){ s->of[i].output, kept };
+        const single *o = &s->one[i];
+        int           kept = ot_plan_keep(p, o->loss);
+        if (kept >= 0) p->head[p->n_heads++] = (ot_head){ o->output, kept, o->right ? ot_plan_keep(p, o->right) : -1, o->of ? ot_plan_keep(p, o->of) : -1 };
     }
 }
 
@@ -234,9 +241,10 @@ static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
 {
     ot_graph *g = p->graph;
     ot_build  b = { .graph = g };
-    ot_value *plain = NULL, *l = z ? one_loss(p, c, given, z, &plain) : NULL;
+    single    alone = { 0 };
+    ot_value *l = z ? one_loss(p, c, given, z, &alone) : NULL;
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
-    if (all->n < OT_HEADS) all->of[all->n].loss = plain, all->of[all->n++].output = z->name;
+    if (all->n < OT_HEADS) all->one[all->n++] = alone;
     if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);
     p->loss = p->loss ? ot_map2(&b, OT_ROW_Add, 0, 0, p->loss, l) : l;
     p->n_losses++;
@@ -253,8 +261,23 @@ static ot_status outputs(ot_plan *p, const ot_config *c)
     return OT_OK;
 }
 
-/* One per output with a target of its own; a target that names no output is the first one's.  Without any, the first
- * output must be the loss. */
+static bool is_scalar(const ot_plan *p, const ot_value *v)
+{
+    return ot_is_float(v->dtype) && (ot_numel(&v->shape) == 1 || (p->micro && ot_numel(&v->shape) == p->micro));
+}
+
+/* The output that is the loss: of those with one element the one called so, else the first; the first of all where none has. */
+static ot_value *loss_in_graph(const ot_plan *p)
+{
+    const ot_graph *g = p->graph;
+    ot_value       *found = NULL;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (is_scalar(p, g->outputs[i]) && (!found || (strcmp(found->name, "loss") && !strcmp(g->outputs[i]->name, "loss")))) found = g->outputs[i];
+    return found ? found : g->outputs[0];
+}
+
+/* One per output with a target of its own; a target that names no output is the first one's.  Without any, an output must
+ * be the loss. */
 static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
@@ -262,16 +285,18 @@ static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
         int k = find_target(p, c, g->outputs[i]->name);
         if (k >= 0 && (i == 0 || strcmp(c->feeds[k].name, "target"))) OT_TRY(add_loss(p, c, NULL, g->outputs[i], all));
     }
-    return p->loss ? OT_OK : add_loss(p, c, NULL, g->outputs[0], all);
+    return p->loss ? OT_OK : add_loss(p, c, NULL, loss_in_graph(p), all);
 }
 
 /* A weight of 0 leaves an output out: what only it reaches neither trains nor decays. */
 static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
-    for (int i = 0; i < c->n_losses; i++)
-        if (ot_thing_num(&c->losses[i], "weight", 1) != 0)
-            OT_TRY(add_loss(p, c, &c->losses[i], find_output(g, c->losses[i].output), all));
+    for (int i = 0; i < c->n_losses; i++) {
+        const ot_thing *t = &c->losses[i];
+        bool            own = !t->output && !strcmp(t->name, "output");
+        if (ot_thing_num(t, "weight", 1) != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
+    }
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
 }
 

@@ -20,6 +20,7 @@ typedef struct ot_loss {
     ot_tail          tail;   /* that out ends in; its axis is one of z */
     bool             joined; /* z is the output without it */
     int              axis;   /* of z, of the classes; -1: not asked yet */
+    ot_value        *right, *of; /* in an evaluation: how many answers are right, of how many; NULL: there are none */
     const char      *hint;   /* what else a chosen loss could be, or why none was chosen; NULL */
 } ot_loss;
 

@@ -169,9 +169,9 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
 
 static void keep_counts(ot_loss *x, ot_value *right, ot_value *of)
 {
-    x->p->counted_of = x->out->name;
-    x->p->correct = right;
-    x->p->counted = of;
+    x->right = right;
+    x->of = of;
+    if (!x->p->correct) x->p->counted_of = x->out->name, x->p->correct = right, x->p->counted = of; /* the first */
     ot_plan_keep(x->p, right);
     ot_plan_keep(x->p, of);
 }
@@ -180,7 +180,7 @@ static void keep_counts(ot_loss *x, ot_value *right, ot_value *of)
 void ot_loss_accuracy(ot_loss *x, int axis)
 {
     bool numbers = x->t && ot_is_int(x->t->dtype) && (x->z->shape.dim[axis] == 1 || ot_numel(&x->t->shape) < ot_numel(&x->z->shape));
-    if (x->c->want != OT_WANT_EVAL || x->p->correct || !numbers) return;
+    if (x->c->want != OT_WANT_EVAL || !numbers) return;
     ot_value *label = ot_loss_labels(x, axis), *is = ot_loss_is_class(x, axis);
     ot_value *top = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 }, OT_IN(x->z));
     ot_value *hit = row2(x, OT_ROW_And, is, row2(x, OT_ROW_Equal, x->z, top));
@@ -256,7 +256,7 @@ static ot_value *pos_weight(ot_loss *x)
 
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold)
 {
-    if (x->c->want != OT_WANT_EVAL || x->p->correct || !t) return;
+    if (x->c->want != OT_WANT_EVAL || !t) return;
     ot_value *yes = row2(x, OT_ROW_Greater, x->z, num(x, threshold)), *is = row2(x, OT_ROW_Greater, t, num(x, 0.5));
     ot_value *right = ot_loss_sum_all(x, ot_cast(&x->b, row2(x, OT_ROW_Equal, yes, is), OT_F32));
     keep_counts(x, right, ot_scalar(&x->b, OT_F32, (double)ot_numel(&x->z->shape)));

@@ -160,9 +160,10 @@ typedef struct ot_knobs {
 /* An input whose batches the plan makes: what is fed is `data`. */
 typedef struct ot_made_input { const ot_value *input; ot_value *data; } ot_made_input;
 
-/* One of several losses of a plan, before its weight: the output that it acts on, and which of the plan's kept values it is. */
+/* One of several losses of a plan, before its weight: the output that it acts on, and which of the plan's kept values it is;
+ * likewise how many of its answers are right, and of how many: -1: it has no right answers. */
 enum { OT_HEADS = 16 };
-typedef struct ot_head { const char *output; int kept; } ot_head;
+typedef struct ot_head { const char *output; int kept, right, of; } ot_head;
 
 typedef struct ot_plan {
     ot_graph  *graph;           /* the final one; owns everything below */

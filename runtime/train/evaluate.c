@@ -46,15 +46,35 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     }
 }
 
-void ot_log_losses(json_t **event, const ot_plan *p, const double *v)
+void ot_log_heads(json_t **event, const ot_trainer *t)
 {
+    const ot_plan *p = t->x.slot[t->evaluation].plan;
     if (!p->n_heads) return;
-    json_t *all = json_object();
+    json_t *losses = json_object(), *right = json_object();
     for (int k = 0; k < p->n_heads; k++) {
         char name[1000];
-        ot_json_set(&all, ot_shown(p->head[k].output, name, sizeof name), isfinite(v[k]) ? json_real(v[k]) : json_null());
+        const char *shown = ot_shown(p->head[k].output, name, sizeof name);
+        double v = t->evaluated_head[k], share = t->evaluated_right[k];
+        ot_json_set(&losses, shown, isfinite(v) ? json_real(v) : json_null());
+        if (!isnan(share)) ot_json_set(&right, shown, json_real(share));
     }
-    ot_json_set(event, "losses", all);
+    ot_json_set(event, "losses", losses);
+    if (!right || json_object_size(right)) ot_json_set(event, "accuracies", right);
+    else json_decref(right);
+}
+
+const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf[600])
+{
+    const ot_plan *p = t->x.slot[t->evaluation].plan;
+    int n = 0;
+    size_t at = 0;
+    *buf = '\0';
+    for (int k = 0; k < p->n_heads; k++) n += !isnan(t->evaluated_right[k]);
+    if (n < 2 && !isnan(accuracy)) snprintf(buf, 600, "accuracy %.2f %%", 100 * accuracy);
+    for (int k = 0; k < p->n_heads && n > 1 && at < 500; k++)
+        if (!isnan(t->evaluated_right[k]))
+            at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.2f %%", at ? ", " : "accuracy ", p->head[k].output, 100 * t->evaluated_right[k]);
+    return buf;
 }
 
 static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *f)
@@ -63,7 +83,9 @@ static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *
     ot_print(f, "samples   %lld\n", (long long)t->eval.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
     for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->evaluated_head[k], p->head[k].output);
-    if (!isnan(accuracy)) ot_print(f, "accuracy  %.4f %%%s%s\n", 100 * accuracy, p->n_heads ? "  " : "", p->n_heads ? p->counted_of : "");
+    if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
+    for (int k = 0, n = 0; k < p->n_heads; k++)
+        if (!isnan(t->evaluated_right[k])) ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->evaluated_right[k], p->head[k].output);
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
@@ -73,7 +95,7 @@ static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page
     ot_json_set(&p->json, "data", ot_json_text(t->eval_data->name));
     ot_json_set(&p->json, "samples", json_integer(t->eval.samples));
     ot_json_real(&p->json, "loss", loss);
-    ot_log_losses(&p->json, t->x.slot[t->evaluation].plan, t->evaluated_head);
+    ot_log_heads(&p->json, t);
     if (!isnan(accuracy)) ot_json_real(&p->json, "accuracy", accuracy);
     if (!t->confusion) return;
     json_t *m = json_array();

@@ -14,7 +14,7 @@
 /* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
 typedef struct tally {
     double loss, weight, correct, counted;
-    double head[OT_HEADS];
+    double head[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
 } tally;
 
 /* Which class the model answers, and which was right; labels that are no class are not counted. */
@@ -49,6 +49,8 @@ static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
         y->counted += n.counted;
         if (q->plan->n_losses < 2) weight = n.counted;
     }
+    for (int k = 0; k < q->plan->n_heads; k++)
+        if (q->plan->head[k].right >= 0) y->right[k] += n.right[k], y->of[k] += n.of[k];
     if (q->plan->loss && weight > 0) {
         y->loss += n.loss * weight;
         for (int k = 0; k < q->plan->n_heads; k++) y->head[k] += n.head[k] * weight;
@@ -98,7 +100,10 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
         OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
     while (ot_session_pending(&t->x)) OT_TRY(take_batch(t, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
-    for (int k = 0; k < OT_HEADS; k++) t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : NAN;
+    for (int k = 0; k < OT_HEADS; k++) {
+        t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : NAN;
+        t->evaluated_right[k] = y.of[k] > 0 ? y.right[k] / y.of[k] : NAN;
+    }
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
 }
@@ -156,7 +161,7 @@ static void log_eval(ot_trainer *t, double loss, double accuracy)
                           "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
                           "samples", (json_int_t)t->eval.samples);
     ot_json_real(&e, "loss", loss);
-    ot_log_losses(&e, t->x.slot[t->evaluation].plan, t->evaluated_head);
+    ot_log_heads(&e, t);
     if (!isnan(accuracy)) ot_json_real(&e, "accuracy", accuracy);
     ot_log_write(&t->log, e);
 }
@@ -351,11 +356,11 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     t->result.split = ot_trainer_split(t);
     t->result.loss = loss;
     t->result.accuracy = accuracy;
-    char right[48] = "", losses[600], shown[620] = "";
+    char right[600], losses[600], shown[620] = "";
     if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
-    if (!isnan(accuracy)) snprintf(right, sizeof right, ", accuracy %.2f %%", 100 * accuracy);
-    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
-                   shown, right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
+    ot_trainer_accuracies(t, accuracy, right);
+    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
+                   shown, *right ? ", " : "", right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 

@@ -91,6 +91,42 @@ ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
     return OT_OK;
 }
 
+/* The tensor of that name that a node makes. */
+static ot_value *made(const ot_graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_values; i++)
+        if (g->values[i]->producer && !strcmp(g->values[i]->name, name)) return g->values[i];
+    return NULL;
+}
+
+ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_arena *a, ot_model *out, ot_error *err)
+{
+    ot_imported *file = ot_arena_copy(a, m->file, sizeof *file);
+    ot_error    *sticky = ot_arena_alloc(a, sizeof *sticky);
+    *out = *m;
+    out->outputs = names;
+    if (!file || !sticky) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    ot_graph *g = file->graph = ot_graph_clone(m->file->graph, sticky);
+    if (!g) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    out->file = file;
+    g->n_outputs = 0;
+    for (int i = 0; i < n; i++) {
+        ot_value *v = made(g, names[i]);
+        if (v) ot_graph_output(g, v);
+        else ot_fail(err, OT_E_USAGE, "--output %s: no node of the graph makes a tensor of that name", names[i]);
+    }
+    if (sticky->status) ot_fail(err, sticky->status, "%s", sticky->text);
+    if (!err->status) return OT_OK;
+    ot_model_cut_drop(out);
+    return err->status;
+}
+
+void ot_model_cut_drop(ot_model *cut)
+{
+    if (cut->file) ot_graph_free(cut->file->graph);
+    cut->file = NULL;
+}
+
 void ot_model_free(ot_model *m)
 {
     if (!m) return;

@@ -12,6 +12,11 @@ struct ot_model {
     int64_t bytes;              /* that the file, as it was read, holds */
 };
 
+/* m with the tensors of these names, which nodes of its graph make, as its only outputs: what leads to others alone is left
+ * out.  *out shares m's file and must be dropped before it; a is to outlive it.  Errors: OT_E_USAGE: there is no such tensor. */
+ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_arena *a, ot_model *out, ot_error *err);
+void      ot_model_cut_drop(ot_model *cut);
+
 /* Whether n tensors of a caller can be read: names, data, element types, shapes.  Errors: OT_E_USAGE. */
 ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err);
 

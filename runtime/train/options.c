@@ -49,6 +49,7 @@ static const row table[] = {
 #undef G
 #define G "Training"
     ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy nll bce bce_with_logits mse l1 huber smooth_l1 kl hinge focal dice ctc cosine triplet contrastive poisson_nll gaussian_nll output; else by target and tail", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("output", 0, "TENSOR", NULL, G, "trains this inner tensor in place of the model's outputs; the written file keeps them", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "sgd adam adamw adagrad adadelta rmsprop adamax nadam radam lion lamb lars muon", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),

@@ -153,12 +153,10 @@ static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, const int6
 
 /* One batch through the trainer's weights and through the written file; on the CPU where the device has no room for a
  * second model. */
-static ot_status prove(const ot_imported *written, void *user, ot_error *err)
+static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *err)
 {
-    ot_trainer *t = user;
     ot_session y;
     ot_slot *q = &t->x.slot[t->proof];
-    ot_model copy = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs };
     ot_settings on_cpu = t->s;
     ot_numbers ignored;
     ot_error first = { 0 };
@@ -166,13 +164,13 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     on_cpu.device = OT_DEVICE_CPU;
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;
     OT_TRY(ot_session_batch(&t->x, t->proof, t->index, &ignored, err));
-    OT_TRY(ot_session_open(&y, &copy, &t->s, &t->x, err));
+    OT_TRY(ot_session_open(&y, written, &t->s, &t->x, err));
     y.counter = t->x.counter;
     ot_status s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     if (s == OT_E_NOMEM && y.device) {
         ot_session_close(&y);
         first = (ot_error){ 0 };
-        OT_TRY(ot_session_open(&y, &copy, &on_cpu, NULL, err));
+        OT_TRY(ot_session_open(&y, written, &on_cpu, NULL, err));
         y.counter = t->x.counter;
         s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     }
@@ -180,11 +178,25 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     bool moved = y.device != t->x.device;
     ot_session_close(&y);
     if (s) return ot_fail(err, s, "%s", first.text);
-    s = try_as_written(t, &copy, moved ? &on_cpu : &t->s, &first);
+    s = try_as_written(t, written, moved ? &on_cpu : &t->s, &first);
     if (s == OT_E_DEVICE) return ot_fail(err, s, "%s", first.text);
     if (s)
         ot_trainer_say(t, OT_WARNING, "the written file could not be run as it is to compare it with the evaluation: %s", first.text);
     return OT_OK;
+}
+
+static ot_status prove(const ot_imported *written, void *user, ot_error *err)
+{
+    ot_trainer *t = user;
+    ot_model whole = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs }, cut;
+    if (!t->cut.file) return prove_model(t, &whole, err);
+    ot_arena *a = ot_arena_new();
+    ot_error first = { 0 };
+    if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    ot_status s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
+    if (!s) s = prove_model(t, &cut, &first), ot_model_cut_drop(&cut);
+    ot_arena_free(a);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
 
 const char *ot_trainer_out(ot_trainer *t)

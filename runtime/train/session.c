@@ -422,25 +422,33 @@ static ot_output *declared(const ot_graph *g, ot_arena *a, bool *complete)
     return o;
 }
 
-static bool opens_batch(const ot_graph *g)
+static int axes_of(const ot_shape *s, int64_t n, int *first)
 {
-    for (int i = 0; i < g->n_inputs; i++)
-        if (g->inputs[i]->role == OT_INPUT && g->inputs[i]->shape.rank > 0 && g->inputs[i]->shape.dim[0] < 0) return true;
-    return false;
+    int found = 0;
+    *first = -1;
+    for (int d = s->rank - 1; d >= 0; d--)
+        if (s->dim[d] == n) *first = d, found++;
+    return found;
 }
 
-/* The axis that has as many elements as the batch has samples: the first such; where the file leaves the batch open, the
- * first such that it leaves open as well. */
-static int batch_axis(const ot_graph *g, const ot_shape *declared, const ot_shape *s, int64_t batch)
+/* The axis of each output that has the samples: the one with as many elements; where several have, that which grows with a
+ * larger batch, and the first where none can be asked. */
+static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
 {
-    bool open = opens_batch(g) && declared->rank == s->rank;
-    int  axis = -1, first = -1;
-    for (int d = s->rank - 1; d >= 0; d--) {
-        if (s->dim[d] != batch) continue;
-        first = d;
-        if (open && declared->dim[d] < 0) axis = d;
+    ot_plan *more = NULL;
+    ot_error ignored = { 0 };
+    bool     doubt = false;
+    for (int i = 0; i < g->n_outputs; i++) doubt |= axes_of(&o[i].shape, batch, &o[i].batch_axis) > 1;
+    if (!doubt) return;
+    ot_feeders_feeds(fs, batch + 1, feeds);
+    c.feeds = feeds;
+    if (ot_plan_infer(g, &c, &more, &ignored)) return;
+    for (int i = 0; i < g->n_outputs && i < more->graph->n_outputs; i++) {
+        const ot_shape *s = &more->graph->outputs[i]->shape;
+        for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
+            if (o[i].shape.dim[d] == batch && s->dim[d] == batch + 1) o[i].batch_axis = d;
     }
-    return axis >= 0 ? axis : first;
+    ot_plan_free(more);
 }
 
 ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
@@ -463,8 +471,8 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
         (*out)[i].dtype = p->graph->outputs[i]->dtype;
         (*out)[i].shape = p->graph->outputs[i]->shape;
-        (*out)[i].batch_axis = batch_axis(g, &g->outputs[i]->shape, &(*out)[i].shape, batch);
     }
     ot_plan_free(p);
+    find_batch_axes(g, c, fs, batch, feeds, *out);
     return OT_OK;
 }

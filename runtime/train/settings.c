@@ -213,7 +213,8 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_dropout(o, &s->dropout, err));
     OT_TRY(read_added_dropout(o, &s->add_dropout, err));
-    OT_TRY(read_losses(o, outputs, a, s, err));
+    OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));
+    OT_TRY(read_losses(o, s->n_outputs ? s->outputs : outputs, a, s, err));
     OT_TRY(ot_thing_parse(ot_options_get(o, "optimizer"), "optimizer", ot_optimizers, NULL, a,
                           &s->optimizer, err));
     OT_TRY(short_form(o, "lr", "lr", s, a, err));

@@ -204,17 +204,38 @@ static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const
     return err->status;
 }
 
+/* The output that is the loss, as the loss pass finds it. */
+static const ot_output *loss_in_graph(const ot_output *o, int n)
+{
+    const ot_output *found = NULL;
+    for (int i = 0; i < n; i++)
+        if (ot_is_float(o[i].dtype) && ot_shape_known(&o[i].shape) && ot_numel(&o[i].shape) == 1 &&
+            (!found || (strcmp(found->name, "loss") && !strcmp(o[i].name, "loss"))))
+            found = &o[i];
+    return found ? found : o;
+}
+
+/* A loss over several outputs names the others by keys. */
+static bool names_output(const ot_thing *t, const char *output)
+{
+    static const char *const key[] = { "other", "positive", "negative", "var" };
+    for (int i = 0; i < OT_LEN(key); i++)
+        if (!strcmp(ot_thing_text(t, key[i], ""), output)) return true;
+    return false;
+}
+
 /* Outputs without a loss do not train: it is said where others have one. */
 static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const ot_output *o, int n_outputs)
 {
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
     int n = 0;
     for (int i = 0; idle && i < n_outputs; i++) {
-        bool used = !n_wants && !e->s->n_losses && i == 0; /* the output is the loss */
+        bool used = !n_wants && !e->s->n_losses && &o[i] == loss_in_graph(o, n_outputs);
         for (int k = 0; k < n_wants; k++) used |= w[k].output == &o[i];
         for (int k = 0; k < e->s->n_losses; k++) {
             const ot_thing *t = &e->s->losses[k];
-            used |= !needs_target(t) && (t->output ? !strcmp(t->output, o[i].name) : i == 0);
+            used |= names_output(t, o[i].name) ||
+                    (!needs_target(t) && (t->output ? !strcmp(t->output, o[i].name) : &o[i] == loss_in_graph(o, n_outputs)));
         }
         if (!used) idle[n++] = o[i].name;
     }

@@ -384,7 +384,11 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
     t->configs = ot_options_configs(o, t->a);
-    if (!s) s = ot_session_open(&t->x, m, &t->s, NULL, &first);
+    if (!s && t->s.n_outputs) {
+        s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
+        t->m = &t->cut;
+    }
+    if (!s) s = ot_session_open(&t->x, t->m, &t->s, NULL, &first);
     if (s) {
         ot_trainer_free(t);
         return ot_fail(err, s, "%s", first.text);
@@ -450,6 +454,7 @@ void ot_trainer_free(ot_trainer *t)
     (void)ot_log_close(&t->log, &ignored);
     ot_folder_close(&t->folder);
     ot_session_close(&t->x);
+    ot_model_cut_drop(&t->cut);
     ot_dataset_free(t->eval_data);
     ot_dataset_free(t->data);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);

@@ -26,8 +26,9 @@ typedef struct ot_flight {
 } ot_flight;
 
 struct ot_trainer {
-    const ot_model *m;      /* that trains: the one below, or a copy of it that was changed (unfold.c) */
+    const ot_model *m;      /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
     const ot_model *loaded; /* as the file is */
+    ot_model cut;           /* --output: that model, ending there; file NULL: it is not cut */
     const ot_options *o;
     ot_callbacks cb;
     ot_arena *a;
@@ -74,6 +75,7 @@ struct ot_trainer {
     double epoch_loss;     /* sum over the epoch's updates */
     double epoch_head[OT_HEADS];      /* of the single losses, likewise */
     double evaluated_head[OT_HEADS];  /* means of the last evaluation */
+    double evaluated_right[OT_HEADS]; /* and the shares of answers that are right; NaN: there are none */
     double last_loss;      /* of the last update */
     ot_result result;
     bool by_steps;      /* fed by ot_trainer_step */
@@ -101,8 +103,11 @@ ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
 
-/* "losses": an object of the single losses v by name; nothing where the plan has one loss. */
-void ot_log_losses(json_t **event, const ot_plan *p, const double *v);
+/* Of the last evaluation "losses" and "accuracies": objects of each head's by name; nothing where the plan has one loss. */
+void ot_log_heads(json_t **event, const ot_trainer *t);
+
+/* "accuracy 93.20 %", or each head's by name where several have one; "": none has. */
+const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf[600]);
 
 /* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
 const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);
