@@ -43,12 +43,12 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     OT_TRY(ot_trainer_unfold(t, false, err));
     m = t->m;
     ot_error why = { 0 };
-    (void)ot_rehearse_together(t->m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
+    (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
-    s = ot_rehearse(t->m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
+    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
     if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
         ot_error ignored = { 0 };
-        s = ot_rehearse(t->m, &t->s, OT_WANT_TRAIN, NULL, t->a, &p->r, &ignored);
+        s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, NULL, t->a, &p->r, &ignored);
         if (!s) t->x.device_line = "device: cpu";
         else s = why.status;
     }
