@@ -104,11 +104,10 @@ static ot_value *find_output(ot_graph *g, const char *name)
     return NULL;
 }
 
-/* v with the axis of the batch in front, where the data says that it is another. */
-static ot_value *batch_first(ot_loss *x, ot_value *v)
+ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v)
 {
     int at = x->feed ? x->feed->batch_axis : 0, perm[OT_MAX_RANK] = { at }, n = 1;
-    if (!v || !at) return v;
+    if (!v || !at || at >= v->shape.rank) return v;
     for (int d = 0; d < v->shape.rank; d++)
         if (d != at) perm[n++] = d;
     return ot_transpose(&x->b, v, perm);
@@ -136,7 +135,7 @@ static void join(ot_loss *x, const ot_loss_row *r)
     if (!strcmp(ot_thing_text(x->how, "tail", "auto"), "none") || !(undoes >> x->tail.kind & 1)) return;
     if (r->classes_last && x->z) x->axis = x->z->shape.rank - 1;
     if (x->tail.kind != OT_TAIL_SIGMOID && (!x->t || x->tail.axis < 0 || x->tail.axis != ot_loss_axis(x))) return;
-    x->z = batch_first(x, ot_tail_undo(&x->b, &x->tail));
+    x->z = ot_loss_batch_first(x, ot_tail_undo(&x->b, &x->tail));
     x->joined = true;
 }
 
@@ -183,7 +182,7 @@ static void look_at(ot_loss *x)
     x->t = feed_value(x->p, x->c, k);
     x->feed = x->t ? &x->c->feeds[k] : NULL;
     x->tail = ot_tail_find(x->out);
-    x->z = batch_first(x, x->out);
+    x->z = ot_loss_batch_first(x, x->out);
     int front = x->feed ? x->feed->batch_axis : 0;
     if (x->tail.axis >= 0 && x->tail.axis <= front) x->tail.axis = x->tail.axis == front ? 0 : x->tail.axis + 1;
 }

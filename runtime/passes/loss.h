@@ -76,7 +76,10 @@ ot_shape ot_loss_without(const ot_shape *s, int axis);
 void ot_loss_accuracy(ot_loss *x, int axis);
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
 
-/* The output of the graph that a parameter names, as floats of z's type; NULL: recorded. */
+/* A value of the output's shape with the axis of the batch in front, where the data says that it is another. */
+ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v);
+
+/* The output of the graph that a parameter names, in z's type and order of axes; NULL: recorded. */
 ot_value *ot_loss_other(ot_loss *x, const char *key);
 
 /* An array that comes beside the targets; NULL: the data has none of that name. */

@@ -65,7 +65,7 @@ ot_value *ot_loss_other(ot_loss *x, const char *key)
     const char     *name = ot_thing_text(x->how, key, "");
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i]->name, name)) {
-            if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape)) return ot_cast(&x->b, g->outputs[i], x->z->dtype);
+            if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape)) return ot_cast(&x->b, ot_loss_batch_first(x, g->outputs[i]), x->z->dtype);
             return ot_loss_fail(x, OT_E_MODEL, "the output that it is compared with has another shape"), NULL;
         }
     ot_fail(g->err, OT_E_USAGE, "loss %s: %s=%s: the model has no output of that name", x->how->name, key, name);

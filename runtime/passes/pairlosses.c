@@ -7,12 +7,17 @@
 
 #include "runtime/passes/loss.h"
 
+static bool vectors(ot_loss *x)
+{
+    return x->z->shape.rank > 0 || ot_loss_fail(x, OT_E_MODEL, "it compares vectors, and this output is a number") == OT_OK;
+}
+
 /* A number per vector of z; 1 along its last axis. */
 static ot_value *per_vector(ot_loss *x)
 {
     ot_shape s = x->z->shape;
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
-    if (s.rank) s.dim[s.rank - 1] = 1;
+    s.dim[s.rank - 1] = 1;
     if (ot_numel(&x->t->shape) != ot_numel(&s)) return ot_loss_fail(x, OT_E_DATA, "the target has one number for each vector of the output"), NULL;
     return ot_cast(&x->b, ot_view(&x->b, x->t, &s), x->z->dtype);
 }
@@ -38,6 +43,7 @@ static ot_value *cosine_of(ot_loss *x, ot_value *a, ot_value *c)
 /* With other=OUTPUT, whose target is 1 (alike) or -1 for each sample; else 1 - cos to a target of the output's shape. */
 ot_value *ot_loss_cosine(ot_loss *x)
 {
+    if (!vectors(x)) return NULL;
     if (!ot_thing_find(x->how, "other")) return ot_loss_reduce(x, sub(x, num(x, 1), cosine_of(x, x->z, ot_loss_target(x))), 0);
     ot_value *c = cosine_of(x, x->z, ot_loss_other(x, "other")), *t = per_vector(x);
     ot_value *apart = above(x, sub(x, c, num(x, ot_thing_num(x->how, "margin", 0))));
@@ -47,6 +53,7 @@ ot_value *ot_loss_cosine(ot_loss *x)
 /* Target 1 (alike) or 0: t d^2 + (1 - t) max(0, margin - d)^2 */
 ot_value *ot_loss_contrastive(ot_loss *x)
 {
+    if (!vectors(x)) return NULL;
     ot_value *d = distance(x, x->z, ot_loss_other(x, "other")), *t = per_vector(x);
     ot_value *near = row(x, OT_ROW_Square, d), *far = row(x, OT_ROW_Square, above(x, sub(x, num(x, ot_thing_num(x->how, "margin", 1)), d)));
     return ot_loss_reduce(x, where(x, row2(x, OT_ROW_Greater, t, num(x, 0)), near, far), 0);
@@ -55,6 +62,7 @@ ot_value *ot_loss_contrastive(ot_loss *x)
 /* max(0, d(z, positive) - d(z, negative) + margin) */
 ot_value *ot_loss_triplet(ot_loss *x)
 {
+    if (!vectors(x)) return NULL;
     ot_value *p = ot_loss_other(x, "positive"), *n = ot_loss_other(x, "negative");
     ot_value *near = distance(x, x->z, p), *far = distance(x, x->z, n);
     if (ot_thing_flag(x->how, "swap", false)) far = row2(x, OT_ROW_Min, far, distance(x, p, n));

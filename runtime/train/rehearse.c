@@ -71,6 +71,8 @@ static void make_target(const ot_thing *t, const ot_value *y, const char *name, 
     ot_takes takes = ot_loss_kind(t)->takes;
     bool classes = takes == OT_TAKES_CLASSES || takes == OT_TAKES_NUMBERS;
     *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
+    if (takes == OT_TAKES_SEQUENCES) f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
+    if (takes == OT_TAKES_VECTORS || ot_thing_find(t, "other")) f->shape.rank -= f->shape.rank > 0;
     if (!classes || y->shape.rank < 1) return;
     double given = ot_thing_num(t, "class_axis", y->shape.rank == 3 ? 2 : y->shape.rank > 1); /* (N, T, V): sequences */
     int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;

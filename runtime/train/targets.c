@@ -21,7 +21,7 @@ typedef struct want {
 static ot_takes takes(const want *w)
 {
     if (!w->loss) return OT_TAKES_EITHER;
-    return ot_thing_find(w->loss, "other") ? OT_TAKES_SAMPLES : ot_loss_kind(w->loss)->takes;
+    return ot_thing_find(w->loss, "other") ? OT_TAKES_VECTORS : ot_loss_kind(w->loss)->takes;
 }
 
 static bool needs_target(const ot_thing *loss) { return ot_loss_kind(loss)->takes != OT_TAKES_NOTHING; }
@@ -451,7 +451,8 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     int64_t blank = (int64_t)ot_thing_num(w->loss, "blank", 0), most = sample->rank ? sample->dim[0] : 1;
     int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
     ot_error whole = { 0 };
-    if (sample->rank > 1) return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; (samples, labels) is needed", t->name, t->rank);
+    if (sample->rank > 1 || !most)
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; (samples, labels) is needed, and a label at least", t->name, t->rank);
     if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", t->name, whole.text);
     for (int64_t i = 0; i < samples * most; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
@@ -469,15 +470,6 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     return OT_OK;
 }
 
-/* A number per sample. */
-static ot_status adapt_samples(const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
-{
-    if (ot_numel(sample) != 1)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld numbers per sample; loss %s takes one", w->array->t.name, (long long)ot_numel(sample), w->loss->name);
-    set_feed(f, w, OT_F32, sample);
-    return OT_OK;
-}
-
 static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f,
                            ot_error *err)
 {
@@ -492,7 +484,9 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     if (w->lengths) return adapt_lengths(w, f, err);
     switch (takes(w)) {
     case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
-    case OT_TAKES_SAMPLES: return adapt_samples(w, &t, f, err);
+    case OT_TAKES_VECTORS: /* how many there are the formula looks at */
+        set_feed(f, w, OT_F32, &t);
+        return OT_OK;
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */

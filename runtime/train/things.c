@@ -24,7 +24,7 @@ const ot_thing_kind ot_losses[] = {
     { "ctc", "blank zero_infinity batch_first", EVERY_LOSS, NULL, OT_TAKES_SEQUENCES },
     { "cosine", "other margin", EVERY_LOSS, NULL, OT_TAKES_VALUES },
     { "triplet", "positive negative margin p eps swap", EVERY_LOSS, "positive negative", OT_TAKES_NOTHING },
-    { "contrastive", "other margin p eps", EVERY_LOSS, "other", OT_TAKES_SAMPLES },
+    { "contrastive", "other margin p eps", EVERY_LOSS, "other", OT_TAKES_VECTORS },
     { "poisson_nll", "log_input full eps", EVERY_LOSS, NULL, OT_TAKES_VALUES },
     { "gaussian_nll", "var full eps", EVERY_LOSS, "var", OT_TAKES_VALUES },
     { "output", "", EVERY_LOSS, NULL, OT_TAKES_NOTHING },

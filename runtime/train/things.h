@@ -10,7 +10,7 @@ typedef enum ot_takes {
     OT_TAKES_CLASSES,   /* class numbers: that shape without the class axis; or a share for each class: all of it */
     OT_TAKES_NUMBERS,   /* class numbers only */
     OT_TAKES_EITHER,    /* class numbers, or values in the shape of the output */
-    OT_TAKES_SAMPLES,   /* a number per sample */
+    OT_TAKES_VECTORS,   /* a number per vector along the last axis of the output */
     OT_TAKES_SEQUENCES, /* class numbers, any number per sample */
     OT_TAKES_NOTHING
 } ot_takes;
