@@ -22,7 +22,7 @@ program = os.path.abspath(sys.argv[1])
 rows = json.load(open(os.path.dirname(os.path.abspath(__file__)) + '/figures.json'))
 bad = []
 device = 'cuda' if '--cuda' in sys.argv else 'cpu'
-SOME = ('cross_entropy, -100', 'focal', 'dice of classes', 'triplet', 'ctc, lengths')
+SOME = ('cross_entropy, -100', 'focal')
 
 
 def model(row):
