@@ -105,6 +105,7 @@ ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_ar
     ot_error    *sticky = ot_arena_alloc(a, sizeof *sticky);
     *out = *m;
     out->outputs = names;
+    out->file = NULL;
     if (!file || !sticky) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_graph *g = file->graph = ot_graph_clone(m->file->graph, sticky);
     if (!g) return ot_fail(err, OT_E_NOMEM, "no memory for the model");

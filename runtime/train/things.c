@@ -295,6 +295,7 @@ static ot_status parse_list(const parser *p, const char *key, const char *from, 
         size_t k = strcspn(from, ",]");
         const char *first = from + strspn(from, " ");
         char *one = first < from + k ? piece(p->a, first, (size_t)(from + k - first)) : NULL;
+        if (!one && first < from + k) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
         while (one && *one && one[strlen(one) - 1] == ' ') one[strlen(one) - 1] = '\0';
         if (!one || !ot_number(one, &v[out->n]))
             return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: '%s' is no number", p->sort, p->whole,

@@ -205,6 +205,15 @@ static ot_status table(char **text, ot_error *err)
     return s;
 }
 
+/* Two losses, one of them on a tensor inside the graph. */
+static ot_status heads(char **text, ot_error *err)
+{
+    ot_status s = train_with("net.onnx", PAIRS("data", "table.csv", "val", "table.csv", "steps", "1", "threads", "1", "run-dir", "none", "o", "out.onnx",
+                                               "log", "log.jsonl", "output", "relu1.out", "loss", "focal:class_weights=[1,2,1,1]"), false, err);
+    if (!s) s = describe(ot_check_text, "net.onnx", PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1"), text, err);
+    return s;
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -350,6 +359,7 @@ const way ways[] = {
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
+    { .name = "heads", .prepare = small_net, .go = heads, .out = "out.onnx" },
     { .name = "export --fold", .go = export_folded, .out = "out.onnx" },
     { .name = "export --fp16", .go = export_half, .out = "out.onnx" },
 };
