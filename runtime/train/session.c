@@ -422,31 +422,37 @@ static ot_output *declared(const ot_graph *g, ot_arena *a, bool *complete)
     return o;
 }
 
-static int axes_of(const ot_shape *s, int64_t n, int *first)
+/* The first axis of n elements, -1: there is none; *sure: it is the first axis and no other has as many. */
+static int axis_of(const ot_shape *s, int64_t n, bool *sure)
 {
-    int found = 0;
-    *first = -1;
+    int first = -1, found = 0;
     for (int d = s->rank - 1; d >= 0; d--)
-        if (s->dim[d] == n) *first = d, found++;
-    return found;
+        if (s->dim[d] == n) first = d, found++;
+    *sure = found == 0 || (found == 1 && first == 0);
+    return first;
 }
 
-/* The axis of each output that has the samples: the one with as many elements; where several have, that which grows with a
- * larger batch, and the first where none can be asked. */
+/* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
+ * grows with a larger batch, if that can be planned. */
 static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
 {
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
-    bool     doubt = false;
-    for (int i = 0; i < g->n_outputs; i++) doubt |= axes_of(&o[i].shape, batch, &o[i].batch_axis) > 1;
-    if (!doubt) return;
+    bool     sure, all = true;
+    for (int i = 0; i < g->n_outputs; i++) {
+        o[i].batch_axis = axis_of(&o[i].shape, batch, &sure);
+        all &= sure;
+    }
+    if (all) return;
     ot_feeders_feeds(fs, batch + 1, feeds);
     c.feeds = feeds;
     if (ot_plan_infer(g, &c, &more, &ignored)) return;
     for (int i = 0; i < g->n_outputs && i < more->graph->n_outputs; i++) {
         const ot_shape *s = &more->graph->outputs[i]->shape;
+        int             axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch ? 0 : -1;
         for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
-            if (o[i].shape.dim[d] == batch && s->dim[d] == batch + 1) o[i].batch_axis = d;
+            if (o[i].shape.dim[d] == batch && s->dim[d] == batch + 1) axis = d;
+        o[i].batch_axis = axis;
     }
     ot_plan_free(more);
 }
