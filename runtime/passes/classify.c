@@ -409,7 +409,7 @@ static void override(ot_value *v, const ot_config *c)
 
 static void say_copy(ot_graph *g, ot_value *v)
 {
-    bool            turned;
+    bool            turned = false;
     const ot_value *w = v->why ? ot_original_of(g, v, &turned) : NULL;
     const char     *s = w ? ot_arena_printf(g->arena, "%s; a copy of '%s'%s, and stays one", v->why, w->name, turned ? ", transposed" : "") : NULL;
     if (s) v->why = s;

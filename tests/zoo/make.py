@@ -69,6 +69,12 @@ def prepare(module, fold):
             m.running_var.fill_(float(v))
             if m.affine:
                 m.weight.fill_(1).requires_grad_(False)
+        for m in module.modules(): # Keras'
+            if fold and type(m).__name__ == 'BatchNormalization':
+                m.gamma.assign(torch.ones_like(m.gamma.value))
+                m.moving_mean.assign(torch.zeros_like(m.moving_mean.value))
+                m.moving_variance.assign(torch.full_like(m.moving_variance.value, 1 - m.epsilon))
+                m.gamma.value.requires_grad_(False)
         if fold and norms(module):
             for m in module.modules():
                 if isinstance(m, (torch.nn.modules.conv._ConvNd, torch.nn.Linear)) and m.bias is not None:
@@ -158,7 +164,7 @@ def write(case, how, path):
         module = case.make().eval()
         if sum(p.numel() for p in module.parameters()) > 30e6:
             raise ValueError('over 30 million parameters')
-        prepare(module, how == 'd1')
+        prepare(module, how == 'd1' or case.family == 'keras')
         rng = np.random.default_rng(5)
         data = {k: v(SAMPLES, rng) for k, v in case.inputs.items()}
         file = os.path.join(path, 'model.onnx')

@@ -53,6 +53,9 @@ def one(program, stem, tmp):
     x, y, d, trained, log = (os.path.join(tmp, n) for n in ('x.npz', 'y.npz', 'd.npz', 'trained.onnx', 'log.jsonl'))
     if facts['mixes'] > 1e-4:
         facts['note'] = f"the module mixes its batch ({facts['mixes']:.1g})"
+        raise Failed('exporter: ' + facts['note'])
+    if data['expected_apart'].shape != data['expected_batch'].shape:
+        raise Failed('exporter: the module compares the samples of a batch with each other, and an export of one sample does not')
     said = ''
 
     def run(n, file, what):
