@@ -289,6 +289,7 @@ typedef struct habits {
     bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
     bool names;        /* some have the names of the program that exported them */
     bool paths;        /* and those are paths: "fc.weight" */
+    bool listed;       /* the file lists its parameters */
 } habits;
 
 static habits habits_of(const ot_graph *g, const uses *u)
@@ -296,6 +297,7 @@ static habits habits_of(const ot_graph *g, const uses *u)
     habits h = { .in_constants = true };
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
+        h.listed |= v->said == OT_SAID_PARAMETER;
         if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
         verdict d = { 0 };
         judge(g, u, v, v, false, 0, &d);
@@ -326,6 +328,8 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     static const char *const slopes[] = { "PRelu", NULL };
     ot_pattern p = ot_pattern_of(v);
     bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
+    /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
+    if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
     if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;

@@ -45,15 +45,21 @@ static const char *const aten[] = {
 };
 
 /* name is one of those, or with a number behind: "unsqueeze_3".  A lone "t" or "pow" is more likely a parameter. */
-static bool is_aten(const char *name)
+static bool is_one_of(const char *name, const char *const *list, int n_list)
 {
-    for (int i = 0; i < OT_LEN(aten); i++) {
-        size_t n = strlen(aten[i]);
-        if (strncmp(aten[i], name, n) != 0) continue;
+    for (int i = 0; i < n_list; i++) {
+        size_t n = strlen(list[i]);
+        if (strncmp(list[i], name, n) != 0) continue;
         if (!name[n]) return n > 1;
         if (name[n] == '_' && digits(name + n + 1)) return true;
     }
     return false;
+}
+
+bool ot_name_is_computed(const char *name)
+{
+    static const char *const arithmetic[] = { "mul", "sub", "div", "rsqrt" };
+    return is_one_of(name, arithmetic, OT_LEN(arithmetic));
 }
 
 bool ot_name_is_made(const char *name)
@@ -66,7 +72,8 @@ bool ot_name_is_made(const char *name)
     for (int i = 0; i < OT_LEN(end); i++)
         if (ends(name, end[i])) return true;
     if (*name == '/' && strstr(name, "_output_")) return true;
-    return digits(name) || (starts(name, "val_") && digits(name + 4)) || (*name == 'v' && digits(name + 1)) || is_aten(name);
+    return digits(name) || (starts(name, "val_") && digits(name + 4)) || (*name == 'v' && digits(name + 1)) ||
+           is_one_of(name, aten, OT_LEN(aten));
 }
 
 bool ot_name_is_path(const char *name)

@@ -37,6 +37,9 @@ const char *ot_pattern_name(ot_pattern p);
  * have the name that they have in the program ("layer1.0.weight"), unless they were transposed or folded. */
 bool ot_name_is_made(const char *name);
 
+/* Is the name that of a product, difference, quotient or root, computed while exporting?  ("mul_3") */
+bool ot_name_is_computed(const char *name);
+
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);
 
