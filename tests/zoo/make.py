@@ -45,6 +45,8 @@ def prepare(module, fold):
     its bias, do not train."""
     g = torch.Generator().manual_seed(7)
     for m in module.modules():
+        if hasattr(m, 'layerdrop'):
+            m.layerdrop = 0.0
         if hasattr(m, 'drop_prob'):
             m.drop_prob = 0.0 # noise that no option turns off: an export in training mode draws it
         if type(m).__name__ == 'StochasticDepth':
@@ -71,10 +73,11 @@ def prepare(module, fold):
                 m.weight.fill_(1).requires_grad_(False)
         for m in module.modules(): # Keras'
             if fold and type(m).__name__ == 'BatchNormalization':
-                m.gamma.assign(torch.ones_like(m.gamma.value))
                 m.moving_mean.assign(torch.zeros_like(m.moving_mean.value))
                 m.moving_variance.assign(torch.full_like(m.moving_variance.value, 1 - m.epsilon))
-                m.gamma.value.requires_grad_(False)
+        for name, p in module.named_parameters():
+            if fold and 'batch_normalization/gamma' in name:
+                p.fill_(1).requires_grad_(False)
         if fold and norms(module):
             for m in module.modules():
                 if isinstance(m, (torch.nn.modules.conv._ConvNd, torch.nn.Linear)) and m.bias is not None:
@@ -169,7 +172,7 @@ def write(case, how, path):
         data = {k: v(SAMPLES, rng) for k, v in case.inputs.items()}
         file = os.path.join(path, 'model.onnx')
         truth = (case.export or export)(copy.deepcopy(module), data, how, file).eval()
-        if not case.export:
+        if how == 'd1':
             truth = module
         model = onnx.load(file)
     with torch.no_grad():
