@@ -50,10 +50,12 @@ with tempfile.TemporaryDirectory() as d:
     ends = [helper.make_tensor_value_info(n, 1, ['n', 4]) for n in ('x', 'h4')]
     save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/shared.onnx')
     truth['shared.onnx'] = ['a.weight', 'b.weight', 'temperature']
-    # A norm whose statistics and scale are buffers, folded by the exporter, beside a scale per channel that is a parameter.
+    # A norm whose statistics and scale are buffers, folded by the exporter, beside a scale per channel that is a parameter;
+    # how many pixels each place of an adaptive pooling averages.
     w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal(k).astype('f4'), n) for n, k in (('conv.weight', (4, 3, 1, 1)), ('mul', (1, 4, 1, 1)), ('sub_1', (1, 4, 1, 1)), ('view_2', (1, 4, 1, 1)))]
-    nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('Conv', 'x', 'conv.weight'), ('Mul', 'h0', 'mul'), ('Add', 'h1', 'sub_1'), ('Mul', 'h2', 'view_2')))]
-    m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('h3', 1, ['n', 4, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)])
+    w += [numpy_helper.from_array(np.tile(np.float32([4, 6, 4, 6, 4]), (5, 1)) * np.float32([[2], [3], [2], [3], [2]]), 'convert_element_type_default')]
+    nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('Conv', 'x', 'conv.weight'), ('Mul', 'h0', 'mul'), ('Add', 'h1', 'sub_1'), ('Mul', 'h2', 'view_2'), ('Div', 'h3', 'convert_element_type_default')))]
+    m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('h4', 1, ['n', 4, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)])
     m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
     save(m, d + '/frozen_norm.onnx')
     truth['frozen_norm.onnx'] = ['conv.weight', 'view_2']
