@@ -35,7 +35,7 @@ static bool digits(const char *s)
 
 /* Functions of ATen that give new names to what is computed while exporting. */
 static const char *const aten[] = {
-    "_to_copy", "_unsafe_view", "abs", "add", "amax", "arange", "bmm", "cat", "clamp", "clone", "constant_pad_nd",
+    "_to_copy", "_unsafe_view", "abs", "add", "addmm", "amax", "arange", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd",
     "convert_element_type", "convert_element_type_default", "cos",
     "cumsum", "detach", "div", "embedding", "erf", "exp", "expand", "eye", "flip", "floor", "full", "full_like", "gather",
     "getitem", "index", "index_put", "index_select", "lift_fresh_copy", "linalg_vector_norm", "linspace", "log", "masked_fill",

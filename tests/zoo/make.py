@@ -44,6 +44,8 @@ def prepare(module, fold):
     folding it into a convolution leaves the convolution's weight as the parameter; its scale, and biases that end in
     its bias, do not train."""
     g = torch.Generator().manual_seed(7)
+    if hasattr(getattr(module, 'config', None), 'layerdrop'):
+        module.config.layerdrop = 0.0
     for m in module.modules():
         if hasattr(m, 'layerdrop'):
             m.layerdrop = 0.0
@@ -180,6 +182,9 @@ def write(case, how, path):
         apart = torch.cat([call(truth, data, [i]) for i in range(BATCH)])
     facts['output'] = next(o.name for o in model.graph.output if o.type.tensor_type.elem_type == 1)
     facts['mixes'] = float((y - apart).abs().max() / max(1, y.abs().max())) # does the module itself mix its batch?
+    held = {n for n, p in module.named_parameters() if not p.requires_grad} # a copy of Keras' forgets it
+    for n, p in truth.named_parameters():
+        p.requires_grad_(p.requires_grad and n not in held)
     facts['tensors'], facts['lost'] = kinds(model, truth)
     for n, p in truth.named_parameters(): # what the exporter folded into something else cannot train
         p.requires_grad_(p.requires_grad and n not in facts['lost'])
