@@ -125,6 +125,7 @@ static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
     if (!of) return NULL;
     for (int64_t i = 0; i < x->dim[axis]; i++) of[i] = i / block;
     ot_value *index = ot_graph_const_of(b->graph, "", OT_I64, &line, of);
+    if (ot_dtype_bits(v->dtype) < 8) v = ot_cast(b, v, ot_is_float(v->dtype) ? OT_F32 : OT_I32); /* packed: nothing is taken of that */
     return ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(v, index));
 }
 
@@ -183,7 +184,8 @@ static void dequantize_lower(ot_build *b)
     ot_value            *zero = spread(b, zero_point(n), a->axis, a->block_size);
     if (ot_broken(b)) return;
     ot_dtype w = wide(scale->dtype);
-    if (a->through) {
+    if (a->through) { /* a scale that is computed gets no gradient either */
+        if (!ot_is_const(n->in[1])) scale = ot_map1(b, OT_ROW_Detach, 0, 0, scale);
         x = ot_cast(b, rounded(b, divide(b, x, scale, a->divide), zero, a->through), w);
         if (zero) x = ot_map2(b, OT_ROW_Sub, 0, 0, x, ot_cast(b, zero, w));
     } else if (ot_is_float(x->dtype)) {

@@ -21,6 +21,7 @@
 #define OT_ROWS_ARITHMETIC(R, A)                                                                   \
     /*   name        kinds y                 da, db, dc                                         */ \
     R(A, Copy,       N, a,                   G, _, _)                                              \
+    R(A, Detach,     N, a,                   Z, _, _)                                              \
     R(A, Imm,        N, (T)p,                _, _, _)                                              \
     R(A, Add,        N, a + b,               G, G, _)                                              \
     R(A, Sub,        N, a - b,               G, D(0, -g), _)                                       \

@@ -346,6 +346,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->from_constant = s->from_constant;
         v->said = s->said;
         v->table = s->table;
+        v->stored = s->stored;
         v->kind = s->kind;
         copy[i] = v;
     }
@@ -375,13 +376,14 @@ int64_t ot_graph_size(const ot_graph *g)
     return n;
 }
 
-/* Bytes of the file's tensors. */
+/* Bytes of the file's tensors; those of small integers may become floats. */
 static size_t tensor_bytes(const ot_graph *g)
 {
     size_t bytes = 0;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->source >= 0 && v->data && v->dtype != OT_STRING) bytes += ot_bytes(&v->shape, v->dtype);
+        bool            small = ot_is_int(v->dtype) && ot_dtype_bits(v->dtype) < 32;
+        if (v->source >= 0 && v->data && v->dtype != OT_STRING) bytes += ot_bytes(&v->shape, small ? OT_F32 : v->dtype);
     }
     for (const ot_node *n = g->first; n; n = n->next)
         for (const ot_attr *a = n->op->attrs; a && a->name; a++)

@@ -27,6 +27,7 @@ typedef struct ot_op    ot_op; /* ops/op.h */
 typedef struct ot_node  ot_node;
 typedef struct ot_value ot_value;
 typedef struct ot_graph ot_graph;
+typedef struct ot_stored ot_stored; /* passes/stored.h */
 
 typedef enum ot_role {
     OT_TEMP,   /* produced by a node */
@@ -90,6 +91,7 @@ struct ot_value {
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
     bool        table;    /* set by classify: it trains by its name and place, though its values look like a table's */
+    const ot_stored *stored; /* set by classify: the file keeps it in integers; NULL: as it is here */
     ot_value   *grad;     /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
 

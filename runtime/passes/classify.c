@@ -9,14 +9,15 @@
  * Where the exporter made the name up, the values are asked too (evidence.h): masks, positions, grids, single elements are
  * constants; what looks like weights trains, for exporters compute weights (transposed, reshaped, folded).
  * Where the file itself says parameter or buffer (importer/signature.c), that decides.
- * Never: integers, rotary tables, normalisers right at an input, values that reach no output through a differentiable path.
+ * Integers that DequantizeLinear alone reads are judged as the floats they stand for, and become those where they train (stored.h).
+ * Never: other integers, rotary tables, normalisers right at an input, values that reach no output through a differentiable path.
  * --train and --freeze override. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/stored.h"
 
 typedef enum strength { NO_SLOT, WEAK, STRONG, STATISTIC } strength;
 
@@ -284,6 +285,19 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 
 /* ---- the pass --------------------------------------------------------------- */
 
+/* The DequantizeLinear that reads v, where nothing else does but others like it.  NULL: v is no such integers. */
+static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
+{
+    int      from = u->first[v->id], to = u->first[v->id + 1];
+    ot_node *n = from < to && ot_is_int(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
+    for (int i = from; n && i < to; i++) {
+        const use *k = &u->list[i];
+        bool       here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
+        if (!here || !ot_stored_alike(k->node, n)) return NULL;
+    }
+    return n;
+}
+
 /* How a file keeps its weights. */
 typedef struct habits {
     bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
@@ -298,7 +312,7 @@ static habits habits_of(const ot_graph *g, const uses *u)
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         h.listed |= v->said == OT_SAID_PARAMETER;
-        if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype)) continue;
+        if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v))) continue;
         verdict d = { 0 };
         judge(g, u, v, v, false, 0, &d);
         if (d.how == STRONG) h.in_constants = false;
@@ -319,6 +333,13 @@ static bool is_per_channel(const ot_shape *s)
     return wide == 1 && s->dim[s->rank - 1] == 1;
 }
 
+/* Integers of 8 bits have few distinct values, whatever they hold. */
+static ot_pattern pattern(const ot_value *v)
+{
+    ot_pattern p = ot_pattern_of(v);
+    return v->stored && p == OT_PATTERN_FEW ? OT_PATTERN_NONE : p;
+}
+
 /* A tensor whose name the exporter made up: do its values say that it is no parameter?  NULL: they do not. */
 static const char *no_parameter(const ot_value *v, const verdict *d, const habits *h)
 {
@@ -326,7 +347,7 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
                                          "RMSNormalization", NULL };
     static const char *const products[] = { "MatMul", "Gemm", "Einsum", "Gather", NULL };
     static const char *const slopes[] = { "PRelu", NULL };
-    ot_pattern p = ot_pattern_of(v);
+    ot_pattern p = pattern(v);
     bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
@@ -373,7 +394,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
         const char *s = what ? ot_arena_printf(g->arena, "constant: %s, under a name that the exporter made up", what) : NULL;
         return s ? s : what;
     }
-    ot_pattern p = d->how == WEAK ? ot_pattern_of(v) : OT_PATTERN_NONE;
+    ot_pattern p = d->how == WEAK ? pattern(v) : OT_PATTERN_NONE;
     if (p == OT_PATTERN_MASK) return "constant: a mask";
     v->table = p >= OT_PATTERN_STEPS;
     if (!v->table || !ot_name_is_table(v->name)) return NULL;
@@ -437,13 +458,18 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
         verdict d = { .uses = u.first[v->id + 1] - u.first[v->id] };
         if (!ot_is_float(v->dtype)) {
+            const ot_node *n = dequantiser(g, &u, v);
             v->why = "constant: no float";
-            continue;
+            if (!n || !ot_stored_widen(g, v, n)) continue;
         }
         judge(g, &u, v, v, false, 0, &d);
         decide(g, v, &d, &h);
         override(v, c);
+        if (!v->stored) continue;
+        if (v->role != OT_WEIGHT) ot_stored_restore(v);
+        for (int k = u.first[v->id]; k < u.first[v->id + 1] && v->stored; k++)
+            if (!ot_stored_read(g, (ot_node *)(uintptr_t)u.list[k].node)) return g->err->status;
     }
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
-    return g->err->status;
+    return c->fit_scales ? ot_stored_fit(p) : g->err->status;
 }

@@ -117,6 +117,7 @@ typedef struct ot_config {
     int             n_no_decay; const char *const *no_decay;
     int             n_lr_scale; const char *const *lr_scale; const double *lr_scale_by;
     int             n_wanted;  const char *const *wanted; /* run: outputs to compute; 0: all */
+    bool            fit_scales; /* of trained weights that the file keeps in integers: computed from them; else the file's */
     bool            eval_mode; /* run: force evaluation mode */
     bool            apart;     /* a batch that is not the file's: every operator once for each of the file's */
     int             threads;
@@ -270,8 +271,9 @@ typedef struct ot_review {
     bool eval;                  /* training is not meant: what matters to it alone is left out */
     bool unfolds;               /* convolutions get a norm while training (unfold.h) */
     int norms, dropouts, draws; /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
-    int weights, quantised;     /* initializers of the graph that train; weights held in integers */
+    int weights, quantised;     /* initializers of the graph that train; those held in integers that do not */
     int64_t quantised_elements;
+    int roundings;              /* nodes that round floats to integers of a scale */
 } ot_review;
 
 extern const char ot_remedy_quantised[];

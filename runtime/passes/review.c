@@ -5,14 +5,14 @@
  *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the delivered file keeps them
  *   folded norms    convolutions that took a BatchNormalization in when they were exported, known by the names that
  *                   exporters give what they compute
- *   quantised       weights that are integers behind DequantizeLinear or in integer products
+ *   quantised       weights that are integers behind DequantizeLinear, and train as floats or not; those in integer products
  *   numbers         NaN and infinities in weights; weights of 16 bits */
 #include <math.h>
 #include <string.h>
 
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/stored.h"
 #include "runtime/passes/unfold.h"
 
 static const char deploy[] = "'onnxtrain export MODEL -o FILE', or --deploy FILE in training, writes the form for inference";
@@ -68,6 +68,7 @@ static void look_at_node(const review *r, const ot_node *n)
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "Dropout has training_mode=true in the file and keeps it: other runtimes drop elements at random");
     }
+    r->out->roundings += !strcmp(op, "QuantizeLinear") || !strcmp(op, "DynamicQuantizeLinear");
     if (draws(n)) {
         r->out->draws++;
         find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
@@ -158,6 +159,10 @@ static void look_at_values(const review *r)
         if (weight && v->table && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a table that the program computed and no parameter: --freeze NAME",
                     "the values of a tensor that trains look like %s", ot_pattern_name(ot_pattern_of(v)));
+        if (weight && !r->out->eval && v->stored)
+            ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
+                    "weights are quantised in the file, as %s: they train as float32 through the straight-through estimator, and are rounded again when "
+                    "the file is written, %s", ot_dtype_name(v->stored->dtype), v->stored->fitted ? "with scales recomputed from them" : "with the scales of the file");
         if (weight && !r->out->eval && ot_dtype_bits(v->dtype) < 32)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are %s in the file: they train as float32 copies, which are rounded to %s when the file is written", type, type);

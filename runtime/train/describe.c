@@ -151,13 +151,14 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
 {
     char shape[128];
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
+    const char *type = ot_dtype_name(m->file->sources[v->source].dtype);
     ot_shape_text(&v->shape, shape);
     if (p->f)
-        ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, ot_dtype_name(v->dtype), shape,
+        ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape,
                 ot_role_name(v), why);
     else
         ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type",
-                                    ot_dtype_name(v->dtype), "shape", shape, "role",
+                                    type, "shape", shape, "role",
                                     ot_role_name(v), "why", ot_json_text(why)));
 }
 

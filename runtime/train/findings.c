@@ -36,7 +36,10 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
 {
     int64_t trained = 0, all = t->review.quantised_elements;
     if (t->s.n_train || t->s.n_freeze) return; /* as asked */
-    for (int i = 0; i < p->n_weights; i++) trained += ot_numel(&p->weights[i]->shape);
+    for (int i = 0; i < p->n_weights; i++) {
+        trained += ot_numel(&p->weights[i]->shape);
+        if (p->weights[i]->stored) all += ot_numel(&p->weights[i]->shape);
+    }
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
     if (trained < all / 10)

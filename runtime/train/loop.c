@@ -131,7 +131,10 @@ static void log_start(ot_trainer *t)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     int64_t trained = 0, all = 0;
-    for (int i = 0; i < p->n_weights; i++) trained += ot_numel(&p->weights[i]->shape);
+    for (int i = 0; i < p->n_weights; i++) {
+        trained += ot_numel(&p->weights[i]->shape);
+        if (p->weights[i]->stored) all += ot_numel(&p->weights[i]->shape);
+    }
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype))
             all += ot_numel(&t->m->file->sources[i].shape);

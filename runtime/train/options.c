@@ -75,6 +75,7 @@ static const row table[] = {
     ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that took a BatchNormalization in train with one; the file gets it folded in again", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
     ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
     ROW("add-dropout", 0, "P", NULL, G, "a Dropout before the classifier, in training alone; the file gets none", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
+    ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of integer weights that train: the file's, or from their largest values", GRAPH, 0, 0, CHOICE, 0, 0),
     ROW("mode", 0, "file|eval", "file", G, "run: the graph as written, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Machine"

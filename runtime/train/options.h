@@ -25,7 +25,7 @@ typedef struct ot_settings {
     ot_precision precision;
     bool auto_precision; /* precision is what a check leaves */
     bool apart;          /* found: the batch that the file has cannot be changed (together.c) */
-    bool bn_unbiased, eval_mode;
+    bool bn_unbiased, eval_mode, fit_scales;
     double dropout; /* < 0: as the file says */
     double add_dropout; /* 0: none */
     int n_train, n_freeze, n_no_decay, n_lr_scale;

@@ -32,6 +32,7 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
         .lr_scale = s->lr_scale,
         .lr_scale_by = s->lr_scale_by,
         .eval_mode = s->eval_mode,
+        .fit_scales = s->fit_scales,
         .apart = s->apart,
         .precision = s->precision,
         .skip_nonfinite = s->skip_nonfinite,

@@ -199,6 +199,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->clip_norm = ot_options_num(o, "clip-norm");
     s->clip_value = ot_options_num(o, "clip-value");
     s->bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
+    s->fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
     s->bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
 }
 
