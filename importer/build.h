@@ -115,6 +115,11 @@ ot_value   *ot_form_ints(ot_form *f, const int64_t *v, size_t n);    /* int64 of
 ot_value   *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in);
 ot_value   *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in); /* with its attributes */
 ot_value   *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
+/* The same in steps, for several outputs and any attributes: begin, ot_form_set_* and ot_form_copy on g, finish, which gives output 0;
+ * the others are g->out[i]. */
+bool        ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
+bool        ot_form_copy(ot_form *g, const ot_attribute *a);          /* an attribute of another form */
+ot_value   *ot_form_finish(ot_form *g);
 bool        ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
 
 /* attrs.c */
@@ -138,7 +143,35 @@ const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, co
 /* upgrade.c */
 bool ot_upgrade(ot_form *f);
 
+const char *ot_upgrade_at(int i);                      /* operators that it replaces by others; NULL: end */
+
+/* An operator of another domain, or a quantised one, that becomes operators of ai.onnx. */
+typedef struct ot_rewriting {
+    const char *op;
+    int         inputs, outputs; /* as few, as many */
+    bool      (*rewrite)(ot_form *f);
+} ot_rewriting;
+
+/* microsoft.c: the same for com.microsoft. */
+bool ot_microsoft(ot_form *f);
+const ot_rewriting *ot_microsoft_at(int i);            /* NULL: end */
+bool ot_simplified_norm(ot_form *f);                   /* which ONNX Runtime also writes into ai.onnx */
+
+/* quantised.c */
+bool ot_qlinear_conv(ot_form *f);
+bool ot_qlinear_matmul(ot_form *f);
+bool ot_qgemm(ot_form *f);
+bool ot_qlinear_sum(ot_form *f);
+bool ot_qlinear_unary(ot_form *f);
+bool ot_qlinear_softmax(ot_form *f);
+bool ot_qlinear_pool(ot_form *f);
+bool ot_qlinear_concat(ot_form *f);
+bool ot_matmul_integer_to_float(ot_form *f);
+bool ot_dynamic_quantize_matmul(ot_form *f);
+bool ot_matmul_nbits(ot_form *f);
+
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
 bool ot_ml(ot_form *f);
+const char *ot_ml_at(int i);                           /* its operators; NULL: end */
 
 #endif

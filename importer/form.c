@@ -153,44 +153,57 @@ ot_value *ot_form_ints(ot_form *f, const int64_t *v, size_t n)
 
 /* ---- nodes around it --------------------------------------------------------------------- */
 
-static bool emit_before(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in)
+bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out)
 {
     ot_value **copy = ot_job_alloc(f->job, (size_t)(n_in + 1) * sizeof *copy);
-    const char **name = ot_job_alloc(f->job, sizeof *name);
+    const char **name = ot_job_alloc(f->job, (size_t)n_out * sizeof *name);
     *g = (ot_form){ .job = f->job, .scope = f->scope, .op = op, .domain = "", .version = NEWEST, .n_in = n_in,
-                    .cap_in = n_in, .n_out = 1, .n_listed = 1, .in = copy, .out_name = name };
+                    .cap_in = n_in, .n_out = n_out, .n_listed = n_out, .in = copy, .out_name = name };
     g->name = ot_arena_printf(f->job->f->arena, "%s/%s", f->name, op);
-    g->out = ot_job_alloc(f->job, sizeof *g->out);
+    g->out = ot_job_alloc(f->job, (size_t)n_out * sizeof *g->out);
     if (!copy || !name || !g->name || !g->out) return false;
     for (int i = 0; i < n_in; i++) copy[i] = in[i];
-    *name = g->name;
+    for (int i = 0; i < n_out; i++) name[i] = g->name;
+    return true;
+}
+
+bool ot_form_copy(ot_form *g, const ot_attribute *a)
+{
+    ot_attribute *own = add(g, ot_text(a->name), a->type);
+    char         *name = own ? own->name : NULL;
+    if (!own) return false;
+    *own = *a;
+    own->name = name;
     return true;
 }
 
 /* After a finding about the emitted node a value stands for it. */
-static ot_value *result(ot_form *g)
+ot_value *ot_form_finish(ot_form *g)
 {
+    while (g->n_in && !g->in[g->n_in - 1]) g->n_in--;
     if (!ot_form_emit(g)) return NULL;
-    return g->out[0] ? g->out[0] : ot_graph_value(g->scope->graph, g->name, OT_TEMP, OT_UNDEFINED, NULL);
+    for (int i = 0; i < g->n_out; i++)
+        if (!g->out[i]) g->out[i] = ot_graph_value(g->scope->graph, g->name, OT_TEMP, OT_UNDEFINED, NULL);
+    return g->out[0];
 }
 
 ot_value *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in)
 {
     ot_form g;
-    return emit_before(f, &g, op, in, n_in) ? result(&g) : NULL;
+    return ot_form_begin(f, &g, op, in, n_in, 1) ? ot_form_finish(&g) : NULL;
 }
 
 ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v)
 {
     ot_form g;
-    return emit_before(f, &g, op, in, n_in) && ot_form_set_int(&g, attr, v) ? result(&g) : NULL;
+    return ot_form_begin(f, &g, op, in, n_in, 1) && ot_form_set_int(&g, attr, v) ? ot_form_finish(&g) : NULL;
 }
 
 ot_value *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in)
 {
     ot_form g;
-    if (!emit_before(f, &g, op, in, n_in)) return NULL;
+    if (!ot_form_begin(f, &g, op, in, n_in, 1)) return NULL;
     g.attr = f->attr;
     g.n_attr = f->n_attr;
-    return result(&g);
+    return ot_form_finish(&g);
 }

@@ -361,6 +361,18 @@ ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_import
     return import(&(from){ .path = m->path, .again = m->file, .bytes = bytes, .n = n }, out, err);
 }
 
+const char *ot_import_rewritten(int i, const char **domain)
+{
+    int n = 0, ml = 0, ms = 0;
+    while (ot_upgrade_at(n)) n++;
+    while (ot_ml_at(ml)) ml++;
+    while (ot_microsoft_at(ms)) ms++;
+    *domain = i < n ? "" : i < n + ml ? "ai.onnx.ml" : "com.microsoft";
+    if (i < n) return ot_upgrade_at(i);
+    if (i < n + ml) return ot_ml_at(i - n);
+    return i < n + ml + ms ? ot_microsoft_at(i - n - ml)->op : NULL;
+}
+
 void ot_import_free(ot_imported *m)
 {
     if (!m) return;

@@ -58,6 +58,9 @@ const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrow
 int         ot_import_is_model(int fd, uint64_t size);        /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
 void      ot_import_free(ot_imported *m);
 
+/* The i-th operator that becomes others while a file is read, and its domain ("" is ai.onnx); NULL: end. */
+const char *ot_import_rewritten(int i, const char **domain);
+
 /* A serialized TensorProto (the standard's test data).  bytes of out->data belong to the arena. */
 ot_status ot_import_tensor(const char *path, ot_arena *a, ot_tensor *out, ot_error *err);
 

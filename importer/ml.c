@@ -140,13 +140,16 @@ static bool classifier(ot_form *f)
     return made(f, ot_form_before(f, "Gather", IN(ot_form_ints(f, labels->ints, labels->n_ints), other)));
 }
 
+static const ot_rewriting table_of[] = {
+    { "ArrayFeatureExtractor", 2, 1, extractor }, { "Binarizer", 1, 1, binarizer }, { "Imputer", 1, 1, imputer },
+    { "LinearClassifier", 1, 2, classifier }, { "LinearRegressor", 1, 1, regressor }, { "Normalizer", 1, 1, normalizer },
+    { "OneHotEncoder", 1, 1, onehot }, { "Scaler", 1, 1, scaler },
+};
+
+const char *ot_ml_at(int i) { return i >= 0 && i < OT_LEN(table_of) ? table_of[i].op : NULL; }
+
 bool ot_ml(ot_form *f)
 {
-    static const struct { const char *op; int inputs, outputs; bool (*rewrite)(ot_form *f); } table_of[] = {
-        { "ArrayFeatureExtractor", 2, 1, extractor }, { "Binarizer", 1, 1, binarizer }, { "Imputer", 1, 1, imputer },
-        { "LinearClassifier", 1, 2, classifier }, { "LinearRegressor", 1, 1, regressor }, { "Normalizer", 1, 1, normalizer },
-        { "OneHotEncoder", 1, 1, onehot }, { "Scaler", 1, 1, scaler },
-    };
     for (int i = 0; i < OT_LEN(table_of); i++) {
         if (strcmp(table_of[i].op, f->op) != 0) continue;
         bool whole = f->n_in == table_of[i].inputs && f->n_out <= table_of[i].outputs;

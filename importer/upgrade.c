@@ -328,51 +328,6 @@ static bool optional_type(ot_form *f)
     return true;
 }
 
-/* Quantised operators are the plain ones between DequantizeLinear and QuantizeLinear, and train as those do. */
-
-static ot_value *dequantized(ot_form *f, int i, int64_t axis)
-{
-    return ot_form_before_int(f, "DequantizeLinear", IN(f->in[i], f->in[i + 1], f->in[i + 2]), "axis", axis);
-}
-
-/* y, quantised by inputs 6 and 7. */
-static bool quantized(ot_form *f, ot_value *y)
-{
-    f->op = "QuantizeLinear";
-    f->n_attr = 0;
-    f->n_in = 3;
-    f->in[0] = y;
-    f->in[1] = f->in[6];
-    f->in[2] = f->in[7];
-    return y != NULL;
-}
-
-static bool has_inputs(ot_form *f, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (i >= f->n_in || !f->in[i]) return false;
-    return true;
-}
-
-static bool qlinear_matmul(ot_form *f)
-{
-    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
-    ot_value *a = dequantized(f, 0, -2), *b = dequantized(f, 3, -1);
-    return a && b && quantized(f, ot_form_before(f, "MatMul", IN(a, b)));
-}
-
-/* The bias is an integer in steps of the product of both scales. */
-static bool qlinear_conv(ot_form *f)
-{
-    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
-    ot_value *x = dequantized(f, 0, 1), *w = dequantized(f, 3, 0), *b = NULL;
-    if (f->n_in > 8 && f->in[8]) {
-        ot_value *step = ot_form_before(f, "Mul", IN(f->in[1], f->in[4]));
-        if (!step || !(b = ot_form_before_int(f, "DequantizeLinear", IN(f->in[8], step), "axis", 0))) return false;
-    }
-    return x && w && quantized(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2));
-}
-
 static bool recurrent_1(ot_form *f)
 {
     ot_form_drop(f, "output_sequence");
@@ -531,6 +486,7 @@ static const upgrade table[] = {
     /* softmax, norms */
     { "BatchNormalization", 14, batchnorm_9 },
     { "GroupNormalization", 21, groupnorm_18 },
+    { "SimplifiedLayerNormalization", EVER, ot_simplified_norm },
     { "Hardmax", 13, softmax_11 },
     { "LogSoftmax", 13, softmax_11 },
     { "Softmax", 13, softmax_11 },
@@ -542,8 +498,8 @@ static const upgrade table[] = {
     { "LSTM", 7, recurrent_1 },
     { "LpPool", 2, lppool_1 },
     { "Optional", EVER, optional_type },
-    { "QLinearConv", EVER, qlinear_conv },
-    { "QLinearMatMul", EVER, qlinear_matmul },
+    { "QLinearConv", EVER, ot_qlinear_conv },
+    { "QLinearMatMul", EVER, ot_qlinear_matmul },
     { "RNN", 7, recurrent_1 },
     { "RoiAlign", 16, roialign_10 },
     { "Scan", 9, scan_8 },
@@ -561,6 +517,7 @@ static const upgrade table[] = {
 bool ot_upgrade(ot_form *f)
 {
     if (!strcmp(f->domain, "ai.onnx.ml")) return ot_ml(f);
+    if (!strcmp(f->domain, "com.microsoft")) return ot_microsoft(f);
     if (*f->domain) return true;
     for (int i = 0; i < OT_LEN(table) && !f->done; i++) {
         const upgrade *u = &table[i];
@@ -568,4 +525,11 @@ bool ot_upgrade(ot_form *f)
         if (!u->rewrite(f)) return false;
     }
     return true;
+}
+
+const char *ot_upgrade_at(int i)
+{
+    for (int k = 0; k < OT_LEN(table); k++)
+        if (table[k].before == EVER && !ot_find_op("", table[k].op) && i-- == 0) return table[k].op;
+    return NULL;
 }

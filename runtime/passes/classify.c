@@ -170,6 +170,18 @@ static void mark_values(ot_graph *g)
     }
 }
 
+/* The same but for axes of one element. */
+static bool alike(const ot_shape *a, const ot_shape *b)
+{
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < a->rank && a->dim[i] == 1) i++;
+        while (k < b->rank && b->dim[k] == 1) k++;
+        if (i >= a->rank || k >= b->rank) return i >= a->rank && k >= b->rank;
+        if (a->dim[i] != b->dim[k]) return false;
+    }
+}
+
 /* Cosine and sine of the same angles: a partner of equal size with c^2 + s^2 = 1 everywhere.  (Ones and zeros are the scale
  * and bias of a norm before it is trained.) */
 static bool is_rotary(const ot_graph *g, const ot_value *v)
@@ -180,7 +192,7 @@ static bool is_rotary(const ot_graph *g, const ot_value *v)
         if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *w = g->values[i];
-        if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !ot_shape_eq(&w->shape, &v->shape)) continue;
+        if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !alike(&w->shape, &v->shape)) continue;
         bool unit = true;
         for (int64_t k = 0; k < n && unit; k++) {
             double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);

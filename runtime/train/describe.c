@@ -272,13 +272,30 @@ static const char *gradient_of(const ot_op *op)
     return op->lower ? "lowered" : op->grad ? "yes" : op->grad_zero ? "zero" : "no";
 }
 
+/* Operators that the importer spells out in others.  Returns how many are of ONNX; *others: of other domains. */
+static int list_rewritten(ot_page *p, json_t **list, int *others)
+{
+    const char *name, *domain;
+    int onnx = 0;
+    for (int i = 0; (name = ot_import_rewritten(i, &domain)); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s%s%s", domain, *domain ? "." : "", name);
+        *(*domain ? others : &onnx) += 1;
+        if (p->f) ot_print(p->f, "%-28s %-6s %-9s %s\n", text, "-", "rewritten", "-");
+        else
+            ot_json_add(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", name, "domain", domain, "since", 1, "internal", false,
+                                        "gradient", "rewritten", "kernels", ""));
+    }
+    return onnx;
+}
+
 ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
 {
     OT_GIVEN(text);
     OT_GIVEN(o);
     ot_page p;
     const ot_op *op;
-    int onnx = 0, all = 0;
+    int onnx = 0, own = 0, others = 0;
     OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
     json_t *list = p.f ? NULL : json_array();
     if (p.f) ot_print(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
@@ -290,8 +307,8 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
                      *kernels ? " " : "", (*k)->name);
         bool internal = op->flags & OT_INTERNAL;
         if (!internal) snprintf(since, sizeof since, "%d", op->since);
-        all++;
         onnx += !internal;
+        own += internal;
         if (p.f)
             ot_print(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
                     *kernels ? kernels : "-");
@@ -301,7 +318,8 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
                                          "since", op->since, "internal", internal,
                                          "gradient", gradient_of(op), "kernels", kernels));
     }
-    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of our own\n", onnx, all - onnx);
+    onnx += list_rewritten(&p, &list, &others);
+    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of ai.onnx.ml and com.microsoft, %d of our own\n", onnx, others, own);
     else ot_json_set(&p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }

@@ -30,6 +30,26 @@ static const example quantised[] = {
     { "tokens", 1e-6, "cross_entropy" },  { "aware", 1e-6, "cross_entropy" },   { "blocks", 1e-6, "cross_entropy" },
 };
 
+#define CLASSES "cross_entropy:class_axis=-1"
+
+static const example fused[] = {
+    { "bert-script", 1e-6, "cross_entropy" },  { "bert-session", 1e-6, "cross_entropy" }, { "gpt-script", 1e-6, CLASSES },
+    { "gpt-session", 1e-6, CLASSES },          { "llama-script", 1e-6, CLASSES },         { "llama-session", 1e-6, CLASSES },
+    { "convs-session", 1e-6, "cross_entropy" },
+};
+
+static const example single[] = {
+    { "attention", 1e-6, "mse" },       { "attention-causal", 1e-6, "output=mse" }, { "attention-lengths", 1e-6, "mse" }, { "attention-sizes", 1e-6, "mse" },
+    { "embedding", 1e-6, "output=mse" }, { "gelus", 1e-6, "mse" },                  { "groups", 1e-6, "output=mse" },     { "groups-packed", 1e-6, "output=mse" },
+    { "groups-window", 1e-6, "output=mse" }, { "heads", 1e-6, "mse" },              { "heads-past", 1e-6, "output=mse" }, { "nbits", 1e-6, "mse" },
+    { "products", 1e-6, "mse" },        { "rotary", 1e-6, "mse" },                  { "skips", 1e-6, "mse" },
+};
+
+/* Of quantised ones by one step, where a sum falls on the other side of a half. */
+static const example forward[] = {
+    { "dynamic", 1e-6, NULL }, { "nbits-8", 1e-6, NULL }, { "nbits-blocks", 1e-6, NULL }, { "qgemm", 1e-6, NULL }, { "qlinear", 1.0, NULL }, { "to-float", 1e-6, NULL },
+};
+
 typedef struct job {
     const example *e;
     char        model[256], data[256], out[64], written[64];
@@ -107,8 +127,8 @@ static int batch(const job *j, bool target, ot_tensor *in)
         if (!a) fail_msg("%s: no array '%s'", j->e->name, t.name);
         in[n++] = *a;
     }
-    const ot_tensor *a = target ? array(j->d, "", "target") : NULL;
-    if (a) in[n++] = *a;
+    for (int i = 0; target && i < j->d->n; i++)
+        if (!strncmp(j->d->array[i].t.name, "target", 6)) in[n++] = j->d->array[i].t;
     return n;
 }
 
@@ -194,28 +214,6 @@ static void stays_the_same(const example *x)
     end(&j);
 }
 
-static void quantised_models_run(void **state)
-{
-    (void)state;
-    for (int i = 0; i < (int)(sizeof quantised / sizeof *quantised); i++) runs(&quantised[i]);
-}
-
-static void quantised_models_train_as_in_pytorch(void **state)
-{
-    (void)state;
-    for (int i = 0; i < (int)(sizeof quantised / sizeof *quantised); i++)
-        if (quantised[i].loss) trains(&quantised[i]);
-}
-
-static void a_rate_of_zero_keeps_the_file(void **state)
-{
-    (void)state;
-    for (int i = 0; i < (int)(sizeof quantised / sizeof *quantised); i++)
-        if (quantised[i].loss) stays_the_same(&quantised[i]);
-}
-
-/* ---- scales that follow the weights ------------------------------------------------------- */
-
 static double number(const ot_tensor *t, int64_t i) { return ot_get_f64(t->data, t->dtype, t->rank ? i : 0); }
 
 static double largest(const ot_tensor *t)
@@ -233,6 +231,111 @@ static ot_tensor initializer(const ot_model *m, const char *name)
     fail_msg("no initializer '%s'", name);
     return t;
 }
+
+/* Gradients of all initializers that differences were taken of. */
+static void has_gradients(const example *x)
+{
+    job         j = begin(x);
+    ot_dataset *g = NULL;
+    int         compared = 0;
+    set(&j, "data", j.data);
+    set(&j, "o", j.out);
+    check_ok(&j, ot_grad_file(j.m, j.o, NULL, &e_));
+    check_ok(&j, ot_dataset_open(j.out, OT_SPLIT_TRAIN, NULL, &g, &e_));
+    for (int i = 0; i < j.d->n; i++) {
+        const ot_tensor *want = &j.d->array[i].t;
+        if (strncmp(want->name, "grad_", 5) != 0) continue;
+        const ot_tensor *is = array(g, "", want->name + 5);
+        if (!is) fail_msg("%s: '%s' has no gradient", x->name, want->name + 5);
+        double most = 0;
+        for (int64_t k = 0; k < elements(want); k++) most = fmax(most, fabs(ot_get_f64(want->data, want->dtype, k)));
+        for (int64_t k = 0; k < elements(want); k++) {
+            double a = ot_get_f64(is->data, is->dtype, k), b = ot_get_f64(want->data, want->dtype, k);
+            if (!(fabs(a - b) <= 2e-3 * most)) fail_msg("%s: the gradient of element %lld of '%s' is %g, not %g", x->name, (long long)k, is->name, a, b);
+        }
+        compared++;
+    }
+    assert_true(compared > 0);
+    ot_dataset_free(g);
+    end(&j);
+}
+
+#define EACH(list, what) for (size_t i_ = 0; i_ < sizeof list / sizeof *list; i_++) what(&list[i_])
+
+static void fused_networks_run(void **state)
+{
+    (void)state;
+    EACH(fused, runs);
+}
+
+static void fused_networks_train_as_before(void **state)
+{
+    (void)state;
+    EACH(fused, trains);
+}
+
+static void fused_operators_run(void **state)
+{
+    (void)state;
+    EACH(single, runs);
+    EACH(forward, runs);
+}
+
+static void fused_operators_have_gradients(void **state)
+{
+    (void)state;
+    EACH(single, has_gradients);
+}
+
+/* Bytes of two weights of 4 bits are written as such; what did not train stays. */
+static void weights_of_four_bits_are_written(void **state)
+{
+    static const example x = { "nbits", 0, "mse" };
+    (void)state;
+    stays_the_same(&x);
+    job         j = begin(&x);
+    ot_trainer *t = NULL;
+    ot_model   *w = NULL;
+    ot_tensor   in[MOST];
+    double      first, last = 0;
+    int         n = batch(&j, true, in), moved = 0;
+    set(&j, "optimizer", "adam:lr=0.02");
+    check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
+    check_ok(&j, ot_trainer_step(t, in, n, &first, &e_));
+    for (int i = 0; i < 20; i++) check_ok(&j, ot_trainer_step(t, in, n, &last, &e_));
+    assert_true(last < 0.8 * first);
+    check_ok(&j, ot_trainer_export(t, j.written, &e_));
+    check_ok(&j, ot_model_load(j.written, &w, &e_));
+    ot_tensor was = initializer(j.m, "w"), is = initializer(w, "w"), s = initializer(j.m, "s"), same = initializer(w, "s");
+    assert_int_equal(is.dtype, OT_U8);
+    for (int64_t i = 0; i < elements(&is); i++) moved += number(&is, i) != number(&was, i);
+    assert_true(moved > elements(&is) / 10);
+    close_to(&j, &same, &s, 0);
+    ot_trainer_free(t);
+    ot_model_free(w);
+    end(&j);
+}
+
+static void quantised_models_run(void **state)
+{
+    (void)state;
+    EACH(quantised, runs);
+}
+
+static void quantised_models_train_as_in_pytorch(void **state)
+{
+    (void)state;
+    EACH(quantised, trains);
+}
+
+static void a_rate_of_zero_keeps_the_file(void **state)
+{
+    (void)state;
+    EACH(quantised, stays_the_same);
+    EACH(fused, stays_the_same);
+}
+
+/* ---- scales that follow the weights ------------------------------------------------------- */
 
 /* Weights use their whole range again; the scale of a bias stays that of the input times that of the weight. */
 static void scales_are_recomputed(void **state)
@@ -278,6 +381,11 @@ int main(void)
         cmocka_unit_test(quantised_models_train_as_in_pytorch),
         cmocka_unit_test(a_rate_of_zero_keeps_the_file),
         cmocka_unit_test(scales_are_recomputed),
+        cmocka_unit_test(fused_networks_run),
+        cmocka_unit_test(fused_networks_train_as_before),
+        cmocka_unit_test(fused_operators_run),
+        cmocka_unit_test(fused_operators_have_gradients),
+        cmocka_unit_test(weights_of_four_bits_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

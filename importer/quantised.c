@@ -1,0 +1,212 @@
+/* quantised.c - quantised operators are the plain ones between DequantizeLinear and QuantizeLinear, and train as those do.
+ *
+ * Spec    ai.onnx QLinearConv, QLinearMatMul 10, 21; com.microsoft 1 of ONNX Runtime 1.31: QGemm, QLinear*, MatMulNBits,
+ *         DynamicQuantizeMatMul, MatMulIntegerToFloat
+ *
+ * Weights of 4 bits come as bytes of two; ONNX packs its 4-bit types alike, so the bytes are those of such a tensor. */
+#include "importer/build.h"
+
+#define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))
+
+static bool made(ot_form *f, ot_value *v)
+{
+    f->out[0] = v;
+    f->done = true;
+    return v != NULL;
+}
+
+static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] : NULL; }
+
+static bool has_inputs(const ot_form *f, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!input(f, i)) return false;
+    return true;
+}
+
+/* The tensor that inputs i, i + 1 and i + 2 (which may be left out) describe. */
+static ot_value *dequantised(ot_form *f, int i, int64_t axis)
+{
+    if (!input(f, i) || !input(f, i + 1)) return ot_form_finding(f, "input %d or %d is left out", i, i + 1), NULL;
+    return ot_form_before_int(f, "DequantizeLinear", IN(f->in[i], f->in[i + 1], input(f, i + 2)), "axis", axis);
+}
+
+/* y, quantised by inputs i and i + 1. */
+static bool quantised(ot_form *f, ot_value *y, int i)
+{
+    ot_value *scale = input(f, i), *zero = input(f, i + 1);
+    if (!scale) return ot_form_finding(f, "input %d is left out", i);
+    f->op = "QuantizeLinear";
+    f->domain = "";
+    f->n_attr = 0;
+    f->n_in = 3;
+    f->in[0] = y;
+    f->in[1] = scale;
+    f->in[2] = zero;
+    return y != NULL;
+}
+
+static bool ended(ot_form *f) { return f->job->found->status != OT_OK && f->job->found->status != OT_E_NOMEM; }
+
+/* ---- products --------------------------------------------------------------------------- */
+
+bool ot_qlinear_matmul(ot_form *f)
+{
+    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
+    ot_value *a = dequantised(f, 0, -2), *b = dequantised(f, 3, -1);
+    return a && b && quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
+}
+
+/* A bias of integers in steps of the product of both scales. */
+static ot_value *bias_of(ot_form *f, ot_value *bias, ot_value *scale_a, ot_value *scale_b)
+{
+    ot_value *step = ot_form_before(f, "Mul", IN(scale_a, scale_b));
+    return step ? ot_form_before_int(f, "DequantizeLinear", IN(bias, step), "axis", 0) : NULL;
+}
+
+bool ot_qlinear_conv(ot_form *f)
+{
+    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
+    ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
+    if (input(f, 8) && !(b = bias_of(f, f->in[8], f->in[1], f->in[4]))) return false;
+    return x && w && quantised(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2), 6);
+}
+
+bool ot_qgemm(ot_form *f)
+{
+    ot_form   g;
+    bool      turned = ot_form_int(f, "transB", 0) != 0;
+    double    alpha = ot_form_float(f, "alpha", 1);
+    ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
+    if (ended(f)) return true;
+    if (!a || !b) return false;
+    if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha beside a bias is not supported");
+    if (input(f, 6) && !(c = bias_of(f, f->in[6], f->in[1], f->in[4]))) return false;
+    if (!ot_form_begin(f, &g, "Gemm", IN(a, b, c), 1)) return false;
+    if (!c) g.n_in = 2;
+    if (!ot_form_set_int(&g, "transA", ot_form_int(f, "transA", 0)) || !ot_form_set_int(&g, "transB", turned) || !ot_form_set_float(&g, "alpha", (float)alpha))
+        return false;
+    ot_value *y = ot_form_finish(&g);
+    return input(f, 7) ? quantised(f, y, 7) : made(f, y);
+}
+
+/* (a - zero) (b - zero), exact, times both scales, plus a bias. */
+static bool scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b, ot_value *bias)
+{
+    ot_value *y = ot_form_before(f, "MatMulInteger", IN(a, b, zero_a, zero_b)), *scale = ot_form_before(f, "Mul", IN(scale_a, scale_b));
+    if (!y || !scale || !(y = ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32)) || !(y = ot_form_before(f, "Mul", IN(y, scale)))) return false;
+    return made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y);
+}
+
+bool ot_matmul_integer_to_float(ot_form *f)
+{
+    if (!has_inputs(f, 4)) return ot_form_finding(f, "it has fewer than four inputs");
+    return scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3], input(f, 6));
+}
+
+bool ot_dynamic_quantize_matmul(ot_form *f)
+{
+    ot_form g;
+    if (!has_inputs(f, 3)) return ot_form_finding(f, "it has fewer than three inputs");
+    if (!ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3) || !ot_form_finish(&g)) return false;
+    return scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2], input(f, 4));
+}
+
+/* ---- weights in blocks ------------------------------------------------------------------------ */
+
+/* A constant with the bytes of v as `t`, in another shape. */
+static ot_value *seen_as(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t columns)
+{
+    ot_shape s = { .rank = 2, .dim = { rows, columns } };
+    if (v->dtype == t && ot_shape_eq(&v->shape, &s)) return v;
+    if (!ot_is_const(v) || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t)) return ot_form_finding(f, "its weights are no constants that fit bits, N, K and block_size"), NULL;
+    v->dtype = t; /* the tensor of the file itself: what is made of it is written there */
+    v->shape = s;
+    return v;
+}
+
+/* Zero points of `blocks` values a row, each row in whole bytes; 2^(bits - 1) where they are left out. */
+static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t blocks)
+{
+    ot_shape      s = { .rank = 2, .dim = { rows, blocks } };
+    int64_t       bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
+    if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows))
+        return ot_form_finding(f, "its zero points are no packed constants"), NULL;
+    unsigned char *p = ot_job_alloc(f->job, ot_bytes(&s, t) + 1);
+    for (int64_t i = 0; p && i < rows * blocks; i++)
+        ot_set_i64(p, t, i, v ? ot_get_i64(v->data, t, i / blocks * row + i % blocks) : (int64_t)1 << (bits - 1));
+    return p ? ot_graph_const(f->scope->graph, "", t, &s, p) : NULL;
+}
+
+/* Inputs: x, weights (N, blocks, bytes), scales, zero points, order of groups, bias. */
+bool ot_matmul_nbits(ot_form *f)
+{
+    int64_t  K = ot_form_int(f, "K", 0), N = ot_form_int(f, "N", 0), bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 0), all;
+    ot_dtype t = bits == 2 ? OT_U2 : bits == 4 ? OT_U4 : bits == 8 ? OT_U8 : OT_UNDEFINED;
+    ot_form  g;
+    if (!has_inputs(f, 3) || !t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
+        return ot_form_finding(f, "bits must be 2, 4 or 8, K, N and block_size (16 or more) be given");
+    if (input(f, 4)) return ot_form_finding(f, "an order of groups (g_idx) is not supported");
+    int64_t   blocks = (K + block - 1) / block;
+    ot_value *w = seen_as(f, f->in[1], t, N, blocks * block), *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
+    ot_value *zero = scale ? zeros_of(f, input(f, 3), t, N, blocks) : NULL;
+    if (ended(f)) return true;
+    if (!zero || !ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || !ot_form_set_int(&g, "axis", 1) || !ot_form_set_int(&g, "block_size", block) ||
+        !(w = ot_form_finish(&g)))
+        return false;
+    ot_value *from = ot_form_ints(f, &(int64_t){ 0 }, 1), *to = ot_form_ints(f, &K, 1), *axis = ot_form_ints(f, &(int64_t){ 1 }, 1);
+    if (blocks * block > K && !(w = ot_form_before(f, "Slice", IN(w, from, to, axis)))) return false;
+    if (!(w = ot_form_before(f, "Transpose", &w, 1)) || !(w = ot_form_before(f, "MatMul", IN(f->in[0], w)))) return false;
+    return made(f, input(f, 5) ? ot_form_before(f, "Add", IN(w, f->in[5])) : w);
+}
+
+/* ---- one or two tensors ------------------------------------------------------------------------- */
+
+bool ot_qlinear_sum(ot_form *f)
+{
+    ot_value *a = dequantised(f, 0, 1), *b = dequantised(f, 3, 1);
+    if (ended(f)) return true;
+    return a && b && quantised(f, ot_form_before(f, strcmp(f->op, "QLinearMul") ? "Add" : "Mul", IN(a, b)), 6);
+}
+
+bool ot_qlinear_unary(ot_form *f)
+{
+    bool      leaky = strcmp(f->op, "QLinearSigmoid") != 0;
+    ot_value *x = dequantised(f, 0, 1);
+    if (ended(f)) return true;
+    return x && quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
+}
+
+/* Below opset 13 the axes from `axis` on would be one. */
+bool ot_qlinear_softmax(ot_form *f)
+{
+    int64_t   axis = ot_form_int(f, "axis", -1);
+    ot_value *x = dequantised(f, 0, 1);
+    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return ot_form_finding(f, "below opset 13 with axis %lld it is not supported", (long long)axis);
+    if (ended(f)) return true;
+    return x && quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
+}
+
+bool ot_qlinear_pool(ot_form *f)
+{
+    bool      global = strstr(f->op, "Global") != NULL;
+    ot_value *x = dequantised(f, 0, 1);
+    if (ot_form_int(f, "channels_last", 0)) return ot_form_finding(f, "channels_last is not supported");
+    ot_form_drop(f, "channels_last");
+    if (ended(f)) return true;
+    return x && quantised(f, global ? ot_form_before(f, "GlobalAveragePool", &x, 1) : ot_form_before_like(f, "AveragePool", &x, 1), 3);
+}
+
+/* Inputs: scale and zero point of y, then three for each tensor. */
+bool ot_qlinear_concat(ot_form *f)
+{
+    int        n = (f->n_in - 2 + 2) / 3;
+    ot_value **in = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *in);
+    if (!in) return false;
+    for (int i = 0; i < n; i++) {
+        in[i] = dequantised(f, 2 + 3 * i, 1);
+        if (ended(f)) return true;
+        if (!in[i]) return false;
+    }
+    return quantised(f, ot_form_before_like(f, "Concat", in, n), 0);
+}
