@@ -57,10 +57,20 @@ bool ot_qlinear_matmul(ot_form *f)
     return a && b && quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
 }
 
+/* The product of both scales: a number where they are, so that the bias can train. */
+static ot_value *step_of(ot_form *f, ot_value *a, ot_value *b)
+{
+    if (!ot_is_const(a) || !ot_is_const(b) || a->dtype != OT_F32 || b->dtype != OT_F32 || ot_numel(&a->shape) != 1) return ot_form_before(f, "Mul", IN(a, b));
+    int64_t n = ot_numel(&b->shape);
+    float  *p = ot_job_alloc(f->job, (size_t)n * sizeof *p + 1);
+    for (int64_t i = 0; p && i < n; i++) p[i] = *(const float *)a->data * ((const float *)b->data)[i];
+    return p ? ot_graph_const(f->scope->graph, "", OT_F32, &b->shape, p) : NULL;
+}
+
 /* A bias of integers in steps of the product of both scales. */
 static ot_value *bias_of(ot_form *f, ot_value *bias, ot_value *scale_a, ot_value *scale_b)
 {
-    ot_value *step = ot_form_before(f, "Mul", IN(scale_a, scale_b));
+    ot_value *step = step_of(f, scale_a, scale_b);
     return step ? ot_form_before_int(f, "DequantizeLinear", IN(bias, step), "axis", 0) : NULL;
 }
 

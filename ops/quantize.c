@@ -230,6 +230,7 @@ static void dynamic_lower(ot_build *b)
     ot_value *max = ot_map2(b, OT_ROW_Max, 0, 0, ot_reduce_axes(b, x, OT_REDUCE_MAX, all, false), zero);
     ot_value *min = ot_map2(b, OT_ROW_Min, 0, 0, ot_reduce_axes(b, x, OT_REDUCE_MIN, all, false), zero);
     ot_value *scale = divide(b, ot_map2(b, OT_ROW_Sub, 0, 0, max, min), ot_scalar(b, OT_F32, 255), OT_F32);
+    scale = ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Greater, 0, 0, scale, zero), scale, ot_scalar(b, OT_F32, 1)); /* nothing but 0 */
     ot_value *from = divide(b, ot_map2(b, OT_ROW_Sub, 0, 0, zero, min), scale, OT_F32);
     ot_value *point = ot_cast(b, rounded(b, from, NULL, OT_U8), OT_U8);
     ot_yield(b, 0, ot_cast(b, rounded(b, divide(b, x, scale, OT_F32), point, OT_U8), OT_U8));

@@ -457,6 +457,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     uses      u;
     if (c->want == OT_WANT_RUN) return OT_OK; /* everything is a constant */
+    OT_TRY(ot_spell_dynamic(g));
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
     OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));

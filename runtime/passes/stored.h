@@ -15,6 +15,9 @@ struct ot_stored {
     const ot_value *like;         /* of a bias with that: the weight whose scale's changes its own follows; else NULL */
 };
 
+/* dynamic.c: products of what DynamicQuantizeLinear made and of weights become those of dequantised floats. */
+ot_status ot_spell_dynamic(ot_graph *g);
+
 /* May v, an integer of the file that only `reader`, a DequantizeLinear, and others like it read, train in floats?  Then v gets
  * its dequantised elements, a float type and `stored`.  false: it stays as it is, or no memory. */
 bool ot_stored_widen(ot_graph *g, ot_value *v, const ot_node *reader);

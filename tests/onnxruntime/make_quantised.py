@@ -24,10 +24,11 @@ RATE, STEPS = 0.05, 5
 # ---- networks ----------------------------------------------------------------------------
 
 class Pictures(nn.Module):
-    def __init__(self, c=4):
+    def __init__(self, c=4, twice=True):
         super().__init__()
         self.conv1 = nn.Conv2d(2, c, 3, padding=1)
         self.conv2 = nn.Conv2d(c, c, 3, padding=1)
+        self.conv4 = self.conv2 if twice else nn.Conv2d(c, c, 3, padding=1)
         self.conv3 = nn.Conv2d(2 * c, c, 1)
         self.fc = nn.Linear(c * 4, 5)
 
@@ -35,8 +36,15 @@ class Pictures(nn.Module):
         x = torch.relu(self.conv1(x))
         x = F.max_pool2d(x, 2)
         x = x + torch.relu(self.conv2(x))
-        x = torch.relu(self.conv3(torch.cat([x, self.conv2(x)], 1)))
+        x = torch.relu(self.conv3(torch.cat([x, self.conv4(x)], 1)))
         return self.fc(torch.flatten(F.avg_pool2d(x, 2), 1))
+
+
+class Once(Pictures):
+    """A QLinearConv has no scale of its own for a bias: two that share one read it differently, and it stays as it is."""
+
+    def __init__(self):
+        super().__init__(twice=False)
 
 
 class Tokens(nn.Module):
@@ -126,7 +134,7 @@ def blocks():
     return helper.make_model(g, opset_imports=[helper.make_opsetid('', 21)], ir_version=10)
 
 
-QDQ = dict(quant_format=QuantFormat.QDQ)
+QDQ, OPERATORS = dict(quant_format=QuantFormat.QDQ), dict(quant_format=QuantFormat.QOperator)
 CASES = {
     'tensor': (lambda: static(Pictures, PICTURES, activation_type=QuantType.QUInt8, **QDQ), PICTURES, 5),
     'channel': (lambda: static(Pictures, PICTURES, per_channel=True, activation_type=QuantType.QInt8, **QDQ), PICTURES, 5),
@@ -134,7 +142,64 @@ CASES = {
     'tokens': (lambda: static(Tokens, TOKENS, per_channel=True, **QDQ), TOKENS, 3),
     'aware': (aware, PICTURES, 5),
     'blocks': (blocks, (6, 8), 5),
+    'operators': (lambda: static(Once, PICTURES, activation_type=QuantType.QUInt8, **OPERATORS), PICTURES, 5),
+    'operators-channel': (lambda: static(Once, PICTURES, per_channel=True, activation_type=QuantType.QInt8, **OPERATORS), PICTURES, 5),
+    'operators-tokens': (lambda: static(Tokens, TOKENS, activation_type=QuantType.QUInt8, **OPERATORS), TOKENS, 3),
+    'dynamic-pictures': (lambda: dynamic(Pictures, PICTURES, weight_type=QuantType.QUInt8), PICTURES, 5),
+    'dynamic-tokens': (lambda: dynamic(Tokens, TOKENS), TOKENS, 3),
+    'dynamic-channel': (lambda: dynamic(Tokens, TOKENS, per_channel=True), TOKENS, 3),
 }
+
+
+# ---- quantised operators as plain ones between DequantizeLinear and QuantizeLinear ----------------
+
+def spelled(model):
+    """Nodes and tensors.  A product of integers that were quantised dynamically becomes one of floats, too; 'Fake' rounds by the range."""
+    tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    made = {o: n for n in model.graph.node for o in n.output}
+    read = {}
+    for n in model.graph.node:
+        for i in n.input:
+            read.setdefault(i, []).append(n)
+    nodes, gone = [], set()
+    add = lambda op, i, o, **at: nodes.append(helper.make_node(op, [k for k in i], [o], **at)) or o
+    for n in model.graph.node:
+        i, o, op = list(n.input), n.output[0], n.op_type
+        at = {a.name: helper.get_attribute_value(a) for a in n.attribute}
+        dq = lambda k, **a: add('DequantizeLinear', i[k:k + 3], f'{o}/{k}', **a)
+
+        def bias(k, first, second):
+            if k >= len(i) or not i[k]:
+                return []
+            tensors[f'{o}/step'] = tensors[i[first]] * tensors[i[second]]
+            return [add('DequantizeLinear', [i[k], f'{o}/step'], f'{o}/bias', axis=0)]
+        if o in gone:
+            continue
+        if op == 'QLinearConv':
+            add('QuantizeLinear', [add('Conv', [dq(0), dq(3, axis=0), *bias(8, 1, 4)], f'{o}/y', **at), *i[6:8]], o)
+        elif op == 'QLinearMatMul':
+            add('QuantizeLinear', [add('MatMul', [dq(0), dq(3, axis=-1)], f'{o}/y'), *i[6:8]], o)
+        elif op == 'QGemm':
+            y = add('Gemm', [dq(0), dq(3, axis=0 if at.get('transB') else 1), *bias(6, 1, 4)], f'{o}/y', transB=at.get('transB', 0))
+            add('QuantizeLinear', [y, *i[7:9]], o) if len(i) > 7 else add('Identity', [y], o)
+        elif op == 'QLinearAdd':
+            add('QuantizeLinear', [add('Add', [dq(0), dq(3)], f'{o}/y'), *i[6:8]], o)
+        elif op in ('QLinearSigmoid', 'QLinearAveragePool'):
+            add('QuantizeLinear', [add(op[7:], [dq(0)], f'{o}/y', **at), *i[3:5]], o)
+        elif op == 'QLinearConcat':
+            add('QuantizeLinear', [add('Concat', [dq(k) for k in range(2, len(i), 3)], f'{o}/y', **at), *i[:2]], o)
+        elif op in ('MatMulInteger', 'ConvInteger'):
+            cast, = read[o]
+            mul, = read[cast.output[0]]
+            scales = made[next(k for k in mul.input if k != cast.output[0])]
+            ws = next(k for k in scales.input if k in tensors)
+            add('Fake', [made[i[0]].input[0]], f'{o}/x')
+            add('DequantizeLinear', [i[1], ws, i[3]], f'{o}/w', axis=-1)
+            add('Conv' if op == 'ConvInteger' else 'MatMul', [f'{o}/x', f'{o}/w'], mul.output[0], **at)
+            gone |= {cast.output[0], mul.output[0]}
+        elif op != 'DynamicQuantizeLinear' and not any(made.get(k) and made[k].op_type == 'DynamicQuantizeLinear' for k in i):
+            nodes.append(n)
+    return nodes, tensors
 
 
 # ---- the judge: the nodes in PyTorch, roundings straight-through ------------------------------
@@ -143,8 +208,7 @@ class Judge:
     """Initializers that are floats train, and integers that a DequantizeLinear alone reads, as the floats they stand for."""
 
     def __init__(self, model):
-        self.nodes = model.graph.node
-        self.tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        self.nodes, self.tensors = spelled(model)
         for n in self.nodes:
             if n.op_type == 'Constant':
                 self.tensors[n.output[0]] = numpy_helper.to_array(n.attribute[0].t)
@@ -198,7 +262,18 @@ class Judge:
         for n in self.nodes:
             at = {a.name: helper.get_attribute_value(a) for a in n.attribute}
             i, op = list(n.input), n.op_type
-            if op == 'Constant' or op == 'QuantizeLinear' or (op == 'Clip' and self.made.get(i[0], n).op_type == 'QuantizeLinear'):
+            if op == 'Constant' or (op == 'Clip' and self.made.get(i[0], n).op_type == 'QuantizeLinear'):
+                continue
+            if op == 'QuantizeLinear':
+                env[n.output[0]] = self.rounded(self.get(env, i[0]), n, *self.kind(n))
+                continue
+            if op == 'Fake':
+                x = self.get(env, i[0])
+                low, high = (v.detach().clamp(max=0) if k == 0 else v.detach().clamp(min=0) for k, v in enumerate((x.min(), x.max())))
+                s = (high - low) / 255
+                z = torch.clamp(torch.round(-low / s), 0, 255)
+                y = (torch.clamp(torch.round(x / s) + z, 0, 255) - z) * s
+                env[n.output[0]] = x + (y - x).detach()
                 continue
             if op == 'DequantizeLinear':
                 low, high = self.kind(n)
@@ -206,16 +281,16 @@ class Judge:
                     y = self.rounded(self.masters[i[0]], n, low, high)
                 else:
                     q = self.made[i[0]]
+                    y = env.get(i[0])
                     if q.op_type == 'Clip':
                         low, high = (int(self.tensors[k]) if k else v for k, v in zip(q.input[1:], self.kind(n)))
-                        q = self.made[q.input[0]]
-                    y = self.rounded(self.get(env, q.input[0]), n, low, high)
+                        y = self.rounded(self.get(env, self.made[q.input[0]].input[0]), n, low, high)
             else:
                 a = [self.get(env, k) for k in i]
                 y = {
                     'Conv': lambda: F.conv2d(a[0], a[1], a[2] if len(a) > 2 else None, at.get('strides', [1, 1]), at.get('pads', [0])[0]),
                     'Gemm': lambda: a[0] @ (a[1].T if at.get('transB') else a[1]) + a[2], 'MatMul': lambda: a[0] @ a[1], 'Add': lambda: a[0] + a[1],
-                    'Relu': lambda: torch.relu(a[0]), 'Sigmoid': lambda: torch.sigmoid(a[0]), 'Flatten': lambda: torch.flatten(a[0], 1),
+                    'Mul': lambda: a[0] * a[1], 'Reshape': lambda: a[0].reshape(a[1].tolist()), 'Relu': lambda: torch.relu(a[0]), 'Sigmoid': lambda: torch.sigmoid(a[0]), 'Flatten': lambda: torch.flatten(a[0], 1),
                     'Concat': lambda: torch.cat(a, at.get('axis')), 'ReduceMean': lambda: a[0].mean(at['axes'], bool(at.get('keepdims', 1))),
                     'MaxPool': lambda: F.max_pool2d(a[0], at['kernel_shape'], at['strides']),
                     'AveragePool': lambda: F.avg_pool2d(a[0], at['kernel_shape'], at['strides']), 'Identity': lambda: a[0],
