@@ -69,10 +69,9 @@ static int rank_of(const ot_value *v, int dflt)
     return dflt;
 }
 
-static bool refuses(ot_form *f, bool when, const char *what)
-{
-    return when && ot_form_finding(f, "%s is not supported", what);
-}
+#define REFUSE(...) (f->done = true, ot_form_finding(f, __VA_ARGS__))
+
+static bool refuses(ot_form *f, bool when, const char *what) { return when && REFUSE("%s is not supported", what); }
 
 /* ---- activations, products ---------------------------------------------------------------- */
 
@@ -137,7 +136,7 @@ static ot_value *activated(ot_form *f, ot_value *y)
         if (known[i].q && !ot_form_set_float(&g, known[i].q, (float)parameter(f, 1, known[i].b))) return NULL;
         return ot_form_finish(&g);
     }
-    ot_form_finding(f, "activation %.*s is not supported", (int)(a->s.len < 60 ? a->s.len : 60), (const char *)a->s.data);
+    REFUSE("activation %.*s is not supported", (int)(a->s.len < 60 ? a->s.len : 60), (const char *)a->s.data);
     return y;
 }
 
@@ -199,7 +198,7 @@ bool ot_simplified_norm(ot_form *f) { return rms_norm(f); }
 /* Inputs: ids, segments, tables of words, positions and segments, scale, bias, mask, positions. */
 static bool embed_norm(ot_form *f)
 {
-    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return ot_form_finding(f, "a table of words or positions or the scale is left out");
+    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return REFUSE( "a table of words or positions or the scale is left out");
     ot_value *ids = f->in[0], *x = OP("Gather", f->in[2], ids), *places = input(f, 8), *mask = input(f, 7);
     places = places ? OP("Gather", f->in[3], places) : OP("Slice", f->in[3], list1(f, 0), size_of(f, ids, 1));
     x = places && x ? OP("Add", x, places) : NULL;
@@ -231,7 +230,7 @@ static ot_value *added(ot_form *f, ot_value *mask, ot_value *keys, ot_value *bia
         ot_value *axes = rank == 2 ? ot_form_ints(f, (int64_t[]){ 1, 2 }, 2) : list1(f, 1);
         seen = OP("Unsqueeze", OP("Greater", ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I32), ot_form_const(f, OT_I32, 0, 1, &(double){ 0 })), axes);
     } else {
-        ot_form_finding(f, "a mask of rank %d is not supported", rank);
+        REFUSE("a mask of rank %d is not supported", rank);
         return mask;
     }
     ot_value *m = OP("Where", seen, zero, low);
@@ -341,7 +340,7 @@ static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, 
 static bool rotary(ot_form *f)
 {
     ot_value *x = f->in[0], *places = f->in[1];
-    if (!places || !f->in[2] || !f->in[3]) return ot_form_finding(f, "places or tables are left out");
+    if (!places || !f->in[2] || !f->in[3]) return REFUSE( "places or tables are left out");
     if (refuses(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1, "packed batching or a scale")) return true;
     if (rank_of(places, 2) == 1) {
         ot_value *all = places_of(f, x, rank_of(x, 3) == 4 ? 2 : 1, NULL);
@@ -358,7 +357,7 @@ static bool grouped(ot_form *f)
                     .window = ot_form_int(f, "local_window_size", -1) - 1 }; /* which counts the token itself */
     ot_value *part[3], *key = NULL, *value = NULL, *places = input(f, 9);
     if (refuses(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3), "smooth_softmax, a sink or an output of the scores")) return true;
-    if (a.heads < 1 || a.kv_heads < 1) return ot_form_finding(f, "num_heads and kv_num_heads are needed");
+    if (a.heads < 1 || a.kv_heads < 1) return REFUSE( "num_heads and kv_num_heads are needed");
     if (!a.k) {
         int64_t   n[] = { a.heads, a.kv_heads, a.kv_heads };
         ot_value *each = OP("Div", size_of(f, a.q, -1), list1(f, a.heads + 2 * a.kv_heads));
@@ -368,7 +367,7 @@ static bool grouped(ot_form *f)
     if (a.past_key) ot_note(f->job, "%.200s: GroupQueryAttention: every sequence is taken to fill the cache that is fed", f->name);
     if (ot_form_int(f, "do_rotary", 0)) {
         bool pairs = ot_form_int(f, "rotary_interleaved", 0) != 0;
-        if (!input(f, 7) || !input(f, 8)) return ot_form_finding(f, "do_rotary without tables of cosines and sines");
+        if (!input(f, 7) || !input(f, 8)) return REFUSE( "do_rotary without tables of cosines and sines");
         if (!places) places = places_of(f, a.q, 1, a.past_key ? size_of(f, a.past_key, 2) : NULL);
         a.q = rotated(f, a.q, f->in[7], f->in[8], places, a.heads, pairs);
         a.k = rotated(f, a.k, f->in[7], f->in[8], places, a.kv_heads, pairs);
@@ -432,7 +431,7 @@ bool ot_microsoft(ot_form *f)
         if (strcmp(r->op, f->op) != 0) continue;
         bool whole = f->n_in >= r->inputs && f->n_out <= r->outputs && f->n_in && f->in[0];
         for (int k = 0; whole && k < r->inputs && r->inputs < 4; k++) whole = f->in[k] != NULL; /* longer lists have holes */
-        if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
+        if (!whole) return REFUSE( "%d inputs and %d outputs", f->n_in, f->n_out);
         return r->rewrite(f);
     }
     return true;

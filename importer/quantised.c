@@ -17,25 +17,26 @@ static bool made(ot_form *f, ot_value *v)
 
 static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] : NULL; }
 
-static bool has_inputs(const ot_form *f, int n)
+#define REFUSE(...) (f->done = true, ot_form_finding(f, __VA_ARGS__))
+
+/* Is one of these inputs, by bit, left out?  Then that is said. */
+static bool lacks(ot_form *f, unsigned inputs)
 {
-    for (int i = 0; i < n; i++)
-        if (!input(f, i)) return false;
-    return true;
+    for (int i = 0; i < 32; i++)
+        if (inputs >> i & 1 && !input(f, i)) return REFUSE("input %d is left out", i);
+    return false;
 }
 
 /* The tensor that inputs i, i + 1 and i + 2 (which may be left out) describe. */
 static ot_value *dequantised(ot_form *f, int i, int64_t axis)
 {
-    if (!input(f, i) || !input(f, i + 1)) return ot_form_finding(f, "input %d or %d is left out", i, i + 1), NULL;
     return ot_form_before_int(f, "DequantizeLinear", IN(f->in[i], f->in[i + 1], input(f, i + 2)), "axis", axis);
 }
 
 /* y, quantised by inputs i and i + 1. */
 static bool quantised(ot_form *f, ot_value *y, int i)
 {
-    ot_value *scale = input(f, i), *zero = input(f, i + 1);
-    if (!scale) return ot_form_finding(f, "input %d is left out", i);
+    ot_value *scale = f->in[i], *zero = input(f, i + 1);
     f->op = "QuantizeLinear";
     f->domain = "";
     f->n_attr = 0;
@@ -46,13 +47,11 @@ static bool quantised(ot_form *f, ot_value *y, int i)
     return y != NULL;
 }
 
-static bool ended(ot_form *f) { return f->job->found->status != OT_OK && f->job->found->status != OT_E_NOMEM; }
-
 /* ---- products --------------------------------------------------------------------------- */
 
 bool ot_qlinear_matmul(ot_form *f)
 {
-    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
+    if (lacks(f, 0xff)) return true;
     ot_value *a = dequantised(f, 0, -2), *b = dequantised(f, 3, -1);
     return a && b && quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
 }
@@ -76,7 +75,7 @@ static ot_value *bias_of(ot_form *f, ot_value *bias, ot_value *scale_a, ot_value
 
 bool ot_qlinear_conv(ot_form *f)
 {
-    if (!has_inputs(f, 8)) return ot_form_finding(f, "it has fewer than eight inputs");
+    if (lacks(f, 0xff)) return true;
     ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
     if (input(f, 8) && !(b = bias_of(f, f->in[8], f->in[1], f->in[4]))) return false;
     return x && w && quantised(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2), 6);
@@ -84,13 +83,13 @@ bool ot_qlinear_conv(ot_form *f)
 
 bool ot_qgemm(ot_form *f)
 {
-    ot_form   g;
-    bool      turned = ot_form_int(f, "transB", 0) != 0;
-    double    alpha = ot_form_float(f, "alpha", 1);
+    ot_form g;
+    bool    turned = ot_form_int(f, "transB", 0) != 0;
+    double  alpha = ot_form_float(f, "alpha", 1);
+    if (lacks(f, 0x1b)) return true;
+    if (input(f, 6) && alpha != 1) return REFUSE("alpha beside a bias is not supported");
     ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
-    if (ended(f)) return true;
     if (!a || !b) return false;
-    if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha beside a bias is not supported");
     if (input(f, 6) && !(c = bias_of(f, f->in[6], f->in[1], f->in[4]))) return false;
     if (!ot_form_begin(f, &g, "Gemm", IN(a, b, c), 1)) return false;
     if (!c) g.n_in = 2;
@@ -110,14 +109,14 @@ static bool scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_
 
 bool ot_matmul_integer_to_float(ot_form *f)
 {
-    if (!has_inputs(f, 4)) return ot_form_finding(f, "it has fewer than four inputs");
+    if (lacks(f, 0xf)) return true;
     return scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3], input(f, 6));
 }
 
 bool ot_dynamic_quantize_matmul(ot_form *f)
 {
     ot_form g;
-    if (!has_inputs(f, 3)) return ot_form_finding(f, "it has fewer than three inputs");
+    if (lacks(f, 7)) return true;
     if (!ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3) || !ot_form_finish(&g)) return false;
     return scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2], input(f, 4));
 }
@@ -129,7 +128,10 @@ static ot_value *seen_as(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int6
 {
     ot_shape s = { .rank = 2, .dim = { rows, columns } };
     if (v->dtype == t && ot_shape_eq(&v->shape, &s)) return v;
-    if (!ot_is_const(v) || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t)) return ot_form_finding(f, "its weights are no constants that fit bits, N, K and block_size"), NULL;
+    if (!ot_is_const(v) || v->dtype == OT_STRING || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t)) {
+        REFUSE("its weights or scales are no constants that fit bits, N, K and block_size");
+        return NULL;
+    }
     v->dtype = t; /* the tensor of the file itself: what is made of it is written there */
     v->shape = s;
     return v;
@@ -140,8 +142,10 @@ static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int
 {
     ot_shape      s = { .rank = 2, .dim = { rows, blocks } };
     int64_t       bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
-    if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows))
-        return ot_form_finding(f, "its zero points are no packed constants"), NULL;
+    if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows)) {
+        REFUSE("its zero points are no packed constants");
+        return NULL;
+    }
     unsigned char *p = ot_job_alloc(f->job, ot_bytes(&s, t) + 1);
     for (int64_t i = 0; p && i < rows * blocks; i++)
         ot_set_i64(p, t, i, v ? ot_get_i64(v->data, t, i / blocks * row + i % blocks) : (int64_t)1 << (bits - 1));
@@ -154,13 +158,14 @@ bool ot_matmul_nbits(ot_form *f)
     int64_t  K = ot_form_int(f, "K", 0), N = ot_form_int(f, "N", 0), bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 0), all;
     ot_dtype t = bits == 2 ? OT_U2 : bits == 4 ? OT_U4 : bits == 8 ? OT_U8 : OT_UNDEFINED;
     ot_form  g;
-    if (!has_inputs(f, 3) || !t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
-        return ot_form_finding(f, "bits must be 2, 4 or 8, K, N and block_size (16 or more) be given");
-    if (input(f, 4)) return ot_form_finding(f, "an order of groups (g_idx) is not supported");
+    if (lacks(f, 7)) return true;
+    if (!t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
+        return REFUSE("bits must be 2, 4 or 8, K, N and block_size (16 or more) be given");
+    if (input(f, 4)) return REFUSE("an order of groups (g_idx) is not supported");
     int64_t   blocks = (K + block - 1) / block;
     ot_value *w = seen_as(f, f->in[1], t, N, blocks * block), *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
     ot_value *zero = scale ? zeros_of(f, input(f, 3), t, N, blocks) : NULL;
-    if (ended(f)) return true;
+    if (f->done) return true;
     if (!zero || !ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || !ot_form_set_int(&g, "axis", 1) || !ot_form_set_int(&g, "block_size", block) ||
         !(w = ot_form_finish(&g)))
         return false;
@@ -174,36 +179,36 @@ bool ot_matmul_nbits(ot_form *f)
 
 bool ot_qlinear_sum(ot_form *f)
 {
+    if (lacks(f, 0x5b)) return true;
     ot_value *a = dequantised(f, 0, 1), *b = dequantised(f, 3, 1);
-    if (ended(f)) return true;
     return a && b && quantised(f, ot_form_before(f, strcmp(f->op, "QLinearMul") ? "Add" : "Mul", IN(a, b)), 6);
 }
 
 bool ot_qlinear_unary(ot_form *f)
 {
-    bool      leaky = strcmp(f->op, "QLinearSigmoid") != 0;
+    bool leaky = strcmp(f->op, "QLinearSigmoid") != 0;
+    if (lacks(f, 0xb)) return true;
     ot_value *x = dequantised(f, 0, 1);
-    if (ended(f)) return true;
     return x && quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
 }
 
 /* Below opset 13 the axes from `axis` on would be one. */
 bool ot_qlinear_softmax(ot_form *f)
 {
-    int64_t   axis = ot_form_int(f, "axis", -1);
+    int64_t axis = ot_form_int(f, "axis", -1);
+    if (lacks(f, 0xb)) return true;
+    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return REFUSE("below opset 13 with axis %lld it is not supported", (long long)axis);
     ot_value *x = dequantised(f, 0, 1);
-    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return ot_form_finding(f, "below opset 13 with axis %lld it is not supported", (long long)axis);
-    if (ended(f)) return true;
     return x && quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
 }
 
 bool ot_qlinear_pool(ot_form *f)
 {
-    bool      global = strstr(f->op, "Global") != NULL;
-    ot_value *x = dequantised(f, 0, 1);
-    if (ot_form_int(f, "channels_last", 0)) return ot_form_finding(f, "channels_last is not supported");
+    bool global = strstr(f->op, "Global") != NULL;
+    if (lacks(f, 0xb)) return true;
+    if (ot_form_int(f, "channels_last", 0)) return REFUSE("channels_last is not supported");
     ot_form_drop(f, "channels_last");
-    if (ended(f)) return true;
+    ot_value *x = dequantised(f, 0, 1);
     return x && quantised(f, global ? ot_form_before(f, "GlobalAveragePool", &x, 1) : ot_form_before_like(f, "AveragePool", &x, 1), 3);
 }
 
@@ -213,10 +218,10 @@ bool ot_qlinear_concat(ot_form *f)
     int        n = (f->n_in - 2 + 2) / 3;
     ot_value **in = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *in);
     if (!in) return false;
+    if (lacks(f, 1)) return true;
     for (int i = 0; i < n; i++) {
-        in[i] = dequantised(f, 2 + 3 * i, 1);
-        if (ended(f)) return true;
-        if (!in[i]) return false;
+        if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i)) return REFUSE("tensor %d or its scale is left out", i);
+        if (!(in[i] = dequantised(f, 2 + 3 * i, 1))) return false;
     }
     return quantised(f, ot_form_before_like(f, "Concat", in, n), 0);
 }
