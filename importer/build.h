@@ -166,6 +166,7 @@ bool ot_qlinear_unary(ot_form *f);
 bool ot_qlinear_softmax(ot_form *f);
 bool ot_qlinear_pool(ot_form *f);
 bool ot_qlinear_concat(ot_form *f);
+ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b);
 bool ot_matmul_integer_to_float(ot_form *f);
 bool ot_dynamic_quantize_matmul(ot_form *f);
 bool ot_matmul_nbits(ot_form *f);

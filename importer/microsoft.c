@@ -196,6 +196,20 @@ static bool rms_norm(ot_form *f)
 bool ot_simplified_norm(ot_form *f) { return rms_norm(f); }
 
 /* Inputs: ids, segments, tables of words, positions and segments, scale, bias, mask, positions. */
+static bool embed_norm(ot_form *f);
+
+/* Tables, scale and bias (inputs 2 to 6) in integers; their scales are inputs 8 to 12, zero points 13 to 17. */
+static bool quantised_embed_norm(ot_form *f)
+{
+    for (int i = 2; i < 7; i++) {
+        if (!input(f, i)) continue;
+        if (!input(f, i + 6)) return REFUSE("input %d is left out", i + 6);
+        if (!(f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11))))) return false;
+    }
+    f->n_in = f->n_in < 8 ? f->n_in : 8;
+    return embed_norm(f);
+}
+
 static bool embed_norm(ot_form *f)
 {
     if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return REFUSE( "a table of words or positions or the scale is left out");
@@ -264,23 +278,22 @@ static ot_value *half_of(ot_form *f, ot_value *both, int64_t i)
     return both ? OP("Gather", both, ot_form_const(f, OT_I64, 0, 1, &(double){ (double)i })) : NULL;
 }
 
-/* Inputs: x, weights and bias of q, k, v in one, mask, past of both in one, bias of the scores. */
-static bool attention(ot_form *f)
+/* all: x times the weights of q, k and v, with the bias; like: a tensor of the type of floats. */
+static bool attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *past, ot_value *bias, ot_value *like)
 {
     const ot_attribute *sizes = ot_form_get(f, "qkv_hidden_sizes");
-    ot_value           *part[3], *past = input(f, 4), *key = NULL, *value = NULL, *all = OP("MatMul", f->in[0], f->in[1]);
+    ot_value           *part[3], *key = NULL, *value = NULL;
     attend              a = { .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0), .window = -1 };
-    if (refuses(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6), "do_rotary or a shared cache")) return true;
     ot_value *cut = sizes ? ot_form_ints(f, sizes->ints, sizes->n_ints)
-                          : OP("Tile", OP("Div", size_of(f, f->in[1], -1), list1(f, 3)), list1(f, 3));
-    if (!split(f, all ? plus(f, all, input(f, 2)) : NULL, cut, part)) return false;
+                          : OP("Tile", OP("Div", size_of(f, all, -1), list1(f, 3)), list1(f, 3));
+    if (!split(f, all, cut, part)) return false;
     a.kv_heads = a.heads;
     a.q = part[0], a.k = part[1], a.v = part[2];
     a.past_key = half_of(f, past, 0), a.past_value = half_of(f, past, 1);
     ot_value *keys = size_of(f, f->in[0], 1);
     if (past) keys = OP("Add", keys, size_of(f, past, 3));
-    if (input(f, 3) || input(f, 5)) {
-        a.mask = added(f, input(f, 3), keys, input(f, 5), f->in[0]);
+    if (mask || bias) {
+        a.mask = added(f, mask, keys, bias, like);
         if (!a.mask) return false;
     }
     ot_value *y = attention_of(f, &a, asked(f, 1) ? &key : NULL, &value);
@@ -289,6 +302,23 @@ static bool attention(ot_form *f)
         if (!k || !v || !(f->out[1] = ot_form_before_int(f, "Concat", IN(k, v), "axis", 0))) return false;
     }
     return made(f, y);
+}
+
+/* Inputs: x, weights and bias of q, k, v in one, mask, past of both in one, bias of the scores. */
+static bool attention(ot_form *f)
+{
+    ot_value *all = OP("MatMul", f->in[0], f->in[1]);
+    if (refuses(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6), "do_rotary or a shared cache")) return true;
+    return attention_with(f, all ? plus(f, all, input(f, 2)) : NULL, input(f, 3), input(f, 4), input(f, 5), f->in[0]);
+}
+
+/* The same with x and weights in integers: scales are inputs 3 and 4, zero points 6 and 7, mask and past 5 and 8. */
+static bool quantised_attention(ot_form *f)
+{
+    for (int i = 0; i < 5; i++)
+        if (!input(f, i)) return REFUSE("input %d is left out", i);
+    ot_value *all = ot_scaled_product(f, f->in[0], f->in[1], input(f, 6), input(f, 7), f->in[3], f->in[4]);
+    return all && attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
 }
 
 /* Inputs: q, k, v, bias of all in one, mask of keys, bias of the scores, pasts. */
@@ -403,6 +433,8 @@ static const ot_rewriting table[] = {
     { "MatMulIntegerToFloat", 4, 1, ot_matmul_integer_to_float },
     { "MatMulNBits", 3, 1, ot_matmul_nbits },
     { "MultiHeadAttention", 1, 4, multi_head },
+    { "QAttention", 5, 2, quantised_attention },
+    { "QEmbedLayerNormalization", 13, 2, quantised_embed_norm },
     { "QGemm", 6, 1, ot_qgemm },
     { "QLinearAdd", 7, 1, ot_qlinear_sum },
     { "QLinearAveragePool", 4, 1, ot_qlinear_pool },

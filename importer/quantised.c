@@ -99,18 +99,20 @@ bool ot_qgemm(ot_form *f)
     return input(f, 7) ? quantised(f, y, 7) : made(f, y);
 }
 
-/* (a - zero) (b - zero), exact, times both scales, plus a bias. */
-static bool scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b, ot_value *bias)
+/* (a - zero) (b - zero), exact, times both scales. */
+ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b)
 {
     ot_value *y = ot_form_before(f, "MatMulInteger", IN(a, b, zero_a, zero_b)), *scale = ot_form_before(f, "Mul", IN(scale_a, scale_b));
-    if (!y || !scale || !(y = ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32)) || !(y = ot_form_before(f, "Mul", IN(y, scale)))) return false;
-    return made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y);
+    if (!y || !scale || !(y = ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32))) return NULL;
+    return ot_form_before(f, "Mul", IN(y, scale));
 }
+
+static bool with_bias(ot_form *f, ot_value *y, ot_value *bias) { return y && made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y); }
 
 bool ot_matmul_integer_to_float(ot_form *f)
 {
     if (lacks(f, 0xf)) return true;
-    return scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3], input(f, 6));
+    return with_bias(f, ot_scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3]), input(f, 6));
 }
 
 bool ot_dynamic_quantize_matmul(ot_form *f)
@@ -118,7 +120,7 @@ bool ot_dynamic_quantize_matmul(ot_form *f)
     ot_form g;
     if (lacks(f, 7)) return true;
     if (!ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3) || !ot_form_finish(&g)) return false;
-    return scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2], input(f, 4));
+    return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]), input(f, 4));
 }
 
 /* ---- weights in blocks ------------------------------------------------------------------------ */

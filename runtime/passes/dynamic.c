@@ -5,6 +5,8 @@
  * is the product of two dequantised tensors.  Written so, with a DequantizeLinear for each, it has a gradient: that of x passes the
  * rounding (rounding.c), and the weights are trained as others behind a DequantizeLinear (stored.c).
  *
+ * Weights that are moved as integers (an embedding: Gather, then DequantizeLinear) are dequantised first, for the same reason.
+ *
  * Numerics  Sums of floats in place of exact integers: equal but for rounding.  A plan that runs the file as it is keeps the integers. */
 #include "ops/quantize.h"
 #include "runtime/passes/stored.h"
@@ -89,8 +91,42 @@ static ot_status spell(ot_graph *g, ot_node *n)
     return OT_OK;
 }
 
+/* What only moves or picks elements of its first input. */
+static bool picks(const ot_node *n)
+{
+    return is(n, &ot_op_Gather) || is(n, &ot_op_Transpose) || is(n, &ot_op_Reshape) || is(n, &ot_op_Slice) || is(n, &ot_op_Identity) ||
+           is(n, &ot_op_Squeeze) || is(n, &ot_op_Unsqueeze);
+}
+
+/* DequantizeLinear dq of elements that were picked from weights, with one scale for all: weights first, then the picking. */
+static ot_status hoist(ot_graph *g, ot_node *dq)
+{
+    ot_node             *n = dq->in[0]->producer;
+    const ot_dequantize *a = dq->attrs;
+    if (!picks(n) || !ot_is_const(n->in[0]) || !ot_is_int(n->in[0]->dtype) || a->block_size || !ot_is_const(dq->in[1]) || ot_numel(&dq->in[1]->shape) != 1)
+        return OT_OK;
+    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    if (!in) return g->err->status;
+    g->cursor = dq;
+    ot_node *first = ot_graph_node(g, dq->op, dq->name, a, (ot_value *[]){ n->in[0], dq->in[1], input(dq, 2) }, dq->n_in, 1);
+    for (int i = 0; first && i < n->n_in; i++) in[i] = i ? n->in[i] : first->out[0];
+    ot_node *then = first ? ot_graph_node(g, n->op, n->name, n->attrs, in, n->n_in, 1) : NULL;
+    g->cursor = NULL;
+    if (!then) return g->err->status;
+    then->out[0]->name = dq->out[0]->name;
+    ot_graph_replace(g, dq->out[0], then->out[0]);
+    bool alone = reader(g, n->out[0]) == dq;
+    ot_graph_remove(g, dq);
+    if (alone) ot_graph_remove(g, n);
+    return OT_OK;
+}
+
 ot_status ot_spell_dynamic(ot_graph *g)
 {
+    for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
+        next = n->next;
+        if (is(n, &ot_op_DequantizeLinear)) OT_TRY(hoist(g, n));
+    }
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
         next = n->next;
         if (is(n, &ot_op_MatMulInteger) || is(n, &ot_op_ConvInteger)) {

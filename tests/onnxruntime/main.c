@@ -47,8 +47,11 @@ static const example single[] = {
 
 /* Of quantised ones by one step, where a sum falls on the other side of a half. */
 static const example forward[] = {
+    { "bert-dynamic", 1e-6, "cross_entropy" }, { "bert-script-dynamic", 1e-6, "cross_entropy" }, { "gpt-dynamic", 1e-6, CLASSES },
     { "dynamic", 1e-6, NULL }, { "nbits-8", 1e-6, NULL }, { "nbits-blocks", 1e-6, NULL }, { "qgemm", 1e-6, NULL }, { "qlinear", 1.0, NULL }, { "to-float", 1e-6, NULL },
 };
+
+enum { BERT_PARAMETERS = 5075, GPT_PARAMETERS = 7488 }; /* of the modules in networks.py */
 
 typedef struct job {
     const example *e;
@@ -287,6 +290,31 @@ static void fused_operators_have_gradients(void **state)
     EACH(single, has_gradients);
 }
 
+/* Everything but constants trains in a transformer that was quantised, or fused and quantised; the last layer's weights move. */
+static void quantised_transformers_train(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        job         j = begin(&forward[k]);
+        ot_trainer *t = NULL;
+        ot_tensor   in[MOST], w;
+        double      first, last = 0;
+        int         n = batch(&j, true, in);
+        int64_t     trained = 0;
+        set(&j, "optimizer", "sgd:lr=0.05");
+        check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
+        check_ok(&j, ot_trainer_step(t, in, n, &first, &e_));
+        for (int i = 0; i < 4; i++) check_ok(&j, ot_trainer_step(t, in, n, &last, &e_));
+        for (int i = 0; ot_trainer_weight_at(t, i, &w); i++) trained += elements(&w);
+        assert_int_equal(trained, k == 2 ? GPT_PARAMETERS : BERT_PARAMETERS);
+        assert_true(last < (k == 2 ? 0.95 : 0.5) * first);
+        check_ok(&j, ot_trainer_export(t, j.written, &e_));
+        ot_trainer_free(t);
+        end(&j);
+        stays_the_same(&forward[k]);
+    }
+}
+
 /* Bytes of two weights of 4 bits are written as such; what did not train stays. */
 static void weights_of_four_bits_are_written(void **state)
 {
@@ -385,6 +413,7 @@ int main(void)
         cmocka_unit_test(fused_networks_train_as_before),
         cmocka_unit_test(fused_operators_run),
         cmocka_unit_test(fused_operators_have_gradients),
+        cmocka_unit_test(quantised_transformers_train),
         cmocka_unit_test(weights_of_four_bits_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

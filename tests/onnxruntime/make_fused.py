@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from networks import H, T, V, Bert, Convs, D, Gpt, Llama
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
 
 FOLDER, NAMES = sys.argv[1], sys.argv[2:]
@@ -63,6 +64,15 @@ def by_script(kind):
     return lambda path, out: optimizer.optimize_model(path, kind, num_heads=H, hidden_size=D, opt_level=0).save_model_to_file(out)
 
 
+def dynamic(path, out):
+    quantize_dynamic(path, out, weight_type=QuantType.QInt8, extra_options={'DefaultTensorType': TensorProto.FLOAT})
+
+
+def both(path, out):
+    by_script('bert')(path, path)
+    dynamic(path, out)
+
+
 def by_session(path, out):
     session(path, ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED, optimized_model_filepath=out)
 
@@ -72,6 +82,7 @@ NETWORKS = {
     'gpt-script': (Gpt, tokens, by_script('gpt2')), 'gpt-session': (Gpt, tokens, by_session),
     'llama-script': (Llama, tokens, by_script('gpt2')), 'llama-session': (Llama, tokens, by_session),
     'convs-session': (Convs, pictures, by_session),
+    'bert-dynamic': (Bert, sentences, dynamic), 'gpt-dynamic': (Gpt, tokens, dynamic), 'bert-script-dynamic': (Bert, sentences, both),
 }
 
 
@@ -84,6 +95,8 @@ def network(name):
     want = session(f'{FOLDER}/{name}.onnx').run(None, x)[0]
     classes = want.shape[-1]
     target = np.random.default_rng(6).integers(0, classes, want.shape[:-1])
+    if optimise in (dynamic, both):  # of the floats; make_quantised.py judges the training of such
+        return x | {'target': target, 'want_output': want}
     losses = []
     for _ in range(STEPS):
         y = net(*(torch.tensor(v) for v in x.values()))

@@ -67,10 +67,18 @@ def batch(shape, classes, seed=0):
     return rng.normal(size=shape).astype('f4'), rng.integers(0, classes, shape[0])
 
 
-def exported(make, shape):
+def exported(make, shape, dynamo=False):
     torch.manual_seed(3)
     net = make().eval()
     with tempfile.TemporaryDirectory() as d:
+        if dynamo:
+            torch.onnx.export(net, (torch.randn(shape),), f'{d}/m.onnx', dynamo=True, input_names=['input'], output_names=['output'], external_data=False)
+            model = onnx.load(f'{d}/m.onnx')
+            for n in [*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.initializer]:
+                keep = {p.key: p.value for p in n.metadata_props if 'trace' not in p.key}
+                n.ClearField('metadata_props')
+                n.metadata_props.extend(onnx.StringStringEntryProto(key=k, value=v) for k, v in keep.items())
+            return model
         torch.onnx.export(net, (torch.randn(shape),), f'{d}/m.onnx', dynamo=False, opset_version=17, input_names=['input'],
                           output_names=['output'], dynamic_axes={'input': {0: 'N'}, 'output': {0: 'N'}})
         return onnx.load(f'{d}/m.onnx')
@@ -98,7 +106,7 @@ def dynamic(make, shape, **how):
         return onnx.load(f'{d}/q.onnx')
 
 
-def aware():
+def aware(dynamo=False):
     """As PyTorch's quantisation-aware training exports: weights in floats, ranges of 7 bits are a Clip between Q and DQ."""
     class Aware(nn.Module):
         def __init__(self):
@@ -113,7 +121,7 @@ def aware():
             x = torch.relu(F.conv2d(x, w, self.conv.bias))
             x = torch.fake_quantize_per_tensor_affine(F.max_pool2d(x, 3), 0.012, 3, 0, 127)
             return F.linear(torch.flatten(x, 1), torch.fake_quantize_per_tensor_affine(self.fc.weight, 0.002, 0, -128, 127), self.fc.bias)
-    return exported(Aware, PICTURES)
+    return exported(Aware, PICTURES, dynamo)
 
 
 def blocks():
@@ -140,7 +148,7 @@ CASES = {
     'channel': (lambda: static(Pictures, PICTURES, per_channel=True, activation_type=QuantType.QInt8, **QDQ), PICTURES, 5),
     'unsigned': (lambda: static(Pictures, PICTURES, weight_type=QuantType.QUInt8, activation_type=QuantType.QUInt8, **QDQ), PICTURES, 5),
     'tokens': (lambda: static(Tokens, TOKENS, per_channel=True, **QDQ), TOKENS, 3),
-    'aware': (aware, PICTURES, 5),
+    'aware': (aware, PICTURES, 5), 'aware-dynamo': (lambda: aware(True), PICTURES, 5),
     'blocks': (blocks, (6, 8), 5),
     'operators': (lambda: static(Once, PICTURES, activation_type=QuantType.QUInt8, **OPERATORS), PICTURES, 5),
     'operators-channel': (lambda: static(Once, PICTURES, per_channel=True, activation_type=QuantType.QInt8, **OPERATORS), PICTURES, 5),
