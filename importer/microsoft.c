@@ -360,7 +360,7 @@ static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, 
 {
     ot_form g;
     if (!x || !places || !ot_form_begin(f, &g, "RotaryEmbedding", IN(x, cos, sin, places), 1)) return NULL;
-    if (!ot_form_set_int(&g, "interleaved", pairs) || !ot_form_set_int(&g, "num_heads", heads) ||
+    if (!ot_form_set_int(&g, "interleaved", pairs) || !ot_form_set_int(&g, "num_heads", heads ? heads : -1) ||
         !ot_form_set_int(&g, "rotary_embedding_dim", ot_form_int(f, "rotary_embedding_dim", 0)))
         return NULL;
     return ot_form_finish(&g);

@@ -28,8 +28,8 @@ static ot_status measure(const ot_node *n, places *p, ot_error *err)
     ot_shape            x = n->in[0]->shape, cos = n->in[1]->shape;
     int                 t = x.rank == 4 ? 2 : 1;
     char                s[128];
-    if (x.rank == 3) { /* com.microsoft may leave the number out: then the tables are for a whole head */
-        int64_t half = cos.rank ? cos.dim[cos.rank - 1] : 0, heads = a->num_heads ? a->num_heads : half > 0 ? x.dim[2] / (2 * half) : 0;
+    if (x.rank == 3) { /* -1: the tables are for a whole head (com.microsoft) */
+        int64_t half = cos.rank ? cos.dim[cos.rank - 1] : 0, heads = a->num_heads != -1 ? a->num_heads : half > 0 ? x.dim[2] / (2 * half) : 0;
         if (heads < 1 || x.dim[2] % heads)
             return ot_node_fail(n, err, "x has %lld channels in %lld heads", (long long)x.dim[2], (long long)heads);
         x = (ot_shape){ .rank = 4, .dim = { x.dim[0], x.dim[1], heads, x.dim[2] / heads } };
