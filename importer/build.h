@@ -170,6 +170,7 @@ ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero
 bool ot_matmul_integer_to_float(ot_form *f);
 bool ot_dynamic_quantize_matmul(ot_form *f);
 bool ot_matmul_nbits(ot_form *f);
+bool ot_gather_blocks(ot_form *f);
 
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
 bool ot_ml(ot_form *f);

@@ -428,6 +428,7 @@ static const ot_rewriting table[] = {
     { "FusedConv", 2, 1, fused_conv },
     { "FusedGemm", 2, 1, fused_gemm },
     { "FusedMatMul", 2, 1, fused_matmul },
+    { "GatherBlockQuantized", 3, 1, ot_gather_blocks },
     { "Gelu", 1, 1, gelu },
     { "GroupQueryAttention", 1, 4, grouped },
     { "MatMulIntegerToFloat", 4, 1, ot_matmul_integer_to_float },

@@ -177,6 +177,25 @@ bool ot_matmul_nbits(ot_form *f)
     return made(f, input(f, 5) ? ot_form_before(f, "Add", IN(w, f->in[5])) : w);
 }
 
+/* Rows of a table in blocks.  Inputs: the table, indices, scales, zero points.  Of bytes it is (rows, columns * bits / 8). */
+bool ot_gather_blocks(ot_form *f)
+{
+    int64_t   bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 128), axis = ot_form_int(f, "quantize_axis", 1);
+    ot_form   g;
+    if (lacks(f, 7)) return true;
+    ot_value *w = f->in[0], *zero = input(f, 3);
+    if (w->dtype == OT_U8 && bits != 8) {
+        ot_dtype t = bits == 4 ? OT_U4 : bits == 2 ? OT_U2 : OT_UNDEFINED;
+        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1) return REFUSE("bits must be 2, 4 or 8, and the table have two axes, the last in blocks");
+        int64_t rows = w->shape.dim[0], columns = w->shape.dim[1] * 8 / bits;
+        if (!(w = seen_as(f, w, t, rows, columns)) || !(zero = zeros_of(f, zero, t, rows, (columns + block - 1) / block))) return f->done;
+    }
+    if (!ot_form_begin(f, &g, "DequantizeLinear", IN(w, f->in[2], zero), 1) || !ot_form_set_int(&g, "axis", axis) ||
+        !ot_form_set_int(&g, "block_size", block) || !(w = ot_form_finish(&g)))
+        return false;
+    return made(f, ot_form_before_int(f, "Gather", IN(w, f->in[1]), "axis", ot_form_int(f, "gather_axis", 0)));
+}
+
 /* ---- one or two tensors ------------------------------------------------------------------------- */
 
 bool ot_qlinear_sum(ot_form *f)

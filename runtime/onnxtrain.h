@@ -244,7 +244,8 @@ OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch,
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
 
 /* Trained weights and running statistics by name (as ot_model_initializer gives it) and in ONNX layout.  get: a view of the
- * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.
+ * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.  Weights that the file
+ * keeps in integers are float32 here.
  * Errors: OT_E_USAGE. */
 OT_API int  ot_trainer_weight_count(const ot_trainer *t);
 OT_API bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out);

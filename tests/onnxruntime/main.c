@@ -48,7 +48,8 @@ static const example single[] = {
 /* Of quantised ones by one step, where a sum falls on the other side of a half. */
 static const example forward[] = {
     { "bert-dynamic", 1e-6, "cross_entropy" }, { "bert-script-dynamic", 1e-6, "cross_entropy" }, { "gpt-dynamic", 1e-6, CLASSES },
-    { "dynamic", 1e-6, NULL }, { "nbits-8", 1e-6, NULL }, { "nbits-blocks", 1e-6, NULL }, { "qgemm", 1e-6, NULL }, { "qlinear", 1.0, NULL }, { "to-float", 1e-6, NULL },
+    { "dynamic", 1e-6, NULL }, { "table", 1e-6, NULL },
+    { "nbits-8", 1e-6, NULL }, { "nbits-blocks", 1e-6, NULL }, { "qgemm", 1e-6, NULL }, { "qlinear", 1.0, NULL }, { "to-float", 1e-6, NULL },
 };
 
 enum { BERT_PARAMETERS = 5075, GPT_PARAMETERS = 7488 }; /* of the modules in networks.py */
