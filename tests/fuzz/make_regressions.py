@@ -171,7 +171,7 @@ def good_models():
                 [value("s", T.FLOAT, [2]), value("e", T.FLOAT, [2])], [value("s1", T.FLOAT, [2]), value("o", T.FLOAT, [2])])
     save("0-scan", model([h.make_node("Scan", ["s0", "x"], ["last", "y"], body=scan, num_scan_inputs=1)],
                          [value("x", T.FLOAT, [3, 2])], [value("y", T.FLOAT, [3, 2])], [const("s0", f(2)), const("w", f(2))]))
-    save("3-quantised", model([h.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+    save("0-quantised", model([h.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
                                h.make_node("DequantizeLinear", ["wq", "ws"], ["w"]), h.make_node("MatMul", ["d", "w"], ["y"])],
                               [x], [y], [const("s", np.float32(0.1)), const("z", np.uint8(128)),
                                          const("wq", r.randint(-9, 9, (4, 3)).astype(np.int8)), const("ws", np.float32(0.05))]))
