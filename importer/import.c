@@ -261,7 +261,10 @@ static void read_header(ot_job *j)
     int listed = 0;
     ot_table inputs = { .arena = j->f->arena };
     for (size_t i = 0; i < m->graph->n_input; i++)
-        if (!ot_table_set(&inputs, ot_text(m->graph->input[i]->name), m)) return;
+        if (!ot_table_set(&inputs, ot_text(m->graph->input[i]->name), m)) {
+            ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+            return;
+        }
     for (size_t i = 0; i < m->graph->n_initializer; i++)
         listed += ot_table_find(&inputs, ot_text(m->graph->initializer[i]->name)) != NULL;
     if (listed && o->ir_version >= 4)

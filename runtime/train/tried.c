@@ -87,7 +87,7 @@ static ot_status find_slow(ot_trainer *t, const ot_plan *p, ot_tried *out, ot_er
             double w = work_of(p, ot_op_at(i));
             if (w > 0 && w < below && (!most || w > work_of(p, most))) most = ot_op_at(i);
         }
-        if (!most) break;
+        if (!most || work_of(p, most) < all / 20) break;
         below = work_of(p, most);
         const char *text = ot_arena_printf(t->a, "%s%s%s", out->slow_ops, k ? ", " : "", most->name);
         if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the names of operators");

@@ -119,7 +119,17 @@ static ot_status check(char **text, ot_error *err)
 
 static ot_status check_json(char **text, ot_error *err)
 {
-    return describe(ot_check_text, EXPORTS "quantised-dynamic.onnx", PAIRS("json", "true", "threads", "1"), text, err);
+    return describe(ot_check_text, EXPORTS "quantised-dynamic.onnx", PAIRS("json", "true", "threads", "1", "batch-size", "2"), text, err);
+}
+
+static ot_status check_untied(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "norms-shared.onnx", PAIRS("data", "train.npz", "untie", "auto", "threads", "1"), text, err);
+}
+
+static ot_status check_unfolded(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "folded-dynamo.onnx", PAIRS("data", "train.npz", "unfold-bn", "true", "add-dropout", "0.1", "threads", "1"), text, err);
 }
 
 static ot_status inspect(char **text, ot_error *err)
@@ -344,6 +354,8 @@ const way ways[] = {
     { .name = "import", .prepare = rich, .go = import },
     { .name = "check", .prepare = pictures, .go = check },
     { .name = "check --json", .go = check_json },
+    { .name = "check --untie", .prepare = pictures, .go = check_untied },
+    { .name = "check --unfold-bn", .prepare = pictures, .go = check_unfolded },
     { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
     { .name = "plan", .prepare = pictures, .go = plan },
     { .name = "ops", .go = ops },
