@@ -6,6 +6,7 @@ Every network is made twice: with merged tensors, and with one for each layer. T
 and weights of the second, bit for bit; what is written differs from the file by new initializers and names of inputs alone.
 """
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,12 @@ with tempfile.TemporaryDirectory() as d:
     r = call('check', f'{d}/tied.onnx', '--untie', 'nothing*', code=2)
     check('--untie nothing*: no initializer' in r.stderr, r.stderr)
     call('check', f'{d}/merged.onnx', '--untie', 'auto')
+
+    # what PyTorch's exporter makes of layers that were cloned, and of one that is called twice: the module has 1713 parameters
+    encoder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'encoder.onnx')
+    for options, trained in (((), 625), (('--untie', 'auto'), 1713)):
+        r = json.loads(call('check', encoder, '--json', *options).stdout)
+        check(r['trained'] == trained, f"encoder.onnx {options}: {r['trained']} parameters train, {trained} are right")
 
     # what ConstantOfShape fills
     fill = [helper.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=helper.make_tensor('v', 1, [1], [.25])),
