@@ -173,7 +173,11 @@ bool ot_matmul_nbits(ot_form *f);
 bool ot_gather_blocks(ot_form *f);
 
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
-bool ot_ml(ot_form *f);
-const char *ot_ml_at(int i);                           /* its operators; NULL: end */
+bool        ot_ml(ot_form *f);
+const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
+
+/* preview.c: and for ai.onnx.preview.training. */
+bool        ot_preview_training(ot_form *f);
+const char *ot_preview_training_at(int i);
 
 #endif

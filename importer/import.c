@@ -366,14 +366,16 @@ ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_import
 
 const char *ot_import_rewritten(int i, const char **domain)
 {
-    int n = 0, ml = 0, ms = 0;
+    int n = 0, ml = 0, ms = 0, preview = 0;
     while (ot_upgrade_at(n)) n++;
     while (ot_ml_at(ml)) ml++;
     while (ot_microsoft_at(ms)) ms++;
-    *domain = i < n ? "" : i < n + ml ? "ai.onnx.ml" : "com.microsoft";
+    while (ot_preview_training_at(preview)) preview++;
+    *domain = i < n ? "" : i < n + ml ? "ai.onnx.ml" : i < n + ml + ms ? "com.microsoft" : "ai.onnx.preview.training";
     if (i < n) return ot_upgrade_at(i);
     if (i < n + ml) return ot_ml_at(i - n);
-    return i < n + ml + ms ? ot_microsoft_at(i - n - ml)->op : NULL;
+    if (i < n + ml + ms) return ot_microsoft_at(i - n - ml)->op;
+    return i < n + ml + ms + preview ? ot_preview_training_at(i - n - ml - ms) : NULL;
 }
 
 void ot_import_free(ot_imported *m)

@@ -518,6 +518,7 @@ bool ot_upgrade(ot_form *f)
 {
     if (!strcmp(f->domain, "ai.onnx.ml")) return ot_ml(f);
     if (!strcmp(f->domain, "com.microsoft")) return ot_microsoft(f);
+    if (!strcmp(f->domain, "ai.onnx.preview.training")) return ot_preview_training(f);
     if (*f->domain) return true;
     for (int i = 0; i < OT_LEN(table) && !f->done; i++) {
         const upgrade *u = &table[i];

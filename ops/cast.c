@@ -26,6 +26,7 @@ static ot_status infer_to(ot_node *n, int64_t to, ot_error *err)
 {
     const cast_attrs *a = n->attrs;
     ot_dtype from = n->in[0]->dtype;
+    if (from == OT_STRING && to == OT_STRING) return ot_like(n->out[0], n->in[0]);
     if (to < 1 || to > OT_I2 || !ot_dtype_bits((ot_dtype)to))
         return ot_node_fail(n, err, "to %s is not supported", ot_dtype_name(to < 0 || to > OT_I2 ? OT_UNDEFINED : (ot_dtype)to));
     if (!ot_dtype_bits(from)) return ot_node_fail(n, err, "from %s is not supported", ot_dtype_name(from));

@@ -34,7 +34,7 @@ static void flatten_lower(ot_build *b)
 }
 
 const ot_op ot_op_Flatten = {
-    .name = "Flatten", .types = { "n" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Flatten", .types = { "t" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = flatten_rows, .attr_size = sizeof(flatten_attrs),
     .infer = flatten_infer, .lower = flatten_lower,
 };

@@ -53,8 +53,23 @@ static bool in_steps(const ot_value *index, int64_t dim, int64_t *first, int64_t
     return true;
 }
 
+/* Strings: their numbers in x are gathered, and say which to take. */
+static void gather_strings(ot_build *b)
+{
+    ot_value *x = b->node->in[0];
+    int64_t  *number = ot_broken(b) ? NULL : ot_graph_alloc(b->graph, ot_bytes(&x->shape, OT_I64) + 1);
+    if (!number) return;
+    for (int64_t i = 0, n = ot_numel(&x->shape); i < n; i++) number[i] = i;
+    ot_value *which = ot_emit(b, &ot_op_Gather, b->node->attrs, OT_IN(ot_graph_const_of(b->graph, "", OT_I64, &x->shape, number), b->node->in[1]));
+    ot_yield(b, 0, ot_emit(b, &ot_op_StringTake, NULL, OT_IN(x, which)));
+}
+
 static void gather_lower(ot_build *b)
 {
+    if (b->node->in[0]->dtype == OT_STRING) {
+        gather_strings(b);
+        return;
+    }
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     ot_value *x = b->node->in[0], *index = b->node->in[1];
     int       axis;
@@ -77,7 +92,7 @@ static void gather_lower(ot_build *b)
 }
 
 const ot_op ot_op_Gather = {
-    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_rows, .attr_size = sizeof(gather_attrs),
     .infer = gather_infer, .lower = gather_lower,
 };

@@ -174,6 +174,7 @@
     X(Det,                       0, 0, 0)    \
     X(DFT,                       0, 0, 0)    \
     X(DynamicQuantizeLinear,     0, 0, 0)    \
+    X(FlexAttention,             0, 0, 0)    \
     X(GRU,                       0, 0, 0)    \
     X(Gemm,                      0, 0, 0)    \
     X(GlobalAveragePool,         0, 0, 0)    \
@@ -212,14 +213,16 @@
     X(Softmax,                   0, 0, 0)    \
     X(SoftmaxCrossEntropyLoss,   0, 0, 0)    \
     X(STFT,                      0, 0, 0)    \
-    X(SwiGLU,                    0, 0, 0)
+    X(SwiGLU,                    0, 0, 0)    \
+    X(TfIdfVectorizer,           0, 0, 0)
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu cuda */   \
     X(Map,                   1, 1, 1)      \
-    X(StringEqual,           1, 0, 0)
+    X(StringEqual,           1, 0, 0)      \
+    X(StringTake,            1, 0, 0)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \

@@ -113,7 +113,7 @@ static const char *set_text(uint32_t set, char *text, size_t size)
         { OT_SET_FLOAT, "a float" }, { OT_SET_FLOAT | OT_SET_FLOAT8, "a float" }, { OT_SET_INT, "an integer" }, { OT_SET_NUMBER, "a number" },
         { OT_SET_COMMON, "a number or bool" }, { OT_SET_BYTE, "a number or bool" }, { OT_SET_ALL, "a number or bool" },
         { OT_SET_FLOAT | OT_SET_SIGNED, "a float or signed integer" }, { OT_SET_WIDE, "a float or an integer of 32 or 64 bits" },
-        { OT_SET_COMMON | OT_TYPE(OT_STRING), "a number, bool or string" },
+        { OT_SET_COMMON | OT_TYPE(OT_STRING), "a number, bool or string" }, { OT_SET_ALL | OT_TYPE(OT_STRING), "a number, bool or string" },
     };
     for (int i = 0; i < OT_LEN(known); i++)
         if (known[i].set == set) return known[i].name;
@@ -132,6 +132,7 @@ static uint32_t set_of(const ot_types *s, char letter)
     case 'U': return s->U;
     case 'V': return s->V;
     case 'n': return OT_SET_ALL;
+    case 't': return OT_SET_ALL | OT_TYPE(OT_STRING);
     case 'r': return OT_SET_FLOAT | OT_SET_FLOAT8 | OT_TYPE(OT_F4E2M1);
     case 'x': return OT_SET_INDEX;
     case 'b': return OT_TYPE(OT_BOOL);

@@ -99,7 +99,7 @@ ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT
 /* The element types of an operator's inputs: a letter each, the last one also for those behind it.
  *   T U V  a type of the set of that name; equal letters, equal types
  *   W      float64 where T is, else float32
- *   n      any of OT_SET_ALL    r  any float    x  int32 or int64    (each input for itself)
+ *   n      any of OT_SET_ALL    t  the same, or string    r  any float    x  int32 or int64    (each input for itself)
  *   b      bool    f  float32    i  int64    s  string    *  anything; infer looks at it */
 typedef struct ot_types {
     const char *in;

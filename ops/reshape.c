@@ -62,7 +62,7 @@ static void reshape_lower(ot_build *b)
 }
 
 const ot_op ot_op_Reshape = {
-    .name = "Reshape", .types = { "ni" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Reshape", .types = { "ti" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = reshape_rows, .attr_size = sizeof(reshape_attrs),
     .infer = reshape_infer, .lower = reshape_lower,
 };

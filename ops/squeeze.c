@@ -41,11 +41,11 @@ static void view_lower(ot_build *b)
 }
 
 const ot_op ot_op_Squeeze = {
-    .name = "Squeeze", .types = { "ni" }, .since = 25, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Squeeze", .types = { "ti" }, .since = 25, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = squeeze_infer, .lower = view_lower,
 };
 
 const ot_op ot_op_Unsqueeze = {
-    .name = "Unsqueeze", .types = { "ni" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Unsqueeze", .types = { "ti" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = unsqueeze_infer, .lower = view_lower,
 };

@@ -30,6 +30,8 @@ typedef struct member {
     const ot_tensor *t;
     int64_t  offset, size; /* of the local header; of header and elements */
     int64_t  data_bytes;
+    const void *data;  /* the elements as they are written */
+    uint32_t *points;  /* of strings: malloc; else NULL */
     uint32_t crc;
     bool     utf8;
     int      npy_bytes;
@@ -92,12 +94,51 @@ static void make_header(member *m, const char *code)
     m->npy[m->npy_bytes - 1] = '\n';
 }
 
+/* The next code point of UTF-8; bytes that are none stand for themselves. */
+static uint32_t next_point(const unsigned char **p)
+{
+    const unsigned char *s = *p;
+    int more = *s < 0xC0 ? 0 : *s < 0xE0 ? 1 : *s < 0xF0 ? 2 : *s < 0xF8 ? 3 : 0;
+    uint32_t c = more ? *s & (0x3Fu >> more) : *s;
+    for (int i = 1; i <= more; i++) {
+        if (s[i] >> 6 != 2) { /* no such character */
+            *p = s + 1;
+            return *s;
+        }
+        c = c << 6 | (s[i] & 0x3F);
+    }
+    *p = s + more + 1;
+    return c;
+}
+
+/* Strings as numpy has them: the code points of each in four bytes, zeros behind the shorter ones. */
+static ot_status make_points(member *m, int64_t n, int64_t *longest, const char *path, ot_error *err)
+{
+    const char *const *text = m->t->data;
+    int64_t all;
+    *longest = 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = 0;
+        for (const unsigned char *p = (const unsigned char *)text[i]; *p; length++) (void)next_point(&p);
+        if (length > *longest) *longest = length;
+    }
+    if (!ot_mul(n, *longest, &all) || !ot_mul(all, 4, &m->data_bytes) || !(m->points = calloc((size_t)all + 1, sizeof *m->points)))
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory for the strings of '%s'", path, m->t->name ? m->t->name : "");
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t *to = m->points + i * *longest;
+        for (const unsigned char *p = (const unsigned char *)text[i]; *p;) *to++ = next_point(&p);
+    }
+    m->data = m->points;
+    return OT_OK;
+}
+
 static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot_error *err)
 {
     const char *name = t->name ? t->name : "";
     const char *code = code_of(t->dtype);
     ot_shape shape = {.rank = t->rank};
-    if (!code)
+    char points[32];
+    if (!code && t->dtype != OT_STRING)
         return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy cannot hold", path, name,
                        ot_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) shape.dim[i] = t->dim[i];
@@ -107,11 +148,17 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     if (strlen(name) > 60000)
         return ot_fail(err, OT_E_DATA, "%s: an array's name has %zu bytes; at most 60000 fit", path,
                        strlen(name));
-    *m = (member){.t = t, .utf8 = is_utf8(name), .data_bytes = (int64_t)ot_bytes(&shape, t->dtype)};
+    *m = (member){.t = t, .utf8 = is_utf8(name), .data = t->data, .data_bytes = (int64_t)ot_bytes(&shape, t->dtype)};
+    if (!code) {
+        int64_t longest;
+        OT_TRY(make_points(m, ot_numel(&shape), &longest, path, err));
+        snprintf(points, sizeof points, "<U%lld", (long long)longest);
+        code = points;
+    }
     make_header(m, code);
     m->size = m->npy_bytes + m->data_bytes;
     m->crc = (uint32_t)crc32_z(0, m->npy, (size_t)m->npy_bytes);
-    if (m->data_bytes) m->crc = (uint32_t)crc32_z(m->crc, t->data, (size_t)m->data_bytes);
+    if (m->data_bytes) m->crc = (uint32_t)crc32_z(m->crc, m->data, (size_t)m->data_bytes);
     return OT_OK;
 }
 
@@ -159,7 +206,7 @@ static ot_status write_member(ot_replace *r, member *m, int64_t *at, ot_error *e
     b.p += pad;
     OT_TRY(ot_replace_write(r, head, (size_t)(b.p - head), err));
     OT_TRY(ot_replace_write(r, m->npy, (size_t)m->npy_bytes, err));
-    OT_TRY(ot_replace_write(r, m->t->data, (size_t)m->data_bytes, err));
+    OT_TRY(ot_replace_write(r, m->data, (size_t)m->data_bytes, err));
     *at = begin + pad + m->size;
     return OT_OK;
 }
@@ -252,6 +299,7 @@ ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *er
     if (!s) s = write_all(r, path, m, t, n, err);
     if (!s) s = ot_replace_commit(r, err);
     else ot_replace_abort(r);
+    for (int i = 0; i < n; i++) free(m[i].points);
     free(m);
     return s;
 }

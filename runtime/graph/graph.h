@@ -90,6 +90,7 @@ struct ot_value {
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
+    const char *left_out; /* of an output of the file: why it cannot be computed; it is empty then.  NULL: it is there */
     bool        table;    /* set by classify: it trains by its name and place, though its values look like a table's */
     const ot_stored *stored; /* set by classify: the file keeps it in integers; NULL: as it is here */
     ot_value   *grad;     /* set by autodiff; NULL: none */
@@ -137,6 +138,8 @@ typedef struct ot_room {
     size_t         most; /* bytes of the arena */
     int64_t        work; /* elements that folding may still compute */
     int64_t        copies; /* nodes and values that may still be copied for the iterations of loops */
+    int branches; /* choices that data makes between branches of an If that are both computed */
+    struct ot_decider *decider; /* who computes what data decides (passes/decide.h); NULL: nothing may depend on it */
     const ot_node *at;   /* whose spelling out, folding, lowering or gradient is under way, for messages; NULL: nobody's */
 } ot_room;
 

@@ -131,6 +131,15 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
     return g->err->status;
 }
 
+/* What data has left out of this plan alone trains with a gradient of zero: plans of one training agree on what trains. */
+static void add_zeros(ot_plan *p, ot_build *b)
+{
+    for (int i = 0; i < p->n_reached; i++) {
+        ot_value *w = p->reached[i];
+        if (w->role == OT_WEIGHT && !w->grad && ot_is_float(w->dtype)) w->grad = ot_expand(b, ot_scalar(b, w->dtype, 0), &w->shape);
+    }
+}
+
 /* Weights that got a gradient, in file order. */
 static ot_status collect(ot_plan *p, ot_build *b)
 {
@@ -162,6 +171,7 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
     ot_build b = { .graph = g };
     p->loss->grad = ot_loss_seed(p, c, &b);
     for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses));
+    add_zeros(p, &b);
     OT_TRY(collect(p, &b));
     ot_loss_unscale_all(p, c, &b);
     for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);

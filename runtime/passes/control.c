@@ -1,12 +1,12 @@
 /* control.c - control flow, spelled out while shapes are inferred.
  *
  * If with a condition that is known: the branch takes the node's place.  Exporters write such nodes for
- * questions about shapes.  With a condition that data decides, both branches take its place and Where
- * chooses between their outputs, which must have equal types and shapes: the gradient of the branch not
- * taken is zero.
+ * questions about shapes.  With a condition that data decides, the plan is for one of the branches (decide.h).
+ * Where nobody decides, both branches take its place and Where chooses between their outputs, which must
+ * have equal types and shapes.  Either way the gradient of the branch not taken is zero.
  *
- * Loop and Scan: their iterations one after the other, each a copy of the body; their number must be
- * known while planning.  Loop's condition is asked after every iteration, when the body that made it has
+ * Loop and Scan: their iterations one after the other, each a copy of the body; their number is known while
+ * planning, or data decides.  Loop's condition is asked after every iteration, when the body that made it has
  * been inferred, so a loop is one iteration and the same node behind it, for the rest.
  *
  * Memory  How many iterations all loops together may have, the graph's room says (ot_room): loops in loops multiply. */
@@ -14,6 +14,7 @@
 
 #include "ops/control.h"
 #include "runtime/passes/control.h"
+#include "runtime/passes/decide.h"
 #include "runtime/passes/passes.h"
 
 ot_status ot_splice(ot_graph *g, ot_graph *sub)
@@ -69,6 +70,7 @@ static ot_status take_branch(ot_graph *g, ot_node *n, ot_graph *branch)
 static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
 {
     ot_graph *yes = a->then_branch, *no = a->else_branch;
+    g->room->branches++;
     OT_TRY(ot_splice(g, yes));
     OT_TRY(ot_splice(g, no));
     for (int i = 0; i < n->n_out; i++)
@@ -187,9 +189,9 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
 static ot_status loop(ot_graph *g, ot_node *n, bool *over)
 {
     ot_loop_attrs  *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* the graph's own */
+    for (int i = 0; i < 2; i++)
+        if (n->in[i] && !ot_is_const(n->in[i])) OT_TRY(ot_decide_input(g, n, i));
     const ot_value *trips = n->in[0], *cond = n->in[1];
-    if ((trips && !ot_is_const(trips)) || (cond && !ot_is_const(cond)))
-        return ot_node_fail(n, g->err, "the number of its iterations depends on data; it must be known before the run");
     *over = (trips && a->done >= ot_get_i64(trips->data, trips->dtype, 0)) || (cond && !ot_get_i64(cond->data, cond->dtype, 0));
     return *over ? finish_loop(g, n, a) : one_iteration(g, n, a);
 }
@@ -269,14 +271,16 @@ static ot_status branch(ot_graph *g, ot_node *n, bool *over)
     const ot_if    *a = n->attrs;
     const ot_value *cond = n->in[0];
     *over = true;
-    if (!ot_is_const(cond)) return take_both(g, n, a);
+    if (!ot_is_const(cond) && !g->room->decider) return take_both(g, n, a);
+    if (!ot_is_const(cond)) OT_TRY(ot_decide_input(g, n, 0));
+    cond = n->in[0];
     return take_branch(g, n, ot_get_i64(cond->data, cond->dtype, 0) ? a->then_branch : a->else_branch);
 }
 
 ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
 {
     static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n, bool *over); } control[] = {
-        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan },
+        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan }, { &ot_op_FlexAttention, ot_spell_flex },
         { NULL, ot_spell_sequence } /* several operators */
     };
     for (int i = 0; *at_node && i < OT_LEN(control); i++) {

@@ -22,6 +22,7 @@ void ot_set_attr(ot_node *n, const char *name, int64_t v);
 /* Puts in place of n, which reads or makes a sequence or an optional, what stands for it; *over: n is done with.
  * Identity and Where count where they read such values. */
 ot_status ot_spell_sequence(ot_graph *g, ot_node *n, bool *over);
+ot_status ot_spell_flex(ot_graph *g, ot_node *n, bool *over); /* flex.c: FlexAttention */
 bool      ot_reads_sequence(const ot_node *n); /* is it such a node? */
 
 #endif

@@ -9,6 +9,7 @@
 #include "ops/kernel.h"
 #include "ops/pool.h"
 #include "ops/sequence.h"
+#include "runtime/passes/decide.h"
 #include "runtime/passes/passes.h"
 
 /* A folded value is kept in memory for as long as the plan: larger ones are computed in the step. */
@@ -165,9 +166,24 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
 
 /* ---- the pass -------------------------------------------------------------- */
 
+/* The rule of n; where it wants to know what data decides, once more with that. */
+static ot_status rule(ot_graph *g, ot_node *n)
+{
+    ot_error  before = *g->err, first;
+    ot_status s = ot_node_infer(n, g->err);
+    bool      some = false;
+    if (s != OT_E_MODEL || !g->room->decider) return s;
+    first = *g->err;
+    *g->err = before;
+    s = ot_decide_sizes(g, n, &some);
+    if (!s && some) return ot_node_infer(n, g->err);
+    *g->err = s ? *g->err : first;
+    return g->err->status;
+}
+
 static ot_status infer_node(ot_graph *g, ot_node *n)
 {
-    OT_TRY(ot_node_infer(n, g->err));
+    OT_TRY(rule(g, n));
     for (int i = 0; i < n->n_out; i++) {
         ot_value *v = n->out[i];
         if (!v) continue;
@@ -216,7 +232,13 @@ ot_status ot_infer_graph(ot_graph *g)
 {
     for (ot_node *n = g->first, *next; n; n = next) {
         OT_TRY(ot_spell_out(g, &n));
+        bool over;
         next = n->next;
+        OT_TRY(ot_decide_outputs(g, n, &over));
+        if (over) {
+            ot_graph_remove(g, n);
+            continue;
+        }
         OT_TRY(ot_infer_node(g, n));
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && n->out[i]->data && n->out[i]->producer == n && n->n_out > 1) {
@@ -232,6 +254,9 @@ ot_status ot_infer_graph(ot_graph *g)
 
 ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
 {
-    (void)c;
-    return ot_infer_graph(p->graph);
+    struct ot_decider *x;
+    OT_TRY(ot_decider_new(p, c, &x));
+    ot_status s = ot_infer_graph(p->graph);
+    ot_decider_free(x);
+    return s;
 }

@@ -91,6 +91,7 @@ typedef struct ot_feed {
     ot_dtype    dtype;
     ot_shape    shape;     /* as fed for one batch */
     bool        whole;     /* no batch axis: the same with every batch */
+    const void *sample;    /* NULL; else the bytes of one batch, for what data decides (decide.h).  Borrowed */
     const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
     bool        ignores;   /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
@@ -125,6 +126,9 @@ typedef struct ot_config {
     bool            ref_only;  /* reference kernels only: the oracle of the tests */
     ot_device      *device;    /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
     ot_precision    precision; /* what f32 operators compute in */
+    struct ot_decisions *decisions; /* what data decides (decide.h): read, and written where they are not complete; NULL: nothing may */
+    const void    *(*state)(void *user, const ot_value *v); void *user; /* for them: the bytes of a weight or state now; NULL: as in the file */
+    bool            partial;   /* outputs that cannot be computed are left out, as long as one is there */
     bool            tune;      /* time what the device has not timed yet (tune.c) */
 } ot_config;
 
@@ -188,6 +192,8 @@ typedef struct ot_plan {
     int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
     ot_value **fed;             /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
     int        n_sets;    ot_made_input *sets;
+    int        n_reached; ot_value **reached; /* where data decides: weights that reach the loss one way or another */
+    int        n_made; ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
     ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
     int        n_every, n_update;
     ot_step   *every, *update;  /* OT_EVERY and OT_UPDATE nodes in order */

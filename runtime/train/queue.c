@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/train/session.h"
+#include "runtime/train/variants.h"
 
 enum { KNOBS = 64 }; /* bytes in front of the inbox */
 
@@ -85,6 +85,7 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
         ot_feeder *f = &s->feeders->f[i];
         if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
     }
+    if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
     if (!ot_memory_fits(x->room)) /* libraries would end the process */
         return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside what is planned",
                        (long long)(x->room >> 20));

@@ -7,6 +7,7 @@
 #include "runtime/train/cpus.h"
 #include "runtime/train/device.h"
 #include "runtime/train/session.h"
+#include "runtime/train/variants.h"
 
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
 {
@@ -60,9 +61,8 @@ ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s
 void ot_session_close(ot_session *x)
 {
     ot_queue_close(x);
-    for (int i = 0; i < x->n; i++) ot_exec_free(x->slot[i].exec);
-    ot_memory_free(x->memory);
-    for (int i = x->n - 1; i >= 0; i--) ot_plan_free(x->slot[i].plan);
+    ot_session_unbind(x);
+    for (int i = x->n - 1; i >= 0; i--) ot_variants_free(&x->slot[i]);
     if (x->device && !x->borrows_device) x->device->backend->close(x->device);
     if (x->a) ot_arena_free(x->a);
     *x = (ot_session){ .lead = -1, .device_line = "" };
@@ -130,23 +130,30 @@ static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
     return OT_OK;
 }
 
-static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
+void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds)
 {
     ot_feeders *fs = q->feeders;
-    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
-    q->supply = feeds ? supply_of(x, fs, err) : NULL;
-    if (!q->supply) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     ot_feeders_feeds(fs, q->batch, feeds);
     for (int i = 0; i < fs->n; i++)
         if (q->supply->way[i] == OT_WAY_RAW || q->supply->way[i] == OT_WAY_SET) feeds[i].set = &q->supply->set[i];
-    ot_config c = ot_session_config(x->s, q->want, x->threads);
-    c.device = x->device;
-    c.feeds = feeds;
-    c.n_feeds = fs->n;
-    c.accumulate = q->accumulate;
-    c.schedules_momentum = x->moves_momentum;
-    c.tune = x->s->tune;
-    return ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : x->slot[x->lead].plan, &q->plan, err);
+    *c = ot_session_config(x->s, q->want, x->threads);
+    c->device = x->device;
+    c->feeds = feeds;
+    c->n_feeds = fs->n;
+    c->accumulate = q->accumulate;
+    c->schedules_momentum = x->moves_momentum;
+    c->tune = x->s->tune;
+}
+
+static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
+{
+    ot_config c;
+    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(q->feeders->n + 1));
+    q->supply = feeds ? supply_of(x, q->feeders, err) : NULL;
+    if (!q->supply) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    ot_session_configure(x, q, &c, feeds);
+    ot_status s = ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &q->plan, err);
+    return ot_variants_plan(x, q, &c, feeds, s, err);
 }
 
 /* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and that is said. */
@@ -303,21 +310,23 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
 
 /* ---- binding ------------------------------------------------------------------------ */
 
-static void feed(ot_slot *q, const ot_value *v, const void *p)
+static void feed_to(ot_exec *e, const ot_value *v, const void *p)
 {
-    if (v) ot_exec_feed(q->exec, v, p);
+    if (v) ot_exec_feed(e, v, p);
 }
 
-static void bind_host(ot_session *x, ot_slot *q)
+static void feed(ot_slot *q, const ot_value *v, const void *p) { feed_to(q->exec, v, p); }
+
+static void bind_host(ot_session *x, const ot_slot *q, const ot_plan *p, ot_exec *e)
 {
-    const ot_knobs *k = &q->plan->knobs;
-    feed(q, k->lr, &x->lr);
-    feed(q, k->momentum, &x->momentum);
-    feed(q, k->t, &x->t);
-    feed(q, k->seed, &x->seed);
-    feed(q, k->counter, &x->counter);
+    const ot_knobs *k = &p->knobs;
+    feed_to(e, k->lr, &x->lr);
+    feed_to(e, k->momentum, &x->momentum);
+    feed_to(e, k->t, &x->t);
+    feed_to(e, k->seed, &x->seed);
+    feed_to(e, k->counter, &x->counter);
     for (int i = 0; i < q->feeders->n; i++)
-        feed(q, q->plan->fed[i], q->feeders->f[i].buffer);
+        feed_to(e, p->fed[i], q->feeders->f[i].buffer);
 }
 
 /* The inbox as fill_inbox() of queue.c fills it, and what stays. */
@@ -380,9 +389,45 @@ ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
     return OT_OK;
 }
 
+ot_status ot_session_bind(ot_session *x, ot_error *err)
+{
+    int n = 0, all = 0;
+    for (int i = 0; i < x->n; i++) all += ot_variants_count(&x->slot[i]);
+    const ot_plan **plans = calloc((size_t)all + 1, sizeof *plans);
+    if (!plans) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    for (int i = 0; i < x->n; i++) { /* the one that laid the state out first */
+        const ot_slot *q = &x->slot[i == 0 ? x->lead : i <= x->lead ? i - 1 : i];
+        for (int k = 0; k < ot_variants_count(q); k++) plans[n++] = ot_variants_at(q, k);
+    }
+    ot_status s = ot_memory_new(plans, n, x->device ? lay_room(x) : 0, &x->memory, err);
+    free(plans);
+    for (int i = 0; i < x->n && !s; i++) {
+        ot_slot *q = &x->slot[i];
+        for (int k = 0; k < ot_variants_count(q) && !s; k++) {
+            ot_plan *p = ot_variants_at(q, k);
+            s = ot_exec_new(p, x->memory, ot_variants_exec(q, k), err);
+            if (s) break;
+            if (p == q->plan) q->exec = *ot_variants_exec(q, k);
+            if (x->device) bind_device(x, q);
+            else bind_host(x, q, p, *ot_variants_exec(q, k));
+        }
+    }
+    return s;
+}
+
+void ot_session_unbind(ot_session *x)
+{
+    for (int i = 0; i < x->n; i++)
+        for (int k = 0; k < ot_variants_count(&x->slot[i]); k++) {
+            ot_exec_free(*ot_variants_exec(&x->slot[i], k));
+            *ot_variants_exec(&x->slot[i], k) = x->slot[i].exec = NULL;
+        }
+    ot_memory_free(x->memory);
+    x->memory = NULL;
+}
+
 ot_status ot_session_allocate(ot_session *x, ot_error *err)
 {
-    const ot_plan *plans[OT_SLOTS];
     if (x->threads > x->made) OT_TRY(ot_threads_make(x->threads, err));
     x->made = x->threads;
     x->room = !x->device && ot_memory_limited() ? ot_threads_room(x->threads) : 0;
@@ -392,19 +437,11 @@ ot_status ot_session_allocate(ot_session *x, ot_error *err)
         for (int k = 0; k < x->slot[i].feeders->n; k++)
             OT_TRY(ot_feeder_prepare(&x->slot[i].feeders->f[k], most, x->a, err));
     }
-    for (int i = 0; i < x->n; i++) /* the one that laid the state out first */
-        plans[i] = x->slot[i == 0 ? x->lead : i <= x->lead ? i - 1 : i].plan;
-    OT_TRY(ot_memory_new(plans, x->n, x->device ? lay_room(x) : 0, &x->memory, err));
+    OT_TRY(ot_session_bind(x, err));
     OT_TRY(ot_queue_open(x, err));
     for (int i = 0; x->device && i < x->n_supplies; i++) {
         OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
         OT_TRY(send(x, &x->supply[i], OT_WAY_SET, err));
-    }
-    for (int i = 0; i < x->n; i++) {
-        ot_slot *q = &x->slot[i];
-        OT_TRY(ot_exec_new(q->plan, x->memory, &q->exec, err));
-        if (x->device) bind_device(x, q);
-        else bind_host(x, q);
     }
     return OT_OK;
 }
@@ -458,6 +495,21 @@ static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs
     ot_plan_free(more);
 }
 
+/* Where data decides over sizes: as the first samples have it. */
+static ot_status plan_by_sample(ot_session *x, const ot_feeders *fs, int64_t batch, ot_config *c, ot_feed *feeds, ot_plan **out, ot_error *err)
+{
+    ot_feeders own = *fs; /* their buffers may be made, no more */
+    ot_decisions d = { 0 };
+    ot_error second = { 0 };
+    ot_status s = ot_variants_sample(x, &own, batch, feeds, &second);
+    c->decisions = &d;
+    if (!s) s = ot_plan_new(x->model->file->graph, c, NULL, out, &second);
+    if (!s || d.n) *err = second; /* else it was none of data's */
+    ot_decisions_free(&d);
+    c->decisions = NULL;
+    return s ? err->status : OT_OK;
+}
+
 ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
                              int *n, ot_error *err)
 {
@@ -474,7 +526,10 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     c.feeds = feeds;
     c.n_feeds = fs->n;
     ot_plan *p = NULL;
-    OT_TRY(ot_plan_new(g, &c, NULL, &p, err));
+    ot_error first = { 0 };
+    ot_status s = ot_plan_new(g, &c, NULL, &p, &first);
+    if (s == OT_E_MODEL) s = plan_by_sample(x, fs, batch, &c, feeds, &p, &first);
+    if (s) return ot_fail(err, first.status, "%s", first.text);
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
         (*out)[i].dtype = p->graph->outputs[i]->dtype;
         (*out)[i].shape = p->graph->outputs[i]->shape;

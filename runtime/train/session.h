@@ -27,6 +27,8 @@ typedef struct ot_supply {
     int64_t *offset;     /* SET, WHOLE: in the session's room on the device */
 } ot_supply;
 
+typedef struct ot_variant ot_variant;
+
 typedef struct ot_slot {
     ot_want want;
     int64_t batch;
@@ -37,6 +39,10 @@ typedef struct ot_slot {
     ot_supply *supply;
     int64_t *offset;     /* device: by feeder, of BATCH and RAW in the inbox */
     int64_t inbox_bytes; /* device: what is sent with every batch */
+    ot_variant *variant; /* what data decides: a plan for each way that was met (variants.c); plan and exec are one of them.
+                          * NULL: there is one plan */
+    int n_variants;
+    int64_t chosen;      /* how often one was */
 } ot_slot;
 
 enum { OT_SLOTS = 12, OT_RUNS = 32 };
@@ -60,7 +66,7 @@ typedef struct ot_queue {
 typedef struct ot_session {
     const ot_model *model;
     const ot_settings *s;
-    ot_arena *a;
+    ot_arena *a, *scratch;   /* scratch: while a plan is chosen; else NULL */
     ot_device *device;       /* NULL: the CPU */
     bool borrows_device;
     const char *device_line; /* what it runs on, and why; of the arena */
@@ -98,6 +104,13 @@ void ot_session_close(ot_session *x);
  * Asking again for what there is gives the same slot. */
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch,
                           int accumulate, int *out, ot_error *err);
+
+/* How a plan of the slot is made, for the feeders that it has; feeds: room for each of them, and one more. */
+void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds);
+
+/* The slabs, and every plan bound to them, with weights and states as the file has them; and all of it given back. */
+ot_status ot_session_bind(ot_session *x, ot_error *err);
+void ot_session_unbind(ot_session *x);
 
 /* Bytes of everything ot_session_allocate will allocate, on the device where there is one. */
 int64_t ot_session_bytes(const ot_session *x);

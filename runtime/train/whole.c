@@ -18,9 +18,11 @@ static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot
     memcpy(out->dim, v->shape.dim, sizeof out->dim);
     out->data = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
     if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
-    if (v->dtype == OT_STRING)
-        return ot_fail(err, OT_E_MODEL, "output '%s' holds texts; numbers are possible", name);
-    return ot_exec_read(x, v, out->data, err);
+    OT_TRY(ot_exec_read(x, v, out->data, err));
+    char **text = out->data;
+    for (int64_t i = 0, n = v->dtype == OT_STRING ? ot_numel(&v->shape) : 0; i < n; i++)
+        if (!(text[i] = ot_arena_strdup(a, text[i]))) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
+    return OT_OK;
 }
 
 void ot_tensors_free(ot_tensors *ts)

@@ -189,7 +189,8 @@ static void texts(void **state)
     assert_non_null(strstr(text, "Convolve"));
     free(text);
     assert_ok(ot_ops_text(o, &text, &err), err);
-    assert_non_null(strstr(text, "MaxPool"));
+    static const char *const listed[] = { "\nMaxPool ", "\nUpsample ", "\nScatter ", "\nai.onnx.ml.TreeEnsemble ", "\nai.onnx.preview.training.Adagrad " };
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) assert_non_null(strstr(text, listed[i]));
     free(text);
     assert_ok(ot_help_text(true, &text, &err), err);
     for (int i = 0; ot_option_at(i); i++) assert_non_null(strstr(text, ot_option_at(i)->help));

@@ -8,6 +8,7 @@
 /* What can only be done by the host; with the reason. */
 static const struct { const char *op, *why; } host_only[] = {
     { "StringEqual", "strings are the host's" },
+    { "StringTake", "strings are the host's" },
 };
 
 static const char *reason(const char *op)

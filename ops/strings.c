@@ -1,6 +1,8 @@
-/* stringequal.c - StringEqual: what Equal does on tensors of strings.
+/* strings.c - StringEqual and StringTake: what Equal and Gather do on tensors of strings.
  *
- * Shapes  a, b: any that broadcast;  y: bool.  A string tensor is an array of pointers to C strings. */
+ * Shapes  StringEqual: a, b: any that broadcast;  y: bool
+ *         StringTake: x: strings; index: int64, into x as one list;  y: strings, of the shape of index
+ *         A string tensor is an array of pointers to C strings, which live as long as the constant or fed tensor. */
 
 #include "ops/op.h"
 
@@ -19,4 +21,15 @@ static ot_status stringequal_infer(ot_node *n, ot_error *err)
 const ot_op ot_op_StringEqual = {
     .name = "StringEqual", .types = { "s" }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .infer = stringequal_infer, .grad_zero = "strings have no gradient",
+};
+
+static ot_status stringtake_infer(ot_node *n, ot_error *err)
+{
+    (void)err;
+    return ot_set(n->out[0], OT_STRING, &n->in[1]->shape);
+}
+
+const ot_op ot_op_StringTake = {
+    .name = "StringTake", .types = { "si" }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 3,
+    .infer = stringtake_infer, .grad_zero = "strings have no gradient",
 };

@@ -1,4 +1,4 @@
-/* stringequal.c - the reference of StringEqual. */
+/* strings.c - the references of StringEqual and StringTake. */
 
 #include <string.h>
 
@@ -30,3 +30,20 @@ static ot_status stringequal_run(const ot_call *c)
 }
 
 const ot_kernel ot_ref_StringEqual = { .name = "ref", .run = stringequal_run };
+
+static ot_status stringtake_run(const ot_call *c)
+{
+    const ot_node *n = c->node;
+    const char *const *x = c->in[0];
+    const char **y = c->out[0];
+    const int64_t *index = c->in[1];
+    int64_t all = ot_numel(&n->in[0]->shape);
+    for (int64_t k = 0, len = ot_numel(&n->out[0]->shape); k < len; k++) {
+        if (index[k] < 0 || index[k] >= all)
+            return ot_fail(c->err, OT_E_DATA, "%s: there is no string %lld; %lld are there", n->name, (long long)index[k], (long long)all);
+        y[k] = x[index[k]];
+    }
+    return OT_OK;
+}
+
+const ot_kernel ot_ref_StringTake = { .name = "ref", .run = stringtake_run };

@@ -1,0 +1,425 @@
+/* decide.c - what data decides while a plan is made.
+ *
+ * Memory  what was computed of the batch is kept until the graph is spelled out: a loop asks after every iteration. */
+#include "runtime/passes/decide.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+
+typedef struct ot_decider {
+    ot_plan         *plan;
+    const ot_config *c;
+    ot_decisions    *d;
+    int              next; /* of the decisions, while they are replayed */
+    void           **at;   /* by value id: bytes that were computed */
+    int              n;
+} decider;
+
+void ot_decisions_free(ot_decisions *d)
+{
+    for (int i = 0; i < d->n; i++) free(d->list[i].bytes);
+    free(d->list);
+    *d = (ot_decisions){ 0 };
+}
+
+bool ot_decisions_same(const ot_decisions *a, const ot_decisions *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        const ot_decision *x = &a->list[i], *y = &b->list[i];
+        if (x->made != y->made || x->dtype != y->dtype || !ot_shape_eq(&x->shape, &y->shape)) return false;
+        if (!x->made && memcmp(x->bytes, y->bytes, ot_bytes(&x->shape, x->dtype)) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- what reaches the loss one way or another ------------------------------------- */
+
+static void want(char *need, const ot_value *v)
+{
+    if (v) need[v->id] = 1;
+}
+
+/* The subgraph that an attribute of n holds; NULL: none. */
+static const ot_graph *subgraph(const ot_node *n, const ot_attr *a)
+{
+    const ot_graph *s = NULL;
+    if (a->kind == OT_GRAPH) memcpy(&s, (const char *)n->attrs + a->offset, sizeof s);
+    return s;
+}
+
+static bool is_of(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
+
+/* All that subgraphs of n read of g, which holds every tensor of the file. */
+static void want_subgraphs(const ot_graph *g, const ot_node *n, char *need)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+        const ot_graph *s = subgraph(n, a);
+        for (int i = 0; s && i < s->n_outputs; i++)
+            if (is_of(g, s->outputs[i])) want(need, s->outputs[i]);
+        for (const ot_node *k = s ? s->first : NULL; k; k = k->next) {
+            for (int i = 0; i < k->n_in; i++)
+                if (is_of(g, k->in[i])) want(need, k->in[i]);
+            want_subgraphs(g, k, need);
+        }
+    }
+}
+
+/* Is output i of the file one that a loss is of?  Where neither losses nor targets name one, any may be. */
+static bool has_loss(const ot_config *c, const char *name)
+{
+    bool named = false;
+    for (int i = 0; i < c->n_losses; i++) {
+        if (!c->losses[i].output) return true;
+        named = true;
+        if (!strcmp(c->losses[i].output, name)) return true;
+    }
+    for (int i = 0; i < c->n_feeds && !c->n_losses; i++) {
+        if (!c->feeds[i].target || strncmp(c->feeds[i].name, "target_", 7)) continue;
+        named = true;
+        if (!strcmp(c->feeds[i].name + 7, name)) return true;
+    }
+    return !named;
+}
+
+/* Before control flow is spelled out, so that branches and bodies count as if all of them ran. */
+static ot_status find_reached(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    char     *need = calloc((size_t)g->n_values + 1, 1);
+    p->reached = ot_graph_alloc(g, ((size_t)g->n_values + 1) * sizeof *p->reached);
+    if (!p->reached || !need) {
+        free(need);
+        return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    }
+    for (int i = 0; i < g->n_outputs; i++)
+        if (has_loss(c, g->outputs[i]->name)) want(need, g->outputs[i]);
+    for (const ot_node *k = g->last; k; k = k->prev) {
+        bool wanted = false;
+        for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
+        for (int i = 0; i < k->n_in && wanted; i++) want(need, k->in[i]);
+        if (wanted) want_subgraphs(g, k, need);
+    }
+    for (int i = 0; i < g->n_values; i++)
+        if (need[i] && g->values[i]->role == OT_WEIGHT) p->reached[p->n_reached++] = g->values[i];
+    free(need);
+    return OT_OK;
+}
+
+ot_status ot_decider_new(ot_plan *p, const ot_config *c, decider **out)
+{
+    *out = NULL;
+    if (!c->decisions) return OT_OK;
+    if (c->want == OT_WANT_GRAD || c->want == OT_WANT_TRAIN) OT_TRY(find_reached(p, c));
+    decider *x = calloc(1, sizeof *x);
+    if (!x) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory for what data decides");
+    *x = (decider){ .plan = p, .c = c, .d = c->decisions };
+    p->graph->room->decider = *out = x;
+    return OT_OK;
+}
+
+void ot_decider_free(decider *x)
+{
+    if (!x) return;
+    for (int i = 0; i < x->n; i++) free(x->at[i]);
+    free(x->at);
+    x->plan->graph->room->decider = NULL;
+    x->d->complete = true;
+    free(x);
+}
+
+/* ---- values of the batch --------------------------------------------------------- */
+
+/* Weights and statistics have bytes, as they were at the start or are now. */
+static bool is_state(const ot_value *v) { return v->role == OT_WEIGHT || v->role == OT_STATE; }
+
+/* What is known of v without computing; NULL: nothing. */
+static const void *known(const decider *x, const ot_value *v)
+{
+    if (v->id < x->n && x->at[v->id]) return x->at[v->id];
+    for (int i = 0; i < x->c->n_feeds && v->role == OT_INPUT; i++)
+        if (x->plan->fed[i] == v) return x->c->feeds[i].sample;
+    for (int i = 0, k = 0; i < x->d->n && v->role == OT_INPUT; i++)
+        if (x->d->list[i].made && x->plan->made[k++] == v) return x->d->list[i].bytes;
+    return v->data;
+}
+
+/* The bytes of a weight or state as they are now, kept for whoever asks again. */
+static ot_status fetch(decider *x, const ot_value *v, ot_error *err)
+{
+    const void *now = is_state(v) && !x->at[v->id] && x->c->state ? x->c->state(x->c->user, v) : NULL;
+    if (!now) return OT_OK;
+    size_t size = ot_bytes(&v->shape, v->dtype);
+    if (!(x->at[v->id] = malloc(size + 1))) return ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+    memcpy(x->at[v->id], now, size);
+    return OT_OK;
+}
+
+static ot_status grow(decider *x, const ot_graph *g)
+{
+    if (g->n_values <= x->n) return OT_OK;
+    int    n = 2 * g->n_values;
+    void **wider = realloc(x->at, (size_t)n * sizeof *wider);
+    if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    memset(wider + x->n, 0, (size_t)(n - x->n) * sizeof *wider);
+    x->at = wider;
+    x->n = n;
+    return OT_OK;
+}
+
+/* The bytes of the values of a lowered graph. */
+typedef struct computed { void **at; int n; } computed;
+
+static const void *read_from(const computed *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
+
+static ot_status call(const decider *x, const ot_node *n, const ot_kernel *k, computed *b, bool *refused, ot_error *err)
+{
+    ot_prep      prep = { .threads = x->plan->threads, .err = err };
+    const void **in = calloc((size_t)n->n_in + 1, sizeof *in);
+    void       **out = calloc((size_t)n->n_out + 1, sizeof *out), *work = NULL;
+    ot_status    s = in && out ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+    for (int i = 0; !s && i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
+    for (int i = 0; !s && i < n->n_out; i++) out[i] = n->out[i] ? b->at[n->out[i]->id] : NULL;
+    if (!s && k->prepare) s = k->prepare(n, &prep);
+    *refused = !s && prep.refused;
+    if (!s && !prep.refused && prep.work && !(work = aligned_alloc(64, (prep.work + 63) / 64 * 64)))
+        s = ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+    if (!s && !prep.refused) s = k->run(&(ot_call){ .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = x->plan->threads, .err = err });
+    if (k->release && prep.state) k->release(prep.state);
+    free(work);
+    free(in);
+    free(out);
+    return s;
+}
+
+static ot_status run_node(const decider *x, const ot_node *n, computed *b, ot_error *err)
+{
+    const char      *why;
+    bool             refused = false;
+    const ot_kernel *k = ot_kernel_for(n, NULL, false, &why);
+    for (int i = 0; i < n->n_out; i++) {
+        if (!n->out[i]) continue;
+        size_t size = (ot_bytes(&n->out[i]->shape, n->out[i]->dtype) + 127) / 64 * 64;
+        if (!(b->at[n->out[i]->id] = aligned_alloc(64, size))) return ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+        memset(b->at[n->out[i]->id], 0, size);
+    }
+    if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no kernel", n->name, n->op->name);
+    OT_TRY(call(x, n, k, b, &refused, err));
+    return refused ? call(x, n, ot_ref_kernel(n->op), b, &refused, err) : OT_OK;
+}
+
+static ot_status run_all(decider *x, const ot_graph *s, ot_value *const *origin, ot_error *err)
+{
+    computed  b = { calloc((size_t)s->n_values + 1, sizeof *b.at), s->n_values };
+    ot_status st = b.at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+    for (const ot_node *k = s->first; k && !st; k = k->next) st = run_node(x, k, &b, err);
+    for (int i = 0; !st && i < s->n_outputs; i++) {
+        size_t size = ot_bytes(&origin[i]->shape, origin[i]->dtype);
+        void  *copy = x->at[origin[i]->id] = malloc(size + 1);
+        if (!copy) st = ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+        else if (size) memcpy(copy, read_from(&b, s->outputs[i]), size);
+    }
+    for (int i = 0; i < b.n && b.at; i++) free(b.at[i]);
+    free(b.at);
+    return st;
+}
+
+/* v's copy in s: a constant where its bytes are known, else what a node of s made. */
+static ot_value *copied(const decider *x, ot_graph *s, ot_value *v, ot_value **twin)
+{
+    if (!v || twin[v->id]) return v ? twin[v->id] : NULL;
+    const void *p = known(x, v);
+    if (!p) return NULL;
+    ot_value *c = twin[v->id] = ot_graph_value(s, v->name, OT_CONST, v->dtype, &v->shape);
+    if (c) c->data = p;
+    return c;
+}
+
+/* Nodes in front of `last`, and it, whose results are needed and not known, copied into s; origin[i]: of which value s's
+ * output i is the twin. */
+static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *last, const char *need, ot_value **twin, ot_value **origin)
+{
+    for (ot_node *k = g->first; k; k = k == last ? NULL : k->next) {
+        bool wanted = false;
+        for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
+        if (!wanted) continue;
+        if (k->op->flags & OT_RANDOM) return ot_node_fail(k, g->err, "sizes and ways of control flow depend on its random numbers; they cannot be planned");
+        ot_value **in = ot_graph_alloc(g, (size_t)(k->n_in + 1) * sizeof *in);
+        for (int i = 0; in && i < k->n_in; i++)
+            if (k->in[i]) OT_TRY(fetch(x, k->in[i], g->err));
+        for (int i = 0; in && i < k->n_in; i++)
+            if (k->in[i] && !(in[i] = copied(x, s, k->in[i], twin)))
+                return g->err->status != OT_OK ? g->err->status : ot_node_fail(k, g->err, "what data decides needs '%s', which is not known before the run", k->in[i]->name);
+        ot_node *c = in ? ot_graph_node(s, k->op, k->name, k->attrs, in, k->n_in, k->n_out) : NULL;
+        if (!c) return g->err->status;
+        for (int i = 0; i < k->n_out; i++)
+            if (!k->out[i]) c->out[i]->producer = NULL, c->out[i] = NULL;
+        OT_TRY(ot_node_infer(c, g->err));
+        for (int i = 0; i < k->n_out; i++) {
+            if (!c->out[i]) continue;
+            twin[k->out[i]->id] = c->out[i];
+            origin[s->n_outputs] = k->out[i];
+            ot_graph_output(s, c->out[i]);
+        }
+    }
+    return g->err->status;
+}
+
+/* What v, which has a producer, depends on and is not known; the list of nodes is walked backwards, once. */
+static void mark_needed(const decider *x, const ot_value *v, char *need)
+{
+    need[v->id] = 1;
+    for (const ot_node *k = v->producer; k; k = k->prev) {
+        bool wanted = false;
+        for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
+        for (int i = 0; i < k->n_in && wanted; i++)
+            if (k->in[i] && !known(x, k->in[i])) need[k->in[i]->id] = 1;
+    }
+}
+
+static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
+{
+    OT_TRY(grow(x, g));
+    OT_TRY(fetch(x, v, g->err));
+    *out = known(x, v);
+    if (*out) return OT_OK;
+    if (!v->producer) return ot_fail(g->err, OT_E_MODEL, "'%s' decides over sizes or control flow, and is not known before the run", v->name);
+    size_t     n = (size_t)g->n_values + 1;
+    char      *need = calloc(n, 1);
+    ot_value **twin = calloc(n, sizeof *twin), **origin = calloc(n, sizeof *origin);
+    ot_graph  *s = need && twin && origin ? ot_graph_sub(g, "") : NULL;
+    ot_status  st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    if (!st) {
+        mark_needed(x, v, need);
+        st = copy_cone(x, g, s, v->producer, need, twin, origin);
+    }
+    if (!st) st = ot_lower(s);
+    if (!st) st = run_all(x, s, origin, g->err);
+    free(need);
+    free(twin);
+    free(origin);
+    if (!st) *out = known(x, v);
+    return st;
+}
+
+/* ---- decisions ---------------------------------------------------------------------- */
+
+static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, const void *bytes)
+{
+    ot_decisions *d = x->d;
+    size_t        size = ot_bytes(&v->shape, v->dtype);
+    if (d->n == d->cap) {
+        int          cap = d->cap ? 2 * d->cap : 16;
+        ot_decision *wider = realloc(d->list, (size_t)cap * sizeof *wider);
+        if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+        d->list = wider;
+        d->cap = cap;
+    }
+    void *copy = malloc(size + 1);
+    if (!copy) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    if (size) memcpy(copy, bytes, size);
+    d->list[d->n++] = (ot_decision){ made, v->dtype, v->shape, copy };
+    return OT_OK;
+}
+
+static ot_status replayed(decider *x, const ot_node *n, bool made, const ot_decision **out)
+{
+    if (x->next >= x->d->n || x->d->list[x->next].made != made)
+        return ot_fail(x->plan->graph->err, OT_E_INTERNAL, "%s: the decisions of a batch are not those of its plan", n->name);
+    *out = &x->d->list[x->next++];
+    return OT_OK;
+}
+
+ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
+{
+    decider           *x = g->room->decider;
+    const ot_decision *one;
+    const void        *bytes;
+    ot_value          *v = n->in[i];
+    if (!x) return ot_node_fail(n, g->err, "input %d ('%s') depends on data; it must be known before the run", i, v->name);
+    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') is no tensor of numbers; it must be known before the run", i, v->name);
+    if (x->d->complete) {
+        OT_TRY(replayed(x, n, false, &one));
+    } else {
+        OT_TRY(compute(x, g, v, &bytes));
+        OT_TRY(add(x, g, false, v, bytes));
+        one = &x->d->list[x->d->n - 1];
+    }
+    n->in[i] = ot_graph_const(g, v->name, one->dtype, &one->shape, one->bytes);
+    return g->err->status;
+}
+
+/* Output i of n is an input of the plan from now on. */
+static ot_status make_input(decider *x, ot_graph *g, ot_node *n, int i, const ot_decision *one)
+{
+    ot_value  *v = n->out[i];
+    ot_plan   *p = x->plan;
+    ot_value **list = ot_graph_alloc(p->graph, (size_t)(p->n_made + 1) * sizeof *list);
+    if (!list) return g->err->status;
+    if (p->n_made) memcpy(list, p->made, (size_t)p->n_made * sizeof *list);
+    list[p->n_made++] = v;
+    p->made = list;
+    v->producer = NULL;
+    v->role = OT_INPUT;
+    v->dtype = one->dtype;
+    v->shape = one->shape;
+    n->out[i] = NULL;
+    ot_graph_input(p->graph, v);
+    return g->err->status;
+}
+
+/* n's results for this batch, as constants of a node beside g. */
+static ot_status results(decider *x, ot_graph *g, const ot_node *n, ot_node **out)
+{
+    ot_graph  *s = ot_graph_sub(g, "");
+    ot_value **in = s ? ot_graph_alloc(g, (size_t)(n->n_in + 1) * sizeof *in) : NULL;
+    for (int i = 0; in && i < n->n_in; i++) {
+        const void *bytes = NULL;
+        if (!n->in[i]) continue;
+        OT_TRY(compute(x, g, n->in[i], &bytes));
+        if (!(in[i] = ot_graph_value(s, n->in[i]->name, OT_CONST, n->in[i]->dtype, &n->in[i]->shape))) return g->err->status;
+        in[i]->data = bytes;
+    }
+    *out = in ? ot_graph_node(s, n->op, n->name, n->attrs, in, n->n_in, n->n_out) : NULL;
+    return *out ? ot_node_infer(*out, g->err) : g->err->status;
+}
+
+ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
+{
+    static const ot_op *const ops[] = { &ot_op_NonZero, &ot_op_NonMaxSuppression, &ot_op_Unique };
+    decider *x = g->room->decider;
+    ot_node *twin = NULL;
+    bool     fed = false;
+    int      k = 0;
+    *over = false;
+    while (k < OT_LEN(ops) && ops[k] != n->op) k++;
+    for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && !ot_is_const(n->in[i]);
+    if (!x || !fed || k == OT_LEN(ops)) return OT_OK;
+    if (!x->d->complete) OT_TRY(results(x, g, n, &twin));
+    for (int i = 0; i < n->n_out; i++) {
+        const ot_decision *one;
+        if (!n->out[i]) continue;
+        if (twin) OT_TRY(add(x, g, true, twin->out[i], twin->out[i]->data));
+        if (twin) one = &x->d->list[x->d->n - 1];
+        else OT_TRY(replayed(x, n, true, &one));
+        OT_TRY(make_input(x, g, n, i, one));
+    }
+    *over = true;
+    return OT_OK;
+}
+
+enum { MOST_SIZES = 4096 }; /* elements of an input that a rule looks at: sizes, scales, a condition per row */
+
+ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
+{
+    *some = false;
+    for (int i = 0; i < n->n_in && i < 32; i++) {
+        const ot_value *v = n->in[i];
+        if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) || ot_numel(&v->shape) > MOST_SIZES) continue;
+        OT_TRY(ot_decide_input(g, n, i));
+        *some = true;
+    }
+    return OT_OK;
+}
