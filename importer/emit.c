@@ -58,13 +58,28 @@ static bool count_unsupported(ot_form *f)
     return true;
 }
 
+/* A node in its place, which the outputs of the file that need it cannot do without. */
+static bool stand_in(ot_form *f)
+{
+    const ot_op *op = &ot_op_Unsupported;
+    char        *attrs = ot_job_alloc(f->job, op->attr_size);
+    for (const ot_attr *row = op->attrs; attrs && row->name; row++) {
+        const char *text = ot_arena_strdup(f->scope->graph->arena, strcmp(row->name, "op") ? f->domain : f->op);
+        if (!text) return false;
+        memcpy(attrs + row->offset, &text, sizeof text);
+    }
+    ot_node *n = attrs ? ot_graph_node(f->scope->graph, op, f->name, attrs, f->in, f->n_in, f->n_out) : NULL;
+    for (int i = 0; n && i < n->n_out; i++) f->out[i] = n->out[i];
+    return n != NULL;
+}
+
 /* What its subgraphs hold may be unsupported too, and all is told at once. */
 static bool unsupported(ot_form *f)
 {
     for (int i = 0; i < f->n_attr; i++)
         if (f->attr[i]->g && !ot_subgraph_build(f->job, f->scope, f->attr[i]->g, f->name, f->attr[i]->name))
             return false;
-    return count_unsupported(f);
+    return count_unsupported(f) && stand_in(f);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */

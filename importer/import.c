@@ -271,6 +271,29 @@ static void read_header(ot_job *j)
         ot_note(j, "%d initializer%s listed as graph inputs too; they are not fed", listed, listed > 1 ? "s are" : " is");
 }
 
+/* Is there an output that needs none of the operators that are not supported? */
+static void mark_unsupported(ot_graph *g)
+{
+    for (ot_node *n = g->first; n; n = n->next) {
+        n->mark = n->op == &ot_op_Unsupported;
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            ot_graph *s = NULL;
+            if (a->kind == OT_GRAPH) memcpy(&s, (const char *)n->attrs + a->offset, sizeof s);
+            if (s) mark_unsupported(s);
+        }
+    }
+}
+
+static bool some_output_without(ot_graph *g)
+{
+    bool some = false;
+    mark_unsupported(g);
+    ot_graph_mark_behind(g);
+    for (int i = 0; i < g->n_outputs; i++) some |= !g->outputs[i]->mark;
+    ot_hints_clear(g);
+    return some;
+}
+
 /* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
 static void report_unsupported(ot_job *j, ot_error *err)
 {
@@ -281,6 +304,11 @@ static void report_unsupported(ot_job *j, ot_error *err)
                               u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
     if (!total) return;
     if (told < total) snprintf(text + n, sizeof text - n, ", and %zu more", total - told);
+    if (j->found->status == OT_OK && some_output_without(j->graph)) {
+        ot_note(j, "%zu operator%s not supported: %s; outputs that need %s are left out", total, total > 1 ? "s are" : " is", text,
+                total > 1 ? "them" : "it");
+        return;
+    }
     ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s", j->f->path, total,
             total > 1 ? "s are" : " is", text);
 }
@@ -339,11 +367,11 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
                      .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
         ot_status s = model_build(&j);
-        m->notes = j.notes;
         m->bytes = (int64_t)(f->n + f->budget.used + ot_arena_used(f->arena) +
                              (m->graph ? ot_arena_used(m->graph->arena) : 0));
         /* What is not supported comes first: a long list of findings must not hide it. */
         if (s != OT_E_NOMEM) report_unsupported(&j, err);
+        m->notes = j.notes;
         if (s != OT_OK) ot_fail_more(err, s, "%s: %-s", path, found->text);
     }
     free(found);

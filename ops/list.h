@@ -128,6 +128,7 @@
     X(ReduceProd,            0, 0, 0)      \
     X(ReduceSum,             0, 0, 0)      \
     X(ReduceSumSquare,       0, 0, 0)      \
+    X(RegexFullMatch,          0, 0, 0)      \
     X(Reshape,               0, 0, 0)      \
     X(Resize,                0, 0, 0)      \
     X(ReverseSequence,       0, 0, 0)      \
@@ -149,6 +150,9 @@
     X(SplitToSequence,       0, 0, 0)      \
     X(Squeeze,               0, 0, 0)      \
     X(TensorScatter,         0, 0, 0)      \
+    X(StringConcat,            0, 0, 0)      \
+    X(StringNormalizer,        0, 0, 0)      \
+    X(StringSplit,             0, 0, 0)      \
     X(Tile,                  0, 0, 0)      \
     X(TopK,                  0, 0, 0)      \
     X(Transpose,             0, 0, 0)      \
@@ -222,7 +226,8 @@
     /* operator            ref cpu cuda */   \
     X(Map,                   1, 1, 1)      \
     X(StringEqual,           1, 0, 0)      \
-    X(StringTake,            1, 0, 0)
+    X(StringTake,            1, 0, 0)      \
+    X(Unsupported,           0, 0, 0)
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \

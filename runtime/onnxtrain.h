@@ -277,6 +277,7 @@ typedef struct ot_tensors {
 OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 
 /* The graph as the file has it, on whole arrays.  Options: mode, threads.
+ * A sequence is given by its elements, NAME/0, NAME/1 ...; an output that cannot be computed is left out, as long as one can.
  * Errors: OT_E_DATA (missing or ill-shaped input), OT_E_MODEL. */
 OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
                                  ot_tensors *out, ot_error *err);

@@ -259,6 +259,8 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
 {
     for (int i = 0; i < d->n; i++) {
         ot_error e = { 0 };
+        if (d->array[i].t.dtype == OT_STRING && d->array[i].role == OT_ARRAY_TARGET)
+            return ot_fail(err, OT_E_DATA, "%s: '%s' holds strings; targets are numbers (classes: 0, 1, ...)", d->name, d->array[i].t.name);
         if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
     }
     return OT_OK;
@@ -346,7 +348,11 @@ static void fingerprint(ot_dataset *d)
         h = hash_bytes(h, a->t.name, strlen(a->t.name));
         h = mix(mix(h, a->t.dtype), (uint64_t)s.rank);
         for (int k = 0; k < s.rank; k++) h = mix(h, (uint64_t)s.dim[k]);
-        h = hash_bytes(h, a->t.data, ot_bytes(&s, a->t.dtype));
+        if (a->t.dtype != OT_STRING) h = hash_bytes(h, a->t.data, ot_bytes(&s, a->t.dtype));
+        for (int64_t k = 0; a->t.dtype == OT_STRING && k < ot_numel(&s); k++) {
+            const char *text = ((char **)a->t.data)[k];
+            h = hash_bytes(h, text, strlen(text));
+        }
     }
     d->hash = h;
 }

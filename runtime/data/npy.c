@@ -1,12 +1,13 @@
 /* npy.c - numpy's array file: a header that is a Python dict literal, then elements.
  *
  * Spec    Versions 1 to 3 of the format.  The header holds exactly 'descr', 'fortran_order' and
- *         'shape'.  Python objects, records, strings, dates and complex numbers are refused.
+ *         'shape'.  Strings are those of fixed width ('<U5'); Python objects, records, dates and complex numbers are refused.
  *         Raw 1- and 2-byte types (how numpy writes bfloat16 and f8) become uint8 and uint16.
  * Source  NumPy Enhancement Proposal 1. */
 #include "runtime/data/internal.h"
 
 #include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 enum { LONGEST_HEADER = 64 << 10 };
@@ -14,6 +15,7 @@ enum { LONGEST_HEADER = 64 << 10 };
 typedef struct header {
     ot_dtype dtype;
     bool     swapped; /* big-endian */
+    int64_t  width;   /* of strings: code points each, in four bytes */
     bool     fortran; /* the first index runs fastest */
     ot_shape shape;
 } header;
@@ -91,13 +93,19 @@ static ot_status parse_descr(parser *q, header *h)
     OT_TRY(quoted(q, text, sizeof text));
     char order = text[0];
     h->dtype = order && strchr("<>|=", order) ? type_of(text + 1) : OT_UNDEFINED;
+    if (order && text[1] == 'U') { /* with a width of 0 a few bytes could claim any number of them */
+        char *end;
+        errno = 0;
+        h->width = strtoll(text + 2, &end, 10);
+        if (!errno && end != text + 2 && !*end && h->width > 0 && h->width < INT32_MAX) h->dtype = OT_STRING;
+    }
     if (order && text[1] == 'O')
         return ot_fail(q->err, OT_E_DATA, "%s: holds Python objects, which are never loaded; plain "
                        "numbers are needed", q->name);
     if (!h->dtype)
         return ot_fail(q->err, OT_E_DATA,
-                       "%s: has element type '%s'; bool, integers of 8 to 64 bits "
-                       "or floats of 16 to 64 bits are needed",
+                       "%s: has element type '%s'; bool, integers of 8 to 64 bits, "
+                       "floats of 16 to 64 bits or strings of at least one character are needed",
                        q->name, text);
     h->swapped = order == '>';
     return OT_OK;
@@ -202,11 +210,63 @@ static void from_fortran(const char *src, char *dst, const ot_shape *shape, int 
     }
 }
 
+/* A code point as UTF-8: its bytes; 0: there is none such. */
+static int put_utf8(char *to, uint32_t c)
+{
+    if (c >= 0x110000 || (c >= 0xD800 && c < 0xE000)) return 0;
+    if (c < 0x80) return *to = (char)c, 1;
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    to[0] = (char)((0xFF00 >> (more + 1) & 0xFF) | c >> 6 * more);
+    for (int i = 1; i <= more; i++) to[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
+    return more + 1;
+}
+
+/* n strings of `width` code points, zeros behind the shorter ones. */
+static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points, int64_t n, int64_t width, const char *name, ot_error *err)
+{
+    char **text = a->t.data, *one = malloc((size_t)width * 4 + 1);
+    ot_status s = one ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", name);
+    for (int64_t i = 0; i < n && !s; i++) {
+        const uint32_t *p = points + i * width;
+        int64_t length = width, at = 0;
+        while (length && !p[length - 1]) length--;
+        for (int64_t k = 0; k < length && !s; k++) {
+            int bytes = p[k] ? put_utf8(one + at, p[k]) : 0;
+            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld holds the code %u, which is no character", name, (long long)i, p[k]);
+            at += bytes;
+        }
+        one[at] = '\0';
+        if (!s && !(text[i] = ot_arena_strdup(d->arena, one))) s = ot_fail(err, OT_E_NOMEM, "%s: no memory", name);
+    }
+    free(one);
+    return s;
+}
+
+static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const header *h, int64_t most, ot_error *err)
+{
+    int64_t n = 1, size = 4 * h->width, bytes;
+    for (int i = 0; i < h->shape.rank; i++)
+        if (!ot_mul(n, h->shape.dim[i], &n)) n = INT64_MAX;
+    if (!ot_mul(n, size, &bytes) || (most >= 0 && bytes > most))
+        return ot_fail(err, OT_E_DATA, "%s: its strings need more bytes than can be there", s->name);
+    OT_TRY(ot_array_alloc(d, a, OT_STRING, &h->shape, -1, s->name, err));
+    char *raw = malloc((size_t)bytes + 1), *turned = h->fortran && h->shape.rank > 1 ? malloc((size_t)bytes + 1) : raw;
+    ot_status status = raw && turned ? ot_source_take(s, raw, bytes, "the elements", err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
+    if (!status) status = ot_source_end(s, err);
+    if (!status && turned != raw) from_fortran(raw, turned, &h->shape, (int)size);
+    if (!status && h->swapped) ot_swap_bytes(turned, n * h->width, 4);
+    if (!status) status = take_strings(d, a, (const uint32_t *)(void *)turned, n, h->width, s->name, err);
+    if (turned != raw) free(turned);
+    free(raw);
+    return status;
+}
+
 ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
 {
     header h = {0};
     int64_t taken = 0;
     OT_TRY(read_header(s, &h, &taken, err));
+    if (h.dtype == OT_STRING) return read_strings(s, d, a, &h, s->most < 0 ? -1 : s->most - taken, err);
     OT_TRY(ot_array_alloc(d, a, h.dtype, &h.shape, s->most - taken, s->name, err));
     int size = ot_dtype_bits(h.dtype) / 8;
     int64_t n = ot_array_elements(a);

@@ -242,6 +242,35 @@ void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now)
     }
 }
 
+static void clear_marks(ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (ot_node *n = g->first; n; n = n->next)
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+            if (subgraph(n, a)) clear_marks(subgraph(n, a));
+}
+
+static bool mark_nodes(ot_graph *g)
+{
+    bool any = false;
+    for (ot_node *n = g->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in && !n->mark; i++) n->mark = n->in[i] && n->in[i]->mark;
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+            if (subgraph(n, a) && mark_nodes(subgraph(n, a))) n->mark = 1;
+        for (int i = 0; i < n->n_out && n->mark; i++)
+            if (n->out[i]) n->out[i]->mark = 1;
+        any |= n->mark != 0;
+    }
+    for (int i = 0; i < g->n_outputs; i++) any |= g->outputs[i]->mark != 0;
+    return any;
+}
+
+void ot_graph_mark_behind(ot_graph *g)
+{
+    clear_marks(g);
+    (void)mark_nodes(g);
+}
+
 static ot_value *knob(ot_graph *g, ot_value **slot, const char *name)
 {
     while (g->parent) g = g->parent;

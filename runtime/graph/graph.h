@@ -193,6 +193,10 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value);
  * Walks the graph. */
 void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
 
+/* Sets node->mark of every node that depends on one whose mark is set, through subgraphs too, and value->mark of what
+ * marked nodes make; other values' marks are cleared.  Walks the graph. */
+void ot_graph_mark_behind(ot_graph *g);
+
 /* A deep copy: own arena, own nodes and values, subgraphs too.  Constant bytes and attribute lists stay
  * the source's, which must outlive the copy.  Its room is measured by what the source holds.  NULL: no memory, or
  * an error recorded in err. */

@@ -35,6 +35,9 @@ bool ot_decisions_same(const ot_decisions *a, const ot_decisions *b)
     return true;
 }
 
+/* Weights and statistics have bytes, as they were at the start or are now. */
+static bool is_state(const ot_value *v) { return v->role == OT_WEIGHT || v->role == OT_STATE; }
+
 /* ---- what reaches the loss one way or another ------------------------------------- */
 
 static void want(char *need, const ot_value *v)
@@ -103,7 +106,7 @@ static ot_status find_reached(ot_plan *p, const ot_config *c)
         if (wanted) want_subgraphs(g, k, need);
     }
     for (int i = 0; i < g->n_values; i++)
-        if (need[i] && g->values[i]->role == OT_WEIGHT) p->reached[p->n_reached++] = g->values[i];
+        if (need[i] && is_state(g->values[i])) p->reached[p->n_reached++] = g->values[i];
     free(need);
     return OT_OK;
 }
@@ -131,9 +134,6 @@ void ot_decider_free(decider *x)
 }
 
 /* ---- values of the batch --------------------------------------------------------- */
-
-/* Weights and statistics have bytes, as they were at the start or are now. */
-static bool is_state(const ot_value *v) { return v->role == OT_WEIGHT || v->role == OT_STATE; }
 
 /* What is known of v without computing; NULL: nothing. */
 static const void *known(const decider *x, const ot_value *v)

@@ -214,13 +214,12 @@ static void drop_if_folded(ot_graph *g, ot_node *n)
     ot_graph_remove(g, n);
 }
 
-/* Who reads their elements reads these by now; a graph of the file may still give a list away. */
+/* Who reads their elements reads these by now; a graph of the file may still give a list away (partial.c). */
 static ot_status drop_lists(ot_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++)
         if (ot_is_list(g->outputs[i]) || ot_is_optional(g->outputs[i]))
-            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' of the model is a sequence or optional; only tensors can be given back",
-                                g->outputs[i]->name);
+            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' is a sequence or optional; a tensor is needed", g->outputs[i]->name);
     for (ot_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
         if (n->op == &ot_op_SequenceConstruct || n->op == &ot_op_Optional) ot_graph_remove(g, n);
@@ -228,11 +227,13 @@ static ot_status drop_lists(ot_graph *g)
     return OT_OK;
 }
 
-ot_status ot_infer_graph(ot_graph *g)
+ot_status ot_infer_nodes(ot_graph *g, ot_node **at)
 {
     for (ot_node *n = g->first, *next; n; n = next) {
-        OT_TRY(ot_spell_out(g, &n));
         bool over;
+        *at = n;
+        OT_TRY(ot_spell_out(g, at));
+        n = *at;
         next = n->next;
         OT_TRY(ot_decide_outputs(g, n, &over));
         if (over) {
@@ -248,15 +249,22 @@ ot_status ot_infer_graph(ot_graph *g)
             }
         drop_if_folded(g, n);
     }
-    OT_TRY(drop_lists(g));
+    *at = NULL;
     return g->err->status;
+}
+
+ot_status ot_infer_graph(ot_graph *g)
+{
+    ot_node *at;
+    OT_TRY(ot_infer_nodes(g, &at));
+    return drop_lists(g);
 }
 
 ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
 {
     struct ot_decider *x;
     OT_TRY(ot_decider_new(p, c, &x));
-    ot_status s = ot_infer_graph(p->graph);
+    ot_status s = ot_infer_plan(p, c);
     ot_decider_free(x);
     return s;
 }

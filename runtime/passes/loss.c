@@ -99,7 +99,10 @@ ot_value *ot_loss_array(ot_loss *x, const char *name)
 static ot_value *find_output(ot_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (!name || !strcmp(g->outputs[i]->name, name)) return g->outputs[i];
+        if (!name || !strcmp(g->outputs[i]->name, name)) {
+            const char *why = g->outputs[i]->left_out;
+            return why ? (ot_fail(g->err, OT_E_MODEL, "output '%s' has no loss: %s", g->outputs[i]->name, why), NULL) : g->outputs[i];
+        }
     ot_fail(g->err, OT_E_USAGE, "--loss %s=...: the model has no output of that name", name ? name : "");
     return NULL;
 }

@@ -313,6 +313,7 @@ static void mark_used(ot_plan *p)
     for (int i = 0; i < g->n_assigns; i++) g->assigns[i].state->mark = g->assigns[i].value->mark = 1;
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = 1;
     for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = 1;
+    for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = 1; /* another plan of the training uses it */
 }
 
 ot_status ot_pass_memory(ot_plan *p, const ot_config *c)

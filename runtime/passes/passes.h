@@ -192,6 +192,7 @@ typedef struct ot_plan {
     int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
     ot_value **fed;             /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
     int        n_sets;    ot_made_input *sets;
+    int        n_spread; const char **spread; /* RUN: names of outputs behind the file's own: NAME/0 ... of one that is a sequence */
     int        n_reached; ot_value **reached; /* where data decides: weights that reach the loss one way or another */
     int        n_made; ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
     ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
@@ -229,6 +230,16 @@ ot_status ot_infer_node(ot_graph *g, ot_node *n);
 
 /* Infers every node, spelling control flow out; what is constant then leaves the graph. */
 ot_status ot_infer_graph(ot_graph *g);
+
+/* The same for the graph of a plan.  c->partial: where a node fails, the outputs that need it are left out, with a finding
+ * (partial.c).  OT_E_MODEL: none would be left. */
+ot_status ot_infer_plan(ot_plan *p, const ot_config *c);
+
+/* Leaves out what needs operators that nobody knows. */
+ot_status ot_leave_out_unsupported(ot_plan *p);
+
+/* ot_infer_graph up to the node that fails, *at; lists may still be there. */
+ot_status ot_infer_nodes(ot_graph *g, ot_node **at);
 
 /* Replaces *at, if it is control flow, by what stands for it, and sets *at to the first node of that.
  * Called before a node is inferred, when its inputs are. */

@@ -443,6 +443,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     ot_graph   *g = p->graph;
     ot_batching b = { .g = g, .apart = c->apart };
     bool        fits;
+    if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file goes through */
     OT_TRY(check_inputs(p, c, &b.from, &b.to));
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;

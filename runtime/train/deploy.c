@@ -11,6 +11,7 @@
 #include "runtime/base/random.h"
 #include "runtime/train/files.h"
 #include "runtime/train/rehearse.h"
+#include "runtime/train/variants.h"
 #include "runtime/train/trainer.h"
 
 typedef struct deployment {
@@ -224,7 +225,8 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
     ot_config c = ot_session_config(&d->s, OT_WANT_RUN, 1);
     c.feeds = d->feeds;
     c.n_feeds = d->n_feeds;
-    OT_TRY(ot_plan_infer(d->m->file->graph, &c, &typed, err));
+    for (int i = 0; i < d->n_feeds; i++) d->feeds[i].sample = d->in[i].data;
+    OT_TRY(ot_plan_any(d->m->file->graph, &c, d->feeds, true, d->a, &typed, err));
     ot_deploy_options o = { .fold = d->fold, .half = d->half, .n_metadata = md->n, .metadata = md->list, .typed = typed->graph,
                             .check = check, .user = d };
     ot_status s = ot_deploy(d->m->file, path, &o, d->a, &lines, err);

@@ -6,6 +6,7 @@
 #include "runtime/passes/tails.h"
 #include "runtime/train/rehearse.h"
 #include "runtime/train/things.h"
+#include "runtime/train/variants.h"
 
 enum { DEFAULT_BATCH = 32 }; /* of a training, too */
 
@@ -29,7 +30,7 @@ static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *l
 static const int64_t open_sizes[] = { 32, 8, 64, 16, 128, 224, 1, 10 };
 
 /* The outputs' shapes, from the first open size that goes through. */
-static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_feed *feeds,
+static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds,
                             int *n, int64_t *open, ot_plan **out, ot_error *err)
 {
     ot_error first = { 0 };
@@ -40,7 +41,7 @@ static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t bat
         ot_config c = ot_session_config(s, OT_WANT_RUN, 1);
         c.feeds = feeds;
         c.n_feeds = *n;
-        if (!ot_plan_new(m->file->graph, &c, NULL, out, &e)) return OT_OK;
+        if (!ot_plan_any(m->file->graph, &c, feeds, false, a, out, &e)) return OT_OK;
         if (!i) first = e;
     }
     return ot_fail(err, first.status, "%s", first.text);
@@ -49,7 +50,7 @@ static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t bat
 static const ot_value *output_of(const ot_graph *g, const ot_model *m, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (name ? !strcmp(m->outputs[i], name) : ot_is_float(g->outputs[i]->dtype))
+        if (i < m->file->graph->n_outputs && (name ? !strcmp(m->outputs[i], name) : ot_is_float(g->outputs[i]->dtype) && !g->outputs[i]->left_out))
             return g->outputs[i];
     return NULL;
 }
@@ -94,7 +95,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
     ot_thing *loss = ot_arena_alloc(a, sizeof *loss);
     if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    OT_TRY(find_sizes(m, s, out->batch, feeds, &n, &open, &run, err));
+    OT_TRY(find_sizes(m, s, out->batch, a, feeds, &n, &open, &run, err));
     if (n && feeds[0].shape.rank) out->batch = feeds[0].shape.dim[0]; /* the file's own, where it has one */
 
     ot_config c = ot_session_config(s, want, ot_session_threads(s));
@@ -133,7 +134,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     ot_plan_free(run);
     c.feeds = out->feeds = feeds;
     c.n_feeds = out->n_feeds = n;
-    return r ? r : ot_plan_new(m->file->graph, &c, NULL, &out->plan, err);
+    return r ? r : ot_plan_any(m->file->graph, &c, feeds, false, a, &out->plan, err);
 }
 
 /* ---- shapes ---------------------------------------------------------------------- */
@@ -199,7 +200,7 @@ ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t ba
     ot_plan *plan = NULL;
     *feeds = ot_arena_alloc(a, sizeof **feeds * (size_t)(m->file->graph->n_inputs + 1));
     if (!*feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    OT_TRY(find_sizes(m, s, batch, *feeds, n, &open, &plan, err));
+    OT_TRY(find_sizes(m, s, batch, a, *feeds, n, &open, &plan, err));
     ot_plan_free(plan);
     return OT_OK;
 }

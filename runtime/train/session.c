@@ -143,9 +143,10 @@ void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feed
     c->accumulate = q->accumulate;
     c->schedules_momentum = x->moves_momentum;
     c->tune = x->s->tune;
+    c->partial = x->partial;
 }
 
-static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
+static ot_status try_plan(ot_session *x, ot_slot *q, ot_error *err)
 {
     ot_config c;
     ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(q->feeders->n + 1));
@@ -154,6 +155,19 @@ static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
     ot_session_configure(x, q, &c, feeds);
     ot_status s = ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &q->plan, err);
     return ot_variants_plan(x, q, &c, feeds, s, err);
+}
+
+/* What cannot be computed may be what no loss is of; `run`, which gives all outputs, has another way to try first. */
+static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
+{
+    ot_error again = { 0 };
+    ot_status s = try_plan(x, q, err);
+    if (s != OT_E_MODEL || x->partial || q->want == OT_WANT_RUN) return s;
+    x->partial = true;
+    s = try_plan(x, q, &again);
+    x->partial = s == OT_OK;
+    if (!s) *err = (ot_error){ 0 };
+    return s ? err->status : OT_OK;
 }
 
 /* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and that is said. */
@@ -495,21 +509,6 @@ static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs
     ot_plan_free(more);
 }
 
-/* Where data decides over sizes: as the first samples have it. */
-static ot_status plan_by_sample(ot_session *x, const ot_feeders *fs, int64_t batch, ot_config *c, ot_feed *feeds, ot_plan **out, ot_error *err)
-{
-    ot_feeders own = *fs; /* their buffers may be made, no more */
-    ot_decisions d = { 0 };
-    ot_error second = { 0 };
-    ot_status s = ot_variants_sample(x, &own, batch, feeds, &second);
-    c->decisions = &d;
-    if (!s) s = ot_plan_new(x->model->file->graph, c, NULL, out, &second);
-    if (!s || d.n) *err = second; /* else it was none of data's */
-    ot_decisions_free(&d);
-    c->decisions = NULL;
-    return s ? err->status : OT_OK;
-}
-
 ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
                              int *n, ot_error *err)
 {
@@ -528,8 +527,14 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     ot_plan *p = NULL;
     ot_error first = { 0 };
     ot_status s = ot_plan_new(g, &c, NULL, &p, &first);
-    if (s == OT_E_MODEL) s = plan_by_sample(x, fs, batch, &c, feeds, &p, &first);
-    if (s) return ot_fail(err, first.status, "%s", first.text);
+    if (s == OT_E_MODEL) {
+        ot_feeders own = *fs; /* their buffers may be made, no more */
+        OT_TRY(ot_variants_sample(x, &own, batch, feeds, err));
+        s = ot_plan_any(g, &c, feeds, false, x->a, &p, err);
+    } else if (s) {
+        ot_fail(err, s, "%s", first.text);
+    }
+    if (s) return s;
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
         (*out)[i].dtype = p->graph->outputs[i]->dtype;
         (*out)[i].shape = p->graph->outputs[i]->shape;

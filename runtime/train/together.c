@@ -53,6 +53,7 @@ static ot_status plan(trial *x, const ot_feed *feeds, const ot_plan *like, ot_pl
     c.n_feeds = x->n;
     c.eval_mode = true;
     c.precision = OT_FP32;
+    c.partial = true;
     return ot_plan_new(x->m->file->graph, &c, like, out, err);
 }
 

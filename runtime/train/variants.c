@@ -24,7 +24,7 @@ static const void *current(void *user, const ot_value *v)
     const ot_value *s = p ? ot_same_state(p, v) : NULL;
     ot_exec        *e = lead ? lead->variant ? lead->variant[0].exec : lead->exec : NULL;
     if (!s || !e || s->slab != OT_SLAB_STATE) return NULL;
-    void *copy = ot_arena_alloc(x->scratch, ot_bytes(&v->shape, v->dtype) + 1);
+    void *copy = ot_arena_alloc(x->scratch ? x->scratch : x->a, ot_bytes(&v->shape, v->dtype) + 1);
     ot_error none = { 0 };
     return copy && ot_exec_read(e, s, copy, &none) == OT_OK ? copy : NULL;
 }
@@ -81,6 +81,42 @@ ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *fee
     if (both) ot_plan_free(q->plan);
     *err = (ot_error){ 0 };
     return add(x, q, p, &d, err);
+}
+
+/* ---- without a session -------------------------------------------------------------- */
+
+/* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table or be sizes, 1. */
+static ot_status make_samples(ot_feed *feeds, int n, ot_arena *a, ot_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        ot_feed *f = &feeds[i];
+        if (f->sample || f->dtype == OT_STRING) continue;
+        void *p = ot_arena_alloc(a, ot_bytes(&f->shape, f->dtype) + 1);
+        if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for numbers to plan with");
+        for (int64_t k = 0, all = ot_numel(&f->shape); k < all; k++) ot_set_f64(p, f->dtype, k, ot_is_float(f->dtype) ? (double)(k * 37 % 101) / 50 - 1 : 1);
+        f->sample = p;
+    }
+    return OT_OK;
+}
+
+ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out, ot_error *err)
+{
+    ot_error told = { 0 };
+    for (int way = 0; way < 4; way++) { /* bit 0: data decides; bit 1: some outputs may be left out */
+        ot_error e = { 0 };
+        ot_decisions d = { 0 };
+        if (way & 1 && c->device) continue;
+        if (way == 1) OT_TRY(make_samples(feeds, c->n_feeds, a, err));
+        c->decisions = way & 1 ? &d : NULL;
+        c->partial = way & 2;
+        ot_status s = infer ? ot_plan_infer(g, c, out, &e) : ot_plan_new(g, c, NULL, out, &e);
+        if (!way || (way == 1 && d.n)) told = e;
+        ot_decisions_free(&d);
+        c->decisions = NULL;
+        if (!s) return OT_OK;
+        if (s != OT_E_MODEL) break;
+    }
+    return ot_fail(err, told.status, "%s", told.text);
 }
 
 /* ---- choosing --------------------------------------------------------------------- */

@@ -44,6 +44,11 @@ static ot_status plan_for_bytes(ot_session *x, ot_feeders *fs, int *slot, ot_err
         fs->f[i].known = !s;
     }
     if (!s) s = ot_session_plan(x, OT_WANT_RUN, fs, 1, 1, slot, &again);
+    if (s == OT_E_MODEL) {
+        ot_error third = { 0 };
+        x->partial = true;
+        s = ot_session_plan(x, OT_WANT_RUN, fs, 1, 1, slot, &third);
+    }
     if (!s) *err = (ot_error){ 0 };
     return s ? err->status : OT_OK;
 }
@@ -76,6 +81,13 @@ static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a,
     return OT_OK;
 }
 
+/* A sequence is there by its elements. */
+static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
+{
+    const char *line = ot_arena_printf(a, "output '%s' is left out: %s", v->name, v->left_out);
+    if (cb && cb->message && line) cb->message(cb->user, OT_WARNING, line);
+}
+
 static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
                          const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
@@ -99,12 +111,13 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
     if (!r) r = ot_session_allocate(&x, err);
     if (!r) r = ot_session_batch(&x, slot, NULL, &ignored, err);
     const ot_graph *g = r ? NULL : x.slot[slot].plan->graph;
-    out->t = ot_arena_alloc(out->owner, sizeof *out->t * (size_t)(m->file->graph->n_outputs + 1));
+    int own = m->file->graph->n_outputs;
+    out->t = ot_arena_alloc(out->owner, sizeof *out->t * (size_t)((g ? g->n_outputs : 0) + 1));
     if (!r && !out->t) r = ot_fail(err, OT_E_NOMEM, "no memory for the outputs");
     for (int i = 0; !r && i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
-        r = take_tensor(out->owner, m->outputs[i], x.slot[slot].exec, v, &out->t[i], err);
-        out->n = i + 1;
+        if (v->left_out) say_left_out(cb, v, a);
+        else r = take_tensor(out->owner, i < own ? m->outputs[i] : x.slot[slot].plan->spread[i - own], x.slot[slot].exec, v, &out->t[out->n++], err);
     }
     ot_session_close(&x);
     return r;

@@ -188,6 +188,16 @@ no = body([node('MatMul', 'x v', 'b0'), node('Tanh', 'b0', 'b')], outputs=['b'])
 check('If with weights in both branches', [node('ReduceSum', 'x', 's', keepdims=0), node('Greater', 's f0', 'c'), node('If', 'c', 'y', then_branch=yes, else_branch=no)],
       lambda x, p: x['x'] @ p['w'] if x['x'].sum() > 0 else torch.tanh(x['x'] @ p['v']), {'w': w, 'v': v}, [{'x': a} for a in xs(6, 2, 3)])
 
+# statistics that change in one branch alone
+yes = body([node('MatMul', 'x w', 'a0'), node('BatchNormalization', 'a0 gain bias mean var', 'a m1 v1', training_mode=1, momentum=0.9)], outputs=['a'])
+no = body([node('MatMul', 'x v', 'b')], outputs=['b'])
+NORM = {'gain': np.float32([1, 2, 0.5]), 'bias': np.float32([0.1, 0, -0.1])}
+check('If with a BatchNormalization in one branch',
+      [h.make_node('Constant', [], ['mean'], value=numpy_helper.from_array(np.zeros(3, f32))), h.make_node('Constant', [], ['var'], value=numpy_helper.from_array(np.ones(3, f32))),
+       node('ReduceSum', 'x', 's', keepdims=0), node('Greater', 's f0', 'c'), node('If', 'c', 'y', then_branch=yes, else_branch=no)],
+      lambda x, p: torch.nn.functional.batch_norm(x['x'] @ p['w'], None, None, p['gain'], p['bias'], True) if x['x'].sum() > 0 else x['x'] @ p['v'],
+      {'w': w, 'v': v, **NORM}, [{'x': a - 0.3} for a in xs(6, 4, 3)])
+
 # If whose other branch would fail or give NaN
 yes = body([node('MatMul', 'x w', 'a0'), node('Sqrt', 'm', 'a1'), node('Mul', 'a0 a1', 'a')], outputs=['a'])
 no = body([node('MatMul', 'x w', 'b')], outputs=['b'])

@@ -23,3 +23,39 @@ const ot_case ot_cases_TfIdfVectorizer[] = {
     { .name = "strings", .attrs = POOL "max_skip_count=0 mode=TF", .in = "str[5]", .out = "f32[7]", .fail = OT_E_MODEL },
     { 0 }
 };
+
+/* The harness has strings that are empty; what becomes of others stands in tests/interop/test_strings.py. */
+#define NONE "strings have no gradient"
+
+extern const ot_case ot_cases_StringConcat[];
+const ot_case ot_cases_StringConcat[] = {
+    { .name = "broadcast", .in = "str[2,1] str[3]", .out = "str[2,3]", .no_grad = NONE },
+    { .name = "sizes", .in = "str[2] str[3]", .fail = OT_E_MODEL },
+    { .name = "numbers", .in = "f32[2] str[2]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+extern const ot_case ot_cases_StringSplit[];
+const ot_case ot_cases_StringSplit[] = {
+    { .name = "spaces", .in = "str[2]", .out = "str[2,0] i64[2]", .no_grad = NONE },
+    { .name = "delimiter", .attrs = "delimiter=x", .in = "str[2]", .out = "str[2,1] i64[2]", .no_grad = NONE },
+    { .name = "nothing", .in = "str[0]", .out = "str[0,0] i64[0]", .no_grad = NONE },
+    { 0 }
+};
+
+extern const ot_case ot_cases_StringNormalizer[];
+const ot_case ot_cases_StringNormalizer[] = {
+    { .name = "plain", .in = "str[3]", .out = "str[3]", .no_grad = NONE },
+    { .name = "row", .attrs = "case_change_action=LOWER", .in = "str[1,3]", .out = "str[1,3]", .no_grad = NONE },
+    { .name = "rows", .in = "str[2,3]", .fail = OT_E_MODEL },
+    { 0 }
+};
+
+extern const ot_case ot_cases_RegexFullMatch[];
+const ot_case ot_cases_RegexFullMatch[] = {
+    { .name = "any", .attrs = "pattern=a*", .in = "str[2]", .out = "bool[2]", .y = "1,1", .no_grad = NONE },
+    { .name = "one", .attrs = "pattern=.", .in = "str[2]", .out = "bool[2]", .y = "0,0", .no_grad = NONE },
+    { .name = "open", .attrs = "pattern=(a", .in = "str[2]", .fail = OT_E_MODEL },
+    { .name = "look_ahead", .attrs = "pattern=(?=a)", .in = "str[2]", .fail = OT_E_MODEL },
+    { 0 }
+};

@@ -1,0 +1,115 @@
+/* partial.c - outputs of a file that are no tensors, or cannot be computed.
+ *
+ * A sequence becomes one output for each element, behind the file's own; an optional is its element.  Where a node fails
+ * for what is beyond us (strings that data decides, operators that nobody knows), the outputs that need it are left out and said, if any other
+ * is there: nobody may have asked for them.  Output i of the plan stays output i of the file: what is left out is empty. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/sequence.h"
+#include "runtime/passes/passes.h"
+
+/* Output i, which is not there: an empty tensor in its place. */
+static ot_status leave_out(ot_plan *p, int i, const char *why)
+{
+    ot_graph   *g = p->graph;
+    const char *name = g->outputs[i]->name;
+    ot_value   *v = ot_graph_const(g, name, OT_F32, &(ot_shape){ .rank = 1, .dim = { 0 } }, "");
+    char       *text = ot_graph_alloc(g, strlen(why) + 1);
+    if (!v || !text) return g->err->status;
+    memcpy(text, why, strlen(why));
+    v->left_out = text;
+    g->outputs[i] = v;
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "output '%s' is left out: %s", name, why);
+    return g->err->status;
+}
+
+/* The outputs behind `at`, which failed so, and all nodes that lead to them alone. */
+static ot_status leave_out_behind(ot_plan *p, ot_node *at, const ot_error *why)
+{
+    ot_graph *g = p->graph;
+    int       left = 0;
+    for (ot_node *n = g->first; n; n = n->next) n->mark = n == at;
+    ot_graph_mark_behind(g);
+    for (int i = 0; i < g->n_outputs; i++) left += !g->outputs[i]->mark && !g->outputs[i]->left_out;
+    if (!left) return ot_fail(g->err, why->status, "%s", why->text);
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i]->mark) OT_TRY(leave_out(p, i, why->text));
+    for (ot_node *n = g->last, *prev; n; n = prev) {
+        prev = n->prev;
+        if (n->mark) ot_graph_remove(g, n);
+    }
+    return g->err->status;
+}
+
+/* Is it for what nobody here can know or do that n fails?  A file at fault is refused. */
+static bool is_beyond(const ot_node *n)
+{
+    bool beyond = n->op == &ot_op_Unsupported;
+    for (int i = 0; i < n->n_in && i < 32; i++) {
+        const ot_value *v = n->in[i];
+        if (v) beyond |= v->dtype == OT_STRING || v->dtype == OT_UNDEFINED || (n->op->nondiff >> i & 1 && !ot_is_const(v));
+    }
+    return beyond;
+}
+
+ot_status ot_leave_out_unsupported(ot_plan *p)
+{
+    for (ot_node *n = p->graph->first; n;) {
+        ot_error  why = { 0 };
+        ot_node  *at = n->op == &ot_op_Unsupported ? n : NULL;
+        n = n->next;
+        if (!at) continue;
+        (void)ot_node_infer(at, &why);
+        OT_TRY(leave_out_behind(p, at, &why));
+        n = p->graph->first; /* some are gone */
+    }
+    return OT_OK;
+}
+
+/* ---- sequences ------------------------------------------------------------------ */
+
+static ot_status add_output(ot_plan *p, ot_value *v, const char *name, int k)
+{
+    ot_graph    *g = p->graph;
+    size_t       size = strlen(name) + 24;
+    char        *text = ot_graph_alloc(g, size);
+    const char **list = ot_graph_alloc(g, (size_t)(p->n_spread + 1) * sizeof *list);
+    if (!text || !list) return g->err->status;
+    snprintf(text, size, "%s/%d", name, k);
+    if (p->n_spread) memcpy(list, p->spread, (size_t)p->n_spread * sizeof *list);
+    list[p->n_spread++] = text;
+    p->spread = list;
+    ot_graph_output(g, v);
+    return g->err->status;
+}
+
+static ot_status spread(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0, n = g->n_outputs; i < n; i++) {
+        ot_value      *v = g->outputs[i];
+        const ot_node *k = v->producer;
+        if (ot_is_optional(v) && k->n_in == 1 && !ot_is_list(k->in[0])) {
+            g->outputs[i] = k->in[0];
+        } else if (ot_is_list(v) || ot_is_optional(v)) {
+            for (int e = 0; e < k->n_in && c->want == OT_WANT_RUN && ot_is_list(v); e++) OT_TRY(add_output(p, k->in[e], v->name, e));
+            OT_TRY(leave_out(p, i, ot_is_list(v) ? "it is a sequence" : "it is an optional without an element"));
+        }
+    }
+    return g->err->status;
+}
+
+ot_status ot_infer_plan(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    ot_node  *at;
+    while (ot_infer_nodes(g, &at) != OT_OK) {
+        ot_error why = *g->err;
+        if (!c->partial || why.status != OT_E_MODEL || !at || !is_beyond(at)) return why.status;
+        *g->err = (ot_error){ 0 };
+        OT_TRY(leave_out_behind(p, at, &why));
+    }
+    OT_TRY(spread(p, c));
+    return ot_infer_graph(g);
+}
