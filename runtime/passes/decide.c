@@ -415,6 +415,7 @@ enum { MOST_SIZES = 4096 }; /* elements of an input that a rule looks at: sizes,
 ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
 {
     *some = false;
+    if (n->op == &ot_op_Dropout) return OT_OK; /* whether it trains is not for data to say */
     for (int i = 0; i < n->n_in && i < 32; i++) {
         const ot_value *v = n->in[i];
         if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) || ot_numel(&v->shape) > MOST_SIZES) continue;
