@@ -173,9 +173,11 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
     }
     for (size_t i = 0; i < n; i++) {
         const char *domain = ot_domain(set[i]->domain);
-        if (ot_table_find(&domains, domain))
-            FINDING(c, "%sthe opset of domain '%.100s' is given twice", where, domain);
-        else if (!ot_table_set(&domains, domain, &made)) ot_fail_more(c->found, OT_E_NOMEM, "no memory");
+        const Onnx__OperatorSetIdProto *before = ot_table_find(&domains, domain);
+        if (before && before->version != set[i]->version) /* converters write the same one again */
+            FINDING(c, "%sthe opset of domain '%.100s' is given twice, as %lld and %lld", where, domain, (long long)before->version,
+                    (long long)set[i]->version);
+        else if (!before && !ot_table_set(&domains, domain, set[i])) ot_fail_more(c->found, OT_E_NOMEM, "no memory");
         if (set[i]->version < 1)
             FINDING(c, "%sopset %lld of domain '%.100s'", where, (long long)set[i]->version, domain);
     }

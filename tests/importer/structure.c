@@ -61,7 +61,11 @@ static void opsets(void **unused)
     (void)unused;
     bytes g = small_graph(), m = model_of(&g, 8, 17);
     model_opset(&m, "ai.onnx", 11);
-    refused(&m, OT_E_MODEL, "the opset of domain '' is given twice", NULL);
+    refused(&m, OT_E_MODEL, "the opset of domain '' is given twice, as 17 and 11", NULL);
+    g = small_graph();
+    m = model_of(&g, 8, 17);
+    model_opset(&m, "", 17);
+    ot_import_free(accepted(&m));
     g = small_graph();
     m = model_of(&g, 8, -1);
     refused(&m, OT_E_MODEL, "opset -1", NULL);
