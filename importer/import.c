@@ -119,6 +119,17 @@ static bool bind_outputs(ot_form *f)
     return true;
 }
 
+/* A rewriting makes the outputs that the operator has; a file may name more.  false: no memory. */
+static bool made_all(ot_form *f)
+{
+    int made = 0;
+    while (made < f->n_out && f->out[made]) made++;
+    for (int i = made; i < f->n_out && made; i++)
+        if (*f->out_name[i] && !f->out[i])
+            return ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d belong there", f->name, f->op, f->n_out, made), true;
+    return true;
+}
+
 static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
 {
     if (++j->nodes > j->most_nodes) {
@@ -134,7 +145,7 @@ static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     ot_form f;
     if (!form_new(j, s, n, &f)) return false;
     if (!ot_upgrade(&f)) return false;
-    if (!f.done && !ot_form_emit(&f)) return false;
+    if (f.done ? !made_all(&f) : !ot_form_emit(&f)) return false;
     return bind_outputs(&f);
 }
 

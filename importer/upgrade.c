@@ -170,7 +170,7 @@ static bool pad_2(ot_form *f)
 static bool tile_1(ot_form *f)
 {
     if (f->n_in < 3) return true;
-    if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1)
+    if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1 || !(fabs(ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0)) < OT_MAX_RANK))
         return ot_form_finding(f, "in opset %lld its axis must be one constant", (long long)f->version);
     int64_t axis = (int64_t)ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0);
     if (axis < 0 || axis >= OT_MAX_RANK || !f->in[0]) return ot_form_finding(f, "axis %lld", (long long)axis);
@@ -269,7 +269,7 @@ static bool lppool_1(ot_form *f)
 {
     const ot_attribute *a = ot_form_get(f, "p");
     if (!a || !a->has_f) return true;
-    if (a->f != (float)(int64_t)a->f) return ot_form_finding(f, "p is %g; an integer is needed", (double)a->f);
+    if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f) return ot_form_finding(f, "p is %g; an integer is needed", (double)a->f);
     return ot_form_set_int(f, "p", (int64_t)a->f);
 }
 

@@ -113,12 +113,13 @@ static ot_status read_output(trial *x, side *s, int k, double **out, ot_error *e
     return OT_OK;
 }
 
-/* Element i of an answer to one half lies where among those to both? */
+/* Element i of an answer to one half lies where among those to both?  axis -1: they do not depend on the batch. */
 static int64_t place(const ot_shape *one, int axis, int half, int64_t i)
 {
     int64_t after = 1;
+    if (axis < 0) return i;
     for (int d = axis; d < one->rank; d++) after *= one->dim[d];
-    return axis < 0 ? i : i / after * 2 * after + half * after + i % after;
+    return i / after * 2 * after + half * after + i % after;
 }
 
 static void compare(trial *x, int k, int half, const double *one, const double *both)
@@ -126,7 +127,7 @@ static void compare(trial *x, int k, int half, const double *one, const double *
     const ot_value *v = x->apart.plan->graph->outputs[k], *w = x->together.plan->graph->outputs[k];
     int64_t         n = ot_numel(&v->shape);
     double          off = 0, most = 1e-6;
-    int             axis = v->shape.rank ? -1 : 0;
+    int             axis = v->shape.rank || ot_numel(&w->shape) == n ? -1 : 0;
     for (int d = v->shape.rank - 1; d >= 0; d--)
         if (w->shape.dim[d] != v->shape.dim[d]) axis = d;
     for (int64_t i = 0; i < n; i++) {
