@@ -438,6 +438,24 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
                      b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
 }
 
+/* A file that does not infer at its own sizes is reported where it fails at ours.  Where it fails there only because sizes depend on
+ * the elements of inputs, which are known for the whole batch alone, samples would be mixed. */
+static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b)
+{
+    ot_error e = { 0 };
+    OT_TRY(bind_inputs(p, c));
+    for (int k = 0; k < c->n_feeds; k++) {
+        if (!c->feeds[k].data) continue;
+        ot_graph *g = ot_graph_clone(p->graph, &e);
+        bool      ok = g && ot_infer_graph(g) == OT_OK;
+        ot_graph_free(g);
+        return !ok ? OT_OK
+                   : ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so that its batch of %lld cannot become %lld: feed %lld at a time",
+                             (long long)b->from, (long long)b->to, (long long)b->from);
+    }
+    return OT_OK;
+}
+
 ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
 {
     ot_graph   *g = p->graph;
@@ -449,8 +467,8 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     if (divides) b.count = b.to / b.from;
     if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
     if (b.from && !b.to && c->apart) return ot_fail(g->err, OT_E_DATA, "a batch of 0 samples; the file has %lld", (long long)b.from);
-    /* A file that does not infer at its own sizes is reported where it fails at ours. */
-    if (!b.from || (b.count && !goes(p, c, b))) return bind_inputs(p, c);
+    if (!b.from) return bind_inputs(p, c);
+    if (b.count && !goes(p, c, b)) return bind_whole(p, c, &b);
     p->micro = b.count;
     bind_own(p, c, g, b.from, b.to);
     OT_TRY(ot_infer_graph(g));

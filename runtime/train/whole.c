@@ -50,6 +50,7 @@ static ot_status plan_for_bytes(ot_session *x, ot_feeders *fs, int *slot, ot_err
         s = ot_session_plan(x, OT_WANT_RUN, fs, 1, 1, slot, &third);
     }
     if (!s) *err = (ot_error){ 0 };
+    if (s == OT_E_DATA) *err = again; /* with these data it is they that do not fit */
     return s ? err->status : OT_OK;
 }
 

@@ -372,6 +372,17 @@ def tables():
           '--loss', 'cross_entropy')
 
 
+def by_data():
+    """Where sizes depend on data a batch of the file's is all that is computed: more would be mixed."""
+    for name, node in ('unique', ('Unique', ['h'], ['out'], {'axis': 0})), ('some', ('NonZero', ['h'], ['out'], {})):
+        t = T.INT64 if name == 'some' else T.FLOAT
+        model('sizes.onnx', [('Abs', ['x'], ['h'], {}), node], [value('x', T.FLOAT, [1, 3])], [value('out', t, [None, None])], [])
+        np.savez('two.npz', x=np.array([[3, 2, 1], [1, 2, 3]], np.float32))
+        np.savez('one_row.npz', x=np.array([[3, 2, 1]], np.float32))
+        expect(4, 'sizes in this model depend on the data, so that its batch of 1 cannot become 2: feed 1 at a time', 'run', 'sizes.onnx', '--data', 'two.npz', '-o', 'y.npz')
+        expect(0, '', 'run', 'sizes.onnx', '--data', 'one_row.npz', '-o', 'y.npz')
+
+
 def finite():
     for name, says in ('nan', 'not a number'), ('inf', 'infinite'), ('low', 'negative infinity'):
         train(4, f'{name}.npz: x: sample 17 has an element that is {says}', 'one', name + '.npz')
@@ -495,7 +506,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, by_data, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:
