@@ -52,7 +52,7 @@ static const ot_node *mean_of(const ot_value *v, int64_t *axis)
 /* d = x - mean(x) over the axes from `axis` on?  Then x and the mean. */
 static bool is_centered(const ot_value *d, int64_t axis, ot_value **x, ot_value **mean)
 {
-    int64_t        from;
+    int64_t        from = 0;
     const ot_node *sub = made_by(d, OT_ROW_Sub), *sum = sub ? mean_of(sub->in[1], &from) : NULL;
     if (!sum || from != axis || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM) return false;
     *x = sub->in[0];
