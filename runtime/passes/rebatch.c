@@ -463,6 +463,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     bool        fits;
     if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file goes through */
     OT_TRY(check_inputs(p, c, &b.from, &b.to));
+    if (b.from && !b.to && !c->apart) return bind_inputs(p, c); /* nothing to join */
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;
     if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
