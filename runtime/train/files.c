@@ -2,6 +2,7 @@
  *
  * Files are compared by device and number, so that links, hard links and roundabout paths are seen through. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -161,4 +162,33 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     close(*fd);
     *fd = -1;
     return s;
+}
+
+/* Every file of the folder, and of those within it down to a depth that no run has; takes fd over. */
+static ot_status look_within(const ot_inputs *in, int fd, int depth, const char *what, ot_error *err)
+{
+    enum { DEEPEST = 6 };
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    ot_status s = OT_OK;
+    if (!d) {
+        int number = errno;
+        if (fd >= 0) close(fd);
+        return ot_fail(err, ot_failed_call(number), "%s: cannot be examined: %s", what, REASON(number));
+    }
+    for (struct dirent *e; s == OT_OK && (e = readdir(d));) {
+        struct stat st;
+        const char *name;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+        if (S_ISDIR(st.st_mode) && depth < DEEPEST)
+            s = look_within(in, openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth + 1, what, err);
+        else if (read_as(in, (ot_file_id){ (uint64_t)st.st_dev, (uint64_t)st.st_ino }, &name))
+            s = ot_fail(err, OT_E_USAGE, "%s: holds an older run, which would move, and %s, which is read now; name another folder", what, name);
+    }
+    closedir(d);
+    return s;
+}
+
+ot_status ot_inputs_outside(const ot_inputs *in, int folder, const char *what, ot_error *err)
+{
+    return look_within(in, openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0, what, err);
 }

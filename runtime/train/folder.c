@@ -71,8 +71,33 @@ static bool still_there(int fd, const char *path)
     return ot_file_of_open(fd, &open) && ot_file_of(AT_FDCWD, path, &named) && ot_file_same(open, named);
 }
 
+/* Whether there is an options.conf, by which an older run is known; another file of that name is refused. */
+static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
+{
+    char head[sizeof OT_FOLDER_MARK - 1];
+    int file = openat(fd, "options.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *old = file >= 0;
+    if (file < 0 && errno == ENOENT) return OT_OK;
+    int64_t n = file < 0 ? -1 : ot_read_at(file, head, (int64_t)sizeof head, 0);
+    int number = errno;
+    if (file >= 0) close(file);
+    if (n < 0) return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
+    if (n == (int64_t)sizeof head && !memcmp(head, OT_FOLDER_MARK, sizeof head)) return OT_OK;
+    return ot_fail(err, OT_E_USAGE, "--run-dir %s: its options.conf is not from a run, and would be written over; name another folder", path);
+}
+
+/* May the older run in it be moved? */
+static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_arena *a, ot_error *err)
+{
+    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path, *what = ot_arena_printf(a, "--run-dir %s", path);
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    if (!strcmp(last, ".") || !strcmp(last, "..") || !*last)
+        return ot_fail(err, OT_E_USAGE, "%s: holds an older run, and this folder cannot move; name another", what);
+    return ot_inputs_outside(in, fd, what, err);
+}
+
 /* The named folder, without an older run: the one that is there is moved while it is locked. */
-static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *err)
+static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
 {
     enum { TRIES = 100 }; /* others may make and move it at the same time */
     for (int i = 0; i < TRIES; i++) {
@@ -86,18 +111,14 @@ static ot_status open_named(char *path, ot_arena *a, ot_folder *out, ot_error *e
             return ot_fail(err, OT_E_USAGE,
                            "--run-dir %s: another run is writing to it; name another folder, or none: runs are numbered then", path);
         }
-        /* options.conf is what every run writes first. */
-        bool same = still_there(fd, path), old = same && !faccessat(fd, "options.conf", F_OK, 0);
-        if (same && !old && errno != ENOENT) {
-            int number = errno;
-            close(fd);
-            return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
-        }
-        if (same && !old) {
+        bool same = still_there(fd, path), old = false;
+        ot_status s = same ? find_old(fd, path, &old, err) : OT_OK;
+        if (s == OT_OK && same && !old) {
             *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
             return OT_OK;
         }
-        ot_status s = old ? move_away(path, a, err) : OT_OK;
+        if (s == OT_OK && old) s = check_old(fd, path, in, a, err);
+        if (s == OT_OK && old) s = move_away(path, a, err);
         close(fd);
         OT_TRY(s);
         if (old && !(out->moved = ot_arena_printf(a, "%s.1", path))) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
@@ -128,14 +149,14 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
     return ot_fail(err, OT_E_IO, "runs: no free folder");
 }
 
-ot_status ot_folder_open(const char *asked, const char *model, ot_arena *a, ot_folder *out, ot_error *err)
+ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
 {
     *out = (ot_folder){ .fd = -1 };
-    if (!asked) return open_numbered(model, a, out, err);
+    if (!asked) return open_numbered(in->model->path, a, out, err);
     char *path = ot_arena_strdup(a, asked);
     if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
-    return open_named(path, a, out, err);
+    return open_named(path, in, a, out, err);
 }
 
 void ot_folder_close(ot_folder *f)

@@ -193,7 +193,7 @@ static char *options_text(const ot_trainer *t)
     size_t size = 0;
     FILE *f = lines ? open_memstream(&text, &size) : NULL;
     if (f) {
-        ot_print(f, "# onnxtrain %s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
+        ot_print(f, OT_FOLDER_MARK "%s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
         fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
                 (long long)t->train.samples, (long long)t->total);
         for (const char *p = t->notes; p && *p;) {
@@ -256,7 +256,7 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
     ot_inputs in = ot_trainer_inputs(t);
     if (!asked || strcmp(asked, "none")) {
         if (asked) OT_TRY(check_names(t, err));
-        OT_TRY(ot_folder_open(asked, t->m->file->path, t->a, &t->folder, err));
+        OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
         t->result.run_dir = t->folder.path;
         if (t->folder.moved)
             ot_trainer_say(t, OT_INFO, "%s held an older run: that is %s now", t->folder.path, t->folder.moved);
