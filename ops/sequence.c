@@ -61,21 +61,21 @@ static const ot_attr map_rows[] = {
     { 0 }
 };
 
-/* passive: inputs without a gradient; why: it has none at all. */
-#define SPELLED_OUT(op, version, least, most, passive, rows, why)                                             \
+/* passive: inputs without a gradient; made: the most outputs; why: it has no gradient at all. */
+#define SPELLED_OUT(op, version, least, most, made, passive, rows, why)                                       \
     const ot_op ot_op_##op = {                                                                                \
-        .name = #op, .types = { "*" }, .since = version, .in = { least, most }, .out = { 1, OT_MANY },        \
+        .name = #op, .types = { "*" }, .since = version, .in = { least, most }, .out = { 1, made },           \
         .flags = OT_LISTS, .nondiff = passive, .attrs = rows, .attr_size = sizeof(ot_sequence_attrs),         \
         .infer = unknown_infer, .grad_zero = why                                                              \
     }
 
-SPELLED_OUT(ConcatFromSequence, 11, 1, 1, 0, concat_rows, NULL);
-SPELLED_OUT(OptionalGetElement, 18, 1, 1, 0, NULL, NULL);
-SPELLED_OUT(OptionalHasElement, 18, 0, 1, 1, NULL, "its result is a truth value");
-SPELLED_OUT(SequenceAt, 11, 2, 2, 2, NULL, NULL);
-SPELLED_OUT(SequenceEmpty, 11, 0, 0, 0, empty_rows, "it has no inputs");
-SPELLED_OUT(SequenceErase, 11, 1, 2, 2, NULL, NULL);
-SPELLED_OUT(SequenceInsert, 11, 2, 3, 4, NULL, NULL);
-SPELLED_OUT(SequenceLength, 11, 1, 1, 1, NULL, "its result is a number of elements");
-SPELLED_OUT(SequenceMap, 17, 1, OT_MANY, 0, map_rows, NULL);
-SPELLED_OUT(SplitToSequence, 24, 1, 2, 2, split_rows, NULL);
+SPELLED_OUT(ConcatFromSequence, 11, 1, 1, 1, 0, concat_rows, NULL);
+SPELLED_OUT(OptionalGetElement, 18, 1, 1, 1, 0, NULL, NULL);
+SPELLED_OUT(OptionalHasElement, 18, 0, 1, 1, 1, NULL, "its result is a truth value");
+SPELLED_OUT(SequenceAt, 11, 2, 2, 1, 2, NULL, NULL);
+SPELLED_OUT(SequenceEmpty, 11, 0, 0, 1, 0, empty_rows, "it has no inputs");
+SPELLED_OUT(SequenceErase, 11, 1, 2, 1, 2, NULL, NULL);
+SPELLED_OUT(SequenceInsert, 11, 2, 3, 1, 4, NULL, NULL);
+SPELLED_OUT(SequenceLength, 11, 1, 1, 1, 1, NULL, "its result is a number of elements");
+SPELLED_OUT(SequenceMap, 17, 1, OT_MANY, OT_MANY, 0, map_rows, NULL);
+SPELLED_OUT(SplitToSequence, 24, 1, 2, 1, 2, split_rows, NULL);

@@ -413,9 +413,10 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
     t->cell = r->cell + skip;
     t->line = r->row_line + header;
     d->table = t;
-    int target = t->columns - 1;
+    int target = t->columns - 1, named = 0;
     for (int i = 0; i < t->columns; i++)
-        if (!strcmp(t->name[i], "target")) target = i;
+        if (!strcmp(t->name[i], "target")) target = i, named++;
+    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are called 'target'; one is learnt", r->path, named);
     OT_TRY(arrange(d, target, point, err));
     d->last = strcmp(d->column, "target") != 0;
     return OT_OK;

@@ -290,7 +290,12 @@ static ot_status find_tail(const zip *z, tail *t)
     ot_status s = read_at(z, z->path, b, n, z->size - n);
     for (int64_t i = n - END; i >= 0 && at < 0 && !s; i--)
         if (!memcmp(b + i, "PK\5\6", 4) && i + END + u16(b + i + 20) == n) at = i;
-    if (!s && at < 0) s = ot_fail(z->err, OT_E_DATA, "%s: is cut off: its directory is missing", z->path);
+    if (!s && at < 0) {
+        unsigned char head[2] = { 0 };
+        bool gzip = z->size >= 2 && read_at(z, z->path, head, 2, 0) == OT_OK && head[0] == 0x1F && head[1] == 0x8B;
+        s = gzip ? ot_fail(z->err, OT_E_DATA, "%s: is compressed by gzip as a whole; an .npz compresses within: gunzip it", z->path)
+                 : ot_fail(z->err, OT_E_DATA, "%s: is cut off, or something stands behind it: its directory is missing", z->path);
+    }
     if (!s) {
         const unsigned char *e = b + at;
         bool wide = u16(e + 10) == 0xFFFF || u32(e + 12) == 0xFFFFFFFF || u32(e + 16) == 0xFFFFFFFF;

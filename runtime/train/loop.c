@@ -298,6 +298,9 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
+/* The epoch's mean loss so far; NaN: every update was skipped. */
+static double epoch_mean(const ot_trainer *t) { return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : NAN; }
+
 static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 {
     char losses[600];
@@ -311,8 +314,8 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
         .epochs = t->epochs,
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
-        .loss = t->epoch_loss / (double)(now->in_epoch + 1),
-        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)(now->in_epoch + 1), losses) : NULL,
+        .loss = epoch_mean(t),
+        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .seconds = t->seconds,
@@ -325,10 +328,11 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
 {
     int heads = t->x.slot[t->x.lead].plan->n_heads;
-    if (!now->in_epoch) t->epoch_loss = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);
-    t->epoch_loss += now->skipped ? 0 : now->loss;
+    if (!now->in_epoch) t->epoch_loss = 0, t->epoch_counted = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);
+    if (now->skipped) t->skipped++;
+    else t->epoch_loss += now->loss, t->epoch_counted++;
     for (int k = 0; k < heads && !now->skipped; k++) t->epoch_head[k] += now->head[k];
-    if (t->evaluation < 0) t->result.loss = t->epoch_loss / (double)(now->in_epoch + 1);
+    if (t->evaluation < 0) t->result.loss = epoch_mean(t);
     ot_log_step line = { .step = t->step,
                          .epoch = now->epoch + 1,
                          .samples = now->samples,
@@ -337,7 +341,7 @@ static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
                          .grad_norm = now->norm,
                          .seconds = t->seconds,
                          .head = heads ? now->head : NULL,
-                         .has_norm = !now->skipped && isfinite(now->loss) };
+                         .has_norm = isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
     bool evaluated = t->evaluation >= 0;
     if (!evaluated && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
@@ -382,7 +386,13 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
         if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
         t->epoch++;
     }
-    return ot_trainer_settle(t, err);
+    OT_TRY(ot_trainer_settle(t, err));
+    if (t->skipped && t->skipped == t->step)
+        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, for its loss or gradient was no finite number (--on-nonfinite skip); -o was not written");
+    if (t->skipped)
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, for their loss or gradient was no finite number (--on-nonfinite skip)",
+                       (long long)t->skipped, (long long)t->step);
+    return OT_OK;
 }
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)

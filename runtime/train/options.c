@@ -408,6 +408,10 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err)
     kept->next = o->configs;
     o->configs = kept;
 
+    if (memchr(text, 0, n)) {
+        free(text);
+        return ot_fail(err, OT_E_USAGE, "%s: holds a byte 0; a text file is needed", path);
+    }
     ot_error first = { 0 };
     config_reader c = { .o = o, .path = path, .err = &first, .text = text, .end = (char *)text + n };
     o->in_config = true;

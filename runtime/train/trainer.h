@@ -72,7 +72,9 @@ struct ot_trainer {
     int overflows;         /* updates in a row whose gradients were not finite */
     double began, seconds; /* the first step, by the clock; since then */
     double busy, taken_at; /* seconds within steps; when the last was over */
-    double epoch_loss;     /* sum over the epoch's updates */
+    double epoch_loss;     /* sum over the epoch's updates, but for those that were skipped */
+    int64_t epoch_counted; /* how many that are */
+    int64_t skipped;       /* updates in all that --on-nonfinite skip left out */
     double epoch_head[OT_HEADS];      /* of the single losses, likewise */
     double evaluated_head[OT_HEADS];  /* means of the last evaluation */
     double evaluated_right[OT_HEADS]; /* and the shares of answers that are right; NaN: there are none */

@@ -260,6 +260,19 @@ static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, 
     return ot_npz_write(t->s.out, out, p->n_weights + 1, err);
 }
 
+/* One line for all gradients that hold NaN or infinity. */
+static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
+{
+    const char *first = NULL;
+    int         bad = 0;
+    for (int i = 0; i < p->n_weights; i++) {
+        int64_t k = 0, n = ot_numel(&p->weights[i]->shape);
+        while (k < n && isfinite(sum[i][k])) k++;
+        if (k < n && !bad++) first = t->m->file->sources[p->weights[i]->source].name;
+    }
+    if (bad) ot_trainer_say(t, OT_WARNING, "%d of %d gradients hold NaN or infinity (first: '%s')", bad, p->n_weights, first);
+}
+
 static ot_status gradients(ot_trainer *t, ot_error *err)
 {
     double **sum, loss = 0;
@@ -282,8 +295,8 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
         loss += got.loss;
         OT_TRY(add_gradients(q, sum, scratch, err));
     }
-    if (!isfinite(loss))
-        ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
+    if (!isfinite(loss)) ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
+    say_nonfinite(t, q->plan, sum);
     return write_gradients(t, q->plan, sum, loss, batches, err);
 }
 
