@@ -3,6 +3,7 @@
  * Spec  BatchNormalization: the mode is is_test up to opset 6, the number of outputs from 7 to 13, training_mode from
  *       14 on.  Dropout: is_test up to opset 6, never in training from 7 to 11, an input from 12 on. */
 #include "exporter/body.h"
+#include "ops/op.h"
 
 static bool set(const ot_body *b, const ot_item *i, size_t at) { return at < i->n->n_output && *ot_text(i->n->output[at]) && !b->no_memory; }
 
@@ -13,6 +14,13 @@ static void output_drop(ot_body *b, const ot_item *i, size_t at)
     if (!v || !v->output || v->makers != 1 || b->outputs < 2) return;
     ot_body_drop_output(b, v);
     ot_body_say(b, "output '%.200s' removed: it exists in training mode only", v->text);
+}
+
+/* Does the node read more of its k-th input than the type? */
+static bool reads(const ot_item *i, size_t k)
+{
+    const ot_op *op = k < 32 ? ot_find_op(ot_text(i->n->domain), ot_text(i->n->op_type)) : NULL;
+    return !op || !(op->like >> k & 1);
 }
 
 /* What depends on an input.  Nodes are sorted; what comes from a subgraph may. */
@@ -27,7 +35,7 @@ static void mark_fed(ot_body *b)
         for (ot_name *v = f == b->frames ? b->names : NULL; v; v = v->next) v->fed |= !v->tensor && !v->maker;
         for (ot_item *i = f->first; i; i = i->next) {
             bool fed = false;
-            for (size_t k = 0; k < i->n->n_input; k++) fed |= ot_item_in(b, i, k) && ot_item_in(b, i, k)->fed;
+            for (size_t k = 0; k < i->n->n_input; k++) fed |= ot_item_in(b, i, k) && ot_item_in(b, i, k)->fed && reads(i, k);
             for (size_t k = 0; k < i->n->n_output; k++)
                 if (ot_item_out(b, i, k)) ot_item_out(b, i, k)->fed |= fed;
         }

@@ -60,6 +60,6 @@ const ot_op ot_op_Cast = {
 };
 
 const ot_op ot_op_CastLike = {
-    .name = "CastLike", .types = { "n" }, .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .attrs = like_rows,
+    .name = "CastLike", .types = { "n" }, .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .like = 2, .attrs = like_rows,
     .attr_size = sizeof(cast_attrs), .infer = castlike_infer, .lower = cast_lower,
 };

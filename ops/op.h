@@ -126,6 +126,7 @@ struct ot_op {
     ot_types       types;     /* of the inputs; in NULL: it has none */
     unsigned       flags;
     uint32_t       nondiff;   /* bit i: no gradient flows into input i, by nature (indices, shapes) */
+    uint32_t       like;      /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
     const ot_attr *attrs;     /* NULL: none */
     size_t         attr_size;
 

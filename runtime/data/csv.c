@@ -440,3 +440,13 @@ ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
     if (point) freelocale(point);
     return s;
 }
+
+bool ot_dataset_odd_header(const ot_dataset *d)
+{
+    bool odd = false;
+    for (int i = 0; d->table && d->table->header && i < d->table->columns; i++) {
+        const char *name = d->table->name[i];
+        odd |= strpbrk(name, "0123456789") && strspn(name, "+-.0123456789eE") == strlen(name);
+    }
+    return odd;
+}

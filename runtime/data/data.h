@@ -34,6 +34,9 @@ typedef struct ot_dataset {
     bool               last;       /* and it is so because it is the last */
 } ot_dataset;
 
+/* Of a table with a header: some of its names are numbers, as where a row of data was taken for it. */
+bool ot_dataset_odd_header(const ot_dataset *d);
+
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 
 /* Opens a named set or a path (DESIGN 7).  OT_SPLIT_TEST: the set's own test part; *out is NULL and

@@ -114,7 +114,7 @@ static ot_graph *isolate(ot_graph *g, const ot_node *n)
     for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
         if (!v) continue;
-        in[i] = ot_graph_value(s, v->name, OT_CONST, v->dtype, &v->shape);
+        in[i] = ot_graph_value(s, v->name, ot_is_const(v) ? OT_CONST : OT_INPUT, v->dtype, &v->shape);
         if (!in[i]) return NULL;
         in[i]->data = v->data;
     }
@@ -139,7 +139,7 @@ static bool foldable(const ot_node *n)
 {
     if (n->op->flags & OT_RANDOM) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !ot_is_const(n->in[i])) return false;
+        if (n->in[i] && !ot_is_const(n->in[i]) && !(i < 32 && n->op->like >> i & 1)) return false;
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] && (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;

@@ -43,6 +43,8 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
     else if (d->table)
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (--target)", d->name,
                       d->column, d->last ? ", the last" : "");
+    if (d->table && ot_dataset_odd_header(d))
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1, which holds numbers too, is taken for the names of the columns", d->name);
     return ot_dataset_check(d, err);
 }
 
@@ -53,11 +55,26 @@ static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_da
     return *out ? accept_set(t, *out, err) : OT_OK;
 }
 
+/* Which number each text of a table has: "cat 0, dog 1". */
+static void note_classes(ot_trainer *t)
+{
+    enum { SHOWN = 8 };
+    const ot_dataset *d = t->data;
+    char text[512] = "";
+    size_t at = 0;
+    if (!d->table || !d->class_name || d->n_classes < 1) return;
+    for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the texts of column '%s' are %d class%s: %s%s", d->name, d->column,
+                  d->n_classes, d->n_classes == 1 ? "" : "es", text, d->n_classes > SHOWN ? " ..." : "");
+}
+
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *other = t->s.val ? t->s.val : t->s.test;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
+    note_classes(t);
     OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
     if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
     return t->eval_data ? ot_dataset_match(t->eval_data, t->data, err) : OT_OK;
@@ -208,6 +225,10 @@ static void say_options(const ot_trainer *t)
     if (s->data && s->shuffle && s->accumulate > batches)
         ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; every update takes them all", s->accumulate,
                        batches, batches > 1 ? "es" : "");
+    double warmup = t->schedule.warmup * (double)t->schedule.per;
+    if (warmup > 0 && t->total > 0 && warmup >= (double)t->total)
+        ot_trainer_say(t, OT_WARNING, "the warmup takes %.0f updates, the run has %lld: the rate never reaches %g", warmup, (long long)t->total,
+                       t->schedule.base);
     if (s->n_train && !s->n_freeze)
         ot_trainer_say(t, OT_INFO, "--train adds to what trains by itself; --freeze '*' with it leaves nothing else");
     if (!strcmp(s->schedule.name, "plateau"))

@@ -4,6 +4,7 @@ usage: test_data.py PROGRAM
 
 Nothing may be silently wrong: a target that nothing learns, a scaling that is not applied, a parameter that is no number.
 """
+import gzip
 import json
 import os
 import subprocess
@@ -58,6 +59,7 @@ def make():
     model('tokens.onnx', [('Gather', ['e', 'ids'], ['h'], {'name': '/e/Gather'}),
                           ('ReduceMean', ['h'], ['m'], {'axes': [1], 'keepdims': 0}), ('Gemm', ['m', 'v', 'u'], ['out'], {})],
           [value('ids', T.INT64, ['N', 6])], [value('out', T.FLOAT, ['N', 2])], [weight('e', 50, 8), weight('v', 8, 2), weight('u', 2)])
+    model('reg3.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 3])], [value('out', T.FLOAT, ['N', 1])], [weight('w', 3, 1), weight('b', 1)])
     model('largest.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('ArgMax', ['h'], ['out'], {'axis': 1, 'keepdims': 0})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.INT64, ['N'])], [weight('w', 4, 3), weight('b', 3)])
 
@@ -253,6 +255,7 @@ def classes():
     need('training on changes the file', open('out.onnx', 'rb').read() == open('kept.onnx', 'rb').read())
     train(0, "has the class 'dog', which does not occur in kept.onnx; the classes are numbered anew", 'kept', 'other.csv')
     need(f'classes of another task: {names()}', names() == '["bee","dog"]')
+    train(0, "k.csv: the texts of column 'kind' are 3 classes: ant 0, bee 1, cäsar  C 2", 'one', 'k.csv')
     # No texts, no change.
     train(0, '', 'one', 'whole.csv', '--optimizer', 'sgd:lr=0')
     need('class numbers change the file', open('out.onnx', 'rb').read() == open('one.onnx', 'rb').read())
@@ -383,6 +386,52 @@ def by_data():
         expect(0, '', 'run', 'sizes.onnx', '--data', 'one_row.npz', '-o', 'y.npz')
 
 
+def headers():
+    """What is taken for names is said; two targets are none; an .npz is not read from gzip."""
+    rows = '1,2,1,4\n' * 6
+    open('typo.csv', 'w').write('1,2,x,4\n' + rows)
+    train(0, 'typo.csv: line 1, which holds numbers too, is taken for the names of the columns', 'reg3', 'typo.csv')
+    open('words.csv', 'w').write('a,e,x,price\n' + rows)
+    train(0, "the target is column 'price'", 'reg3', 'words.csv', never=['is taken for the names'])
+    open('twice.csv', 'w').write('target,a,b,target\n' + rows)
+    train(4, "twice.csv: 2 columns are called 'target'", 'reg3', 'twice.csv')
+    open('one.npz.gz', 'wb').write(gzip.compress(open('one.npz', 'rb').read()))
+    train(4, 'one.npz.gz: is compressed by gzip as a whole', 'one', 'one.npz.gz')
+    train(0, 'warning: the warmup takes 9 updates, the run has 2: the rate never reaches 0.001', 'one', 'one.npz', '--schedule', 'cosine:warmup=9')
+    train(0, '', 'one', 'one.npz', '--schedule', 'cosine:warmup=1', never=['warmup takes'])
+
+
+def skipped():
+    """Updates that were skipped are counted, their losses are in no mean, and where all were nothing is written."""
+    def lines():
+        return [json.loads(s) for s in open("l.jsonl")] if os.path.exists("l.jsonl") else []
+
+    model('root.onnx', [('MatMul', ['x', 'w'], ['h'], {}), ('Sqrt', ['h'], ['out'], {})],
+          [value('x', T.FLOAT, ['N', 1])], [value('out', T.FLOAT, ['N', 1])], [numpy_helper.from_array(np.ones((1, 1), np.float32), 'w')])
+    few = np.ones((8, 1), np.float32)
+    few[:4] = -1  # the first of two batches has no root
+    np.savez('few.npz', x=few, target=2 * np.ones((8, 1), np.float32))
+    np.savez('none.npz', x=-np.ones((8, 1), np.float32), target=np.ones((8, 1), np.float32))
+    options = ['--batch-size', '4', '--no-shuffle', '--optimizer', 'sgd:lr=0', '--loss', 'mse', '--log', 'l.jsonl', '--on-nonfinite', 'skip']
+    train(0, ['warning: 1 of 2 updates were skipped', 'train: loss 1,'], 'root', 'few.npz', *options)
+    if os.path.exists('out.onnx'):
+        os.remove('out.onnx')
+    train(6, 'every update was skipped', 'root', 'none.npz', *options)
+    need('a model that no update reached is written', not os.path.exists('out.onnx'))
+    need('a skipped update is not marked', all(e.get('nonfinite') for e in lines() if e['event'] == 'step'))
+    expect(0, ['warning: the loss is not a number', "warning: 1 of 1 gradients hold NaN or infinity (first: 'w')"],
+           'grad', 'root.onnx', '--data', 'none.npz', '-o', 'g.npz', '--loss', 'mse')
+
+
+def empty():
+    """No samples are run as they are, whatever batch the file has."""
+    for n in 1, 99:
+        model('fixed.onnx', [('MatMul', ['x', 'w'], ['out'], {})], [value('x', T.FLOAT, [n, 3])], [value('out', T.FLOAT, [n, 2])], [weight('w', 3, 2)])
+        np.savez('zero.npz', x=np.zeros((0, 3), np.float32))
+        expect(0, '', 'run', 'fixed.onnx', '--data', 'zero.npz', '-o', 'y.npz')
+        need('an output of no samples', np.load('y.npz')['out'].shape == (0, 2))
+
+
 def finite():
     for name, says in ('nan', 'not a number'), ('inf', 'infinite'), ('low', 'negative infinity'):
         train(4, f'{name}.npz: x: sample 17 has an element that is {says}', 'one', name + '.npz')
@@ -506,7 +555,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, by_data, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, by_data, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:

@@ -103,6 +103,12 @@ grep -q "is replaced" err || fail "new replaces a model without a word"
 
 # ---- names, and what is no file ------------------------------------------------------------------
 
+printf 'steps=2\0 000\n' >zero.conf
+refuses "zero.conf: holds a byte 0" zero.conf $train -o x.onnx --config zero.conf
+(ulimit -f 8 && "$program" new mlp -o large.onnx >out 2>err)
+got=$?
+{ [ $got = 7 ] && grep -q 'File too large' err && [ ! -e large.onnx ]; } || fail "a limit on the size of files: exit $got, 7 is right"
+
 refuses "should not end in .npz" m.onnx $train -o x.npz
 refuses "should not end in .npz" m.onnx $train -o x.onnx --deploy x.npz
 refuses "should not end in .csv" m.onnx $train -o x.onnx --log x.csv
@@ -186,9 +192,20 @@ mkdir mine && ln m.onnx mine/best.onnx
 refuses "is the model that is read" m.onnx $train -o x.onnx --run-dir mine
 ln -f d.csv mine/log.jsonl && rm mine/best.onnx
 refuses "is data that is read" d.csv $train -o x.onnx --run-dir mine
-mkdir conf && ln -s ../notes.txt conf/options.conf # a folder with options.conf is an older run and moves away
-ok $train -o x.onnx --run-dir conf
-grep -qx 'some text' notes.txt || fail "options.conf is written through a link"
+mkdir conf && ln -s ../notes.txt conf/options.conf # an older run is known by its options.conf; this is none
+refuses "is not from a run" notes.txt $train -o x.onnx --run-dir conf
+rm conf/options.conf && printf 'seed = 1\n' >conf/options.conf
+refuses "is not from a run" conf/options.conf $train -o x.onnx --run-dir conf
+# an older run does not move with what is read now, nor from under the user's feet
+mkdir -p work/deep && cp m.onnx work/deep && cp d.csv work
+ok work/deep/m.onnx --data work/d.csv --steps 1 --target target -o x.onnx --run-dir work
+refuses "work/deep/m.onnx, which is read now" "work/deep/m.onnx work/d.csv" work/deep/m.onnx --data d.csv --steps 1 --target target -o x.onnx --run-dir work
+refuses "work/d.csv, which is read now" work/d.csv m.onnx --data work/d.csv --steps 1 --target target -o x.onnx --run-dir work/
+rm work/d.csv
+refuses "cannot move" m.onnx $train -o x.onnx --run-dir work/.
+ok $train -o x.onnx --run-dir work
+[ -e work.1/deep/m.onnx ] || fail "what else lies in an older run is lost"
+rm -rf work work.1
 refuses "the run itself writes this file" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
 refuses "not written over" r1/options.conf $train --run-dir r1 -o x.onnx --deploy r1/options.conf
 rm -rf planted mine conf conf.1 x.onnx
