@@ -444,6 +444,24 @@ static void override(ot_value *v, const ot_config *c)
     }
 }
 
+/* A pattern of --train that reaches statistics alone does nothing. */
+static ot_status check_trained(const ot_graph *g, const ot_config *c)
+{
+    for (int i = 0; i < c->n_train; i++) {
+        const ot_value *state = NULL;
+        bool            other = false;
+        for (int k = 0; k < g->n_values; k++) {
+            const ot_value *v = g->values[k];
+            if (v->source < 0 || ot_pattern_rank(c->train[i], v->name) < 0) continue;
+            if (v->role == OT_STATE) state = v;
+            else other = true;
+        }
+        if (state && !other)
+            return ot_fail(g->err, OT_E_USAGE, "--train %s: '%s' is a running statistic, which batches move and no gradient reaches (--bn)", c->train[i], state->name);
+    }
+    return OT_OK;
+}
+
 static void say_copy(ot_graph *g, ot_value *v)
 {
     bool            turned = false;
@@ -484,5 +502,6 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
             if (!ot_stored_read(g, (ot_node *)(uintptr_t)u.list[k].node)) return g->err->status;
     }
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
+    OT_TRY(check_trained(g, c));
     return c->fit_scales ? ot_stored_fit(p) : g->err->status;
 }

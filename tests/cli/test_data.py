@@ -375,6 +375,14 @@ def tables():
           '--loss', 'cross_entropy')
 
 
+def statistics():
+    model('norm.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('BatchNormalization', ['h', 's', 'o', 'm', 'v'], ['out'], {})],
+          [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
+          [weight('w', 4, 3), weight('b', 3)] + [numpy_helper.from_array(np.full(3, k, np.float32), n) for n, k in (('s', 1), ('o', 0), ('m', 0), ('v', 1))])
+    train(2, "--train m: 'm' is a running statistic", 'norm', 'one.npz', '--train', 'm')
+    train(0, '', 'norm', 'one.npz', '--train', '?')
+
+
 def by_data():
     """Where sizes depend on data a batch of the file's is all that is computed: more would be mixed."""
     for name, node in ('unique', ('Unique', ['h'], ['out'], {'axis': 0})), ('some', ('NonZero', ['h'], ['out'], {})):
@@ -555,7 +563,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, by_data, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, statistics, by_data, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:

@@ -467,6 +467,7 @@ int main(int argc, char **argv)
         if (code) return code;
     }
     run_all(want, device, compile, &sum);
+    if (!sum.rows && *want) printf("no row begins with '%s'; an operator's rows are asked for as 'Relu.'\n", want);
     if (compile) {
         sum.failed += compiled_badly(device, argv[2]);
         printf("%d rows, %d failed; %d kernels prepared\n", sum.rows, sum.failed, sum.kernels);

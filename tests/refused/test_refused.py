@@ -131,6 +131,10 @@ run('BatchNormalization with three outputs', 3, model(node('BatchNormalization',
 run('BatchNormalization with three outputs in training', 0, model(node('BatchNormalization', 'x s b m v', 'y m2 v2', training_mode=1), norm, feeds={'x': image},
                                                                 outputs=[('y', F), ('m2', F), ('v2', F)]))
 run('Dropout with a float as training_mode', 3, model(node('Dropout', 'x r t'), [c('r', 0.5), c('t', 1.0)], feeds={'x': x}))
+for op, inputs in ('SplitToSequence', 'x'), ('Hardmax', 'x'), ('Dropout', 'x'), ('SequenceAt', 'q k'):
+    before = [h.make_node('SequenceConstruct', ['x'], ['q'])] if op == 'SequenceAt' else []
+    for opset in 12, 21:
+        run(f'{op} of four outputs, opset {opset}', 3, model([*before, node(op, inputs, 'y z a b')], [i('k', 0)], feeds={'x': x}, outputs=[('y', F), ('b', F)], opset=opset), '4 outputs; at most')
 run('Split into no outputs', 3, model(node('Split', 'x', 'y z', num_outputs=0, axis=0), feeds={'x': x}, outputs=[('y', F), ('z', F)]))
 run('Mod of floats', 3, model(node('Mod', 'x x'), feeds={'x': x}), 'fmod')
 run('Mod of floats with fmod', 0, model(node('Mod', 'x x', fmod=1), feeds={'x': x}), want=x * 0)
