@@ -252,7 +252,7 @@ static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale
                 return ot_fail(err, OT_E_DATA,
                                "%s: line %lld, column '%s': %s%.40s%s; a number is needed", d->name,
                                (long long)t->line[i], t->name[c],
-                               *s ? "holds '" : "is empty", s, *s ? "'" : "");
+                               !*s ? "is missing" : missing(s) ? "is missing ('" : "holds '", s, !*s ? "" : missing(s) ? "')" : "'");
             *to++ = (float)v;
         }
     }
