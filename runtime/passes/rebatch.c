@@ -443,17 +443,15 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
 static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b)
 {
     ot_error e = { 0 };
-    OT_TRY(bind_inputs(p, c));
-    for (int k = 0; k < c->n_feeds; k++) {
-        if (!c->feeds[k].data) continue;
-        ot_graph *g = ot_graph_clone(p->graph, &e);
-        bool      ok = g && ot_infer_graph(g) == OT_OK;
-        ot_graph_free(g);
-        return !ok ? OT_OK
-                   : ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so that its batch of %lld cannot become %lld: feed %lld at a time",
-                             (long long)b->from, (long long)b->to, (long long)b->from);
-    }
-    return OT_OK;
+    bool     known = false;
+    for (int k = 0; k < c->n_feeds; k++) known |= c->feeds[k].data != NULL;
+    if (!c->decisions) OT_TRY(bind_inputs(p, c));
+    ot_graph *g = known ? ot_graph_clone(p->graph, &e) : NULL;
+    bool      mixes = c->decisions || (g && ot_infer_graph(g) == OT_OK);
+    ot_graph_free(g);
+    if (!mixes) return OT_OK;
+    return ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so that its batch of %lld cannot become %lld: feed %lld at a time",
+                   (long long)b->from, (long long)b->to, (long long)b->from);
 }
 
 ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
