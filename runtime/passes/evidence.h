@@ -30,6 +30,9 @@ const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups);
  * two tensors are two weights.  Both train, and stay equal. */
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned);
 
+/* Likewise in a file that does not list its parameters: the tensor under a name of the module's own.  The two train apart. */
+ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned);
+
 /* For messages: "a mask", "a table of few distinct values"; OT_PATTERN_NONE: "". */
 const char *ot_pattern_name(ot_pattern p);
 

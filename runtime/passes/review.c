@@ -159,6 +159,12 @@ static void look_at_values(const review *r)
         if (weight && v->table && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a table that the program computed and no parameter: --freeze NAME",
                     "the values of a tensor that trains look like %s", ot_pattern_name(ot_pattern_of(v)));
+        bool            turned = false;
+        const ot_value *twin = weight && !r->out->eval ? ot_twin_of(r->g, v, &turned) : NULL;
+        if (twin)
+            ot_find(r->out->findings, OT_FINDING_WARNING, ot_arena_printf(r->g->arena, "%s of %s", v->name, twin->name),
+                    "where the module ties them, torch.onnx.export(..., dynamo=True, optimize=False) keeps them one",
+                    "tensors hold the values of another weight%s, under names that the exporter made up, and the two train apart", turned ? ", transposed" : "");
         if (weight && !r->out->eval && v->stored)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are quantised in the file, as %s: they train as float32 through the straight-through estimator, and are rounded again when "

@@ -375,6 +375,18 @@ def tables():
           '--loss', 'cross_entropy')
 
 
+def twins():
+    """A tied weight that an exporter has stored twice is told, for nothing in the file says whether it is tied."""
+    e = numpy_helper.from_array(rng.standard_normal((50, 8)).astype(np.float32), 'embed.weight')
+    last = numpy_helper.from_array(np.ascontiguousarray(numpy_helper.to_array(e).T), 'onnx::MatMul_9')
+    for name, second, told in ('tied', last, True), ('apart', weight('onnx::MatMul_9', 8, 50), False):
+        model(name + '.onnx', [('Gather', ['embed.weight', 'ids'], ['h'], {}), ('MatMul', ['h', 'onnx::MatMul_9'], ['out'], {})],
+              [value('ids', T.INT64, ['N', 6])], [value('out', T.FLOAT, ['N', 6, 50])], [e, second])
+        np.savez('next.npz', ids=rng.integers(0, 50, (8, 6)), target=rng.integers(0, 50, (8, 6)))
+        text = 'warning: tensors hold the values of another weight, transposed'
+        train(0, [text, 'onnx::MatMul_9 of embed.weight'] if told else '', name, 'next.npz', never=[] if told else [text])
+
+
 def statistics():
     model('norm.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('BatchNormalization', ['h', 's', 'o', 'm', 'v'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
@@ -563,7 +575,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, statistics, by_data, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, statistics, by_data, finite, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:
