@@ -237,11 +237,11 @@ static ot_value *copied(const decider *x, ot_graph *s, ot_value *v, ot_value **t
     return c;
 }
 
-/* Nodes in front of `last`, and it, whose results are needed and not known, copied into s; origin[i]: of which value s's
+/* Nodes from `first` to `last` whose results are needed and not known, copied into s; origin[i]: of which value s's
  * output i is the twin. */
-static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *last, const char *need, ot_value **twin, ot_value **origin)
+static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first, ot_node *last, const char *need, ot_value **twin, ot_value **origin)
 {
-    for (ot_node *k = g->first; k; k = k == last ? NULL : k->next) {
+    for (ot_node *k = first; k; k = k == last ? NULL : k->next) {
         bool wanted = false;
         for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
         if (!wanted) continue;
@@ -267,16 +267,30 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *last, 
     return g->err->status;
 }
 
-/* What v, which has a producer, depends on and is not known; the list of nodes is walked backwards, once. */
-static void mark_needed(const decider *x, const ot_value *v, char *need)
+/* What v, which has a producer, depends on and is not known.  The list of nodes is walked backwards as far as something is open, so
+ * that a loop pays for its last iteration and not for all of them.  Returns the first node of it. */
+static ot_node *mark_needed(const decider *x, const ot_value *v, char *need)
 {
+    ot_node *first = v->producer;
+    int      open = 1; /* values whose producers come further in front */
     need[v->id] = 1;
-    for (const ot_node *k = v->producer; k; k = k->prev) {
+    for (ot_node *k = v->producer; k && open; k = k->prev) {
         bool wanted = false;
-        for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
-        for (int i = 0; i < k->n_in && wanted; i++)
-            if (k->in[i] && !known(x, k->in[i])) need[k->in[i]->id] = 1;
+        for (int i = 0; i < k->n_out; i++) {
+            if (!k->out[i] || !need[k->out[i]->id]) continue;
+            wanted = true;
+            open--;
+        }
+        if (!wanted) continue;
+        first = k;
+        for (int i = 0; i < k->n_in; i++) {
+            const ot_value *in = k->in[i];
+            if (!in || need[in->id] || known(x, in)) continue;
+            need[in->id] = 1;
+            open += in->producer != NULL;
+        }
     }
+    return first;
 }
 
 static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
@@ -292,8 +306,8 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
     ot_graph  *s = need && twin && origin ? ot_graph_sub(g, "") : NULL;
     ot_status  st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
     if (!st) {
-        mark_needed(x, v, need);
-        st = copy_cone(x, g, s, v->producer, need, twin, origin);
+        ot_node *first = mark_needed(x, v, need);
+        st = copy_cone(x, g, s, first, v->producer, need, twin, origin);
     }
     if (!st) st = ot_lower(s);
     if (!st) st = run_all(x, s, origin, g->err);
@@ -308,8 +322,10 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
 
 static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, const void *bytes)
 {
+    enum { MOST = 4096 }; /* each costs time by the length of the graph so far */
     ot_decisions *d = x->d;
     size_t        size = ot_bytes(&v->shape, v->dtype);
+    if (d->n == MOST) return ot_fail(g->err, OT_E_MODEL, "'%s': data decides more than %d times in one batch, as in a Loop that does not end", v->name, MOST);
     if (d->n == d->cap) {
         int          cap = d->cap ? 2 * d->cap : 16;
         ot_decision *wider = realloc(d->list, (size_t)cap * sizeof *wider);

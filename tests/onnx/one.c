@@ -54,9 +54,12 @@ static const char *compare(const ot_value *v, const void *got, const ot_tensor *
     if (!values) return NULL;
     if (v->layout != OT_PLAIN) return "an output is not in plain layout";
     int64_t n = ot_numel(&s);
-    if (v->dtype == OT_STRING) return "strings are not compared";
     for (int64_t i = 0; i < n; i++) {
-        if (ot_is_float(v->dtype)) {
+        if (v->dtype == OT_STRING) {
+            const char *x = ((const char *const *)want->data)[i], *y = ((const char *const *)got)[i];
+            if (!strcmp(x, y)) continue;
+            snprintf(buf, cap, "%s[%lld] of %s: is '%.60s', wants '%.60s'", v->name, (long long)i, ot_shape_text(&s, a), y, x);
+        } else if (ot_is_float(v->dtype)) {
             double x = ot_get_f64(want->data, want->dtype, i), y = ot_get_f64(got, v->dtype, i);
             if (close_enough(v->dtype, x, y)) continue;
             snprintf(buf, cap, "%s[%lld] of %s: is %.9g, wants %.9g", v->name, (long long)i, ot_shape_text(&s, a), y, x);
