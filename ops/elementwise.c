@@ -35,6 +35,6 @@ void ot_elementwise_lower(ot_build *b, int row)
 {
     const ot_node *n = b->node;
     ot_row_attrs a = { 0 };
-    if (n->attrs) a = *(const ot_row_attrs *)n->attrs;
+    if (n->attrs && n->op->attr_size >= sizeof a) a = *(const ot_row_attrs *)n->attrs; /* most rows have none */
     ot_yield(b, 0, ot_map_emit(b, row, a.p, a.q, n->in, n->n_in, n->out[0]->dtype));
 }

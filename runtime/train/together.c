@@ -61,9 +61,10 @@ static ot_status plan(trial *x, const ot_feed *feeds, const ot_plan *like, ot_pl
 static bool takes_long(const trial *x)
 {
     const ot_plan *p = x->together.plan;
+    enum { MOST_BYTES = 1 << 28 }; /* moving more of them takes as long */
     double work = 0;
     for (int i = 0; i < p->n_every && x->most > 0; i++) work += 2 * (double)ot_node_work(p->every[i].node);
-    return work > x->most;
+    return x->most > 0 && (work > x->most || p->scratch_bytes > MOST_BYTES);
 }
 
 static ot_status make(trial *x, ot_error *err)

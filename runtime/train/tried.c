@@ -13,6 +13,7 @@
 #include "runtime/train/unfold.h"
 
 static const double  most_work = 1e11;           /* multiplications: a few seconds */
+static const int64_t most_moved = INT64_C(1) << 30; /* bytes of values in a step */
 static const int64_t most_bytes = INT64_C(1) << 28; /* of a file that is written to be thrown away */
 
 /* ---- memory -------------------------------------------------------------------------- */
@@ -229,7 +230,7 @@ ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *
     measure(t, !r, r ? r->batch : t->batch, p, out);
     OT_TRY(find_slow(t, p, out, err));
     for (int i = 0; i < p->n_every; i++) work += (double)ot_node_work(p->every[i].node);
-    if (work * t->s.accumulate > most_work) out->why_not = "a step takes more than some seconds";
+    if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved) out->why_not = "a step takes more than some seconds";
     else if (2 * bytes_of(t, p) > ot_memory_available()) out->why_not = "there is not enough memory";
     else if (r && !askable(r)) out->why_not = "inputs of this type need --data";
     else if (r && t->x.device) out->why_not = "on a device it needs --data";
