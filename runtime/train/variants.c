@@ -88,9 +88,10 @@ ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *fee
 /* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table or be sizes, 1. */
 static ot_status make_samples(ot_feed *feeds, int n, ot_arena *a, ot_error *err)
 {
+    enum { LARGEST = 1 << 26 }; /* bytes: a larger one decides nothing without its data */
     for (int i = 0; i < n; i++) {
         ot_feed *f = &feeds[i];
-        if (f->sample || f->dtype == OT_STRING) continue;
+        if (f->sample || f->dtype == OT_STRING || ot_bytes(&f->shape, f->dtype) > LARGEST) continue;
         void *p = ot_arena_alloc(a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for numbers to plan with");
         for (int64_t k = 0, all = ot_numel(&f->shape); k < all; k++) ot_set_f64(p, f->dtype, k, ot_is_float(f->dtype) ? (double)(k * 37 % 101) / 50 - 1 : 1);
