@@ -87,7 +87,7 @@ static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *
     const Onnx__NodeProto *k = x->f->model->graph->node[at];
     ot_shape  shape;
     ot_blob   element;
-    if (!read_fill(known, k, a, &shape, &element)) return ot_fail(err, OT_E_INTERNAL, "%s: is no ConstantOfShape of constant shape", ot_text(k->name));
+    if (!read_fill(known, k, a, &shape, &element)) return ot_fail(err, OT_E_INTERNAL, "%s: is not a ConstantOfShape with a constant shape", ot_text(k->name));
     size_t    n = ot_bytes(&shape, element.dtype), each = (size_t)ot_dtype_bits(element.dtype) / 8;
     uint8_t  *raw = n <= *room ? ot_arena_alloc(a, n + 1) : NULL;
     if (n > *room) return ot_fail(err, OT_E_MODEL, "--train %s: with it the tensors that ConstantOfShape fills would be too large for an ONNX file", k->output[0]);

@@ -240,7 +240,7 @@ static const char *open_data(ot_file *f, ot_data_file *d)
     struct stat st;
     const char *why = NULL;
     if (fstat(d->fd, &st)) why = "cannot be examined";
-    else if (!S_ISREG(st.st_mode)) why = S_ISDIR(st.st_mode) ? "is a folder" : "is no regular file";
+    else if (!S_ISREG(st.st_mode)) why = S_ISDIR(st.st_mode) ? "is a folder" : "is not a regular file";
     if (why) {
         if (!d->lent) close(d->fd);
         d->fd = -1;

@@ -131,7 +131,7 @@ static ot_value *seen_as(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int6
     ot_shape s = { .rank = 2, .dim = { rows, columns } };
     if (v->dtype == t && ot_shape_eq(&v->shape, &s)) return v;
     if (!ot_is_const(v) || v->dtype == OT_STRING || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t)) {
-        REFUSE("its weights or scales are no constants that fit bits, N, K and block_size");
+        REFUSE("its weights and scales must be constants whose shapes follow from bits, N, K and block_size");
         return NULL;
     }
     v->dtype = t; /* the tensor of the file itself: what is made of it is written there */
@@ -145,7 +145,7 @@ static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int
     ot_shape      s = { .rank = 2, .dim = { rows, blocks } };
     int64_t       bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
     if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows)) {
-        REFUSE("its zero points are no packed constants");
+        REFUSE("its zero points must be a constant, packed as the weights are");
         return NULL;
     }
     unsigned char *p = ot_job_alloc(f->job, ot_bytes(&s, t) + 1);

@@ -170,7 +170,7 @@ static bool read_entries(const decode *d, const Onnx__TensorProto *t, ot_externa
         seen |= bit;
         if (bit == 1) e->location = value;
         if ((bit == 2 && !read_size(value, &e->offset)) || (bit == 4 && !read_size(value, &e->length)))
-            return FINDING(d, "%.200s: external data: %s '%.40s' is no size", d->what, key, value);
+            return FINDING(d, "%.200s: external data: %s '%.40s' is not a size", d->what, key, value);
     }
     if (!e->location) return FINDING(d, "%.200s: external data without a location", d->what);
     return true;

@@ -114,7 +114,7 @@ static bool cast_1(ot_form *f)
         if (strlen(name) == a->s.len && !strncasecmp(name, (const char *)a->s.data, a->s.len))
             return ot_form_set_int(f, "to", types->values[types->values_by_name[i].index].value);
     }
-    return ot_form_finding(f, "to is no element type");
+    return ot_form_finding(f, "to is not an element type");
 }
 
 static bool selu_1(ot_form *f)

@@ -10,7 +10,7 @@ static ot_status matrix_shapes(const ot_node *n, ot_shape *a, ot_shape *b, ot_sh
     char sa[128], sb[128];
     *a = n->in[0]->shape;
     *b = n->in[1]->shape;
-    if (a->rank < 1 || b->rank < 1) return ot_node_fail(n, err, "a scalar is no operand");
+    if (a->rank < 1 || b->rank < 1) return ot_node_fail(n, err, "an operand is a scalar; it must have at least one axis");
     bool row = a->rank == 1, column = b->rank == 1;
     if (row) *a = (ot_shape){ .rank = 2, .dim = { 1, a->dim[0] } };
     if (column) *b = (ot_shape){ .rank = 2, .dim = { b->dim[0], 1 } };

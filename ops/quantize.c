@@ -87,7 +87,7 @@ static ot_status quantize_infer(ot_node *n, ot_error *err)
     if (!ot_is_float(n->in[0]->dtype) && n->in[0]->dtype != OT_I32)
         return ot_node_fail(n, err, "x is %s; a float or int32 is needed", ot_dtype_name(n->in[0]->dtype));
     if (a->precision && (a->precision < 0 || a->precision > OT_I2 || !ot_is_float((ot_dtype)a->precision)))
-        return ot_node_fail(n, err, "precision %lld is no float type", (long long)a->precision);
+        return ot_node_fail(n, err, "precision %lld is not a float type", (long long)a->precision);
     return ot_set(n->out[0], y, &n->in[0]->shape);
 }
 
@@ -98,7 +98,7 @@ static ot_status dequantize_infer(ot_node *n, ot_error *err)
     ot_dtype             x = n->in[0]->dtype, y = a->output_dtype ? (ot_dtype)a->output_dtype : n->in[1]->dtype;
     OT_TRY(check(n, a->axis, a->block_size, err));
     if (a->output_dtype < 0 || a->output_dtype > OT_I2 || !ot_is_float(y))
-        return ot_node_fail(n, err, "output_dtype %lld is no float type", (long long)a->output_dtype);
+        return ot_node_fail(n, err, "output_dtype %lld is not a float type", (long long)a->output_dtype);
     if (a->through) return ot_set(n->out[0], y, &n->in[0]->shape);
     if (!ot_dtype_bits(x) || (ot_is_float(x) && !is_small(x)))
         return ot_node_fail(n, err, "x is %s; a quantised type is needed", ot_dtype_name(x));

@@ -156,7 +156,7 @@ const ot_op ot_op_Bernoulli = {
     .name = "Bernoulli", .types = { "T", .T = OT_SET_FLOAT },
     .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
     .attrs = bernoulli_rows, .attr_size = sizeof(random_attrs), .infer = bernoulli_infer,
-    .lower = bernoulli_lower, .grad_zero = "a draw is no function of its probability",
+    .lower = bernoulli_lower, .grad_zero = "a random draw is not differentiable in its probability",
 };
 
 /* ---- Multinomial -------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static ot_status multinomial_infer(ot_node *n, ot_error *err)
     const random_attrs *a = n->attrs;
     const ot_shape     *x = &n->in[0]->shape;
     if (!ot_is_float(n->in[0]->dtype) || x->rank != 2) return ot_node_fail(n, err, "logarithms of probabilities (N, C) are needed");
-    if (x->dim[1] == 0) return ot_node_fail(n, err, "there is no class to draw");
+    if (x->dim[1] == 0) return ot_node_fail(n, err, "there are no classes to draw from");
     if (a->dtype != OT_I32 && a->dtype != OT_I64) return ot_node_fail(n, err, "dtype must be int32 or int64");
     if (a->sample_size < 1) return ot_node_fail(n, err, "a sample size of %lld", (long long)a->sample_size);
     ot_shape all = { .rank = 3, .dim = { x->dim[0], a->sample_size, x->dim[1] } };
@@ -193,5 +193,5 @@ const ot_op ot_op_Multinomial = {
     .name = "Multinomial", .types = { "T", .T = OT_SET_FLOAT },
     .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
     .attrs = multinomial_rows, .attr_size = sizeof(random_attrs), .infer = multinomial_infer,
-    .lower = multinomial_lower, .grad_zero = "a draw is no function of its probabilities",
+    .lower = multinomial_lower, .grad_zero = "a random draw is not differentiable in its probabilities",
 };

@@ -74,7 +74,7 @@ static ot_status tfidf_infer(ot_node *n, ot_error *err)
     for (int i = 0; i < a->indexes.n; i++)
         if (a->indexes.v[i] < 0 || a->indexes.v[i] > INT32_MAX) return ot_node_fail(n, err, "ngram_indexes has %lld", (long long)a->indexes.v[i]);
     if (a->min_gram_length < 1 || a->max_gram_length < a->min_gram_length || a->max_skip_count < 0 || all != a->indexes.n || (a->weights.n && a->weights.n != width))
-        return ot_node_fail(n, err, "%lld n-grams with %d indexes and %d weights; or lengths that are none", (long long)all, a->indexes.n, a->weights.n);
+        return ot_node_fail(n, err, "%lld n-grams with %d indexes and %d weights do not fit, or the lengths are not valid", (long long)all, a->indexes.n, a->weights.n);
     ot_shape y = { .rank = x->rank, .dim = { x->rank == 2 ? x->dim[0] : width, width } };
     return ot_set(n->out[0], OT_F32, &y);
 }

@@ -93,7 +93,7 @@ static ot_status argmax_infer(ot_node *n, ot_error *err)
     int                 axis;
     if (!ot_axis(a->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)a->axis, x->rank);
-    if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d is empty; there is no best element", axis);
+    if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d has no elements to choose from", axis);
     for (int d = 0; d < x->rank; d++)
         if (d != axis || a->keepdims) y.dim[y.rank++] = d == axis ? 1 : x->dim[d];
     return ot_set(n->out[0], OT_I64, &y);

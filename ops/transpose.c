@@ -31,7 +31,7 @@ static ot_status transpose_infer(ot_node *n, ot_error *err)
 {
     int      perm[OT_MAX_RANK];
     ot_shape y = { .rank = n->in[0]->shape.rank };
-    if (!permutation(n, perm)) return ot_node_fail(n, err, "perm is no permutation of %d axes", y.rank);
+    if (!permutation(n, perm)) return ot_node_fail(n, err, "perm is not a permutation of %d axes", y.rank);
     for (int d = 0; d < y.rank; d++) y.dim[d] = n->in[0]->shape.dim[perm[d]];
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }

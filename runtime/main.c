@@ -114,7 +114,7 @@ static volatile sig_atomic_t caught;
 static void on_signal(int sig)
 {
     static const char text[] =
-        "\nstopping with this step; once more stops at once, without a model\n";
+        "\nstopping after this step; a second signal stops at once and writes no model\n";
     if (caught) { /* a file that is being written has no name yet: nothing is left of it */
         signal(sig, SIG_DFL);
         raise(sig);

@@ -35,7 +35,7 @@ static bool map_can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_out; i++) ok = ok && (!n->out[i] || cpu_map_type(n->out[i]->dtype));
     for (int i = 0; i < p->n_inst; i++)
         if (p->inst[i].row == OT_ROW_Convert && p->inst[i].p != 0) ok = ok && cpu_map_type((ot_dtype)p->inst[i].p);
-    if (!ok) *why = "a type of less than 16 bits that is no integer";
+    if (!ok) *why = "a float type of fewer than 16 bits";
     return ok;
 }
 

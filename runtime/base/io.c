@@ -39,7 +39,7 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, REASON(errno));
     if (!S_ISREG(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
-                       S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     if ((uint64_t)st.st_size > limit)
         return ot_fail(err, OT_E_IO, "%s: has %lld bytes; at most %zu are read", path, (long long)st.st_size, limit);
     unsigned char *p = malloc((size_t)st.st_size + 1);

@@ -386,7 +386,7 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
     r->p = text;
     r->end = text + n;
     if (!status && memchr(text, 0, (size_t)n))
-        return ot_fail(err, OT_E_DATA, "%s: is no text: it has a byte of zero", path);
+        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it holds a zero byte", path);
     return status;
 }
 

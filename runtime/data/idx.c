@@ -29,7 +29,7 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
     OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
     ot_dtype t = type_of(head[2]);
     if (head[0] || head[1] || !t)
-        return ot_fail(err, OT_E_DATA, "%s: is no idx file: it begins with %02x %02x %02x %02x",
+        return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it begins with %02x %02x %02x %02x",
                        s->name, head[0], head[1], head[2], head[3]);
     ot_shape shape = {.rank = head[3]};
     if (shape.rank < 1 || shape.rank > OT_MAX_RANK)

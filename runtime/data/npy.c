@@ -114,7 +114,7 @@ static ot_status parse_descr(parser *q, header *h)
 static ot_status parse_shape(parser *q, header *h)
 {
     h->shape = (ot_shape){.rank = 0};
-    if (!accept(q, '(')) return bad(q, "the shape is no tuple");
+    if (!accept(q, '(')) return bad(q, "the shape is not a tuple");
     bool comma = true;
     while (!accept(q, ')')) {
         if (!comma) return bad(q, "the shape has no comma between its sizes");
@@ -123,7 +123,7 @@ static ot_status parse_shape(parser *q, header *h)
         for (; q->p < q->end && *q->p >= '0' && *q->p <= '9'; q->p++, any = true)
             if (!ot_mul(n, 10, &n) || !ot_add(n, *q->p - '0', &n))
                 return bad(q, "a size in the shape does not fit in 64 bits");
-        if (!any) return bad(q, "a size in the shape is no number from zero up");
+        if (!any) return bad(q, "a size in the shape is not a non-negative integer");
         if (q->p < q->end && *q->p == 'L') q->p++; /* Python 2 */
         if (h->shape.rank == OT_MAX_RANK)
             return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name,
@@ -131,7 +131,7 @@ static ot_status parse_shape(parser *q, header *h)
         h->shape.dim[h->shape.rank++] = n;
         comma = accept(q, ',');
     }
-    if (h->shape.rank == 1 && !comma) return bad(q, "the shape is a number, no tuple");
+    if (h->shape.rank == 1 && !comma) return bad(q, "the shape is a number, not a tuple");
     return OT_OK;
 }
 
@@ -139,7 +139,7 @@ static ot_status parse_dict(parser *q, header *h)
 {
     unsigned seen = 0;
     bool comma = true;
-    if (!accept(q, '{')) return bad(q, "it is no dict");
+    if (!accept(q, '{')) return bad(q, "it is not a dict");
     while (!accept(q, '}')) {
         char key[16];
         if (!comma) return bad(q, "a comma is missing");
@@ -167,7 +167,7 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
     unsigned char head[12];
     OT_TRY(ot_source_take(s, head, 8, "the .npy header", err));
     if (memcmp(head, "\x93NUMPY", 6))
-        return ot_fail(err, OT_E_DATA, "%s: is no .npy file", s->name);
+        return ot_fail(err, OT_E_DATA, "%s: is not a .npy file", s->name);
     int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor)
         return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; 1.0, 2.0 or 3.0 is needed",
@@ -232,7 +232,7 @@ static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points
         while (length && !p[length - 1]) length--;
         for (int64_t k = 0; k < length && !s; k++) {
             int bytes = p[k] ? put_utf8(one + at, p[k]) : 0;
-            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld holds the code %u, which is no character", name, (long long)i, p[k]);
+            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld holds the code point %u, which is not a Unicode character", name, (long long)i, p[k]);
             at += bytes;
         }
         one[at] = '\0';

@@ -153,7 +153,7 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
     }
     if (is_folder(s->name) && holds(s->name, s->idx))
         return read_folder(s->name, s->idx, split, d, found, err);
-    ot_fail(err, OT_E_DATA, "%s: this data set is in none of the folders", s->name);
+    ot_fail(err, OT_E_DATA, "%s: this data set was not found in any of the folders", s->name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
     return ot_fail_more(err, OT_E_DATA,
                         "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
@@ -195,7 +195,7 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
     if (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3])
         return ot_idx_open(path, d, err);
     return ot_fail(err, OT_E_DATA,
-                   "%s: is of no format known here; needed is .npz, .npy, idx (plain or .gz), "
+                   "%s: is of a format that is not known; known are .npz, .npy, idx (plain or .gz), "
                    ".csv, or a folder with the files of MNIST or CIFAR (binary)",
                    path);
 }
@@ -206,7 +206,7 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
     for (int idx = 1; idx >= 0; idx--)
         if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
     return ot_fail(err, OT_E_DATA,
-                   "%s: this folder holds no data set known here; needed are idx files "
+                   "%s: this folder does not hold a known data set: it needs idx files "
                    "(train-images-idx3-ubyte …) or CIFAR's binary batches (data_batch_1.bin …)",
                    path);
 }
@@ -220,7 +220,7 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
         if (strchr(path, '/') || strchr(path, '.'))
             return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path,
                            strerror_r(number, (char[128]){0}, 128));
-        ot_fail(err, OT_E_DATA, "%s: is no file and no data set known by name; these are:", path);
+        ot_fail(err, OT_E_DATA, "%s: is neither a file nor the name of a data set; known data sets:", path);
         for (int i = 0; i < OT_LEN(set); i++) ot_fail_more(err, OT_E_DATA, "  %s", set[i].name);
         return OT_E_DATA;
     }

@@ -101,7 +101,7 @@ static ot_status examine(ot_source *s, int fd, ot_error *err)
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", s->name, S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", s->name, S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     unsigned char head[2] = {0};
     int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
     bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;

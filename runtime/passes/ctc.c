@@ -126,8 +126,8 @@ ot_value *ot_loss_ctc(ot_loss *x)
     ctc k = { .N = z->dim[0], .T = z->dim[1], .C = z->dim[2], .L = x->t->shape.rank > 1 ? x->t->shape.dim[1] : 1 };
     k.S = 2 * k.L + 1;
     if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N)
-        return ot_loss_fail(x, OT_E_DATA, "its samples lie along no axis that fits the target; batch_first=true or false says which of the first two"), NULL;
-    if (!(ot_thing_num(x->how, "blank", 0) < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank is no class of the output"), NULL;
+        return ot_loss_fail(x, OT_E_DATA, "neither of its first two axes has as many samples as the target; batch_first=true or false says which axis is the batch"), NULL;
+    if (!(ot_thing_num(x->how, "blank", 0) < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);
     ot_value *lost = row2(x, OT_ROW_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */

@@ -355,7 +355,7 @@ ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
     const void        *bytes;
     ot_value          *v = n->in[i];
     if (!x) return ot_node_fail(n, g->err, "input %d ('%s') depends on data; it must be known before the run", i, v->name);
-    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') is no tensor of numbers; it must be known before the run", i, v->name);
+    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') does not hold numbers, and its value is needed while planning", i, v->name);
     if (x->d->complete) {
         OT_TRY(replayed(x, n, false, &one));
     } else {

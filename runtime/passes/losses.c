@@ -92,7 +92,7 @@ static int choose_axis(ot_loss *x)
         snprintf(why, sizeof why, "%s '%.200s' makes it", by->op->name, by->name);
     else if ((axis = z->rank == 3 ? last : 1) == last) snprintf(why, sizeof why, "as usual for sequences");
     else snprintf(why, sizeof why, "as in PyTorch");
-    ot_plan_note(x->p, "output '%s' is %s, and the classes could lie along axis 1 or %d: %d is taken (%s); class_axis=%d in --loss takes the other",
+    ot_plan_note(x->p, "output '%s' is %s: its classes may be axis 1 or axis %d; axis %d is taken (%s). class_axis=%d in --loss takes the other",
                  x->out->name, ot_shape_text(z, text), last, axis, why, axis == 1 ? last : 1);
     return axis;
 }

@@ -213,7 +213,7 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
         break;
     }
     if (!ot_shape_fits(&f->sample, OT_F64))
-        return ot_fail_more(err, OT_E_DATA, "input '%s' is too large a picture", v->name);
+        return ot_fail_more(err, OT_E_DATA, "input '%s': the picture is too large", v->name);
     f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
     f->src = a;
     set_gather(f);

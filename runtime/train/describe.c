@@ -320,7 +320,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
                                          "gradient", gradient_of(op), "kernels", kernels));
     }
     onnx += list_rewritten(&p, &list, &others);
-    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of other domains, %d of our own\n", onnx, others, own);
+    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of other domains, %d of onnxtrain itself\n", onnx, others, own);
     else ot_json_set(&p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }

@@ -66,7 +66,7 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     return 0;
 }
 
-static const char *const kinds[] = { [OT_FILE_MODEL] = "ONNX file", [OT_FILE_ARRAYS] = ".npz", [OT_FILE_LOG] = "log of a run" };
+static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a log of a run" };
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
@@ -90,12 +90,12 @@ static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_fi
     const char *name = "";
     const char *as = read_as(in, (ot_file_id){ (uint64_t)st->st_dev, (uint64_t)st->st_ino }, &name);
     if (as)
-        return ot_fail(err, OT_E_USAGE, "%s: is %s that is read, %s; what is read is not written over: name another file", what,
+        return ot_fail(err, OT_E_USAGE, "%s: is %s that is read, %s; it is not overwritten: name another file", what,
                        as, name);
     int is = st->st_size ? is_of(fd, (uint64_t)st->st_size, kind) : 1;
     if (is < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", what, REASON(errno));
     if (!is)
-        return ot_fail(err, OT_E_USAGE, "%s: exists and is no %s; it is not written over: name another file, or remove it", what,
+        return ot_fail(err, OT_E_USAGE, "%s: exists and is not %s, so it is not overwritten: name another file, or remove it", what,
                        kinds[kind]);
     return OT_OK;
 }

@@ -106,9 +106,9 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
     if (!found) return no_kind(kind, err);
     bool tokens = input && !strchr(input, 'x') && read_numbers(input, 'x', size, 1) == 1;
     if (input && !tokens && read_numbers(input, 'x', size, 3) != 3)
-        return ot_fail(err, OT_E_USAGE, "--input: '%s' is no CxHxW such as 3x32x32, and no number of tokens", input);
+        return ot_fail(err, OT_E_USAGE, "--input: '%s' is neither CxHxW (such as 3x32x32) nor a number of tokens", input);
     if (layers && (n_hidden = read_numbers(layers, ',', hidden, MOST_HIDDEN)) < 0)
-        return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is no list such as 128,64", layers);
+        return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is not a list such as 128,64", layers);
 
     ot_new_options w = {
         .opset = (int)ot_options_int(o, "opset"),

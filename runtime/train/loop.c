@@ -259,7 +259,7 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
         OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
         t->result.run_dir = t->folder.path;
         if (t->folder.moved)
-            ot_trainer_say(t, OT_INFO, "%s held an older run: that is %s now", t->folder.path, t->folder.moved);
+            ot_trainer_say(t, OT_INFO, "%s held an older run, which is now %s", t->folder.path, t->folder.moved);
         const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
         log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
         if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
@@ -388,9 +388,9 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     }
     OT_TRY(ot_trainer_settle(t, err));
     if (t->skipped && t->skipped == t->step)
-        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, for its loss or gradient was no finite number (--on-nonfinite skip); -o was not written");
+        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, because the loss or a gradient was not finite (--on-nonfinite skip); -o was not written");
     if (t->skipped)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, for their loss or gradient was no finite number (--on-nonfinite skip)",
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was not finite (--on-nonfinite skip)",
                        (long long)t->skipped, (long long)t->step);
     return OT_OK;
 }

@@ -41,8 +41,8 @@ static const row table[] = {
 #define G "Data"
     ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist, cifar10, cifar100; .npz, .npy, .csv, idx files", FED, 0, BASIC, TEXT, 0, 0),
     ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("test", 0, "NAME|PATH", NULL, G, "the same; a named set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "what becomes of the bytes of pictures", FED, 0, 0, TEXT, 0, 0),
+    ROW("test", 0, "NAME|PATH", NULL, G, "evaluation set; a named data set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "scaling of uint8 pictures", FED, 0, 0, TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G, "array to predict", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("no-shuffle", 0, NULL, NULL, G, "samples in their order, wrapping around at the end", FIT, 0, 0, FLAG, 0, 0),
     ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
@@ -58,21 +58,21 @@ static const row table[] = {
     ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "step multistep exponential cosine cosine-restarts linear polynomial onecycle plateau; warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
     ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
-    ROW("steps", 0, "N", NULL, G, "updates; with --epochs the first reached ends", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, whichever is reached first ends the run", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("accumulate", 0, "N", "1", G, "batches per update", FIT, 0, 0, INT, 1, 1e9),
     ROW("clip-norm", 0, "X", NULL, G, "limit of the gradients' global norm", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "limit of each element of a gradient", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("seed", 0, "N", "0", G, "of order, Dropout and fresh weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
-    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what a loss that is no number does", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what happens when a loss is not finite", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "The graph"
-    ROW("train", 0, "GLOB", NULL, G, "initializers to train whatever their slot says", GRAPH, REPEAT, 0, TEXT, 0, 0),
-    ROW("freeze", 0, "GLOB", NULL, G, "initializers that stay as they are", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("train", 0, "GLOB", NULL, G, "initializers that train in addition to those found", GRAPH, REPEAT, 0, TEXT, 0, 0),
+    ROW("freeze", 0, "GLOB", NULL, G, "initializers that do not train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
     ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of some initializers", FIT, REPEAT, 0, TEXT, 0, 0),
     ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization: batch or running statistics", GRAPH, 0, 0, CHOICE, 0, 0),
     ROW("bn-variance", 0, "population|unbiased", "population", G, "which variance the running one follows", GRAPH, 0, 0, CHOICE, 0, 0),
     ROW("untie", 0, "auto|GLOB", NULL, G, "each layer gets its own of an initializer that several read, in the file too; auto: where an exporter stored equal ones once", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
-    ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that took a BatchNormalization in train with one; the file gets it folded in again", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
+    ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that hold a folded BatchNormalization train with one; it is folded again in the file", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
     ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
     ROW("add-dropout", 0, "P", NULL, G, "a Dropout before the classifier, in training alone; the file gets none", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
     ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of integer weights that train: the file's, or from their largest values", GRAPH, 0, 0, CHOICE, 0, 0),
@@ -205,7 +205,7 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
     case INT:
     case NUM:
         if (!ot_number(value, &v) || isnan(v) || (integer && v != floor(v)))
-            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is no %snumber", dashes, r->info.name, value,
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is not a %snumber", dashes, r->info.name, value,
                            integer ? "whole " : "");
         if (v < r->min || v > r->max || isinf(v)) {
             if (isinf(r->max))

@@ -239,7 +239,7 @@ static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const
     if (!scale || !zero || !out) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
     if (q->like) OT_TRY(bytes_of(t, a, q->like, &like, err));
     if (ot_stored_write(v, floats, like, scale, zero, out) != OT_OK)
-        return ot_fail(err, OT_E_DIVERGED, "%s: an element is no number or infinite; nothing is written", v->name);
+        return ot_fail(err, OT_E_DIVERGED, "%s: it holds NaN or infinity; nothing is written", v->name);
     list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = out };
     if (q->fitted) OT_TRY(add_numbers(a, q->scale, scale, &list[(*n)++], err));
     return q->fitted && ot_stored_moves(v) ? add_numbers(a, q->zero, zero, &list[(*n)++], err) : OT_OK;

@@ -117,7 +117,7 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "lr-scale", i), *eq = strrchr(text, '=');
         if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || !isfinite(by[i]) || by[i] < 0)
-            return ot_fail(err, OT_E_USAGE, "--lr-scale: '%s' is no PATTERN=X with X of at least 0",
+            return ot_fail(err, OT_E_USAGE, "--lr-scale: '%s' is not PATTERN=X with X of at least 0",
                            text);
         pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");

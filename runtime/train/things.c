@@ -298,7 +298,7 @@ static ot_status parse_list(const parser *p, const char *key, const char *from, 
         if (!one && first < from + k) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
         while (one && *one && one[strlen(one) - 1] == ' ') one[strlen(one) - 1] = '\0';
         if (!one || !ot_number(one, &v[out->n]))
-            return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: '%s' is no number", p->sort, p->whole,
+            return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: '%s' is not a number", p->sort, p->whole,
                            key, one ? one : "");
         out->n++;
         from += k + 1;
@@ -313,7 +313,7 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     const char *s = *at;
     size_t k = strcspn(s, "=,");
     if (!k || s[k] != '=')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': '%.*s' is no key=value", p->sort, p->whole,
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': '%.*s' is not key=value", p->sort, p->whole,
                        (int)k, s);
     char *key = piece(p->a, s, k);
     s += k + 1;

@@ -187,7 +187,7 @@ static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
     if (!*u) return no_memory(err);
     *n = kept;
     if (!kept)
-        return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution of the model took a BatchNormalization in: none has a weight that trains and a bias "
+        return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution of the model holds a folded BatchNormalization: none has a weight that trains and a bias "
                        "of its own, and an activation, a pooling or an Add behind it%s",
                        shared ? " (some share weight or bias with other layers: --untie parts them)" : "");
     for (int i = 0; i < kept; i++)

@@ -39,7 +39,7 @@ wants 2 "needs a model" eval
 wants 2 "one argument too many" eval "$lenet" more
 wants 2 "unknown command 'evil'" evil "$lenet"
 wants 2 "out of range" "$lenet" --data mnist --batch-size 0
-wants 2 "no whole number" "$lenet" --data mnist --epochs 1.5
+wants 2 "not a whole number" "$lenet" --data mnist --epochs 1.5
 wants 2 "did you mean 'sgd'" "$lenet" --data mnist --optimizer sdg
 wants 2 "has no 'momentum'" "$lenet" --data mnist --optimizer adamw:momentum=0.9
 wants 2 "unknown loss" "$lenet" --data mnist --loss nonsense

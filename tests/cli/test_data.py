@@ -143,13 +143,13 @@ def parameters():
             ('loss', 'smooth_l1:beta=-1', 'at least 0'), ('loss', 'cross_entropy:label_smoothing=2', 'from 0 to 1'),
             ('loss', 'cross_entropy:label_smoothing=-1', 'from 0 to 1'), ('loss', 'cross_entropy:class_axis=x', 'whole number'),
             ('loss', 'cross_entropy:ignore_index=x', 'whole number'), ('loss', 'mse:weight=[1,2]', 'a number'),
-            ('loss', 'cross_entropy:class_weights=[nan,1,1]', "'nan' is no number"),
+            ('loss', 'cross_entropy:class_weights=[nan,1,1]', "'nan' is not a number"),
             ('loss', 'cross_entropy:class_weights=[1,2]', 'class_weights has 2 numbers'),
             ('loss', 'cross_entropy:tail=softmax', 'does not end in'),
             ('loss', 'cross_entropy:weight=0', 'every loss has weight 0'),
             ('schedule', 'multistep:milestones=[-1]', 'ascending'), ('schedule', 'multistep:milestones=[5,3]', 'ascending'),
-            ('optimizer', 'sgd:', "follows the ':'"), ('batch-size', '0x10', 'no whole number'), ('lr', '0x1p-3', 'no number'),
-            ('clip-norm', 'nan', 'no number')):
+            ('optimizer', 'sgd:', "follows the ':'"), ('batch-size', '0x10', 'not a whole number'), ('lr', '0x1p-3', 'not a number'),
+            ('clip-norm', 'nan', 'not a number')):
         train(2, wants, 'one', 'one.npz', '--' + option, text)
 
 

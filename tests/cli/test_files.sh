@@ -63,7 +63,7 @@ if [ -d "$set" ]; then
     mkdir mnist && cp "$set"/* mnist/
     for file in mnist/*; do
         case $file in *images*) ;; *labels*) ;; *) continue ;; esac
-        refuses "not written over" "$file" "$root/models/lenet.onnx" --data mnist/ --steps 1 -o x.onnx --log "$file"
+        refuses "not overwritten" "$file" "$root/models/lenet.onnx" --data mnist/ --steps 1 -o x.onnx --log "$file"
     done
     rm -rf mnist
 fi
@@ -72,16 +72,16 @@ refuses "is the model that is read" m.onnx $train -o x.onnx --deploy soft.onnx
 refuses "is data that is read" d.csv $train -o x.onnx --deploy hard.csv
 refuses "is what -o names as well" m.onnx $train -o x.onnx --deploy ./x.onnx
 refuses "is the model that is read" m.onnx export m.onnx -o hard.onnx
-refuses "is no ONNX file" notes.txt export m.onnx -o notes.txt
+refuses "is not an ONNX file" notes.txt export m.onnx -o notes.txt
 
 # ---- an output that is something else -----------------------------------------------
 
-refuses "is no ONNX file" notes.txt $train -o notes.txt
-refuses "is no ONNX file" old.jsonl $train -o old.jsonl
-refuses "is no log of a run" notes.txt $train -o x.onnx --log notes.txt
+refuses "is not an ONNX file" notes.txt $train -o notes.txt
+refuses "is not an ONNX file" old.jsonl $train -o old.jsonl
+refuses "is not a log of a run" notes.txt $train -o x.onnx --log notes.txt
 refuses "is what -o names as well" d.csv $train -o x.onnx --log ./x.onnx
-refuses "is no ONNX file" notes.txt new mlp -o notes.txt
-refuses "is no ONNX file" d.csv new mlp -o d.csv
+refuses "is not an ONNX file" notes.txt new mlp -o notes.txt
+refuses "is not an ONNX file" d.csv new mlp -o d.csv
 refuses "the config file that is read" c.conf new mlp --config c.conf -o c.conf
 
 # ---- what may be replaced --------------------------------------------------------------
@@ -91,7 +91,7 @@ ok() {
 }
 ok $train -o t.onnx --run-dir r1
 ok $train -o t.onnx --run-dir r1 --log old.jsonl
-grep -q "r1 held an older run: that is r1.1 now" err || fail "an older run is moved without a word"
+grep -q "r1 held an older run, which is now r1.1" err || fail "an older run is moved without a word"
 grep -q '"event":"end"' old.jsonl || fail "the old log is not replaced"
 cp empty t2.onnx && cp empty l2.jsonl
 ok $train -o t2.onnx --log l2.jsonl --run-dir r1
@@ -116,7 +116,7 @@ refuses "should not end in .npz" m.onnx export m.onnx -o x.npz
 refuses "should not end in .json" m.onnx new mlp -o x.json
 refuses "does not go to standard output" m.onnx $train -o -
 refuses "is what --log names as well" old.jsonl $train -o x.onnx --log old.jsonl --deploy old.jsonl
-refuses "not written over" r1/log.jsonl $train -o x.onnx --run-dir r1 --deploy r1/log.jsonl
+refuses "not overwritten" r1/log.jsonl $train -o x.onnx --run-dir r1 --deploy r1/log.jsonl
 refuses "the run itself writes this file" m.onnx $train -o x.onnx --run-dir r1 --deploy r1/best.onnx
 
 ok $train -o t.onnx --run-dir none --log -
@@ -139,8 +139,8 @@ fails_with() {
 }
 mkfifo pipe
 fails_with 7 "pipe: is a pipe that nobody reads from" $train -o x.onnx --run-dir none --log pipe
-fails_with 7 "pipe: is no regular file" $train -o x.onnx --run-dir none --config pipe
-fails_with 7 "pipe: is no regular file" m.onnx --data pipe -o x.onnx --run-dir none
+fails_with 7 "pipe: is not a regular file" $train -o x.onnx --run-dir none --config pipe
+fails_with 7 "pipe: is not a regular file" m.onnx --data pipe -o x.onnx --run-dir none
 fails_with 7 "notes.txt: a file of this name exists" $train -o x.onnx --run-dir notes.txt
 [ ! -e x.onnx ] || fail "something is written in spite of a pipe"
 cat pipe >read &
@@ -175,10 +175,10 @@ then
     refuses "is data that is read" x.npz run m.onnx --data x.npz -o x.npz
     refuses "is the model that is read" m.onnx run m.onnx --data x.npz -o m.onnx
     refuses "is data that is read" x.npz grad m.onnx --data x.npz --loss mse -o x.npz
-    refuses "is no .npz" notes.txt run m.onnx --data x.npz -o notes.txt
+    refuses "is not an .npz" notes.txt run m.onnx --data x.npz -o notes.txt
     refuses "should not end in .onnx" m.onnx run m.onnx --data x.npz -o y.onnx
     "$python" -c "import zipfile; zipfile.ZipFile('papers.zip', 'w').writestr('letter.xml', 'text')"
-    refuses "is no .npz" papers.zip run m.onnx --data x.npz -o papers.zip
+    refuses "is not an .npz" papers.zip run m.onnx --data x.npz -o papers.zip
     ok run m.onnx --data x.npz -o y.npz --threads 1
     ok run m.onnx --data x.npz -o y.npz --threads 1
 fi
@@ -207,7 +207,7 @@ ok $train -o x.onnx --run-dir work
 [ -e work.1/deep/m.onnx ] || fail "what else lies in an older run is lost"
 rm -rf work work.1
 refuses "the run itself writes this file" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
-refuses "not written over" r1/options.conf $train --run-dir r1 -o x.onnx --deploy r1/options.conf
+refuses "not overwritten" r1/options.conf $train --run-dir r1 -o x.onnx --deploy r1/options.conf
 rm -rf planted mine conf conf.1 x.onnx
 
 # none is made

@@ -128,7 +128,7 @@ static void cast(void **unused)
     graph_input(&g, "x", OT_F32, 0, NULL);
     graph_output(&g, "y");
     bytes m = model_of(&g, 3, 5);
-    refused(&m, OT_E_MODEL, "to is no element type", NULL);
+    refused(&m, OT_E_MODEL, "to is not an element type", NULL);
 }
 
 /* x [2,3] over a second operand that begins at axis 0: [2] becomes [2,1]. */

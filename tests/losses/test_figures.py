@@ -79,7 +79,7 @@ def refused():
     row = {r['name']: r for r in rows}
     for name, loss, code, says in (('hinge', 'hinge:p=3', 2, 'p=3 is not possible'), ('triplet', 'a=triplet:positive=p', 2, 'needs negative='),
                                    ('triplet', 'a=triplet:positive=p,negative=q', 2, 'negative=q: the model has no output'),
-                                   ('ctc', 'ctc:blank=9', 2, 'blank is no class'), ('ctc', 'ctc:blank=3', 4, 'behind its padding'),
+                                   ('ctc', 'ctc:blank=9', 2, 'blank must be a class'), ('ctc', 'ctc:blank=3', 4, 'behind its padding'),
                                    ('focal of classes', 'focal:alpha=0.5', 2, 'class_weights weighs classes'), ('cosine', 'a=contrastive', 2, 'needs other=')):
         model(row[name])
         got, _, said = call('grad', 'm.onnx', '--data', 'd.npz', '--loss', loss, '-o', 'g.npz', '--train', 'w_*')

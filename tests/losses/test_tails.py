@@ -171,7 +171,7 @@ def doubts():
 def axes():
     """Both axes of a square could hold the classes: what made it says which, and it is said."""
     t = rng.integers(0, 4, (N, 4))
-    line = "the classes could lie along axis 1 or 2: {} is taken ({}"
+    line = "its classes may be axis 1 or axis 2; axis {} is taken ({}"
     square = ('Reshape', 'square')
 
     def last(z, t):
@@ -183,7 +183,7 @@ def axes():
     row('square, Softmax -1', [square, ('Softmax', {'axis': -1})], 16, ['N', 4, 4], t, line.format(2, 'the Softmax'), last)
     row('square, Softmax 1', [square, ('Softmax', {'axis': 1})], 16, ['N', 4, 4], t, line.format(1, 'the Softmax'), one)
     row('square, nothing', [square], 16, ['N', 4, 4], t, line.format(2, 'as usual for sequences'), last)
-    row('square, given', [square], 16, ['N', 4, 4], t, 'loss cross_entropy', one, '--loss', 'cross_entropy:class_axis=1', never=['could lie'])
+    row('square, given', [square], 16, ['N', 4, 4], t, 'loss cross_entropy', one, '--loss', 'cross_entropy:class_axis=1', never=['may be axis'])
     # A layer of its own: MatMul has the classes last, Conv along axis 1, and Transpose takes them elsewhere.
     for name, ops, axis in (('MatMul', [square, ('MatMul', 'v')], 2), ('MatMul, Transpose', [square, ('MatMul', 'v'), ('Transpose', {'perm': [0, 2, 1]})], 1),
                             ('Conv', [square, ('Conv', 'k')], 1), ('Conv, Transpose', [square, ('Conv', 'k'), ('Transpose', {'perm': [0, 2, 1]})], 2)):
