@@ -22,6 +22,13 @@ typedef struct ot_conv_sizes {
     ot_window w;                         /* three axes */
 } ot_conv_sizes;
 
+/* Conv's attributes, which ConvInteger has too (conv.c). */
+typedef struct ot_conv { ot_window_attrs window; int64_t group; } ot_conv;
+extern const ot_attr ot_conv_rows[];
+
+/* The convolution that n's attributes (ot_conv) and the shapes of its x and w, inputs 0 and 1, make, and y's shape. */
+ot_status ot_conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_error *err);
+
 void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_sizes *s);
 
 #endif

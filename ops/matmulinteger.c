@@ -57,42 +57,13 @@ const ot_op ot_op_MatMulInteger = {
 
 /* ---- ConvInteger ------------------------------------------------------------------ */
 
-typedef struct ot_conv_integer { ot_window_attrs window; int64_t group; } ot_conv_integer;
-
-#define AT(field) offsetof(ot_conv_integer, field)
-static const ot_attr conv_attrs[] = {
-    { "auto_pad",     OT_ENUM, AT(window.auto_pad),  OT_PAD_NOTSET, ot_auto_pads },
-    { "dilations",    OT_INTS, AT(window.dilations), 0, NULL },
-    { "group",        OT_INT,  AT(group),            1, NULL },
-    { "kernel_shape", OT_INTS, AT(window.kernel),    0, NULL },
-    { "pads",         OT_INTS, AT(window.pads),      0, NULL },
-    { "strides",      OT_INTS, AT(window.strides),   0, NULL },
-    { 0 }
-};
-#undef AT
-
-static ot_status conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_error *err)
-{
-    const ot_conv_integer *a = n->attrs;
-    const ot_shape        *x = &n->in[0]->shape, *w = &n->in[1]->shape;
-    int64_t                want;
-    if (x->rank < 3 || w->rank != x->rank)
-        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank, w->rank);
-    if (a->group < 1 || w->dim[0] % a->group || !ot_mul(w->dim[1], a->group, &want) || x->dim[1] != want)
-        return ot_node_fail(n, err, "x has %lld channels, w %lld of %lld filters; group is %lld", (long long)x->dim[1],
-                            (long long)w->dim[1], (long long)w->dim[0], (long long)a->group);
-    if ((input(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(input(n, 3), w->dim[0]))
-        return ot_node_fail(n, err, "a zero point has neither one value nor, of w, one per filter");
-    *c = (ot_convolve){ .group = a->group };
-    *y = (ot_shape){ .rank = x->rank, .dim = { x->dim[0], w->dim[0] } };
-    return ot_window_resolve(n, &a->window, &w->dim[2], x, &c->window, &y->dim[2], err);
-}
-
 static ot_status conv_infer(ot_node *n, ot_error *err)
 {
     ot_convolve c;
     ot_shape    y;
-    OT_TRY(conv_resolve(n, &c, &y, err));
+    OT_TRY(ot_conv_resolve(n, &c, &y, err));
+    if ((input(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(input(n, 3), y.dim[1]))
+        return ot_node_fail(n, err, "a zero point has neither one value nor, of w, one per filter");
     return ot_set(n->out[0], OT_I32, &y);
 }
 
@@ -101,7 +72,7 @@ static void conv_lower(ot_build *b)
     const ot_node *n = b->node;
     ot_convolve    c;
     ot_shape       y;
-    if (conv_resolve(n, &c, &y, b->graph->err) != OT_OK) return;
+    if (ot_conv_resolve(n, &c, &y, b->graph->err) != OT_OK) return;
     ot_value *x = centred(b, n->in[0], input(n, 2), 1), *w = centred(b, n->in[1], input(n, 3), 0);
     ot_yield(b, 0, ot_emit(b, &ot_op_Convolve, &c, OT_IN(x, w)));
 }
@@ -109,6 +80,6 @@ static void conv_lower(ot_build *b)
 const ot_op ot_op_ConvInteger = {
     .name = "ConvInteger", .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
     .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
-    .attrs = conv_attrs, .attr_size = sizeof(ot_conv_integer), .infer = conv_infer, .lower = conv_lower,
+    .attrs = ot_conv_rows, .attr_size = sizeof(ot_conv), .infer = conv_infer, .lower = conv_lower,
     .grad_zero = "integers",
 };
