@@ -17,6 +17,7 @@
 
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
+#include "runtime/passes/recognise.h"
 #include "runtime/passes/stored.h"
 
 typedef enum strength { NO_SLOT, WEAK, STRONG, STATISTIC } strength;
@@ -473,9 +474,13 @@ static void say_copy(ot_graph *g, ot_value *v)
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
+    int       norms;
     uses      u;
     if (c->want == OT_WANT_RUN) return OT_OK; /* everything is a constant */
     OT_TRY(ot_spell_dynamic(g));
+    OT_TRY(ot_recognise_batch_norms(g, &norms));
+    if (norms && c->want == OT_WANT_TRAIN)
+        ot_plan_note(p, "BatchNormalization: %d in pieces in the file: mean and variance are statistics, which move by momentum 0.9, ONNX's default", norms);
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
     OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));

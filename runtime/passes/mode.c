@@ -55,13 +55,20 @@ static const ot_value *behind(const ot_value *v)
     return v;
 }
 
+/* The tensor that a norm in pieces reads in another shape (recognise_batchnorm.c). */
+static ot_value *reshaped(const ot_node *n, int input)
+{
+    const ot_node *by = n->in[input]->producer;
+    return by && by->op == &ot_op_Reshape ? by->in[0] : n->in[input];
+}
+
 /* Says why a norm whose scale and bias do not train keeps its running statistics. */
 static void say_frozen(ot_plan *p, const ot_node *n)
 {
     static const char what[] = "BatchNormalization keeps its running statistics and does not train: ";
-    const ot_value *w = behind(n->in[1]), *b = behind(n->in[2]);
+    const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
     ot_findings    *f = ot_plan_findings(p);
-    bool            shared = w != n->in[1] || b != n->in[2] || w->role == OT_STATE || b->role == OT_STATE;
+    bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
     if (w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen))
         ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
     else if (shared)
@@ -81,7 +88,7 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n)
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->bn == OT_BN_FROZEN) return false;
     if (c->bn == OT_BN_TRAIN) return true;
-    if (n->in[1]->role != OT_WEIGHT && n->in[2]->role != OT_WEIGHT) {
+    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT) {
         say_frozen(p, n);
         return false;
     }
@@ -90,6 +97,31 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n)
             "BatchNormalization keeps its running statistics in batches of %lld: a channel has a single value there",
             (long long)(x->rank ? x->dim[0] : 1));
     return false;
+}
+
+static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape *s)
+{
+    ot_build b = { .graph = g, .node = at };
+    if (!v || ot_shape_eq(&v->shape, s)) return v;
+    g->cursor = at;
+    v = ot_emit(&b, &ot_op_Reshape, NULL, OT_IN(v, ot_ints_const(&b, s->dim, s->rank)));
+    g->cursor = NULL;
+    return v;
+}
+
+/* The statistic at that input becomes what n makes of it.  A norm that several layers share moves it once for each, in their order. */
+static void move_state(ot_graph *g, ot_node *n, int input)
+{
+    ot_value  *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
+    ot_assign *before = NULL;
+    for (int i = 0; i < g->n_assigns && !before; i++)
+        if (g->assigns[i].state == state) before = &g->assigns[i];
+    if (!before) {
+        ot_graph_assign(g, state, now);
+        return;
+    }
+    n->in[input] = in_shape(g, n, before->value, &n->in[input]->shape);
+    before->value = now;
 }
 
 static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
@@ -110,8 +142,8 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     if (!outputs(g, n, 3)) return g->err->status;
     OT_TRY(ot_node_infer(n, g->err));
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
-        if (n->in[i]->role == OT_STATE) ot_graph_assign(g, n->in[i], n->out[i - 2]);
-    return OT_OK;
+        if (reshaped(n, i)->role == OT_STATE) move_state(g, n, i);
+    return g->err->status;
 }
 
 static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
