@@ -87,19 +87,29 @@ static const char *kind_of(const Onnx__TypeProto *t)
     }
 }
 
-/* Inputs of the file are fed by arrays, so they are tensors of a type we have. */
+const Onnx__TypeProto__Tensor *ot_type_tensor(const Onnx__TypeProto *t, int *list)
+{
+    *list = 0;
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) *list |= OT_INPUT_OPTIONAL, t = t->optional_type->elem_type;
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) *list |= OT_INPUT_LIST, t = t->sequence_type->elem_type;
+    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type : NULL;
+}
+
+/* Inputs of the file are fed by arrays, so they are tensors of a type we have, or sequences of such. */
 static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
 {
     const char *name = ot_text(v->name);
-    const Onnx__TypeProto *t = v->type;
-    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
-        FINDING(c, "%sinput '%.200s' is %s; only tensors can be fed", c->where, name, t ? kind_of(t) : "of no type");
+    int list;
+    const Onnx__TypeProto__Tensor *t = ot_type_tensor(v->type, &list);
+    if (!t) {
+        FINDING(c, "%sinput '%.200s' is %s%s; only tensors, sequences of them and optional ones can be fed", c->where, name,
+                v->type ? kind_of(v->type) : "of no type", list ? " of something else than tensors" : "");
         return;
     }
-    int32_t type = t->tensor_type->elem_type;
+    int32_t type = t->elem_type;
     if (type != OT_STRING && (type <= 0 || type > OT_I2 || !ot_dtype_bits((ot_dtype)type)))
         FINDING(c, "%sinput '%.200s': element type %d is not supported", c->where, name, type);
-    const Onnx__TensorShapeProto *s = t->tensor_type->shape;
+    const Onnx__TensorShapeProto *s = t->shape;
     if (s && s->n_dim > OT_MAX_RANK)
         FINDING(c, "%sinput '%.200s': %zu dimensions; at most %d are supported", c->where, name, s->n_dim, OT_MAX_RANK);
     int64_t bytes = 1;

@@ -183,9 +183,10 @@ static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info
     ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
     if (!v) return false;
     /* What a subgraph is fed, its node says. */
-    if (!s->up && info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
-        v->dtype = (ot_dtype)info->type->tensor_type->elem_type;
-        read_dims(j, info->type->tensor_type->shape, v);
+    const Onnx__TypeProto__Tensor *t = s->up ? NULL : ot_type_tensor(info->type, &v->list);
+    if (t) {
+        v->dtype = (ot_dtype)t->elem_type;
+        read_dims(j, t->shape, v);
     }
     ot_graph_input(s->graph, v);
     return ot_scope_bind(j, s, name, v);

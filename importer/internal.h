@@ -108,6 +108,10 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
 /* Everything that can be said about the structure without knowing operators. */
 void ot_check_model(const Onnx__ModelProto *m, ot_error *found);
 
+/* The tensors that a type stands for, which may be a sequence of them or optional: *list is OT_INPUT_*, 0 for a tensor.
+ * NULL: it stands for none. */
+const Onnx__TypeProto__Tensor *ot_type_tensor(const Onnx__TypeProto *t, int *list);
+
 static inline const char *ot_text(const char *s) { return s ? s : ""; }
 static inline const char *ot_domain(const char *s) { return !s || !strcmp(s, "ai.onnx") ? "" : s; }
 

@@ -119,8 +119,8 @@ typedef struct ot_model ot_model;
 OT_API OT_CHECK ot_status ot_model_load(const char *path, ot_model **out, ot_error *err);
 OT_API void ot_model_free(ot_model *m);
 
-/* Inputs and outputs of the graph: name, dtype, shape (-1: unknown or symbolic), data NULL.
- * Borrowed from the model; false: there is no i-th. */
+/* Inputs and outputs of the graph: name, dtype, shape (-1: unknown or symbolic), data NULL; of an input that
+ * is a sequence or optional those of its elements.  Borrowed from the model; false: there is no i-th. */
 OT_API bool ot_model_input(const ot_model *m, int i, ot_tensor *out);
 OT_API bool ot_model_output(const ot_model *m, int i, ot_tensor *out);
 
@@ -277,7 +277,8 @@ typedef struct ot_tensors {
 OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 
 /* The graph as the file has it, on whole arrays.  Options: mode, threads.
- * A sequence is given by its elements, NAME/0, NAME/1 ...; an output that cannot be computed is left out, as long as one can.
+ * A sequence is given by its elements, NAME/0, NAME/1 ..., as input also by one tensor NAME cut along its first axis; an optional
+ * input without a tensor is empty; an output that cannot be computed is left out, as long as one can.
  * Errors: OT_E_DATA (missing or ill-shaped input), OT_E_MODEL. */
 OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
                                  ot_tensors *out, ot_error *err);

@@ -70,6 +70,7 @@ ot_status ot_array_check(const ot_array *a, ot_error *err); /* the same of one a
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
+ot_shape        ot_array_shape(const ot_array *a);
 
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) alone. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);

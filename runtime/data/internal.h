@@ -48,7 +48,6 @@ void ot_dataset_arrange(ot_dataset *d);
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
 
 /* Shape of a->t as ot_shape. */
-ot_shape ot_array_shape(const ot_array *a);
 int64_t  ot_array_elements(const ot_array *a); /* of all samples together */
 
 void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 bytes; others stay */

@@ -374,6 +374,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->why = s->why;
         v->from_constant = s->from_constant;
         v->said = s->said;
+        v->list = s->list;
         v->table = s->table;
         v->stored = s->stored;
         v->kind = s->kind;

@@ -65,6 +65,9 @@ typedef enum ot_state_kind {
 
 typedef enum ot_said { OT_SAID_NOTHING, OT_SAID_PARAMETER, OT_SAID_BUFFER } ot_said;
 
+/* What an input of the file is beside a tensor, if it is: dtype and shape are then those of its elements. */
+enum { OT_INPUT_LIST = 1, OT_INPUT_OPTIONAL = 2 };
+
 /* How the elements of a value of rank >= 3 lie in memory.  Shapes are always logical (N, C, ...). */
 typedef enum ot_layout {
     OT_PLAIN,        /* row-major */
@@ -86,6 +89,7 @@ struct ot_value {
     ot_value   *of;       /* states that training makes: for which weight; NULL: for all */
     ot_state_kind kind;   /* and what they are */
     ot_dtype    declared; /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
+    int         list;     /* of an input of the file: OT_INPUT_*, until the data say what there is (train/lists.c) */
     ot_said     said;     /* of a tensor of the file: what the exporter calls it */
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */

@@ -260,9 +260,23 @@ ot_status ot_infer_graph(ot_graph *g)
     return drop_lists(g);
 }
 
+/* What there is of them, the arrays of a run say. */
+static ot_status refuse_lists(const ot_graph *g)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        if (v->list)
+            return ot_fail(g->err, OT_E_MODEL, "input '%s' is %s: onnxtrain run takes it, as %s '%s%s; nothing else does", v->name,
+                           v->list & OT_INPUT_LIST ? "a sequence" : "optional", v->list & OT_INPUT_LIST ? "arrays" : "array", v->name,
+                           v->list & OT_INPUT_LIST ? "/0', '/1' ..." : "'");
+    }
+    return OT_OK;
+}
+
 ot_status ot_pass_infer(ot_plan *p, const ot_config *c)
 {
     struct ot_decider *x;
+    OT_TRY(refuse_lists(p->graph));
     OT_TRY(ot_decider_new(p, c, &x));
     ot_status s = ot_infer_plan(p, c);
     ot_decider_free(x);

@@ -90,11 +90,12 @@ static ot_status spread(ot_plan *p, const ot_config *c)
     for (int i = 0, n = g->n_outputs; i < n; i++) {
         ot_value      *v = g->outputs[i];
         const ot_node *k = v->producer;
-        if (ot_is_optional(v) && k->n_in == 1 && !ot_is_list(k->in[0])) {
+        if (ot_is_optional(v) && k->n_in == 1 && ot_is_list(k->in[0])) k = k->in[0]->producer;
+        if (ot_is_optional(v) && k->op == &ot_op_Optional && k->n_in == 1) {
             g->outputs[i] = k->in[0];
         } else if (ot_is_list(v) || ot_is_optional(v)) {
-            for (int e = 0; e < k->n_in && c->want == OT_WANT_RUN && ot_is_list(v); e++) OT_TRY(add_output(p, k->in[e], v->name, e));
-            OT_TRY(leave_out(p, i, ot_is_list(v) ? "it is a sequence" : "it is an optional without an element"));
+            for (int e = 0; e < k->n_in && c->want == OT_WANT_RUN; e++) OT_TRY(add_output(p, k->in[e], v->name, e));
+            OT_TRY(leave_out(p, i, k->op == &ot_op_SequenceConstruct ? "it is a sequence" : "it is an optional without an element"));
         }
     }
     return g->err->status;

@@ -98,14 +98,14 @@ static bool is_input(const ot_graph *g, const ot_value *v)
 static void inspect_value(ot_page *p, const char *what, const char *name, const ot_value *v,
                           json_t **list)
 {
-    char shape[256];
+    char shape[256], type[64];
     ot_symbolic_shape(v, shape);
+    snprintf(type, sizeof type, "%s%s%s", v->list & OT_INPUT_OPTIONAL ? "optional " : "", v->list & OT_INPUT_LIST ? "sequence of " : "",
+             v->dtype ? ot_dtype_name(v->dtype) : "?");
     if (p->f)
-        ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, v->dtype ? ot_dtype_name(v->dtype) : "?",
-                shape);
+        ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, type, shape);
     else
-        ot_json_add(list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type",
-                                    v->dtype ? ot_dtype_name(v->dtype) : "?", "shape", ot_json_text(shape)));
+        ot_json_add(list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape", ot_json_text(shape)));
 }
 
 /* An open batch has the name that the first input with one gives it. */

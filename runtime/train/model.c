@@ -99,17 +99,25 @@ static ot_value *made(const ot_graph *g, const char *name)
     return NULL;
 }
 
-ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_arena *a, ot_model *out, ot_error *err)
+ot_status ot_model_copy(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
 {
     ot_imported *file = ot_arena_copy(a, m->file, sizeof *file);
     ot_error    *sticky = ot_arena_alloc(a, sizeof *sticky);
     *out = *m;
-    out->outputs = names;
     out->file = NULL;
     if (!file || !sticky) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
-    ot_graph *g = file->graph = ot_graph_clone(m->file->graph, sticky);
-    if (!g) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    file->graph = ot_graph_clone(m->file->graph, sticky);
+    if (!file->graph) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     out->file = file;
+    return OT_OK;
+}
+
+ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_arena *a, ot_model *out, ot_error *err)
+{
+    OT_TRY(ot_model_copy(m, a, out, err));
+    ot_graph *g = out->file->graph;
+    const ot_error *sticky = g->err;
+    out->outputs = names;
     g->n_outputs = 0;
     for (int i = 0; i < n; i++) {
         ot_value *v = made(g, names[i]);

@@ -89,8 +89,8 @@ static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
     if (cb && cb->message && line) cb->message(cb->user, OT_WARNING, line);
 }
 
-static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
-                         const ot_callbacks *cb, ot_tensors *out, ot_error *err)
+static ot_status run_filled(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
+                            const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
     ot_session x;
     ot_feeders fs;
@@ -121,6 +121,17 @@ static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_datas
         else r = take_tensor(out->owner, i < own ? m->outputs[i] : x.slot[slot].plan->spread[i - own], x.slot[slot].exec, v, &out->t[out->n++], err);
     }
     ot_session_close(&x);
+    return r;
+}
+
+static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a, const ot_callbacks *cb,
+                         ot_tensors *out, ot_error *err)
+{
+    ot_model   filled;
+    ot_dataset fed;
+    OT_TRY(ot_model_fill(m, d, a, &filled, &fed, err));
+    ot_status r = run_filled(&filled, s, &fed, a, cb, out, err);
+    if (filled.file != m->file) ot_model_cut_drop(&filled);
     return r;
 }
 

@@ -218,7 +218,7 @@ static void sequence_input(void **unused)
     put_message(&info, 2, &type);
     put_message(&g, 11, &info);
     bytes m = opset17(&g);
-    refused(&m, OT_E_MODEL, "input 's' is a sequence; only tensors can be fed", NULL);
+    refused(&m, OT_E_MODEL, "input 's' is a sequence of something else than tensors; only tensors, sequences of them and optional ones can be fed", NULL);
 }
 
 int test_structure(void)
