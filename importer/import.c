@@ -176,10 +176,33 @@ static void read_dims(ot_job *j, const Onnx__TensorShapeProto *shape, ot_value *
     v->dim_names = names;
 }
 
+/* An initializer that is listed as input `info` too: one of the two is wrong where they differ.  (What value_info says of other values
+ * is not read: shapes and types follow from the operators.) */
+static void check_listed(ot_job *j, const ot_value *v, const Onnx__ValueInfoProto *info)
+{
+    char     is[256], says[256];
+    int      list;
+    ot_value said = { .shape = { .rank = -1 } };
+    const Onnx__TypeProto__Tensor *t = ot_type_tensor(info->type, &list);
+    if (!t || list) return;
+    if (t->elem_type && t->elem_type != (int32_t)v->dtype)
+        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s; the graph input of that name says %s", v->name, ot_dtype_name(v->dtype),
+                     ot_dtype_name((ot_dtype)t->elem_type));
+    if (!t->shape || t->shape->n_dim > OT_MAX_RANK) return;
+    read_dims(j, t->shape, &said);
+    bool same = said.shape.rank == v->shape.rank;
+    for (int d = 0; d < said.shape.rank && same; d++) same = said.shape.dim[d] < 0 || said.shape.dim[d] == v->shape.dim[d];
+    if (!same)
+        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s; the graph input of that name says %s", v->name, ot_shape_text(&v->shape, is),
+                     ot_shape_text(&said.shape, says));
+}
+
 static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info)
 {
-    const char *name = ot_text(info->name);
-    if (ot_table_find(&s->values, name)) return true; /* an initializer: not fed */
+    const char     *name = ot_text(info->name);
+    const ot_value *held = ot_table_find(&s->values, name); /* an initializer: not fed */
+    if (held && !s->up && held != (const ot_value *)OT_ABSENT) check_listed(j, held, info);
+    if (held) return true;
     ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
     if (!v) return false;
     /* What a subgraph is fed, its node says. */

@@ -236,5 +236,21 @@ for n in (0, -1, 3, 2**32 + 1, 2**63 - 1):
 run('Scan whose value changes its type', 3, scan(1, {'p': x}, out=I64))
 run('Scan without num_scan_inputs', 3, model(node('Scan', 'x', body=count_body()), feeds={'x': x}), "'num_scan_inputs'")
 
+# ---- initializers that are listed as graph inputs too -------------------------------------
+def listed(*inputs):
+    m, feeds = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})
+    m.graph.input.extend(inputs)
+    return m, feeds
+
+
+for what, shape, text in (('another size', [4, 2], '[4,2]'), ('another rank', [6], '[6]'), ('no axis', [], '[]')):
+    run(f'an initializer whose input says {what}', 3, listed(info('w', F, shape)), f"initializer 'w' is [3,2]; the graph input of that name says {text}")
+run('an initializer whose input says another type', 3, listed(info('w', I64, [3, 2])), "initializer 'w' is float32; the graph input of that name says int64")
+for what, shape in (('the same', [3, 2]), ('an open size', ['n', 2]), ('no shape', None), ('sizes of 0', [0, 2])):
+    run(f'an initializer whose input says {what}', 0, listed(info('w', F, shape)), want=x @ np.ones((3, 2)))
+said = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})
+said[0].graph.value_info.extend([info('w', F, [4, 2]), info('y', F, [9])])
+run('value_info that is wrong: what follows from the operators counts', 0, said, want=x @ np.ones((3, 2)))
+
 print(f'{total} models, {failed} failed')
 sys.exit(failed > 0)
