@@ -178,6 +178,18 @@ static void say_loss(const ot_loss *x, const ot_loss_row *r, bool given)
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->name, x->out->name, how);
 }
 
+/* The target with its leading axes as one, of as many elements as the output has rows. */
+static ot_value *by_rows(ot_loss *x)
+{
+    const ot_shape *t = &x->t->shape;
+    ot_shape        s = { .rank = 1, .dim = { 1 } };
+    for (int d = 0; d < t->rank; d++) {
+        if (s.rank == 1 && s.dim[0] < x->z->shape.dim[0]) s.dim[0] *= t->dim[d];
+        else s.dim[s.rank++] = t->dim[d];
+    }
+    return ot_view(&x->b, x->t, &s);
+}
+
 /* What acts on output z: its target, its tail. */
 static void look_at(ot_loss *x)
 {
@@ -186,6 +198,7 @@ static void look_at(ot_loss *x)
     x->feed = x->t ? &x->c->feeds[k] : NULL;
     x->tail = ot_tail_find(x->out);
     x->z = ot_loss_batch_first(x, x->out);
+    if (x->z && x->feed && x->feed->by_rows) x->t = by_rows(x);
     int front = x->feed ? x->feed->batch_axis : 0;
     if (x->tail.axis >= 0 && x->tail.axis <= front) x->tail.axis = x->tail.axis == front ? 0 : x->tail.axis + 1;
 }

@@ -96,6 +96,7 @@ typedef struct ot_feed {
     bool        binary;    /* targets: every value of the data set is 0 or 1 */
     bool        ignores;   /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
     int         batch_axis; /* targets: where the output that they are for has the samples */
+    bool        by_rows;   /* targets: the output has its samples' leading elements one behind the other along its first axis */
     bool        adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
     const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;

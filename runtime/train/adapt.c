@@ -256,6 +256,19 @@ static const char *transposed(const ot_shape *want, const ot_shape *have)
     return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) puts them last" : "";
 }
 
+/* A target of several numbers for each sample that was saved as one row of them. */
+static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[160])
+{
+    *buf = '\0';
+    for (int i = 0; i < d->n && samples > 0; i++) {
+        const ot_array *t = &d->array[i];
+        if (t->role != OT_ARRAY_TARGET || t->t.rank != 1 || t->t.dim[0] <= samples || t->t.dim[0] % samples) continue;
+        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld: save it as [%lld,%lld]", t->t.name, (long long)(t->t.dim[0] / samples),
+                 (long long)samples, (long long)samples, (long long)(t->t.dim[0] / samples));
+    }
+    return buf;
+}
+
 /* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
 static const char *title(const ot_array *a, char buf[300])
 {
@@ -263,10 +276,10 @@ static const char *title(const ot_array *a, char buf[300])
     return *a->t.name ? buf : "the data, without the target,";
 }
 
-static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
+static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
                              bool named, ot_feeder *f, ot_error *err)
 {
-    char x[128], y[128], z[300];
+    char x[128], y[128], z[300], hint[160];
     ot_error bad = { 0 };
     ot_shape have = array_shape(a);
     *f = (ot_feeder){ .name = v->name,
@@ -282,10 +295,10 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_value *v, const ot_
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s", v->name,
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
                                 e->as_is ? "" : " and its first dimension is not the number of samples",
-                                transposed(&v->shape, &have));
+                                e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
         f->sample = sample_shape(a);
     } else {
@@ -371,6 +384,14 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                    ot_shape_text(&have, shape), d->table ? "; numbers of a table are fed as they are" : "");
 }
 
+static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
+{
+    char    hint[160];
+    int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
+    ot_fail_more(err, OT_E_DATA, "the target has %lld samples; array '%s' for input '%s' has %lld%s", (long long)d->samples, f->src->t.name, f->name,
+                 (long long)n, flat_target(d, n, hint));
+}
+
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
                           ot_error *err)
 {
@@ -389,7 +410,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         const ot_array *a = array_for(d, v, needed, &named);
         ot_feeder *f = &out->f[out->n];
         if (!a) no_array(e, d, v, &found);
-        else if (!adapt_array(e, v, a, named, f, &found)) {
+        else if (!adapt_array(e, d, v, a, named, f, &found)) {
             f->array = (int)(a - d->array);
             out->n++;
         }
@@ -400,9 +421,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     cut |= d->samples == 1;
     for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
     if (!cut)
-        ot_fail_more(&found, OT_E_DATA, "the target has %lld samples; array '%s' for input '%s' has %lld",
-                     (long long)d->samples, out->f[0].src->t.name, out->f[0].name,
-                     (long long)(out->f[0].src->t.rank ? out->f[0].src->t.dim[0] : 0));
+        say_samples(d, &out->f[0], &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
     return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
@@ -422,6 +441,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .binary = f->binary,
                              .ignores = f->ignores,
                              .batch_axis = f->batch_axis,
+                             .by_rows = f->by_rows,
                              .adds_up = { f->adds_up[0], f->adds_up[1] },
                              .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;

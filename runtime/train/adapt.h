@@ -17,6 +17,7 @@ typedef struct ot_feeder {
     bool binary;     /* a target of zeros and ones */
     bool ignores;    /* a target some of whose class numbers are OT_IGNORED */
     int batch_axis;  /* a target: of its output, the axis of the samples */
+    bool by_rows;    /* a target: as in ot_feed */
     bool adds_up[2]; /* a target of shares: as in ot_feed */
     bool known;  /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
@@ -43,6 +44,8 @@ typedef struct ot_output {
     ot_dtype dtype;
     ot_shape shape;
     int batch_axis; /* of the samples; -1: it has none of their number */
+    int64_t rows;   /* then: how many for each sample its first axis has, sample by sample (batch and time flattened); 0: it is not so */
+    const char *mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
 } ot_output;
 
 /* Lines worth telling the user are added to *notes. */

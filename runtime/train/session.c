@@ -484,6 +484,33 @@ static int axis_of(const ot_shape *s, int64_t n, bool *sure)
     return first;
 }
 
+/* The tensor behind v, of `all` rows in its first axis, whose samples lie along another axis; NULL: no such one is seen. */
+static const char *mixed_rows(const ot_value *v, int64_t all, int64_t batch)
+{
+    for (const ot_node *n = v->producer; n; n = v->producer) {
+        const ot_value *from = NULL;
+        for (int i = 0; i < n->n_in && !from; i++)
+            if (n->in[i] && n->in[i]->shape.rank > 0 && n->in[i]->shape.dim[0] == all) from = n->in[i];
+        if (!from) { /* the rows are made here */
+            const ot_value *x = n->n_in ? n->in[0] : NULL;
+            for (int d = 0; x && d < x->shape.rank; d++)
+                if (x->shape.dim[d] == batch) return d ? x->name : NULL;
+            return NULL;
+        }
+        v = from;
+    }
+    return NULL;
+}
+
+/* Of an output without an axis of the samples: logits flattened over batch and time have that many rows for each. */
+static void find_rows(const ot_value *larger, int64_t batch, int64_t more, ot_output *o)
+{
+    int64_t rows = o->shape.rank > 1 && o->batch_axis < 0 ? o->shape.dim[0] / batch : 0;
+    if (rows < 2 || o->shape.dim[0] % batch || !larger->shape.rank || larger->shape.dim[0] != rows * more) return;
+    o->rows = rows;
+    o->mixed = mixed_rows(larger, rows * more, more);
+}
+
 /* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
  * grows with a larger batch, if that can be planned. */
 static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
@@ -491,20 +518,25 @@ static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
     bool     sure, all = true;
+    int64_t  larger = batch + 1; /* no number of rows for a sample, which may be the size of another axis */
     for (int i = 0; i < g->n_outputs; i++) {
-        o[i].batch_axis = axis_of(&o[i].shape, batch, &sure);
-        all &= sure;
+        const ot_shape *s = &o[i].shape;
+        o[i].batch_axis = axis_of(s, batch, &sure);
+        bool rows = o[i].batch_axis < 0 && s->rank > 1 && s->dim[0] > batch && s->dim[0] % batch == 0;
+        all &= sure && !rows;
+        if (rows && s->dim[0] / batch == larger) larger++;
     }
     if (all) return;
-    ot_feeders_feeds(fs, batch + 1, feeds);
+    ot_feeders_feeds(fs, larger, feeds);
     c.feeds = feeds;
     if (ot_plan_infer(g, &c, &more, &ignored)) return;
     for (int i = 0; i < g->n_outputs && i < more->graph->n_outputs; i++) {
         const ot_shape *s = &more->graph->outputs[i]->shape;
         int             axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch ? 0 : -1;
         for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
-            if (o[i].shape.dim[d] == batch && s->dim[d] == batch + 1) axis = d;
+            if (o[i].shape.dim[d] == batch && s->dim[d] == larger) axis = d;
         o[i].batch_axis = axis;
+        find_rows(more->graph->outputs[i], batch, larger, &o[i]);
     }
     ot_plan_free(more);
 }

@@ -274,23 +274,62 @@ static bool alike(const ot_shape *a, const ot_shape *b)
     }
 }
 
-/* Shape of one sample of the output; false: it is not known, or has no batch. */
-static bool output_sample(const want *w, ot_shape *out)
+/* How many leading axes of a sample t of the target the rows that the output has for a sample are; 0: it has none, or they are not. */
+static int row_axes(const want *w, const ot_shape *t)
 {
-    if (!w->output || w->output->shape.rank < 1 || w->output->batch_axis < 0) return false;
-    for (int i = 0; i < w->output->shape.rank; i++)
-        if (w->output->shape.dim[i] < 0) return false;
-    *out = without(&w->output->shape, w->output->batch_axis);
+    int64_t n = 1;
+    for (int k = 0; k < t->rank && w->output && w->output->rows > 1 && n < w->output->rows; k++)
+        if ((n *= t->dim[k]) == w->output->rows) return k + 1;
+    return 0;
+}
+
+/* Shape of one sample of the output, whose target's is t; false: it is not known, or has no batch. */
+static bool output_sample(const want *w, const ot_shape *t, ot_shape *out)
+{
+    const ot_output *o = w->output;
+    int              rows = row_axes(w, t);
+    if (!o || o->shape.rank < 1 || (o->batch_axis < 0 && !rows) || rows + o->shape.rank > OT_MAX_RANK) return false;
+    for (int i = 0; i < o->shape.rank; i++)
+        if (o->shape.dim[i] < 0) return false;
+    *out = without(&o->shape, rows ? 0 : o->batch_axis);
+    if (!rows) return true;
+    memmove(out->dim + rows, out->dim, (size_t)out->rank * sizeof *out->dim);
+    memcpy(out->dim, t->dim, (size_t)rows * sizeof *out->dim);
+    out->rank += rows;
     return true;
+}
+
+/* Rows that can be given to samples; said. */
+static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape *t, ot_error *err)
+{
+    char x[128], y[128], z[128];
+    const ot_output *o = w->output;
+    ot_shape one = o ? without(&o->shape, 0) : (ot_shape){ 0 };
+    if (!o || !o->rows) return OT_OK;
+    ot_shape_text(&o->shape, x);
+    ot_shape_text(t, y);
+    if (!row_axes(w, t)) {
+        if (ot_numel(t) == o->rows * ot_numel(&one)) return OT_OK; /* values in another shape */
+        return ot_fail_more(err, OT_E_DATA, "target '%s' is %s per sample; output '%s' is %s, %lld rows for each of %lld samples, and class numbers are "
+                            "[samples,%lld] then", w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), (long long)o->rows);
+    }
+    if (o->mixed)
+        return ot_fail_more(err, OT_E_DATA, "output '%s' is %s, %lld rows for each of %lld samples, but those of a sample do not follow one another: '%s', "
+                            "which they are made of, has the samples behind another axis; export logits of [samples,%lld,classes]", o->name, x,
+                            (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed, (long long)o->rows);
+    ot_adapt_note(e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, goes with them row by row", o->name, x,
+                  (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name, ot_shape_text(t, z));
+    return OT_OK;
 }
 
 /* Which axis of a sample of the output the classes lie on, for labels of shape t; -1: none fits. */
 static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
 {
-    int axis, first = 0, last = o->rank - 1;
+    int axis, rows = row_axes(w, t), first = rows, last = o->rank - 1;
+    if (first > last) return -1;
     if (w->loss && ot_thing_find(w->loss, "class_axis")) {
         double given = ot_thing_num(w->loss, "class_axis", 1);
-        axis = (int)given - (given > 0 ? 1 : 0) + (given < 0 ? o->rank : 0);
+        axis = (int)given - (given > 0 ? 1 - rows : 0) + (given < 0 ? o->rank : 0);
         if (given == 0 || axis < 0 || axis >= o->rank) return -1;
         first = last = axis;
     }
@@ -378,6 +417,7 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
     *f = (ot_feeder){ .name = w->name,
                       .ignores = f->ignores,
                       .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
+                      .by_rows = row_axes(w, sample) > 0,
                       .src = w->array,
                       .target = true,
                       .binary = zeros_and_ones(&w->array->t),
@@ -398,7 +438,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
         return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", w->array->t.name,
                             whole.text);
-    if (output_sample(w, &o)) {
+    if (output_sample(w, &t, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
         if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
         if (!w->loss && o.dim[axis] == 1) t = o; /* one value per sample: the loss pass looks at the tail */
@@ -417,7 +457,7 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
-    if (output_sample(w, &o)) {
+    if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
             return wrong_shape(w, &t, &o,
@@ -479,9 +519,10 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
         return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples; the data has %lld",
                             a->name, (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
-    bool same = output_sample(w, &o) && ot_shape_eq(&o, &t);
+    bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
     *f = (ot_feeder){ 0 };
     if (w->lengths) return adapt_lengths(w, f, err);
+    if (takes(w) != OT_TAKES_SEQUENCES && takes(w) != OT_TAKES_VECTORS) OT_TRY(check_rows(e, w, &t, err));
     switch (takes(w)) {
     case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
     case OT_TAKES_VECTORS: /* how many there are the formula looks at */
@@ -494,7 +535,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
                    : adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_EITHER:
         if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
-        if (w->loss && output_sample(w, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
+        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
