@@ -109,6 +109,7 @@
     X(GridSample,            0, 0, 0)      \
     X(Identity,              0, 0, 0)      \
     X(If,                    0, 0, 0)      \
+    X(ImageDecoder,          0, 0, 0)      \
     X(Loop,                 0, 0, 0)      \
     X(NonMaxSuppression,     0, 0, 0)      \
     X(NonZero,               0, 0, 0)      \

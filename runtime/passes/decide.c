@@ -404,7 +404,7 @@ static ot_status results(decider *x, ot_graph *g, const ot_node *n, ot_node **ou
 
 ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
 {
-    static const ot_op *const ops[] = { &ot_op_NonZero, &ot_op_NonMaxSuppression, &ot_op_Unique };
+    static const ot_op *const ops[] = { &ot_op_NonZero, &ot_op_NonMaxSuppression, &ot_op_Unique, &ot_op_ImageDecoder };
     decider *x = g->room->decider;
     ot_node *twin = NULL;
     bool     fed = false;

@@ -2,7 +2,7 @@
  *
  * A plan is made for concrete shapes.  Where one needs a value that depends on what is fed, the value is computed on the
  * host, for one batch, from the nodes in front of it (the CPU's kernels, the weights as they are), and the graph goes on
- * with it as a constant: a decision.  Results whose size is data's (NonZero, Unique, NonMaxSuppression) become inputs
+ * with it as a constant: a decision.  Results whose size is data's (NonZero, Unique, NonMaxSuppression, ImageDecoder) become inputs
  * that the host makes for every batch: of these the decision is the shape alone.
  *
  * Batches with equal decisions share a plan.  Nodes are asked in the order of the graph, so the same decisions, replayed,

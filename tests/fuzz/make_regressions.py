@@ -10,6 +10,7 @@ import io
 import os
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 from onnx import TensorProto as T
@@ -62,7 +63,28 @@ def header(shape, descr="<f4", order="False"):
     return "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)
 
 
+def png(width, height, depth, colour, data):
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data, 9)) + chunk(b"IEND", b"")
+
+
+def picture_files():
+    write("picture", "0-ppm", b"P6 2 1 255\n\xff\0\0\0\0\xff")
+    write("picture", "0-png", png(2, 2, 8, 0, b"\0\1\2\0\3\4"))
+    write("picture", "4-png-cut", png(2, 2, 8, 0, b"\0\1\2\0\3\4")[:-9])
+    write("picture", "4-png-claims-more", png(50000, 50000, 8, 6, b"\0" * 1000))
+    write("picture", "4-ppm-claims-more", b"P6 2147483647 2147483647 65535\n1234")
+    bmp = struct.pack("<IiiHHIIiiII", 40, 3, 2, 1, 8, 1, 0, 0, 0, 2, 0) + b"\1\2\3\0\4\5\6\0"
+    head = b"BM" + struct.pack("<IHHI", 0, 0, 0, 14 + len(bmp))
+    write("picture", "0-bmp-runs", head + bmp + b"\3\1\0\0\0\2\1\0\2\1\0\1")
+    write("picture", "4-bmp-run-beyond-row", head + bmp + b"\4\1\0\1")
+
+
 def data_files():
+    picture_files()
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     write("npy", "0-plain", npy(x))
     write("npy", "0-packed", packed(npy(x)))

@@ -1,0 +1,75 @@
+/* png.c - PNG through libspng: every colour type and depth, interlaced or not; checksums are checked. */
+#include "runtime/picture/internal.h"
+
+#include <string.h>
+
+#include <spng.h>
+
+/* A chunk of text or colour profile may take no more, and all that are kept no more than this. */
+enum { MOST_CHUNK = 32 << 20 };
+
+/* Deflate makes at most 1032 bytes of one. */
+enum { DEFLATE_MOST = 1032 };
+
+/* The chunk of that name; NULL: there is none (in front of the pixels, where `early`). */
+static const uint8_t *find_chunk(const ot_reading *r, const char *name, bool early, size_t *size)
+{
+    for (size_t at = 8, length; r->n - at >= 12; at += length + 12) {
+        length = ot_be32(r->p + at);
+        if (length > r->n - at - 12 || (early && !memcmp(r->p + at + 4, "IDAT", 4))) return NULL;
+        *size = length;
+        if (!memcmp(r->p + at + 4, name, 4)) return r->p + at + 8;
+    }
+    return NULL;
+}
+
+static ot_status failed(const ot_reading *r, int code)
+{
+    if (code == SPNG_EMEM) return ot_picture_no_memory(r);
+    if (code == SPNG_IO_EOF) return ot_picture_bad(r, "it ends after %zu bytes, before its pixels do", r->n);
+    return ot_picture_bad(r, "%s", spng_strerror(code));
+}
+
+/* Bytes of all rows, unpacked, with the filter's byte in front of each. */
+static int64_t raw_bytes(const struct spng_ihdr *h)
+{
+    static const int samples[] = { 1, 0, 3, 1, 2, 0, 4 };
+    return ((int64_t)h->width * samples[h->color_type] * h->bit_depth + 7) / 8 * h->height + h->height;
+}
+
+static ot_status read_with(spng_ctx *z, ot_reading *r)
+{
+    struct spng_ihdr h;
+    size_t           size = 0, bytes;
+    int              code = spng_set_png_buffer(z, r->p, r->n), format, flags = 0;
+    if (!code) code = spng_set_crc_action(z, SPNG_CRC_ERROR, SPNG_CRC_ERROR);
+    if (!code) code = spng_set_chunk_limits(z, MOST_CHUNK, MOST_CHUNK);
+    if (!code) code = spng_get_ihdr(z, &h);
+    if (code) return failed(r, code);
+    const uint8_t *exif = find_chunk(r, "eXIf", false, &size);
+    if (exif) r->out->orientation = ot_exif_orientation(exif, size);
+    bool grey = !(h.color_type & 2), alpha = h.color_type & 4, palette = h.color_type == SPNG_COLOR_TYPE_INDEXED;
+    if (palette) alpha = find_chunk(r, "tRNS", true, &size) != NULL;
+    if (r->most >= 0 && raw_bytes(&h) / DEFLATE_MOST > (int64_t)r->n)
+        return ot_picture_bad(r, "%zu bytes cannot hold %u x %u pixels", r->n, h.width, h.height);
+    OT_TRY(ot_picture_begin(r, h.width, h.height, (grey ? 1 : 3) + alpha, h.bit_depth == 16 ? 16 : 8));
+    if (!r->out->data) return OT_OK;
+    if (palette) format = alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;
+    else format = grey && !alpha && h.bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_PNG;
+    if (palette && alpha) flags = SPNG_DECODE_TRNS;
+    code = spng_decoded_image_size(z, format, &bytes);
+    if (!code && bytes != (size_t)(r->out->width * r->out->height) * (size_t)(r->out->channels * r->out->bits / 8))
+        return ot_picture_bad(r, "it is not of the size that its header says");
+    if (!code) code = spng_decode_image(z, r->out->data, bytes, format, flags);
+    if (!code) code = spng_decode_chunks(z); /* to the end: what follows the pixels is whole */
+    return code ? failed(r, code) : OT_OK;
+}
+
+ot_status ot_png_read(ot_reading *r)
+{
+    spng_ctx *z = spng_ctx_new(0);
+    if (!z) return ot_picture_no_memory(r);
+    ot_status s = read_with(z, r);
+    spng_ctx_free(z);
+    return s;
+}
