@@ -1,10 +1,10 @@
 """Exports networks as their libraries say, and writes down what PyTorch makes of them.
 
-usage: make.py FOLDER [--only TEXT] [--family NAME] [--export d1|tt|own] [--again]
+usage: make.py FOLDER [--only TEXT] [--family NAME] [--export d1|tt|own|dd] [--again]
 
 One folder per graph: model.onnx, data.npz (inputs and target of eight samples, what is expected) and facts.json. A graph that is there
 is left alone. `d1` is torch.onnx.export with its defaults and a batch of one; `tt` the TorchScript exporter in training mode with
-an open batch; `own` the library's exporter.
+an open batch; `own` the library's exporter; `dd`, only when asked for, what `d1` is with a dynamic batch: its losses are `d1`'s.
 """
 import argparse
 import copy
@@ -28,6 +28,7 @@ import torch
 from onnx import numpy_helper
 
 import families
+from cases import by_name
 
 warnings.filterwarnings('ignore')
 logging.disable(logging.CRITICAL)
@@ -95,7 +96,7 @@ def first(y):
 
 
 def call(module, data, at):
-    return first(module(**{k: v[at] for k, v in data.items()}) if families.by_name(module) else module(*[v[at] for v in data.values()]))
+    return first(module(**{k: v[at] for k, v in data.items()}) if by_name(module) else module(*[v[at] for v in data.values()]))
 
 
 def train(module, data, target, lr):
@@ -115,11 +116,12 @@ def train(module, data, target, lr):
 
 
 def export(module, data, how, path):
-    one = {k: v[:1] for k, v in data.items()}
+    one = {k: v[:2 if how == 'dd' else 1] for k, v in data.items()} # torch.export takes a size of one for a constant
     names = list(one)
-    args = {'args': (), 'kwargs': one} if families.by_name(module) else {'args': tuple(one.values())}
-    if how == 'd1':
-        torch.onnx.export(module, **args, f=path, input_names=names, dynamo=True, external_data=False, verbose=False)
+    args = {'args': (), 'kwargs': one} if by_name(module) else {'args': tuple(one.values())}
+    if how in ('d1', 'dd'):
+        more = {'dynamic_shapes': {k: {0: torch.export.Dim.DYNAMIC} for k in names}} if how == 'dd' else {}
+        torch.onnx.export(module, **args, f=path, input_names=names, dynamo=True, external_data=False, verbose=False, **more)
     else:
         forward = module.forward
         module.forward = functools.wraps(forward)(lambda *a, **k: first(forward(*a, **k))) # it traces no classes of outputs
@@ -169,12 +171,12 @@ def write(case, how, path):
         module = case.make().eval()
         if sum(p.numel() for p in module.parameters()) > 30e6:
             raise ValueError('over 30 million parameters')
-        prepare(module, how == 'd1' or case.family == 'keras')
+        prepare(module, how in ('d1', 'dd') or case.family == 'keras')
         rng = np.random.default_rng(5)
         data = {k: v(SAMPLES, rng) for k, v in case.inputs.items()}
         file = os.path.join(path, 'model.onnx')
         truth = (case.export or export)(copy.deepcopy(module), data, how, file).eval()
-        if how == 'd1':
+        if how in ('d1', 'dd'):
             truth = module
         model = onnx.load(file)
     with torch.no_grad():
@@ -260,7 +262,7 @@ def main():
     p.add_argument('--first', help='a file of names, one a line: these, and in this order')
     a = p.parse_args()
     os.makedirs(a.folder, exist_ok=True)
-    work = list(turns([(c, h) for c in families.cases(a.family) for h in c.exports]))
+    work = list(turns([(c, h) for c in families.cases(a.family) for h in c.exports + (('dd',) if a.export == 'dd' and 'd1' in c.exports else ())]))
     if a.first:
         order = open(a.first).read().split()
         there = {f'{c.family}-{c.name}-{h}': (c, h) for c, h in work}

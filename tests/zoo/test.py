@@ -107,7 +107,7 @@ def one(program, stem, tmp):
         near(got, data['expected_after'], 1e-3, 'export')
     else:
         near(run(1, trained, 'export')[0], data['expected_after'], 1e-3, 'export')
-    return how, said
+    return how, said, got
 
 
 def main():
@@ -118,7 +118,7 @@ def main():
     p.add_argument('--json')
     p.add_argument('-v', action='store_true')
     a = p.parse_args()
-    rows, count = [], collections.defaultdict(collections.Counter)
+    rows, losses, count = [], {}, collections.defaultdict(collections.Counter)
     for facts in sorted(glob.glob(os.path.join(a.folder, '*', 'facts.json'))):
         stem = os.path.dirname(facts)
         name = os.path.basename(stem)
@@ -127,7 +127,7 @@ def main():
         f = json.load(open(facts))
         with tempfile.TemporaryDirectory() as tmp:
             try:
-                how, said = one(a.program, stem, tmp)
+                how, said, losses[name] = one(a.program, stem, tmp)
                 result = 'pass'
                 if a.v:
                     print(said)
@@ -142,6 +142,10 @@ def main():
         c[how] += 1
     for name, c in count.items():
         print(f"{name}: {c['pass']} of {c['all']}; {c['open']} with an open batch, {c['rules']} by rules, {c['micro-batches']} partly in micro-batches")
+    both = [n for n in losses if n.endswith('-d1') and n[:-2] + 'dd' in losses]
+    apart = {n: max(abs(a - b) / abs(b) for a, b in zip(losses[n], losses[n[:-2] + 'dd'])) for n in both}
+    if both:
+        print(f"{sum(v <= 1e-5 for v in apart.values())} of {len(both)} baked batches of one train as their export with a dynamic batch to 1e-5" + ''.join(f'; {n} {v:.2g}' for n, v in apart.items() if v > 1e-5))
     refused = glob.glob(os.path.join(a.folder, '*.refused'))
     print(f"{sum(c['pass'] for c in count.values())} of {sum(c['all'] for c in count.values())}; {sum(c['other'] for c in count.values())} that the exporter "
           f'turned into another function, {len(refused)} that it refused')
