@@ -295,7 +295,8 @@ static void claims_edit(external *x, const data_file *d, const char *name)
 
 static ot_status all_written(external *x)
 {
-    for (size_t i = 0; i < x->p->n_tensor; i++) OT_TRY(claim_add(x, x->p->tensor[i], (int)i));
+    for (size_t i = 0; i < x->p->n_tensor; i++)
+        if (!x->p->span[x->p->tensor[i]].floats) OT_TRY(claim_add(x, x->p->tensor[i], (int)i));
     for (size_t i = 0; i < x->p->n_other; i++) OT_TRY(claim_add(x, x->p->other[i], -1));
     for (data_file *d = x->files; d; d = d->next) {
         bool found = false;

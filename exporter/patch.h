@@ -24,6 +24,7 @@ typedef struct ot_span {
     int     parent; /* index; -1: the file */
     size_t  len_at, body, end;
     int64_t delta;  /* by how much it grows */
+    bool    floats; /* an attribute whose list of floats counts as a tensor */
 } ot_span;
 
 typedef struct ot_edit {
@@ -32,7 +33,7 @@ typedef struct ot_edit {
     size_t      sequence;   /* orders insertions at one place */
 } ot_edit;
 
-/* The tensors of a file, where they are. */
+/* The tensors of a file, where they are; lists of floats in attributes are among them. */
 typedef struct ot_patch {
     const uint8_t *p;
     size_t         n;

@@ -13,7 +13,8 @@
 
 enum {
     TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_RAW = 9, TENSOR_DOUBLES = 10,
-    TENSOR_UINT64S = 11
+    TENSOR_UINT64S = 11,
+    ATTRIBUTE_FLOATS = 7
 };
 
 /* ---- what changes ---------------------------------------------------------------- */
@@ -155,7 +156,8 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
 {
     ot_field f;
     size_t bytes = ot_bytes(&s->shape, s->dtype);
-    if (ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
+    bool   list = p->span[span].floats;
+    if (!list && ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
         if (f.end - f.body != bytes)
             return ot_fail(err, OT_E_INTERNAL, "%s: raw_data is not where it was read", s->name);
         ot_patch_edit(p, span, f.body, f.end, payload, bytes);
@@ -166,7 +168,8 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
                 .was = s->data, .is = payload };
     t.n = bytes / t.each;
     typed_field(&t);
-    bool fixed = t.number == TENSOR_FLOATS || t.number == TENSOR_DOUBLES;
+    if (list) t.number = ATTRIBUTE_FLOATS;
+    bool fixed = list || t.number == TENSOR_FLOATS || t.number == TENSOR_DOUBLES;
     for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);) {
         if (f.number != t.number) continue;
         if (fixed) edit_fixed(&t, &f);

@@ -12,7 +12,7 @@ enum {
     FUNCTION_NODE = 7, FUNCTION_ATTRIBUTE = 11,
     GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_SPARSE = 15,
     NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_T = 5, ATTRIBUTE_G = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11,
+    ATTRIBUTE_T = 5, ATTRIBUTE_G = 6, ATTRIBUTE_FLOATS = 7, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11,
     ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23,
     SPARSE_VALUES = 1, SPARSE_INDICES = 2,
     ENTRY_KEY = 1, ENTRY_VALUE = 2
@@ -138,11 +138,22 @@ static void visit_sparse(ot_patch *p, int span, bool ordered)
 
 static void visit_graph(ot_patch *p, int span, bool ordered);
 
+static void visit_floats(ot_patch *p, int span, bool ordered)
+{
+    ot_field f;
+    bool     some = false;
+    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);) some |= f.number == ATTRIBUTE_FLOATS && f.end > f.body;
+    if (!some || !ordered) return;
+    p->span[span].floats = true;
+    visit_tensor(p, span, ordered);
+}
+
 /* Depth is bounded: the importer's guard refuses messages nested deeper than OT_DEEPEST. */
 static void visit_attribute(ot_patch *p, int span, bool ordered)
 {
     each(p, span, ATTRIBUTE_T, visit_tensor, ordered);
     each(p, span, ATTRIBUTE_TENSORS, visit_tensor, ordered);
+    visit_floats(p, span, ordered);
     each(p, span, ATTRIBUTE_G, visit_graph, ordered);
     each(p, span, ATTRIBUTE_GRAPHS, visit_graph, ordered);
     each(p, span, ATTRIBUTE_SPARSE, visit_sparse, false);

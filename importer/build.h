@@ -47,7 +47,7 @@ typedef struct ot_job {
     ot_table     functions;             /* "domain\1name\1overload" -> message */
     ot_table     unsupported;           /* "domain\1op" -> ot_unsupported; listed in the order of the file */
     ot_unsupported *first_unsupported, *last_unsupported;
-    const Onnx__TensorProto **order;    /* every tensor of the file, sorted by address … */
+    const void **order;                 /* messages: every tensor of the file and attribute with floats, sorted by address … */
     int         *order_of;              /* … and its position in the file */
     int          n_order;
     ot_value   **order_value;           /* constants of functions, made once */
@@ -85,9 +85,9 @@ int64_t   ot_scope_version(const ot_job *j, const ot_scope *s, const char *domai
 
 /* sources.c: the tensors of the file, in its order, and what people call them.  false and -1: no memory. */
 bool      ot_tensors_order(ot_job *j);
-int       ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t); /* into order; -1: in none */
-int       ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b,
-                        const ot_external *e, const char *name, int kind);
+int       ot_tensor_index(const ot_job *j, const void *message); /* into order; -1: in none */
+int       ot_source_add(ot_job *j, ot_scope *s, const void *message, const ot_blob *b, const ot_external *e, const char *name,
+                        int kind);
 bool      ot_sources_name(ot_job *j);
 
 /* signature.c: marks the tensors of the graph that the exporter calls parameters or buffers. */
@@ -136,6 +136,8 @@ bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *
 bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n);
 ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const char *name, int kind);
 ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto *t, const char *name);
+/* The floats of a form's attribute as a tensor of that shape that may train. */
+ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape);
 
 /* sort.c: the order to build nodes in; NULL: no memory or a cycle (a finding). */
 const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found);

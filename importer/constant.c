@@ -54,6 +54,21 @@ ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto 
     return value_of(s->graph, name, &b);
 }
 
+ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape)
+{
+    ot_job     *j = f->job;
+    int         at = ot_tensor_index(j, a);
+    const char *name = ot_arena_printf(j->f->arena, "%s/%s", f->name, ot_text(a->name));
+    ot_blob     b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
+    if (f->scope->call && at >= 0 && j->order_value[at]) return j->order_value[at];
+    if (!name) return NULL;
+    if (at >= 0 && (b.source = ot_source_add(j, f->scope, a, &b, NULL, name, OT_FROM_ATTRIBUTE)) < 0) return NULL;
+    ot_value *v = value_of(at >= 0 ? j->graph : f->scope->graph, name, &b);
+    if (v && at >= 0) j->value_of[b.source] = v;
+    if (f->scope->call && at >= 0) j->order_value[at] = v;
+    return v;
+}
+
 static ot_value *number(ot_scope *s, const char *name, ot_dtype t, size_t n, bool list, const void *p)
 {
     ot_shape shape = { .rank = list, .dim = { list ? (int64_t)n : 0 } };

@@ -6,15 +6,15 @@
 #include "runtime/graph/graph.h"
 
 /* A tensor of the file that may be trained: an initializer (also external, also one listed as an
- * input), a Constant node's value, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
+ * input), a Constant node's value, an attribute's list of floats that is a weight, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
 typedef struct ot_source {
-    const char *name;      /* unique in the file: an initializer's name, a Constant's output name; else sources.c */
+    const char *name;      /* unique in the file: an initializer's name, a Constant's output name, `node/attribute`; else sources.c */
     ot_dtype    dtype;
     ot_shape    shape;
     const void *data;      /* row-major bytes, borrowed from the model */
-    enum { OT_FROM_INITIALIZER, OT_FROM_CONSTANT } kind;
+    enum { OT_FROM_INITIALIZER, OT_FROM_CONSTANT, OT_FROM_ATTRIBUTE } kind;
     int         order;     /* position among all tensors of the file in a depth-first walk: graph's
-                            * initializers, then its nodes' tensor attributes and subgraphs in order */
+                            * initializers, then its nodes' attributes (tensors, lists of floats) and subgraphs in order */
     bool        external;
 } ot_source;
 
@@ -28,6 +28,7 @@ typedef struct ot_imported {
     const char *producer;      /* "" if none */
     const char *path;          /* as given */
     const char *notes;         /* lines worth telling the user; "" if none */
+    const char *fixed;         /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
     int64_t     bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
     void       *file;          /* the parsed file and its bytes: exporter's and importer's only */
 } ot_imported;

@@ -55,7 +55,7 @@ typedef struct ot_external {
 
 /* Parallel to ot_imported.sources: the message a source comes from. */
 typedef struct ot_origin {
-    const Onnx__TensorProto *tensor;
+    const Onnx__TensorProto *tensor;    /* NULL: an attribute's floats */
     const ot_external       *external;  /* NULL: its bytes are in the model file */
 } ot_origin;
 

@@ -2,7 +2,8 @@
  *
  * Spec    ai.onnx.ml Scaler, Binarizer, Normalizer, Imputer, ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder,
  *         LinearRegressor, LinearClassifier, SVMRegressor 1; LabelEncoder 1, 2, 4; trees.c has the trees; what they hold
- *         stands in attributes and is constant.  ZipMap's maps are its input, a row for each, its columns in the order of
+ *         stands in attributes and is constant, but for coefficients and intercepts of what is linear, which train (ot_floats_value).
+ *         ZipMap's maps are its input, a row for each, its columns in the order of
  *         the labels.
  * Grad    of what is linear or smooth in the input */
 #include "importer/ml.h"
@@ -134,7 +135,9 @@ static bool onehot(ot_form *f)
 /* Scores in `rows` columns. */
 static ot_value *linear(ot_form *f, int64_t rows)
 {
-    ot_value *x = floats(f, f->in[0]), *w = table(f, "coefficients", rows, 0), *b = table(f, "intercepts", 0, 0);
+    const ot_attribute *c = ot_form_get(f, "coefficients"), *i = ot_form_get(f, "intercepts");
+    ot_value           *x = floats(f, f->in[0]), *w = ot_floats_value(f, c, &(ot_shape){ .rank = 2, .dim = { rows, (int64_t)c->n_floats / rows } });
+    ot_value           *b = i && i->n_floats ? ot_floats_value(f, i, &(ot_shape){ .rank = 1, .dim = { rows } }) : number(f, 0);
     return x && w && b ? ot_form_before_int(f, "Gemm", IN(x, w, b), "transB", 1) : NULL;
 }
 
@@ -170,6 +173,11 @@ ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post)
     if (!strcmp(post, "LOGISTIC")) return ot_form_before(f, "Sigmoid", IN(y));
     if (!strcmp(post, "SOFTMAX_ZERO")) return softmax_zero(f, y);
     return ot_form_finding(f, "post_transform must be NONE, SOFTMAX, LOGISTIC or SOFTMAX_ZERO"), NULL;
+}
+
+void ot_ml_fixed(ot_form *f, const char *attributes)
+{
+    if (!f->job->m->fixed) f->job->m->fixed = ot_arena_printf(f->job->f->arena, "%s: %s: its attributes %s", f->name, f->op, attributes);
 }
 
 int64_t ot_ml_classes(const ot_form *f)
@@ -215,6 +223,7 @@ static bool svm_regressor(ot_form *f)
            degree = p && p->n_floats == 3 ? (double)p->floats[2] : 0;
     if (n == 0) return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0))) : ot_form_finding(f, "its coefficients do not fit");
     if (n < 1 || all < n || all % n || count(f, "coefficients") != n) return ot_form_finding(f, "%lld support vectors do not fit", (long long)n);
+    ot_ml_fixed(f, "support_vectors and coefficients");
     ot_value *x = floats(f, f->in[0]), *v = table(f, "support_vectors", n, 0), *k = NULL, *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     if (!x || !v || !last) return false;
     if (ot_form_says(f, "kernel_type", "RBF")) {

@@ -16,6 +16,8 @@ const char *ot_ml_post(const ot_form *f);
 ot_value   *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
 
 /* Of a classifier: how many labels it has, 0: none; outputs 0 and 1 from its scores (N, classes). */
+/* The node's numbers, in the attributes named, do not train: told where nothing else does. */
+void ot_ml_fixed(ot_form *f, const char *attributes);
 int64_t ot_ml_classes(const ot_form *f);
 bool    ot_ml_labelled(ot_form *f, ot_value *scores);
 

@@ -6,9 +6,9 @@
 
 /* ---- tensors of the file, in order ---------------------------------------------- */
 
-typedef struct tensor_list { const Onnx__TensorProto **t; int n, cap; } tensor_list;
+typedef struct tensor_list { const void **t; int n, cap; } tensor_list;
 
-static void list_tensor(tensor_list *l, const Onnx__TensorProto *t)
+static void list_tensor(tensor_list *l, const void *t)
 {
     if (l->t && l->n < l->cap) l->t[l->n] = t;
     l->n++;
@@ -29,6 +29,7 @@ static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n)
             const ot_attribute *a = node[i]->attribute[k];
             if (a->t) list_tensor(l, a->t);
             for (size_t m = 0; m < a->n_tensors; m++) list_tensor(l, a->tensors[m]);
+            if (a->n_floats) list_tensor(l, a);
             if (a->g) list_graph(l, a->g);
             for (size_t m = 0; m < a->n_graphs; m++) list_graph(l, a->graphs[m]);
         }
@@ -41,7 +42,7 @@ static void list_model(tensor_list *l, const Onnx__ModelProto *m)
     for (size_t i = 0; i < m->n_functions; i++) list_nodes(l, m->functions[i]->node, m->functions[i]->n_node);
 }
 
-typedef struct placed { const Onnx__TensorProto *t; int at; } placed;
+typedef struct placed { const void *t; int at; } placed;
 
 static int by_address(const void *a, const void *b)
 {
@@ -72,7 +73,7 @@ bool ot_tensors_order(ot_job *j)
     return true;
 }
 
-int ot_tensor_index(const ot_job *j, const Onnx__TensorProto *t)
+int ot_tensor_index(const ot_job *j, const void *t)
 {
     int low = 0, high = j->n_order;
     while (low < high) {
@@ -109,8 +110,7 @@ static bool grow_sources(ot_job *j)
     return true;
 }
 
-int ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_blob *b, const ot_external *e,
-                  const char *name, int kind)
+int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const ot_external *e, const char *name, int kind)
 {
     if (!grow_sources(j)) return -1;
     int n = j->m->n_sources++, at = ot_tensor_index(j, t);
@@ -118,7 +118,7 @@ int ot_source_add(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const ot_b
     *o = (ot_source){ .name = name, .dtype = b->dtype, .shape = b->shape, .data = b->data,
                       .order = at < 0 ? -1 : j->order_of[at], .external = e != NULL };
     o->kind = kind;
-    j->f->origins[n] = (ot_origin){ t, e };
+    j->f->origins[n] = (ot_origin){ kind == OT_FROM_ATTRIBUTE ? NULL : t, e };
     j->path_of[n] = s->path;
     return n;
 }

@@ -198,6 +198,7 @@ static int64_t child(int64_t id, int64_t leaf, int64_t inner, int64_t leaves)
 bool ot_ml_tree_ensemble(ot_form *f)
 {
     const ot_attribute *root = ot_form_get(f, "tree_roots"), *feature = ot_form_get(f, "nodes_featureids"), *leaf = ot_form_get(f, "leaf_targetids");
+    ot_ml_fixed(f, "nodes_splits and leaf_weights");
     if (!root || !feature || !leaf || !root->n_ints) return ot_form_finding(f, "tree_roots, nodes_featureids and leaf_targetids are needed");
     int64_t  n = (int64_t)feature->n_ints, leaves = (int64_t)leaf->n_ints, all = n + leaves;
     ot_dtype type = OT_F32;
@@ -344,6 +345,7 @@ bool ot_ml_tree_regressor(ot_form *f)
     ot_dtype type = OT_F32;
     for (int i = 0; i < OT_LEN(sums); i++)
         if (ot_form_says(f, "aggregate_function", sums[i])) t.sum = i;
+    ot_ml_fixed(f, "nodes_values and target_weights");
     if (t.targets < 1 || !read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "target", &only, &positive)) return true;
     if (t.sum == AVERAGE) t.sum = SUM;
     ot_value *y = walk(f, &t, 0, type);
@@ -360,6 +362,7 @@ bool ot_ml_tree_classifier(ot_form *f)
     bool     positive;
     ot_dtype type = OT_F32;
     const char *post = ot_ml_post(f);
+    ot_ml_fixed(f, "nodes_values and class_weights");
     if (t.targets < 1) return ot_form_finding(f, "its labels are left out");
     if (!read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "class", &only, &positive)) return true;
     ot_value *y = walk(f, &t, 0, type);

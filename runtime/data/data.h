@@ -14,6 +14,7 @@ typedef struct ot_array {
     ot_tensor     t;        /* name: as in the file; "" for formats without names (idx): matched by role */
     ot_array_role role;     /* target: "target", "target_<output>", labels of idx */
     bool          whole;    /* not cut into batches */
+    bool          gaps;     /* NaN stands for what is missing, and the model fills it in */
     bool          picture;  /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
 } ot_array;
 

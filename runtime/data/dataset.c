@@ -242,6 +242,7 @@ static bool is_mask(const ot_tensor *t, int64_t n)
 ot_status ot_array_check(const ot_array *a, ot_error *err)
 {
     int64_t n = ot_array_elements(a), at = n ? find_bad(&a->t, n) : 0;
+    while (a->gaps && at < n && !isinf(ot_get_f64(a->t.data, a->t.dtype, at))) at++;
     if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(&a->t, n))) return OT_OK;
     double v = ot_get_f64(a->t.data, a->t.dtype, at);
     const char *name = *a->t.name ? a->t.name : "the array";

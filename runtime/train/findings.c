@@ -25,8 +25,11 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
 ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err)
 {
     const ot_review *r = &t->review;
-    if (s != OT_E_MODEL || r->weights || !r->quantised) return s;
+    if (s != OT_E_MODEL || r->weights || !(r->quantised || t->m->file->fixed)) return s;
     *err = (ot_error){ 0 };
+    if (!r->quantised)
+        return ot_fail(err, s, "nothing to train: %s have no gradient. Fit them again in the program that made the model; linear models and networks train here",
+                       t->m->file->fixed);
     return ot_fail(err, s, "nothing trains: %s %d weights of the model %s quantised: %s", r->quantised > 1 ? "all" : "the", r->quantised,
                    r->quantised > 1 ? "are" : "is", ot_remedy_quantised);
 }

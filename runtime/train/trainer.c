@@ -45,6 +45,7 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
                       d->column, d->last ? ", the last" : "");
     if (d->table && ot_dataset_odd_header(d))
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1, which holds numbers too, is taken for the names of the columns", d->name);
+    ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
 }
 

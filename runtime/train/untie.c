@@ -73,7 +73,7 @@ static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
             if (k->in[i]) k->in[i]->mark++;
     for (int i = 0; list && i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->source < 0 || v->from_constant || !v->data || !ot_is_float(v->dtype) || v->mark < 2) continue;
+        if (v->source < 0 || v->from_constant || t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE || !v->data || !ot_is_float(v->dtype) || v->mark < 2) continue;
         bool       asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
         bool       bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
         if (!asked && !(trains && (by_itself || bias))) continue;

@@ -464,6 +464,11 @@ def finite():
         mask = np.where(np.arange(4) < 2, 0, -np.inf).astype(np.float32) + np.zeros((40, 4), np.float32)
         np.savez('masked.npz', x=d['x'], mask=mask, target=d['target'])
     train(0, '', 'masked', 'masked.npz')
+    model('imputed.onnx', [('Slice', ['x', 'from', 'to', 'axis'], ['part'], {}), ('IsNaN', ['part'], ['gap'], {}), ('Where', ['gap', 'fill', 'part'], ['full'], {}),
+                           ('Gemm', ['full', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
+          [weight('w', 2, 3), weight('b', 3), weight('fill', 2)] + [numpy_helper.from_array(np.array([v]), n) for n, v in (('from', 0), ('to', 2), ('axis', 1))])
+    train(0, '', 'imputed', 'nan.npz') # the model asks what is missing, and fills it in
+    train(4, 'inf.npz: x: sample 17 has an element that is infinite', 'imputed', 'inf.npz')
 
 
 def lookups():

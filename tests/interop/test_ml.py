@@ -121,5 +121,86 @@ run('labels of integers', 'LabelEncoder', {'x': k}, keys_int64s=[3, 7], values_f
 run('labels that are strings', 'LabelEncoder', {'x': k}, keys_int64s=[3, 7], values_strings=['three', 'seven'], want=np.array([['three', '_Unused'], ['seven', '_Unused']]))
 run('labels of floats', 'LabelEncoder', {'x': np.float32([[1, np.nan], [2, 3]])}, keys_floats=[1.0, float('nan'), 3.0], values_int64s=[10, 20, 30], default_int64=-7, want=np.array([[10, 20], [-7, 30]]))
 run('maps', 'ZipMap', {'x': x}, classlabels_int64s=[5, 6, 7], want=x)
+
+
+def check(what, so, said=''):
+    global failed, total
+    total += 1
+    if not so:
+        print(f'FAILED {what}: {said}')
+        failed += 1
+
+
+def field(number, raw):
+    size = len(raw)
+    return bytes([number << 3 | 2] + ([size] if size < 128 else [size & 127 | 128, size >> 7])) + raw
+
+
+def packed(m):
+    """The file of a model of one node, its lists of floats as some writers write them: one field that holds all."""
+    rest, node, m2 = onnx.NodeProto(), onnx.NodeProto(), onnx.ModelProto()
+    m2.CopyFrom(m)
+    node.CopyFrom(m2.graph.node[0])
+    rest.CopyFrom(node)
+    del rest.attribute[:], m2.graph.node[:]
+    raw = rest.SerializeToString()
+    for a in node.attribute:
+        floats = np.array(a.floats, '<f4').tobytes()
+        del a.floats[:]
+        raw += field(5, a.SerializeToString() + (field(7, floats) if floats else b''))
+    graph = m2.graph.SerializeToString() + field(1, raw)
+    m2.ClearField('graph')
+    return m2.SerializeToString() + field(7, graph)
+
+
+def linear_trains():
+    """Coefficients and intercepts train; the file keeps all but those floats."""
+    w, b = np.float32([[0.1, 0.2, 0.3], [-1.0, 2.0, 4.0], [0.3, 0.5, -0.7]]), np.float32([0.5, -0.5, 0.1])
+    t = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    lists = dict(coefficients=w.ravel().tolist(), intercepts=b.tolist())
+    for op, outputs, more in (('LinearRegressor', ['y'], dict(targets=3)), ('LinearClassifier', ['label', 'y'], dict(classlabels_ints=[0, 1, 2], post_transform='NONE'))):
+        node = h.make_node(op, ['x'], outputs, name='the_node', domain='ai.onnx.ml', **lists, **more)
+        types = [h.make_tensor_value_info(n, T.INT64 if n == 'label' else T.FLOAT, None) for n in outputs]
+        m = h.make_model(h.make_graph([node], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 3])], types),
+                         opset_imports=[h.make_opsetid('', 21), h.make_opsetid('ai.onnx.ml', 3)], ir_version=10)
+        with tempfile.TemporaryDirectory() as d:
+            np.savez(d + '/d.npz', x=x, target_y=t)
+            for form in (False, True):
+                open(d + '/m.onnx', 'wb').write(packed(m) if form else m.SerializeToString())
+                for rate in (0, 0.5):
+                    what = f'{op}, rate {rate}'
+                    r = subprocess.run([program, 'train', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/t.onnx', '--steps', '1', '--batch-size', '4', '--no-shuffle', '--loss', 'y=mse',
+                                        '--optimizer', f'sgd:lr={rate}', '--run-dir', 'none', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
+                    check(what, r.returncode == 0, r.stderr)
+                    if r.returncode:
+                        continue
+                    if not rate:
+                        check(what, open(d + '/m.onnx', 'rb').read() == open(d + '/t.onnx', 'rb').read(), 'the file differs')
+                        continue
+                    g = 2 * (x @ w.T + b - t) / t.size
+                    after = onnx.load(d + '/t.onnx')
+                    got = {a.name: np.array(a.floats, np.float32) for a in after.graph.node[0].attribute}
+                    check(what, np.allclose(got['coefficients'], (w - rate * g.T @ x).ravel(), 1e-5, 1e-6), got['coefficients'])
+                    check(what, np.allclose(got['intercepts'], b - rate * g.sum(0), 1e-5, 1e-6), got['intercepts'])
+                    for a in after.graph.node[0].attribute:
+                        if a.name in lists:
+                            a.floats[:] = lists[a.name]
+                    check(what, m.SerializeToString() == after.SerializeToString(), 'more than the floats differs')
+                    check(what, os.path.getsize(d + '/m.onnx') == os.path.getsize(d + '/t.onnx'), 'another size')
+
+
+def trees_do_not():
+    node = h.make_node('TreeEnsembleRegressor', ['x'], ['y'], name='the_node', domain='ai.onnx.ml', n_targets=2, nodes_modes=modes, **tree, **{'target_' + k: v for k, v in leaves.items()})
+    m = h.make_model(h.make_graph([node], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 3])], [h.make_tensor_value_info('y', T.FLOAT, ['N', 2])]),
+                     opset_imports=[h.make_opsetid('', 21), h.make_opsetid('ai.onnx.ml', 3)], ir_version=10)
+    with tempfile.TemporaryDirectory() as d:
+        onnx.save(m, d + '/m.onnx')
+        np.savez(d + '/d.npz', x=x, target=np.zeros((4, 2), np.float32))
+        r = subprocess.run([program, 'train', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/t.onnx', '--run-dir', 'none'], capture_output=True, text=True, timeout=120)
+        check('trees', r.returncode == 3 and 'nothing to train: the_node: TreeEnsembleRegressor: its attributes nodes_values and target_weights' in r.stderr, r.stderr)
+
+
+linear_trains()
+trees_do_not()
 print(f'{total} nodes, {failed} failed')
 sys.exit(failed != 0)

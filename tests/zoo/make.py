@@ -137,6 +137,13 @@ def among(a, values):
     return values[np.minimum(at, len(values) - 1)] == a if len(values) else np.zeros(a.shape, bool)
 
 
+def shown(p, there):
+    """Does the file show a parameter: most of it, or rows of it (the positions that its length asks for)?"""
+    rows = p.reshape(p.shape[0], -1) if p.ndim > 1 else p.reshape(1, -1)
+    found = among(rows[:4096], there)
+    return found.mean() > 0.5 or rows.shape[1] > 3 and found.all(1).any()
+
+
 def kinds(model, module):
     """What each float tensor of the file is: made of a parameter's values, of a frozen one's, of a buffer's, or none of them."""
     def values(tensors):
@@ -147,6 +154,7 @@ def kinds(model, module):
     buffers = values(list(module.buffers()))
     tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     tensors |= {n.output[0]: numpy_helper.to_array(a.t) for n in model.graph.node if n.op_type == 'Constant' for a in n.attribute if a.name == 'value'}
+    tensors |= {f'{n.name}/{a.name}': np.array(a.floats, 'f4') for n in model.graph.node for a in n.attribute if a.floats}
     out = {}
     for name, a in tensors.items():
         if a.dtype != np.float32 or not a.size:
@@ -159,7 +167,7 @@ def kinds(model, module):
             kind = 'buffer'
         out[name] = kind
     there = np.unique(np.concatenate([np.zeros(0, 'f4')] + [a.ravel() for a in tensors.values() if a.dtype == np.float32]))
-    lost = [n for n, p in module.named_parameters() if p.requires_grad and p.is_floating_point() and not among(p.detach().numpy().ravel()[:4096], there).mean() > 0.5]
+    lost = [n for n, p in module.named_parameters() if p.requires_grad and p.is_floating_point() and not shown(p.detach().numpy(), there)]
     return out, lost
 
 

@@ -65,6 +65,8 @@ def one(program, stem, tmp):
     if 'expected_ort' in data and facts['export'] != 'tt':
         s = ort.InferenceSession(model, providers=['CPUExecutionProvider'])
         apart = np.concatenate([s.run([out], {i.name: inputs[i.name][k:k + 1] for i in s.get_inputs()})[0] for k in range(BATCH)])
+        if len(apart) != BATCH:
+            raise Failed(f'exporter: gives {len(apart)} rows for {BATCH} samples')
         near(run(1, model, 'run')[0], apart[:1], 2e-5, 'run')
         near(run(BATCH, model, 'batch')[0], apart, 2e-4, 'batch')
         near(apart, data['expected_apart'], 1e-3, 'exporter: ONNX Runtime and the module')
