@@ -33,11 +33,9 @@ static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *
     ot_room        *room = n->graph->room;
     int64_t         pixels = 0, most = (int64_t)(room->most / BYTES_A_PIXEL);
     ot_error        why = { 0 };
-    const char     *package = ot_picture_missing(x->data, bytes);
-    if (package) return ot_node_fail(n, err, "this program was built without %s; Debian: apt-get install %s, and build again",
-                                     !strncmp(package, "libtiff", 7) ? "TIFF" : "JPEG 2000", package);
     if (most > room->work) most = room->work;
     ot_status s = ot_picture_size(x->data, bytes, p, &why);
+    if (ot_picture_missing(x->data, bytes)) return ot_node_fail(n, err, "%s", why.text);
     if (s == OT_OK && (!ot_mul(p->height, p->width, &pixels) || pixels > most))
         return ot_fail(err, OT_E_NOMEM, "%s: ImageDecoder: out of memory: the picture has %lld x %lld pixels; %lld are allowed for a file of this size",
                        n->name, (long long)p->width, (long long)p->height, (long long)most);

@@ -35,7 +35,7 @@ static ot_status check_masks(bmp *b)
     for (int c = 0; c < 4; c++) {
         uint32_t m = b->mask[c], low = m & (~m + 1);
         bool     gap = m && ((m / low) & (m / low + 1)) != 0;
-        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16)) return ot_picture_bad(b->r, "its colour mask %08x is none", m);
+        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16)) return ot_picture_bad(b->r, "its colour mask %08x is not one run of bits", m);
     }
     return OT_OK;
 }
@@ -62,7 +62,7 @@ static ot_status read_header(bmp *b)
     bool     old = header == 12;
     b->at = ot_le32(p + 10);
     b->each = old ? 3 : 4;
-    if (!old && (header < 40 || header > 124)) return ot_picture_bad(b->r, "a header of %u bytes is not known", header);
+    if (!old && (header < 40 || header > 124)) return ot_picture_bad(b->r, "its header of %u bytes is not a known one", header);
     if (n < 14 + (size_t)header) return ot_picture_bad(b->r, "it ends after %zu bytes, in its header", n);
     b->width = old ? (int64_t)ot_le16(p + 18) : (int32_t)ot_le32(p + 18);
     b->height = old ? (int64_t)ot_le16(p + 20) : (int32_t)ot_le32(p + 22);
@@ -75,7 +75,7 @@ static ot_status read_header(bmp *b)
     bool few = b->bits == 1 || b->bits == 2 || b->bits == 4 || b->bits == 8, wide = b->bits == 16 || b->bits == 32;
     bool known = b->how == RGB ? few || wide || b->bits == 24 : b->how == RLE8 ? b->bits == 8 : b->how == RLE4 ? b->bits == 4
                  : (b->how == FIELDS || b->how == ALPHA_FIELDS) && wide;
-    if (!known) return ot_picture_bad(b->r, "%d bits in compression %d are not read", b->bits, b->how);
+    if (!known) return ot_picture_bad(b->r, "its %d bits a pixel in compression %d are not read", b->bits, b->how);
     if (few) return read_palette(b, 14 + header, colours);
     return wide ? read_masks(b, header) : OT_OK;
 }

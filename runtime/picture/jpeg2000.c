@@ -12,8 +12,8 @@
 #include <openjpeg.h>
 
 enum { SIZ = 0xff51, COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93, EOC = 0xffd9 };
-enum { LEAST_PRECINCT = 4 };  /* 16 x 16 */
-enum { PIXELS_A_TILE = 1024 }; /* at least, beside a few */
+enum { PIXELS_A_TILE = 1024, FEW_TILES = 64 };          /* so many at least, beside a few */
+enum { PIXELS_A_PRECINCT = 64, FEW_PRECINCTS = 4096 }; /* of all resolutions together */
 
 typedef struct jp2 {
     ot_reading *r;
@@ -64,27 +64,33 @@ static ot_status read_size(jp2 *f)
     for (int c = 0; c < f->components; c++) {
         const uint8_t *s = p + 42 + 3 * c;
         int            bits = (s[0] & 0x7f) + 1;
-        if (!s[1] || !s[2] || s[1] > 4 || s[2] > 4) return ot_picture_bad(f->r, "it has a pixel in %d x %d of a component", s[1], s[2]);
+        if (!s[1] || !s[2] || s[1] > 4 || s[2] > 4) return ot_picture_bad(f->r, "one of its components has a sample for %d x %d pixels", s[1], s[2]);
         if (bits > 16) return ot_picture_bad(f->r, "it has %d bits a sample; 1 to 16 are read", bits);
         f->bits = bits > f->bits ? bits : f->bits;
     }
     if (!v[4] || !v[5] || v[0] <= v[2] || v[1] <= v[3]) return ot_picture_bad(f->r, "it has no pixels");
+    if (v[0] > INT32_MAX || v[1] > INT32_MAX) return ot_picture_bad(f->r, "it reaches to %lld x %lld pixels", (long long)v[0], (long long)v[1]);
     f->width = up(v[0], p[43]) - up(v[2], p[43]);
     f->height = up(v[1], p[44]) - up(v[3], p[44]);
     int64_t tiles;
     if (v[6] > v[2] || v[7] > v[3] || !ot_mul(up(v[0] - v[6], v[4]), up(v[1] - v[7], v[5]), &tiles) ||
-        tiles > 64 + (v[0] - v[2]) * (v[1] - v[3]) / PIXELS_A_TILE)
+        tiles > FEW_TILES + (v[0] - v[2]) * (v[1] - v[3]) / PIXELS_A_TILE)
         return ot_picture_bad(f->r, "its tiles are too small for %lld x %lld pixels", (long long)f->width, (long long)f->height);
     return OT_OK;
 }
 
-/* Precincts that a coding style gives, from the second resolution on; `at` is the byte of its number of levels. */
-static bool precincts_fit(const uint8_t *p, size_t at, size_t end)
+/* The precincts that a coding style gives, the smallest resolution first; `at` is the byte of its number of levels. */
+static bool precincts_fit(const jp2 *f, size_t at, size_t end)
 {
-    int levels = at < end ? p[at] : 0;
-    for (size_t i = 1; i <= (size_t)levels && at + 5 + i < end; i++)
-        if ((p[at + 5 + i] & 15) < LEAST_PRECINCT || p[at + 5 + i] >> 4 < LEAST_PRECINCT) return false;
-    return levels > 0 || at + 5 >= end || ((p[at + 5] & 15) >= LEAST_PRECINCT && p[at + 5] >> 4 >= LEAST_PRECINCT);
+    const uint8_t *size = f->stream + at + 5;
+    int            levels = at < end ? f->stream[at] : 0;
+    int64_t        count = 0;
+    for (int i = 0; i <= levels && levels <= 32 && at + 5 + (size_t)i < end; i++) {
+        int64_t scale = (int64_t)1 << (levels - i), w = up(f->width, scale), h = up(f->height, scale);
+        count += up(w, (int64_t)1 << (size[i] & 15)) * up(h, (int64_t)1 << (size[i] >> 4));
+        if (count > FEW_PRECINCTS + f->width * f->height / PIXELS_A_PRECINCT) return false;
+    }
+    return true;
 }
 
 /* Every coding style, of the file and of its tiles. */
@@ -106,9 +112,9 @@ static ot_status check_styles(const jp2 *f)
             uint64_t part = ot_be32(p + at + 6);
             tile_end = part >= 14 && part <= f->n - at ? at + (size_t)part : f->n;
         }
-        bool fits = (marker != COD || !(p[at + 4] & 1) || precincts_fit(p, at + 9, end)) &&
-                    (marker != COC || length < 4 || !(p[at + 5] & 1) || precincts_fit(p, at + 6, end));
-        if (!fits) return ot_picture_bad(f->r, "its precincts are smaller than 16 x 16");
+        bool fits = (marker != COD || length < 3 || !(p[at + 4] & 1) || precincts_fit(f, at + 9, end)) &&
+                    (marker != COC || length < 4 || !(p[at + 5] & 1) || precincts_fit(f, at + 6, end));
+        if (!fits) return ot_picture_bad(f->r, "its precincts are too small for %lld x %lld pixels", (long long)f->width, (long long)f->height);
         if (tile_end < end) tile_end = end;
     }
     return OT_OK;
@@ -122,7 +128,7 @@ static ot_status look(jp2 *f)
     f->n = f->r->n;
     if (f->r->p[0] == 0) {
         head = find_box(f->r->p, f->r->n, "jp2h", &size);
-        if (head && find_box(head, size, "pclr", &size)) return ot_picture_bad(f->r, "one with a palette is not read");
+        if (head && find_box(head, size, "pclr", &size)) return ot_picture_bad(f->r, "it has a palette, which is not read");
         f->stream = find_box(f->r->p, f->r->n, "jp2c", &f->n);
         if (!f->stream) return cut(f);
     }
@@ -201,8 +207,8 @@ static ot_status copy(const jp2 *f, const opj_image_t *image)
     const ot_pixels *o = f->r->out;
     int  full = o->bits == 16 ? 65535 : 255, v[4] = { 0 };
     bool apart = image->color_space == OPJ_CLRSPC_SYCC && o->channels >= 3;
-    if (image->color_space == OPJ_CLRSPC_CMYK || image->color_space == OPJ_CLRSPC_EYCC) return ot_picture_bad(f->r, "CMYK and e-YCC are not read");
-    if ((int)image->numcomps != o->channels) return ot_picture_bad(f->r, "it has %u components and not %d", image->numcomps, o->channels);
+    if (image->color_space == OPJ_CLRSPC_CMYK || image->color_space == OPJ_CLRSPC_EYCC) return ot_picture_bad(f->r, "its colours are CMYK or e-YCC, which are not read");
+    if ((int)image->numcomps != o->channels) return ot_picture_bad(f->r, "it has %u components, and its header says %d", image->numcomps, o->channels);
     for (OPJ_UINT32 c = 0; c < image->numcomps; c++) {
         const opj_image_comp_t *k = &image->comps[c];
         if (!k->data || !k->w || !k->h || k->prec < 1 || k->prec > 16) return ot_picture_bad(f->r, "component %u has no pixels", c);

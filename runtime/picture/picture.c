@@ -64,9 +64,9 @@ static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, 
     uint8_t        first[4] = { 0 };
     *out = (ot_pixels){ .orientation = 1 };
     if (n) memcpy(first, p, n < 4 ? n : 4);
-    if (!n) return ot_fail(err, OT_E_DATA, "no bytes are no picture");
+    if (!n) return ot_fail(err, OT_E_DATA, "the picture has no bytes");
     if (!f)
-        return ot_fail(err, OT_E_DATA, "is no picture of a known format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG 2000): it begins with %02x %02x %02x %02x",
+        return ot_fail(err, OT_E_DATA, "is not a picture of a known format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG 2000): it begins with %02x %02x %02x %02x",
                        first[0], first[1], first[2], first[3]);
     if (!f->read)
         return ot_fail(err, OT_E_DATA, "%s: this program was built without it. Debian: apt-get install %s, and build again", f->name, f->package);
@@ -88,6 +88,12 @@ const char *ot_picture_missing(const void *bytes, size_t n)
 {
     const format *f = format_of(bytes, n);
     return f && !f->read ? f->package : NULL;
+}
+
+const char *ot_picture_format(int i, const char **missing)
+{
+    *missing = i < OT_LEN(formats) && !formats[i].read ? formats[i].package : NULL;
+    return i < OT_LEN(formats) ? formats[i].name : NULL;
 }
 
 ot_status ot_picture_begin(ot_reading *r, int64_t width, int64_t height, int channels, int bits)

@@ -31,6 +31,9 @@ ot_status ot_picture_decode(const void *bytes, size_t n, int64_t most, ot_pixels
 /* The format is known and the build is without it: the Debian package that brings it.  NULL: it is not so. */
 const char *ot_picture_missing(const void *bytes, size_t n);
 
+/* Name of format i, NULL behind the last; *missing: the package that this build is without, or NULL. */
+const char *ot_picture_format(int i, const char **missing);
+
 /* To bytes and to 1 channel (ITU-R 601 luma) or 3, without alpha, which is dropped.  Errors: OT_E_NOMEM; p stays whole. */
 ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err);
 

@@ -36,10 +36,10 @@ static ot_status number(pnm *f, const char *where, int64_t *v)
     to_word(f);
     if (f->at == r->n) return ends(f, where);
     *v = 0;
-    if (r->p[f->at] < '0' || r->p[f->at] > '9') return ot_picture_bad(r, "byte %zu is no number, in %s", f->at, where);
+    if (r->p[f->at] < '0' || r->p[f->at] > '9') return ot_picture_bad(r, "byte %zu is not a digit, in %s", f->at, where);
     for (; f->at < r->n && r->p[f->at] >= '0' && r->p[f->at] <= '9'; f->at++) {
         *v = 10 * *v + r->p[f->at] - '0';
-        if (*v > INT32_MAX) return ot_picture_bad(r, "a number is too large, in %s", where);
+        if (*v > INT32_MAX) return ot_picture_bad(r, "it has a number above 2147483647 in %s", where);
     }
     return OT_OK;
 }
@@ -82,7 +82,7 @@ static ot_status read_header(pnm *f)
         OT_TRY(number(f, "its header", &f->height));
         if (!f->bits) OT_TRY(number(f, "its header", &f->most));
         if (f->at == f->r->n) return ends(f, "its header");
-        if (!is_space(f->r->p[f->at])) return ot_picture_bad(f->r, "no space stands behind its header");
+        if (!is_space(f->r->p[f->at])) return ot_picture_bad(f->r, "its header does not end in a space");
         f->at++;
     }
     if (f->most < 1 || f->most > 65535) return ot_picture_bad(f->r, "its largest value is %lld; 1 to 65535 are possible", (long long)f->most);
@@ -127,7 +127,7 @@ ot_status ot_pnm_read(ot_reading *r)
     int64_t full = f.most > 255 ? 65535 : 255, n = f.width * f.height * f.depth;
     for (int64_t i = 0; i < n; i++) {
         OT_TRY(value(&f, i, &v));
-        if (v > f.most) return ot_picture_bad(r, "value %lld is larger than the largest, %lld", (long long)v, (long long)f.most);
+        if (v > f.most) return ot_picture_bad(r, "it has a value of %lld, and says that %lld is the largest", (long long)v, (long long)f.most);
         v = (v * full + f.most / 2) / f.most;
         if (full == 255) ((uint8_t *)r->out->data)[i] = (uint8_t)v;
         else ((uint16_t *)r->out->data)[i] = (uint16_t)v;

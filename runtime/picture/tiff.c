@@ -119,7 +119,7 @@ static ot_status look(tiff *f, int *channels)
     TIFFGetFieldDefaulted(f->t, TIFFTAG_INKSET, &ink);
     if (!TIFFGetField(f->t, TIFFTAG_PHOTOMETRIC, &photometric)) photometric = f->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
     f->r->out->orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
-    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return ot_picture_bad(f->r, "its samples are no unsigned integers");
+    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return ot_picture_bad(f->r, "its samples are not unsigned integers");
     if (f->bits > 16) return ot_picture_bad(f->r, "it has %u bits a sample; 1 to 16 are read", f->bits);
     if (photometric == PHOTOMETRIC_YCBCR && compression == COMPRESSION_JPEG && f->planar == PLANARCONFIG_CONTIG) {
         TIFFSetField(f->t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
@@ -196,7 +196,7 @@ static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool 
                                      : TIFFReadEncodedStrip(f->t, TIFFComputeStrip(f->t, y0, (uint16_t)p), block, need);
                 if (got < need) {
                     char where[96];
-                    snprintf(where, sizeof where, "the pixels from row %u, column %u on cannot be read", y0, x0);
+                    snprintf(where, sizeof where, "its pixels from row %u, column %u on cannot be read", y0, x0);
                     return failed(f, where);
                 }
                 for (uint32_t y = 0; y < rows; y++)

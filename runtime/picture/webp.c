@@ -22,7 +22,7 @@ static ot_status failed(const ot_reading *r, VP8StatusCode code)
 {
     if (code == VP8_STATUS_OUT_OF_MEMORY) return ot_picture_no_memory(r);
     if (code == VP8_STATUS_NOT_ENOUGH_DATA) return ot_picture_bad(r, "it ends after %zu bytes, before its pixels do", r->n);
-    return ot_picture_bad(r, "its %s", code == VP8_STATUS_UNSUPPORTED_FEATURE ? "kind is not known" : "bytes are damaged");
+    return ot_picture_bad(r, "%s", code == VP8_STATUS_UNSUPPORTED_FEATURE ? "it uses a feature that is not known" : "its bytes are damaged");
 }
 
 ot_status ot_webp_read(ot_reading *r)

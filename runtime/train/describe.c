@@ -7,6 +7,7 @@
 #include "ops/host.h"
 #include "importer/import.h"
 #include "ops/kernel.h"
+#include "runtime/picture/picture.h"
 #include "runtime/train/cpus.h"
 #include "runtime/train/describe.h"
 #include "runtime/train/log.h"
@@ -385,6 +386,27 @@ static const char *cuda_devices(ot_arena *a)
     return all;
 }
 
+/* The formats of pictures that this build reads, and those that it is without. */
+static void write_pictures(ot_page *p)
+{
+    const char *format, *missing;
+    ot_print(p->f, "pictures   ");
+    for (int i = 0; (format = ot_picture_format(i, &missing)); i++)
+        if (!missing) ot_print(p->f, "%s %s", i ? "," : "", format);
+    ot_print(p->f, "\n");
+    for (int i = 0; (format = ot_picture_format(i, &missing)); i++)
+        if (missing) ot_print(p->f, "            no %s: built without %s\n", format, missing);
+}
+
+static json_t *picture_formats(void)
+{
+    json_t     *list = json_array();
+    const char *format, *missing;
+    for (int i = 0; (format = ot_picture_format(i, &missing)); i++)
+        if (!missing) ot_json_add(&list, json_string(format));
+    return list;
+}
+
 static void write_env(ot_page *p, const char *cuda)
 {
     char cpu[256], features[256], total[64], available[64], granted[96];
@@ -405,6 +427,7 @@ static void write_env(ot_page *p, const char *cuda)
                       "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
                       cpu, "threads", cpus.threads, "features", features, "memory", total, "devices",
                       devices, "jansson", jansson_version_str());
+        ot_json_set(&all, "pictures", picture_formats());
         ot_json_set(&all, "processors", json_integer(cpus.processors));
         ot_json_set(&all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
         if (!all || json_object_update(p->json, all)) p->lost = true;
@@ -421,6 +444,7 @@ static void write_env(ot_page *p, const char *cuda)
     for (const char *line = cuda; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
         ot_print(p->f, "            %.*s\n", (int)strcspn(line, "\n"), line);
     ot_print(p->f, "libraries   jansson %s\n", jansson_version_str());
+    write_pictures(p);
 }
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "runtime/data/data.h"
+#include "runtime/base/io.h"
+#include "runtime/picture/picture.h"
 #include "tests/importer/bytes.h"
 
 #define EXPORTS OT_SOURCE_ROOT "/tests/exports/"
@@ -333,6 +335,29 @@ static ot_status data(char **text, ot_error *err)
     return OT_OK;
 }
 
+/* What the readers make themselves; the libraries' own memory is theirs. */
+static ot_status picture(char **text, ot_error *err)
+{
+    const char *const files[] = { "turned6.jpg", "palette_alpha.png", "lossy.webp", "rle8.bmp", "grey16.pgm", "premultiplied.tif", "jpeg.tif", "rgb.jp2" };
+    (void)text;
+    for (int i = 0; i < OT_LEN(files); i++) {
+        char      path[512];
+        void     *p = NULL;
+        size_t    n = 0;
+        ot_pixels x = { 0 };
+        snprintf(path, sizeof path, OT_SOURCE_ROOT "/tests/picture/fixtures/%s", files[i]);
+        ot_status s = ot_read_file(path, 1 << 20, &p, &n, err);
+        bool      skipped = !s && ot_picture_missing(p, n);
+        if (!s && !skipped) s = ot_picture_decode(p, n, 1 << 20, &x, err);
+        if (!s && !skipped) s = ot_pixels_turn(&x, err);
+        if (!s && !skipped) s = ot_pixels_to_bytes(&x, 1, err);
+        ot_pixels_free(&x);
+        free(p);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
 static ot_status write_npz(char **text, ot_error *err)
 {
     (void)text;
@@ -363,6 +388,7 @@ const way ways[] = {
     { .name = "help", .go = help },
     { .name = "config", .prepare = tables, .go = config },
     { .name = "data", .prepare = tables, .go = data },
+    { .name = "picture", .go = picture },
     { .name = "npz", .go = write_npz, .out = "out.npz" },
     { .name = "new", .go = fresh, .out = "out.onnx" },
     { .name = "run", .prepare = pictures, .go = run, .out = "out.npz" },

@@ -336,6 +336,17 @@ static void refuses_bombs(void **state)
         refused("JPEG 2000 of many tiles", f.p, f.n, INT64_MAX, "tiles");
         big(f.p + 24, 1 << 30), big(f.p + 28, 1 << 30);
         refused("JPEG 2000 of 2^30 squared", f.p, f.n, 1 << 24, "at most");
+        big(f.p + 8, UINT32_MAX), big(f.p + 12, UINT32_MAX);
+        refused("JPEG 2000 of 2^32 squared", f.p, f.n, INT64_MAX, "reaches to");
+        free(f.p);
+        f = copy_of("precincts.jp2");
+        size_t at = 0;
+        while (memcmp(f.p + at, "\xff\x52", 2) != 0) at++; /* the coding style; precincts of one pixel */
+        size_t siz = at;
+        while (memcmp(f.p + siz, "\xff\x51", 2) != 0) siz--;
+        memset(f.p + at + 14, 0, (size_t)f.p[at + 9] + 1);
+        for (size_t i = 6; i <= 22; i += 16) big(f.p + siz + i, 2000), big(f.p + siz + i + 4, 2000); /* one tile */
+        refused("JPEG 2000 of precincts of one pixel", f.p, f.n, 1 << 24, "precincts");
         free(f.p);
     }
     f = copy_of("white.tif");

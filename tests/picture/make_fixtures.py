@@ -245,6 +245,7 @@ def jpeg2000():
     save("rgba.jp2", RGBA, "JPEG 2000", 4)
     save("grey16.j2k", I16, "JPEG 2000", 1, 16, no_jp2=True)
     save("tiles.jp2", RGB, "JPEG 2000", 3, tile_size=(16, 16))
+    save("precincts.jp2", RGB, "JPEG 2000", 3, precinct_size=(16, 16), codeblock_size=(8, 8))
 
 
 os.makedirs(here, exist_ok=True)
