@@ -18,9 +18,33 @@ static const ot_attr rows[] = {
 
 void ot_attend_sizes_of(const ot_node *n, ot_attend_sizes *s)
 {
+    const ot_attend *a = n->attrs;
+    if (a->at) {
+        *s = a->at->s;
+        return;
+    }
     int             first = ot_attend_q(n);
     const ot_shape *q = &n->in[first]->shape, *v = &n->in[first + 2]->shape;
     *s = (ot_attend_sizes){ .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3] };
+}
+
+static ot_attend_lie dense(int64_t heads, int64_t tokens, int64_t channels)
+{
+    return (ot_attend_lie){ .stride = { heads * tokens * channels, tokens * channels, channels, 1 }, .heads = 1 };
+}
+
+ot_attend_lie ot_attend_in(const ot_node *n, int i)
+{
+    const ot_attend *a = n->attrs;
+    const int64_t   *d = n->in[i]->shape.dim;
+    return a->at ? a->at->in[i] : dense(d[1], d[2], d[3]);
+}
+
+ot_attend_lie ot_attend_out(const ot_node *n, int i)
+{
+    const ot_attend *a = n->attrs;
+    const int64_t   *d = n->out[i]->shape.dim;
+    return a->at ? a->at->out[i] : dense(d[1], d[2], d[3]);
 }
 
 void ot_attend_mask_strides(const ot_shape *mask, int64_t stride[4])
@@ -33,8 +57,36 @@ void ot_attend_mask_strides(const ot_shape *mask, int64_t stride[4])
     }
 }
 
+/* Does the last element of an operand lie in the value, and none in front of it? */
+static bool fits(const ot_attend_lie *l, const int64_t extent[4], const ot_shape *value)
+{
+    int64_t low = l->src, high = l->src;
+    for (int d = 0; d < 4; d++) {
+        int64_t steps = d == 1 ? (extent[1] - 1) / l->heads : extent[d] - 1;
+        *(l->stride[d] < 0 ? &low : &high) += steps * l->stride[d];
+    }
+    return low >= 0 && high < ot_numel(value);
+}
+
+/* The same for a node with places. */
+static ot_status check_places(ot_node *n, ot_error *err)
+{
+    const ot_attend_places *at = ((const ot_attend *)n->attrs)->at;
+    const ot_attend_sizes  *z = &at->s;
+    const int64_t           q[4] = { z->B, z->H, z->T, z->D }, k[4] = { z->B, z->H, z->S, z->D }, v[4] = { z->B, z->H, z->S, z->E },
+                            y[4] = { z->B, z->H, z->T, z->E };
+    const int64_t *forward[] = { q, k, v }, *backward[] = { y, q, k, v, y }, *const *in = ot_attend_q(n) ? backward : forward;
+    for (int i = 0; i < (ot_attend_q(n) ? 5 : 3); i++)
+        if (!fits(&at->in[i], in[i], &n->in[i]->shape)) return ot_node_fail(n, err, "input %d does not lie in its value", i);
+    for (int i = 0; i < (ot_attend_q(n) ? 3 : 1); i++)
+        if (n->out[i] && !fits(&at->out[i], ot_attend_q(n) ? forward[i] : y, &at->shape[i]))
+            return ot_node_fail(n, err, "output %d does not lie in its value", i);
+    return OT_OK;
+}
+
 static ot_status check(ot_node *n, int first, ot_error *err)
 {
+    if (((const ot_attend *)n->attrs)->at) return check_places(n, err);
     const ot_value *q = n->in[first], *k = n->in[first + 1], *v = n->in[first + 2];
     for (int i = 0; i < 3; i++)
         if (n->in[first + i]->shape.rank != 4 || n->in[first + i]->dtype != q->dtype || !ot_is_float(q->dtype))
@@ -57,7 +109,8 @@ static ot_status attend_infer(ot_node *n, ot_error *err)
     ot_attend_sizes s;
     ot_attend_sizes_of(n, &s);
     ot_dtype t = n->in[0]->dtype;
-    ot_set(n->out[0], t, &(ot_shape){ .rank = 4, .dim = { s.B, s.H, s.T, s.E } });
+    const ot_attend *a = n->attrs;
+    ot_set(n->out[0], t, a->at ? &a->at->shape[0] : &(ot_shape){ .rank = 4, .dim = { s.B, s.H, s.T, s.E } });
     for (int i = 1; i < n->n_out; i++)
         ot_set(n->out[i], t == OT_F64 ? OT_F64 : OT_F32, &(ot_shape){ .rank = 3, .dim = { s.B, s.H, s.T } });
     return OT_OK;
@@ -66,8 +119,9 @@ static ot_status attend_infer(ot_node *n, ot_error *err)
 static ot_status dx_infer(ot_node *n, ot_error *err)
 {
     OT_TRY(check(n, 1, err));
+    const ot_attend *a = n->attrs;
     for (int i = 0; i < 3; i++)
-        if (n->out[i]) ot_like(n->out[i], n->in[i + 1]);
+        if (n->out[i]) ot_set(n->out[i], n->in[1]->dtype, a->at ? &a->at->shape[i] : &n->in[i + 1]->shape);
     return OT_OK;
 }
 

@@ -15,10 +15,25 @@
 
 #include "ops/op.h"
 
+/* The extents of either node. */
+typedef struct ot_attend_sizes { int64_t B, H, T, S, D, E; } ot_attend_sizes;
+
+/* Element (b, h, t, d) of an operand lies at src + b stride[0] + h / heads stride[1] + t stride[2] + d stride[3] of a
+ * value: heads are `heads` together one of the value (grouped queries). */
+typedef struct ot_attend_lie { int64_t src, stride[4], heads; } ot_attend_lie;
+
+/* Where the inputs and outputs of a node lie that reads and writes through strides (passes/fuse_attend.c). */
+typedef struct ot_attend_places {
+    ot_attend_sizes s;
+    ot_attend_lie   in[8], out[3];
+    ot_shape        shape[3]; /* of the outputs as values */
+} ot_attend_places;
+
 typedef struct ot_attend {
     double  scale;
     int64_t causal;
     double  hidden;
+    const ot_attend_places *at; /* arena memory; NULL: everything is dense, as above */
 } ot_attend;
 
 /* Where q stands among the inputs of either node: dy is in front of it in AttendDx; and the mask, if there is one. */
@@ -29,10 +44,17 @@ static inline const ot_value *ot_attend_mask(const ot_node *n)
     return n->n_in > at ? n->in[at] : NULL;
 }
 
-/* The extents of either node. */
-typedef struct ot_attend_sizes { int64_t B, H, T, S, D, E; } ot_attend_sizes;
-
 void ot_attend_sizes_of(const ot_node *n, ot_attend_sizes *s);
+
+/* Where q, k, v, y, dy and their gradients lie. */
+ot_attend_lie ot_attend_in(const ot_node *n, int i);
+ot_attend_lie ot_attend_out(const ot_node *n, int i);
+
+/* Element (t, d) of head h of the B H. */
+static inline int64_t ot_attend_at(const ot_attend_lie *l, int64_t H, int64_t h, int64_t t, int64_t d)
+{
+    return l->src + h / H * l->stride[0] + h % H / l->heads * l->stride[1] + t * l->stride[2] + d * l->stride[3];
+}
 
 /* Element strides of the mask along (B, H, T, S); 0 where it is repeated. */
 void ot_attend_mask_strides(const ot_shape *mask, int64_t stride[4]);

@@ -247,8 +247,8 @@
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu cuda */   \
-    X(Attend,                    1, 0, 1)    \
-    X(AttendDx,                  1, 0, 1)    \
+    X(Attend,                    1, 1, 1)    \
+    X(AttendDx,                  1, 1, 1)    \
     X(BatchNorm,                 1, 1, 1)    \
     X(BatchNormDx,               1, 1, 1)    \
     X(Convolve,                  1, 1, 1)    \

@@ -11,20 +11,14 @@
 #include <string.h>
 
 #include "ops/cpu/map.h"
+#include "ops/cpu/vector.h"
 
 /* ---- the plan of one node ------------------------------------------------------ */
 
 static const ot_map_loops *best_loops(void)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return &ot_map_loops_avx512;
-    if (avx2) return &ot_map_loops_avx2;
-#endif
-    return &ot_map_loops_base;
+    static const ot_map_loops *const loops[] = { &ot_map_loops_base, &ot_map_loops_avx2, &ot_map_loops_avx512 };
+    return loops[ot_instruction_set()];
 }
 
 static bool map_can(const ot_node *n, const char **why)

@@ -27,6 +27,22 @@ extern float (expf)(float) __attribute__((__simd__("notinbranch"), const, nothro
 typedef float   ot_f8 __attribute__((vector_size(32)));
 typedef int32_t ot_i8 __attribute__((vector_size(32)));
 
+/* What loops that are built for each set by hand (files named after it) may use here. */
+enum { OT_CPU_BASE, OT_CPU_AVX2, OT_CPU_AVX512 };
+
+static inline int ot_instruction_set(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return OT_CPU_AVX512;
+    if (avx2) return OT_CPU_AVX2;
+#endif
+    return OT_CPU_BASE;
+}
+
 #define OT_ALWAYS static inline __attribute__((always_inline))
 
 #endif

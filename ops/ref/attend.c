@@ -10,6 +10,7 @@ typedef struct view { /* one node, whichever of the two */
     ot_attend_sizes  s;
     const ot_attend *a;
     const void      *q, *k, *v, *mask;
+    ot_attend_lie    at_q, at_k, at_v, at_dy, at_y; /* the last two: of AttendDx */
     ot_dtype         mask_type;
     int64_t          mask_stride[4];
 } view;
@@ -21,6 +22,8 @@ static view view_of(const ot_call *c)
     int             first = ot_attend_q(n);
     view            w = { .a = n->attrs, .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2] };
     ot_attend_sizes_of(n, &w.s);
+    w.at_q = ot_attend_in(n, first), w.at_k = ot_attend_in(n, first + 1), w.at_v = ot_attend_in(n, first + 2);
+    if (first) w.at_dy = ot_attend_in(n, 0), w.at_y = ot_attend_in(n, 4);
     if (mask) {
         w.mask = c->in[n->n_in - 1];
         w.mask_type = mask->dtype;
@@ -34,7 +37,9 @@ OT_INLINE double score(ot_dtype type, const view *w, int64_t h, int64_t t, int64
 {
     const ot_attend_sizes *z = &w->s;
     double                 sum = 0;
-    for (int64_t d = 0; d < z->D; d++) sum += ot_load(w->q, type, (h * z->T + t) * z->D + d) * ot_load(w->k, type, (h * z->S + s) * z->D + d);
+    int64_t q = ot_attend_at(&w->at_q, z->H, h, t, 0), k = ot_attend_at(&w->at_k, z->H, h, s, 0);
+    for (int64_t d = 0; d < z->D; d++)
+        sum += ot_load(w->q, type, q + d * w->at_q.stride[3]) * ot_load(w->k, type, k + d * w->at_k.stride[3]);
     sum *= w->a->scale;
     *open = !(w->a->causal && s > t);
     if (w->mask) {
@@ -50,6 +55,7 @@ OT_INLINE void attend(ot_dtype type, const view *w, const ot_call *c)
 {
     const ot_attend_sizes *z = &w->s;
     ot_dtype               wide = type == OT_F64 ? OT_F64 : OT_F32;
+    ot_attend_lie          at = ot_attend_out(c->node, 0);
     bool                   open;
     for (int64_t h = 0; h < z->B * z->H; h++)
         for (int64_t t = 0; t < z->T; t++) {
@@ -62,8 +68,8 @@ OT_INLINE void attend(ot_dtype type, const view *w, const ot_call *c)
             for (int64_t e = 0; e < z->E; e++) {
                 double y = 0;
                 for (int64_t s = 0; s < z->S; s++)
-                    y += exp(score(type, w, h, t, s, &open) - top) / sum * ot_load(w->v, type, (h * z->S + s) * z->E + e);
-                ot_store(c->out[0], type, (h * z->T + t) * z->E + e, y);
+                    y += exp(score(type, w, h, t, s, &open) - top) / sum * ot_load(w->v, type, ot_attend_at(&w->at_v, z->H, h, s, e));
+                ot_store(c->out[0], type, ot_attend_at(&at, z->H, h, t, e), y);
             }
             if (c->node->n_out > 1 && c->out[1]) ot_store(c->out[1], wide, h * z->T + t, top);
             if (c->node->n_out > 2 && c->out[2]) ot_store(c->out[2], wide, h * z->T + t, sum);
@@ -82,49 +88,54 @@ OT_INLINE double pair(ot_dtype type, const view *w, const ot_call *c, int64_t h,
 {
     const ot_attend_sizes *z = &w->s;
     bool                   open;
+    int64_t                dy = ot_attend_at(&w->at_dy, z->H, h, t, 0), v = ot_attend_at(&w->at_v, z->H, h, s, 0);
     double                 dp = 0;
     ot_dtype wide = type == OT_F64 ? OT_F64 : OT_F32;
     *p = exp(score(type, w, h, t, s, &open) - ot_load(c->in[5], wide, h * z->T + t)) / ot_load(c->in[6], wide, h * z->T + t);
-    for (int64_t e = 0; e < z->E; e++) dp += ot_load(c->in[0], type, (h * z->T + t) * z->E + e) * ot_load(w->v, type, (h * z->S + s) * z->E + e);
+    for (int64_t e = 0; e < z->E; e++)
+        dp += ot_load(c->in[0], type, dy + e * w->at_dy.stride[3]) * ot_load(w->v, type, v + e * w->at_v.stride[3]);
     return open ? *p * (dp - delta) * w->a->scale : 0;
 }
 
 OT_INLINE double delta_of(ot_dtype type, const view *w, const ot_call *c, int64_t h, int64_t t)
 {
-    double sum = 0;
-    for (int64_t e = 0; e < w->s.E; e++) {
-        int64_t at = (h * w->s.T + t) * w->s.E + e;
-        sum += ot_load(c->in[0], type, at) * ot_load(c->in[4], type, at);
-    }
+    int64_t dy = ot_attend_at(&w->at_dy, w->s.H, h, t, 0), y = ot_attend_at(&w->at_y, w->s.H, h, t, 0);
+    double  sum = 0;
+    for (int64_t e = 0; e < w->s.E; e++)
+        sum += ot_load(c->in[0], type, dy + e * w->at_dy.stride[3]) * ot_load(c->in[4], type, y + e * w->at_y.stride[3]);
     return sum;
 }
 
 OT_INLINE void attend_dx(ot_dtype type, const view *w, const ot_call *c)
 {
     const ot_attend_sizes *z = &w->s;
+    ot_attend_lie          at[3] = { 0 };
     double                 p;
+    for (int i = 0; i < 3; i++)
+        if (c->out[i]) at[i] = ot_attend_out(c->node, i);
     for (int64_t h = 0; h < z->B * z->H; h++) {
         for (int64_t t = 0; t < z->T && c->out[0]; t++)
             for (int64_t d = 0; d < z->D; d++) {
                 double sum = 0, delta = delta_of(type, w, c, h, t);
-                for (int64_t s = 0; s < z->S; s++) sum += pair(type, w, c, h, t, s, delta, &p) * ot_load(w->k, type, (h * z->S + s) * z->D + d);
-                ot_store(c->out[0], type, (h * z->T + t) * z->D + d, sum);
+                for (int64_t s = 0; s < z->S; s++)
+                    sum += pair(type, w, c, h, t, s, delta, &p) * ot_load(w->k, type, ot_attend_at(&w->at_k, z->H, h, s, d));
+                ot_store(c->out[0], type, ot_attend_at(&at[0], z->H, h, t, d), sum);
             }
         for (int64_t s = 0; s < z->S && c->out[1]; s++)
             for (int64_t d = 0; d < z->D; d++) {
                 double sum = 0;
                 for (int64_t t = 0; t < z->T; t++)
-                    sum += pair(type, w, c, h, t, s, delta_of(type, w, c, h, t), &p) * ot_load(w->q, type, (h * z->T + t) * z->D + d);
-                ot_store(c->out[1], type, (h * z->S + s) * z->D + d, sum);
+                    sum += pair(type, w, c, h, t, s, delta_of(type, w, c, h, t), &p) * ot_load(w->q, type, ot_attend_at(&w->at_q, z->H, h, t, d));
+                ot_store(c->out[1], type, ot_attend_at(&at[1], z->H, h, s, d), sum);
             }
         for (int64_t s = 0; s < z->S && c->out[2]; s++)
             for (int64_t e = 0; e < z->E; e++) {
                 double sum = 0;
                 for (int64_t t = 0; t < z->T; t++) {
                     pair(type, w, c, h, t, s, 0, &p);
-                    sum += p * ot_load(c->in[0], type, (h * z->T + t) * z->E + e);
+                    sum += p * ot_load(c->in[0], type, ot_attend_at(&w->at_dy, z->H, h, t, e));
                 }
-                ot_store(c->out[2], type, (h * z->S + s) * z->E + e, sum);
+                ot_store(c->out[2], type, ot_attend_at(&at[2], z->H, h, s, e), sum);
             }
     }
 }

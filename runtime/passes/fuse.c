@@ -1,4 +1,5 @@
-/* fuse.c - chains and trees of Maps become one Map, a Map in front of a Reduce its program (fuse_reduce.c).
+/* fuse.c - chains and trees of Maps become one Map, a Map in front of a Reduce its program (fuse_reduce.c);
+ * attention goes without the Copies around it (fuse_attend.c).
  *
  * Maps of one shape that feed each other form a group; a group runs as one program at the place of
  * one of its nodes, so what lies between them never goes through memory.  What others read becomes
@@ -507,6 +508,7 @@ ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
         if (f.group_of[at] == at && (f.groups[at].n > 1 || reads_scalars(&f, at))) s = replace(&f, at, made);
     if (s == OT_OK) s = drop_dead(&f);
     if (s == OT_OK) s = ot_fuse_reduces(p, c, f.kept);
+    if (s == OT_OK) s = ot_fuse_attends(p, c, f.kept);
     fuse_free(&f);
     free(made);
     return s;

@@ -3,7 +3,7 @@
  * Norms        recognise_norm.c
  * Activations  recognise_activation.c
  * Attention    Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
- *              for it (the reference alone is none: it is there to be compared with). */
+ *              for it (the reference alone is none) and, on the CPU, from CPU_SCORES scores of a head on. */
 #include <math.h>
 #include <string.h>
 
@@ -131,6 +131,24 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
     return false;
 }
 
+/* x, or what it is a multiple of by a constant that goes to the scale: exporters scale queries and keys before their product. */
+static ot_value *unscaled(const known *k, ot_value *x, double *scale)
+{
+    const ot_node *n = x->producer;
+    double         by;
+    if (!n || !ot_recognise_reader(&k->readers, x) || (n->n_in == 2 && n->in[0]->dtype != n->in[1]->dtype)) return x;
+    if (ot_recognise_row(n) == OT_ROW_Div && ot_recognise_scalar(n->in[1], &by) && by != 0 && ot_shape_eq(&n->in[0]->shape, &x->shape)) {
+        *scale /= by;
+        return n->in[0];
+    }
+    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_ROW_Mul; i++)
+        if (ot_recognise_scalar(n->in[i], &by) && ot_shape_eq(&n->in[1 - i]->shape, &x->shape)) {
+            *scale *= by;
+            return n->in[1 - i];
+        }
+    return x;
+}
+
 static bool is_dot(const ot_node *n) { return n && n->op == &ot_op_Dot && n->n_in == 2; }
 
 /* Is n the last product of an attention? */
@@ -148,8 +166,8 @@ static bool match(const known *k, const ot_node *n, attention *f)
         if (!take_map(k, at->producer, f, &at)) return false;
     if (!is_dot(at->producer) || !ot_recognise_reader(&k->readers, at)) return false;
     const ot_dot *first = at->producer->attrs;
-    f->q = at->producer->in[0];
-    f->k = at->producer->in[1];
+    f->q = unscaled(k, at->producer->in[0], &f->a.scale);
+    f->k = unscaled(k, at->producer->in[1], &f->a.scale);
     f->v = n->in[1];
     f->k_is_transposed = !first->tb;
     if (first->ta || f->q->shape.rank != 4 || f->k->shape.rank != 4 || f->v->shape.rank != 4) return false;
@@ -182,17 +200,32 @@ static ot_value *swapped(ot_build *b, ot_value *x)
     return ot_copy_emit(b, &s, a->fill, p, 1, c->in, c->n_in);
 }
 
+/* On the CPU few scores fit in its caches, and products of many small matrices are oneDNN's: pieces are as fast there. */
+enum { CPU_SCORES = 64 * 64 };
+
+static bool is_worth_it(const ot_config *c, const attention *f)
+{
+    return c->device || c->ref_only || f->q->shape.dim[2] * f->v->shape.dim[2] >= CPU_SCORES;
+}
+
+/* Has the device a kernel for n beside the reference, which is there to be compared with? */
+static bool has_kernel_for(const ot_node *n, const ot_config *c)
+{
+    const char      *why;
+    const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
+    return k && (c->ref_only || k != ot_ref_kernel(n->op));
+}
+
 /* Puts an Attend in front of n, which takes over from n unless no kernel can run it. */
 static void put_attend(ot_graph *g, const ot_config *c, ot_node *n, attention *f)
 {
-    const char *why;
     ot_build b = { .graph = g, .node = n };
     g->cursor = n;
     g->phase = n->phase;
     ot_value *key = f->k_is_transposed ? swapped(&b, f->k) : f->k;
     ot_node  *y = ot_emit_n(&b, &ot_op_Attend, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
     g->cursor = NULL;
-    if (y && ot_kernel_for(y, c->device, c->ref_only, &why)) ot_graph_replace(g, n->out[0], y->out[0]);
+    if (y && has_kernel_for(y, c)) ot_graph_replace(g, n->out[0], y->out[0]);
 }
 
 /* ---- the pass --------------------------------------------------------------------- */
@@ -214,7 +247,7 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
     if (attends) OT_TRY(know(p->graph, &k));
     for (ot_node *n = attends ? p->graph->first : NULL, *next; n; n = next) {
         next = n->next;
-        if (match(&k, n, &f)) put_attend(p->graph, c, n, &f), any = true;
+        if (match(&k, n, &f) && is_worth_it(c, &f)) put_attend(p->graph, c, n, &f), any = true;
     }
     if (any) ot_prune(p);
     return p->graph->err->status;

@@ -1,6 +1,7 @@
 /* main.c - Attend and its gradient: the reference against central differences, kernels of a device against it.
  *
  *     test_attend                    the reference
+ *     test_attend --cpu              the CPU's kernels (cpu.c)
  *     test_attend --cuda             every kernel of the device
  *     test_attend --compile sm_90a   those of our own for a device that is described */
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "ops/attend.h"
+#include "tests/attend/cpu.h"
 #include "tests/ops/harness.h"
 
 typedef struct row {
@@ -151,6 +153,7 @@ int main(int argc, char **argv)
     bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
     ot_device  *d = NULL;
     int         failed = 0, counted = 0;
+    if (argc > 1 && !strcmp(argv[1], "--cpu")) return attend_cpu();
     if (on_device) {
         int code = device_open(arch, &d);
         if (code) return code;

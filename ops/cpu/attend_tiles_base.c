@@ -1,0 +1,4 @@
+/* attend_tiles_base.c - the blocks of attention for every machine. */
+#include "ops/cpu/attend_tiles.inc"
+
+OT_ATTEND_TILES(base)
