@@ -115,7 +115,8 @@ enum {
     OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */
     OT_RANDOM   = 2, /* results differ from run to run: never folded, never merged */
     OT_HOST     = 4, /* result depends on shapes only; infer sets the outputs' data */
-    OT_LISTS    = 8  /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
+    OT_LISTS    = 8, /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
+    OT_SPELLED  = 16 /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
 };
 
 struct ot_op {

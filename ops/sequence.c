@@ -31,11 +31,11 @@ bool ot_is_optional(const ot_value *v) { return v && v->producer && v->producer-
 
 const ot_op ot_op_SequenceConstruct = {
     .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .since = 11, .in = { 1, OT_MANY }, .out = { 1, 1 },
-    .infer = list_infer,
+    .flags = OT_SPELLED, .infer = list_infer,
 };
 
 const ot_op ot_op_Optional = {
-    .name = "Optional", .types = { "*" }, .since = 15, .in = { 0, 1 }, .out = { 1, 1 }, .flags = OT_LISTS,
+    .name = "Optional", .types = { "*" }, .since = 15, .in = { 0, 1 }, .out = { 1, 1 }, .flags = OT_LISTS | OT_SPELLED,
     .infer = list_infer,
 };
 
@@ -65,7 +65,7 @@ static const ot_attr map_rows[] = {
 #define SPELLED_OUT(op, version, least, most, made, passive, rows, why)                                       \
     const ot_op ot_op_##op = {                                                                                \
         .name = #op, .types = { "*" }, .since = version, .in = { least, most }, .out = { 1, made },           \
-        .flags = OT_LISTS, .nondiff = passive, .attrs = rows, .attr_size = sizeof(ot_sequence_attrs),         \
+        .flags = OT_LISTS | OT_SPELLED, .nondiff = passive, .attrs = rows, .attr_size = sizeof(ot_sequence_attrs),         \
         .infer = unknown_infer, .grad_zero = why                                                              \
     }
 

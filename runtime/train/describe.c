@@ -271,7 +271,7 @@ ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, o
 
 static const char *gradient_of(const ot_op *op)
 {
-    return op->lower ? "lowered" : op->grad ? "yes" : op->grad_zero ? "zero" : "no";
+    return op->lower ? "lowered" : op->grad ? "yes" : op->grad_zero ? "zero" : op->flags & OT_SPELLED ? "spelled out" : "no";
 }
 
 /* Operators that the importer spells out in others.  Returns how many are of ONNX; *others: of other domains. */
@@ -283,7 +283,7 @@ static int list_rewritten(ot_page *p, json_t **list, int *others)
         char text[128];
         snprintf(text, sizeof text, "%s%s%s", domain, *domain ? "." : "", name);
         *(*domain ? others : &onnx) += 1;
-        if (p->f) ot_print(p->f, "%-28s %-6s %-9s %s\n", text, "-", "rewritten", "-");
+        if (p->f) ot_print(p->f, "%-28s %-6s %-11s %s\n", text, "-", "rewritten", "-");
         else
             ot_json_add(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", name, "domain", domain, "since", 1, "internal", false,
                                         "gradient", "rewritten", "kernels", ""));
@@ -300,7 +300,7 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
     int onnx = 0, own = 0, others = 0;
     OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
     json_t *list = p.f ? NULL : json_array();
-    if (p.f) ot_print(p.f, "%-28s %-6s %-9s %s\n", "operator", "since", "gradient", "kernels");
+    if (p.f) ot_print(p.f, "%-28s %-6s %-11s %s\n", "operator", "since", "gradient", "kernels");
     for (int i = 0; (op = ot_op_at(i)); i++) {
         char kernels[128] = "", since[16] = "-";
         const ot_kernel *const *k = ot_kernels(op, NULL);
@@ -308,15 +308,16 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
             snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s",
                      *kernels ? " " : "", (*k)->name);
         bool internal = op->flags & OT_INTERNAL;
+        const char *domain = op->domain ? op->domain : "", *dot = *domain ? "." : "";
         if (!internal) snprintf(since, sizeof since, "%d", op->since);
         onnx += !internal;
         own += internal;
         if (p.f)
-            ot_print(p.f, "%-28s %-6s %-9s %s\n", op->name, since, gradient_of(op),
-                    *kernels ? kernels : "-");
+            ot_print(p.f, "%s%s%-*s %-6s %-11s %s\n", domain, dot, 28 - (int)strlen(domain) - (int)strlen(dot), op->name, since, gradient_of(op),
+                     *kernels ? kernels : "-");
         else
             ot_json_add(&list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
-                                         op->name, "domain", op->domain ? op->domain : "",
+                                         op->name, "domain", domain,
                                          "since", op->since, "internal", internal,
                                          "gradient", gradient_of(op), "kernels", kernels));
     }
