@@ -412,6 +412,21 @@ static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
     return true;
 }
 
+/* The numbers of texts in a column are no values: 1 is not nearer to 2 than to 3.  Of two texts they are no and yes. */
+static ot_status check_texts(const want *w, ot_error *err)
+{
+    const ot_dataset *d = w->data;
+    char              what[100];
+    if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
+    ot_takes t = takes(w);
+    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_has_word(ot_loss_kind(w->loss)->keys, "pos_weight"))) return OT_OK;
+    if (w->loss) snprintf(what, sizeof what, "loss %.40s takes numbers", w->loss->name);
+    else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
+    return ot_fail_more(err, OT_E_DATA, "the texts of column '%s' are %d classes ('%.60s', '%.60s'%s), and %s: cross_entropy takes classes, an output with a value "
+                        "for each%s; --target names another column", d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
+                        d->n_classes > 2 ? " ..." : "", what, d->n_classes == 2 ? ", bce_with_logits two as no and yes" : "");
+}
+
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
     *f = (ot_feeder){ .name = w->name,
@@ -441,8 +456,10 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     if (output_sample(w, &t, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
         if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
-        if (!w->loss && o.dim[axis] == 1) t = o; /* one value per sample: the loss pass looks at the tail */
-        else {
+        if (!w->loss && o.dim[axis] == 1) {
+            OT_TRY(check_texts(w, err));
+            t = o; /* one value per sample: the loss pass looks at the tail */
+        } else {
             t = without(&o, axis);
             OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
         }
@@ -457,6 +474,7 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
+    OT_TRY(check_texts(w, err));
     if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
@@ -537,6 +555,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
         if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
         if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
+        OT_TRY(check_texts(w, err));
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
     default: return adapt_values(w, &t, f, err);

@@ -256,6 +256,14 @@ def classes():
     train(0, "has the class 'dog', which does not occur in kept.onnx; the classes are numbered anew", 'kept', 'other.csv')
     need(f'classes of another task: {names()}', names() == '["bee","dog"]')
     train(0, "k.csv: the texts of column 'kind' are 3 classes: ant 0, bee 1, cäsar  C 2", 'one', 'k.csv')
+    # Their numbers are no values.
+    graph = helper.make_graph([helper.make_node('MatMul', ['x', 'w'], ['y'])], 'g', [value('x', T.FLOAT, ['N', 4])], [value('y', T.FLOAT, ['N', 1])], [weight('w', 4, 1)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'single.onnx')
+    for loss in 'mse', 'l1', 'huber', 'kl', 'bce_with_logits':
+        train(4, f"the texts of column 'kind' are 3 classes ('ant', 'bee' ...), and loss {loss} takes numbers: cross_entropy takes classes", 'single', 'k.csv', '--loss', loss)
+    train(4, "are 3 classes ('ant', 'bee' ...), and output 'y' has one value per sample: cross_entropy takes classes", 'single', 'k.csv')
+    train(4, "are 2 classes ('bee', 'cäsar  C'), and loss mse takes numbers", 'single', 'two_kinds.csv', '--loss', 'mse')
+    train(0, "2 classes: bee 0, cäsar  C 1", 'single', 'two_kinds.csv', '--loss', 'bce_with_logits')
     # No texts, no change.
     train(0, '', 'one', 'whole.csv', '--optimizer', 'sgd:lr=0')
     need('class numbers change the file', open('out.onnx', 'rb').read() == open('one.onnx', 'rb').read())
