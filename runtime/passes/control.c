@@ -10,6 +10,7 @@
  * been inferred, so a loop is one iteration and the same node behind it, for the rest.
  *
  * Memory  How many iterations all loops together may have, the graph's room says (ot_room): loops in loops multiply. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/control.h"
@@ -93,8 +94,11 @@ ot_graph *ot_iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_v
     int64_t size = 1 + ot_graph_size(body);
     if (g->err->status != OT_OK) return NULL;
     if (size > g->room->copies) {
-        ot_node_fail(n, g->err, "the loops of the model, unrolled, have too many iterations: they are limited to about "
-                     "250000 nodes and values, and 500 for each in the file");
+        int64_t done = n->op == &ot_op_Loop ? ((const ot_loop_attrs *)n->attrs)->done : 0;
+        char    first[64] = "";
+        if (done) snprintf(first, sizeof first, "after %lld iterations it has not ended: ", (long long)done);
+        ot_node_fail(n, g->err, "%sthe loops of the model, unrolled, have too many iterations: they are limited to about "
+                     "250000 nodes and values, and 500 for each in the file", first);
         return NULL;
     }
     g->room->copies -= size;
@@ -185,6 +189,24 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
     return OT_OK;
 }
 
+/* Does the body give the condition on as it got it, or as true? */
+static bool stays_true(const ot_graph *body)
+{
+    const ot_value *v = body->outputs[0];
+    while (v->producer && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
+    return v == body->inputs[1] || (ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0));
+}
+
+/* What can be seen before the first iteration, which may be dear. */
+static ot_status check_end(ot_graph *g, const ot_node *n, const ot_loop_attrs *a, bool known, int64_t trips)
+{
+    if (a->done || (known && trips <= g->room->copies) || !stays_true(a->body)) return OT_OK;
+    if (known)
+        return ot_node_fail(n, g->err, "it asks for %lld iterations, and its condition stays true: the loops of the model, unrolled, may have about 250000 "
+                            "nodes and values, and 500 for each in the file", (long long)trips);
+    return ot_node_fail(n, g->err, "it never ends: it has no trip count, and its body gives the condition on as true");
+}
+
 /* *over: the outputs are made; n is done with. */
 static ot_status loop(ot_graph *g, ot_node *n, bool *over)
 {
@@ -192,7 +214,9 @@ static ot_status loop(ot_graph *g, ot_node *n, bool *over)
     for (int i = 0; i < 2; i++)
         if (n->in[i] && !ot_is_const(n->in[i])) OT_TRY(ot_decide_input(g, n, i));
     const ot_value *trips = n->in[0], *cond = n->in[1];
-    *over = (trips && a->done >= ot_get_i64(trips->data, trips->dtype, 0)) || (cond && !ot_get_i64(cond->data, cond->dtype, 0));
+    int64_t count = trips ? ot_get_i64(trips->data, trips->dtype, 0) : 0;
+    *over = (trips && a->done >= count) || (cond && !ot_get_i64(cond->data, cond->dtype, 0));
+    if (!*over) OT_TRY(check_end(g, n, a, trips != NULL, count));
     return *over ? finish_loop(g, n, a) : one_iteration(g, n, a);
 }
 

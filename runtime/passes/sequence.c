@@ -5,6 +5,7 @@
  * themselves.  No step computes a list: when all is inferred, their nodes have no reader left and go (infer.c).
  *
  * Positions and lengths must be known while planning, and are, but for those that data decides. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/sequence.h"
@@ -65,17 +66,36 @@ static ot_status length(ot_graph *g, ot_node *n)
     return ot_deliver(g, n, 0, "Identity", OT_IN(number(g, s->n_in, 0)));
 }
 
+/* n becomes the list of these, whose array it frees.  A loop that grows a list copies all of it each time: that counts among what loops
+ * may copy, an element as a part of a node.  The loop is refused, not the node in it. */
+static ot_status deliver_list(ot_graph *g, ot_node *n, ot_value **list, int count)
+{
+    enum { ELEMENTS_OF_A_NODE = 32 };
+    int64_t   cost = count / ELEMENTS_OF_A_NODE;
+    ot_status s = ot_deliver(g, n, 0, "SequenceConstruct", list, count);
+    g->room->copies = g->room->copies > cost ? g->room->copies - cost : 0;
+    free(list);
+    return s;
+}
+
+static ot_value **list_of(ot_graph *g, const ot_node *n, int64_t count)
+{
+    ot_value **list = malloc((size_t)(count + 1) * sizeof *list);
+    if (!list) ot_node_fail(n, g->err, "no memory for a sequence of %lld elements", (long long)count), g->err->status = OT_E_NOMEM;
+    return list;
+}
+
 static ot_status erase(ot_graph *g, ot_node *n)
 {
     const ot_node *s = elements(n, g->err);
     int            k;
     if (!s) return g->err->status;
     OT_TRY(position(n, 1, s->n_in, s->n_in - 1, s->n_in - 1, &k, g->err));
-    ot_value **list = ot_value_list(g, s->n_in, 1);
+    ot_value **list = list_of(g, n, s->n_in);
     if (!list) return g->err->status;
     for (int i = 0, to = 0; i < s->n_in; i++)
         if (i != k) list[to++] = s->in[i];
-    return ot_deliver(g, n, 0, "SequenceConstruct", list, s->n_in - 1);
+    return deliver_list(g, n, list, s->n_in - 1);
 }
 
 static ot_status insert(ot_graph *g, ot_node *n)
@@ -84,10 +104,10 @@ static ot_status insert(ot_graph *g, ot_node *n)
     int            k;
     if (!s) return g->err->status;
     OT_TRY(position(n, 2, s->n_in, s->n_in, s->n_in, &k, g->err));
-    ot_value **list = ot_value_list(g, (int64_t)s->n_in + 1, 1);
+    ot_value **list = list_of(g, n, (int64_t)s->n_in + 1);
     if (!list) return g->err->status;
     for (int i = 0; i <= s->n_in; i++) list[i] = i < k ? s->in[i] : i == k ? n->in[1] : s->in[i - 1];
-    return ot_deliver(g, n, 0, "SequenceConstruct", list, s->n_in + 1);
+    return deliver_list(g, n, list, s->n_in + 1);
 }
 
 static ot_status concat(ot_graph *g, ot_node *n)

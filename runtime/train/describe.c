@@ -10,6 +10,7 @@
 #include "runtime/picture/picture.h"
 #include "runtime/train/cpus.h"
 #include "runtime/train/describe.h"
+#include "runtime/train/rehearse.h"
 #include "runtime/train/log.h"
 
 /* ---- pages ----------------------------------------------------------------------- */
@@ -119,15 +120,6 @@ static const char *batch_name(const ot_graph *g)
     return "?";
 }
 
-/* Sizes that are open, apart from the batch. */
-static bool opens(const ot_graph *g)
-{
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 1; is_input(g, g->inputs[i]) && d < g->inputs[i]->shape.rank; d++)
-            if (g->inputs[i]->shape.dim[d] < 0) return true;
-    return false;
-}
-
 /* shaped: the file's graph with shapes, or NULL; open sizes taken as `open` there. */
 static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, int64_t open)
 {
@@ -143,7 +135,7 @@ static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, 
         if (shaped) v.dim_names = batch;
         inspect_value(p, "output", m->outputs[i], &v, &out);
     }
-    if (p->f && shaped && opens(g)) ot_print(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
+    if (p->f && shaped && ot_leaves_open(g)) ot_print(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
     if (p->f) return;
     ot_json_set(&p->json, "inputs", in);
     ot_json_set(&p->json, "outputs", out);

@@ -29,12 +29,23 @@ static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *l
 
 static const int64_t open_sizes[] = { 32, 8, 64, 16, 128, 224, 1, 10 };
 
+bool ot_leaves_open(const ot_graph *g)
+{
+    bool open = false;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_shape *s = &g->inputs[i]->shape;
+        open |= s->rank < 0;
+        for (int d = 1; d < s->rank; d++) open |= s->dim[d] < 0;
+    }
+    return open;
+}
+
 /* The outputs' shapes, from the first open size that goes through. */
 static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds,
                             int *n, int64_t *open, ot_plan **out, ot_error *err)
 {
     ot_error first = { 0 };
-    for (int i = 0; i < OT_LEN(open_sizes); i++) {
+    for (int i = 0; i < (ot_leaves_open(m->file->graph) ? OT_LEN(open_sizes) : 1); i++) {
         ot_error e = { 0 };
         *open = open_sizes[i];
         *n = make_feeds(m->file->graph, batch, *open, feeds);

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy as np
@@ -88,14 +89,18 @@ def same(what, nodes, plain, functions=()):
                 return
 
 
-def refused(what, nodes, text, command='run'):
+def refused(what, nodes, text, command='run', seconds=None):
     global failed, total
     total += 1
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as d:
         r, _ = answer(d, nodes if isinstance(nodes, onnx.ModelProto) else model(nodes), command, *(('--loss', 'loss=output') if command == 'grad' else ()))
         if r.returncode != 3 or text not in r.stderr:
             print(f'FAILED {what}: exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}')
             failed += 1
+    if seconds and time.monotonic() - began > seconds:
+        print(f'FAILED {what}: {time.monotonic() - began:.1f} seconds')
+        failed += 1
 
 
 def spread(what, m, name):
@@ -185,6 +190,19 @@ refused('nothing to join', [node('SequenceEmpty', '', 's3'), JOIN], 'ConcatFromS
 refused('a tensor in place of a sequence', [at('i0', 'y', 'h')], 'SequenceAt_y')
 refused('a sequence in place of a tensor', [CHUNK, node('Relu', 's')], 'Relu_y: Relu: input 0 (\'s\') is a sequence')
 refused('a sequence whose shape is asked', [CHUNK, node('Shape', 's', 'z'), node('Cast', 'z', to=T.FLOAT)], 'Shape_z')
+# a loop that grows a sequence and does not end, by what is seen before it begins, else by its work
+def endless(trips, condition):
+    grow = body([*condition, node('SequenceInsert', 's_in h', 's_out')], [info('it', T.INT64), info('go', T.BOOL), h.make_value_info('s_in', SEQ)],
+                [info('more', T.BOOL), h.make_value_info('s_out', SEQ)])
+    return [node('Constant', '', 'yes', value=numpy_helper.from_array(np.array(True))), node('Constant', '', 'many', value_int=2**62), node('SequenceEmpty', '', 's'),
+            node('Loop', f'{trips} yes s', 's3', body=grow), JOIN]
+
+
+always, computed = [node('Identity', 'go', 'more')], [node('Constant', '', 'far', value_int=10**9), node('Less', 'it far', 'more')]
+refused('a loop without an end', endless('-', always), 'Loop_s3: Loop: it never ends: it has no trip count, and its body gives the condition on as true', seconds=5)
+refused('one whose body says true', endless('-', [node('Constant', '', 'more', value=numpy_helper.from_array(np.array(True)))]), 'Loop_s3: Loop: it never ends', seconds=5)
+refused('a loop that counts far', endless('many', always), f'Loop_s3: Loop: it asks for {2**62} iterations', seconds=5)
+refused('a condition that holds long', endless('-', computed), 'iterations it has not ended: the loops of the model, unrolled, have too many iterations')
 m = model([CHUNK, node('Identity', 'h')])
 m.graph.output.append(h.make_value_info('s', SEQ))
 spread('an output that is a sequence', m, 's')
