@@ -162,6 +162,68 @@ static bool fused_conv(ot_form *f)
     return made(f, activated(f, y ? plus(f, y, input(f, 3)) : NULL));
 }
 
+/* ---- channels last ------------------------------------------------------------------------------ */
+
+/* x with its channels, which lie at the end, behind the batch; or back. */
+static ot_value *channels(ot_form *f, ot_value *x, int rank, bool first)
+{
+    ot_form g;
+    int64_t perm[OT_MAX_RANK] = { 0 };
+    if (!x || !ot_form_begin(f, &g, "Transpose", &x, 1, 1)) return NULL;
+    for (int d = 1; d < rank; d++) perm[d] = first ? (d == 1 ? rank - 1 : d - 1) : (d == rank - 1 ? 1 : d + 1);
+    return ot_form_set_ints(&g, "perm", perm, (size_t)rank) ? ot_form_finish(&g) : NULL;
+}
+
+/* The weight is laid out as Conv's; input 3 is added to what comes out. */
+static bool nhwc_conv(ot_form *f)
+{
+    int rank = rank_of(input(f, 1), 4);
+    if (rank < 3 || rank > OT_MAX_RANK) return REFUSE("its weight has rank %d", rank);
+    if (!(f->in[0] = channels(f, f->in[0], rank, true))) return false;
+    ot_value *y = channels(f, plain(f, "Conv", f->n_in < 3 ? f->n_in : 3), rank, false);
+    return made(f, activated(f, y ? plus(f, y, input(f, 3)) : NULL));
+}
+
+/* A scale or bias in the type of x. */
+static ot_value *as_type_of(ot_form *f, ot_value *v, ot_value *x) { return !x || v->dtype == ot_hint(x) ? v : OP("CastLike", v, x); }
+
+static ot_value *group_norm_of(ot_form *f, ot_value *x)
+{
+    ot_form g;
+    bool    last = ot_form_int(f, "channels_last", 1) != 0;
+    int64_t act = ot_form_int(f, "activation", 0);
+    if (last) x = channels(f, x, 4, true);
+    if (act != 0 && act != 1) REFUSE("activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
+    ot_value *scale = as_type_of(f, f->in[1], x), *bias = as_type_of(f, f->in[2], x);
+    if (!x || !scale || !bias || !ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
+        !ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) || !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
+        return NULL;
+    ot_value *y = ot_form_finish(&g);
+    if (last) y = channels(f, y, 4, false);
+    return y && act == 1 ? OP("Swish", y) : y;
+}
+
+static bool group_norm(ot_form *f) { return made(f, group_norm_of(f, f->in[0])); }
+
+/* A skip of (N, C) is one for all pixels: (N, 1, 1, C).  What has four axes keeps its shape. */
+static ot_value *per_pixel(ot_form *f, ot_value *v)
+{
+    ot_value *shape = OP("Shape", v), *middle = shape ? OP("Slice", shape, list1(f, 1), list1(f, -1)) : NULL, *ones = ot_form_ints(f, (int64_t[]){ 1, 1 }, 2);
+    if (!middle || !ones) return NULL;
+    middle = OP("Slice", ot_form_before_int(f, "Concat", IN(ones, middle), "axis", 0), list1(f, -2), list1(f, INT64_MAX));
+    ot_value *n = size_of(f, v, 0), *c = size_of(f, v, -1);
+    if (!middle || !n || !c) return NULL;
+    return OP("Reshape", v, ot_form_before_int(f, "Concat", IN(n, middle, c), "axis", 0));
+}
+
+static bool skip_group_norm(ot_form *f)
+{
+    if (refuses(f, !ot_form_int(f, "channels_last", 1), "channels_last=0")) return true;
+    ot_value *skip = per_pixel(f, f->in[3]), *x = skip ? plus(f, OP("Add", f->in[0], skip), input(f, 4)) : NULL;
+    if (asked(f, 1)) f->out[1] = x;
+    return x && made(f, group_norm_of(f, x));
+}
+
 /* ---- norms, embeddings ---------------------------------------------------------------------- */
 
 static ot_value *norm(ot_form *f, const char *name, ot_value *x, ot_value *scale, ot_value *bias, double epsilon)
@@ -430,10 +492,13 @@ static const ot_rewriting table[] = {
     { "FusedMatMul", 2, 1, fused_matmul },
     { "GatherBlockQuantized", 3, 1, ot_gather_blocks },
     { "Gelu", 1, 1, gelu },
+    { "GroupNorm", 3, 1, group_norm },
     { "GroupQueryAttention", 1, 4, grouped },
     { "MatMulIntegerToFloat", 4, 1, ot_matmul_integer_to_float },
     { "MatMulNBits", 3, 1, ot_matmul_nbits },
     { "MultiHeadAttention", 1, 4, multi_head },
+    { "NhwcConv", 2, 1, nhwc_conv },
+    { "NhwcFusedConv", 2, 1, nhwc_conv },
     { "QAttention", 5, 2, quantised_attention },
     { "QEmbedLayerNormalization", 13, 2, quantised_embed_norm },
     { "QGemm", 6, 1, ot_qgemm },
@@ -449,6 +514,7 @@ static const ot_rewriting table[] = {
     { "QuickGelu", 1, 1, quick_gelu },
     { "RotaryEmbedding", 4, 1, rotary },
     { "SimplifiedLayerNormalization", 2, 2, rms_norm },
+    { "SkipGroupNorm", 4, 2, skip_group_norm },
     { "SkipLayerNormalization", 3, 4, skip_layer_norm },
     { "SkipSimplifiedLayerNormalization", 3, 4, skip_rms_norm },
     { "TransposeMatMul", 2, 1, fused_matmul },
