@@ -211,6 +211,26 @@ const char *judge(const record *r, const fault *f, const outcome *o, const char 
     return why;
 }
 
+const char *judge_record(const record *r)
+{
+    char names[200], model[64];
+    for (int i = 0; i < r->before.n; i++) {
+        const file *x = &r->before.list[i];
+        if (r->s->code && !file_same(files_find(&r->after, x->name), x)) return wrong("undisturbed: refused, and %s is not as it was", x->name);
+    }
+    for (int i = 0; i < r->after.n; i++) {
+        const file *x = &r->after.list[i];
+        if (file_same(files_find(&r->before, x->name), x)) continue;
+        if (r->s->code) return wrong("undisturbed: refused, and %s has come", x->name);
+        if (!strchr(x->name, '/') && !is_log(x) && !is_out(r->s, x->name) && !model_of(r->s, x->name, model))
+            return wrong("undisturbed: %s is written, and the scene does not say so", x->name);
+    }
+    snprintf(names, sizeof names, "%s", r->s->outs);
+    for (char *w = strtok(names, " "); w; w = strtok(NULL, " "))
+        if (!is_new(r, &r->after, w)) return wrong("undisturbed: %s is not written", w);
+    return NULL;
+}
+
 const char *judge_again(const record *r, int code, const files *now, const files *again)
 {
     if (code != r->s->code) return wrong("once more, undisturbed: exit %d", code);

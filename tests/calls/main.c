@@ -99,6 +99,8 @@ static bool set_up(const scene *s, record *r, outcome *o)
     if (!run(&p, s->command, &none, o)) return false;
     if (o->code != s->code) stop("undisturbed it ends otherwise", s->command, &p);
     r->after = files_read(p.folder);
+    const char *why = judge_record(r);
+    if (why) stop(why, s->command, &p);
     if (o->calls > MOST_CALLS) stop("more calls than there is room for", s->command, &p);
     return true;
 }
