@@ -383,13 +383,27 @@ static bool quantised_attention(ot_form *f)
     return all && attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
 }
 
-/* Inputs: q, k, v, bias of all in one, mask of keys, bias of the scores, pasts. */
+/* The n parts of x (B, T, heads, n, channels), each (B, T, heads * channels). */
+static bool unpack(ot_form *f, ot_value *x, int n, ot_value **part)
+{
+    ot_form g;
+    if (!x || !ot_form_begin(f, &g, "Split", &x, 1, n) || !ot_form_set_int(&g, "axis", 3) || !ot_form_set_int(&g, "num_outputs", n) || !ot_form_finish(&g)) return false;
+    for (int i = 0; i < n; i++)
+        if (!(part[i] = OP("Reshape", g.out[i], ot_form_ints(f, (int64_t[]){ 0, 0, -1 }, 3)))) return false;
+    return true;
+}
+
+/* Inputs: q, k, v, bias of all in one, mask of keys, bias of the scores, pasts.  All three may come in the first, k and v in the second. */
 static bool multi_head(ot_form *f)
 {
     attend    a = { .q = f->in[0], .k = input(f, 1), .v = input(f, 2), .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0),
                     .past_key = input(f, 6), .past_value = input(f, 7), .window = -1 };
     ot_value *b[3], *key = NULL, *value = NULL;
-    if (refuses(f, !a.k || !a.v, "q, k and v in one input") || refuses(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"))
+    ot_value *packed[3] = { a.q, a.k, a.v };
+    if (!a.k && !a.v && !unpack(f, a.q, 3, packed)) return false;
+    if (a.k && !a.v && !a.past_key && !unpack(f, a.k, 2, packed + 1)) return false;
+    a.q = packed[0], a.k = packed[1], a.v = packed[2];
+    if (refuses(f, !a.k || !a.v, "this packing of q, k and v") || refuses(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"))
         return true;
     a.kv_heads = a.heads;
     if (input(f, 3)) {

@@ -1,0 +1,90 @@
+"""MultiHeadAttention of com.microsoft with q, k and v in one input, or k and v: as ONNX Runtime computes it from three (its kernel for a CPU
+takes no packed ones), and as the gradient of three.
+
+usage: test_packed.py PROGRAM
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto as T
+    from onnx import helper as h
+    from onnx import numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+onnxruntime.set_default_logger_severity(4)
+failed = total = 0
+rng = np.random.default_rng(9)
+B, N, H = 2, 3, 4
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def call(d, command, m, feeds, *extra):
+    onnx.save(m, d + '/m.onnx')
+    np.savez(d + '/x.npz', **feeds)
+    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/y.npz', '--device', 'cpu', *extra], capture_output=True, text=True, timeout=60)
+    return r, dict(np.load(d + '/y.npz')) if r.returncode == 0 else {}
+
+
+def model(nodes, feeds, weights):
+    """Weights make the inputs of the attention: a product with `w`, so that gradients go through it."""
+    nodes = nodes + [h.make_node('ReduceSumSquare', ['y'], ['loss'], keepdims=0)]
+    types = {np.dtype(np.float32): T.FLOAT, np.dtype(np.int32): T.INT32}
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info(k, types[v.dtype], v.shape) for k, v in feeds.items()],
+                     [h.make_tensor_value_info('y', T.FLOAT, None), h.make_tensor_value_info('loss', T.FLOAT, [])], [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    return h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('com.microsoft', 1)], ir_version=10)
+
+
+def node(op, inputs, outputs, **attrs):
+    return h.make_node(op, inputs.split(), outputs.split(), **attrs)
+
+
+def same(what, parts, bias, mask, **attrs):
+    """parts: 3, q, k and v in one; 2: k and v.  Tokens of (B, T, N, parts, H)."""
+    global failed, total
+    total += 1
+    T_q, T_k = (5, 5) if parts == 3 else (3, 5)
+    feeds = {'x': normal(B, T_k, N, parts, H)} | ({'q_in': normal(B, T_q, N * H)} if parts == 2 else {}) | ({'mask': np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32)} if mask else {})
+    weights = {'w': normal(H, H)} | ({'bias': normal(3 * N * H)} if bias else {})
+    rest = ['bias' if bias else '', 'mask' if mask else '']
+    make = [node('MatMul', 'x w', 'all')]
+    names = ['all', '', ''] if parts == 3 else ['q_in', 'all', '']
+    packed = make + [h.make_node('MultiHeadAttention', names + rest, ['y'], name='the_node', domain='com.microsoft', num_heads=N, **attrs)]
+    make += [node('Split', 'all', ' '.join(f's{i}' for i in range(parts)), axis=3, num_outputs=parts)] + [node('Reshape', f's{i} flat', f'r{i}') for i in range(parts)]
+    names = ['r0', 'r1', 'r2'] if parts == 3 else ['q_in', 'r0', 'r1']
+    three = model(make + [h.make_node('MultiHeadAttention', names + rest, ['y'], domain='com.microsoft', num_heads=N, **attrs)], feeds,
+                  weights | {'flat': np.array([0, 0, -1], np.int64)})
+    packed = model(packed, feeds, weights)
+    want = onnxruntime.InferenceSession(three.SerializeToString(), providers=['CPUExecutionProvider']).run(['y'], feeds)[0]
+    with tempfile.TemporaryDirectory() as d:
+        r, got = call(d, 'run', packed, feeds)
+        (p, grads), (q, right) = (call(d, 'grad', m, feeds, '--loss', 'loss=output') for m in (packed, three))
+        problem = r.stderr.strip() + p.stderr.strip() + q.stderr.strip() if r.returncode or p.returncode or q.returncode else None
+        if not problem and (got['y'].shape != want.shape or not np.allclose(got['y'], want, rtol=1e-3, atol=1e-4)):
+            problem = f"off by {np.abs(got['y'] - want).max() if got['y'].shape == want.shape else got['y'].shape}"
+        if not problem and (set(grads) != set(right) or 'w' not in grads or any(not np.allclose(grads[k], right[k], rtol=1e-4, atol=1e-4) for k in right)):
+            problem = f'gradients of {sorted(grads)}; {sorted(right)} are right'
+    if problem:
+        print(f'FAILED {what}: {problem}')
+        failed += 1
+
+
+for parts in (3, 2):
+    for bias in (False, True):
+        for mask in (False, True):
+            same(f'{parts} in one, bias {bias}, mask {mask}', parts, bias, mask)
+same('with a scale of its own', 3, True, False, scale=0.7)
+same('looking back only', 3, False, False, unidirectional=1)
+print(f'{total} models, {failed} failed')
+sys.exit(failed != 0)
