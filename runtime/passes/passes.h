@@ -18,6 +18,7 @@
     P(rebatch,   "input shapes as the data has them; several of a baked batch are one")         \
     P(infer,     "every value has type and shape; what depends on constants alone is folded")  \
     P(rounding,  "quantised and back is one rounding that a gradient passes")                  \
+    P(pieces,    "Softmax, Sigmoid and their like in pieces are one operator")                  \
     P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
     P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
     P(dropout,   "a Dropout before the classifier, where asked")                               \

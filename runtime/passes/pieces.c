@@ -1,0 +1,335 @@
+/* pieces.c - functions that losses know, spelled out in pieces, are one of ONNX's operators before the loss looks for them.
+ *
+ *     Softmax     e / sum e with e = exp(x), exp(LogSoftmax(x))        LogSoftmax   x - log(sum(exp(x))), log(Softmax(x))
+ *     Sigmoid     1 / (1 + exp(-x)), e / (1 + e), (1 + tanh(x / 2)) / 2             Softplus     log(1 + exp(x))
+ *     Tanh        (exp(x) - exp(-x)) / (exp(x) + exp(-x)), (exp(2x) - 1) / (exp(2x) + 1), 2 Sigmoid(2x) - 1
+ *
+ * Sums may be in any order and nested; the maximum that is taken off x along the axis changes nothing, and goes.  Quotients may
+ * be products with a Reciprocal.  Softmax and LogSoftmax sum over one axis.
+ * Not found: sums with an epsilon, a Clip between: they are other functions.
+ * A plan that runs the file as it is written leaves them: a sum of large exponentials overflows there. */
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/recognise.h"
+
+static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
+
+static const ot_node *made_by(const ot_value *v, const ot_op *op) { return is(v->producer, op) ? v->producer : NULL; }
+
+static bool is_number(const ot_value *v, double x)
+{
+    double c;
+    return ot_recognise_scalar(v, &c) && c == x;
+}
+
+/* What n adds to a number x in either order, or multiplies by it; NULL: it does not. */
+static ot_value *beside(const ot_value *v, const ot_op *op, double x)
+{
+    const ot_node *n = made_by(v, op);
+    for (int i = 0; i < 2 && n; i++)
+        if (is_number(n->in[i], x)) return n->in[1 - i];
+    return NULL;
+}
+
+/* v = a / b?  As a Div, or a product with one over b. */
+static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order)
+{
+    const ot_node *n = v->producer, *r;
+    if (is(n, &ot_op_Div)) return *a = n->in[0], *b = n->in[1], order == 0;
+    if (!is(n, &ot_op_Mul)) return false;
+    *a = n->in[1 - order];
+    r = n->in[order]->producer;
+    bool inverse = is(r, &ot_op_Reciprocal) || (is(r, &ot_op_Pow) && is_number(r->in[1], -1));
+    if (inverse) *b = r->in[0];
+    else if (is(r, &ot_op_Div) && is_number(r->in[0], 1)) *b = r->in[1];
+    else return false;
+    return true;
+}
+
+/* v = 1 / b?  Then b. */
+static ot_value *inverted(const ot_value *v)
+{
+    const ot_node *n = v->producer;
+    if (is(n, &ot_op_Reciprocal) || (is(n, &ot_op_Pow) && is_number(n->in[1], -1))) return n->in[0];
+    return is(n, &ot_op_Div) && is_number(n->in[0], 1) ? n->in[1] : NULL;
+}
+
+/* f v, with the factors that v itself has taken in. */
+static ot_value *scaled(ot_build *b, ot_value *v, double f)
+{
+    for (;;) {
+        const ot_node *n = v->producer;
+        double         c;
+        int            at = 0;
+        if (is(n, &ot_op_Neg)) f = -f;
+        else if (is(n, &ot_op_Sub) && is_number(n->in[0], 0)) f = -f, at = 1;
+        else if (is(n, &ot_op_Div) && ot_recognise_scalar(n->in[1], &c) && c != 0) f /= c;
+        else if (is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[1], &c)) f *= c;
+        else if (is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[0], &c)) f *= c, at = 1;
+        else break;
+        if (!ot_shape_eq(&n->in[at]->shape, &v->shape)) return NULL;
+        v = n->in[at];
+    }
+    if (f == 1) return v;
+    return f == -1 ? ot_emit(b, &ot_op_Neg, NULL, OT_IN(v)) : ot_emit(b, &ot_op_Mul, NULL, OT_IN(v, ot_scalar(b, v->dtype, f)));
+}
+
+/* ---- sums --------------------------------------------------------------------------------- */
+
+enum { MOST_TERMS = 8, MOST_DEPTH = 6 };
+
+typedef struct terms { int n; const ot_value *v[MOST_TERMS]; int sign[MOST_TERMS]; } terms;
+
+static void add_terms(const ot_value *v, int sign, int depth, terms *t)
+{
+    const ot_node *n = depth < MOST_DEPTH ? v->producer : NULL;
+    if (is(n, &ot_op_Add) || is(n, &ot_op_Sub)) {
+        add_terms(n->in[0], sign, depth + 1, t);
+        add_terms(n->in[1], is(n, &ot_op_Sub) ? -sign : sign, depth + 1, t);
+    } else if (is(n, &ot_op_Neg)) {
+        add_terms(n->in[0], -sign, depth + 1, t);
+    } else {
+        if (t->n < MOST_TERMS) t->v[t->n] = v, t->sign[t->n] = sign;
+        t->n++;
+    }
+}
+
+static terms terms_of(const ot_value *v, int sign)
+{
+    terms t = { 0 };
+    add_terms(v, sign, 0, &t);
+    return t;
+}
+
+/* Is a, less its term `without` (-1: all of it), the sum b? */
+static bool same_sum(const terms *a, int without, const terms *b)
+{
+    unsigned taken = 0;
+    if (a->n > MOST_TERMS || b->n > MOST_TERMS || a->n - (without >= 0) != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        int k = 0;
+        if (i == without) continue;
+        while (k < b->n && (taken >> k & 1 || a->v[i] != b->v[k] || a->sign[i] != b->sign[k])) k++;
+        if (k == b->n) return false;
+        taken |= 1u << k;
+    }
+    return true;
+}
+
+static bool same_value(const ot_value *a, const ot_value *b)
+{
+    terms x = terms_of(a, 1), y = terms_of(b, 1);
+    return a == b || same_sum(&x, -1, &y);
+}
+
+/* ---- along one axis -------------------------------------------------------------------------- */
+
+/* What v reduces by that operator over one axis, which stays with one element; NULL: v is no such thing. */
+static ot_value *reduced(const ot_value *v, const ot_op *op, int *axis)
+{
+    const ot_node *n = v->producer;
+    int            wide = 0;
+    if (is(n, &ot_op_Unsqueeze) || is(n, &ot_op_Reshape)) n = n->in[0]->producer;
+    if (!is(n, op)) return NULL;
+    ot_value *x = n->in[0];
+    ot_ints   axes = { 0 };
+    ot_error  ignored = { 0 };
+    if (x->shape.rank != v->shape.rank) return NULL;
+    for (int d = 0; d < x->shape.rank; d++)
+        if (v->shape.dim[d] != x->shape.dim[d]) *axis = d, wide++;
+    if (n->n_in > 1 && n->in[1] && (!ot_is_const(n->in[1]) || ot_const_ints(n, 1, &axes, &ignored))) return NULL;
+    if (wide != 1 || v->shape.dim[*axis] != 1 || axes.n > 1 || (!axes.n && x->shape.rank != 1)) return NULL;
+    int said = 0;
+    return !axes.n || (ot_axis(axes.v[0], x->shape.rank, &said) && said == *axis) ? x : NULL;
+}
+
+/* x without the maximum along the axis that was taken off it. */
+static ot_value *unshifted(ot_value *x, int axis)
+{
+    for (;;) {
+        const ot_node *n = x->producer;
+        int            at = -1, along = 0;
+        for (int i = is(n, &ot_op_Sub) ? 1 : 0; i < 2 && at < 0 && (is(n, &ot_op_Sub) || is(n, &ot_op_Add)); i++) {
+            const ot_value *m = n->in[i];
+            if (is(n, &ot_op_Add)) m = made_by(m, &ot_op_Neg) ? m->producer->in[0] : NULL;
+            if (m && reduced(m, &ot_op_ReduceMax, &along) && along == axis) at = 1 - i;
+        }
+        if (at < 0 || !ot_shape_eq(&n->in[at]->shape, &x->shape)) return x;
+        x = n->in[at];
+    }
+}
+
+/* v = log(sum(exp(x))) along an axis?  Then x. */
+static ot_value *log_sum(const ot_value *v, int *axis)
+{
+    const ot_node *log = made_by(v, &ot_op_Log);
+    ot_value      *e = log ? reduced(log->in[0], &ot_op_ReduceSum, axis) : NULL;
+    if (e) return made_by(e, &ot_op_Exp) ? e->producer->in[0] : NULL;
+    return reduced(v, &ot_op_ReduceLogSumExp, axis);
+}
+
+static ot_value *along(ot_build *b, const ot_op *op, ot_value *x, int axis)
+{
+    union { char bytes[64]; int64_t aligned; } attrs = { { 0 } };
+    int64_t at = axis;
+    if (op->attr_size > sizeof attrs) return NULL;
+    ot_attr_defaults(op, attrs.bytes);
+    for (const ot_attr *a = op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, "axis")) memcpy(attrs.bytes + a->offset, &at, sizeof at);
+    return ot_emit(b, op, attrs.bytes, OT_IN(unshifted(x, axis)));
+}
+
+/* ---- each of them: what stands for v; NULL: it is something else ------------------------------------ */
+
+static ot_value *softmax(ot_build *b, const ot_value *v)
+{
+    ot_value *e, *sum;
+    int       axis = 0;
+    if (made_by(v, &ot_op_Exp)) {
+        const ot_node *log = made_by(v->producer->in[0], &ot_op_LogSoftmax);
+        return log ? ot_emit(b, &ot_op_Softmax, log->attrs, OT_IN(log->in[0])) : NULL;
+    }
+    for (int order = 0; order < 2; order++) {
+        if (!is_quotient(v, &e, &sum, order) || !made_by(e, &ot_op_Exp)) continue;
+        const ot_value *of = reduced(sum, &ot_op_ReduceSum, &axis);
+        if (!of || !made_by(of, &ot_op_Exp) || !same_value(of->producer->in[0], e->producer->in[0])) continue;
+        return along(b, &ot_op_Softmax, e->producer->in[0], axis);
+    }
+    return NULL;
+}
+
+static ot_value *log_softmax(ot_build *b, const ot_value *v)
+{
+    const ot_node *log = made_by(v, &ot_op_Log), *soft = log ? made_by(log->in[0], &ot_op_Softmax) : NULL;
+    int            axis = 0;
+    if (soft) return ot_emit(b, &ot_op_LogSoftmax, soft->attrs, OT_IN(soft->in[0]));
+    if (!made_by(v, &ot_op_Sub) && !made_by(v, &ot_op_Add)) return NULL;
+    terms t = terms_of(v, 1);
+    for (int i = 0; i < t.n && t.n <= MOST_TERMS; i++) {
+        ot_value *x = t.sign[i] < 0 ? log_sum(t.v[i], &axis) : NULL;
+        terms     u = x ? terms_of(x, 1) : (terms){ 0 };
+        if (x && ot_shape_eq(&x->shape, &v->shape) && same_sum(&t, i, &u)) return along(b, &ot_op_LogSoftmax, x, axis);
+    }
+    return NULL;
+}
+
+/* The w of 1 + exp(w); NULL: v is no such sum. */
+static ot_value *one_plus_exp(const ot_value *v)
+{
+    ot_value *e = beside(v, &ot_op_Add, 1);
+    return e && made_by(e, &ot_op_Exp) ? e->producer->in[0] : NULL;
+}
+
+static ot_value *sigmoid(ot_build *b, const ot_value *v)
+{
+    ot_value *below = inverted(v), *w = below ? one_plus_exp(below) : NULL, *a, *t, *z;
+    if (w) {
+        z = scaled(b, w, -1);
+        return z ? ot_emit(b, &ot_op_Sigmoid, NULL, OT_IN(z)) : NULL;
+    }
+    for (int order = 0; order < 2; order++) {
+        if (!is_quotient(v, &a, &below, order) || !made_by(a, &ot_op_Exp) || !(w = one_plus_exp(below))) continue;
+        if (same_value(w, a->producer->in[0])) return ot_emit(b, &ot_op_Sigmoid, NULL, OT_IN(w));
+    }
+    /* (1 + tanh z) / 2, multiplied out or not */
+    t = beside(v, &ot_op_Add, 0.5);
+    t = t ? beside(t, &ot_op_Mul, 0.5) : NULL;
+    if (!t && (t = beside(v, &ot_op_Mul, 0.5))) t = beside(t, &ot_op_Add, 1);
+    z = t && made_by(t, &ot_op_Tanh) ? t->producer->in[0] : NULL;
+    if (!z || (!beside(z, &ot_op_Mul, 0.5) && !(made_by(z, &ot_op_Div) && is_number(z->producer->in[1], 2)))) return NULL;
+    z = scaled(b, z, 2);
+    return z ? ot_emit(b, &ot_op_Sigmoid, NULL, OT_IN(z)) : NULL;
+}
+
+static ot_value *softplus(ot_build *b, const ot_value *v)
+{
+    const ot_node *log = made_by(v, &ot_op_Log);
+    ot_value      *w = log ? one_plus_exp(log->in[0]) : NULL;
+    return w ? ot_emit(b, &ot_op_Softplus, NULL, OT_IN(w)) : NULL;
+}
+
+/* The argument of an exponential that has that sign in t; NULL: there is none. */
+static ot_value *exponent(const terms *t, int sign)
+{
+    for (int i = 0; i < t->n && i < MOST_TERMS; i++)
+        if (t->sign[i] == sign && made_by(t->v[i], &ot_op_Exp)) return t->v[i]->producer->in[0];
+    return NULL;
+}
+
+/* Is one the negative of the other? */
+static bool are_opposite(const ot_value *a, const ot_value *b)
+{
+    terms x = terms_of(a, 1), y = terms_of(b, -1);
+    if (same_sum(&x, -1, &y)) return true;
+    return beside(a, &ot_op_Mul, -1) == b || beside(b, &ot_op_Mul, -1) == a;
+}
+
+static int number_at(const terms *t, double x)
+{
+    for (int i = 0; i < t->n && i < MOST_TERMS; i++)
+        if (is_number(t->v[i], x)) return i;
+    return -1;
+}
+
+/* 2 Sigmoid(w) - 1, or a quotient of exponentials. */
+static ot_value *tanh_of(ot_build *b, const ot_value *v)
+{
+    ot_value *above, *below, *z = NULL, *twice = beside(v, &ot_op_Add, -1);
+    if (!twice && made_by(v, &ot_op_Sub) && is_number(v->producer->in[1], 1)) twice = v->producer->in[0];
+    if (twice) {
+        const ot_value *s = beside(twice, &ot_op_Mul, 2);
+        z = s && made_by(s, &ot_op_Sigmoid) ? scaled(b, s->producer->in[0], 0.5) : NULL;
+        return z ? ot_emit(b, &ot_op_Tanh, NULL, OT_IN(z)) : NULL;
+    }
+    for (int order = 0; order < 2 && !z; order++) {
+        if (!is_quotient(v, &above, &below, order)) continue;
+        terms     t = terms_of(above, 1), u = terms_of(below, 1);
+        ot_value *p = exponent(&t, 1), *m = exponent(&t, -1);
+        if (t.n != 2 || u.n != 2 || u.sign[0] < 0 || u.sign[1] < 0) continue;
+        ot_value *w = p ? p : m, *q = exponent(&u, 1);
+        if (!w || !q) continue;
+        if (p && m) {
+            ot_value *r = u.v[0]->producer && made_by(u.v[1], &ot_op_Exp) ? u.v[1]->producer->in[0] : NULL;
+            bool both = r && ((same_value(q, p) && same_value(r, m)) || (same_value(q, m) && same_value(r, p)));
+            if (both && are_opposite(p, m)) z = scaled(b, p, 1);
+        } else if (same_value(q, w)) {
+            int  one = number_at(&t, 1), below_one = number_at(&u, 1);
+            bool minus_one = number_at(&t, -1) >= 0 && p;
+            if (below_one >= 0 && ((one >= 0 && t.sign[one] == (p ? -1 : 1)) || minus_one)) z = scaled(b, w, p ? 0.5 : -0.5);
+        }
+    }
+    return z ? ot_emit(b, &ot_op_Tanh, NULL, OT_IN(z)) : NULL;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------ */
+
+static ot_value *whole(ot_build *b, const ot_value *v)
+{
+    static ot_value *(*const rules[])(ot_build *, const ot_value *) = { softmax, log_softmax, sigmoid, softplus, tanh_of };
+    static const ot_op *const last[] = { &ot_op_Div, &ot_op_Mul, &ot_op_Add, &ot_op_Sub, &ot_op_Log, &ot_op_Exp, &ot_op_Reciprocal, &ot_op_Pow };
+    ot_value *y = NULL;
+    bool      may = false;
+    for (int i = 0; i < OT_LEN(last); i++) may |= v->producer->op == last[i];
+    for (int i = 0; may && i < OT_LEN(rules) && !y; i++) y = rules[i](b, v);
+    return y && y->dtype == v->dtype && ot_shape_eq(&y->shape, &v->shape) ? y : NULL;
+}
+
+ot_status ot_pass_pieces(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    if (c->want == OT_WANT_RUN) return OT_OK;
+    for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
+        ot_build b = { .graph = g, .node = n };
+        next = n->next;
+        if (n->n_out != 1 || !n->out[0] || !ot_is_float(n->out[0]->dtype)) continue;
+        g->cursor = n;
+        ot_value *v = n->out[0], *y = whole(&b, v);
+        g->cursor = NULL;
+        if (!y) continue;
+        y->name = v->name;
+        y->declared = v->declared;
+        ot_graph_replace(g, v, y);
+    }
+    return g->err->status;
+}
