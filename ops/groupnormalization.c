@@ -45,6 +45,14 @@ static ot_status group_infer(ot_node *n, ot_error *err)
     return infer_with(n, ((const group_attrs *)n->attrs)->groups, err);
 }
 
+/* Is v a constant that has that number everywhere?  Exporters write a GroupNorm as an InstanceNormalization with a scale of ones. */
+static bool is_all(const ot_value *v, double x)
+{
+    bool all = ot_is_const(v);
+    for (int64_t i = 0, n = all ? ot_numel(&v->shape) : 0; i < n && all; i++) all = ot_get_f64(v->data, v->dtype, i) == x;
+    return all;
+}
+
 static void lower_with(ot_build *b, int64_t groups)
 {
     const ot_node *n = b->node;
@@ -57,8 +65,8 @@ static void lower_with(ot_build *b, int64_t groups)
     ot_node *k = ot_emit_n(b, &ot_op_RowNorm, &r, OT_IN(ot_view(b, x, &rows)), 3);
     if (!k) return;
     ot_value *y = ot_view(b, k->out[0], &s);
-    y = ot_map2(b, OT_ROW_Mul, 0, 0, y, ot_view(b, ot_cast(b, n->in[1], x->dtype), &channel));
-    y = ot_map2(b, OT_ROW_Add, 0, 0, y, ot_view(b, ot_cast(b, n->in[2], x->dtype), &channel));
+    if (!is_all(n->in[1], 1)) y = ot_map2(b, OT_ROW_Mul, 0, 0, y, ot_view(b, ot_cast(b, n->in[1], x->dtype), &channel));
+    if (!is_all(n->in[2], 0)) y = ot_map2(b, OT_ROW_Add, 0, 0, y, ot_view(b, ot_cast(b, n->in[2], x->dtype), &channel));
     ot_yield(b, 0, y);
 }
 

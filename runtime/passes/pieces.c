@@ -326,10 +326,7 @@ ot_status ot_pass_pieces(ot_plan *p, const ot_config *c)
         g->cursor = n;
         ot_value *v = n->out[0], *y = whole(&b, v);
         g->cursor = NULL;
-        if (!y) continue;
-        y->name = v->name;
-        y->declared = v->declared;
-        ot_graph_replace(g, v, y);
+        if (y) ot_recognise_take_over(g, v, y);
     }
-    return g->err->status;
+    return g->err->status == OT_OK ? ot_recognise_losses(g) : g->err->status;
 }

@@ -40,6 +40,13 @@ bool ot_recognise_scalar(const ot_value *v, double *x)
     return true;
 }
 
+void ot_recognise_take_over(ot_graph *g, ot_value *v, ot_value *y)
+{
+    y->name = v->name;
+    y->declared = v->declared;
+    ot_graph_replace(g, v, y);
+}
+
 int ot_recognise_row(const ot_node *n)
 {
     const ot_program *p = n && n->op == &ot_op_Map ? n->attrs : NULL;

@@ -29,6 +29,12 @@ ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any);
 /* recognise_activation.c: puts one row of a Map where Gelu, Swish, HardSwish or Mish stands in pieces; *any: at least one. */
 ot_status ot_recognise_activations(ot_graph *g, bool *any);
 
+/* y stands for v from now on, and has its name. */
+void ot_recognise_take_over(ot_graph *g, ot_value *v, ot_value *y);
+
+/* pieces_loss.c: puts a CrossEntropy where one stands in pieces, in a graph of ONNX's operators with shapes.  Marks values. */
+ot_status ot_recognise_losses(ot_graph *g);
+
 /* recognise_batchnorm.c: puts a BatchNormalization where one with stored statistics stands in pieces, in a graph of ONNX's operators
  * that is not classified yet; *found: how many.  Marks nodes and values. */
 ot_status ot_recognise_batch_norms(ot_graph *g, int *found);

@@ -1,25 +1,30 @@
-/* recognise_norm.c - LayerNormalization and RMSNormalization spelled out in pieces are one RowNorm.
+/* recognise_norm.c - LayerNormalization and RMSNormalization spelled out in pieces are one RowNorm, BatchNormalization by the
+ * statistics of the batch itself one BatchNorm.
  *
- * What is found, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes:
+ * What is found, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes (rows), or over all
+ * axes but one in front of others (channels, with a mean alone):
  *
  *     r = 1 / sqrt(v + epsilon)                  as Div, Reciprocal, Rsqrt or a power
  *     d r, d / sqrt(v + epsilon)                 PyTorch, Paddle; x for d: RMSNormalization
  *     x (r scale) + (bias - m (r scale))         Keras
- *     ... scale + bias                           taken in where they have one value per element of a row
+ *     ... scale + bias                           taken in where they have one value per element of a row, or per channel
  *
  * The difference may be computed twice (x - m once for the square, once for the result).  Whatever else reads the pieces
  * goes on reading them; pieces that nobody reads are pruned. */
+#include "ops/batchnorm.h"
 #include "ops/kernel.h"
 #include "ops/map.h"
 #include "ops/reduce.h"
 #include "ops/rownorm.h"
 #include "runtime/passes/recognise.h"
 
-/* A division by the deviation of rows. */
+/* A division by the deviation of rows or channels. */
 typedef struct norm {
     ot_value   *x, *mean;   /* mean: NULL without centering */
     ot_value   *scale, *bias;
     ot_row_norm a;
+    int64_t     axes;       /* bit d: axis d of x is averaged over */
+    int         channels;   /* the one axis that is not; -1: rows of the axes from a.axis on */
 } norm;
 
 /* The producer of v, where it is a Map of that row. */
@@ -28,45 +33,77 @@ static const ot_node *made_by(const ot_value *v, int row)
     return v && v->producer && ot_recognise_row(v->producer) == row ? v->producer : NULL;
 }
 
-/* v = sum / D over trailing axes of what is returned; *axis: the first of them.  NULL: it is no such mean. */
-static const ot_node *mean_of(const ot_value *v, int64_t *axis)
+/* v with the elements in the same order as it was before operators that change its shape alone. */
+static ot_value *unviewed(ot_value *v)
+{
+    while (v->producer && v->producer->op == &ot_op_View) v = v->producer->in[0];
+    return v;
+}
+
+/* The same for a mean or deviation, of which only the shape that meets x counts (meets). */
+static const ot_node *vector_by(ot_value *v, int row) { return v ? made_by(unviewed(v), row) : NULL; }
+
+/* Has v one element per mean over those axes of x, where it broadcasts to x? */
+static bool meets(const ot_value *v, const ot_value *x, int64_t axes)
+{
+    if (v->shape.rank > x->shape.rank) return false;
+    for (int d = x->shape.rank - 1, e = v->shape.rank - 1; d >= 0; d--, e--)
+        if ((e >= 0 ? v->shape.dim[e] : 1) != (axes >> d & 1 ? 1 : x->shape.dim[d])) return false;
+    return true;
+}
+
+/* v = sum / D over axes of what is returned.  NULL: it is no such mean. */
+static const ot_node *mean_of(ot_value *v, int64_t *axes)
 {
     double         by;
-    const ot_node *div = made_by(v, OT_ROW_Div), *mul = div ? NULL : made_by(v, OT_ROW_Mul);
+    const ot_node *div = vector_by(v, OT_ROW_Div), *mul = div ? NULL : vector_by(v, OT_ROW_Mul);
     const ot_node *n = div ? div : mul;
     if (!n || !ot_recognise_scalar(n->in[1], &by)) return NULL;
-    const ot_node *sum = n->in[0]->producer;
+    const ot_node *sum = unviewed(n->in[0])->producer;
     if (!sum || sum->op != &ot_op_Reduce) return NULL;
     const ot_reduce *a = sum->attrs;
     const ot_shape  *x = &sum->in[0]->shape;
     int64_t          count = 1;
-    int              d = x->rank;
-    while (d > 0 && a->axes >> (d - 1) & 1) count *= x->dim[--d];
-    if (!a->keepdims || a->program || d == x->rank || a->axes != ((int64_t)1 << x->rank) - ((int64_t)1 << d)) return NULL;
+    for (int d = 0; d < x->rank; d++) count *= a->axes >> d & 1 ? x->dim[d] : 1;
+    if (a->program || !a->axes) return NULL;
     if (div ? by != (double)count : (float)by != 1.0f / (float)count) return NULL;
     if (sum->in[0]->dtype != v->dtype) return NULL;
-    *axis = d;
+    *axes = a->axes;
     return sum;
 }
 
-/* d = x - mean(x) over the axes from `axis` on?  Then x and the mean. */
-static bool is_centered(const ot_value *d, int64_t axis, ot_value **x, ot_value **mean)
+/* d = x - mean(x) over those axes?  Then x and the mean. */
+static bool is_centered(const ot_value *d, int64_t axes, ot_value **x, ot_value **mean)
 {
-    int64_t        from = 0;
-    const ot_node *sub = made_by(d, OT_ROW_Sub), *sum = sub ? mean_of(sub->in[1], &from) : NULL;
-    if (!sum || from != axis || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM) return false;
+    int64_t        over = 0;
+    const ot_node *sub = made_by(d, OT_ROW_Sub), *sum = sub ? mean_of(sub->in[1], &over) : NULL;
+    if (!sum || over != axes || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM) return false;
+    if (!meets(sub->in[1], sub->in[0], axes)) return false;
     *x = sub->in[0];
     *mean = sub->in[1];
     return true;
 }
 
-/* s = v + epsilon with v the mean of squares of rows? */
-static bool is_variance(const ot_value *s, norm *f)
+/* Do they leave rows, or channels? */
+static bool take_axes(norm *f, int rank)
 {
-    const ot_node *add = made_by(s, OT_ROW_Add), *sum = NULL;
+    int kept = 0, d = rank;
+    while (d > 0 && f->axes >> (d - 1) & 1) d--;
+    f->a.axis = d;
+    f->channels = -1;
+    if (d < rank && f->axes == ((int64_t)1 << rank) - ((int64_t)1 << d)) return true;
+    for (int i = 0; i < rank; i++)
+        if (!(f->axes >> i & 1)) f->channels = i, kept++;
+    return kept == 1;
+}
+
+/* s = v + epsilon with v the mean of squares? */
+static bool is_variance(ot_value *s, norm *f)
+{
+    const ot_node *add = vector_by(s, OT_ROW_Add), *sum = NULL;
     for (int i = 0; add && !sum && i < 2; i++)
-        if (ot_recognise_scalar(add->in[i], &f->a.epsilon)) sum = mean_of(add->in[1 - i], &f->a.axis);
-    if (!sum || !(f->a.epsilon >= 0)) return false;
+        if (ot_recognise_scalar(add->in[i], &f->a.epsilon)) sum = mean_of(add->in[1 - i], &f->axes);
+    if (!sum || !(f->a.epsilon >= 0) || !take_axes(f, sum->in[0]->shape.rank)) return false;
     ot_value *d = sum->in[0];
     if (((const ot_reduce *)sum->attrs)->kind == OT_REDUCE_SUM) {
         const ot_node *square = made_by(d, OT_ROW_Square), *product = made_by(d, OT_ROW_Mul);
@@ -78,48 +115,55 @@ static bool is_variance(const ot_value *s, norm *f)
     }
     f->mean = NULL;
     f->x = d;
-    f->a.center = is_centered(d, f->a.axis, &f->x, &f->mean);
-    return true;
+    f->a.center = is_centered(d, f->axes, &f->x, &f->mean);
+    return f->a.center || f->channels < 0;
 }
 
 /* r = 1 / sqrt(variance + epsilon)? */
-static bool is_inverse(const ot_value *r, norm *f)
+static bool is_inverse(ot_value *r, norm *f)
 {
     double         one;
-    const ot_node *n = made_by(r, OT_ROW_Rsqrt), *div = made_by(r, OT_ROW_Div), *root = NULL;
-    if (n) return is_variance(n->in[0], f);
-    n = made_by(r, OT_ROW_Reciprocal);
-    if (n) root = made_by(n->in[0], OT_ROW_Sqrt);
-    else if (div && ot_recognise_scalar(div->in[0], &one) && one == 1) root = made_by(div->in[1], OT_ROW_Sqrt);
-    return root && is_variance(root->in[0], f);
+    const ot_node *n = vector_by(r, OT_ROW_Rsqrt), *div = vector_by(r, OT_ROW_Div), *root = NULL;
+    if (n) return is_variance(n->in[0], f) && meets(r, f->x, f->axes);
+    n = vector_by(r, OT_ROW_Reciprocal);
+    if (n) root = vector_by(n->in[0], OT_ROW_Sqrt);
+    else if (div && ot_recognise_scalar(div->in[0], &one) && one == 1) root = vector_by(div->in[1], OT_ROW_Sqrt);
+    return root && is_variance(root->in[0], f) && meets(r, f->x, f->axes);
+}
+
+/* Has v one value per element of a row, or per channel, where it broadcasts to x? */
+static bool covers(const ot_value *v, const norm *f)
+{
+    if (f->channels < 0) return ot_row_norm_covers(v, &f->x->shape, f->a.axis);
+    return meets(v, f->x, f->axes);
 }
 
 /* Is v what f divides: x, or x less its mean? */
 static bool is_divided(const ot_value *v, const norm *f)
 {
     ot_value *x, *mean;
-    return f->a.center ? is_centered(v, f->a.axis, &x, &mean) && x == f->x : v == f->x;
+    return f->a.center ? is_centered(v, f->axes, &x, &mean) && x == f->x : v == f->x;
 }
 
 /* d r or d / sqrt(...). */
 static bool match_plain(const ot_node *n, norm *f)
 {
-    const ot_node *root = ot_recognise_row(n) == OT_ROW_Div ? made_by(n->in[1], OT_ROW_Sqrt) : NULL;
-    if (root) return is_variance(root->in[0], f) && is_divided(n->in[0], f);
+    const ot_node *root = ot_recognise_row(n) == OT_ROW_Div ? vector_by(n->in[1], OT_ROW_Sqrt) : NULL;
+    if (root) return is_variance(root->in[0], f) && meets(n->in[1], f->x, f->axes) && is_divided(n->in[0], f);
     for (int i = 0; i < 2 && ot_recognise_row(n) == OT_ROW_Mul; i++)
         if (is_inverse(n->in[i], f) && is_divided(n->in[1 - i], f)) return true;
     return false;
 }
 
 /* w = r, or r scale. */
-static bool is_weight(const ot_value *w, norm *f)
+static bool is_weight(ot_value *w, norm *f)
 {
     const ot_node *mul = made_by(w, OT_ROW_Mul);
     if (is_inverse(w, f)) return true;
     for (int i = 0; i < 2 && mul; i++) {
         if (!is_inverse(mul->in[i], f)) continue;
         f->scale = mul->in[1 - i];
-        return ot_row_norm_covers(f->scale, &f->x->shape, f->a.axis);
+        return covers(f->scale, f);
     }
     return false;
 }
@@ -131,12 +175,12 @@ static bool match_shifted(const ot_node *n, norm *f)
         const ot_node *mul = made_by(n->in[i], OT_ROW_Mul), *sub = made_by(n->in[1 - i], OT_ROW_Sub);
         const ot_node *shift = sub ? made_by(sub->in[1], OT_ROW_Mul) : NULL;
         for (int k = 0; k < 2 && mul && shift; k++) {
-            const ot_value *w = mul->in[1 - k];
+            ot_value       *w = mul->in[1 - k];
             int             at = shift->in[0] == w ? 1 : 0;
             if (shift->in[1 - at] != w || !is_weight(w, f) || !f->a.center) continue;
             if (mul->in[k] != f->x || shift->in[at] != f->mean) continue;
             f->bias = sub->in[0];
-            return ot_row_norm_covers(f->bias, &f->x->shape, f->a.axis);
+            return covers(f->bias, f);
         }
     }
     return false;
@@ -151,27 +195,49 @@ static ot_node *read_by(const ot_readers *r, const ot_value *v, int row, ot_valu
     return n;
 }
 
-static bool fits(const ot_value *v, const norm *f)
+static bool fits(const ot_value *v, const norm *f) { return v->dtype == f->x->dtype && covers(v, f); }
+
+/* One value per channel; v NULL: `other` everywhere. */
+static ot_value *per_channel(ot_build *b, ot_value *v, const norm *f, double other)
 {
-    return v->dtype == f->x->dtype && ot_row_norm_covers(v, &f->x->shape, f->a.axis);
+    ot_shape s = { .rank = 1, .dim = { f->x->shape.dim[f->channels] } };
+    return v ? ot_view(b, v, &s) : ot_expand(b, ot_scalar(b, f->x->dtype, other), &s);
 }
 
-/* Puts a RowNorm in front of `last`, whose result it gives. */
+/* Channels are axis 1 of x, or of a view of it. */
+static ot_node *batch_norm(ot_build *b, const norm *f)
+{
+    const ot_shape *x = &f->x->shape;
+    ot_shape        s = { .rank = f->channels < x->rank - 1 ? 3 : 2, .dim = { 1, x->dim[f->channels], 1 } };
+    ot_batch_norm   a = { .epsilon = f->a.epsilon };
+    for (int d = 0; d < x->rank; d++)
+        if (d != f->channels) s.dim[d < f->channels ? 0 : 2] *= x->dim[d];
+    ot_value *v = f->channels == 1 ? f->x : ot_view(b, f->x, &s);
+    return ot_emit_n(b, &ot_op_BatchNorm, &a, (ot_value *[]){ v, per_channel(b, f->scale, f, 1), per_channel(b, f->bias, f, 0) }, 3, 4);
+}
+
+static ot_node *row_norm(ot_build *b, const norm *f)
+{
+    ot_value *scale = f->scale;
+    if (f->bias && !scale) scale = ot_expand(b, ot_scalar(b, f->x->dtype, 1), &f->bias->shape);
+    return ot_emit_n(b, &ot_op_RowNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias }, f->bias ? 3 : scale ? 2 : 1, 3);
+}
+
+/* Puts the operator in front of `last`, whose result it gives. */
 static bool put(ot_graph *g, const ot_config *c, ot_node *last, const norm *f)
 {
     const char *why;
     ot_build    b = { .graph = g, .node = last };
     if (!ot_is_float(f->x->dtype) || !ot_shape_eq(&f->x->shape, &last->out[0]->shape) || f->x->dtype != last->out[0]->dtype) return false;
     if ((f->scale && !fits(f->scale, f)) || (f->bias && !fits(f->bias, f))) return false;
-    ot_value *scale = f->scale;
     g->cursor = last;
     g->phase = last->phase;
-    if (f->bias && !scale) scale = ot_expand(&b, ot_scalar(&b, f->x->dtype, 1), &f->bias->shape);
-    ot_node *y = ot_emit_n(&b, &ot_op_RowNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias }, f->bias ? 3 : scale ? 2 : 1, 3);
+    ot_node  *y = f->channels < 0 ? row_norm(&b, f) : batch_norm(&b, f);
+    ot_value *z = y && ot_kernel_for(y, c->device, c->ref_only, &why) ? ot_view(&b, y->out[0], &f->x->shape) : NULL;
     g->cursor = NULL;
     g->phase = OT_EVERY;
-    if (!y || !ot_kernel_for(y, c->device, c->ref_only, &why)) return false;
-    ot_graph_replace(g, last->out[0], y->out[0]);
+    if (!z) return false;
+    ot_graph_replace(g, last->out[0], z);
     return true;
 }
 

@@ -37,6 +37,7 @@ int layout_tests(void);    /* layout.c */
 int precision_tests(void); /* precision.c */
 int recognise_tests(void); /* recognise.c */
 int recognise_norm_tests(void); /* recognise_norm.c */
+int recognise_loss_tests(void); /* recognise_loss.c */
 int recognise_softmax_tests(void); /* recognise_softmax.c */
 int recognise_batchnorm_tests(void); /* recognise_batchnorm.c */
 int recognise_activation_tests(void); /* recognise_activation.c */

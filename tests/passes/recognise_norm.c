@@ -137,8 +137,131 @@ static void norms(void **state)
     }
 }
 
+/* ---- by the statistics of the batch, and in groups ------------------------------------------ */
+
+/* A norm of (N, T, D) that is no norm of rows. */
+typedef struct batch_form {
+    const char *name;
+    int  channels;         /* their axis; -1: groups of T, two each */
+    bool apart;            /* means lose their axes, and get them back */
+    enum { PLAIN, KERAS, INSTANCE, ROWS } how;
+    enum { RIGHT, TWO_KEPT, UNBIASED } wrong;
+    const char *op;        /* in the plan */
+} batch_form;
+
+static ot_value *set_int(ot_value *y, const char *name, int64_t to)
+{
+    for (const ot_attr *a = y->producer->op->attrs; a->name; a++)
+        if (!strcmp(a->name, name)) *(int64_t *)((char *)(uintptr_t)y->producer->attrs + a->offset) = to;
+    return y;
+}
+
+static ot_value *batch_mean(model *m, const batch_form *f, ot_value *x)
+{
+    int64_t axes[2] = { 0, f->channels == 1 ? 2 : 1 };
+    int     n = f->wrong == TWO_KEPT ? 1 : 2;
+    ot_value *y = binary(m, "ReduceMean", x, model_ints(m, axes, n));
+    if (f->apart) y = binary(m, "Unsqueeze", set_int(y, "keepdims", 0), model_ints(m, axes, n));
+    return y;
+}
+
+static ot_value *batch_spelled(model *m, const batch_form *f, ot_value *x, ot_value *scale, ot_value *bias)
+{
+    ot_value *mu = batch_mean(m, f, x), *d = binary(m, "Sub", x, mu), *v = batch_mean(m, f, binary(m, "Mul", d, d));
+    if (f->wrong == UNBIASED) v = binary(m, "Mul", v, number(m, 12.0f / 11));
+    ot_value *root = model_node(m, "Sqrt", OT_IN(binary(m, "Add", v, number(m, 1e-3f))));
+    if (f->how == PLAIN) return binary(m, "Add", binary(m, "Mul", binary(m, "Div", d, root), scale), bias);
+    ot_value *w = binary(m, "Mul", model_node(m, "Reciprocal", OT_IN(root)), scale);
+    return binary(m, "Add", binary(m, "Mul", x, w), binary(m, "Sub", bias, binary(m, "Mul", mu, w)));
+}
+
+static ot_value *epsilon(ot_value *y)
+{
+    for (const ot_attr *a = y->producer->op->attrs; a->name; a++)
+        if (!strcmp(a->name, "epsilon")) *(double *)((char *)(uintptr_t)y->producer->attrs + a->offset) = 1e-3f;
+    return y;
+}
+
+/* As torch.onnx writes a GroupNorm, and as LayerNorm of rows. */
+static ot_value *groups_spelled(model *m, const batch_form *f, ot_value *x, ot_value *scale, ot_value *bias)
+{
+    static const int64_t rows[] = { 0, T / 2, -1 }, back[] = { B, T, D };
+    static const float   ones[T / 2] = { 1, 1 }, none[T / 2] = { 0 };
+    ot_value *g = binary(m, "Reshape", x, model_ints(m, rows, 3)), *y;
+    if (f->how == INSTANCE) {
+        ot_value *one = ot_graph_const(m->g, "ones", OT_F32, &SHAPE(T / 2), ones), *zero = ot_graph_const(m->g, "none", OT_F32, &SHAPE(T / 2), none);
+        y = epsilon(model_node(m, "InstanceNormalization", OT_IN(g, one, zero)));
+    } else {
+        form r = { .axes = 1 };
+        y = spelled(m, &r, g);
+    }
+    return binary(m, "Add", binary(m, "Mul", binary(m, "Reshape", y, model_ints(m, back, 3)), scale), bias);
+}
+
+static ot_value *batch_whole(model *m, const batch_form *f, ot_value *x, ot_value *scale, ot_value *bias)
+{
+    static const int64_t list[] = { -1 }, flat[] = { -1, D }, back[] = { B, T, D };
+    static const float   some[D] = { 0.5f, 1, 2, 1, 0.5f, 1 };
+    scale = binary(m, "Reshape", scale, model_ints(m, list, 1));
+    bias = binary(m, "Reshape", bias, model_ints(m, list, 1));
+    if (f->channels < 0) return set_int(epsilon(model_node(m, "GroupNormalization", OT_IN(x, scale, bias))), "num_groups", T / 2);
+    ot_shape  s = f->channels == 1 ? SHAPE(T) : SHAPE(D);
+    ot_value *stat = ot_graph_const(m->g, "statistic", OT_F32, &s, some), *v = f->channels == 1 ? x : binary(m, "Reshape", x, model_ints(m, flat, 2));
+    v = set_int(epsilon(model_node(m, "BatchNormalization", OT_IN(v, scale, bias, stat, stat))), "training_mode", 1);
+    return f->channels == 1 ? v : binary(m, "Reshape", v, model_ints(m, back, 3));
+}
+
+static const char *op_wanted;
+static bool is_wanted(const ot_node *n) { return !strcmp(n->op->name, op_wanted); }
+static bool is_any(const ot_node *n) { return n != NULL; }
+
+static int batch_gradients(const batch_form *f, bool pieces, double *all, bool (*counts)(const ot_node *n), int *found)
+{
+    model m;
+    model_new(&m);
+    ot_value *x = binary(&m, "MatMul", model_input(&m, "input", OT_F32, SHAPE(B, T, D)), model_weight(&m, "first", SHAPE(D, D)));
+    ot_shape  s = f->channels == 2 ? SHAPE(D) : SHAPE(T, 1);
+    ot_value *scale = model_weight(&m, "scale", s), *bias = model_weight(&m, "bias", s);
+    ot_value *y = !pieces ? batch_whole(&m, f, x, scale, bias) : f->channels < 0 ? groups_spelled(&m, f, x, scale, bias) : batch_spelled(&m, f, x, scale, bias);
+    model_output(&m, y, "output");
+    int n = model_gradients(&m, all, counts, found);
+    if (n < 0) fail_msg("%s: %s", f->name, m.err.text);
+    model_free(&m);
+    return n;
+}
+
+static void batches_and_groups(void **state)
+{
+    static const batch_form forms[] = {
+        { .name = "batch statistics of axis 1", .channels = 1, .op = "BatchNorm" },
+        { .name = "batch statistics of the last axis", .channels = 2, .op = "BatchNorm" },
+        { .name = "means without their axes", .channels = 1, .apart = true, .op = "BatchNorm" },
+        { .name = "batch statistics as Keras", .channels = 2, .how = KERAS, .op = "BatchNorm" },
+        { .name = "as Keras, means without their axes", .channels = 1, .how = KERAS, .apart = true, .op = "BatchNorm" },
+        { .name = "two axes are left", .channels = 1, .wrong = TWO_KEPT, .op = "BatchNorm" },
+        { .name = "the unbiased variance", .channels = 2, .wrong = UNBIASED, .op = "BatchNorm" },
+        { .name = "GroupNorm by InstanceNormalization", .channels = -1, .how = INSTANCE, .op = "RowNorm" },
+        { .name = "GroupNorm by rows in pieces", .channels = -1, .how = ROWS, .op = "RowNorm" },
+    };
+    static double a[1024], b[1024];
+    (void)state;
+    for (int i = 0; i < OT_LEN(forms); i++) {
+        const batch_form *f = &forms[i];
+        int               found, nodes, others;
+        op_wanted = f->op;
+        int n = batch_gradients(f, true, a, is_wanted, &found);
+        if (found != !f->wrong) fail_msg("%s: %d %s", f->name, found, f->op);
+        if (f->wrong) continue;
+        assert_int_equal(batch_gradients(f, false, b, is_any, &others), n);
+        batch_gradients(f, true, a, is_any, &nodes);
+        if (nodes > others) fail_msg("%s: %d nodes, as one operator %d", f->name, nodes, others);
+        for (int k = 0; k < n; k++)
+            if (!(fabs(a[k] - b[k]) <= 1e-6 + 1e-5 * fabs(b[k]))) fail_msg("%s: number %d is %.9g, as one operator %.9g", f->name, k, a[k], b[k]);
+    }
+}
+
 int recognise_norm_tests(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(norms) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(norms), cmocka_unit_test(batches_and_groups) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
