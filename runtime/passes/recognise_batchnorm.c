@@ -473,11 +473,11 @@ static ot_status put(ot_graph *g, const norm *f, bool channels_last)
 }
 
 /* Pieces that nobody reads any more. */
-static void drop_pieces(ot_graph *g, int *reads)
+static void drop_pieces(ot_graph *g)
 {
-    memset(reads, 0, (size_t)g->n_values * sizeof *reads);
-    count_reads(g, g, reads);
-    for (ot_node *n = g->last, *prev; n; n = prev) {
+    int *reads = ot_graph_alloc(g, (size_t)g->n_values * sizeof *reads);
+    if (reads) count_reads(g, g, reads);
+    for (ot_node *n = reads ? g->last : NULL, *prev; n; n = prev) {
         prev = n->prev;
         if (!n->mark || reads[n->out[0]->id]) continue;
         for (int i = 0; i < n->n_in; i++)
@@ -505,7 +505,7 @@ ot_status ot_recognise_batch_norms(ot_graph *g, int *found)
         list[n++] = f;
     }
     if (!n) return g->err->status;
-    int *reads = ot_graph_alloc(g, (size_t)(g->n_values + 8 * n) * sizeof *reads), *rank = ranks(g);
+    int *reads = ot_graph_alloc(g, (size_t)g->n_values * sizeof *reads), *rank = ranks(g);
     bool last;
     if (!reads || !rank) return g->err->status;
     count_reads(g, g, reads);
@@ -517,6 +517,6 @@ ot_status ot_recognise_batch_norms(ot_graph *g, int *found)
         OT_TRY(put(g, &list[i], last));
         *found += 1;
     }
-    if (*found) drop_pieces(g, reads);
+    if (*found) drop_pieces(g);
     return g->err->status;
 }
