@@ -6,7 +6,7 @@
  * Dropout acts in training only. */
 #include <string.h>
 
-#include "ops/op.h"
+#include "ops/batchnorm.h"
 #include "runtime/passes/passes.h"
 
 void ot_mark_fed(ot_graph *g)
@@ -19,13 +19,6 @@ void ot_mark_fed(ot_graph *g)
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && fed) n->out[i]->mark = OT_FED;
     }
-}
-
-/* Writes an integer attribute by its ONNX name; the graph's nodes own their attributes. */
-static void set_attr(ot_node *n, const char *name, int64_t v)
-{
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) memcpy((char *)(uintptr_t)n->attrs + a->offset, &v, sizeof v);
 }
 
 /* Makes room for at least `want` outputs and creates those below it that are left out. */
@@ -129,8 +122,9 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     ot_graph *g = p->graph;
     if (n->in[0]->mark != OT_FED) return OT_OK;
     bool train = asked_to_train(p, c, n);
-    set_attr(n, "training_mode", train);
-    set_attr(n, "unbiased", c->bn_unbiased);
+    ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
+    a->training_mode = train;
+    a->unbiased = c->bn_unbiased; /* no attribute of a file */
     if (!train) {
         /* The running statistics stay what they are, for whoever reads them. */
         for (int i = 1; i < n->n_out && i < 3; i++)

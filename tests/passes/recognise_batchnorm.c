@@ -113,7 +113,7 @@ static void build(model *m, const form *f, bool pieces)
 }
 
 /* What a model trains: the loss, gradients or weights, then statistics. */
-static int trained(const form *f, bool pieces, ot_want want, double *all, int *norms, int *statistics)
+static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, double *all, int *norms, int *statistics)
 {
     static float data[2][N * C * H * H];
     model        m;
@@ -124,7 +124,8 @@ static int trained(const form *f, bool pieces, ot_want want, double *all, int *n
     ot_shape  in = m.g->inputs[0]->shape;
     ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = in } };
     ot_thing  loss = { .output = "output", .name = "mse" };
-    ot_config c = { .want = want, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1, .optimizer = { .name = "sgd" } };
+    ot_config c = { .want = want, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1,
+                    .optimizer = { .name = "sgd" }, .bn_unbiased = unbiased };
     for (int i = 0; i < OT_LEN(data[0]); i++) data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f, data[1][i] = cosf((float)i * 0.9f);
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s: %s", f->name, m.err.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &m.err), OT_OK);
@@ -153,6 +154,11 @@ static int trained(const form *f, bool pieces, ot_want want, double *all, int *n
     ot_plan_free(p);
     model_free(&m);
     return n;
+}
+
+static int trained(const form *f, bool pieces, ot_want want, double *all, int *norms, int *statistics)
+{
+    return trained_as(f, pieces, want, false, all, norms, statistics);
 }
 
 static void batch_norms(void **state)
@@ -200,8 +206,28 @@ static void batch_norms(void **state)
         }
 }
 
+/* --bn-variance: only what is added to the running variance differs, by m / (m - 1). */
+static void the_unbiased_variance(void **state)
+{
+    static double population[1024], unbiased[1024];
+    (void)state;
+    for (int pieces = 0; pieces < 2; pieces++) {
+        form   f = { .name = "unbiased" };
+        int    norms, statistics, n = trained_as(&f, pieces, OT_WANT_TRAIN, false, population, &norms, &statistics), equal = 0, wider = 0;
+        double m = N * H * H, kept = pow(0.9, STEPS);
+        assert_int_equal(trained_as(&f, pieces, OT_WANT_TRAIN, true, unbiased, &norms, &statistics), n);
+        for (int k = 0; k < n - 2 * C; k++) assert_true(population[k] == unbiased[k]);
+        for (int k = n - 2 * C; k < n; k++) {
+            double start = kept * (double)(float)(1.5 + 0.9 * sin(3.7 * ((k - n + 2 * C) % C) + 1.5));
+            equal += population[k] == unbiased[k];
+            wider += population[k] != unbiased[k] && fabs((unbiased[k] - start) - (population[k] - start) * m / (m - 1)) < 1e-5 * fabs(unbiased[k]);
+        }
+        if (equal != C || wider != C) fail_msg("%d equal, %d wider", equal, wider);
+    }
+}
+
 int recognise_batchnorm_tests(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(batch_norms) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(batch_norms), cmocka_unit_test(the_unbiased_variance) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
