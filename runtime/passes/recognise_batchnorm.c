@@ -105,24 +105,37 @@ static bool per_channel(pieces *s, const ot_shape *shape)
 
 static bool joined(pieces *s, const ot_shape *a, const ot_shape *b, ot_shape *y) { return ot_broadcast(a, b, y) && per_channel(s, y); }
 
+/* A list of integers: a constant, or constants put together.  Its length; -1: it is no such list. */
+static int list_of(const ot_value *v, int64_t *list, int n)
+{
+    if (!v) return -1;
+    if (is(v->producer, &ot_op_Concat)) {
+        for (int i = 0; i < v->producer->n_in && n >= 0; i++)
+            n = v->producer->in[i] && ot_is_const(v->producer->in[i]) ? list_of(v->producer->in[i], list, n) : -1;
+        return n;
+    }
+    if (!ot_is_const(v) || !ot_is_int(v->dtype) || n + ot_numel(&v->shape) > OT_MAX_RANK) return -1;
+    for (int64_t i = 0; i < ot_numel(&v->shape); i++) list[n++] = ot_get_i64(v->data, v->dtype, i);
+    return n;
+}
+
 /* The shape that n, which only moves axes of one element, gives to x. */
 static bool moved_shape(const ot_node *n, const ot_shape *x, ot_shape *y)
 {
-    ot_ints  to = { 0 };
-    ot_error ignored = { 0 };
-    bool     gone[OT_MAX_RANK] = { false };
-    int      at;
+    int64_t to[OT_MAX_RANK];
+    bool    gone[OT_MAX_RANK] = { false };
+    int     at, n_to;
     if (n->op == &ot_op_Identity) return *y = *x, true;
-    if (n->n_in < 2 || !n->in[1] || !ot_is_const(n->in[1]) || ot_const_ints(n, 1, &to, &ignored) || to.n > OT_MAX_RANK) return false;
-    *y = (ot_shape){ .rank = n->op == &ot_op_Reshape ? to.n : n->op == &ot_op_Unsqueeze ? x->rank + to.n : x->rank - to.n };
+    if (n->n_in < 2 || (n_to = list_of(n->in[1], to, 0)) < 0) return false;
+    *y = (ot_shape){ .rank = n->op == &ot_op_Reshape ? n_to : n->op == &ot_op_Unsqueeze ? x->rank + n_to : x->rank - n_to };
     if (y->rank < 0 || y->rank > OT_MAX_RANK) return false;
     if (n->op == &ot_op_Reshape) {
-        for (int d = 0; d < to.n; d++) y->dim[d] = to.v[d] == 1 ? 1 : ot_numel(x);
+        for (int d = 0; d < n_to; d++) y->dim[d] = to[d] == 1 ? 1 : ot_numel(x);
         return ot_numel(y) == ot_numel(x);
     }
     bool more = n->op == &ot_op_Unsqueeze;
-    for (int i = 0; i < to.n; i++) {
-        if (!ot_axis(to.v[i], more ? y->rank : x->rank, &at) || gone[at]) return false;
+    for (int i = 0; i < n_to; i++) {
+        if (!ot_axis(to[i], more ? y->rank : x->rank, &at) || gone[at]) return false;
         gone[at] = true;
     }
     for (int d = 0, e = 0; d < (more ? y->rank : x->rank); d++) {

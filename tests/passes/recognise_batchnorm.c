@@ -19,7 +19,7 @@ enum { N = 4, C = 6, H = 3, STEPS = 5 };
 typedef struct form {
     const char *name;
     enum { CHANNELS_FIRST, CHANNELS_LAST, ROWS, UNKNOWN_RANK } where;
-    enum { VECTORS, IN_FULL, UNSQUEEZED, RESHAPED } shaped; /* parameters: (C,1,1), (1,C,1,1); of (C) by an operator */
+    enum { VECTORS, IN_FULL, UNSQUEEZED, RESHAPED, CONCAT } shaped; /* parameters: (C,1,1), (1,C,1,1); of (C) by an operator */
     enum { DIV, RECIPROCAL, ONE_BY, POWER } by;
     enum { PLAIN, SHIFTED, FACTORED, NEGATED } how;
     bool no_scale, no_bias;
@@ -53,6 +53,7 @@ static ot_value *shaped(model *m, const form *f, ot_value *p)
 {
     static const int64_t axes[] = { 0, 2, 3 }, to[] = { 1, -1, 1, 1 };
     if (f->shaped == UNSQUEEZED) return two(m, "Unsqueeze", p, model_ints(m, axes, 3));
+    if (f->shaped == CONCAT) return two(m, "Reshape", p, two(m, "Concat", model_ints(m, to, 2), model_ints(m, to + 2, 2)));
     return f->shaped == RESHAPED ? two(m, "Reshape", p, model_ints(m, to, 4)) : p;
 }
 
@@ -168,6 +169,7 @@ static void batch_norms(void **state)
         { .name = "parameters of four axes", .shaped = IN_FULL },
         { .name = "parameters unsqueezed (Paddle)", .shaped = UNSQUEEZED },
         { .name = "parameters reshaped, one by the root", .shaped = RESHAPED, .by = ONE_BY },
+        { .name = "parameters of a shape put together (torch.export)", .shaped = CONCAT, .how = SHIFTED, .by = RECIPROCAL },
         { .name = "times the reciprocal", .by = RECIPROCAL },
         { .name = "times a power", .by = POWER, .shaped = IN_FULL },
         { .name = "Keras' in channels that come first", .how = SHIFTED, .by = RECIPROCAL },
