@@ -19,7 +19,14 @@ static const char *target_of(ot_job *j, const char *line, size_t n)
     return end ? ot_arena_printf(j->f->arena, "%.*s", (int)(end - from), from) : NULL;
 }
 
-typedef struct missing { int n; const char *first; } missing;
+typedef struct missing { int n; const char *first; bool biases; } missing;
+
+/* The last part of a parameter's name: "norm.weight" scales, and is never added. */
+static bool is_weight(const char *target)
+{
+    const char *dot = strrchr(target, '.');
+    return !strcmp(dot ? dot + 1 : target, "weight");
+}
 
 static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, missing *m)
 {
@@ -29,7 +36,10 @@ static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, 
         const char *target = target_of(j, line, n);
         ot_value   *v = target ? ot_table_find(&s->values, target) : NULL;
         if (v && v->source >= 0) v->said = kinds[i].said;
-        else if (target && kinds[i].said == OT_SAID_PARAMETER && !m->n++) m->first = target;
+        else if (target && kinds[i].said == OT_SAID_PARAMETER) {
+            if (!m->n++) m->first = target;
+            m->biases |= !is_weight(target);
+        }
     }
 }
 
@@ -44,6 +54,7 @@ void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
             p += n + (p[n] == '\n');
         }
     }
+    s->graph->lost_biases = m.biases;
     if (m.n)
         ot_note(j, "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them", m.n,
                 m.n > 1 ? "s" : "", m.first);

@@ -437,6 +437,7 @@ ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
     ot_graph *g = ot_graph_new(err);
     if (!g) return NULL;
     g->name = src->name;
+    g->lost_biases = src->lost_biases;
     *g->room = room_for(src);
     if (!copy_body(src, g, NULL, NULL)) {
         ot_fail(err, OT_E_NOMEM, "no memory for a copy of the graph");

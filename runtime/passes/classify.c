@@ -317,11 +317,12 @@ typedef struct habits {
     bool names;        /* some have the names of the program that exported them */
     bool paths;        /* and those are paths: "fc.weight" */
     bool listed;       /* the file lists its parameters */
+    bool biases;       /* and those that the exporter changed may be biases */
 } habits;
 
 static habits habits_of(const ot_graph *g, const uses *u)
 {
-    habits h = { .in_constants = true };
+    habits h = { .in_constants = true, .biases = g->lost_biases };
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         h.listed |= v->said == OT_SAID_PARAMETER;
@@ -359,7 +360,7 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     static const char *const norms[] = { "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
                                          "RMSNormalization", NULL };
     static const char *const products[] = { "MatMul", "Gemm", "Einsum", "Gather", NULL };
-    static const char *const slopes[] = { "PRelu", NULL };
+    static const char *const slopes[] = { "PRelu", NULL }, *const sums[] = { "Add", NULL };
     ot_pattern p = pattern(v);
     bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
@@ -371,6 +372,8 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
     case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
         if (!h->names || (d->how == STRONG && !left)) return NULL;
+        /* A norm without a bias: exporters add zeros. */
+        if (h->listed && !h->biases && is_op(d, sums) && ot_get_f64(v->data, v->dtype, 0) == 0) return ot_pattern_name(p);
         return left || is_op(d, norms) || !is_per_channel(&v->shape) ? ot_pattern_name(p) : NULL;
     default: return ot_pattern_name(p);
     }

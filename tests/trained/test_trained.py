@@ -59,6 +59,15 @@ with tempfile.TemporaryDirectory() as d:
     m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
     save(m, d + '/frozen_norm.onnx')
     truth['frozen_norm.onnx'] = ['conv.weight', 'view_2']
+    # A norm without a bias: the exporter adds zeros, and lists no bias that it might have changed; with one, they are its.
+    for bias in (False, True):
+        w = [numpy_helper.from_array(a, n) for n, a in (('conv.weight', np.random.default_rng(1).standard_normal((4, 3, 1, 1)).astype('f4')), ('val_1', np.ones((4, 1, 1), 'f4')), ('val_2', np.zeros((4, 1, 1), 'f4')))]
+        nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('Conv', 'x', 'conv.weight'), ('Mul', 'h0', 'val_1'), ('Add', 'h1', 'val_2')))]
+        m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('h2', 1, ['n', 4, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)])
+        listed = ['conv.weight', 'norm.weight'] + ['norm.bias'] * bias
+        m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join(f"p: PARAMETER target='{n}'" for n in listed))
+        save(m, d + f'/norm_bias_{bias}.onnx')
+        truth[f'norm_bias_{bias}.onnx'] = ['conv.weight', 'val_1'] + ['val_2'] * bias
     # A row that the exporter wrote for every position, a table's entries where they are used, a weight transposed for its second use:
     # all train as the row, the table and the weight do.
     rng = np.random.default_rng(0)
