@@ -265,6 +265,13 @@ static bool sliced(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
     return true;
 }
 
+static bool determinant(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int64_t last = has_batch(n, 0) ? INT64_C(3) << (n->in[0]->shape.rank - 2) : 0;
+    return last && along(b, n, last, last, r);
+}
+
 static bool triangle(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
@@ -493,6 +500,74 @@ static bool batch_first(ot_batching *b, const ot_node *n, const ot_shape *own, o
     return r->in[0] != NULL;
 }
 
+/* Operands `set` (bit i: input i) have a batch on axis 0, and so do all results; the others are the same for every sample. */
+static bool operands_first(ot_batching *b, const ot_node *n, unsigned set, ot_batched *r)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!(set >> i & 1) && has_batch(n, i)) return false;
+        if (set >> i & 1 && given(n, i) && !(r->in[i] = ot_batch_spread(b, n->in[i], 0))) return false;
+    }
+    return direct(r, n, 0);
+}
+
+/* X and where it is read: GridSample's grid; DeformConv's offsets and mask. */
+static bool sampled(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return operands_first(b, n, is_op(n, "GridSample") ? 3 : 0x15, r);
+}
+
+/* Q, K, V, the cache and its lengths; a mask meets the scores, (B, heads, queries, keys). */
+static bool attended(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    enum { MASK = 3 };
+    unsigned set = 0x77;
+    if (given(n, MASK)) {
+        ot_value *m = n->in[MASK];
+        ot_shape  s = ot_own_shape(b, m), p = ot_padded_shape(&s, 4);
+        if (s.rank > 4 || p.dim[0] != (m->mark || s.rank == 4 ? own[0].dim[0] : 1)) return false;
+        if (m->mark && !(r->in[MASK] = ot_batch_placed(b, m, 4, 0))) return false;
+        if (!m->mark && p.dim[0] != 1 && !(r->in[MASK] = ot_batch_spread(b, m, 0))) return false;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (set >> i & 1 && given(n, i) && !(r->in[i] = ot_batch_spread(b, n->in[i], 0))) return false;
+    return direct(r, n, 0);
+}
+
+/* Tables of sines and cosines: for each sample, or rows that positions choose. */
+static bool rotated(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return operands_first(b, n, given(n, 3) ? 9 : 7, r);
+}
+
+/* Boxes of all micro-batches; each names a picture of its own micro-batch. */
+static bool regions(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    ot_shape  one = { .rank = 2, .dim = { b->count, 1 } }, all;
+    ot_value *index = b->count ? ot_batch_full(b, n->in[2]) : NULL;
+    int64_t  *first = ot_graph_alloc(b->g, (size_t)b->count * sizeof *first + 1);
+    if (!index || !first || index->dtype != OT_I64) return false;
+    ot_shape s = ot_own_shape(b, n->in[0]);
+    for (int64_t k = 0; k < b->count; k++) first[k] = k * s.dim[0];
+    index = ot_batch_emit(b, "Add", OT_IN(index, ot_graph_const_of(b->g, "", OT_I64, &one, first)));
+    if (!index) return false;
+    all = (ot_shape){ .rank = 1, .dim = { ot_numel(&index->shape) } };
+    if (!operands_first(b, n, 7, r)) return false;
+    r->in[2] = ot_batch_reshape(b, index, &all, ot_on_axis(0));
+    return r->in[2] != NULL;
+}
+
+static bool reversed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int batch = (int)ot_attr_get(n->op, n->attrs, "batch_axis", 1);
+    r->in[0] = ot_batch_spread(b, n->in[0], batch);
+    r->in[1] = ot_batch_spread(b, n->in[1], 0);
+    return r->in[0] && r->in[1] && direct(r, n, batch);
+}
+
 static bool resized(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     enum { TF_CROP = 5 };
@@ -595,6 +670,9 @@ static const struct { const char *op; rule rule; bool whole; /* meant for a whol
     { "InstanceNormalization", batch_first, false }, { "LRN", batch_first, false }, { "LpPool", batch_first, false },
     { "MaxPool", batch_first, false }, { "Multinomial", batch_first, false }, { "SpaceToDepth", batch_first, false },
     { "Resize", resized, false }, { "GRU", recurrent, false }, { "LSTM", recurrent, false }, { "RNN", recurrent, false },
+    { "Attention", attended, false }, { "Col2Im", batch_first, false }, { "CumProd", cumulated, false }, { "DeformConv", sampled, false },
+    { "Det", determinant, false }, { "GridSample", sampled, false }, { "ReverseSequence", reversed, false }, { "RoiAlign", regions, false },
+    { "RotaryEmbedding", rotated, false },
     { "DequantizeLinear", quantised, false }, { "QuantizeLinear", quantised, false },
     { "BatchNormalization", batch_first, true },
     { "NegativeLogLikelihoodLoss", loss, true }, { "SoftmaxCrossEntropyLoss", loss, true },

@@ -56,11 +56,27 @@ graphs = {
     'triangle': (1, [4, 4], [1, 4, 4], [node('Squeeze', 'x i', 'a'), node('Trilu', 'a', 'b', upper=0), node('Mul', 'b w', 'c'), node('Unsqueeze', 'c i', 'y')],
                  [ints('i', 0), W(4, 4)]),
     'places': (1, [2, 4, 4], [1, 2, 8, 8], [node('MatMul', 'x w', 'a'), node('Resize', 'a   s', 'y', mode='linear')], [W(4, 4), ints('s', 1, 2, 8, 8)]),
+    'grid': (1, [2, 4, 4], [1, 2, 3, 3], [node('MatMul', 'x w', 'a'), node('Slice', 'x z s i', 'b'), node('Transpose', 'b', 'c', perm=[0, 2, 3, 1]), node('GridSample', 'a c', 'y', align_corners=1)],
+             [W(4, 4), ints('z', 0, 0), ints('s', 3, 3), ints('i', 2, 3)]),
+    'grid_of_two': (2, [2, 4, 4], [2, 2, 3, 3], [node('MatMul', 'x w', 'a'), node('GridSample', 'a g', 'y')], [W(4, 4), tensor('g', rng.uniform(-1, 1, (2, 3, 3, 2)))]),
+    'offsets': (1, [2, 4, 4], [1, 2, 3, 3], [node('Conv', 'x v', 'o'), node('DeformConv', 'x w o', 'y', kernel_shape=[2, 2])], [tensor('v', 0.3 * rng.standard_normal((8, 2, 2, 2))), W(2, 2, 2, 2)]),
+    'columns': (1, [4, 4], [1, 1, 3, 3], [node('MatMul', 'x w', 'a'), node('Col2Im', 'a s k', 'y')], [W(4, 4), ints('s', 3, 3), ints('k', 2, 2)]),
+    'determinants': (2, [3, 3], [2], [node('MatMul', 'x w', 'a'), node('Det', 'a', 'y')], [W(3, 3)]),
+    'reversed': (2, [4, 3], [2, 4, 3], [node('MatMul', 'x w', 'a'), node('Transpose', 'a', 't', perm=[1, 0, 2]), node('ReverseSequence', 't l', 'r'), node('Transpose', 'r', 'y', perm=[1, 0, 2])], [W(3, 3), ints('l', 2, 3)]),
+    'regions': (2, [2, 5, 5], [2, 2, 2, 2], [node('MatMul', 'x w', 'a'), node('RoiAlign', 'a b k', 'y', output_height=2, output_width=2, sampling_ratio=2)],
+                [W(5, 5), tensor('b', [[0, 0, 4, 3], [1, 1, 3, 4]]), ints('k', 1, 0)]),
+    'attention': (1, [4, 6], [1, 4, 6], [node('MatMul', 'x w', 'q'), node('ReduceSum', 'x i', 'r', keepdims=0), node('Unsqueeze', 'r j', 'r1'), node('Greater', 'r1 z', 'm'),
+                  node('Attention', 'q x x m', 'y', q_num_heads=2, kv_num_heads=2)], [W(6, 6), ints('i', 2), tensor('z', [[-4], [-3], [-5], [-4]]), ints('j', 1, 2)]),
+    'attention_table': (2, [4, 6], [2, 4, 6], [node('MatMul', 'x w', 'q'), node('Attention', 'q x x m', 'y', q_num_heads=2, kv_num_heads=2)], [W(6, 6), random('m', 2, 1, 4, 4)]),
+    'rotary': (2, [2, 3, 4], [2, 2, 3, 4], [node('MatMul', 'x w', 'q'), node('RotaryEmbedding', 'q c s p', 'y')], [W(4, 4), random('c', 5, 2), random('s', 5, 2), tensor('p', [[0, 1, 2], [2, 3, 4]], np.int64)]),
     'own_bias': (2, [3], [2, 3], [node('MatMul', 'x w', 'a'), node('Add', 'a b', 'y')], [W(3, 3), random('b', 2, 3)]),
     'rows': (4, [2, 4], [4, 3], [node('Reshape', 'x s', 'a'), node('Gemm', 'a w', 'y')], [ints('s', -1, 8), W(8, 3)]),
     'rows_baked': (4, [2, 4], [8, 3], [node('Reshape', 'x s', 'a'), node('MatMul', 'a w', 'y')], [ints('s', 8, 4), W(4, 3)]),
 }
 
+
+# Those with an operator that has no rule: it runs once for each batch of the file's.
+repeated = {'mean_variance'}
 
 # A loss in the graph: name: (nodes, initializers, shape of a sample's target, its type).  The mean over what is counted in the
 # whole batch, and a mean that is spelled out.
@@ -87,6 +103,11 @@ def loss_model(name, batch):
     return m
 
 
+def opset(name):
+    ops = {n.op_type for n in graphs[name][3]}
+    return 23 if ops & {'Attention', 'RotaryEmbedding'} else 20 if ops & {'GridSample', 'DeformConv'} else 18
+
+
 def model(name):
     batch, sample, out, nodes, weights = graphs[name]
     for n in nodes: # 'a   s': inputs left out
@@ -95,6 +116,6 @@ def model(name):
             n.input.extend(['a', '', '', 's'])
     g = helper.make_graph(nodes, name, [helper.make_tensor_value_info('x', TensorProto.FLOAT, [batch, *sample])],
                           [helper.make_tensor_value_info('y', TensorProto.FLOAT, out)], weights)
-    m = helper.make_model(g, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
+    m = helper.make_model(g, opset_imports=[helper.make_opsetid('', opset(name))], ir_version=10)
     onnx.checker.check_model(m)
     return m
