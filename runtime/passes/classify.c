@@ -30,7 +30,8 @@ typedef struct slot_rule {
 
 static const slot_rule rules[] = {
     { "Conv", 6, STRONG }, { "ConvTranspose", 6, STRONG }, { "Gemm", 7, STRONG }, { "MatMul", 3, STRONG },
-    { "Gather", 1, STRONG }, { "Einsum", 0xffffffff, STRONG }, { "LSTM", 14, STRONG }, { "GRU", 14, STRONG },
+    { "Gather", 1, STRONG }, { "GatherND", 1, STRONG }, { "GatherElements", 1, STRONG }, { "Einsum", 0xffffffff, STRONG },
+    { "LSTM", 14, STRONG }, { "GRU", 14, STRONG },
     { "RNN", 14, STRONG }, { "DeformConv", 0xa, STRONG }, { "BatchNormalization", 6, WEAK },
     { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 6, WEAK }, { "InstanceNormalization", 6, WEAK },
     { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
@@ -359,16 +360,16 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
 {
     static const char *const norms[] = { "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
                                          "RMSNormalization", NULL };
-    static const char *const products[] = { "MatMul", "Gemm", "Einsum", "Gather", NULL };
+    static const char *const products[] = { "MatMul", "Gemm", "Einsum", NULL }, *const tables[] = { "Gather", "GatherND", "GatherElements", NULL };
     static const char *const slopes[] = { "PRelu", NULL }, *const sums[] = { "Add", NULL };
     ot_pattern p = pattern(v);
-    bool product = is_op(d, products), left = product && d->input == 0 && strcmp(d->node->op->name, "Gather") != 0;
+    bool factor = is_op(d, products), product = factor || is_op(d, tables), left = factor && d->input == 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
     if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
-    case OT_PATTERN_NONE: return product && v->shape.rank == 1 && strcmp(d->node->op->name, "Gather") ? "a vector of an outer product" : NULL;
+    case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;
     case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
     case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
         if (!h->names || (d->how == STRONG && !left)) return NULL;

@@ -59,6 +59,11 @@ with tempfile.TemporaryDirectory() as d:
     m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
     save(m, d + '/frozen_norm.onnx')
     truth['frozen_norm.onnx'] = ['conv.weight', 'view_2']
+    # A table of relative positions that indices of several axes choose from.
+    w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal(k).astype('f4'), n) for n, k in (('conv.weight', (2, 3, 1, 1)), ('val_6', (9, 2)))] + [numpy_helper.from_array(np.arange(25).reshape(5, 5, 1) % 9, 'at')]
+    nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['h']), helper.make_node('GatherND', ['val_6', 'at'], ['t']), helper.make_node('Transpose', ['t'], ['b'], perm=[2, 0, 1]), helper.make_node('Add', ['h', 'b'], ['y'])]
+    save(helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('y', 1, ['n', 2, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/positions.onnx')
+    truth['positions.onnx'] = ['conv.weight', 'val_6']
     # A norm without a bias: the exporter adds zeros, and lists no bias that it might have changed; with one, they are its.
     for bias in (False, True):
         w = [numpy_helper.from_array(a, n) for n, a in (('conv.weight', np.random.default_rng(1).standard_normal((4, 3, 1, 1)).astype('f4')), ('val_1', np.ones((4, 1, 1), 'f4')), ('val_2', np.zeros((4, 1, 1), 'f4')))]
