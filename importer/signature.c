@@ -21,11 +21,14 @@ static const char *target_of(ot_job *j, const char *line, size_t n)
 
 typedef struct missing { int n; const char *first; bool biases; } missing;
 
-/* The last part of a parameter's name: "norm.weight" scales, and is never added. */
-static bool is_weight(const char *target)
+/* By the last part of a parameter's name: "norm.weight" scales, and is never added. */
+static bool scales(const char *target)
 {
-    const char *dot = strrchr(target, '.');
-    return !strcmp(dot ? dot + 1 : target, "weight");
+    static const char *const words[] = { "weight", "scale", "gamma" };
+    const char *dot = strrchr(target, '.'), *last = dot ? dot + 1 : target;
+    for (int i = 0; i < OT_LEN(words); i++)
+        if (!strcmp(last, words[i])) return true;
+    return false;
 }
 
 static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, missing *m)
@@ -38,7 +41,7 @@ static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, 
         if (v && v->source >= 0) v->said = kinds[i].said;
         else if (target && kinds[i].said == OT_SAID_PARAMETER) {
             if (!m->n++) m->first = target;
-            m->biases |= !is_weight(target);
+            m->biases |= !scales(target);
         }
     }
 }

@@ -161,7 +161,7 @@ struct ot_graph {
     ot_value **outputs; int n_outputs, cap_outputs;
     ot_assign *assigns; int n_assigns, cap_assigns;
     int        n_nodes;
-    bool       lost_biases;  /* the file lists its parameters, and some that it does not hold by their names are no "weight" */
+    bool       lost_biases;  /* the file lists its parameters, and some that it does not hold by their names may be biases */
     ot_value  *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
 };
 

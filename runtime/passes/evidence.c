@@ -180,6 +180,14 @@ static bool has_few(const ot_value *v, int64_t n)
     return distinct * 4 <= m;
 }
 
+/* Counts: whole numbers, which weights never are all of. */
+static bool is_whole(const ot_value *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (at(v, i) != floor(at(v, i))) return false;
+    return true;
+}
+
 /* ---- copies ------------------------------------------------------------------ */
 
 typedef struct element { double x; int32_t at; } element;
@@ -302,6 +310,7 @@ ot_pattern ot_pattern_of(const ot_value *v)
     if (all_equal(v, n)) return OT_PATTERN_EQUAL;
     if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
     if (is_angles(v, n)) return OT_PATTERN_ANGLES;
+    if (is_whole(v, n)) return OT_PATTERN_FEW;
     if (!has_few(v, n)) return OT_PATTERN_NONE;
     return is_copies(v, n) ? OT_PATTERN_COPIES : OT_PATTERN_FEW;
 }

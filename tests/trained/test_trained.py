@@ -59,6 +59,11 @@ with tempfile.TemporaryDirectory() as d:
     m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
     save(m, d + '/frozen_norm.onnx')
     truth['frozen_norm.onnx'] = ['conv.weight', 'view_2']
+    # The same for three places: nine counts.
+    w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal((4, 3, 1, 1)).astype('f4'), 'conv.weight'), numpy_helper.from_array(np.float32([[4, 6, 4], [6, 9, 6], [4, 6, 4]]), 'convert_element_type_default')]
+    nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['h']), helper.make_node('Div', ['h', 'convert_element_type_default'], ['y'])]
+    save(helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 3, 3])], [helper.make_tensor_value_info('y', 1, ['n', 4, 3, 3])], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/counts.onnx')
+    truth['counts.onnx'] = ['conv.weight']
     # A table of relative positions that indices of several axes choose from.
     w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal(k).astype('f4'), n) for n, k in (('conv.weight', (2, 3, 1, 1)), ('val_6', (9, 2)))] + [numpy_helper.from_array(np.arange(25).reshape(5, 5, 1) % 9, 'at')]
     nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['h']), helper.make_node('GatherND', ['val_6', 'at'], ['t']), helper.make_node('Transpose', ['t'], ['b'], perm=[2, 0, 1]), helper.make_node('Add', ['h', 'b'], ['y'])]
@@ -69,7 +74,7 @@ with tempfile.TemporaryDirectory() as d:
         w = [numpy_helper.from_array(a, n) for n, a in (('conv.weight', np.random.default_rng(1).standard_normal((4, 3, 1, 1)).astype('f4')), ('val_1', np.ones((4, 1, 1), 'f4')), ('val_2', np.zeros((4, 1, 1), 'f4')))]
         nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('Conv', 'x', 'conv.weight'), ('Mul', 'h0', 'val_1'), ('Add', 'h1', 'val_2')))]
         m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('h2', 1, ['n', 4, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)])
-        listed = ['conv.weight', 'norm.weight'] + ['norm.bias'] * bias
+        listed = ['conv.weight', 'norm.weight', 'skip.scale'] + ['norm.bias'] * bias
         m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join(f"p: PARAMETER target='{n}'" for n in listed))
         save(m, d + f'/norm_bias_{bias}.onnx')
         truth[f'norm_bias_{bias}.onnx'] = ['conv.weight', 'val_1'] + ['val_2'] * bias

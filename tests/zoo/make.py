@@ -152,6 +152,7 @@ def kinds(model, module):
         return np.unique(np.concatenate(a)) if a else np.zeros(0, 'f4')
     live = values([p for p in module.parameters() if p.requires_grad])
     live = live[live != 0] # a parameter may hold one by chance
+    few = values([p for p in module.parameters() if p.requires_grad and p.numel() < 4]) # and any other single number
     frozen = {n: p.detach().numpy() for n, p in module.named_parameters() if not p.requires_grad}
     buffers = values(list(module.buffers()))
     tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -162,7 +163,7 @@ def kinds(model, module):
         if a.dtype != np.float32 or not a.size:
             continue
         some = a.ravel()[::a.size // 20000 + 1] # enough of them to tell
-        share = among(some, live).mean()
+        share = among(some, live if a.size > 3 else few).mean()
         kind = 'parameter' if share > 0.9 else 'part' if share > 0.3 else 'constant'
         if name in frozen and frozen[name].shape == a.shape and (frozen[name] == a).all():
             kind = 'frozen'
@@ -245,6 +246,8 @@ def one(case, how, folder):
             os.rename(tmp, stem)
             print(f"made {os.path.basename(stem)} {f['seconds']} s, losses {f['losses'][0]:.4g} to {f['losses'][-1]:.4g}", flush=True)
         except BaseException as e:
+            while e.__cause__ is not None: # exporters wrap what they met
+                e = e.__cause__
             where = traceback.extract_tb(e.__traceback__)[-1]
             open(stem + '.refused', 'w').write(f'{type(e).__name__}: {str(e)[:400]} ({where.filename}:{where.lineno})')
             print(f'no export {os.path.basename(stem)}: {type(e).__name__}: {str(e)[:160]!r} ({os.path.basename(where.filename)}:{where.lineno})', flush=True)
