@@ -180,14 +180,13 @@ static void visit_function(ot_patch *p, int span, bool ordered)
 
 static void visit_training(ot_patch *p, int span, bool ordered)
 {
-    (void)ordered; /* nothing in it is trained */
     each(p, span, TRAINING_INITIALIZATION, visit_graph, false);
-    each(p, span, TRAINING_ALGORITHM, visit_graph, false);
+    each(p, span, TRAINING_ALGORITHM, visit_graph, ordered);
 }
 
 void ot_patch_walk(ot_patch *p)
 {
     each(p, 0, MODEL_GRAPH, visit_graph, true);
     each(p, 0, MODEL_FUNCTION, visit_function, true);
-    each(p, 0, MODEL_TRAINING, visit_training, false);
+    each(p, 0, MODEL_TRAINING, visit_training, true);
 }

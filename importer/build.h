@@ -76,6 +76,7 @@ typedef struct ot_form {
 /* import.c */
 void      ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
 void     *ot_job_alloc(ot_job *j, size_t n);          /* NULL and a finding: no memory */
+bool      ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
 bool      ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
 ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch);
 bool      ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
@@ -177,6 +178,12 @@ bool ot_gather_blocks(ot_form *f);
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
 bool        ot_ml(ot_form *f);
 const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
+
+/* training.c: how the file says that it trains; s: the names of its graph.  false: no memory. */
+bool ot_training_build(ot_job *j, const ot_scope *s);
+
+/* gradient.c: its tensors become its inputs: xs, y. */
+bool ot_gradient(ot_form *f);
 
 /* preview.c: and for ai.onnx.preview.training. */
 bool        ot_preview_training(ot_form *f);

@@ -123,10 +123,11 @@ static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
     }
 }
 
-static void check_graph(const check *outer, const Onnx__GraphProto *g, const char *where, bool top)
+/* names: given before it, and here. */
+static void check_body(const check *outer, const Onnx__GraphProto *g, const char *where, bool top, ot_table *before)
 {
     check    c = { outer->found, outer->arena, where, outer->in_function };
-    ot_table names = { .arena = c.arena }, inputs = { .arena = c.arena };
+    ot_table names = *before, inputs = { .arena = c.arena };
     for (size_t i = 0; i < g->n_initializer; i++) give(&c, &names, ot_text(g->initializer[i]->name), "initializer");
     for (size_t i = 0; i < g->n_sparse_initializer; i++) {
         const Onnx__TensorProto *v = g->sparse_initializer[i]->values;
@@ -146,7 +147,14 @@ static void check_graph(const check *outer, const Onnx__GraphProto *g, const cha
         if (top && *name && !ot_table_find(&names, name))
             FINDING(&c, "%soutput '%.200s' is made by no node", where, name);
     }
-    if (top && !g->n_output) FINDING(&c, "%sthe graph has no outputs", where);
+    *before = names;
+}
+
+static void check_graph(const check *outer, const Onnx__GraphProto *g, const char *where, bool top)
+{
+    ot_table names = { .arena = outer->arena };
+    check_body(outer, g, where, top, &names);
+    if (top && !g->n_output) FINDING(outer, "%sthe graph has no outputs", where);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -191,6 +199,22 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
         if (set[i]->version < 1)
             FINDING(c, "%sopset %lld of domain '%.100s'", where, (long long)set[i]->version, domain);
     }
+}
+
+void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t, ot_error *found)
+{
+    ot_arena *a = ot_arena_new();
+    ot_error  known = { 0 }; /* the model has been checked */
+    if (!a) {
+        ot_fail_more(found, OT_E_NOMEM, "no memory");
+        return;
+    }
+    ot_table names = { .arena = a };
+    check_body(&(check){ &known, a, "", false }, m->graph, "", true, &names);
+    check c = { found, a, "", false };
+    if (t->algorithm) check_body(&c, t->algorithm, "its algorithm: ", true, &names);
+    if (t->initialization) check_graph(&c, t->initialization, "its initialization: ", true);
+    ot_arena_free(a);
 }
 
 void ot_check_model(const Onnx__ModelProto *m, ot_error *found)

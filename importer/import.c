@@ -227,7 +227,7 @@ static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__Val
     if (t != OT_UNDEFINED) v->declared = t;
 }
 
-static bool graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
+bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_initializer; i++) {
         const char *name = ot_text(g->initializer[i]->name);
@@ -258,7 +258,7 @@ ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, 
                    .opset = up->opset, .n_opset = up->n_opset };
     s.graph = ot_graph_sub(up->graph, branch);
     s.path = ot_arena_printf(j->f->arena, "%.700s%.300s/%.100s/", up->path, node, branch);
-    if (!s.graph || !s.path || !graph_build(j, &s, g)) return NULL;
+    if (!s.graph || !s.path || !ot_graph_build(j, &s, g)) return NULL;
     return s.graph;
 }
 
@@ -289,8 +289,6 @@ static void read_header(ot_job *j)
     if (o->opset > NEWEST_OPSET)
         ot_note(j, "opset %lld is newer than %d; operators are read as of %d", (long long)o->opset, NEWEST_OPSET,
                 NEWEST_OPSET);
-    if (m->n_training_info)
-        ot_note(j, "the file has training information of its own (TrainingInfoProto): it stays in the file and is not read; the options say how it trains");
     if (o->ir_version > NEWEST_IR)
         ot_note(j, "IR version %lld is newer than %d; what it adds is not read", (long long)o->ir_version, NEWEST_IR);
     int listed = 0;
@@ -359,8 +357,9 @@ static ot_status model_build(ot_job *j)
     j->graph->name = ot_text(m->graph->name);
     ot_scope s = { .graph = j->graph, .values = { .arena = j->f->arena }, .prefix = "", .path = "",
                    .opset = m->opset_import, .n_opset = m->n_opset_import };
-    bool whole = ot_tensors_order(j) && ot_functions_index(j) && graph_build(j, &s, m->graph) && ot_sources_name(j);
+    bool whole = ot_tensors_order(j) && ot_functions_index(j) && ot_graph_build(j, &s, m->graph) && ot_sources_name(j);
     if (whole) ot_signature_read(j, &s, m->graph);
+    if (whole && m->n_training_info && j->found->status == OT_OK) whole = ot_training_build(j, &s);
     ot_file_missing(j->f, j->found);
     if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
     if (!whole && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
@@ -444,6 +443,10 @@ const char *ot_import_rewritten(int i, const char **domain)
 void ot_import_free(ot_imported *m)
 {
     if (!m) return;
+    if (m->training) {
+        ot_graph_free(m->training->graph);
+        ot_graph_free(m->training->initialization);
+    }
     ot_graph_free(m->graph);
     ot_file_free(m->file);
     free(m);

@@ -20,6 +20,16 @@ typedef struct ot_source {
 
 typedef struct ot_dim_info { const char *name; int64_t value; } ot_dim_info; /* name NULL and value -1: unknown */
 
+/* How the file says that it trains (TrainingInfoProto). */
+typedef struct ot_training {
+    const char *why;            /* it cannot be followed, and the rest is empty; NULL: it is here */
+    ot_graph   *graph;          /* the file's graph, and what the algorithm adds, its inputs behind the others; update bindings are
+                                 * its assignments.  Names are those of the file */
+    ot_graph   *initialization; /* its outputs i are for sources[sets[i]]; NULL: there is none */
+    const int  *sets;
+    ot_error    sticky;         /* of the graphs */
+} ot_training;
+
 typedef struct ot_imported {
     ot_graph   *graph;         /* opset-upgraded, functions inlined; owned */
     int         n_sources;
@@ -30,6 +40,7 @@ typedef struct ot_imported {
     const char *notes;         /* lines worth telling the user; "" if none */
     const char *fixed;         /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
     int64_t     bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
+    ot_training *training;     /* NULL: the file does not say */
     void       *file;          /* the parsed file and its bytes: exporter's and importer's only */
 } ot_imported;
 

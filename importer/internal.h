@@ -107,6 +107,7 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
 
 /* Everything that can be said about the structure without knowing operators. */
 void ot_check_model(const Onnx__ModelProto *m, ot_error *found);
+void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t, ot_error *found); /* of a checked model */
 
 /* The tensors that a type stands for, which may be a sequence of them or optional: *list is OT_INPUT_*, 0 for a tensor.
  * NULL: it stands for none. */

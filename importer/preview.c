@@ -85,6 +85,7 @@ const char *ot_preview_training_at(int i) { return i < OT_LEN(optimizers) ? opti
 
 bool ot_preview_training(ot_form *f)
 {
+    if (!strcmp(f->op, "Gradient")) return ot_gradient(f);
     for (int i = 0; i < OT_LEN(optimizers); i++) {
         if (strcmp(optimizers[i].op, f->op) != 0) continue;
         int  each = 2 + optimizers[i].states, k = (f->n_in - FIRST) / each;

@@ -10,6 +10,7 @@ typedef struct uses {
     ot_table  by_name;   /* result -> &index[i] */
     int      *index, *edge;
     size_t   *first, n;
+    bool      lost;      /* no memory for a name */
 } uses;
 
 static void use(uses *u, const char *name, int self)
@@ -20,11 +21,24 @@ static void use(uses *u, const char *name, int self)
     u->n++;
 }
 
+/* Gradient differentiates a tensor that it names in an attribute. */
+static void use_named(uses *u, const Onnx__NodeProto *n, int self)
+{
+    for (size_t k = 0; k < n->n_attribute; k++) {
+        const Onnx__AttributeProto *a = n->attribute[k];
+        if (strcmp(ot_text(a->name), "y") || !a->s.len) continue;
+        const char *name = ot_arena_printf(u->arena, "%.*s", (int)a->s.len, (const char *)a->s.data);
+        if (name) use(u, name, self);
+        u->lost |= !name;
+    }
+}
+
 /* Counts (and, once there is room, keeps) the producers of what a node, or a body inside it, reads.
  * A body inside that gives a name of its own to what `self` makes outside hides it. */
 static void use_all(uses *u, const Onnx__NodeProto *n, int self)
 {
     for (size_t i = 0; i < n->n_input; i++) use(u, n->input[i], self);
+    if (!strcmp(ot_text(n->op_type), "Gradient")) use_named(u, n, self);
     for (size_t k = 0; k < n->n_attribute; k++) {
         const Onnx__AttributeProto *a = n->attribute[k];
         for (size_t m = 0; m < a->n_graphs + (a->g != NULL); m++) {
@@ -56,7 +70,7 @@ static bool find_uses(uses *u, Onnx__NodeProto *const *node, size_t n)
         use_all(u, node[i], (int)i);
     }
     u->first[n] = u->n;
-    return true;
+    return !u->lost;
 }
 
 enum { NEW, OPEN, DONE };

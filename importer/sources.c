@@ -35,11 +35,13 @@ static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n)
         }
 }
 
-/* The graph's tensors, then those of the functions. */
+/* The graph's tensors, then those of the functions, then those of training algorithms. */
 static void list_model(tensor_list *l, const Onnx__ModelProto *m)
 {
     list_graph(l, m->graph);
     for (size_t i = 0; i < m->n_functions; i++) list_nodes(l, m->functions[i]->node, m->functions[i]->n_node);
+    for (size_t i = 0; i < m->n_training_info; i++)
+        if (m->training_info[i]->algorithm) list_graph(l, m->training_info[i]->algorithm);
 }
 
 typedef struct placed { const void *t; int at; } placed;

@@ -225,6 +225,7 @@
 
 #define OT_MAP_KERNELS(X)               \
     /* operator            ref cpu cuda */   \
+    X(Gradient,              0, 0, 0)      \
     X(Map,                   1, 1, 1)      \
     X(StringEqual,           1, 0, 0)      \
     X(StringTake,            1, 0, 0)      \

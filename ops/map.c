@@ -242,6 +242,43 @@ static ot_status map_infer(ot_node *n, ot_error *err)
     return OT_OK;
 }
 
+/* The derivative of a row by operand k, times g, in rows that have derivatives themselves: what a gradient of a gradient goes
+ * through.  v: the operands, and in v[3] the result.  NULL: not of this row. */
+static ot_value *in_rows(ot_build *b, int row, int k, double p, ot_value *g, ot_value *const v[4])
+{
+    ot_value *a = v[0], *c = v[1], *y = v[3];
+#define NUM(x) ot_scalar(b, g->dtype, x)
+#define ONE(r, u) ot_map1(b, OT_ROW_##r, 0, 0, u)
+#define TWO(r, u, w) ot_map2(b, OT_ROW_##r, 0, 0, u, w)
+    switch (row) {
+    case OT_ROW_Neg: return ONE(Neg, g);
+    case OT_ROW_Sub: return k ? ONE(Neg, g) : NULL;
+    case OT_ROW_Mul: return TWO(Mul, g, k ? a : c);
+    case OT_ROW_Div: return k ? ONE(Neg, TWO(Div, TWO(Mul, g, y), c)) : TWO(Div, g, c);
+    case OT_ROW_Abs: return TWO(Mul, g, ONE(Sign, a));
+    case OT_ROW_Square: return TWO(Mul, g, TWO(Mul, NUM(2), a));
+    case OT_ROW_Cube: return TWO(Mul, g, TWO(Mul, NUM(3), ONE(Square, a)));
+    case OT_ROW_Sqrt: return TWO(Div, g, TWO(Mul, NUM(2), y));
+    case OT_ROW_Rsqrt: return TWO(Mul, g, TWO(Mul, NUM(-0.5), ONE(Cube, y)));
+    case OT_ROW_Reciprocal: return ONE(Neg, TWO(Mul, g, ONE(Square, y)));
+    case OT_ROW_Pow: return k ? NULL : TWO(Mul, g, TWO(Mul, c, TWO(Pow, a, TWO(Sub, c, NUM(1)))));
+    case OT_ROW_PowP: return TWO(Mul, g, TWO(Mul, NUM(p), ot_map1(b, OT_ROW_PowP, p - 1, 0, a)));
+    case OT_ROW_Exp: return TWO(Mul, g, y);
+    case OT_ROW_Log: return TWO(Div, g, a);
+    case OT_ROW_Sin: return TWO(Mul, g, ONE(Cos, a));
+    case OT_ROW_Cos: return ONE(Neg, TWO(Mul, g, ONE(Sin, a)));
+    case OT_ROW_Tanh: return TWO(Mul, g, TWO(Sub, NUM(1), ONE(Square, y)));
+    case OT_ROW_Sigmoid: return TWO(Mul, g, TWO(Mul, y, TWO(Sub, NUM(1), y)));
+    case OT_ROW_Softplus: return TWO(Mul, g, ONE(Sigmoid, a));
+    case OT_ROW_Relu: return ot_map3(b, OT_ROW_Where, 0, 0, TWO(Greater, y, NUM(0)), g, NUM(0));
+    case OT_ROW_Where: return k == 1 ? ot_map3(b, OT_ROW_Where, 0, 0, a, g, NUM(0)) : ot_map3(b, OT_ROW_Where, 0, 0, a, NUM(0), g);
+    default: return NULL;
+    }
+#undef NUM
+#undef ONE
+#undef TWO
+}
+
 /* The derivative of the one instruction by input i, times dy. */
 static ot_value *map_din(ot_build *b, int i, ot_value *dy)
 {
@@ -256,7 +293,12 @@ static ot_value *map_din(ot_build *b, int i, ot_value *dy)
     for (int k = 0; k < info->n; k++) { /* an input may be several operands */
         ot_value *part = dy;
         if (inst->arg[k] != i || info->d[k].grad < OT_ROW_PASS) continue;
-        if (info->d[k].grad == OT_ROW_FORMULA) { /* else dy itself; the driver sums, then casts it */
+        ot_value *v[4] = { NULL, NULL, NULL, n->out[0] };
+        for (int r = 0; r < info->n && r < 3; r++) v[r] = n->in[inst->arg[r]];
+        bool      formula = info->d[k].grad == OT_ROW_FORMULA, plain = formula && b->again && type == n->out[0]->dtype && dy->dtype == type;
+        ot_value *spelled = plain ? in_rows(b, inst->row, k, inst->p, dy, v) : NULL;
+        if (spelled) part = spelled;
+        else if (formula) { /* else dy itself; the driver sums, then casts it */
             ot_program m;
             ot_map_program(&m, inst->row + 1 + k, inst->p, inst->q, 1, (ot_class)inst->cls, type);
             int n_in = 1;
@@ -282,6 +324,10 @@ static void map_grad(ot_build *b)
     const ot_program *p = n->attrs;
     if (p->n_inst != 1 || p->n_out != 1 || p->out[0] != p->n_in) {
         ot_node_fail(n, b->graph->err, "a fused program has no gradient; gradients are built before fusing");
+        return;
+    }
+    if (p->inst[0].row % 4) {
+        ot_node_fail(n, b->graph->err, "the derivative of %s has no derivative here", ot_row_of(p->inst[0].row)->name);
         return;
     }
     ot_value *dy = ot_dout(b, 0);

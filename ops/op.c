@@ -208,7 +208,7 @@ bool ot_axis(int64_t axis, int rank, int *out)
     return true;
 }
 
-bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data; }
+bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data && !v->differentiated; }
 
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
 {

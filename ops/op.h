@@ -46,6 +46,7 @@ typedef struct ot_build {
     ot_value     **dout;      /* gradient: dL/d(out[i]), NULL: none reaches it */
     ot_value     **din;       /* gradient: result, dL/d(in[i]) */
     const bool    *wants;     /* gradient: is dL/d(in[i]) needed? */
+    bool           again;     /* gradient: what is built will be differentiated itself */
 } ot_build;
 
 #define OT_IN(...)                                     \

@@ -373,6 +373,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->port = s->port;
         v->why = s->why;
         v->from_constant = s->from_constant;
+        v->differentiated = s->differentiated;
         v->said = s->said;
         v->list = s->list;
         v->table = s->table;

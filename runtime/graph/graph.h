@@ -91,6 +91,7 @@ struct ot_value {
     ot_dtype    declared; /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
     int         list;     /* of an input of the file: OT_INPUT_*, until the data say what there is (train/lists.c) */
     ot_said     said;     /* of a tensor of the file: what the exporter calls it */
+    bool        differentiated; /* a Gradient is asked for by it: what is computed from it is not folded until that is there */
     bool        from_constant; /* the value of a Constant node of the file */
     const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */

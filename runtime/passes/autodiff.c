@@ -10,6 +10,7 @@
  * Grad  a rule that gives nothing for an input says that this gradient is zero. */
 #include <string.h>
 
+#include "ops/copy.h"
 #include "ops/map.h"
 #include "ops/op.h"
 #include "ops/take.h"
@@ -74,7 +75,8 @@ static int wants_zero(const ot_node *n, bool *wants, const int *uses)
     return -1;
 }
 
-static ot_status backward(ot_graph *g, ot_node *n, const int *uses)
+/* again: what is built will be differentiated itself. */
+static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
 {
     ot_value **din = ot_graph_alloc(g, (size_t)n->n_in * sizeof *din);
     ot_value **dout = ot_graph_alloc(g, (size_t)n->n_out * sizeof *dout);
@@ -86,7 +88,7 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses)
     for (int i = 0; i < n->n_in; i++)
         if ((wants[i] = edge(n, i) && n->in[i]->mark == NEEDS)) wanted = true;
     if (!reached || !wanted || n->op->grad_zero) return OT_OK;
-    ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants };
+    ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants, .again = again };
     int zero = wants_zero(n, wants, uses);
     g->room->at = n;
     n->op->grad(&b);
@@ -158,19 +160,114 @@ static ot_status collect(ot_plan *p, ot_build *b)
     return OT_OK;
 }
 
+/* ---- Gradient, where the file asks for one ----------------------------------------- */
+
+/* By value id: does it lead to y, before n?  NULL: no memory. */
+static bool *leading(ot_graph *g, const ot_node *n, const ot_value *y)
+{
+    bool *leads = ot_graph_alloc(g, (size_t)g->n_values);
+    if (leads) leads[y->id] = true;
+    for (const ot_node *k = n->prev; k && leads; k = k->prev) {
+        bool on = false;
+        for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id];
+        for (int i = 0; i < k->n_in && on; i++)
+            if (k->in[i]) leads[k->in[i]->id] = true;
+    }
+    return leads;
+}
+
+/* Marks what is between the x and y of n. */
+static ot_status mark_between(ot_graph *g, const ot_node *n, const bool *leads)
+{
+    for (int i = 0; i < g->n_values; i++) {
+        g->values[i]->mark = 0;
+        g->values[i]->grad = NULL;
+    }
+    for (int i = 0; i + 1 < n->n_in; i++) n->in[i]->mark = NEEDS;
+    for (ot_node *k = g->first; k != n; k = k->next) {
+        bool needs = false, carries = false;
+        for (int i = 0; i < k->n_in && !needs; i++) needs = edge(k, i) && k->in[i]->mark == NEEDS;
+        for (int i = 0; i < k->n_out && needs && !k->op->grad_zero; i++)
+            if (k->out[i] && leads[k->out[i]->id] && ot_is_float(k->out[i]->dtype)) k->out[i]->mark = NEEDS, carries = true;
+        if (carries && !k->op->grad)
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, and the Gradient '%s' goes through it", k->name, k->op->name, n->name);
+    }
+    return g->err->status;
+}
+
+static int *count_uses(ot_graph *g)
+{
+    int *uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *uses); /* of values that exist before the backward */
+    for (const ot_node *n = g->first; n && uses; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) uses[n->in[i]->id]++;
+    return uses;
+}
+
+/* What n asks for takes its place.  again: that will be differentiated itself; of: room by value for the gradients of weights, NULL: nobody asks. */
+static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **of)
+{
+    ot_value  *y = n->in[n->n_in - 1], **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
+    ot_node   *prev = n->prev;
+    ot_build   b = { .graph = g, .node = n, .yield = yield };
+    int       *uses = count_uses(g);
+    bool      *leads = leading(g, n, y);
+    if (!yield || !uses || !leads || mark_between(g, n, leads)) return g->err->status;
+    g->cursor = n;
+    y->grad = ot_expand(&b, ot_scalar(&b, y->dtype, 1), &y->shape);
+    for (ot_node *k = prev; k && g->err->status == OT_OK; k = k->prev) backward(g, k, uses, again);
+    for (int i = 0; i < n->n_out && g->err->status == OT_OK; i++) {
+        const ot_value *x = n->in[i];
+        ot_value       *dx = x->grad ? x->grad : ot_expand(&b, ot_scalar(&b, x->dtype, 0), &x->shape);
+        if (of && x->role == OT_WEIGHT && !of[x->id]) of[x->id] = n->out[i];
+        if (n->out[i] && dx) yield[i] = ot_emit(&b, &ot_op_View, &(ot_view_attrs){ x->shape }, OT_IN(dx));
+    }
+    ot_status s = ot_lower_yield(&b, n, prev);
+    g->cursor = NULL;
+    return s != OT_OK ? s : ot_lower(g);
+}
+
+/* One after the other: the second may differentiate what the first has computed. */
+static ot_status differentiate_all(ot_plan *p, const ot_config *c)
+{
+    ot_graph  *g = p->graph;
+    bool       some = false, own = p->own && c->want == OT_WANT_TRAIN;
+    int        n_values = g->n_values; /* weights are among these */
+    ot_value **of = own ? ot_graph_alloc(g, (size_t)n_values * sizeof *of) : NULL;
+    bool       later = !own && (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD);
+    int        left = 0;
+    if (own && !of) return g->err->status;
+    for (const ot_node *n = g->first; n; n = n->next) left += n->op == &ot_op_Gradient;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        ot_node *prev = n->prev;
+        next = n->next;
+        if (n->op != &ot_op_Gradient) continue;
+        some = true;
+        OT_TRY(differentiate(g, n, --left > 0 || later, of));
+        next = prev ? prev->next : g->first; /* lowering may have replaced what followed */
+    }
+    for (int i = 0; i < g->n_values && some; i++) {
+        g->values[i]->grad = NULL;
+        g->values[i]->differentiated = false;
+    }
+    if (!own) return OT_OK;
+    p->weights = ot_graph_alloc(g, (size_t)n_values * sizeof *p->weights);
+    for (int i = 0; p->weights && i < n_values; i++)
+        if (of[i]) (p->weights[p->n_weights++] = g->values[i])->grad = of[i];
+    return g->err->status;
+}
+
 ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    if (c->want != OT_WANT_GRAD && c->want != OT_WANT_TRAIN) return OT_OK;
+    OT_TRY(differentiate_all(p, c));
+    if ((c->want != OT_WANT_GRAD && c->want != OT_WANT_TRAIN) || (p->own && c->want == OT_WANT_TRAIN)) return OT_OK;
     OT_TRY(mark_needs(g));
-    int *uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *uses); /* of values that exist before the backward */
+    int *uses = count_uses(g);
     if (!uses) return g->err->status;
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) uses[n->in[i]->id]++;
     ot_build b = { .graph = g };
     p->loss->grad = ot_loss_seed(p, c, &b);
-    for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses));
+    for (ot_node *n = g->last; n; n = n->prev) OT_TRY(backward(g, n, uses, false));
     add_zeros(p, &b);
     OT_TRY(collect(p, &b));
     ot_loss_unscale_all(p, c, &b);

@@ -480,7 +480,8 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     int       norms;
     uses      u;
-    if (c->want == OT_WANT_RUN) return OT_OK; /* everything is a constant */
+    p->own = g->n_assigns > 0;
+    if (c->want == OT_WANT_RUN) return g->n_assigns = 0, OT_OK; /* everything is a constant */
     OT_TRY(ot_spell_dynamic(g));
     OT_TRY(ot_recognise_batch_norms(g, &norms));
     if (norms && c->want == OT_WANT_TRAIN)
@@ -500,7 +501,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         if (!ot_is_float(v->dtype)) {
             const ot_node *n = dequantiser(g, &u, v);
             v->why = "constant: no float";
-            if (!n || !ot_stored_widen(g, v, n)) continue;
+            if (!n || p->own || !ot_stored_widen(g, v, n)) continue;
         }
         judge(g, &u, v, v, false, 0, &d);
         decide(g, v, &d, &h);
@@ -510,6 +511,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         for (int k = u.first[v->id]; k < u.first[v->id + 1] && v->stored; k++)
             if (!ot_stored_read(g, (ot_node *)(uintptr_t)u.list[k].node)) return g->err->status;
     }
+    if (p->own) return ot_own_classify(p, c);
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
     OT_TRY(check_trained(g, c));
     return c->fit_scales ? ot_stored_fit(p) : g->err->status;

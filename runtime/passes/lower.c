@@ -43,6 +43,14 @@ static ot_status settle(ot_build *b, ot_node *n, ot_node *prev, int i)
     return OT_OK;
 }
 
+ot_status ot_lower_yield(ot_build *b, ot_node *n, ot_node *prev)
+{
+    for (int i = 0; i < n->n_out && b->graph->err->status == OT_OK; i++)
+        if (n->out[i]) settle(b, n, prev, i);
+    if (b->graph->err->status == OT_OK) ot_graph_remove(b->graph, n);
+    return b->graph->err->status;
+}
+
 static ot_status lower_node(ot_graph *g, ot_node *n)
 {
     ot_node  *prev = n->prev;
@@ -54,14 +62,11 @@ static ot_status lower_node(ot_graph *g, ot_node *n)
     g->phase = n->phase;
     g->room->at = n;
     n->op->lower(&b);
-    for (int i = 0; i < n->n_out && g->err->status == OT_OK; i++)
-        if (n->out[i]) settle(&b, n, prev, i);
+    ot_status s = ot_lower_yield(&b, n, prev);
     g->room->at = NULL;
     g->cursor = NULL;
     g->phase = OT_EVERY;
-    if (g->err->status != OT_OK) return g->err->status;
-    ot_graph_remove(g, n);
-    return OT_OK;
+    return s;
 }
 
 ot_status ot_lower(ot_graph *g)

@@ -500,12 +500,22 @@ static void decide(ot_plan *p, opt *x, const ot_config *c, ot_value *loss)
         if (scalars[i]) ot_plan_keep(p, scalars[i]);
 }
 
+/* The file's algorithm has its updates; how large its gradients are is told all the same. */
+static ot_status own_norm(ot_plan *p)
+{
+    opt x = { .p = p, .b = { .graph = p->graph } };
+    p->grad_norm = p->n_weights ? global_norm(p, &x) : NULL;
+    if (p->grad_norm) ot_plan_keep(p, p->grad_norm);
+    return p->graph->err->status;
+}
+
 ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     p->knobs.seed = g->seed;
     p->knobs.counter = g->counter;
     if (c->want != OT_WANT_TRAIN) return OT_OK;
+    if (p->own) return own_norm(p);
     const opt_row *r = find(c->optimizer.name);
     OT_TRY(check_keys(g, &c->optimizer, r));
     p->knobs.lr = knob(g, "onnxtrain.lr");

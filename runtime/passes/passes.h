@@ -178,6 +178,7 @@ typedef struct ot_plan {
     ot_knobs   knobs;
     int        threads;         /* of every run */
     ot_device *device;          /* where it runs; NULL: the CPU */
+    bool       own;             /* the file's own algorithm trains: the graph came with assignments */
     const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
     int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
     int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
@@ -215,6 +216,11 @@ void      ot_plan_free(ot_plan *p);
 /* The pipeline up to the pass infer: out->graph has the values of the file, by their names, with types and shapes. */
 ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);
 
+/* ---- own.c: the file's own algorithm, whose graph has assignments (importer/training.c) ---------- */
+
+ot_status ot_own_classify(ot_plan *p, const ot_config *c); /* what it assigns trains or is a state, and nothing else changes */
+ot_status ot_own_loss(ot_plan *p);                         /* the tensor whose gradient it asks for */
+
 /* ---- the passes ------------------------------------------------------------ */
 
 #define OT_DECLARE(name, leaves) ot_status ot_pass_##name(ot_plan *p, const ot_config *c);
@@ -249,6 +255,10 @@ ot_status ot_spell_out(ot_graph *g, ot_node **at);
 
 /* Lowers every node until only kernel operators are left. */
 ot_status ot_lower(ot_graph *g);
+
+/* What b->yield has stands for the outputs of n, which goes; it was made between prev (NULL: the first of the list) and n. */
+struct ot_build;
+ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
 
 /* The rate, and the value of the momentum knob (momentum or beta1), that an optimizer starts with:
  * as given or its default.  false: no such optimizer. */

@@ -344,6 +344,23 @@ static const char *array_names(const ot_dataset *d, ot_arena *a)
     return s && *s ? s : "no array";
 }
 
+/* The array for an input of the file's training algorithm: by name, as its target, or the only target where it is the only one. */
+static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0, open = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        bool prefixed = !strncmp(a->t.name, "target_", 7);
+        if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
+        if (a->role == OT_ARRAY_TARGET) only = a, n++;
+    }
+    for (int i = e->own_inputs; i < e->graph->n_inputs; i++) open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
+    if (n != 1 || open != 1) return NULL;
+    ot_adapt_note(e, "'%s' of the file's training algorithm is the target", v->name);
+    return only;
+}
+
 /* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
 static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
 {
@@ -397,9 +414,9 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
 {
     const ot_graph *g = e->graph;
     int needed = 0;
-    for (int i = 0; i < g->n_inputs; i++) needed += is_fed(g, g->inputs[i]);
+    for (int i = 0; i < (e->own ? e->own_inputs : g->n_inputs); i++) needed += is_fed(g, g->inputs[i]);
     *out = (ot_feeders){ .data = d, .samples = d->samples };
-    out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(needed + d->n + 1));
+    out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(g->n_inputs + d->n + 1));
     if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
 
     ot_error found = { 0 };
@@ -407,7 +424,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         const ot_value *v = g->inputs[i];
         bool named;
         if (!is_fed(g, v)) continue;
-        const ot_array *a = array_for(d, v, needed, &named);
+        const ot_array *a = e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
         ot_feeder *f = &out->f[out->n];
         if (!a) no_array(e, d, v, &found);
         else if (!adapt_array(e, d, v, a, named, f, &found)) {
@@ -424,6 +441,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         say_samples(d, &out->f[0], &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
+    if (e->own) ot_adapt_idle(e, out);
     return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/kernel.h"
 #include "runtime/train/describe.h"
+#include "runtime/train/own.h"
 #include "runtime/train/tried.h"
 #include "runtime/train/unfold.h"
 
@@ -29,6 +30,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     *p = (planned){ 0 };
     OT_TRY(ot_trainer_begin(m, o, NULL, &p->t, err));
     ot_trainer *t = p->t;
+    OT_TRY(ot_trainer_choose_own(t, err));
     ot_status reviewed = ot_trainer_review(t, false, err), s;
     if (reviewed && reviewed != OT_E_MODEL) return reviewed;
     if (t->s.data) {
@@ -43,7 +45,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     OT_TRY(ot_trainer_unfold(t, false, err));
     m = t->m;
     ot_error why = { 0 };
-    (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
+    if (!t->own.file) (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
     s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
     if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
@@ -175,7 +177,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
     ot_error found = { 0 };
     *text = NULL;
     ot_status s = make(m, o, &p, &found);
-    if (!s && !p.plan->n_weights)
+    if (!s && !p.plan->n_weights && !p.plan->own)
         s = ot_fail(&found, OT_E_MODEL, "no initializer trains; see 'onnxtrain inspect'");
     if (!s) s = ot_try(p.t, p.r.plan ? &p.r : NULL, &p.tried, &found);
     /* Wrong options and missing files are not findings about the model. */

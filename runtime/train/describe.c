@@ -11,6 +11,7 @@
 #include "runtime/train/cpus.h"
 #include "runtime/train/describe.h"
 #include "runtime/train/rehearse.h"
+#include "runtime/train/own.h"
 #include "runtime/train/log.h"
 
 /* ---- pages ----------------------------------------------------------------------- */
@@ -212,6 +213,16 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
     if (!p->f) ot_json_set(&p->json, "notes", all);
 }
 
+/* The training algorithm that the file has of its own. */
+static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
+{
+    const char *text = m->file->training ? ot_own_text(m, a) : NULL;
+    if (!m->file->training) return;
+    p->lost |= !text;
+    if (text && p->f) ot_print(p->f, "trains  by its own algorithm (TrainingInfoProto), which %s\n", text);
+    else if (text) ot_json_set(&p->json, "training_info", json_pack("{s:b, s:o}", "followed", !m->file->training->why, "what", ot_json_text(text)));
+}
+
 static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text,
                          ot_error *err)
 {
@@ -227,11 +238,15 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
         if (shaped) ot_graph_free(shaped);
         return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the text");
     }
-    r = ot_classified(m, s, &p, err);
+    ot_model own = *m; /* what its own algorithm makes of it */
+    const ot_training *x = m->file->training;
+    if (x && !x->why) r = ot_model_own(m, a, &own, err);
+    if (!r) r = ot_classified(&own, s, &p, err);
     if (!r) r = ot_page_open(&page, s->json, err);
     if (!r) {
         inspect_head(&page, m);
         inspect_ends(&page, m, shaped, open);
+        inspect_training(&page, m, a);
         inspect_tensors(&page, m, p.graph);
         inspect_findings(&page, m, p.graph, a);
         char *graph = s->graph ? ot_graph_text(shown) : NULL;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/train/describe.h"
+#include "runtime/train/own.h"
 #include "runtime/train/trainer.h"
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for what was found about the model"); }
@@ -12,9 +13,10 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     ot_plan p;
     t->findings = (ot_findings){ .a = t->a };
     t->review = (ot_review){ .findings = &t->findings, .eval = eval, .unfolds = t->s.unfold_bn };
-    if (!eval) OT_TRY(ot_trainer_remake(t, err));
+    if (!eval && !t->own.file) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes);
+    if (!eval) ot_trainer_say_own(t);
     ot_review_graph(p.graph, t->m->file->producer, &t->review);
     ot_graph_free(p.graph);
     const char *errors = ot_findings_text(&t->findings, OT_FINDING_ERROR);
@@ -52,7 +54,7 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
 
 ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err)
 {
-    if (p->n_weights) warn_of_little(t, p);
+    if (p->n_weights && !t->own.file) warn_of_little(t, p);
     ot_find_all(&t->findings, &p->findings);
     for (int i = 0; i < t->x.n; i++) {
         const ot_findings *f = &t->x.slot[i].plan->findings;

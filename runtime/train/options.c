@@ -63,6 +63,7 @@ static const row table[] = {
     ROW("clip-norm", 0, "X", NULL, G, "limit of the gradients' global norm", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "limit of each element of a gradient", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("seed", 0, "N", "0", G, "of order, Dropout and fresh weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
+    ROW("initialize", 0, "auto|always|never", "auto", G, "of a file with a training algorithm of its own: its initialization first; auto: unless it has been trained before", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
     ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what happens when a loss is not finite", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "The graph"

@@ -114,7 +114,10 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     c.device = d;
     c.tune = s->tune;
     ot_status r = OT_OK;
-    if (!c.n_losses) {
+    if (!c.n_losses && m->file->graph->n_assigns) {
+        out->assumed = ot_arena_printf(a, "without data, batches of %lld are assumed; --data and --batch-size say otherwise", (long long)out->batch);
+        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    } else if (!c.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);
         *loss = (ot_thing){ .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
         for (int i = 0; y && i < run->graph->n_outputs; i++) {

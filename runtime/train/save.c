@@ -11,6 +11,7 @@
 
 #include "runtime/passes/stored.h"
 #include "runtime/train/folder.h"
+#include "runtime/train/own.h"
 #include "runtime/train/unfold.h"
 
 /* The written file answers within rounding: other kernels may be chosen for it. */
@@ -193,12 +194,18 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
 {
     ot_trainer *t = user;
     ot_model whole = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs }, cut;
-    if (!t->cut.file) return prove_model(t, &whole, err);
+    if (!t->cut.file && !t->own.file) return prove_model(t, &whole, err);
     ot_arena *a = ot_arena_new();
     ot_error first = { 0 };
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
-    ot_status s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
-    if (!s) s = prove_model(t, &cut, &first), ot_model_cut_drop(&cut);
+    ot_status s;
+    if (t->own.file) {
+        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first) : ot_fail(&first, OT_E_IO, "the training algorithm of the written file is lost");
+        if (!s) s = prove_model(t, &cut, &first);
+    } else {
+        s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
+        if (!s) s = prove_model(t, &cut, &first), ot_model_cut_drop(&cut);
+    }
     ot_arena_free(a);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

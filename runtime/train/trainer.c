@@ -8,6 +8,7 @@
 
 #include "runtime/train/cpus.h"
 #include "runtime/train/folder.h"
+#include "runtime/train/own.h"
 #include "runtime/train/unfold.h"
 
 /* ---- telling ------------------------------------------------------------------- */
@@ -150,6 +151,8 @@ static ot_adapt_env adapt_env(ot_trainer *t)
 {
     return (ot_adapt_env){ .graph = t->m->file->graph,
                            .s = &t->s,
+                           .own_inputs = t->own.file ? t->own_inputs : 0,
+                           .own = t->own.file != NULL,
                            .normalize = &t->normalize,
                            .a = t->a,
                            .notes = &t->notes };
@@ -179,9 +182,11 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     OT_TRY(cut_epochs(t, err));
-    OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
-    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
-    ot_trainer_try_together(t, &t->train);
+    if (!t->own.file) {
+        OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
+        OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
+        ot_trainer_try_together(t, &t->train);
+    }
     if (!t->eval_data) return OT_OK;
     ot_adapt_env q = e;
     q.notes = NULL;
@@ -189,7 +194,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     q.beside = true;
     OT_TRY(ot_adapt_inputs(&q, t->eval_data, &t->eval, err));
     compare_scales(t, &e);
-    return ot_adapt_targets(&q, outputs, n, &t->eval, err);
+    return t->own.file ? OT_OK : ot_adapt_targets(&q, outputs, n, &t->eval, err);
 }
 
 static ot_status start_schedule(ot_trainer *t, ot_error *err)
@@ -259,10 +264,11 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
+    const char *how = t->own.file ? "the file's algorithm" : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base, t->s.schedule.name);
     ot_trainer_say(
         t, OT_INFO,
-        "%s, rate %g, %s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s%s",
-        t->s.optimizer.name, t->schedule.base, t->s.schedule.name, (long long)t->batch,
+        "%s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s%s",
+        how ? how : "", (long long)t->batch,
         t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
         x->threads, x->threads > 1 ? "s" : "", t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
     if (x->device) {
@@ -443,6 +449,7 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     t->by_steps = !t->s.data;
+    OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
@@ -481,6 +488,7 @@ void ot_trainer_free(ot_trainer *t)
     ot_dataset_free(t->data);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);
     if (t->remade) ot_import_free(t->remade);
+    ot_graph_free(t->own_graph);
     ot_arena_free(t->a);
     free(t);
 }

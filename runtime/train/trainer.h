@@ -29,6 +29,10 @@ struct ot_trainer {
     const ot_model *m;      /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
     const ot_model *loaded; /* as the file is */
     ot_model cut;           /* --output: that model, ending there; file NULL: it is not cut */
+    ot_model own;           /* with the training algorithm of the file; file NULL: the options say how it trains */
+    int own_inputs;         /* then: inputs of the model itself, those of the algorithm follow */
+    ot_graph *own_graph;    /* its graph, where that starts from the file's initialization; else NULL */
+    const char *own_line, *initialize_line; /* who says how it trains, and from where, where the file has an algorithm; else NULL */
     const ot_options *o;
     ot_callbacks cb;
     ot_arena *a;

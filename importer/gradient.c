@@ -1,0 +1,99 @@
+/* gradient.c - Gradient: what its attributes name becomes its inputs.
+ *
+ * "xs" and "zs" name the tensors that "y" is a function of; the inputs are the values at which it is differentiated.  Where an
+ * input is the tensor itself, that is the graph as it stands; where it is another, the nodes between are there once more,
+ * with that in its place.
+ *
+ * Spec    ai.onnx.preview.training Gradient 1. */
+#include <stdlib.h>
+
+#include "importer/build.h"
+
+/* The tensor that a node's attribute names; NULL: there is none, which was told. */
+static ot_value *named(ot_form *f, const char *attr, ProtobufCBinaryData text)
+{
+    const char *name = ot_arena_printf(f->job->f->arena, "%.*s", (int)text.len, (const char *)text.data);
+    bool        absent;
+    ot_value   *v = name ? ot_scope_find(f->scope, name, &absent) : NULL;
+    if (!v) ot_form_finding(f, "%s: there is no tensor '%.200s' here", attr, name ? name : "");
+    return v;
+}
+
+static bool has_graph(const ot_node *n)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind == OT_GRAPH) return true;
+    return false;
+}
+
+static bool own(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
+
+/* y with given[i] where it reads named[i], by copies of the nodes between.  NULL: no memory, or told. */
+static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_value *const *names, int n)
+{
+    ot_graph  *g = f->scope->graph;
+    int        count = g->n_values;
+    ot_value **now = ot_job_alloc(f->job, (size_t)count * sizeof *now); /* what stands for a value; NULL: it is as it is */
+    bool      *leads = ot_job_alloc(f->job, (size_t)count);             /* to y, and not by way of one that is given */
+    ot_node   *last = g->last;
+    if (!now || !leads) return NULL;
+    for (int i = 0; i < n; i++)
+        if (own(g, names[i])) now[names[i]->id] = given[i];
+    if (own(g, y)) leads[y->id] = !now[y->id];
+    for (const ot_node *k = last; k; k = k->prev) {
+        bool on = false;
+        for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id];
+        for (int i = 0; i < k->n_in && on; i++)
+            if (own(g, k->in[i]) && !now[k->in[i]->id]) leads[k->in[i]->id] = true;
+    }
+    for (ot_node *k = g->first, *next; k; k = k == last ? NULL : next) {
+        bool on = false, changed = false;
+        next = k->next;
+        for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id] && !now[k->out[i]->id];
+        for (int i = 0; i < k->n_in; i++) changed |= own(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
+        if (!on || !changed) continue;
+        if (has_graph(k)) return ot_form_finding(f, "%s '%.200s' holds a graph: the gradient at other values than its own is not known", k->op->name, k->name), NULL;
+        ot_value **in = ot_job_alloc(f->job, (size_t)(k->n_in + 1) * sizeof *in);
+        if (!in) return NULL;
+        for (int i = 0; i < k->n_in; i++) in[i] = own(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
+        ot_node *copy = ot_graph_node(g, k->op, k->name, k->attrs, in, k->n_in, k->n_out);
+        if (!copy) return NULL;
+        for (int i = 0; i < k->n_out; i++) {
+            if (k->out[i] && !now[k->out[i]->id]) now[k->out[i]->id] = copy->out[i];
+            if (k->out[i]) continue;
+            copy->out[i]->producer = NULL;
+            copy->out[i] = NULL;
+        }
+    }
+    return own(g, y) && now[y->id] ? now[y->id] : y;
+}
+
+bool ot_gradient(ot_form *f)
+{
+    const ot_attribute *xs = ot_form_get(f, "xs"), *zs = ot_form_get(f, "zs"), *y = ot_form_get(f, "y");
+    size_t n_x = xs ? xs->n_strings : 0, n = n_x + (zs ? zs->n_strings : 0);
+    if (!y || !n_x) return ot_form_finding(f, "'xs' names no tensor, or 'y' none");
+    if ((size_t)f->n_in != n || (size_t)f->n_out > n_x)
+        return ot_form_finding(f, "%d inputs and %d outputs for %zu tensors in 'xs' and %zu in 'zs'", f->n_in, f->n_out, n_x, n - n_x);
+    ot_value **in = ot_job_alloc(f->job, (n + 2) * sizeof *in), **names = ot_job_alloc(f->job, (n + 1) * sizeof *names);
+    ot_value  *of = in && names ? named(f, "y", y->s) : NULL;
+    bool       here = true;
+    if (!in || !names) return false;
+    for (size_t i = 0; i < n; i++) {
+        names[i] = i < n_x ? named(f, "xs", xs->strings[i]) : named(f, "zs", zs->strings[i - n_x]);
+        if (names[i] && !f->in[i]) ot_form_finding(f, "input %zu is left out", i);
+        if (!names[i] || !f->in[i]) of = NULL;
+        here &= names[i] == f->in[i];
+    }
+    if (!of) return f->done = true;
+    if (!here && !(of = elsewhere(f, of, f->in, names, (int)n))) return f->job->found->status != OT_OK ? (f->done = true) : false;
+    for (size_t i = 0; i < n_x; i++) {
+        in[i] = f->in[i];
+        in[i]->differentiated = true;
+    }
+    in[n_x] = of;
+    f->in = in;
+    f->n_in = (int)n_x + 1;
+    f->cap_in = (int)n + 2;
+    return true;
+}

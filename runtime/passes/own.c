@@ -1,0 +1,67 @@
+/* own.c - the file's own algorithm trains (TrainingInfoProto, importer/training.c).
+ *
+ * Its graph brings loss, gradients and updates along; the passes for those have nothing to do but to know what is what. */
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/stored.h"
+
+/* Is a gradient by v asked for? */
+static bool differentiated_by(const ot_graph *g, const ot_value *v)
+{
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; n->op == &ot_op_Gradient && i + 1 < n->n_in; i++)
+            if (n->in[i] == v) return true;
+    return false;
+}
+
+ot_status ot_own_classify(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        if (v->role != OT_WEIGHT) continue;
+        v->role = OT_CONST;
+        v->why = "constant: the file's own training algorithm does not change it";
+    }
+    for (int i = 0; i < g->n_assigns; i++) {
+        ot_value *v = g->assigns[i].state;
+        bool      trains = ot_is_float(v->dtype) && differentiated_by(g, v);
+        v->role = trains ? OT_WEIGHT : OT_STATE;
+        v->why = trains ? "trained: by the file's own training algorithm" : "state: of the file's own training algorithm";
+    }
+    if (c->want != OT_WANT_TRAIN) g->n_assigns = 0;
+    return g->err->status;
+}
+
+/* What replaces an initializer is like it. */
+static ot_status check_updates(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_assigns; i++) {
+        const ot_value *v = g->assigns[i].state, *now = g->assigns[i].value;
+        char a[128], b[128];
+        if (v->dtype == now->dtype && ot_shape_eq(&v->shape, &now->shape)) continue;
+        ot_fail_more(g->err, OT_E_MODEL, "update_binding: '%s' is %s%s; '%s', which is to replace it, is %s%s", v->name, ot_dtype_name(v->dtype),
+                     ot_shape_text(&v->shape, a), now->name, ot_dtype_name(now->dtype), ot_shape_text(&now->shape, b));
+    }
+    return g->err->status;
+}
+
+ot_status ot_own_loss(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    OT_TRY(check_updates(p));
+    if (p->micro)
+        return ot_fail(g->err, OT_E_MODEL, "the file's own training algorithm (TrainingInfoProto) is for batches of the file's size: --batch-size that, or "
+                                           "--optimizer to train it by the options");
+    for (const ot_node *n = g->first; n; n = n->next) {
+        ot_value *y = n->op == &ot_op_Gradient ? n->in[n->n_in - 1] : NULL;
+        if (!y || ot_numel(&y->shape) != 1 || !y->producer || y->producer->op == &ot_op_Gradient) continue;
+        p->loss = y;
+        p->n_losses = 1;
+        return OT_OK;
+    }
+    return ot_fail(g->err, OT_E_MODEL, "the file's own training algorithm (TrainingInfoProto) asks for no gradient of a tensor of one element: it has no loss");
+}
