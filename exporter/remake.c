@@ -86,13 +86,23 @@ static uint8_t *field_bytes(ot_remake *x, uint32_t number, const void *text, con
     return out;
 }
 
-static ot_status add_field(ot_remake *x, uint32_t number, const ProtobufCMessage *message, ot_error *err)
+static ot_status add_to(ot_remake *x, int span, uint32_t number, const ProtobufCMessage *message, ot_error *err)
 {
-    size_t   n, end = x->patch.span[x->graph].end;
+    size_t   n, end = x->patch.span[span].end;
     uint8_t *bytes = field_bytes(x, number, NULL, message, &n);
     if (!bytes) return no_memory(err);
-    ot_patch_edit(&x->patch, x->graph, end, end, bytes, n);
+    ot_patch_edit(&x->patch, span, end, end, bytes, n);
     return OT_OK;
+}
+
+static ot_status add_field(ot_remake *x, uint32_t number, const ProtobufCMessage *message, ot_error *err)
+{
+    return add_to(x, x->graph, number, message, err);
+}
+
+ot_status ot_remake_field(ot_remake *x, uint32_t number, const ProtobufCMessage *message, ot_error *err)
+{
+    return add_to(x, 0, number, message, err);
 }
 
 ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *name, ot_error *err)

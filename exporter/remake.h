@@ -35,6 +35,9 @@ ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *
 /* A node becomes another. */
 ot_status ot_remake_node(ot_remake *x, size_t node, const Onnx__NodeProto *now, ot_error *err);
 
+/* A field of the model, behind the others. */
+ot_status ot_remake_field(ot_remake *x, uint32_t number, const ProtobufCMessage *message, ot_error *err);
+
 /* The file with the edits, read. */
 ot_status ot_remake_finish(ot_remake *x, ot_imported **out, ot_error *err);
 

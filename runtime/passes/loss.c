@@ -321,6 +321,7 @@ ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
     if (c->want == OT_WANT_RUN) return outputs(p, c);
     if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output to put a loss on");
     singles all = { 0 };
+    p->before_loss = g->n_values;
     if (p->own) OT_TRY(ot_own_loss(p));
     else OT_TRY(c->n_losses ? given_losses(p, c, &all) : chosen_losses(p, c, &all));
     ot_plan_keep(p, p->loss);

@@ -534,7 +534,7 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     }
     for (int i = 0; i < p->n_weights && g->err->status == OT_OK; i++) update(&x, c, r, p->weights[i], factor);
     forget(p, &x);
-    ot_status s = g->err->status == OT_OK ? ot_lower(g) : g->err->status;
+    ot_status s = g->err->status == OT_OK && !p->described ? ot_lower(g) : g->err->status;
     g->phase = OT_EVERY;
     return s;
 }

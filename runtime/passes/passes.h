@@ -178,6 +178,8 @@ typedef struct ot_plan {
     ot_knobs   knobs;
     int        threads;         /* of every run */
     ot_device *device;          /* where it runs; NULL: the CPU */
+    int        before_loss;     /* values with a smaller id are those of the file */
+    bool       described;       /* for ot_plan_describe */
     bool       own;             /* the file's own algorithm trains: the graph came with assignments */
     const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
     int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
@@ -212,6 +214,10 @@ int64_t ot_node_work(const ot_node *n);
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
 void      ot_plan_free(ot_plan *p);
+
+/* What a training is, for who writes it down: the file's operators, the loss in ours, one Gradient, and the updates of the weights
+ * from those sources, assigned.  It does not run. */
+ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out, ot_error *err);
 
 /* The pipeline up to the pass infer: out->graph has the values of the file, by their names, with types and shapes. */
 ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);

@@ -144,6 +144,39 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
     return plan_until("infer", model, c, NULL, out, err);
 }
 
+/* One Gradient by all weights. */
+static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
+{
+    ot_graph  *g = p->graph;
+    ot_value **in = ot_graph_alloc(g, (size_t)(n + 1) * sizeof *in);
+    p->weights = ot_graph_alloc(g, (size_t)(n + 1) * sizeof *p->weights);
+    if (!in || !p->weights) return g->err->status;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < g->n_values; k++)
+            if (g->values[k]->role == OT_WEIGHT && g->values[k]->source == sources[i]) in[p->n_weights++] = g->values[k];
+    if (p->n_weights != n || !p->loss) return ot_fail(g->err, OT_E_INTERNAL, "a weight is lost");
+    memcpy(p->weights, in, (size_t)n * sizeof *in);
+    in[n] = p->loss;
+    ot_node *node = ot_graph_node(g, &ot_op_Gradient, "Gradient", NULL, in, n + 1, n);
+    if (!node || ot_node_infer(node, g->err)) return g->err->status;
+    for (int i = 0; i < n; i++) p->weights[i]->grad = node->out[i];
+    return OT_OK;
+}
+
+ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out, ot_error *err)
+{
+    OT_TRY(plan_until("loss", model, c, NULL, out, err));
+    ot_plan *p = *out;
+    p->described = true;
+    ot_status s = ask_for_gradients(p, sources, n);
+    if (!s) s = ot_pass_optimizer(p, c);
+    if (!s) return OT_OK;
+    ot_fail(err, s, "%s", p->sticky.text);
+    ot_plan_free(p);
+    *out = NULL;
+    return s;
+}
+
 static void release(ot_step *s, int n)
 {
     for (int i = 0; i < n; i++)

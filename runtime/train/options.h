@@ -33,7 +33,7 @@ typedef struct ot_settings {
     const double *lr_scale_by;
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
-    bool unfold_bn, untie_auto;
+    bool unfold_bn, untie_auto, training_info;
     int n_untie;
     const char *const *untie;
     bool json, why, graph, verbose, quiet, tune;

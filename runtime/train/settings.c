@@ -164,6 +164,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
     s->json = ot_options_flag(o, "json");
     s->why = ot_options_flag(o, "why");
+    s->training_info = ot_options_flag(o, "training-info");
     s->unfold_bn = ot_options_flag(o, "unfold-bn");
     s->tune = ot_options_flag(o, "tune");
     s->graph = ot_options_flag(o, "graph");

@@ -292,6 +292,11 @@ static void say_plan(const ot_trainer *t)
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
+    if (t->s.training_info && !t->own.file) {
+        OT_TRY(ot_trainer_describe(t, err));
+        t->notes = "";
+        OT_TRY(adapt(t, err));
+    }
     OT_TRY(ot_trainer_unfold(t, true, err));
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
