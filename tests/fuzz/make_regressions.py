@@ -433,6 +433,42 @@ def external_models():
     put("3-no-location", offset=0)
 
 
+def trainings():
+    """Gradient, and files that say how they train."""
+    r, own = np.random.RandomState(1), "ai.onnx.preview.training"
+    f = lambda *shape: r.randn(*shape).astype(np.float32)
+    gradient = lambda ins, outs, xs, y: h.make_node("Gradient", ins, outs, domain=own, xs=xs, y=y)
+    x, y = value("x", T.FLOAT, ["N", 4]), value("y", T.FLOAT, ["N", 3])
+
+    def put(name, nodes, outputs, training=None, targets=("model", "execute")):
+        m = model(nodes, [x], outputs, [const("w", f(4, 3))])
+        m.opset_import.append(h.make_opsetid(own, 1))
+        m.training_info.extend([training] if training else [])
+        save(name, m, targets)
+
+    layer = [h.make_node("MatMul", ["x", "w"], ["m"]), h.make_node("Tanh", ["m"], ["y"])]
+    put("0-gradient", layer + [gradient(["x", "w"], ["dx", "dw"], ["x", "w"], "y"), gradient(["x"], ["dxx"], ["x"], "dx")],
+        [y, value("dx", T.FLOAT, ["N", 4]), value("dw", T.FLOAT, [4, 3]), value("dxx", T.FLOAT, ["N", 4])])
+    put("0-gradient-elsewhere", layer + [h.make_node("Relu", ["m"], ["at"]), gradient(["at"], ["d"], ["m"], "y")], [y, value("d", T.FLOAT, ["N", 3])])
+    put("3-gradient-of-itself", layer + [gradient(["x"], ["dx"], ["x"], "dx")], [value("dx", T.FLOAT, ["N", 4])])
+
+    def training(updates=(("w", "w1"), ("v", "v1"), ("t", "t1")), start=(("w", "w0"),), more=()):
+        step = [h.make_node("Sub", ["y", "label"], ["d"]), h.make_node("Mul", ["d", "d"], ["dd"]), h.make_node("ReduceMean", ["dd"], ["loss"], keepdims=0),
+                gradient(["w"], ["dw"], ["w"], "loss"), h.make_node("Momentum", ["r", "t", "w", "dw", "v"], ["w1", "v1"], domain=own, alpha=.9, beta=1., mode="nesterov", norm_coefficient=0.),
+                h.make_node("Add", ["t", "one"], ["t1"])]
+        ends = [value("loss", T.FLOAT, []), value("w1", T.FLOAT, [4, 3]), value("v1", T.FLOAT, [4, 3]), value("t1", T.INT64, [])]
+        state = [const("r", np.float32(.1)), const("t", np.int64(0)), const("one", np.int64(1)), const("v", np.zeros((4, 3), np.float32))]
+        return h.make_training_info(h.make_graph(step + list(more), "step", [value("label", T.FLOAT, ["N", 3])], ends, state), list(updates),
+                                    h.make_graph([h.make_node("RandomNormal", [], ["w0"], shape=[4, 3])], "start", [], [value("w0", T.FLOAT, [4, 3])]), list(start))
+
+    put("0-training", layer, [y], training())
+    put("3-training-binding", layer, [y], training([("w", "nowhere")]), ["model"])
+    put("3-training-twice", layer, [y], training([("w", "w1"), ("w", "w1")]), ["model"])
+    put("3-training-shape", layer, [y], training([("w", "loss")]), ["model"])
+    put("3-training-cycle", layer, [y], training(more=[h.make_node("Relu", ["c2"], ["c1"]), h.make_node("Relu", ["c1"], ["c2"])]), ["model"])
+    put("3-training-start", layer, [y], training(start=[("t", "w0")]), ["model"])
+
+
 if __name__ == "__main__":
     data_files()
     good_models() # first: all that is there then is for `deploy`, too
@@ -444,3 +480,4 @@ if __name__ == "__main__":
     values()
     option_files()
     training_sets()
+    trainings()
