@@ -3,23 +3,9 @@ their schemas (ONNX Runtime has no kernels for most of them on a CPU), gradients
 
 usage: test_channels_last.py PROGRAM
 """
-import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
-
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
+from scripts import T, arrays, finish, h, np, numpy_helper, verdict
 rng = np.random.default_rng(8)
 
 
@@ -33,16 +19,12 @@ def call(d, command, nodes, feeds, weights, *extra):
     nodes = nodes + [h.make_node('ReduceSumSquare', [o], ['q_' + o], keepdims=0) for o in outs] + [h.make_node('Sum', ['q_' + o for o in outs], ['loss'])]
     g = h.make_graph(nodes, 'g', [h.make_tensor_value_info(k, T.FLOAT, v.shape) for k, v in feeds.items()],
                      [h.make_tensor_value_info(o, T.FLOAT, None) for o in outs + ['loss']], [numpy_helper.from_array(v, k) for k, v in weights.items()])
-    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('com.microsoft', 1)], ir_version=10), d + '/m.onnx')
-    np.savez(d + '/x.npz', **feeds)
-    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/y.npz', '--device', 'cpu', *extra], capture_output=True, text=True, timeout=60)
-    return r, dict(np.load(d + '/y.npz')) if r.returncode == 0 else {}
+    m = h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('com.microsoft', 1)], ir_version=10)
+    return arrays(d, command, m, feeds, '--device', 'cpu', *extra)
 
 
 def same(what, node, plain, feeds, weights, want):
     """node and the plain nodes are one function of feeds and weights; want: its outputs."""
-    global failed, total
-    total += 1
     problem = None
     with tempfile.TemporaryDirectory() as d:
         r, got = call(d, 'run', [node], feeds, weights)
@@ -59,19 +41,13 @@ def same(what, node, plain, feeds, weights, want):
             problem = f'gradients of {sorted(grads)}; {sorted(right)} are right'
         elif not problem:
             problem = ', '.join(f'gradient of {k}' for k in right if not np.allclose(grads[k], right[k], rtol=1e-4, atol=1e-4)) or None
-    if problem:
-        print(f'FAILED {what}: {problem}')
-        failed += 1
+    verdict(what, problem)
 
 
 def refused(what, node, feeds, weights, text):
-    global failed, total
-    total += 1
     with tempfile.TemporaryDirectory() as d:
         r, _ = call(d, 'run', [node], feeds, weights)
-    if r.returncode != 3 or text not in r.stderr:
-        print(f'FAILED {what}: exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}')
-        failed += 1
+    verdict(what, f'exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}' if r.returncode != 3 or text not in r.stderr else None)
 
 
 def ms(op, inputs, outputs='y', **attrs):
@@ -162,5 +138,4 @@ for what, shape in (('of the same shape', (2, 6, 5, 4)), ('for all pixels', (2, 
 refused('an activation of 2', ms('GroupNorm', 'x gamma beta', groups=2, activation=2), {'x': image}, affine, 'activation 2; 0 (none) and 1 (SiLU) are known')
 refused('a skip with channels first', ms('SkipGroupNorm', 'x gamma beta skip', groups=2, activation=0, channels_last=0), {'x': image}, affine | {'skip': image}, 'channels_last=0 is not supported')
 refused('groups that do not divide', ms('GroupNorm', 'x gamma beta', groups=3, activation=0), {'x': image}, affine, 'the_node')
-print(f'{total} models, {failed} failed')
-sys.exit(failed != 0)
+finish('models')

@@ -3,38 +3,16 @@ takes no packed ones), and as the gradient of three.
 
 usage: test_packed.py PROGRAM
 """
-import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
-
-program = os.path.abspath(sys.argv[1])
-onnxruntime.set_default_logger_severity(4)
-failed = total = 0
+import onnxruntime
+from scripts import T, arrays, finish, h, np, numpy_helper, verdict
 rng = np.random.default_rng(9)
 B, N, H = 2, 3, 4
 
 
 def normal(*shape):
     return rng.standard_normal(shape).astype(np.float32)
-
-
-def call(d, command, m, feeds, *extra):
-    onnx.save(m, d + '/m.onnx')
-    np.savez(d + '/x.npz', **feeds)
-    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/y.npz', '--device', 'cpu', *extra], capture_output=True, text=True, timeout=60)
-    return r, dict(np.load(d + '/y.npz')) if r.returncode == 0 else {}
 
 
 def model(nodes, feeds, weights):
@@ -52,8 +30,6 @@ def node(op, inputs, outputs, **attrs):
 
 def same(what, parts, bias, mask, **attrs):
     """parts: 3, q, k and v in one; 2: k and v.  Tokens of (B, T, N, parts, H)."""
-    global failed, total
-    total += 1
     T_q, T_k = (5, 5) if parts == 3 else (3, 5)
     feeds = {'x': normal(B, T_k, N, parts, H)} | ({'q_in': normal(B, T_q, N * H)} if parts == 2 else {}) | ({'mask': np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32)} if mask else {})
     weights = {'w': normal(H, H)} | ({'bias': normal(3 * N * H)} if bias else {})
@@ -68,16 +44,14 @@ def same(what, parts, bias, mask, **attrs):
     packed = model(packed, feeds, weights)
     want = onnxruntime.InferenceSession(three.SerializeToString(), providers=['CPUExecutionProvider']).run(['y'], feeds)[0]
     with tempfile.TemporaryDirectory() as d:
-        r, got = call(d, 'run', packed, feeds)
-        (p, grads), (q, right) = (call(d, 'grad', m, feeds, '--loss', 'loss=output') for m in (packed, three))
+        r, got = arrays(d, 'run', packed, feeds)
+        (p, grads), (q, right) = (arrays(d, 'grad', m, feeds, '--loss', 'loss=output') for m in (packed, three))
         problem = r.stderr.strip() + p.stderr.strip() + q.stderr.strip() if r.returncode or p.returncode or q.returncode else None
         if not problem and (got['y'].shape != want.shape or not np.allclose(got['y'], want, rtol=1e-3, atol=1e-4)):
             problem = f"off by {np.abs(got['y'] - want).max() if got['y'].shape == want.shape else got['y'].shape}"
         if not problem and (set(grads) != set(right) or 'w' not in grads or any(not np.allclose(grads[k], right[k], rtol=1e-4, atol=1e-4) for k in right)):
             problem = f'gradients of {sorted(grads)}; {sorted(right)} are right'
-    if problem:
-        print(f'FAILED {what}: {problem}')
-        failed += 1
+    verdict(what, problem)
 
 
 for parts in (3, 2):
@@ -86,5 +60,4 @@ for parts in (3, 2):
             same(f'{parts} in one, bias {bias}, mask {mask}', parts, bias, mask)
 same('with a scale of its own', 3, True, False, scale=0.7)
 same('looking back only', 3, False, False, unidirectional=1)
-print(f'{total} models, {failed} failed')
-sys.exit(failed != 0)
+finish('models')

@@ -2,31 +2,17 @@
 
 usage: test_qlinear.py PROGRAM
 """
-import os
 import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, finish, h, np, numpy_helper, onnx, program, verdict
 
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
 rng = np.random.default_rng(3)
 KIND = {np.dtype(np.int8): T.INT8, np.dtype(np.uint8): T.UINT8}
 
 
 def run(what, op, inputs, want, code=0, **attrs):
     """inputs: arrays, the first of them fed.  want: in steps; one step off is right only where rounding is close."""
-    global failed, total
-    total += 1
     names = [f'i{k}' for k in range(len(inputs))]
     node = h.make_node(op, names, ['y'], name='the_node', **attrs)
     out = KIND[inputs[7].dtype] if len(inputs) > 7 else T.UINT8
@@ -46,9 +32,7 @@ def run(what, op, inputs, want, code=0, **attrs):
             got = np.load(d + '/y.npz')['y']
             if got.dtype != inputs[7].dtype or got.shape != exact.shape or np.abs(got - exact).max() > 0.501:
                 problem = f'{got.dtype} {got.shape}, off by {np.abs(got - exact).max() if got.shape == exact.shape else "its shape"}'
-        if problem:
-            print(f'FAILED {what}: {problem}')
-            failed += 1
+        verdict(what, problem)
 
 
 def ints(dtype, *shape):
@@ -90,5 +74,4 @@ for dtype in (np.uint8, np.int8):
         conv(x, f(.02), 7, w, per, np.zeros(6), bias, 2, 1, 2), group=2, strides=[2, 2], pads=[1, 1, 1, 1])
 run('matmul without its last inputs', 'QLinearMatMul', [a, f(.02), z(3), b, f(.01), z(5)], None, code=3)
 run('conv without its last inputs', 'QLinearConv', [x, f(.02), z(7), w, f(.01), z(5)], None, code=3)
-print(f'{total} nodes, {failed} failed')
-sys.exit(failed != 0)
+finish('nodes')

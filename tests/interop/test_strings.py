@@ -2,41 +2,13 @@
 
 usage: test_strings.py PROGRAM
 """
-import os
 import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-    from onnx.reference import ReferenceEvaluator
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from onnx.reference import ReferenceEvaluator
+from scripts import T, arrays, finish, h, np, numpy_helper, program, verdict
 
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
 KINDS = {'U': T.STRING, 'f': T.FLOAT, 'i': T.INT64, 'b': T.BOOL}
-
-
-def call(d, m, feeds, command, *extra):
-    onnx.save(m, d + '/m.onnx')
-    np.savez(d + '/x.npz', **feeds)
-    out = f'{d}/{command}.npz'
-    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', out, *extra], capture_output=True, text=True, timeout=120)
-    return r, dict(np.load(out)) if r.returncode == 0 else {}
-
-
-def verdict(what, problem):
-    global failed, total
-    total += 1
-    if problem:
-        print(f'FAILED {what}: {problem}')
-        failed += 1
 
 
 def model(nodes, feeds, outputs, constants=(), domains=()):
@@ -50,7 +22,7 @@ def run(what, op, feeds, outputs, want=None, **attrs):
     m = model([h.make_node(op, list(feeds), list(names), **attrs)], feeds, list(zip(names, outputs)))
     right = want if want else ReferenceEvaluator(m).run(None, {k: v.astype(object) if v.dtype.kind == 'U' else v for k, v in feeds.items()})
     with tempfile.TemporaryDirectory() as d:
-        r, got = call(d, m, feeds, 'run')
+        r, got = arrays(d, 'run', m, feeds)
         bad = [n for n, w in zip(names, right) if n not in got or got[n].shape != np.shape(w) or got[n].tolist() != np.asarray(w).tolist()]
         verdict(what, r.stderr.strip() if r.returncode else ', '.join(f'{n} is {got[n].tolist()}, {w.tolist()} is right' for n, w in zip(names, right) if n in bad))
 
@@ -86,7 +58,7 @@ def beside(what, nodes, outputs, constants=(), domains=(), said='', given=None):
     m = model(head + nodes, {'x': x}, [('scores', T.FLOAT)], [W] + list(constants), domains)
     m.graph.output.extend(outputs)
     with tempfile.TemporaryDirectory() as d:
-        r, got = call(d, m, {'x': x}, 'run')
+        r, got = arrays(d, 'run', m, {'x': x})
         problem = r.stderr.strip() if r.returncode or said not in r.stderr else None
         if not problem and not np.allclose(got['scores'], x @ w, atol=1e-6):
             problem = f'scores are {got["scores"]}'
@@ -94,7 +66,7 @@ def beside(what, nodes, outputs, constants=(), domains=(), said='', given=None):
             if not problem and (k not in got or got[k].tolist() != v.tolist()):
                 problem = f'{k} is {got.get(k)}, {v} is right'
         verdict(what + ', run', problem)
-        g, got = call(d, m, {'x': x, 'target_scores': np.array([0, 1, 1, 0])}, 'grad')
+        g, got = arrays(d, 'grad', m, {'x': x, 'target_scores': np.array([0, 1, 1, 0])})
         p = np.exp(x @ w) / np.exp(x @ w).sum(1, keepdims=True)
         right = x.T @ (p - np.eye(2)[[0, 1, 1, 0]]) / 4
         verdict(what + ', grad', g.stderr.strip() if g.returncode else None if np.allclose(got['w'], right, atol=1e-5) else f'w {got["w"]}')
@@ -115,5 +87,4 @@ boxes = [numpy_helper.from_array(np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2,
          numpy_helper.from_array(np.array([0.5], np.float32), 'iou'), numpy_helper.from_array(np.array([1, 0]), 'turn'), numpy_helper.from_array(np.array([0]), 'ax0')]
 beside('boxes', [h.make_node('Transpose', ['scores'], ['s0'], perm=[1, 0]), h.make_node('Unsqueeze', ['s0', 'ax0'], ['s1']), h.make_node('NonMaxSuppression', ['boxes', 's1', 'most', 'iou'], ['kept'])],
        [h.make_tensor_value_info('kept', T.INT64, None)], boxes)
-print(f'{total} cases, {failed} failed')
-sys.exit(failed != 0)
+finish('cases')

@@ -5,26 +5,11 @@ usage: test_rows.py PROGRAM
 import json
 import os
 import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, finish, h as helper, np, numpy_helper, onnx, program, verdict
 
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
 N = 12
-
-
-def fail(what, why):
-    global failed
-    failed += 1
-    print(f'FAILED {what}: {why}')
 
 
 def model(path, t, v, tail=(), batch='N', flat=True, time_major=False):
@@ -70,28 +55,23 @@ def figures(path, data, batch, loss):
 
 
 def same(what, t, v, data, batch, loss, tail=(), fixed='N', line=None):
-    global total
-    total += 1
     model('flat.onnx', t, v, tail, fixed)
     model('seq.onnx', t, v, tail, fixed, flat=False)
-    how = loss if not loss or ':' in loss else loss
-    code, said, got, seen = figures('flat.onnx', data, batch, how)
+    code, said, got, seen = figures('flat.onnx', data, batch, loss)
     code2, said2, want, seen2 = figures('seq.onnx', data, batch, (loss + (',' if ':' in loss else ':') + 'class_axis=-1') if loss else loss)
-    rows = f"{t} rows for each of {batch} samples"
+    rows, why = f"{t} rows for each of {batch} samples", None
     if code or code2:
-        fail(what, f'exit {code}, {code2}: {said} {said2}')
+        why = f'exit {code}, {code2}: {said} {said2}'
     elif not np.allclose(got, want, rtol=1e-5) or any(abs(seen[k] - seen2[k]) > 1e-5 for k in ('loss', 'accuracy')):
-        fail(what, f'{got}, {seen}; {want}, {seen2} are right')
+        why = f'{got}, {seen}; {want}, {seen2} are right'
     elif rows not in said or line and line not in said:
-        fail(what, f'does not say {rows!r} {line}: {said}')
+        why = f'does not say {rows!r} {line}: {said}'
+    verdict(what, why)
 
 
 def refused(what, path, data, text, batch=4, *extra):
-    global total
-    total += 1
     code, _, said = call('train', path, '--data', data, '--loss', 'cross_entropy', '--batch-size', str(batch), '--run-dir', 'none', '-o', 'o.onnx', '--steps', '1', *extra)
-    if code != 4 or text not in said:
-        fail(what, f'exit {code}, 4 is right, with {text!r}: {said}')
+    verdict(what, f'exit {code}, 4 is right, with {text!r}: {said}' if code != 4 or text not in said else None)
 
 
 with tempfile.TemporaryDirectory() as d:
@@ -125,5 +105,4 @@ with tempfile.TemporaryDirectory() as d:
     for batch in (4, 5):
         model('time.onnx', 5, 7, time_major=True)
         refused(f'step by step, {batch} samples', 'time.onnx', 'd.npz', "'p', which they are made of, has the samples behind another axis; export logits of [samples,5,classes]", batch)
-print(f'{total} cases, {failed} failed')
-sys.exit(failed != 0)
+finish('cases')

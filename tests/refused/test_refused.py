@@ -2,24 +2,12 @@
 
 usage: test_refused.py PROGRAM
 """
-import os
 import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, finish, h, np, numpy_helper, program, verdict
 
 F, F16, F64, I64, I32, I8, U8, BOOL = T.FLOAT, T.FLOAT16, T.DOUBLE, T.INT64, T.INT32, T.INT8, T.UINT8, T.BOOL
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
 
 
 def c(name, value, dtype=np.float32):
@@ -49,8 +37,6 @@ def model(nodes, inits=(), outputs=(('y', F),), feeds=None, opset=21):
 
 def run(what, code, made, text='the_node', want=None, command=('run',), extra=()):
     """text: what stderr must name; want: the first output."""
-    global failed, total
-    total += 1
     m, feeds = made
     with tempfile.TemporaryDirectory() as d:
         open(d + '/m.onnx', 'wb').write(m.SerializeToString())
@@ -64,9 +50,7 @@ def run(what, code, made, text='the_node', want=None, command=('run',), extra=()
             problem = f'says nothing of {text!r}: {r.stderr.strip()}'
         elif want is not None and not np.allclose(np.load(d + '/y.npz')[m.graph.output[0].name], want):
             problem = f"gives {np.load(d + '/y.npz')[m.graph.output[0].name]}"
-        if problem:
-            print(f'FAILED {what}: {problem}')
-            failed += 1
+        verdict(what, problem)
 
 
 x = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
@@ -252,5 +236,4 @@ said = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})
 said[0].graph.value_info.extend([info('w', F, [4, 2]), info('y', F, [9])])
 run('value_info that is wrong: what follows from the operators counts', 0, said, want=x @ np.ones((3, 2)))
 
-print(f'{total} models, {failed} failed')
-sys.exit(failed > 0)
+finish('models')

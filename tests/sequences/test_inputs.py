@@ -7,25 +7,13 @@ by the same names.  An optional without an element has no array.
 """
 import os
 import subprocess
-import sys
 import tarfile
 import tempfile
 
-import numpy as np
-import onnx
-from onnx import TensorProto as T
-from onnx import helper as h
-from onnx import numpy_helper
+from scripts import T, finish, h, np, numpy_helper, onnx, program, verdict
 
-program = os.path.abspath(sys.argv[1])
 archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'onnx', 'node.tar.xz')
-failed = total = fed = 0
-
-
-def fail(what, why):
-    global failed
-    failed += 1
-    print(f'FAILED {what}: {why}')
+fed = 0
 
 
 def read(path, kind):
@@ -55,24 +43,24 @@ def run(d, model, arrays):
     return r, dict(np.load(d + '/y.npz')) if r.returncode == 0 else {}
 
 
-def compare(what, r, got, want, lists):
+def compare(what, r, got, want):
     if r.returncode:
-        return fail(what, f'exit {r.returncode}: {r.stderr.strip()}')
+        return verdict(what, f'exit {r.returncode}: {r.stderr.strip()}')
     if set(got) != set(want):
-        return fail(what, f'arrays {sorted(got)}; {sorted(want)} are right')
+        return verdict(what, f'arrays {sorted(got)}; {sorted(want)} are right')
     for k in want:
         if got[k].dtype != want[k].dtype or got[k].shape != want[k].shape or not np.allclose(got[k], want[k], rtol=1e-3, atol=1e-5):
-            return fail(what, f'{k}: other numbers or another shape')
+            return verdict(what, f'{k}: other numbers or another shape')
+    verdict(what)
 
 
 def case(d, folder):
-    global total, fed
+    global fed
     m = onnx.load(folder + '/model.onnx')
     name = os.path.basename(folder)
     kinds = [v.type.WhichOneof('value') for v in list(m.graph.input) + list(m.graph.output)]
     if set(kinds) == {'tensor_type'}:
         return
-    total += 1
     fed += any(k != 'tensor_type' for k in kinds[:len(m.graph.input)])
     data = folder + '/test_data_set_0'
     inputs = {v.name: read(f'{data}/input_{i}.pb', v.type.WhichOneof('value')) for i, v in enumerate(m.graph.input) if os.path.exists(f'{data}/input_{i}.pb')}
@@ -82,20 +70,17 @@ def case(d, folder):
     arrays = {}
     for k, v in inputs.items():
         arrays |= spread(k, v)
-    compare(name, *run(d, folder + '/model.onnx', arrays), want, inputs)
+    compare(name, *run(d, folder + '/model.onnx', arrays), want)
     joined = {k: np.stack(v) if isinstance(v, list) and v and len({e.shape for e in v}) == 1 else None for k, v in inputs.items()}
     if all(v is not None or not isinstance(inputs[k], list) for k, v in joined.items()) and any(isinstance(v, list) for v in inputs.values()):
-        compare(name + ', one array', *run(d, folder + '/model.onnx', {k: v if joined[k] is None else joined[k] for k, v in inputs.items() if v is not None}), want, inputs)
+        compare(name + ', one array', *run(d, folder + '/model.onnx', {k: v if joined[k] is None else joined[k] for k, v in inputs.items() if v is not None}), want)
 
 
 def refused(d, what, nodes, types, arrays, code, text):
-    global total
-    total += 1
     g = h.make_graph(nodes, 'g', [h.make_value_info(k, t) for k, t in types.items()], [h.make_tensor_value_info('y', T.FLOAT, None)])
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 21)], ir_version=10), d + '/m.onnx')
     r, _ = run(d, d + '/m.onnx', arrays)
-    if r.returncode != code or text not in r.stderr:
-        fail(what, f'exit {r.returncode}, {code} is right, with {text!r}: {r.stderr.strip()}')
+    verdict(what, f'exit {r.returncode}, {code} is right, with {text!r}: {r.stderr.strip()}' if r.returncode != code or text not in r.stderr else None)
     return d + '/m.onnx'
 
 
@@ -110,7 +95,7 @@ with tempfile.TemporaryDirectory() as d:
         if 'model.onnx' in files:
             case(d, root)
     if fed < 24:
-        fail('the archive', f'{fed} cases with sequences or optionals as inputs; 24 at least are known')
+        verdict('the archive', f'{fed} cases with sequences or optionals as inputs; 24 at least are known')
     one = np.ones((2, 3), np.float32)
     tensor = h.make_tensor_type_proto(T.FLOAT, [None, 3])
     JOIN, SEQ = [h.make_node('ConcatFromSequence', ['s'], ['y'], axis=0)], {'s': h.make_sequence_type_proto(tensor)}
@@ -125,16 +110,14 @@ with tempfile.TemporaryDirectory() as d:
     refused(d, 'a map', [h.make_node('Identity', ['s'], ['y'])], {'s': h.make_sequence_type_proto(h.make_map_type_proto(T.INT64, tensor))} if hasattr(h, 'make_map_type_proto') else
             {'s': onnx.TypeProto(map_type=onnx.TypeProto.Map(key_type=T.INT64, value_type=tensor))}, {'s': one}, 3, "input 's' is ")
     # shapes differ: only NAME/0 ... can say so
-    total += 1
     path = refused(d, 'made again', JOIN, SEQ, {'s/0': one}, 0, '')
     r, got = run(d, path, {'s/0': one, 's/1': np.full((1, 3), 2, np.float32)})
-    compare('two shapes', r, got, {'y': np.concatenate([one, np.full((1, 3), 2, np.float32)])}, None)
-    total += 1
+    compare('two shapes', r, got, {'y': np.concatenate([one, np.full((1, 3), 2, np.float32)])})
     r = subprocess.run([program, 'check', path], capture_output=True, text=True, timeout=60)
     if r.returncode != 3 or "input 's' is a sequence: onnxtrain run takes it, as arrays 's/0', '/1' ...; nothing else does" not in r.stdout + r.stderr:
-        fail('check', f'exit {r.returncode}: {r.stdout} {r.stderr}')
+        verdict('check', f'exit {r.returncode}: {r.stdout} {r.stderr}')
     r = subprocess.run([program, 'inspect', path], capture_output=True, text=True, timeout=60)
     if r.returncode or 'sequence of float32' not in r.stdout:
-        fail('inspect', f'exit {r.returncode}: {r.stdout} {r.stderr}')
-print(f'{total} cases, {fed} of the standard fed so, {failed} failed')
-sys.exit(failed != 0)
+        verdict('inspect', f'exit {r.returncode}: {r.stdout} {r.stderr}')
+print(f'{fed} of the standard fed so')
+finish('cases')

@@ -3,24 +3,12 @@
 usage: test_sequences.py PROGRAM
 """
 import json
-import os
 import subprocess
-import sys
 import tempfile
 import time
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, arrays, finish, h, np, numpy_helper, onnx, program, verdict
 
-program = os.path.abspath(sys.argv[1])
-failed = total = 0
 rng = np.random.default_rng(1)
 x = rng.standard_normal((2, 7)).astype(np.float32)
 w = rng.standard_normal((7, 7)).astype(np.float32)
@@ -59,19 +47,13 @@ def model(nodes, functions=(), result='y'):
 
 
 def answer(d, m, command, *extra):
-    onnx.save(m, d + '/m.onnx')
-    np.savez(d + '/x.npz', x=x, flag=np.array(True))
-    out = f'{d}/{command}.npz'
-    r = subprocess.run([program, command, d + '/m.onnx', '--data', d + '/x.npz', '-o', out, *extra], capture_output=True, text=True, timeout=120)
-    return r, dict(np.load(out)) if r.returncode == 0 else {}
+    return arrays(d, command, m, {'x': x, 'flag': np.array(True)}, *extra)
 
 
 used = set()
 
 
 def same(what, nodes, plain, functions=()):
-    global failed, total
-    total += 1
     used.update(n.op_type for n in nodes if not n.domain)
     with tempfile.TemporaryDirectory() as d:
         for command, extra in (('run', ()), ('grad', ('--loss', 'loss=output'))):
@@ -84,36 +66,27 @@ def same(what, nodes, plain, functions=()):
             elif any(got[k].shape != want[k].shape or not np.array_equal(got[k], want[k]) for k in want):
                 problem = 'other numbers: ' + ', '.join(k for k in want if got[k].shape != want[k].shape or not np.array_equal(got[k], want[k]))
             if problem:
-                print(f'FAILED {what}, {command}: {problem}')
-                failed += 1
-                return
+                return verdict(f'{what}, {command}', problem)
+    verdict(what)
 
 
 def refused(what, nodes, text, command='run', seconds=None):
-    global failed, total
-    total += 1
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as d:
         r, _ = answer(d, nodes if isinstance(nodes, onnx.ModelProto) else model(nodes), command, *(('--loss', 'loss=output') if command == 'grad' else ()))
-        if r.returncode != 3 or text not in r.stderr:
-            print(f'FAILED {what}: exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}')
-            failed += 1
-    if seconds and time.monotonic() - began > seconds:
-        print(f'FAILED {what}: {time.monotonic() - began:.1f} seconds')
-        failed += 1
+    took = time.monotonic() - began
+    wrong = r.returncode != 3 or text not in r.stderr
+    verdict(what, f'exit {r.returncode}, 3 is right, with {text!r}: {r.stderr.strip()}' if wrong else f'{took:.1f} seconds' if seconds and took > seconds else None)
 
 
 def spread(what, m, name):
     """Its elements are given as NAME/0, NAME/1, ...; the other outputs as ever, and training goes on without it."""
-    global failed, total
-    total += 1
     with tempfile.TemporaryDirectory() as d:
         (r, got), (g, grads) = answer(d, m, 'run'), answer(d, m, 'grad', '--loss', 'loss=output')
         parts = [got.get(f'{name}/{i}') for i in range(3)]
         right = np.split(x @ w, [3, 6], axis=1)
-        if r.returncode or g.returncode or name in got or f'{name}/3' in got or 'w' not in grads or any(p is None or not np.allclose(p, q) for p, q in zip(parts, right)):
-            print(f'FAILED {what}: exit {r.returncode} and {g.returncode}, arrays {sorted(got)}: {r.stderr.strip()} {g.stderr.strip()}')
-            failed += 1
+        wrong = r.returncode or g.returncode or name in got or f'{name}/3' in got or 'w' not in grads or any(p is None or not np.allclose(p, q) for p, q in zip(parts, right))
+        verdict(what, f'exit {r.returncode} and {g.returncode}, arrays {sorted(got)}: {r.stderr.strip()} {g.stderr.strip()}' if wrong else None)
 
 
 def at(k, name, seq='s'):
@@ -212,16 +185,10 @@ shorter = body([node('SequenceConstruct', 'h', 'o')], outputs=[sequence_out])
 same('data between two lengths', [node('If', 'flag', 's3', then_branch=yes, else_branch=shorter), JOIN], [node('Identity', 'h')])
 
 # ---- what the list of operators says of their gradients ---------------------------------------
-total += 1
 listed = json.loads(subprocess.run([program, 'ops', '--json'], capture_output=True, text=True, timeout=60).stdout)['operators']
 says = {q['name']: q['gradient'] for q in listed if not q['domain'] and not q['internal']}
-for q in listed:
-    if q['gradient'] == 'no' and not q['internal']:
-        print(f"FAILED {q['name']}: no operator of a file is without a gradient or a reason")
-        failed += 1
+without = [q['name'] for q in listed if q['gradient'] == 'no' and not q['internal']]
+verdict('the list of operators', f'{without}: no operator of a file is without a gradient or a reason' if without else None)
 for op in sorted(used & {'If', 'Loop', 'SequenceAt', 'SequenceMap', 'SplitToSequence', 'SequenceInsert', 'SequenceErase', 'SequenceConstruct', 'ConcatFromSequence', 'Optional', 'OptionalGetElement'}):
-    if says[op] != 'spelled out':
-        print(f'FAILED {op}: its gradient passes above, and onnxtrain ops says {says[op]!r}')
-        failed += 1
-print(f'{total} models, {failed} failed')
-sys.exit(failed != 0)
+    verdict(f'the gradient of {op}, which passes above', f'onnxtrain ops says {says[op]!r}' if says[op] != 'spelled out' else None)
+finish('models')

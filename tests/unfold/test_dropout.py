@@ -6,49 +6,25 @@ What a training step computes is compared with what the same network says whose 
 the same elements, for the place in the graph is the same. Evaluation drops nothing, and the file gets no node.
 """
 import json
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
-
-program = sys.argv[1]
-failed = []
-
-
-def check(ok, what):
-    if not ok:
-        failed.append(what)
-        print('FAILED', what)
-
-
-def call(*arguments, code=0):
-    r = subprocess.run([program, *arguments], capture_output=True, text=True)
-    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
-    return r
-
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
 
 def network(path, ratio=None, tied=False):
     """x - Gemm - Relu [- Dropout] - MatMul - Add; its second weight is a table that is transposed, where tied."""
     made = np.random.default_rng(3)
     init = {'a.weight': made.standard_normal((32, 64)) / 6, 'a.bias': np.zeros(64), 'b.weight': made.standard_normal((8, 64) if tied else (64, 8)) / 8, 'b.bias': np.zeros(8)}
-    nodes = [helper.make_node('Gemm', ['x', 'a.weight', 'a.bias'], ['h'], 'a'), helper.make_node('Relu', ['h'], ['r'], 'relu')]
+    nodes = [h.make_node('Gemm', ['x', 'a.weight', 'a.bias'], ['h'], 'a'), h.make_node('Relu', ['h'], ['r'], 'relu')]
     last = 'r'
     if ratio is not None:
         init['ratio'], last = np.array(ratio), 'd'
-        nodes.append(helper.make_node('Dropout', ['r', 'ratio'], ['d'], 'drop'))
+        nodes.append(h.make_node('Dropout', ['r', 'ratio'], ['d'], 'drop'))
     if tied:
-        nodes.append(helper.make_node('Transpose', ['b.weight'], ['bt'], 'turn', perm=[1, 0]))
-    nodes += [helper.make_node('MatMul', [last, 'bt' if tied else 'b.weight'], ['m'], 'b'), helper.make_node('Add', ['m', 'b.bias'], ['y'], 'bias')]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ['n', c]) for n, c in (('x', 32), ('y', 8))]
+        nodes.append(h.make_node('Transpose', ['b.weight'], ['bt'], 'turn', perm=[1, 0]))
+    nodes += [h.make_node('MatMul', [last, 'bt' if tied else 'b.weight'], ['m'], 'b'), h.make_node('Add', ['m', 'b.bias'], ['y'], 'bias')]
+    ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', c]) for n, c in (('x', 32), ('y', 8))]
     tensors = [numpy_helper.from_array(np.asarray(v, 'f4'), n) for n, v in init.items()]
-    onnx.save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[helper.make_opsetid('', 17)], ir_version=8), path)
+    onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8), path)
 
 
 def train(d, model, *options):
@@ -91,14 +67,13 @@ with tempfile.TemporaryDirectory() as d:
     check('has a Dropout before it' in r.stdout, f'a Dropout that is there: {r.stdout}')
     r = call('check', f'{d}/m.onnx', '--add-dropout', '0.3', '--freeze', 'b.*')
     check('no Dropout (b)' in r.stdout, f'a frozen classifier: {r.stdout}')
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ['n', 8]) for n in ('x', 'y')]
+    ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', 8]) for n in ('x', 'y')]
     scale = [numpy_helper.from_array(np.arange(8, dtype='f4') * .3 + .1, 'scale')]
-    onnx.save(helper.make_model(helper.make_graph([helper.make_node('Tanh', ['x'], ['t']), helper.make_node('Mul', ['t', 'scale'], ['y'])], 'g', ends[:1], ends[1:], scale),
-                                opset_imports=[helper.make_opsetid('', 17)], ir_version=8), f'{d}/scale.onnx')
+    onnx.save(h.make_model(h.make_graph([h.make_node('Tanh', ['x'], ['t']), h.make_node('Mul', ['t', 'scale'], ['y'])], 'g', ends[:1], ends[1:], scale),
+                                opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/scale.onnx')
     r = call('check', f'{d}/scale.onnx', '--add-dropout', '0.3')
     check('nothing is dropped' in r.stdout, f'no layer: {r.stdout}')
     call('check', f'{d}/m.onnx', '--add-dropout', '1', code=2)
     call('check', f'{d}/m.onnx', '--add-dropout', '-1', code=2)
     call('check', f'{d}/m.onnx', '--dropout', '1', code=2)
-print(f'{len(failed)} failed')
-sys.exit(1 if failed else 0)
+finish('checks')

@@ -8,36 +8,13 @@ what it does not without; the written file's nodes are the user's, and ONNX Runt
 """
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+import onnxruntime
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
 
-onnxruntime.set_default_logger_severity(3)
-program = sys.argv[1]
 tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..')
 rng = np.random.default_rng(5)
-failed = []
-
-
-def check(ok, what):
-    if not ok:
-        failed.append(what)
-        print('FAILED', what)
-
-
-def call(*arguments, code=0):
-    r = subprocess.run([program, *arguments], capture_output=True, text=True)
-    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
-    return r
 
 
 names = {  # producer, weight, bias
@@ -60,16 +37,16 @@ def network(path, kind, shared=False, dims='n'):
         init.append(numpy_helper.from_array(w.astype('f4'), weight.format(i)))
         if bn not in [t.name for t in init]:
             init.append(numpy_helper.from_array(b.astype('f4'), bn))
-        nodes.append(helper.make_node('Conv', [x, weight.format(i), bn], [f'c{i}'], f'conv{i}', pads=[1] * 4, strides=[1 + i % 2] * 2))
-        nodes.append(helper.make_node('Relu', [f'c{i}'], [f'r{i}'], f'relu{i}'))
+        nodes.append(h.make_node('Conv', [x, weight.format(i), bn], [f'c{i}'], f'conv{i}', pads=[1] * 4, strides=[1 + i % 2] * 2))
+        nodes.append(h.make_node('Relu', [f'c{i}'], [f'r{i}'], f'relu{i}'))
         x, c = f'r{i}', m
-    nodes += [helper.make_node('GlobalAveragePool', [x], ['p']), helper.make_node('Flatten', ['p'], ['f']),
-              helper.make_node('Gemm', ['f', 'fc.weight', 'fc.bias'], ['output'], 'fc', transB=1)]
+    nodes += [h.make_node('GlobalAveragePool', [x], ['p']), h.make_node('Flatten', ['p'], ['f']),
+              h.make_node('Gemm', ['f', 'fc.weight', 'fc.bias'], ['output'], 'fc', transB=1)]
     init += [numpy_helper.from_array(made.standard_normal((4, c)).astype('f4') / 4, 'fc.weight'),
              numpy_helper.from_array(np.zeros(4, 'f4'), 'fc.bias')]
-    ends = [helper.make_tensor_value_info('input', TensorProto.FLOAT, [dims, 3, 16, 16]),
-            helper.make_tensor_value_info('output', TensorProto.FLOAT, [dims, 4])]
-    m = helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], init), opset_imports=[helper.make_opsetid('', 17)],
+    ends = [h.make_tensor_value_info('input', T.FLOAT, [dims, 3, 16, 16]),
+            h.make_tensor_value_info('output', T.FLOAT, [dims, 4])]
+    m = h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], init), opset_imports=[h.make_opsetid('', 17)],
                           producer_name=producer, ir_version=8)
     onnx.save(m, path)
 
@@ -192,5 +169,4 @@ with tempfile.TemporaryDirectory() as d:
         one(d, kind)
     others(d)
     exports(d)
-print(f'{len(failed)} failed')
-sys.exit(1 if failed else 0)
+finish('checks')

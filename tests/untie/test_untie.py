@@ -7,39 +7,15 @@ and weights of the second, bit for bit; what is written differs from the file by
 """
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
-
-program = sys.argv[1]
-failed = []
-
-
-def check(ok, what):
-    if not ok:
-        failed.append(what)
-        print('FAILED', what)
-
-
-def call(*arguments, code=0):
-    r = subprocess.run([program, *arguments], capture_output=True, text=True)
-    check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
-    return r
-
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
 
 def save(path, nodes, init, outputs, ir=8, external=False, dims=('n', 6)):
     tensors = [numpy_helper.from_array(np.asarray(v, 'f4'), n) for n, v in init.items()]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims if n == 'x' else ['n', 6]) for n in ('x', *outputs)]
-    listed = [helper.make_tensor_value_info(n, TensorProto.FLOAT, np.shape(v)) for n, v in init.items()] if ir < 4 else []
-    m = helper.make_model(helper.make_graph(nodes, 'g', ends[:1] + listed, ends[1:], tensors), opset_imports=[helper.make_opsetid('', 8 if ir < 4 else 17)], ir_version=ir)
+    ends = [h.make_tensor_value_info(n, T.FLOAT, dims if n == 'x' else ['n', 6]) for n in ('x', *outputs)]
+    listed = [h.make_tensor_value_info(n, T.FLOAT, np.shape(v)) for n, v in init.items()] if ir < 4 else []
+    m = h.make_model(h.make_graph(nodes, 'g', ends[:1] + listed, ends[1:], tensors), opset_imports=[h.make_opsetid('', 8 if ir < 4 else 17)], ir_version=ir)
     onnx.save(m, path, save_as_external_data=external, location=path.split('/')[-1] + '.data', size_threshold=0)
 
 
@@ -63,13 +39,13 @@ def layers(path, merged, named=lambda i: f'fc{i}', cloned=False, norms=False, ti
             init.pop(w)
             w = 'fc0.weight'
         b = tensor(f'{named(i)}.bias', np.zeros(6))
-        nodes.append(helper.make_node('Gemm', [x, w, b], [f'g{i}'], f'/{named(i)}/Gemm', transB=1))
+        nodes.append(h.make_node('Gemm', [x, w, b], [f'g{i}'], f'/{named(i)}/Gemm', transB=1))
         x = f'g{i}'
         if norms:
             s, c = tensor(f'norm{i}.weight', np.ones(6)), tensor(f'norm{i}.bias', np.zeros(6))
-            nodes.append(helper.make_node('LayerNormalization', [x, s, c], [f'l{i}'], f'/norm{i}/LayerNormalization'))
+            nodes.append(h.make_node('LayerNormalization', [x, s, c], [f'l{i}'], f'/norm{i}/LayerNormalization'))
             x = f'l{i}'
-        nodes.append(helper.make_node('Tanh', [x], [f't{i}']))
+        nodes.append(h.make_node('Tanh', [x], [f't{i}']))
         x = f't{i}'
     save(path, nodes, init, [x], **options)
     return x
@@ -163,8 +139,8 @@ with tempfile.TemporaryDirectory() as d:
         check(r['trained'] == trained, f"encoder.onnx {options}: {r['trained']} parameters train, {trained} are right")
 
     # what ConstantOfShape fills
-    fill = [helper.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=helper.make_tensor('v', 1, [1], [.25])),
-            helper.make_node('Gemm', ['x', 'w', 'b'], ['y'], 'fc'), helper.make_node('Tanh', ['y'], ['z'], 'tanh')]
+    fill = [h.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=h.make_tensor('v', 1, [1], [.25])),
+            h.make_node('Gemm', ['x', 'w', 'b'], ['y'], 'fc'), h.make_node('Tanh', ['y'], ['z'], 'tanh')]
     shape = numpy_helper.from_array(np.array([6, 6]), 'shape')
     for kind in ('filled', 'written'):
         save(f'{d}/{kind}.onnx', fill if kind == 'filled' else fill[1:], {'b': np.linspace(-1, 1, 6), **({} if kind == 'filled' else {'w': np.full((6, 6), .25)})}, ['z'])
@@ -184,5 +160,4 @@ with tempfile.TemporaryDirectory() as d:
     check(np.array_equal(numpy_helper.to_array(n.graph.node[0].attribute[0].t), u['w']), 'ConstantOfShape: other weights')
     check(n.graph.node[1:] == m.graph.node[1:] and [i.name for i in n.graph.initializer] == [i.name for i in m.graph.initializer], 'ConstantOfShape: more changed')
     onnx.checker.check_model(n, full_check=True)
-print(f'{len(failed)} failed')
-sys.exit(1 if failed else 0)
+finish('checks')
