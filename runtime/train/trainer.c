@@ -175,8 +175,8 @@ static void compare_scales(const ot_trainer *t, const ot_adapt_env *e)
 
 static ot_status adapt(ot_trainer *t, ot_error *err)
 {
-    ot_output *outputs;
-    int n;
+    ot_output *outputs = NULL;
+    int n = 0;
     ot_adapt_env e = adapt_env(t);
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     e.measure = true;
