@@ -66,13 +66,14 @@ ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const in
         w->pad_lo[j] = explicit_pads ? a->pads.v[j] : 0;
         w->pad_hi[j] = explicit_pads ? a->pads.v[nd + j] : 0;
         out[j] = ot_window_out(w, j, in);
-        if (out[j] < 1 && in > 0)
-            return ot_node_fail(n, err, "the window spans %lld on spatial axis %d; x has %lld with its padding",
-                                (long long)reach(w, j), j, (long long)(in + w->pad_lo[j] + w->pad_hi[j]));
-        /* One more window, partly beyond the padding, if it starts inside x or its lower padding. */
+        /* One more window (the only one, where x is narrower than it), partly beyond the padding, if it starts inside x or its
+         * lower padding. */
         if (a->ceil_mode && (out[j] - 1) * w->stride[j] + reach(w, j) < in + w->pad_lo[j] + w->pad_hi[j] &&
             out[j] * w->stride[j] < in + w->pad_lo[j])
             out[j]++;
+        if (out[j] < 1 && in > 0)
+            return ot_node_fail(n, err, "the window spans %lld on spatial axis %d; x has %lld with its padding",
+                                (long long)reach(w, j), j, (long long)(in + w->pad_lo[j] + w->pad_hi[j]));
     }
     return OT_OK;
 }

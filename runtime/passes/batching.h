@@ -21,6 +21,7 @@ typedef struct ot_batching {
     int       followed; /* operators that a rule changed */
     int       repeated; /* operators without a rule: once for each micro-batch */
     char      names[200];
+    const char *pairs;  /* the first product of each sample with each in an export of several, of each with itself here; NULL: none */
     ot_value ***parts;  /* by value id: its micro-batches, one by one; NULL: nobody has asked */
     int       n_parts;
 } ot_batching;

@@ -436,6 +436,7 @@ static bool matrix(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
         return r->in[0] && direct(r, n, a);
     }
     if (s.rank < 2 || w.rank < 2) return false;
+    if (rank == 2 && has_batch(n, 0) && has_batch(n, 1) && !ot_batch_axis(n->in[0]) && ot_batch_axis(n->in[1]) == 1 && !b->pairs) b->pairs = n->name;
     int axis = axis_in(b, n->in[lead], &(ot_shape){ .rank = rank });
     if (!has_batch(n, 1) && axis == rank - 2) return direct(r, n, axis);
     ot_shape y = own[0];

@@ -33,8 +33,8 @@ static const slot_rule rules[] = {
     { "Gather", 1, STRONG }, { "GatherND", 1, STRONG }, { "GatherElements", 1, STRONG }, { "Einsum", 0xffffffff, STRONG },
     { "LSTM", 14, STRONG }, { "GRU", 14, STRONG },
     { "RNN", 14, STRONG }, { "DeformConv", 0xa, STRONG }, { "BatchNormalization", 6, WEAK },
-    { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 6, WEAK }, { "InstanceNormalization", 6, WEAK },
-    { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 2, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
+    { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 7, WEAK }, { "InstanceNormalization", 6, WEAK },
+    { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 3, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
     { "Sub", 3, WEAK }, { "Div", 3, WEAK }, { "Sum", 0xffffffff, WEAK }, { "Pow", 2, WEAK }, { "Where", 6, WEAK },
     { "Max", 0xffffffff, WEAK }, { "Min", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
     { "ConcatFromSequence", 1, WEAK }, { "Attention", 7, STRONG }, { "CausalConvWithState", 6, STRONG },
@@ -366,6 +366,7 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     bool factor = is_op(d, products), product = factor || is_op(d, tables), left = factor && d->input == 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
+    if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "whole numbers that were converted";
     if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
@@ -482,6 +483,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     uses      u;
     p->own = g->n_assigns > 0;
     if (c->want == OT_WANT_RUN) return g->n_assigns = 0, OT_OK; /* everything is a constant */
+    OT_TRY(ot_hoist_invariants(g));
     OT_TRY(ot_spell_dynamic(g));
     OT_TRY(ot_recognise_batch_norms(g, &norms));
     if (norms && c->want == OT_WANT_TRAIN)

@@ -63,6 +63,12 @@ bool ot_name_is_computed(const char *name)
     return is_one_of(name, arithmetic, OT_LEN(arithmetic));
 }
 
+bool ot_name_is_converted(const char *name)
+{
+    static const char *const conversions[] = { "_to_copy", "convert_element_type", "convert_element_type_default" };
+    return is_one_of(name, conversions, OT_LEN(conversions));
+}
+
 bool ot_name_is_made(const char *name)
 {
     static const char *const begin[] = { "onnx::", "const_fold", "Const__", "Constant_", "Constant@", "p2o.helper.", "_tensor_constant",
@@ -299,6 +305,15 @@ static bool is_angles(const ot_value *v, int64_t n)
             halves &= fabs(c * c + e * e - 1) < 1e-3;
         }
     return beside || halves;
+}
+
+bool ot_values_are_whole(const ot_value *v)
+{
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
+        double x = ot_get_f64(v->data, v->dtype, i);
+        if (x != rint(x)) return false;
+    }
+    return true;
 }
 
 ot_pattern ot_pattern_of(const ot_value *v)

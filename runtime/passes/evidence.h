@@ -40,6 +40,10 @@ const char *ot_pattern_name(ot_pattern p);
  * have the name that they have in the program ("layer1.0.weight"), unless they were transposed or folded. */
 bool ot_name_is_made(const char *name);
 
+/* Is the name that of a change of type, computed while exporting?  ("_to_copy_10") */
+bool ot_name_is_converted(const char *name);
+bool ot_values_are_whole(const ot_value *v); /* each a whole number: counts, validity, ids */
+
 /* Is the name that of a product, difference, quotient or root, computed while exporting?  ("mul_3") */
 bool ot_name_is_computed(const char *name);
 

@@ -433,6 +433,8 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
                  (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? ", and the written file keeps its own" : "",
                  filled ? "; samples depend on their batch, so the last one of the file's size is filled up with samples of this batch again, "
                           "which BatchNormalization counts" : "");
+    if (b->pairs)
+        ot_plan_note(p, "%.200s: multiplies each sample with itself alone; exported with a dynamic batch it would compare the samples of a batch with each other", b->pairs);
     if (b->repeated)
         ot_plan_note(p, "%d operator%s cannot follow and run%s once for each %s: %s. That is the same function, but slower", b->repeated,
                      b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);

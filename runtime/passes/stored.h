@@ -15,6 +15,9 @@ struct ot_stored {
     const ot_value *like;         /* of a bias with that: the weight whose scale's changes its own follows; else NULL */
 };
 
+/* invariant.c: states of loops that no iteration changes are read from outside. */
+ot_status ot_hoist_invariants(ot_graph *g);
+
 /* dynamic.c: products of what DynamicQuantizeLinear made and of weights become those of dequantised floats. */
 ot_status ot_spell_dynamic(ot_graph *g);
 

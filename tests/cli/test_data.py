@@ -479,6 +479,15 @@ def finite():
     train(4, 'inf.npz: x: sample 17 has an element that is infinite', 'imputed', 'inf.npz')
 
 
+def pairs():
+    """Scores of a batch of one: each sample with itself, which is said."""
+    model('pairs.onnx', [('MatMul', ['x', 'w'], ['a'], {}), ('MatMul', ['x', 'v'], ['b'], {}), ('Transpose', ['b'], ['t'], {'perm': [1, 0]}), ('MatMul', ['a', 't'], ['out'], {'name': 'scores'})],
+          [value('x', T.FLOAT, [1, 4])], [value('out', T.FLOAT, [1, 1])], [weight('w', 4, 3), weight('v', 4, 3)])
+    np.savez('pairs.npz', x=rng.standard_normal((8, 4)).astype(np.float32), target=np.ones((8, 1), np.float32))
+    train(0, 'scores: multiplies each sample with itself alone', 'pairs', 'pairs.npz', '--batch-size', '4', '--loss', 'mse')
+    train(0, '', 'pairs', 'pairs.npz', '--batch-size', '1', '--loss', 'mse', never=['itself alone'])
+
+
 def lookups():
     train(0, '', 'tokens', 'ids.npz')
     train(4, ["wrong.npz: array 'ids': sample 33 has the index 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
@@ -588,7 +597,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, statistics, by_data, finite, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, statistics, by_data, finite, pairs, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:

@@ -253,17 +253,44 @@ def told():
     return module(f, a=nn.Linear(8, 6), gain=P(8), noise=torch.randn(6), basis=torch.randn(6, 6), experts=P(2, 8, 6), head=nn.Linear(6, 3)), torch.randn(1, 8)
 
 
+def validity():
+    """What the exporter computed as numbers of another type: which positions are inside, how many a window holds."""
+    def f(s, x):
+        at = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(4), indexing='ij'), -1).view(1, 16, 2)
+        inside = ((at >= 0) & (at < 4)).all(-1, keepdim=True)
+        pooled = F.adaptive_avg_pool2d(s.c(x.transpose(1, 2).reshape(-1, 6, 4, 4)), 3).flatten(1)
+        return s.head(inside.to(x.dtype) * s.a(x).relu()).mean(1) + s.b(pooled)
+    return module(f, a=nn.Linear(6, 8), c=nn.Conv2d(6, 2, 2, 2), b=nn.Linear(18, 3), head=nn.Linear(8, 3)), torch.randn(1, 16, 6)
+
+
+def normed_queries():
+    """A parameter that a norm reads first."""
+    def f(s, x):
+        return s.head(attend(s.q(s.ln(s.query.expand(x.shape[0], -1, -1))), s.k(x), x))
+    return module(f, query=P(1, 4, 8), q=nn.Linear(8, 8), k=nn.Linear(8, 8), ln=nn.LayerNorm(8), head=nn.Linear(8, 3)), torch.randn(1, 6, 8)
+
+
+def experts():
+    """Weights that each sample looks up by two numbers, as mixtures of experts do."""
+    def f(s, x):
+        to = (x[:, :2] > 0).long()
+        w = s.w[to[:, 0], to[:, 1]]
+        return s.head(torch.bmm(w, x[:, :, None])[..., 0])
+    return module(f, w=P(2, 2, 6, 8), head=nn.Linear(6, 3)), torch.randn(1, 8)
+
+
 networks = [causal_attention, empty_mask, window_mask, encoder, gpt, groupnorm, layerscale, weight_norm, weight_standardisation, temperature,
             gates, lstm_cell, state_space, sinusoids, rotary, anchors, attention_biases, relative_embeddings, actnorm, gem, mask_token, class_token,
-            prelu, normalised_pictures, lora, upsampled, queries, told]
+            prelu, normalised_pictures, lora, upsampled, queries, told, validity, normed_queries, experts]
 forms = {'dynamo': dict(dynamo=True, opset_version=20, external_data=False),
          'plain': dict(dynamo=True, optimize=False, opset_version=20, external_data=False),
          'script': dict(dynamo=False, opset_version=17)}
-forms['told'] = forms['plain']  # with the metadata of the graph, which the others lose so that the file alone is judged
+# with the metadata of the graph, which the others lose so that the file alone is judged
+forms['told'], forms['listed'] = forms['plain'], forms['dynamo']
 
 
 def forms_of(make):
-    return ['told'] if make is told else ['dynamo', 'plain', 'script']
+    return ['told'] if make is told else ['listed'] if make is validity else ['dynamo', 'plain', 'script']
 
 
 def export(net, x, form):
@@ -278,7 +305,7 @@ def export(net, x, form):
     for t in m.graph.initializer:
         del t.metadata_props[:]
     del m.metadata_props[:], m.graph.value_info[:]
-    if form != 'told':
+    if form not in ('told', 'listed'):
         del m.graph.metadata_props[:]
     return m
 

@@ -4,8 +4,9 @@ import torch
 
 
 class Case:
-    def __init__(self, family, name, make, inputs, exports=('d1',), export=None):
-        self.family, self.name, self.make, self.inputs, self.exports, self.export = family, name, make, inputs, exports, export
+    """`output` names the output that is trained, the first of floats where it is left out; `export` is the library's own exporter."""
+    def __init__(self, family, name, make, inputs, exports=('d1',), export=None, output=None):
+        self.family, self.name, self.make, self.inputs, self.exports, self.export, self.output = family, name, make, inputs, exports, export, output
 
 
 def by_name(module):
@@ -20,6 +21,6 @@ def ids(length, high, low=3):
     return lambda n, r: torch.from_numpy(r.integers(low, high, (n, length)))
 
 
-def mask(length):
-    """Ones, and zeros behind them: another length for each sample."""
-    return lambda n, r: torch.from_numpy((np.arange(length)[None] < np.array([length - i % (length // 2) for i in range(n)])[:, None]).astype('i8'))
+def mask(length, most=0):
+    """Ones, and zeros behind them: another length for each sample, `most` - 1 zeros or half of all."""
+    return lambda n, r: torch.from_numpy((np.arange(length)[None] < np.array([length - i % (most or length // 2) for i in range(n)])[:, None]).astype('i8'))

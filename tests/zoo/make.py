@@ -8,7 +8,7 @@ an open batch; `own` the library's exporter; `dd`, only when asked for, what `d1
 """
 import argparse
 import copy
-import functools
+import inspect
 import io
 import json
 import logging
@@ -25,10 +25,10 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 import numpy as np
 import onnx
 import torch
-from onnx import numpy_helper
 
 import families
 from cases import by_name
+from values import kinds
 
 warnings.filterwarnings('ignore')
 logging.disable(logging.CRITICAL)
@@ -95,8 +95,14 @@ def first(y):
     return next((t for t in map(first, parts) if t is not None), None)
 
 
+def pick(module, y):
+    """The output that is trained."""
+    name = getattr(module, 'zoo_output', None)
+    return y[name] if name else first(y)
+
+
 def call(module, data, at):
-    return first(module(**{k: v[at] for k, v in data.items()}) if by_name(module) else module(*[v[at] for v in data.values()]))
+    return pick(module, module(**{k: v[at] for k, v in data.items()}) if by_name(module) else module(*[v[at] for v in data.values()]))
 
 
 def train(module, data, target, lr):
@@ -125,54 +131,24 @@ def export(module, data, how, path):
         torch.onnx.export(module, **args, f=path, input_names=names, dynamo=True, external_data=False, verbose=False, **more)
     else:
         forward = module.forward
-        module.forward = functools.wraps(forward)(lambda *a, **k: first(forward(*a, **k))) # it traces no classes of outputs
+        module.forward = lambda *a, **k: pick(module, forward(**dict(zip(names, a)), **k) if by_name(module) else forward(*a)) # it traces no classes of outputs
+        if by_name(module): # nor other parameters, whose defaults would become inputs
+            module.forward.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
         torch.onnx.export(module, **args, f=path, input_names=names, output_names=['y'], dynamo=False, opset_version=17,
                           training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamic_axes={k: {0: 'batch'} for k in [*names, 'y']})
     module.__dict__.pop('forward', None)
     return module
 
 
-def among(a, values):
-    """Which elements of a are among the values, which are sorted."""
-    at = np.searchsorted(values, a)
-    return values[np.minimum(at, len(values) - 1)] == a if len(values) else np.zeros(a.shape, bool)
-
-
-def shown(p, there):
-    """Does the file show a parameter: most of it, or rows of it (the positions that its length asks for)?"""
-    rows = p.reshape(p.shape[0], -1) if p.ndim > 1 else p.reshape(1, -1)
-    found = among(rows[:4096], there)
-    return found.mean() > 0.5 or rows.shape[1] > 3 and found.all(1).any()
-
-
-def kinds(model, module):
-    """What each float tensor of the file is: made of a parameter's values, of a frozen one's, of a buffer's, or none of them."""
-    def values(tensors):
-        a = [t.detach().float().numpy().ravel() for t in tensors if t.is_floating_point() and t.numel()]
-        return np.unique(np.concatenate(a)) if a else np.zeros(0, 'f4')
-    live = values([p for p in module.parameters() if p.requires_grad])
-    live = live[live != 0] # a parameter may hold one by chance
-    few = values([p for p in module.parameters() if p.requires_grad and p.numel() < 4]) # and any other single number
-    frozen = {n: p.detach().numpy() for n, p in module.named_parameters() if not p.requires_grad}
-    buffers = values(list(module.buffers()))
-    tensors = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    tensors |= {n.output[0]: numpy_helper.to_array(a.t) for n in model.graph.node if n.op_type == 'Constant' for a in n.attribute if a.name == 'value'}
-    tensors |= {f'{n.name}/{a.name}': np.array(a.floats, 'f4') for n in model.graph.node for a in n.attribute if a.floats}
-    out = {}
-    for name, a in tensors.items():
-        if a.dtype != np.float32 or not a.size:
-            continue
-        some = a.ravel()[::a.size // 20000 + 1] # enough of them to tell
-        share = among(some, live if a.size > 3 else few).mean()
-        kind = 'parameter' if share > 0.9 else 'part' if share > 0.3 else 'constant'
-        if name in frozen and frozen[name].shape == a.shape and (frozen[name] == a).all():
-            kind = 'frozen'
-        elif kind == 'constant' and among(some, buffers).all() and a.min() != a.max():
-            kind = 'buffer'
-        out[name] = kind
-    there = np.unique(np.concatenate([np.zeros(0, 'f4')] + [a.ravel() for n, a in tensors.items() if a.dtype == np.float32 and out.get(n) != 'constant']))
-    lost = [n for n, p in module.named_parameters() if p.requires_grad and p.is_floating_point() and not shown(p.detach().numpy(), there)]
-    return out, lost
+def output_of(model, case, file, data, y):
+    """The file's name of the output that is trained: the first of floats, or the one that has the named output's values."""
+    floats = [o.name for o in model.graph.output if o.type.tensor_type.elem_type == 1]
+    if not case.output:
+        return floats[0]
+    import onnxruntime as ort
+    s = ort.InferenceSession(file, providers=['CPUExecutionProvider'])
+    got = dict(zip(floats, s.run(floats, {i.name: data[i.name][:1].numpy() for i in s.get_inputs()})))
+    return min((n for n in floats if got[n].shape[1:] == y.shape[1:]), key=lambda n: np.abs(got[n] - y[:1].numpy()).max())
 
 
 def write(case, how, path):
@@ -183,6 +159,7 @@ def write(case, how, path):
         module = case.make().eval()
         if sum(p.numel() for p in module.parameters()) > 50e6:
             raise ValueError('over 50 million parameters')
+        module.zoo_output = case.output
         prepare(module, how in ('d1', 'dd') or case.family == 'keras')
         rng = np.random.default_rng(5)
         data = {k: v(SAMPLES, rng) for k, v in case.inputs.items()}
@@ -194,12 +171,15 @@ def write(case, how, path):
     with torch.no_grad():
         y = call(truth, data, list(range(BATCH)))
         apart = torch.cat([call(truth, data, [i]) for i in range(BATCH)])
-    facts['output'] = next(o.name for o in model.graph.output if o.type.tensor_type.elem_type == 1)
+    facts['output'] = output_of(model, case, file, data, y)
     facts['mixes'] = float((y - apart).abs().max() / max(1, y.abs().max())) # does the module itself mix its batch?
     held = {n for n, p in module.named_parameters() if not p.requires_grad} # a copy of Keras' forgets it
     for n, p in truth.named_parameters():
         p.requires_grad_(p.requires_grad and n not in held)
-    facts['tensors'], facts['lost'] = kinds(model, truth)
+    floats = {n: p for n, p in truth.named_parameters() if p.is_floating_point()}
+    facts['tensors'], facts['lost'] = kinds(model, {n: p.detach().float().numpy() for n, p in floats.items() if p.requires_grad},
+                                            {n: p.detach().float().numpy() for n, p in floats.items() if not p.requires_grad},
+                                            [b.float().numpy() for b in truth.buffers() if b.is_floating_point()])
     for n, p in truth.named_parameters(): # what the exporter folded into something else cannot train
         p.requires_grad_(p.requires_grad and n not in facts['lost'])
     target = torch.from_numpy(rng.standard_normal((SAMPLES, *y.shape[1:])).astype('f4')) * y.std() + y.mean()

@@ -46,15 +46,23 @@ def near(got, want, tolerance, what):
         raise Failed(f'{what}: off by {off:.2g}')
 
 
+def judge(apart, data, got):
+    """ONNX Runtime's values; where they are not the module's and ours are, the module's."""
+    off = lambda a: np.max(np.abs(a - data['expected_apart'])) / max(1e-3, np.max(np.abs(data['expected_apart'])))
+    return data['expected_apart'] if got.shape == apart.shape and off(got) < 2e-5 < off(apart) else apart
+
+
 def one(program, stem, tmp):
     facts, data, model = json.load(open(stem + '/facts.json')), dict(np.load(stem + '/data.npz')), stem + '/model.onnx'
     out, target = facts['output'], 'target_' + facts['output']
     inputs = {k: v for k, v in data.items() if not k.startswith(('expected', 'target_'))}
     x, y, d, trained, log = (os.path.join(tmp, n) for n in ('x.npz', 'y.npz', 'd.npz', 'trained.onnx', 'log.jsonl'))
-    if facts['mixes'] > 1e-4:
+    if facts['mixes'] > 1e-4 and facts['export'] not in ('tt', 'dd'):
         facts['note'] = f"the module mixes its batch ({facts['mixes']:.1g})"
         raise Failed('exporter: ' + facts['note'])
-    if data['expected_apart'].shape != data['expected_batch'].shape:
+    if any(t in facts.get('ort', '') for t in ('No Op registered', 'Required inputs')):
+        raise Failed('exporter: no runtime reads it: ' + facts['ort'][-120:])
+    if data['expected_apart'].shape != data['expected_batch'].shape and facts['export'] not in ('tt', 'dd'):
         raise Failed('exporter: the module compares the samples of a batch with each other, and an export of one sample does not')
     said = ''
 
@@ -62,13 +70,15 @@ def one(program, stem, tmp):
         np.savez(x, **{k: v[:n] for k, v in inputs.items()})
         r = call(program, what, 'run', file, '--mode', 'eval', '--data', x, '-o', y)
         return np.load(y)[out], r.stderr
-    if 'expected_ort' in data and facts['export'] != 'tt':
+    if 'expected_ort' in data and facts['export'] not in ('tt', 'dd'):
         s = ort.InferenceSession(model, providers=['CPUExecutionProvider'])
         apart = np.concatenate([s.run([out], {i.name: inputs[i.name][k:k + 1] for i in s.get_inputs()})[0] for k in range(BATCH)])
         if len(apart) != BATCH:
             raise Failed(f'exporter: gives {len(apart)} rows for {BATCH} samples')
+        got = run(BATCH, model, 'batch')[0]
+        apart = judge(apart, data, got)
         near(run(1, model, 'run')[0], apart[:1], 2e-5, 'run')
-        near(run(BATCH, model, 'batch')[0], apart, 2e-4, 'batch')
+        near(got, apart, 2e-4, 'batch')
         near(apart, data['expected_apart'], 1e-3, 'exporter: ONNX Runtime and the module')
     else:
         near(run(1, model, 'run')[0], data['expected_apart'][:1], 2e-4, 'run (module)')
@@ -84,7 +94,7 @@ def one(program, stem, tmp):
         elif kind in ('parameter', 'buffer', 'constant') and trains != (kind == 'parameter'):
             wrong.append(f"{t['name']} {t['shape']} is a {kind}: {t['role']} ({t['why']})")
     np.savez(d, **inputs, **{target: data[target]})
-    trouble = None
+    trouble, steps = None, []
     try:
         r = call(program, 'train', 'train', model, '--data', d, '-o', trained, '--batch-size', str(BATCH), '--steps', str(STEPS), '--no-shuffle', '--dropout', 'off', '--bn', 'frozen',
                  '--loss', f'{out}=mse', '--optimizer', f"sgd:lr={facts['lr']},momentum=0.9", '--run-dir', 'none', '--log', log, '--device', 'cpu', *frozen)
@@ -102,7 +112,7 @@ def one(program, stem, tmp):
         raise Failed(f"trained: {len(wrong)} of {len(facts['tensors'])}: {'; '.join(wrong[:3])}" + (f' | {trouble}' if trouble else ' | steps pass'))
     if trouble:
         raise Failed(trouble + (f"; not in the file: {facts['lost'][:4]}" if facts['lost'] else ''))
-    if facts['export'] != 'tt':
+    if facts['export'] not in ('tt', 'dd') and facts.get('ort_off', 0) < 1e-4:
         try:
             s = ort.InferenceSession(trained, providers=['CPUExecutionProvider'])
             got = s.run([out], {i.name: inputs[i.name][:1] for i in s.get_inputs()})[0]
