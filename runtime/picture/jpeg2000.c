@@ -102,7 +102,8 @@ static ot_status check_styles(const jp2 *f)
         uint32_t marker = ot_be16(p + at);
         length = ot_be16(p + at + 2);
         if (marker == EOC) return OT_OK;
-        if (marker == SOD) {
+        if (marker == SOD) { /* behind the data of the tile, which only a damaged file has in front of here */
+            if (tile_end < at + 2) return OT_OK;
             length = tile_end - at - 2;
             continue;
         }
