@@ -22,6 +22,7 @@ typedef struct tiff {
     ot_reading *r;
     uint64_t    at;
     char        said[200]; /* libtiff's first complaint */
+    bool        strict;    /* warnings are complaints */
     kind        kind;
     uint32_t    width, height;
     uint16_t    bits, samples, planar, *colour[3];
@@ -70,10 +71,9 @@ static int complain(TIFF *t, void *user, const char *module, const char *fmt, va
     return 1;
 }
 
-static int ignore(TIFF *t, void *user, const char *module, const char *fmt, va_list ap)
+static int warn(TIFF *t, void *user, const char *module, const char *fmt, va_list ap)
 {
-    (void)t, (void)user, (void)module, (void)fmt, (void)ap;
-    return 1;
+    return ((tiff *)user)->strict ? complain(t, user, module, fmt, ap) : 1;
 }
 
 static TIFF *open_with(tiff *f)
@@ -84,7 +84,7 @@ static TIFF *open_with(tiff *f)
     if (!ot_mul(most, 8, &bytes) || bytes < MOST_AT_ONCE) bytes = MOST_AT_ONCE;
     TIFFOpenOptionsSetMaxSingleMemAlloc(o, (tmsize_t)bytes);
     TIFFOpenOptionsSetErrorHandlerExtR(o, complain, f);
-    TIFFOpenOptionsSetWarningHandlerExtR(o, ignore, f);
+    TIFFOpenOptionsSetWarningHandlerExtR(o, warn, f);
     TIFF *t = TIFFClientOpenExt("", "rm", f, read_bytes, write_bytes, seek, close_nothing, size_of, NULL, NULL, o);
     TIFFOpenOptionsFree(o);
     return t;
@@ -125,6 +125,7 @@ static ot_status look(tiff *f, int *channels)
         TIFFSetField(f->t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         photometric = PHOTOMETRIC_RGB;
     }
+    f->strict = compression == COMPRESSION_JPEG; /* as in jpeg.c: pixels are lost; of other kinds warnings are about style */
     few = f->bits == 1 || f->bits == 2 || f->bits == 4 || f->bits == 8;
     colour = photometric == PHOTOMETRIC_RGB;
     f->white = photometric == PHOTOMETRIC_MINISWHITE;
@@ -194,7 +195,7 @@ static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool 
                 tmsize_t need = (tmsize_t)(tiled ? size : row * rows);
                 tmsize_t got = tiled ? TIFFReadEncodedTile(f->t, TIFFComputeTile(f->t, x0, y0, 0, (uint16_t)p), block, need)
                                      : TIFFReadEncodedStrip(f->t, TIFFComputeStrip(f->t, y0, (uint16_t)p), block, need);
-                if (got < need) {
+                if (got < need || f->said[0]) {
                     char where[96];
                     snprintf(where, sizeof where, "its pixels from row %u, column %u on cannot be read", y0, x0);
                     return failed(f, where);
@@ -235,7 +236,7 @@ static ot_status read_samples(tiff *f)
     uint64_t size = tiled ? TIFFTileSize64(f->t) : TIFFVStripSize64(f->t, bh);
     if (!bw || !bh || (uint64_t)bw * bh > (uint64_t)f->r->most + MOST_TILE || size / 64 > (uint64_t)bw * bh)
         return ot_picture_bad(f->r, "its tiles are of %u x %u pixels", bw, bh);
-    uint8_t  *block = malloc(size ? size : 1);
+    uint8_t  *block = calloc(1, size ? size : 1);
     ot_status s = block ? read_blocks(f, block, size, tiled, bw, bh) : ot_picture_no_memory(f->r);
     free(block);
     if (s == OT_OK && f->premultiplied) divide(f->r->out, f->premultiplied);
@@ -248,10 +249,10 @@ static ot_status read_shown(const tiff *f)
     uint8_t  *to = f->r->out->data;
     size_t    n = (size_t)f->width * f->height;
     if (!TIFFRGBAImageOK(f->t, why)) return ot_picture_bad(f->r, "%s", why);
-    uint32_t *all = malloc(n * sizeof *all);
+    uint32_t *all = calloc(n, sizeof *all);
     if (!all) return ot_picture_no_memory(f->r);
     /* As it lies: asked for the file's own orientation, libtiff turns nothing. */
-    bool      good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1);
+    bool      good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1) && !f->said[0];
     for (size_t i = 0; i < n && good; i++) {
         to[3 * i] = (uint8_t)TIFFGetR(all[i]);
         to[3 * i + 1] = (uint8_t)TIFFGetG(all[i]);
@@ -267,6 +268,7 @@ static ot_status read_open(tiff *f)
     OT_TRY(look(f, &channels));
     OT_TRY(ot_picture_begin(f->r, f->width, f->height, channels, f->kind == PLAIN && f->bits == 16 ? 16 : 8));
     if (!f->r->out->data) return OT_OK;
+    f->said[0] = 0; /* it was opened in spite of it */
     return f->kind == SHOWN ? read_shown(f) : read_samples(f);
 }
 
