@@ -17,7 +17,7 @@ ot_need(protobuf-c protobuf-c/protobuf-c.h protobuf-c libprotobuf-c-dev)
 ot_need(jansson jansson.h jansson libjansson-dev)
 ot_need(inih ini.h inih libinih-dev)
 ot_need(zlib zlib.h z zlib1g-dev)
-ot_need(libjpeg-turbo jpeglib.h jpeg libjpeg62-turbo-dev)
+ot_need(libjpeg-turbo jpeglib.h jpeg libjpeg-dev)
 ot_need(libspng spng.h spng libspng-dev)
 ot_need(libwebp webp/decode.h webp libwebp-dev)
 # Not by its CMake package: Debian's asks for OpenCL's headers, which a CPU build has no use for.
