@@ -48,7 +48,9 @@ static void bind_updates(ot_job *j, ot_scope *s, const Onnx__TrainingInfoProto *
         if (!now) ot_fail_more(j->found, OT_E_MODEL, "update_binding: there is no tensor '%.200s' for '%.200s'", name, key);
         if (ot_table_find(&keys, key)) ot_fail_more(j->found, OT_E_MODEL, "update_binding: '%.200s' is bound twice", key);
         if (!ot_table_set(&keys, key, t)) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
-        if (state && now) ot_graph_assign(s->graph, state, now);
+        if (state && state->dtype == OT_STRING)
+            ot_fail_more(j->found, OT_E_MODEL, "update_binding: '%.200s' holds strings, which no training changes", key);
+        else if (state && now) ot_graph_assign(s->graph, state, now);
     }
 }
 

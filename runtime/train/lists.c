@@ -11,6 +11,9 @@
 #include "ops/sequence.h"
 #include "runtime/train/model.h"
 
+/* Elements of one sequence: arrays and inputs are found by their names, one after the other. */
+enum { MOST_ELEMENTS = 10000 };
+
 static const char *element_name(ot_arena *a, const char *name, int64_t k) { return ot_arena_printf(a, "%s/%lld", name, (long long)k); }
 
 /* How many arrays NAME/0, NAME/1 ... there are, in a row from 0. */
@@ -33,27 +36,37 @@ static ot_status count_elements(const ot_dataset *d, const char *name, int64_t *
     return OT_OK;
 }
 
-/* An array as the elements along its first axis, which are added to d. */
+/* Too many elements of a sequence? */
+static ot_status check_count(const char *name, int64_t n, ot_error *err)
+{
+    if (n <= MOST_ELEMENTS) return OT_OK;
+    return ot_fail(err, OT_E_DATA, "array '%s': a sequence of %lld elements; at most %d are possible", name, (long long)n, MOST_ELEMENTS);
+}
+
+/* An array as the elements along its first axis, which take its place in d. */
 static ot_status cut(ot_dataset *d, const ot_array *whole, ot_arena *a, int64_t *n, ot_error *err)
 {
     ot_array one = *whole;
     if (one.t.rank < 1) return ot_fail(err, OT_E_DATA, "array '%s' is one number; its first axis would count the elements of the sequence", one.t.name);
     *n = one.t.dim[0];
+    OT_TRY(check_count(one.t.name, *n, err));
     one.t.rank--;
     memmove(one.t.dim, one.t.dim + 1, sizeof one.t.dim - sizeof *one.t.dim);
     ot_shape  s = ot_array_shape(&one);
     size_t    bytes = ot_bytes(&s, one.t.dtype);
     ot_array *list = ot_arena_alloc(a, ((size_t)d->n + (size_t)*n) * sizeof *list);
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for %lld elements of '%s'", (long long)*n, whole->t.name);
-    memcpy(list, d->array, (size_t)d->n * sizeof *list);
+    int others = 0;
+    for (int i = 0; i < d->n; i++)
+        if (&d->array[i] != whole) list[others++] = d->array[i];
     for (int64_t k = 0; k < *n; k++) {
         one.t.name = element_name(a, whole->t.name, k);
         one.t.data = (char *)whole->t.data + (size_t)k * bytes;
         if (!one.t.name) return ot_fail(err, OT_E_NOMEM, "no memory for a name");
-        list[d->n + k] = one;
+        list[others + k] = one;
     }
     d->array = list;
-    d->n += (int)*n;
+    d->n = others + (int)*n;
     return OT_OK;
 }
 
@@ -97,7 +110,7 @@ static ot_status fill(ot_graph *g, int i, ot_dataset *d, ot_arena *a, ot_error *
         else if (!n)
             return ot_fail(err, OT_E_DATA, "input '%s' is a sequence and has no array in the data: '%s/0', '%s/1' ... are its elements, or one array '%s' "
                            "whose first axis counts them", v->name, v->name, v->name, v->name);
-        if (n > INT32_MAX - 2 - d->n) return ot_fail(err, OT_E_DATA, "%lld elements of '%s' are too many", (long long)n, v->name);
+        OT_TRY(check_count(v->name, n, err));
     } else if (whole) {
         v->list = 0;
         return OT_OK;

@@ -112,7 +112,15 @@ static ot_status compute(ot_trainer *t, const ot_training *x, const void **start
     return r;
 }
 
-/* The graph starts from these. */
+/* Has the graph an update for v? */
+static bool is_updated(const ot_graph *g, const ot_value *v)
+{
+    for (int i = 0; i < g->n_assigns; i++)
+        if (g->assigns[i].state == v) return true;
+    return false;
+}
+
+/* The graph starts from these.  What no update changes is assigned to itself: a state, which is written like the others. */
 static ot_status start_from(ot_trainer *t, const ot_training *x, const void *const *start, ot_error *err)
 {
     ot_error *sticky = ot_arena_alloc(t->a, sizeof *sticky);
@@ -120,9 +128,13 @@ static ot_status start_from(ot_trainer *t, const ot_training *x, const void *con
     if (!g) return no_memory(err);
     t->own.file->graph = t->own_graph = g;
     for (int i = 0; i < g->n_values; i++)
-        for (int k = 0; k < x->initialization->n_outputs; k++)
-            if (g->values[i]->source == x->sets[k]) g->values[i]->data = start[k];
-    return OT_OK;
+        for (int k = 0; k < x->initialization->n_outputs; k++) {
+            ot_value *v = g->values[i];
+            if (v->source != x->sets[k]) continue;
+            v->data = start[k];
+            if (!is_updated(g, v)) ot_graph_assign(g, v, v);
+        }
+    return sticky->status ? ot_fail(err, sticky->status, "%s", sticky->text) : OT_OK;
 }
 
 static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)

@@ -103,6 +103,8 @@ with tempfile.TemporaryDirectory() as d:
     refused(d, 'a gap', JOIN, SEQ, {'s/0': one, 's/2': one}, 4, "array 's/2' has no 's/1' before it")
     refused(d, 'given twice', JOIN, SEQ, {'s/0': one, 's': one}, 4, 'given twice')
     refused(d, 'one number', JOIN, SEQ, {'s': np.float32(1)}, 4, "array 's' is one number")
+    refused(d, 'more elements than memory', JOIN, SEQ, {'s': np.ones((1 << 60, 0), np.float32)}, 4, 'a sequence of 1152921504606846976 elements')
+    refused(d, 'too many elements', JOIN, SEQ, {'s': np.ones((10001, 1, 3), np.float32)}, 4, 'at most 10000 are possible')
     refused(d, 'another type', JOIN, SEQ, {'s/0': one, 's/1': np.array(['a'])}, 4, "input 's/1' is float32")
     refused(d, 'another shape', JOIN, SEQ, {'s/0': one, 's/1': np.ones((2, 4), np.float32)}, 4, "input 's/1' is [?,3]")
     refused(d, 'none to join', JOIN, SEQ, {'s': np.ones((0, 2, 3), np.float32)}, 3, 'the sequence is empty')
@@ -112,6 +114,8 @@ with tempfile.TemporaryDirectory() as d:
     # shapes differ: only NAME/0 ... can say so
     path = refused(d, 'made again', JOIN, SEQ, {'s/0': one}, 0, '')
     r, got = run(d, path, {'s/0': one, 's/1': np.full((1, 3), 2, np.float32)})
+    said = run(d, path, {'s': np.stack([one, one])})[0]
+    verdict('one array is used', said.stderr if 'is not used' in said.stderr + said.stdout else None)
     compare('two shapes', r, got, {'y': np.concatenate([one, np.full((1, 3), 2, np.float32)])})
     r = subprocess.run([program, 'check', path], capture_output=True, text=True, timeout=60)
     if r.returncode != 3 or "input 's' is a sequence: onnxtrain run takes it, as arrays 's/0', '/1' ...; nothing else does" not in r.stdout + r.stderr:

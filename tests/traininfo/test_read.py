@@ -173,6 +173,14 @@ with tempfile.TemporaryDirectory() as d:
     got, more, said = train(d, 'again', 'data', '--steps', '2', '--initialize', 'always')
     check(more == losses and got['T'] == 2 and np.array_equal(got['W'], first['W']), 'always')
 
+    # what the initialization sets and no update changes: the file that is written has it
+    start = (graph([helper.make_node('Constant', [], ['rate0'], value_float=.5)], [], [value('rate0', [])]), {'rate': 'rate0'})
+    write(d, by_hand(start=start), 'rate')
+    got = train(d, 'rate', 'data', '--steps', '4', '--initialize', 'always')[0]
+    train(d, 'rate', 'data', '--steps', '2', '--initialize', 'always', out='half')
+    more = train(d, 'half', 'data', '--steps', '2')[0]
+    check(got['rate'] == f4(.5) and all(np.array_equal(more[k], got[k]) for k in got), f'a rate of the initialization: {got}, {more}')
+
     # what cannot be followed
     names = {'W': 'W_new', 'b': 'b_new', 'T': 'T_new'}
 
@@ -194,6 +202,9 @@ with tempfile.TemporaryDirectory() as d:
     m = by_hand()
     m.training_info.append(m.training_info[0])
     cannot(d, m, 'one after the other')
+    m = by_hand(outer={'W': np.zeros((3, 1), f4), 'b': np.zeros(1, f4), 'S': np.array(['a'], object)})
+    m.training_info[0].update_binding.add(key='S', value='S')
+    cannot(d, m, "'S' holds strings")
     for key, name, text in (('rate', 'W_new', "'rate' is float32[]"), ('T', 'rate', "'T' is int64[]")):
         m = by_hand()
         for b in m.training_info[0].update_binding:
