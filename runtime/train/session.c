@@ -503,17 +503,18 @@ static const char *mixed_rows(const ot_value *v, int64_t all, int64_t batch)
 }
 
 /* Of an output without an axis of the samples: logits flattened over batch and time have that many rows for each. */
-static void find_rows(const ot_value *larger, int64_t batch, int64_t more, ot_output *o)
+static void find_rows(ot_arena *a, const ot_value *larger, int64_t batch, int64_t more, ot_output *o)
 {
     int64_t rows = o->shape.rank > 1 && o->batch_axis < 0 ? o->shape.dim[0] / batch : 0;
     if (rows < 2 || o->shape.dim[0] % batch || !larger->shape.rank || larger->shape.dim[0] != rows * more) return;
     o->rows = rows;
-    o->mixed = mixed_rows(larger, rows * more, more);
+    const char *mixed = mixed_rows(larger, rows * more, more); /* of a plan that goes */
+    o->mixed = mixed ? ot_arena_printf(a, "%s", mixed) : NULL;
 }
 
 /* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
  * grows with a larger batch, if that can be planned. */
-static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
+static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
 {
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
@@ -536,7 +537,7 @@ static void find_batch_axes(const ot_graph *g, ot_config c, const ot_feeders *fs
         for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
             if (o[i].shape.dim[d] == batch && s->dim[d] == larger) axis = d;
         o[i].batch_axis = axis;
-        find_rows(more->graph->outputs[i], batch, larger, &o[i]);
+        find_rows(a, more->graph->outputs[i], batch, larger, &o[i]);
     }
     ot_plan_free(more);
 }
@@ -572,6 +573,6 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
         (*out)[i].shape = p->graph->outputs[i]->shape;
     }
     ot_plan_free(p);
-    find_batch_axes(g, c, fs, batch, feeds, *out);
+    find_batch_axes(x->a, g, c, fs, batch, feeds, *out);
     return OT_OK;
 }
