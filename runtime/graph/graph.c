@@ -377,6 +377,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->said = s->said;
         v->list = s->list;
         v->table = s->table;
+        v->undecided = s->undecided;
         v->stored = s->stored;
         v->kind = s->kind;
         copy[i] = v;

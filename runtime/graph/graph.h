@@ -97,6 +97,7 @@ struct ot_value {
     const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
     const char *left_out; /* of an output of the file: why it cannot be computed; it is empty then.  NULL: it is there */
     bool        table;    /* set by classify: it trains by its name and place, though its values look like a table's */
+    bool        undecided; /* set by classify: a constant by its place alone, under a name that may be a parameter's */
     const ot_stored *stored; /* set by classify: the file keeps it in integers; NULL: as it is here */
     ot_value   *grad;     /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */

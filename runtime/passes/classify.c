@@ -420,6 +420,13 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     return s ? s : ot_pattern_name(p);
 }
 
+/* A constant by its place, where the file does not say which tensors are parameters, and the program named it? */
+static bool is_undecided(const ot_value *v, const verdict *d, const habits *h)
+{
+    bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) || (d->how == WEAK && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
+    return place && v->said == OT_SAID_NOTHING && !v->from_constant && h->names && !ot_name_is_made(v->name);
+}
+
 static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
     v->slot_op = d->node ? d->node->op : NULL;
@@ -431,6 +438,7 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
         v->why = "trained: a parameter, says the file";
         return;
     }
+    v->undecided = constant && is_undecided(v, d, h);
     if (!constant) v->role = d->how == STATISTIC ? OT_STATE : OT_WEIGHT;
     v->why = constant ? constant : describe(g, v, d, d->how == STATISTIC ? "statistic" : "trained");
 }

@@ -159,6 +159,9 @@ static void look_at_values(const review *r)
         if (weight && v->table && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a table that the program computed and no parameter: --freeze NAME",
                     "the values of a tensor that trains look like %s", ot_pattern_name(ot_pattern_of(v)));
+        if (v->role == OT_CONST && v->undecided && !r->out->eval)
+            ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter: --train NAME",
+                    "does not train: %s, as constants of a program are", strcmp(v->why, "constant: normalises an input") ? "a single number" : "it normalises an input");
         bool            turned = false;
         const ot_value *twin = weight && !r->out->eval ? ot_twin_of(r->g, v, &turned) : NULL;
         if (twin)

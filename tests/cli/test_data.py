@@ -395,6 +395,16 @@ def twins():
         train(0, [text, 'onnx::MatMul_9 of embed.weight'] if told else '', name, 'next.npz', never=[] if told else [text])
 
 
+def undecided():
+    """A constant by its place alone, under a name of the program's, is told: nothing in the file says whether it is a parameter."""
+    text = 'does not train: it normalises an input, as constants of a program are (shift)'
+    for name, first in ('shifted', 'shift'), ('literal', '/Constant_output_0'):
+        model(name + '.onnx', [('Sub', ['x', first], ['h'], {}), ('Gemm', ['h', 'fc.weight', 'fc.bias'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])],
+              [value('out', T.FLOAT, ['N', 3])], [weight(first, 4), weight('fc.weight', 4, 3), weight('fc.bias', 3)])
+        train(0, [text] if first == 'shift' else '', name, 'one.npz', '--verbose', never=[] if first == 'shift' else ['does not train'])
+    train(0, '', 'shifted', 'one.npz', '--verbose', '--train', 'shift', never=[text])
+
+
 def statistics():
     model('norm.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('BatchNormalization', ['h', 's', 'o', 'm', 'v'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
@@ -597,7 +607,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, statistics, by_data, finite, pairs, lookups, normalized, advice, files:
+        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, undecided, statistics, by_data, finite, pairs, lookups, normalized, advice, files:
             group()
         os.chdir('/')
     for line in bad:
