@@ -470,6 +470,17 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
     }
 }
 
+int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file)
+{
+    int64_t baked = 0;
+    for (int i = 0; i < fs->n; i++)
+        for (int k = 0; k < file->n_inputs && !fs->f[i].whole && !fs->f[i].target; k++) {
+            const ot_value *v = file->inputs[k];
+            if (!strcmp(v->name, fs->f[i].name) && v->shape.rank > 0 && v->shape.dim[0] > 0) baked = v->shape.dim[0];
+        }
+    return baked;
+}
+
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
 {
     int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype);

@@ -87,6 +87,9 @@ void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...) OT_PRINTF(2, 3);
 /* The feeders as a plan for `batch` samples sees them; list has fs->n. */
 void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list);
 
+/* The batch size that the file has baked in, as its inputs with samples say; 0: it leaves the size open. */
+int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file);
+
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch);
 
 /* Makes room for batches of up to `batch` samples; takes a whole array. */

@@ -513,19 +513,20 @@ static void find_rows(ot_arena *a, const ot_value *larger, int64_t batch, int64_
 }
 
 /* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
- * grows with a larger batch, if that can be planned. */
+ * grows with a larger batch, if that can be planned: one of whole batches of the size that the file has baked in. */
 static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
 {
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
     bool     sure, all = true;
-    int64_t  larger = batch + 1; /* no number of rows for a sample, which may be the size of another axis */
+    int64_t  baked = ot_feeders_baked(fs, g), step = baked ? baked : 1;
+    int64_t  larger = (batch / step + 1) * step; /* no number of rows for a sample, which may be the size of another axis */
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_shape *s = &o[i].shape;
         o[i].batch_axis = axis_of(s, batch, &sure);
         bool rows = o[i].batch_axis < 0 && s->rank > 1 && s->dim[0] > batch && s->dim[0] % batch == 0;
         all &= sure && !rows;
-        if (rows && s->dim[0] / batch == larger) larger++;
+        if (rows && s->dim[0] / batch == larger) larger += step;
     }
     if (all) return;
     ot_feeders_feeds(fs, larger, feeds);

@@ -205,18 +205,10 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
 
 void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
 {
-    const ot_graph *g = t->m->file->graph;
     ot_feed *one = ot_arena_alloc(t->a, sizeof *one * (size_t)(fs->n + 1)), *two = ot_arena_alloc(t->a, sizeof *two * (size_t)(fs->n + 1));
-    int64_t  from = 0;
+    int64_t  from = ot_feeders_baked(fs, t->m->file->graph);
     int      n = 0;
-    if (!one || !two) return;
-    ot_feeders_feeds(fs, t->batch, one);
-    for (int i = 0; i < fs->n; i++)
-        for (int k = 0; k < g->n_inputs && !one[i].whole; k++) {
-            const ot_shape *s = &g->inputs[k]->shape;
-            if (!strcmp(g->inputs[k]->name, one[i].name) && s->rank > 0 && s->dim[0] > 0 && s->dim[0] != t->batch) from = s->dim[0];
-        }
-    if (!from) return;
+    if (!one || !two || !from || from == t->batch) return;
     ot_feeders_feeds(fs, from, one);
     ot_feeders_feeds(fs, 2 * from, two);
     for (int i = 0; i < fs->n; i++) {

@@ -82,6 +82,7 @@ with tempfile.TemporaryDirectory() as d:
     holes = t.copy()
     holes[3, 2] = holes[7] = -100
     np.savez('holes.npz', x=x, target=holes)
+    np.savez('six.npz', x=rng.integers(0, 9, (N, 6)), target=rng.integers(0, 7, (N, 6)))
     np.savez('square.npz', x=x, target=rng.integers(0, 5, (N, 5)))
     np.savez('plain.npz', x=x, target=t.reshape(-1))
     np.savez('one.npz', x=x, target=t[:, 0])
@@ -94,6 +95,10 @@ with tempfile.TemporaryDirectory() as d:
     same('one sample more than steps', 5, 7, 'd.npz', 6, 'cross_entropy')
     same('one sample at a time', 5, 7, 'd.npz', 1, 'cross_entropy')
     same('a batch of one in the file', 5, 7, 'd.npz', 4, 'cross_entropy', fixed=1, line='fixed batch size of 1')
+    same('a batch of two in the file', 5, 7, 'd.npz', 4, 'cross_entropy', fixed=2, line='fixed batch size of 2')
+    same('a batch of two, as the file has it', 5, 7, 'd.npz', 2, 'cross_entropy', fixed=2)
+    same('a batch of two, six of them more than steps', 5, 7, 'd.npz', 3, 'cross_entropy', fixed=2)
+    same('a batch of three, one more as many as steps', 6, 7, 'six.npz', 3, 'cross_entropy', fixed=3)
     same('behind a Softmax', 5, 7, 'd.npz', 4, 'cross_entropy', tail=['Softmax'], line='joined with the Softmax')
     same('behind a LogSoftmax', 5, 7, 'd.npz', 4, 'nll', tail=['LogSoftmax'], line='joined with the LogSoftmax')
     same('focal', 5, 7, 'd.npz', 4, 'focal')
