@@ -142,15 +142,37 @@ static void join(ot_loss *x, const ot_loss_row *r)
     x->joined = true;
 }
 
-/* The graph ends in something that this loss cannot mean. */
+/* The graph ends in something that this loss cannot mean.  Probabilities taken for their logarithms have no loss at all: what
+ * comes out is negative, and the less the surer the network is of anything. */
 static void doubt(ot_loss *x, const ot_loss_row *r)
 {
     char remedy[200];
     if (x->joined || !(r->unlike >> x->tail.kind & 1) || !strcmp(ot_thing_text(x->how, "tail", "auto"), "none")) return;
-    const char *tail = ot_tail_name(x->tail.kind), *better = x->tail.kind == OT_TAIL_SIGMOID ? "bce" : x->tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
+    const char *tail = ot_tail_name(&x->tail), *better = x->tail.kind == OT_TAIL_SIGMOID ? "bce" : x->tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
+    if (r->logs) {
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s takes %s, and output '%s' ends in a %s: --loss '%s=%s'; %s:tail=none says that this is meant", r->name,
+                r->takes, x->out->name, tail, x->out->name, better, r->name);
+        return;
+    }
     snprintf(remedy, sizeof remedy, "the loss of a %s is %s; %s:tail=none says that this is meant", tail, better, r->name);
     ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s takes %s, and output '%s' ends in a %s", r->name, r->takes,
             x->out->name, tail);
+}
+
+/* Another output to put a loss on, by its name, where there is one of floats. */
+static void other_output(ot_loss *x)
+{
+    const ot_graph *g = x->p->graph;
+    const char     *what = ot_dtype_name(x->out->dtype), *more = "; no output of the model is of floats";
+    char            named[300];
+    for (int i = 0; i < g->n_outputs; i++) {
+        const ot_value *v = g->outputs[i];
+        if (!ot_is_float(v->dtype) || v->left_out) continue;
+        snprintf(named, sizeof named, ": --loss '%.200s=%s' names another output", v->name, v->shape.rank > 1 ? "cross_entropy" : "mse");
+        more = named;
+        break;
+    }
+    ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, and a loss needs floats%s", x->out->name, what, more);
 }
 
 /* Class numbers and other integers have no gradient; the tensor they were made from may. */
@@ -164,8 +186,7 @@ static void no_float(ot_loss *x)
                 "output '%s' is %s, made by %s: a loss needs floats. --output '%s' trains the tensor before it (--loss '%s=%s')", x->out->name,
                 ot_dtype_name(x->out->dtype), n->op->name, before->name, before->name, x->how->name);
     else if (x->z)
-        ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s: a loss needs floats; name another output in --loss OUTPUT=%s",
-                x->out->name, ot_dtype_name(x->out->dtype), x->how->name);
+        other_output(x);
 }
 
 static void say_loss(const ot_loss *x, const ot_loss_row *r, bool given)
@@ -173,7 +194,7 @@ static void say_loss(const ot_loss *x, const ot_loss_row *r, bool given)
     char how[160] = "", behind[200];
     if (!given) snprintf(how, sizeof how, " (chosen; --loss names another%s)", x->hint ? x->hint : "");
     if (x->joined)
-        ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s%s", r->name, ot_tail_name(x->tail.kind), x->out->name,
+        ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s%s", r->name, ot_tail_name(&x->tail), x->out->name,
                      ot_tail_moves(&x->tail, behind, sizeof behind), how);
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->name, x->out->name, how);
 }
@@ -234,6 +255,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     if (!tail_is_there(&x, r)) return NULL;
     say_loss(&x, r, given != NULL);
     doubt(&x, r);
+    if (g->err->status) return NULL;
     if (x.z && (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16)) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
     ot_value *l = r->build(&x);

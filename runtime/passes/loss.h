@@ -31,6 +31,7 @@ typedef struct ot_loss_row {
     unsigned    unlike;             /* and those that say that the output is not what it takes */
     const char *takes;              /* what it takes, where that may be unlike */
     bool        classes_last;       /* the class axis is the last, whatever the target */
+    bool        logs;               /* refused on what it is unlike: logarithms, where the output holds the numbers themselves */
 } ot_loss_row;
 
 const ot_loss_row *ot_loss_find(const char *name); /* NULL: no such formula */

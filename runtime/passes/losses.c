@@ -87,7 +87,7 @@ static int choose_axis(ot_loss *x)
     const ot_node  *by = NULL;
     int             last = z->rank - 1, axis = x->tail.axis;
     char            why[300], text[128];
-    if (axis == 1 || axis == last) snprintf(why, sizeof why, "the %s at the end normalises it", ot_tail_name(x->tail.kind));
+    if (axis == 1 || axis == last) snprintf(why, sizeof why, "the %s at the end normalises it", ot_tail_name(&x->tail));
     else if (x->z == x->out && ((axis = ot_made_axis(x->out, &by)) == 1 || axis == last))
         snprintf(why, sizeof why, "%s '%.200s' makes it", by->op->name, by->name);
     else if ((axis = z->rank == 3 ? last : 1) == last) snprintf(why, sizeof why, "as usual for sequences");
@@ -302,26 +302,26 @@ static const char scores[] = "scores, one for each class", logs[] = "log-probabi
                   each[] = "scores of yes and no";
 
 static const ot_loss_row losses[] = {
-    /* name              formula               joined with            contradicted by        takes, classes last */
-    { "cross_entropy",   over_classes,         SOFTMAX,               SIGMOID,               scores, false },
-    { "nll",             over_classes,         LOG_SOFTMAX,           SOFTMAX | SIGMOID,     logs, false },
-    { "bce",             bce,                  SIGMOID,               LOG_SOFTMAX,           chances, false },
-    { "bce_with_logits", bce_with_logits,      SIGMOID,               SOFTMAX | LOG_SOFTMAX, each, false },
-    { "mse",             mse,                  0,                     0,                     NULL, false },
-    { "l1",              l1,                   0,                     0,                     NULL, false },
-    { "smooth_l1",       smooth_l1,            0,                     0,                     NULL, false },
-    { "huber",           huber,                0,                     0,                     NULL, false },
-    { "kl",              kl,                   0,                     SOFTMAX | SIGMOID,     logs, false },
-    { "hinge",           ot_loss_hinge,        0,                     0,                     NULL, false },
-    { "focal",           ot_loss_focal,        SOFTMAX | LOG_SOFTMAX | SIGMOID, 0,           NULL, false },
-    { "dice",            ot_loss_dice,         0,                     0,                     NULL, false },
-    { "ctc",             ot_loss_ctc,          SOFTMAX | LOG_SOFTMAX, SIGMOID,               logs, true },
-    { "cosine",          ot_loss_cosine,       0,                     0,                     NULL, false },
-    { "triplet",         ot_loss_triplet,      0,                     0,                     NULL, false },
-    { "contrastive",     ot_loss_contrastive,  0,                     0,                     NULL, false },
-    { "poisson_nll",     ot_loss_poisson_nll,  0,                     0,                     NULL, false },
-    { "gaussian_nll",    ot_loss_gaussian_nll, 0,                     0,                     NULL, false },
-    { "output",          output,               0,                     0,                     NULL, false },
+    /* name              formula               joined with            contradicted by        takes, classes last, refused then */
+    { "cross_entropy",   over_classes,         SOFTMAX,               SIGMOID,               scores, false, false },
+    { "nll",             over_classes,         LOG_SOFTMAX,           SOFTMAX | SIGMOID,     logs, false, true },
+    { "bce",             bce,                  SIGMOID,               LOG_SOFTMAX,           chances, false, false },
+    { "bce_with_logits", bce_with_logits,      SIGMOID,               SOFTMAX | LOG_SOFTMAX, each, false, false },
+    { "mse",             mse,                  0,                     0,                     NULL, false, false },
+    { "l1",              l1,                   0,                     0,                     NULL, false, false },
+    { "smooth_l1",       smooth_l1,            0,                     0,                     NULL, false, false },
+    { "huber",           huber,                0,                     0,                     NULL, false, false },
+    { "kl",              kl,                   0,                     SOFTMAX | SIGMOID,     logs, false, true },
+    { "hinge",           ot_loss_hinge,        0,                     0,                     NULL, false, false },
+    { "focal",           ot_loss_focal,        SOFTMAX | LOG_SOFTMAX | SIGMOID, 0,           NULL, false, false },
+    { "dice",            ot_loss_dice,         0,                     0,                     NULL, false, false },
+    { "ctc",             ot_loss_ctc,          SOFTMAX | LOG_SOFTMAX, SIGMOID,               logs, true, false },
+    { "cosine",          ot_loss_cosine,       0,                     0,                     NULL, false, false },
+    { "triplet",         ot_loss_triplet,      0,                     0,                     NULL, false, false },
+    { "contrastive",     ot_loss_contrastive,  0,                     0,                     NULL, false, false },
+    { "poisson_nll",     ot_loss_poisson_nll,  0,                     0,                     NULL, false, false },
+    { "gaussian_nll",    ot_loss_gaussian_nll, 0,                     0,                     NULL, false, false },
+    { "output",          output,               0,                     0,                     NULL, false, false },
 };
 
 const ot_loss_row *ot_loss_find(const char *name)

@@ -53,9 +53,9 @@ ot_status ot_own_loss(ot_plan *p)
 {
     ot_graph *g = p->graph;
     OT_TRY(check_updates(p));
-    if (p->micro)
-        return ot_fail(g->err, OT_E_MODEL, "the file's own training algorithm (TrainingInfoProto) is for batches of the file's size: --batch-size that, or "
-                                           "--optimizer to train it by the options");
+    if (p->baked)
+        return ot_fail(g->err, OT_E_MODEL, "the file's own training algorithm (TrainingInfoProto) is for batches of the file's size: --batch-size %lld, or "
+                                           "--optimizer to train it by the options", (long long)p->baked);
     for (const ot_node *n = g->first; n; n = n->next) {
         ot_value *y = n->op == &ot_op_Gradient ? n->in[n->n_in - 1] : NULL;
         if (!y || ot_numel(&y->shape) != 1 || !y->producer || y->producer->op == &ot_op_Gradient) continue;

@@ -188,6 +188,7 @@ typedef struct ot_plan {
     int        n_losses;        /* of which it is the sum */
     int        n_heads; ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
     int64_t    micro;           /* batches of the file's own size that are one batch here; 0: the batch is the file's */
+    int64_t    baked;           /* that size, where the batch is another, a multiple of it or not; 0: the batch is the file's */
     ot_value  *grad_norm;       /* scalar; TRAIN only */
     ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
     ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */

@@ -471,6 +471,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     if (!b.from) return bind_inputs(p, c);
     if (b.count && !goes(p, c, b)) return bind_whole(p, c, &b);
     p->micro = b.count;
+    p->baked = b.from;
     bind_own(p, c, g, b.from, b.to);
     OT_TRY(ot_infer_graph(g));
     OT_TRY(join_graph(&b, &fits));

@@ -2,8 +2,13 @@
  *
  * Exporters put operators that move elements (Squeeze, Reshape, Transpose, Slice, Cast ...) or clip probabilities behind the
  * Softmax or Sigmoid of a network.  A loss is joined with the tail by moving them in front of it: a Softmax of moved
- * elements is the moved Softmax, as long as the elements that it adds up stay together along one axis. */
+ * elements is the moved Softmax, as long as the elements that it adds up stay together along one axis.
+ *
+ * Classifiers of scikit-learn end in probabilities that no Softmax made: Sigmoids divided by their sum, or 1 - p beside p.  What
+ * sums to 1 is the Softmax of its logarithms, and the logarithm of a Sigmoid is computed without cancellation. */
 #include "runtime/passes/tails.h"
+
+#include "ops/map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,6 +116,69 @@ static const mover *mover_of(const ot_node *n)
     return NULL;
 }
 
+/* ---- what sums to 1 --------------------------------------------------------------- */
+
+static const ot_node *producer_in(const ot_node *n, int i) { return n->n_in > i && n->in[i] ? n->in[i]->producer : NULL; }
+
+/* n divides by the sum along one axis, *axis as it is written, which a Max may keep from 0? */
+static bool divides_by_sum(const ot_node *n, int64_t *axis)
+{
+    const ot_node *s = is(n, "Div") ? producer_in(n, 1) : NULL;
+    if (is(s, "Max")) s = producer_in(s, 0) ? producer_in(s, 0) : producer_in(s, 1);
+    if (!is(s, "ReduceL1") && !is(s, "ReduceSum")) return false;
+    if (s->in[0] != n->in[0] || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1) return false;
+    *axis = ot_get_i64(s->in[1]->data, s->in[1]->dtype, 0);
+    return attr_int(s, "keepdims", 1) != 0;
+}
+
+/* v = 1 - p, or -p? */
+static bool opposite(const ot_value *v, const ot_value *p, bool negated)
+{
+    const ot_node *n = v->producer;
+    if (negated) return is(n, "Neg") && n->in[0] == p;
+    const ot_value *one = is(n, "Sub") && n->in[1] == p ? n->in[0] : NULL;
+    return one && ot_is_const(one) && ot_numel(&one->shape) == 1 && ot_get_f64(one->data, one->dtype, 0) == 1;
+}
+
+/* Which of the two inputs of a Concat, of one element each along its axis, the other is the opposite of; -1: neither. */
+static int pair_of(const ot_node *n, bool negated)
+{
+    if (!is(n, "Concat") || n->n_in != 2) return -1;
+    for (int i = 0; i < 2; i++) {
+        const ot_shape *s = &n->in[i]->shape;
+        int             axis;
+        if (known(n->in[i]) && (!ot_axis(attr_int(n, "axis", 0), s->rank, &axis) || s->dim[axis] != 1)) return -1;
+    }
+    for (int i = 0; i < 2; i++)
+        if (opposite(n->in[1 - i], n->in[i], negated)) return i;
+    return -1;
+}
+
+/* The tail at n of what sums to 1, or will, divided by its sum: a Sigmoid of z and -z; a Sigmoid and what it leaves of 1. */
+static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
+{
+    const ot_node *both = is(n, "Sigmoid") ? producer_in(n, 0) : n;
+    bool           inside = is(n, "Sigmoid") && pair_of(both, true) >= 0;
+    int            of = is(n, "Sigmoid") ? -1 : pair_of(both, false);
+    if (of >= 0 && !is(producer_in(both, of), "Sigmoid")) return false;
+    if (!inside && of < 0 && !(divided && is(n, "Sigmoid"))) return false;
+    t->shares = true;
+    t->kind = OT_TAIL_SOFTMAX;
+    t->x = of >= 0 ? producer_in(both, of)->in[0] : n->in[0];
+    t->pair = of >= 0 ? both : NULL;
+    t->of = of;
+    if ((inside || of >= 0) && !(known(both->out[0]) && ot_axis(attr_int(both, "axis", 0), both->out[0]->shape.rank, &t->axis))) t->axis = -1;
+    return true;
+}
+
+/* The logarithms that the tail is the Softmax of. */
+static ot_value *log_shares(ot_build *b, const ot_tail *t)
+{
+    ot_value *z = t->x, *no = ot_map1(b, OT_ROW_Neg, 0, 0, z);
+    if (t->pair) z = ot_emit(b, t->pair->op, t->pair->attrs, t->of ? (ot_value *[]){ no, z } : (ot_value *[]){ z, no }, 2);
+    return ot_map1(b, OT_ROW_Neg, 0, 0, ot_map1(b, OT_ROW_Softplus, 0, 0, ot_map1(b, OT_ROW_Neg, 0, 0, z)));
+}
+
 /* ---- the tail ------------------------------------------------------------------- */
 
 /* The one axis that a Softmax normalises.  Old forms take all from `axis` on: one of them has elements. */
@@ -137,44 +205,59 @@ static ot_tail_kind kind_of(const ot_node *n, bool log, bool clipped_log)
     return is(n, "Sigmoid") && !log ? OT_TAIL_SIGMOID : OT_TAIL_NONE;
 }
 
+/* Where the axis that t normalises, -1: not known yet, is found behind n.  What is divided by a sum must be that of this axis. */
+static int follow(const ot_tail *t, const ot_node *n, int axis)
+{
+    int64_t along;
+    int     same;
+    if (!known(n->in[0]) || !known(n->out[0])) return -1;
+    if (!divides_by_sum(n, &along)) return axis < 0 ? -1 : mover_of(n)->follow(n, axis);
+    if (!ot_axis(along, n->in[0]->shape.rank, &same)) return -1;
+    return same == axis || (axis < 0 && t->shares && !t->pair) ? same : -1;
+}
+
 ot_tail ot_tail_find(const ot_value *v)
 {
+    int64_t        along;
     ot_tail        t = { .axis = -1 };
     const ot_node *n = v->producer;
-    bool           log = false, clip = false, clipped_log = false;
+    bool           log = false, clip = false, clipped_log = false, divided = false;
     for (; n && n->n_in; n = n->in[0]->producer) {
         if (is(n, "Log") && !log) {
             log = true, clipped_log = clip;
             continue;
         }
-        if (!mover_of(n)) break;
+        bool divides = !divided && !log && divides_by_sum(n, &along);
+        if (!divides && !mover_of(n)) break;
         if (t.n == OT_TAIL_MOVES) return (ot_tail){ .axis = -1 };
+        divided |= divides;
         clip |= is(n, "Clip");
         t.move[t.n++] = n;
     }
     if (is(n, "LogSoftmax")) clipped_log |= clip;
-    t.kind = n ? kind_of(n, log, clipped_log) : OT_TAIL_NONE;
-    if (!t.kind) return (ot_tail){ .axis = -1 };
-    t.x = n->in[0];
-    if (t.kind != OT_TAIL_SIGMOID) t.axis = normalised(n);
-    for (int i = t.n - 1; i >= 0 && t.axis >= 0; i--)
-        t.axis = known(t.move[i]->in[0]) && known(t.move[i]->out[0]) ? mover_of(t.move[i])->follow(t.move[i], t.axis) : -1;
+    if (!n || log || !find_shares(&t, n, divided)) {
+        t.kind = n ? kind_of(n, log, clipped_log) : OT_TAIL_NONE;
+        if (!t.kind || (divided && t.kind != OT_TAIL_SOFTMAX)) return (ot_tail){ .axis = -1 };
+        t.x = n->in[0];
+        if (t.kind != OT_TAIL_SIGMOID) t.axis = normalised(n);
+    }
+    for (int i = t.n - 1; i >= 0 && (t.axis >= 0 || t.shares); i--) t.axis = follow(&t, t.move[i], t.axis);
     return t;
 }
 
-const char *ot_tail_name(ot_tail_kind kind)
+const char *ot_tail_name(const ot_tail *t)
 {
     static const char *const name[] = { "", "Softmax", "LogSoftmax", "Sigmoid" };
-    return name[kind];
+    return t->shares ? "Sigmoid (of a sum of 1)" : name[t->kind];
 }
 
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
 {
-    ot_value *v = t->x;
+    ot_value *v = t->shares ? log_shares(b, t) : t->x;
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
         ot_value      *in[8] = { v };
-        if (is(n, "Clip") || is(n, "Identity") || n->n_in > OT_LEN(in)) continue;
+        if (is(n, "Clip") || is(n, "Identity") || is(n, "Div") || n->n_in > OT_LEN(in)) continue;
         for (int k = 1; k < n->n_in; k++) in[k] = n->in[k];
         v = ot_emit(b, n->op, n->attrs, in, n->n_in);
     }

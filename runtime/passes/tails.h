@@ -12,6 +12,9 @@ enum { OT_TAIL_MOVES = 16 };
 typedef struct ot_tail {
     ot_tail_kind   kind;
     ot_value      *x;    /* what the Softmax or Sigmoid takes; NULL: there is none */
+    bool           shares; /* Sigmoids that sum to 1: the Softmax of their logarithms */
+    const ot_node *pair;   /* of those: the Concat of a Sigmoid, its input `of`, and what it leaves of 1; NULL: x has all of them */
+    int            of;
     int            axis; /* of the output: it alone is normalised, and is there as a whole; -1: there is no such axis */
     int            n;    /* operators between it and the output, from the output back */
     const ot_node *move[OT_TAIL_MOVES];
@@ -20,8 +23,8 @@ typedef struct ot_tail {
 /* How v is made.  Shapes need not be known; axis is -1 then. */
 ot_tail ot_tail_find(const ot_value *v);
 
-/* "Softmax"; of a tail of that kind. */
-const char *ot_tail_name(ot_tail_kind kind);
+/* "Softmax"; for a line to the user. */
+const char *ot_tail_name(const ot_tail *t);
 
 /* What v would be without its tail: the operators behind it moved over to x.  A Clip of probabilities is left out. */
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t);

@@ -570,7 +570,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     }
     if (s) return s;
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
-        (*out)[i].dtype = p->graph->outputs[i]->dtype;
+        (*out)[i].dtype = p->graph->outputs[i]->left_out ? g->outputs[i]->dtype : p->graph->outputs[i]->dtype; /* nothing stands there */
         (*out)[i].shape = p->graph->outputs[i]->shape;
     }
     ot_plan_free(p);

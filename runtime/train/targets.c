@@ -95,12 +95,34 @@ static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char 
 
 static bool left_out(const ot_thing *t) { return ot_thing_num(t, "weight", 1) == 0; }
 
-/* A loss that names no output acts on the first one; where the only target is another's, on that. */
+/* The output that a target without an output's name is for: the first one.  Where that holds integers or texts, as the labels of
+ * a classifier, and one other holds floats, that one: no loss acts on labels. */
+static const ot_output *plain_output(const ot_output *o, int n)
+{
+    const ot_output *only = NULL;
+    int found = 0;
+    for (int i = 0; i < n; i++)
+        if (ot_is_float(o[i].dtype)) only = &o[i], found++;
+    return n && !ot_is_float(o[0].dtype) && found == 1 ? only : n ? o : NULL;
+}
+
+static void say_plain(const ot_adapt_env *e, const ot_output *first, const ot_output *o)
+{
+    if (o != first) ot_adapt_note(e, "the target is for output '%s': '%s' is %s, and no loss acts on that", o->name, first->name, ot_dtype_name(first->dtype));
+}
+
+/* A loss that names no output acts on the first one that can have a loss; where the only target is another's, on that. */
 static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, ot_thing *t)
 {
     const ot_output *only = NULL;
     int n = 0;
-    if (t->output || n_outputs < 2 || plain_target(d)) return;
+    if (t->output || n_outputs < 2) return;
+    if (plain_target(d)) {
+        only = plain_output(o, n_outputs);
+        say_plain(e, o, only);
+        if (only != o) t->output = only->name;
+        return;
+    }
     for (int i = 0; i < n_outputs; i++)
         if (target_of(d, o[i].name)) only = &o[i], n++;
     if (n != 1) return;
@@ -148,16 +170,20 @@ static bool uses(const ot_feeders *fs, int array)
     return false;
 }
 
-/* Every output with a target of its own; the first may have the one that names none.  What a model reads as an input is a
+/* Every output with a target of its own; one may have the target that names none.  What a model reads as an input is a
  * target only if --target says so. */
 static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, want *w,
                                 int *n, ot_error *err)
 {
     const ot_dataset *d = fs->data;
+    const ot_output  *first = plain_output(o, n_outputs);
     for (int i = 0; i < n_outputs; i++) {
-        const ot_array *own = target_of(d, o[i].name), *plain = i ? NULL : plain_target(d), *a = own ? own : plain;
+        const ot_array *own = target_of(d, o[i].name), *plain = &o[i] == first ? plain_target(d) : NULL, *a = own ? own : plain;
         if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
-        w[(*n)++] = (want){ .output = &o[i], .array = a, .name = own ? own->t.name : "target" };
+        if (!own) say_plain(e, o, first);
+        const char *name = own ? own->t.name : !i ? "target" : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
+        if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+        w[(*n)++] = (want){ .output = &o[i], .array = a, .name = name };
     }
     return err->status;
 }

@@ -102,7 +102,11 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     const ot_settings *s = &t->s;
     int64_t n = t->train.samples;
     if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
-    t->batch = s->batch ? s->batch : n < 32 ? n : 32;
+    int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph) : 0; /* such a training is for that size alone */
+    t->batch = s->batch ? s->batch : baked ? baked : n < 32 ? n : 32;
+    if (baked && !s->batch && !t->index) /* said once */
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, the size that the file has baked in: a training that is written in a file is for that size alone",
+                (long long)baked);
     if (s->shuffle && t->batch > n) t->batch = n;
     t->full = n / t->batch;
     t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;

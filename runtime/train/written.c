@@ -23,17 +23,24 @@ static ot_status check(const ot_trainer *t, ot_error *err)
 /* Which tensors of the file train: *n of them. */
 static ot_status find_weights(ot_trainer *t, const ot_config *c, int *sources, int *n, ot_error *err)
 {
-    ot_plan *p;
+    ot_plan    *p;
+    const char *first = NULL;
+    int         stored = 0;
     OT_TRY(ot_plan_new(t->m->file->graph, c, NULL, &p, err));
     *n = p->n_weights;
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *v = p->weights[i];
         sources[i] = v->source;
-        if (v->from_constant) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is the value of a Constant; what is updated must be an initializer", v->name);
-        else if (v->stored) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is kept in integers; its update cannot be written", v->name);
-        else if (v->dtype != OT_F32 && v->dtype != OT_F64)
+        if (v->stored && !stored++) first = v->name;
+        if (v->source >= 0 && t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE)
+            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is an attribute of a node; what is updated must be an initializer", v->name);
+        else if (v->from_constant) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is the value of a Constant; what is updated must be an initializer", v->name);
+        else if (!v->stored && v->dtype != OT_F32 && v->dtype != OT_F64)
             ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is %s; updates are written of float32 and float64", v->name, ot_dtype_name(v->dtype));
     }
+    if (stored)
+        ot_fail_more(err, OT_E_MODEL, "--training-info: %d weight%s kept in integers (first: '%s'), of which updates cannot be written", stored,
+                     stored > 1 ? "s are" : " is", first);
     ot_plan_free(p);
     return err->status;
 }
@@ -46,23 +53,26 @@ static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
     ot_feed     *feeds = ot_arena_alloc(t->a, sizeof *feeds * (size_t)(t->train.n + 1));
     ot_error     other = { 0 };
     ot_config    c = ot_session_config(&t->s, OT_WANT_TRAIN, t->x.threads);
+    long long    baked = (long long)ot_feeders_baked(&t->train, t->m->file->graph);
     if (!sources || !feeds) return ot_fail(err, OT_E_NOMEM, "no memory to write the training");
+    if (baked && baked != t->batch)
+        return ot_fail(err, OT_E_MODEL, "--training-info: the file has a batch of %lld baked in, and batches of %lld are asked for: --batch-size %lld", baked,
+                       (long long)t->batch, baked);
     c.feeds = feeds;
     c.n_feeds = t->train.n;
     ot_feeders_feeds(&t->train, t->batch, feeds);
     OT_TRY(find_weights(t, &c, sources, &n, err));
-    ot_status s = OT_OK;
-    for (int i = 0; i < 2 && !s; i++) {
-        ot_feeders_feeds(&t->train, i ? t->batch + 1 : t->batch, feeds);
-        s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[i], i ? &other : err);
+    /* Planned for two sizes of a batch: what differs depends on it.  A file may go through with one size alone. */
+    ot_status s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[0], err), more = OT_E_MODEL;
+    if (!s && !baked) {
+        ot_feeders_feeds(&t->train, t->batch + 1, feeds);
+        more = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[1], &other);
     }
-    if (p[0] && (s || p[1]->micro)) { /* the file is for batches of one size */
+    if (!s && more) {
         ot_feeders_feeds(&t->train, t->batch, feeds);
-        ot_plan_free(p[1]);
         s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[1], err);
         ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the training is written for batches of %lld, the size that the file has", (long long)t->batch);
     }
-    if (!s && p[0]->micro) s = ot_fail(err, OT_E_MODEL, "--training-info: the batch is not the file's, which has one baked in: --batch-size that");
     if (!s) {
         d = (ot_described){ .graph = { p[0]->graph, p[1]->graph }, .before = p[0]->before_loss, .loss = p[0]->loss, .lr = p[0]->knobs.lr,
                             .momentum = p[0]->knobs.momentum, .t = p[0]->knobs.t };

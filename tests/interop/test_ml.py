@@ -2,6 +2,7 @@
 
 usage: test_ml.py PROGRAM
 """
+import json
 import os
 import subprocess
 import sys
@@ -200,7 +201,58 @@ def trees_do_not():
         check('trees', r.returncode == 3 and 'nothing to train: the_node: TreeEnsembleRegressor: its attributes nodes_values and target_weights' in r.stderr, r.stderr)
 
 
+def classifier_trains():
+    """As scikit-learn's classifiers are exported, labels first and probabilities divided by their sum, from a table: cross-entropy of the probabilities."""
+    rng = np.random.default_rng(2)
+    data = rng.standard_normal((12, 3)).astype(np.float32).round(3)
+    for what, classes, rows, post, norm, names in (('SOFTMAX', 3, 3, 'SOFTMAX', True, False), ('one against the rest', 3, 3, 'LOGISTIC', True, False), ('two', 2, 2, 'LOGISTIC', True, False),
+                                                   ('two by one row', 2, 1, 'LOGISTIC', False, False), ('names', 3, 3, 'SOFTMAX', True, True), ('p and 1 - p', 2, 1, 'pair', False, False)):
+        w, b, y = rng.standard_normal((rows, 3)).astype(np.float32) * 3, rng.standard_normal(rows).astype(np.float32), rng.integers(0, classes, 12)
+        labels = dict(classlabels_strings=list('abc'[:classes])) if names else dict(classlabels_ints=list(range(classes)))
+        nodes = [h.make_node('LinearClassifier', ['x'], ['l', 'p'], name='the_node', domain='ai.onnx.ml', coefficients=w.ravel().tolist(), intercepts=b.tolist(), post_transform=post, **labels)]
+        if post == 'pair':
+            nodes = [h.make_node('LinearRegressor', ['x'], ['z'], name='the_node', domain='ai.onnx.ml', coefficients=w.ravel().tolist(), intercepts=b.tolist(), targets=1),
+                     h.make_node('Sigmoid', ['z'], ['s']), h.make_node('Constant', [], ['one'], value_floats=[1.0]), h.make_node('Sub', ['one', 's'], ['o']),
+                     h.make_node('Concat', ['o', 's'], ['p'], axis=1), h.make_node('ArgMax', ['p'], ['l'], axis=1, keepdims=0)]
+        nodes += [h.make_node('Normalizer', ['p'], ['probabilities'], domain='ai.onnx.ml', norm='L1') if norm else h.make_node('Identity', ['p'], ['probabilities']),
+                  h.make_node('Identity', ['l'], ['label'])]
+        g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 3])],
+                         [h.make_tensor_value_info('label', T.STRING if names else T.INT64, ['N']), h.make_tensor_value_info('probabilities', T.FLOAT, ['N', classes])])
+        z = data.astype(np.float64) @ w.T.astype(np.float64) + b
+        z = np.concatenate([-z, z], 1) if rows < classes else z
+        p = np.exp(z) if post == 'SOFTMAX' else 1 / (1 + np.exp(-z))
+        p /= p.sum(1, keepdims=True)
+        want = -np.log(p[np.arange(12), y]).mean()
+        with tempfile.TemporaryDirectory() as d:
+            onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('ai.onnx.ml', 3)], ir_version=10), d + '/m.onnx')
+            with open(d + '/d.csv', 'w') as f:
+                f.write('a,b,c,y\n' + ''.join(','.join(f'{v:.3f}' for v in r) + f',{t}\n' for r, t in zip(data, y)))
+            one = [d + '/m.onnx', '--data', d + '/d.csv', '--device', 'cpu']
+            train = ['--run-dir', 'none', '-o', d + '/t.onnx', '--batch-size', '12']
+
+            def call(*words):
+                return subprocess.run([program, *words], capture_output=True, text=True, timeout=120)
+
+            for loss in ([], ['--loss', 'cross_entropy'], ['--loss', 'probabilities=cross_entropy']):
+                r = call('train', *one, *train, *loss, '--steps', '1', '--optimizer', 'sgd:lr=0', '--log', d + '/l')
+                check(f'{what} {loss}', r.returncode == 0 and "at output 'probabilities'" in r.stderr, r.stderr)
+                check(f'{what} {loss}', len(loss) and '=' in loss[1] or "the target is for output 'probabilities': 'label' is " in r.stderr, r.stderr)
+                got = [e['loss'] for e in map(json.loads, open(d + '/l')) if e['event'] == 'step'] if not r.returncode else [np.nan]
+                check(f'{what} {loss}', np.isclose(got[0], want, rtol=1e-5), f'loss {got}, {want} is right')
+                e = call('eval', *one, *loss, '--json')
+                seen = json.loads(e.stdout) if not e.returncode else {}
+                check(f'{what} {loss}, eval', seen and np.isclose(seen['loss'], want, rtol=1e-5) and np.isclose(seen['accuracy'], (p.argmax(1) == y).mean()), f'{seen} {e.stderr}')
+            r = call('train', *one, *train, '--steps', '60', '--optimizer', 'adam:lr=0.1', '--log', d + '/l')
+            losses = [e['loss'] for e in map(json.loads, open(d + '/l')) if e['event'] == 'step']
+            check(what, r.returncode == 0 and 0 < losses[-1] < 0.7 * losses[0], f'{losses[0]} to {losses[-1]}: {r.stderr}')
+            r = call('train', *one, *train, '--loss', 'probabilities=nll')
+            check(what + ', nll', r.returncode == 2 and "--loss 'probabilities=cross_entropy'" in r.stderr, r.stderr)
+            r = call('train', *one, *train, '--loss', 'label=mse')
+            check(what + ', a loss on labels', r.returncode == 3 and ('probabilities' in r.stderr or post == 'pair'), r.stderr)
+
+
 linear_trains()
+classifier_trains()
 trees_do_not()
 print(f'{total} nodes, {failed} failed')
 sys.exit(failed != 0)

@@ -136,7 +136,11 @@ def inner():
     for name in 'nothing', 'w', 'x':
         code, _, said = call('check', 'm.onnx', '--output', name)
         need(f'--output {name}: exit {code}: {said}', code == 2 and f'--output {name}: no node of the graph makes' in said)
-    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--steps', '1')
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx')
+    need(f'class numbers beside floats: exit {code}: {said}', code == 0 and "the target is for output 'other': 'class' is int64" in said and "cross_entropy on output 'other'" in said)
+    model('m.onnx', [('MatMul', ['x', 'w'], ['z']), ('Softmax', ['z'], ['p'], {'axis': -1}), ('ArgMax', ['p'], ['class'], {'axis': 1, 'keepdims': 0})],
+          [('x', T.FLOAT, ['N', 6])], [('class', T.INT64, ['N'])], {'w': w})
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx')
     need(f'a class number has a loss: exit {code}: {said}', code == 3 and "--output 'p'" in said)
     code, out, said = call('check', 'm.onnx', '--output', 'p')
     need(f'check without data: exit {code}: {out} {said}', code == 0 and "on output 'p'" in out)

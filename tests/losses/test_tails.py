@@ -155,7 +155,15 @@ def doubts():
 
     softmax, sigmoid = lambda z: np.exp(log_softmax(z)), lambda z: 1 / (1 + np.exp(-z))
     warned('cross_entropy', 'Sigmoid', "warning: loss cross_entropy takes scores", lambda z, t: ce(sigmoid(z), t))
-    warned('nll', 'Softmax', "loss nll takes log-probabilities, and output 'out' ends in a Softmax", lambda z, t: -softmax(z)[np.arange(N), t].mean())
+    row('nll:tail=none on Softmax', [('Softmax', {'axis': -1})], 4, ['N', 4], c4, "loss nll on output 'out'", lambda z, t: -softmax(z)[np.arange(N), t].mean(),
+        '--loss', 'nll:tail=none', never=['takes log-probabilities'])
+    for tail, better in ('Softmax', 'cross_entropy'), ('Sigmoid', 'bce'):
+        for command in ('train', 'check'):
+            model('m.onnx', chain(tail), 4, ['N', 4])
+            np.savez('d.npz', x=np.ones((N, 6), np.float32), target=c4)
+            code, out, err = call(command, 'm.onnx', '--data', 'd.npz', '--loss', 'nll', '--device', 'cpu', *(['--run-dir', 'none', '-o', 'o.onnx'] if command == 'train' else []))
+            if code not in (2, 3) or f"output 'out' ends in a {tail}: --loss 'out={better}'; nll:tail=none" not in out + err:
+                bad.append(f'{command}, nll on {tail}: exit {code}: {out + err}')
     warned('bce_with_logits', 'Softmax', "loss bce_with_logits takes scores of yes and no", lambda z, t: bce(softmax(z), t))
     row('tail=none', ['Sigmoid'], 4, ['N', 4], c4, "loss cross_entropy on output 'out'", lambda z, t: ce(sigmoid(z), t), '--loss', 'cross_entropy:tail=none',
         never=['takes scores'])

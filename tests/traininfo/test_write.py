@@ -82,6 +82,18 @@ with tempfile.TemporaryDirectory() as d:
     check(np.isclose(losses[0], np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(24), y]), rtol=1e-5), 'the mean over another batch')
     network(d, 'baked', batch=16)
     goes_on(d, 'baked', 'classes', '--batch-size', '16')
+    for size in 1, 3:
+        network(d, 'baked', batch=size)
+        said = train(d, 'baked', 'classes', '--steps', '2', '--training-info', out='first')[2]
+        check(f'batches of {size}, the size that the file has baked in' in said and said.count('baked in') == 1, said)
+        said = train(d, 'first', 'classes', '--steps', '2', out='second')[2]
+        check(f'batches of {size}, the size that the file has baked in' in said, said)
+        for other in 4, 6:
+            said = train(d, 'baked', 'classes', '--batch-size', str(other), '--steps', '2', '--training-info', code=3)[2]
+            check(f'batches of {other} are asked for: --batch-size {size}' in said, said)
+            said = train(d, 'first', 'classes', '--batch-size', str(other), '--steps', '2', code=3)[2]
+            check(f'--batch-size {size}, or --optimizer' in said, said)
+    network(d, 'baked', batch=16)
     # it takes the place of one that is there
     train(d, 'net', 'classes', '--steps', '1', '--training-info', out='first')
     train(d, 'first', 'classes', '--steps', '1', '--optimizer', 'sgd', '--training-info', out='second')
@@ -110,6 +122,17 @@ with tempfile.TemporaryDirectory() as d:
     for option in (['--schedule', 'cosine'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip'], ['--add-dropout', '0.1']):
         said = train(d, 'net', 'classes', '--steps', '1', '--training-info', *option, code=2)[2]
         check('--training-info' in said and option[0].split('-')[-1] in said, said)
+    linear = helper.make_node('LinearRegressor', ['x'], ['y'], name='fc', domain='ai.onnx.ml', coefficients=[0.1] * 15, intercepts=[0.0] * 3, targets=3)
+    m = model(graph([linear], [value('x', ['n', 5])], [value('y', ['n', 3])]))
+    m.opset_import.append(helper.make_opsetid('ai.onnx.ml', 3))
+    onnx.save(m, f'{d}/attributes.onnx')
+    said = train(d, 'attributes', 'values', '--steps', '1', '--training-info', code=3)[2]
+    check("'fc/coefficients' is an attribute of a node" in said, said)
+    integers = {'one': np.float32(0.1), 'zero': np.int8(0), 'first': rng.integers(-9, 9, (5, 3)).astype(np.int8), 'second': rng.integers(-9, 9, (3, 3)).astype(np.int8)}
+    onnx.save(model(graph([node('DequantizeLinear', ['first', 'one', 'zero'], 'a'), node('DequantizeLinear', ['second', 'one', 'zero'], 'b'), node('MatMul', ['x', 'a'], 'h'),
+                           node('MatMul', ['h', 'b'], 'y')], [value('x', ['n', 5])], [value('y', ['n', 3])], integers)), f'{d}/integers.onnx')
+    said = train(d, 'integers', 'values', '--steps', '1', '--training-info', code=3)[2]
+    check("2 weights are kept in integers (first: 'first')" in said and said.count('integers') == 1, said)
     check('is not written' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
     check('is not written' in train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2], 'muon')
 end()
