@@ -19,6 +19,17 @@ static const char *target_of(ot_job *j, const char *line, size_t n)
     return end ? ot_arena_printf(j->f->arena, "%.*s", (int)(end - from), from) : NULL;
 }
 
+/* Quantisers put integers of another name in a tensor's place, and name them after it. */
+static bool quantised(ot_job *j, const ot_scope *s, const char *target)
+{
+    static const char *const ends[] = { "_quantized", "_DequantizeLinear_Output", "_Q4", "_Q8", "_Q4G32" };
+    for (int i = 0; i < OT_LEN(ends); i++) {
+        const char *name = ot_arena_printf(j->f->arena, "%s%s", target, ends[i]);
+        if (name && ot_table_find(&s->values, name)) return true;
+    }
+    return false;
+}
+
 typedef struct missing { int n; const char *first; bool biases; } missing;
 
 /* By the last part of a parameter's name: "norm.weight" scales, and is never added. */
@@ -39,7 +50,7 @@ static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, 
         const char *target = target_of(j, line, n);
         ot_value   *v = target ? ot_table_find(&s->values, target) : NULL;
         if (v && v->source >= 0) v->said = kinds[i].said;
-        else if (target && kinds[i].said == OT_SAID_PARAMETER) {
+        else if (target && kinds[i].said == OT_SAID_PARAMETER && !quantised(j, s, target)) {
             if (!m->n++) m->first = target;
             m->biases |= !scales(target);
         }

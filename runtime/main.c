@@ -182,7 +182,7 @@ static void print_word(const char *w)
 /* The command that evaluates what was trained: with the options it was trained with, as far as they mean something there. */
 static void say_evaluation(const job *j, const char *path)
 {
-    static const char *const kept[] = { "data", "test", "target", "normalize", "loss" };
+    static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
     const char *val = ot_options_get(j->o, "val");
     fputs("evaluate it:   onnxtrain eval", stderr);
     print_word(path);

@@ -40,7 +40,7 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 
-/* Opens a named set or a path (DESIGN 7).  OT_SPLIT_TEST: the set's own test part; *out is NULL and
+/* Opens a named set or a path.  OT_SPLIT_TEST: the set's own test part; *out is NULL and
  * the status OT_OK when it has none.  `search`: more folders to look named sets up in, NULL-ended,
  * or NULL.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO, OT_E_NOMEM. */
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);

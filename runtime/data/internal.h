@@ -41,7 +41,7 @@ ot_array *ot_dataset_add(ot_dataset *d, const char *name);
 ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
                          const char *where, ot_error *err);
 
-/* Roles by name, the sample count, and which arrays are whole (DESIGN 7). */
+/* Roles by name, the sample count, and which arrays are whole: those whose first dimension is another than the target's. */
 void ot_dataset_arrange(ot_dataset *d);
 
 /* Fills n_classes where it is unknown, or refuses labels beyond it; then the fingerprint. */

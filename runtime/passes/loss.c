@@ -3,7 +3,7 @@
  * A loss named by the user acts on an output; where the graph ends in the operator that the loss
  * undoes (Softmax under cross_entropy, LogSoftmax under nll, Sigmoid under bce) the two are joined
  * and act on the value before it, which is the same function computed without cancellation.  A loss
- * left out is chosen from target and tail (DESIGN 6).  losses.c has the formulas. */
+ * left out is chosen from target and tail.  losses.c has the formulas. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* mode.c - BatchNorm and Dropout as asked (DESIGN 6).
+/* mode.c - BatchNorm and Dropout as asked (--bn, --dropout).
  *
  * BatchNorm trains where its input depends on an input of the graph, unless --bn frozen, its scale and
  * bias are frozen, or a channel has a single value; one whose input depends on weights alone (weight

@@ -105,7 +105,7 @@ typedef struct ot_feed {
 typedef struct ot_config {
     ot_want         want;
     int             n_feeds;   const ot_feed  *feeds;
-    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass, one per output with a target (DESIGN 6) */
+    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass, one per output with a target */
     ot_thing        optimizer;
     double          clip_norm, clip_value;                /* 0: none */
     int             accumulate;                           /* >= 1 */

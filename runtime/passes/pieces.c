@@ -32,7 +32,8 @@ static ot_value *beside(const ot_value *v, const ot_op *op, double x)
     return NULL;
 }
 
-/* v = a / b?  As a Div, or a product with one over b. */
+/* v = a / b?  As a Div, or a product with one over b, which is input `order` of the Mul: whoever looks tries 0 and 1, and a Div, which
+ * has one order alone, is found at 0. */
 static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order)
 {
     const ot_node *n = v->producer, *r;

@@ -7,7 +7,7 @@
  * ones around it.  The channels are axis 1 of x, or its last one, whose elements a Flatten then makes rows.
  *
  * Found before initializers are classified: m and v are statistics and no weights, as those of the operator are, and everything
- * that is said of it (DESIGN 6, --bn) holds.  Its momentum, which pieces do not tell, is ONNX's default.
+ * that is said of it (--bn) holds.  Its momentum, which pieces do not tell, is ONNX's default.
  * Not found: what the file itself lists as a parameter in place of m or v; statistics that something else reads too; a factor and
  * a shift that the exporter folded, which are parameters like any others. */
 #include <string.h>

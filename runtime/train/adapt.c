@@ -269,6 +269,29 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
     return buf;
 }
 
+/* The array whose first dimension is the number of samples; NULL: the set has no target. */
+static const char *counts(const ot_dataset *d)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.rank && d->array[i].t.dim[0] == d->samples) return d->array[i].t.name;
+    return NULL;
+}
+
+/* "; 12 elements per sample, 16 are needed", where both are known and differ. */
+static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
+{
+    ot_shape want = v->shape, have = sample_shape(a);
+    *buf = '\0';
+    if (want.rank < 1) return buf;
+    memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+    want.rank--;
+    for (int i = 0; i < want.rank; i++)
+        if (want.dim[i] < 0) return buf;
+    if (ot_shape_fits(&want, OT_U8) && ot_numel(&want) != ot_numel(&have))
+        snprintf(buf, 100, ": %lld elements per sample, %lld are needed", (long long)ot_numel(&have), (long long)ot_numel(&want));
+    return buf;
+}
+
 /* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
 static const char *title(const ot_array *a, char buf[300])
 {
@@ -279,7 +302,7 @@ static const char *title(const ot_array *a, char buf[300])
 static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
                              bool named, ot_feeder *f, ot_error *err)
 {
-    char x[128], y[128], z[300], hint[160];
+    char x[128], y[128], z[300], hint[160], more[400] = "";
     ot_error bad = { 0 };
     ot_shape have = array_shape(a);
     *f = (ot_feeder){ .name = v->name,
@@ -294,11 +317,13 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     if (f->whole) {
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
+        const char *of = counts(d);
+        if (!e->as_is && of && have.rank) snprintf(more, sizeof more, ", %lld samples; the target '%.280s' has %lld", (long long)have.dim[0], of, (long long)d->samples);
+        else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
-                                e->as_is ? "" : " and its first dimension is not the number of samples",
-                                e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
+                                more, e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
         f->sample = sample_shape(a);
     } else {
@@ -309,9 +334,9 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
         want.rank--;
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s", v->name,
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
-                                transposed(&v->shape, &have));
+                                elements(v, a, more), transposed(&v->shape, &have));
         f->sample = want;
         ot_adapt_note(e, "samples of %s feed '%s' as %s", ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
     }
@@ -340,7 +365,7 @@ static const char *array_names(const ot_dataset *d, ot_arena *a)
     const char *s = "";
     for (int i = 0; i < d->n && s; i++)
         s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "",
-                            *d->array[i].t.name ? d->array[i].t.name : "(nameless)");
+                            *d->array[i].t.name ? d->array[i].t.name : "(without a name)");
     return s && *s ? s : "no array";
 }
 
@@ -405,7 +430,8 @@ static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
 {
     char    hint[160];
     int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
-    ot_fail_more(err, OT_E_DATA, "the target has %lld samples; array '%s' for input '%s' has %lld%s", (long long)d->samples, f->src->t.name, f->name,
+    const char *of = counts(d);
+    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples; array '%s' for input '%s' has %lld%s", of ? " '" : "", of ? of : "", of ? "'" : "", (long long)d->samples, f->src->t.name, f->name,
                  (long long)n, flat_target(d, n, hint));
 }
 
@@ -426,7 +452,9 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         if (!is_fed(g, v)) continue;
         const ot_array *a = e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
         ot_feeder *f = &out->f[out->n];
-        if (!a) no_array(e, d, v, &found);
+        if (v->list & OT_INPUT_LIST)
+            ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence, which onnxtrain run alone can feed: training and evaluation take tensors", v->name);
+        else if (!a) no_array(e, d, v, &found);
         else if (!adapt_array(e, d, v, a, named, f, &found)) {
             f->array = (int)(a - d->array);
             out->n++;

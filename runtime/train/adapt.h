@@ -44,7 +44,7 @@ typedef struct ot_output {
     ot_dtype dtype;
     ot_shape shape;
     int batch_axis; /* of the samples; -1: it has none of their number */
-    int64_t rows;   /* then: how many for each sample its first axis has, sample by sample (batch and time flattened); 0: it is not so */
+    int64_t rows;   /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
     const char *mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
 } ot_output;
 

@@ -84,8 +84,13 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
     return list ? names(e->a, list, n) : "";
 }
 
-static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const char *name, ot_error *err)
+/* An array that is called like an output was meant to be its target. */
+static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, const char *name, ot_error *err)
 {
+    for (int i = 0; i < d->n; i++)
+        if (find_output(o, n_outputs, d->array[i].t.name))
+            return ot_fail_more(err, OT_E_DATA, "there is no target: the data has no array '%s'; '%s' is called like an output: save it as 'target_%s', or --target '%s'", name,
+                                d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
     return ot_fail_more(err, OT_E_DATA,
                         "there is no target: the data has no array '%s'; it has %s (--target NAME chooses one of them)",
                         name, array_names(e, d));
@@ -156,7 +161,7 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
         *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
         q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output) : "target";
         if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
-        if (!q->array) missing(e, d, q->name, err);
+        if (!q->array) missing(e, d, o, n_outputs, q->name, err);
         else (*n)++;
         if (takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
     }
@@ -300,7 +305,7 @@ static bool alike(const ot_shape *a, const ot_shape *b)
     }
 }
 
-/* How many leading axes of a sample t of the target the rows that the output has for a sample are; 0: it has none, or they are not. */
+/* How many leading axes of a sample t of the target hold one label for each row of the output; 0: none. */
 static int row_axes(const want *w, const ot_shape *t)
 {
     int64_t n = 1;
@@ -612,7 +617,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
     if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
-        missing(e, d, "target", &found);
+        missing(e, d, outputs, n, "target", &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     say_outputs(e, w, n_wants, outputs, n);
     return OT_OK;

@@ -43,10 +43,15 @@ static void fill_index(ot_trainer *t, int64_t k, int64_t size)
 
 static ot_status diverged(int64_t step, const char *what, double v, ot_error *err)
 {
+    const char *text = isnan(v) ? "not a number" : "infinite";
+    if (!step) /* no rate has done anything yet */
+        return ot_fail(err, OT_E_DIVERGED,
+                       "step 1: the %s is %s before anything was updated; -o was not written. The data or the graph make it so: a Log or a division of 0, "
+                       "a Softmax of a row that is masked as a whole, numbers too large; onnxtrain run shows the outputs for the same data", what, text);
     return ot_fail(
         err, OT_E_DIVERGED,
         "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
-        (long long)step + 1, what, isnan(v) ? "not a number" : "infinite");
+        (long long)step + 1, what, text);
 }
 
 /* The update is over: its counters, its line, and whether to go on. */

@@ -82,7 +82,15 @@ static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a,
     return OT_OK;
 }
 
-/* A sequence is there by its elements. */
+/* A sequence is there by its elements: NAME/0 ... */
+static bool is_spread(const ot_plan *p, const ot_value *v)
+{
+    size_t n = strlen(v->name);
+    for (int i = 0; i < p->n_spread; i++)
+        if (!strncmp(p->spread[i], v->name, n) && p->spread[i][n] == '/' && !strchr(p->spread[i] + n + 1, '/')) return true;
+    return false;
+}
+
 static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
 {
     const char *line = ot_arena_printf(a, "output '%s' is left out: %s", v->name, v->left_out);
@@ -117,6 +125,7 @@ static ot_status run_filled(const ot_model *m, const ot_settings *s, const ot_da
     if (!r && !out->t) r = ot_fail(err, OT_E_NOMEM, "no memory for the outputs");
     for (int i = 0; !r && i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
+        if (v->left_out && is_spread(x.slot[slot].plan, v)) continue;
         if (v->left_out) say_left_out(cb, v, a);
         else r = take_tensor(out->owner, i < own ? m->outputs[i] : x.slot[slot].plan->spread[i - own], x.slot[slot].exec, v, &out->t[out->n++], err);
     }

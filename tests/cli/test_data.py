@@ -602,12 +602,52 @@ def files():
     expect(4, 'without a name', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
 
 
+def named():
+    """Messages name the arrays and numbers that they are about."""
+    x, wide = np.zeros((300, 4), np.float32), np.zeros((300, 5), np.float32)
+    np.savez('short.npz', x=x, target=np.zeros(299, np.int64))
+    train(4, ["array 'x'", '300', "target 'target'", '299'], 'one', 'short.npz')
+    model('two-at-once.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, [2, 4])], [value('out', T.FLOAT, [2, 3])], [weight('w', 4, 3), weight('b', 3)])
+    train(4, ["input 'x' is [2,4]; array 'x' is [300,4], 300 samples; the target 'target' has 299"], 'two-at-once', 'short.npz')
+    np.savez('wide.npz', x=wide, target=np.zeros(300, np.int64))
+    train(4, "array 'x' is [300,5]: 5 elements per sample, 4 are needed", 'one', 'wide.npz')
+    np.savez('called.npz', x=x, out=np.zeros(300, np.int64))
+    train(4, "'out' is called like an output: save it as 'target_out'", 'one', 'called.npz')
+    train(0, "loss cross_entropy on output 'out'", 'one', 'called.npz', '--target', 'out')
+    # what is no number before the first update is no matter of the rate
+    model('log.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Relu', ['h'], ['r'], {}), ('Log', ['r'], ['l'], {}), ('Sub', ['l', 'l'], ['out'], {})],
+          [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
+          [numpy_helper.from_array(np.zeros((4, 3), np.float32), 'w'), numpy_helper.from_array(np.zeros(3, np.float32), 'b')])
+    np.savez('zeros.npz', x=x, target=np.zeros((300, 3), np.float32))
+    train(6, 'step 1: the loss is not a number before anything was updated', 'log', 'zeros.npz', never=['smaller --lr'])
+    np.savez('wild.npz', x=rng.standard_normal((40, 4)).astype(np.float32), target=rng.standard_normal((40, 3)).astype(np.float32))
+    train(6, 'A smaller --lr', 'one', 'wild.npz', '--optimizer', 'sgd:lr=1e30', '--steps', '9', '--loss', 'mse')
+    # A quantiser names its integers after the tensor: nothing is said of the exporter then.
+    for name, kept in ('transposed', False), ('quantised', True):
+        q = ('w_quantized', 's', 'z') if kept else ('val_1', 's', 'z')
+        graph = helper.make_graph([helper.make_node('DequantizeLinear', list(q), ['d']), helper.make_node('MatMul', ['x', 'd'], ['out'])], 'g', [value('x', T.FLOAT, ['N', 4])],
+                                  [value('out', T.FLOAT, ['N', 3])], [numpy_helper.from_array(np.ones((4, 3), np.int8), q[0]), numpy_helper.from_array(np.float32(0.1), 's'),
+                                                                      numpy_helper.from_array(np.int8(0), 'z')])
+        graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_w: PARAMETER target='w'")
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=10), name + '.onnx')
+        said = 'the exporter transposed, folded or merged'
+        code, out, err = call('check', name + '.onnx')
+        need(f'check of {name}: {out + err}', code == 0 and (said in out + err) != kept)
+    # sequences
+    graph = helper.make_graph([helper.make_node('ConcatFromSequence', ['xs'], ['x'], axis=0), helper.make_node('MatMul', ['x', 'w'], ['out'])], 'g',
+                              [helper.make_tensor_sequence_value_info('xs', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, None)], [weight('w', 4, 2)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'sequence.onnx')
+    np.savez('sequence.npz', **{'xs/0': x[:2], 'target': np.zeros((2, 2), np.float32)})
+    train(3, "input 'xs' is a sequence, which onnxtrain run alone can feed", 'sequence', 'sequence.npz')
+
+
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as folder:
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, undecided, statistics, by_data, finite, pairs, lookups, normalized, advice, files:
+        for group in (parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, undecided, statistics, by_data, finite, pairs,
+                      lookups, normalized, advice, files, named):
             group()
         os.chdir('/')
     for line in bad:

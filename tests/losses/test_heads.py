@@ -125,6 +125,9 @@ def inner():
     np.savez('two.npz', x=x, target_p=t, target_other=normal(N, 4))
     code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--output', 'p', '--steps', '3', '--run-dir', 'none', '-o', 'o.onnx', '--deploy', 'deployed.onnx')
     need(f'--output p: exit {code}: {said}', code == 0 and os.path.exists('deployed.onnx'))
+    command = said.split('evaluate it:   onnxtrain ')[-1].split('\n')[0].split(' ')
+    code, _, said = call(*command)
+    need(f'what is said to evaluate it, {command}: exit {code}: {said}', code == 0 and '--output' in command)
     a, b = onnx.load('m.onnx'), onnx.load('o.onnx')
     moved = [i.name for i, k in zip(a.graph.initializer, b.graph.initializer) if i != k]
     need(f'--output p: {moved} moved, and only w is on the way to it', moved == ['w'])

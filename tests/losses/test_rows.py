@@ -104,7 +104,7 @@ with tempfile.TemporaryDirectory() as d:
     same('focal', 5, 7, 'd.npz', 4, 'focal')
     model('flat.onnx', 5, 7)
     model('fixed.onnx', 5, 7, batch=1)
-    refused('a target without the samples', 'flat.onnx', 'plain.npz', "the target has 60 samples; array 'x' for input 'x' has 12; 'target' has 5 for each of 12: save it as [12,5]")
+    refused('a target without the samples', 'flat.onnx', 'plain.npz', "the target 'target' has 60 samples; array 'x' for input 'x' has 12; 'target' has 5 for each of 12: save it as [12,5]")
     refused('the same for a file of batch 1', 'fixed.onnx', 'plain.npz', "'target' has 5 for each of 12: save it as [12,5]")
     refused('one class for each sample', 'flat.onnx', 'one.npz', "output 'y' is [20,7], 5 rows for each of 4 samples, and class numbers are [samples,5] then")
     for batch in (4, 5):
