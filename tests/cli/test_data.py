@@ -631,8 +631,7 @@ def named():
         graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_w: PARAMETER target='w'")
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=10), name + '.onnx')
         said = 'the exporter transposed, folded or merged'
-        code, out, err = call('check', name + '.onnx')
-        need(f'check of {name}: {out + err}', code == 0 and (said in out + err) != kept)
+        train(0, '' if kept else said, name, 'one.npz', never=[said] if kept else [])
     # sequences
     graph = helper.make_graph([helper.make_node('ConcatFromSequence', ['xs'], ['x'], axis=0), helper.make_node('MatMul', ['x', 'w'], ['out'])], 'g',
                               [helper.make_tensor_sequence_value_info('xs', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, None)], [weight('w', 4, 2)])
