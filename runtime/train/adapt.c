@@ -431,8 +431,8 @@ static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
     char    hint[160];
     int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
     const char *of = counts(d);
-    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples; array '%s' for input '%s' has %lld%s", of ? " '" : "", of ? of : "", of ? "'" : "", (long long)d->samples, f->src->t.name, f->name,
-                 (long long)n, flat_target(d, n, hint));
+    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples; array '%s' for input '%s' has %lld%s", of ? " '" : "", of ? of : "",
+                 of ? "'" : "", (long long)d->samples, f->src->t.name, f->name, (long long)n, flat_target(d, n, hint));
 }
 
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,

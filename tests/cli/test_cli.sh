@@ -32,7 +32,7 @@ train() {
 
 wants 2 "Try 'onnxtrain --help'"
 wants 2 "did you mean '--batch-size'" "$lenet" --data mnist --bach-size 3
-for pair in learning-rate:lr learning_rate:lr batch:batch-size epoch:epochs optim:optimizer; do
+for pair in learning-rate:lr learning_rate:lr batch_size:batch-size bs:batch-size; do
     wants 2 "did you mean '--${pair#*:}'" "$lenet" --data mnist --${pair%:*} 3
 done
 wants 2 "unknown option '--nonsense'" "$lenet" --nonsense
