@@ -22,8 +22,8 @@
  *              "Borrowed" pointers stay the caller's and are not kept after return.
  *   Threads    one object, one thread at a time.  Work is shared out by OpenMP, as the option "threads" says, whatever
  *              the caller's own regions are set to; by default there are as many as processors, or as the CPU quota
- *              grants.  How long a waiting thread spins is the process's: GOMP_SPINCOUNT=300 in its environment, set
- *              before it starts, keeps a busy machine usable and costs nothing on an idle one.
+ *              grants.  How long a waiting thread spins is the process's: GOMP_SPINCOUNT=1000 in its environment, set
+ *              before it starts, keeps a busy machine usable and costs little on an idle one.
  *   Memory     our own allocations fail as OT_E_NOMEM.  oneDNN and OpenMP end the process when theirs fail.  So before
  *              each is asked there is a look whether what it may need can be had (RLIMIT_AS, RLIMIT_DATA, strict
  *              overcommit: 16 MiB for a primitive; for a run 16 MiB, 4 for each thread, stacks), else it is OT_E_NOMEM;
