@@ -45,7 +45,8 @@ endif()
 
 # ot_cuda_module(NAME LIBRARIES...): the module from its sources, linked against these.
 function(ot_cuda_module name)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/backends/cuda/*.c ${PROJECT_SOURCE_DIR}/ops/cuda/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/backends/cuda/*.c ${PROJECT_SOURCE_DIR}/ops/cuda/*.c
+        ${PROJECT_SOURCE_DIR}/ops/cuda/cudnn/*.c)
     set_source_files_properties(${ot_cuda_texts_c} PROPERTIES GENERATED TRUE) # known to the folder of the rule only
     add_library(${name} MODULE ${sources} ${ot_cuda_texts_c})
     set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
@@ -59,8 +60,9 @@ function(ot_cuda_module name)
 endfunction()
 
 if(OT_CUDA)
-    file(GLOB ot_cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh)
-    list(APPEND ot_cuda_texts ${PROJECT_SOURCE_DIR}/ops/rows.h)
+    file(GLOB ot_cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh
+        ${PROJECT_SOURCE_DIR}/ops/cuda/cudnn/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/cudnn/*.cuh)
+    list(APPEND ot_cuda_texts ${PROJECT_SOURCE_DIR}/ops/kernels/functions.h)
     set(ot_cuda_texts_c ${PROJECT_BINARY_DIR}/cuda_texts.c)
     string(REPLACE ";" "," ot_cuda_texts_list "${ot_cuda_texts}")
     add_custom_command(OUTPUT ${ot_cuda_texts_c}

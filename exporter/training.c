@@ -12,10 +12,10 @@
 #include <stdio.h>
 
 #include "exporter/remake.h"
-#include "ops/copy.h"
-#include "ops/crossentropy.h"
-#include "ops/reduce.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/copy.h"
+#include "ops/kernels/crossentropy.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/softmax.h"
 
 enum { MODEL_OPSET = 8, MODEL_TRAINING = 20, OLDEST = 13 };
 
@@ -336,12 +336,12 @@ static bool count(writer *w)
 /* ---- operators -------------------------------------------------------------------------------- */
 
 static const struct { int row; const char *op; } same[] = {
-    { OT_ROW_Add, "Add" }, { OT_ROW_Sub, "Sub" }, { OT_ROW_Mul, "Mul" }, { OT_ROW_Div, "Div" }, { OT_ROW_Pow, "Pow" }, { OT_ROW_Max, "Max" },
-    { OT_ROW_Min, "Min" }, { OT_ROW_Neg, "Neg" }, { OT_ROW_Abs, "Abs" }, { OT_ROW_Sign, "Sign" }, { OT_ROW_Sqrt, "Sqrt" }, { OT_ROW_Exp, "Exp" },
-    { OT_ROW_Log, "Log" }, { OT_ROW_Tanh, "Tanh" }, { OT_ROW_Sigmoid, "Sigmoid" }, { OT_ROW_Softplus, "Softplus" }, { OT_ROW_Relu, "Relu" },
-    { OT_ROW_Reciprocal, "Reciprocal" }, { OT_ROW_Where, "Where" }, { OT_ROW_Clip, "Clip" }, { OT_ROW_Equal, "Equal" }, { OT_ROW_Less, "Less" },
-    { OT_ROW_LessOrEqual, "LessOrEqual" }, { OT_ROW_Greater, "Greater" }, { OT_ROW_GreaterOrEqual, "GreaterOrEqual" }, { OT_ROW_And, "And" },
-    { OT_ROW_Or, "Or" }, { OT_ROW_Not, "Not" }, { OT_ROW_Copy, "Identity" },
+    { OT_FN_Add, "Add" }, { OT_FN_Sub, "Sub" }, { OT_FN_Mul, "Mul" }, { OT_FN_Div, "Div" }, { OT_FN_Pow, "Pow" }, { OT_FN_Max, "Max" },
+    { OT_FN_Min, "Min" }, { OT_FN_Neg, "Neg" }, { OT_FN_Abs, "Abs" }, { OT_FN_Sign, "Sign" }, { OT_FN_Sqrt, "Sqrt" }, { OT_FN_Exp, "Exp" },
+    { OT_FN_Log, "Log" }, { OT_FN_Tanh, "Tanh" }, { OT_FN_Sigmoid, "Sigmoid" }, { OT_FN_Softplus, "Softplus" }, { OT_FN_Relu, "Relu" },
+    { OT_FN_Reciprocal, "Reciprocal" }, { OT_FN_Where, "Where" }, { OT_FN_Clip, "Clip" }, { OT_FN_Equal, "Equal" }, { OT_FN_Less, "Less" },
+    { OT_FN_LessOrEqual, "LessOrEqual" }, { OT_FN_Greater, "Greater" }, { OT_FN_GreaterOrEqual, "GreaterOrEqual" }, { OT_FN_And, "And" },
+    { OT_FN_Or, "Or" }, { OT_FN_Not, "Not" }, { OT_FN_Copy, "Identity" },
 };
 
 /* |a| below p: `near`, else p |a| - p/2 (times `far`). */
@@ -359,24 +359,24 @@ static const char *bounded_log(writer *w, const char *a, ot_dtype t) { return em
 static const char *term(writer *w, const ot_inst *i, const char *const in[3], ot_dtype t)
 {
     switch (i->row) {
-    case OT_ROW_Square: return emit(w, "Mul", in[0], in[0], NULL);
-    case OT_ROW_Rsqrt: return emit(w, "Reciprocal", emit(w, "Sqrt", in[0], NULL, NULL), NULL, NULL);
-    case OT_ROW_PowP: return emit(w, "Pow", in[0], number(w, t, i->p), NULL);
-    case OT_ROW_NotEqual: return emit(w, "Not", emit(w, "Equal", in[0], in[1], NULL), NULL, NULL);
-    case OT_ROW_BceWithLogits: return emit(w, "Sub", emit(w, "Softplus", in[0], NULL, NULL), emit(w, "Mul", in[0], in[1], NULL), NULL);
-    case OT_ROW_Bce: {
+    case OT_FN_Square: return emit(w, "Mul", in[0], in[0], NULL);
+    case OT_FN_Rsqrt: return emit(w, "Reciprocal", emit(w, "Sqrt", in[0], NULL, NULL), NULL, NULL);
+    case OT_FN_PowP: return emit(w, "Pow", in[0], number(w, t, i->p), NULL);
+    case OT_FN_NotEqual: return emit(w, "Not", emit(w, "Equal", in[0], in[1], NULL), NULL, NULL);
+    case OT_FN_BceWithLogits: return emit(w, "Sub", emit(w, "Softplus", in[0], NULL, NULL), emit(w, "Mul", in[0], in[1], NULL), NULL);
+    case OT_FN_Bce: {
         const char *one = number(w, t, 1), *yes = emit(w, "Mul", in[1], bounded_log(w, in[0], t), NULL);
         const char *no = emit(w, "Mul", emit(w, "Sub", one, in[1], NULL), bounded_log(w, emit(w, "Sub", one, in[0], NULL), t), NULL);
         return emit(w, "Neg", emit(w, "Add", yes, no, NULL), NULL, NULL);
     }
-    case OT_ROW_KlTerm: {
+    case OT_FN_KlTerm: {
         const char *zero = number(w, t, 0), *some = emit(w, "Greater", in[1], zero, NULL);
         const char *log = emit(w, "Log", emit(w, "Where", some, in[1], number(w, t, 1)), NULL, NULL);
         return emit(w, "Mul", in[1], emit(w, "Sub", log, in[0], NULL), NULL);
     }
-    case OT_ROW_Huber: return bend(w, in[0], t, "LessOrEqual", i->p, i->p, false);
-    case OT_ROW_SmoothL1: return bend(w, in[0], t, "Less", i->p, 1, true);
-    default: return fail(w, "%s needs %s, which is no operator of ONNX", w->where, ot_row_of(i->row)->name);
+    case OT_FN_Huber: return bend(w, in[0], t, "LessOrEqual", i->p, i->p, false);
+    case OT_FN_SmoothL1: return bend(w, in[0], t, "Less", i->p, 1, true);
+    default: return fail(w, "%s needs %s, which is no operator of ONNX", w->where, ot_fn_of(i->row)->name);
     }
 }
 
@@ -388,15 +388,15 @@ static const char *map(writer *w, const ot_node *n)
     int               row = m->inst[0].row;
     ot_dtype          t = y->dtype;
     if (m->n_inst != 1 || m->n_out != 1 || m->n_in > 3 || m->n_in < 1) return fail(w, "%s has a form that no operator of ONNX has", w->where);
-    if (ot_row_is_compare(row)) /* computed in the type of what is compared */
+    if (ot_fn_is_compare(row)) /* computed in the type of what is compared */
         for (int i = m->n_in - 1; i >= 0; i--) t = n->in[i]->dtype == OT_BOOL && t != y->dtype ? t : n->in[i]->dtype;
     for (int i = 0; i < m->n_in; i++) {
-        bool as_it_is = n->in[i]->dtype == t || row == OT_ROW_Copy || (row == OT_ROW_Where && i == 0);
+        bool as_it_is = n->in[i]->dtype == t || row == OT_FN_Copy || (row == OT_FN_Where && i == 0);
         in[i] = name_of(w, n->in[i]);
         if (in[i] && !as_it_is) in[i] = cast(w, in[i], t);
         if (!in[i]) return NULL;
     }
-    if (row == OT_ROW_Copy && n->in[0]->dtype != y->dtype) return cast(w, in[0], y->dtype);
+    if (row == OT_FN_Copy && n->in[0]->dtype != y->dtype) return cast(w, in[0], y->dtype);
     for (int i = 0; i < OT_LEN(same) && !out; i++)
         if (same[i].row == row) return emit(w, same[i].op, in[0], in[1], in[2]);
     return term(w, &m->inst[0], in, t);
@@ -485,7 +485,7 @@ static bool write_node(writer *w, const ot_node *n)
     if (n->op == &ot_op_Map) y = map(w, n);
     else if (n->op == &ot_op_Reduce) y = reduce(w, n);
     else if (n->op == &ot_op_CrossEntropy) y = cross_entropy(w, n);
-    else if (n->op == &ot_op_SoftmaxRows) {
+    else if (n->op == &ot_op_SoftmaxAxis) {
         const ot_softmax_rows *a = n->attrs;
         y = emit(w, a->log ? "LogSoftmax" : "Softmax", name_of(w, n->in[0]), NULL, NULL);
         if (y) with_int(w, last(w), "axis", a->axis);

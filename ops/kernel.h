@@ -40,12 +40,12 @@ typedef struct ot_prep {
 
 /* Several calls of one kernel as one piece of work: the updates of many weights in one launch.  No call
  * reads or writes what another writes (the schedule sees to that, the memory plan keeps it so). */
-typedef struct ot_many {
+typedef struct ot_grouped {
     bool   (*joins)(const ot_node *a, const ot_node *b);            /* may they be in one group? */
     size_t (*bytes)(const ot_node *const *n, int count);            /* of the group's table */
     void   (*fill)(const ot_call *const *c, int count, void *table); /* once, when addresses are known */
     ot_status (*run)(const ot_call *const *c, int count, const void *table); /* the table in the device's memory */
-} ot_many;
+} ot_grouped;
 
 typedef struct ot_kernel {
     const char *name;         /* "ref", "cpu", "onednn" */
@@ -70,7 +70,7 @@ typedef struct ot_kernel {
      * kernel has read an element of the input before it writes that element of any output. */
     uint32_t inplace;
 
-    const ot_many *many; /* NULL: each call by itself */
+    const ot_grouped *many; /* NULL: each call by itself */
 
     /* Reads and writes values in any layout.  false: plain only; the layout pass converts. */
     bool any_layout;

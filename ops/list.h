@@ -8,7 +8,7 @@
 
 /* ---- element-wise operators of ONNX: each becomes a Map -------------------- */
 
-#define OT_ROW_OPS(X)                   \
+#define OT_ELEMENTWISE_OPS(X)                   \
     /* operator            ref cpu cuda */   \
     X(Abs,                   0, 0, 0)      \
     X(Acos,                  0, 0, 0)      \
@@ -233,23 +233,23 @@
 
 #define OT_MOVE_KERNELS(X)              \
     /* operator            ref cpu cuda */   \
-    X(Arg,                   1, 0, 1)      \
+    X(TopKIndex,                   1, 0, 1)      \
     X(Bits,                  1, 0, 1)      \
     X(Copy,                  1, 1, 1)      \
-    X(CopyAdd,               1, 1, 1)      \
-    X(Cumulate,              1, 0, 1)      \
-    X(Interp,                1, 1, 1)      \
-    X(Places,                1, 0, 1)      \
-    X(Put,                   1, 1, 1)      \
+    X(CopyDx,               1, 1, 1)      \
+    X(PrefixSum,              1, 0, 1)      \
+    X(Resample,                1, 1, 1)      \
+    X(FlatIndex,                1, 0, 1)      \
+    X(Scatter,                   1, 1, 1)      \
     X(Reduce,                1, 1, 1)      \
     X(Take,                  1, 1, 1)      \
-    X(TakeAdd,               1, 1, 1)      \
+    X(TakeDx,               1, 1, 1)      \
     X(View,                  1, 0, 1)
 
 #define OT_NN_KERNELS(X)                \
     /* operator            ref cpu cuda */   \
-    X(Attend,                    1, 1, 1)    \
-    X(AttendDx,                  1, 1, 1)    \
+    X(FusedAttention,                    1, 1, 1)    \
+    X(FusedAttentionDx,                  1, 1, 1)    \
     X(BatchNorm,                 1, 1, 1)    \
     X(BatchNormDx,               1, 1, 1)    \
     X(Convolve,                  1, 1, 1)    \
@@ -262,12 +262,12 @@
     X(PoolAvgDx,                 1, 1, 1)    \
     X(PoolMax,                   1, 1, 1)    \
     X(PoolMaxDx,                 1, 1, 1)    \
-    X(RowNorm,                   1, 1, 1)    \
-    X(RowNormDx,                 1, 1, 1)    \
-    X(SoftmaxRows,               1, 1, 1)    \
-    X(SoftmaxRowsDx,             1, 1, 1)
+    X(LayerNorm,                   1, 1, 1)    \
+    X(LayerNormDx,                 1, 1, 1)    \
+    X(SoftmaxAxis,               1, 1, 1)    \
+    X(SoftmaxAxisDx,             1, 1, 1)
 
-#define OT_ONNX_OPS(X) OT_ROW_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
+#define OT_ONNX_OPS(X) OT_ELEMENTWISE_OPS(X) OT_MOVE_OPS(X) OT_NN_OPS(X)
 #define OT_KERNEL_OPS(X) OT_MAP_KERNELS(X) OT_MOVE_KERNELS(X) OT_NN_KERNELS(X)
 #define OT_OPS(X) OT_ONNX_OPS(X) OT_KERNEL_OPS(X)
 

@@ -68,7 +68,7 @@ void      ot_set_din(ot_build *b, int input, ot_value *dx); /* reduced to the in
 /* Short forms; each emits what it says.  Shapes of operands broadcast as in ONNX. */
 ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                 /* constant of rank 0 */
 ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);          /* int64 constant of rank 1 */
-ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a);            /* rows.h opcodes */
+ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a);            /* functions.h opcodes */
 ot_value *ot_map2(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c);
 ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c, ot_value *d);
 ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
@@ -110,7 +110,7 @@ typedef struct ot_types {
 /* ---- the operator -------------------------------------------------------- */
 
 typedef struct ot_arity { int min, max; } ot_arity;
-#define OT_MANY 1000000
+#define OT_GROUPED 1000000
 
 enum {
     OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */

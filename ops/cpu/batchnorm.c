@@ -6,7 +6,7 @@
  * Memory    workspace: two f64 per channel and block; an input that lies otherwise than the result, turned
  * Numerics  a chunk's mean and squared deviations are f32 over at most CHUNK values, merged in f64
  *           (Chan, Golub, LeVeque: Updating formulae for computing sample variances, 1979) */
-#include "ops/batchnorm.h"
+#include "ops/kernels/batchnorm.h"
 
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"

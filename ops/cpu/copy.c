@@ -2,7 +2,7 @@
  *
  * Memory  both sides are memory, not logical tensors: the layout pass has put the strides of channels-last
  *         values into the pieces.  prepare keeps a box per piece; threads write disjoint parts. */
-#include "ops/box.h"
+#include "ops/kernels/box.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  *
  * Memory    workspace: one f64 per sample
  * Numerics  log-sum-exp in f32 lanes, losses added in f64 in the order of the samples */
-#include "ops/crossentropy.h"
+#include "ops/kernels/crossentropy.h"
 
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/softmax.h"
 
 typedef struct ot_loss {
     const ot_cross_entropy *a;

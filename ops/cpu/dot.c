@@ -1,6 +1,6 @@
 /* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches. */
 #include "ops/cpu/onednn.h"
-#include "ops/dot.h"
+#include "ops/kernels/dot.h"
 
 static bool can(const ot_node *n, const char **why)
 {

@@ -28,7 +28,7 @@ static bool map_can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in; i++) ok = ok && cpu_map_type(n->in[i]->dtype);
     for (int i = 0; i < n->n_out; i++) ok = ok && (!n->out[i] || cpu_map_type(n->out[i]->dtype));
     for (int i = 0; i < p->n_inst; i++)
-        if (p->inst[i].row == OT_ROW_Convert && p->inst[i].p != 0) ok = ok && cpu_map_type((ot_dtype)p->inst[i].p);
+        if (p->inst[i].row == OT_FN_Convert && p->inst[i].p != 0) ok = ok && cpu_map_type((ot_dtype)p->inst[i].p);
     if (!ok) *why = "a float type of fewer than 16 bits";
     return ok;
 }
@@ -116,7 +116,7 @@ static void find_uniform(cpu_map *m, const ot_program *p)
     for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->operand[i].scalar || m->total == 1;
     for (int i = 0; i < p->n_inst; i++) {
         const ot_inst *inst = &p->inst[i];
-        bool u = inst->row != OT_ROW_Random && inst->row != OT_ROW_Index;
+        bool u = inst->row != OT_FN_Random && inst->row != OT_FN_Index;
         for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
         m->uniform[p->n_in + i] = u;
     }
@@ -180,7 +180,7 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     }
     for (int i = 0; i < p->n_inst; i++) {
         int r = p->n_in + i;
-        bool special = p->inst[i].row >= OT_ROW_Convert;
+        bool special = p->inst[i].row >= OT_FN_Convert;
         for (int x = 0; x < p->n_in; x++)
             if (first[x] == i && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
         if (!special) free_dead(m, p, &s, last, i); /* a loop may write over what it reads */
@@ -210,7 +210,7 @@ static ot_status map_prepare(const ot_node *n, ot_prep *prep)
     for (int i = 0; i < n->n_in; i++) ot_broadcast(&s, &n->in[i]->shape, &s);
     m->loops = best_loops();
     for (int i = 0; i < p->n_inst; i++)
-        if (p->inst[i].row == OT_ROW_Random || p->inst[i].row == OT_ROW_Index) m->needs_index = true;
+        if (p->inst[i].row == OT_FN_Random || p->inst[i].row == OT_FN_Index) m->needs_index = true;
     ot_strides(&s, m->logical);
     m->shape = s;
     plan_space(m, n, &s);

@@ -2,7 +2,7 @@
 #ifndef OT_MAP_LOOPS_H
 #define OT_MAP_LOOPS_H
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 
 /* n elements, all arrays of the class's type, dense.  y may be one of the arguments.  Arguments that
  * the formula does not read point anywhere readable. */

@@ -129,11 +129,11 @@ static void execute(const run *r, int i)
 {
     const ot_inst *inst = &r->p->inst[i];
     void *y = place(r, r->p->n_in + i);
-    if (inst->row == OT_ROW_Convert) {
+    if (inst->row == OT_FN_Convert) {
         convert_tile(r, inst, y);
-    } else if (inst->row == OT_ROW_Index) {
+    } else if (inst->row == OT_FN_Index) {
         index_tile(r, inst, y);
-    } else if (inst->row == OT_ROW_Random) {
+    } else if (inst->row == OT_FN_Random) {
         random_tile(r, inst, y);
     } else {
         ot_loop l = { .y = y, .n = r->n, .p = inst->p, .q = inst->q };

@@ -7,7 +7,7 @@
 #ifndef OT_CPU_ONEDNN_H
 #define OT_CPU_ONEDNN_H
 
-#include "ops/convolve.h"
+#include "ops/kernels/convolve.h"
 #include "ops/kernel.h"
 
 typedef struct ot_script ot_script;

@@ -3,7 +3,7 @@
  * Channels last: the channels of one pixel are the vector; the taps of a window (its elements inside x) are
  * taken four at a time.  Otherwise, and for windows of more than TAPS elements, plane by plane.  Every element of a result is
  * written by one thread, in an order that depends on the shape only. */
-#include "ops/pool.h"
+#include "ops/kernels/pool.h"
 
 #include <string.h>
 

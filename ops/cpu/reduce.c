@@ -3,13 +3,13 @@
  * Memory    workspace: a double per result and chunk, where one result has many terms.
  * Numerics  sums: 16 lanes of float32 over at most 64 terms each, four of them joined, then double.  The
  *           tree depends on shape and layout, not on the threads.  NaN wins in max and min. */
-#include "ops/reduce.h"
+#include "ops/kernels/reduce.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/box.h"
+#include "ops/kernels/box.h"
 
 enum { LANES = 16, BLOCK = 1024, CHUNK = 1 << 15, COLUMNS = 512, DEPTH = 64, MANY = 64, SMALL = 1 << 14 };
 

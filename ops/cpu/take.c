@@ -1,12 +1,12 @@
-/* take.c - Take and TakeAdd by rows.
+/* take.c - Take and TakeDx by rows.
  *
- * Numerics  TakeAdd adds in the order of the indices whatever the threads: they own different rows
+ * Numerics  TakeDx adds in the order of the indices whatever the threads: they own different rows
  *           of dx, or different columns where the rows are long and few. */
-#include "ops/take.h"
+#include "ops/kernels/take.h"
 
 #include <string.h>
 
-#include "ops/box.h"
+#include "ops/kernels/box.h"
 
 enum { SMALL = 1 << 15 };
 
@@ -63,7 +63,7 @@ static ot_status take_run(const ot_call *c)
     return OT_OK;
 }
 
-/* ---- TakeAdd --------------------------------------------------------------- */
+/* ---- TakeDx --------------------------------------------------------------- */
 
 static bool add_can(const ot_node *n, const char **why)
 {
@@ -94,7 +94,7 @@ static void add_rows(const ot_call *c, const rows *r, int64_t lo, int64_t hi, in
 
 static ot_status add_run(const ot_call *c)
 {
-    const ot_take_add *a = c->node->attrs;
+    const ot_take_dx *a = c->node->attrs;
     rows               r = rows_of(&a->shape, a->axis, c->node->in[1]);
     int64_t            work = r.outer * (r.n + r.m) * r.inner;
     int                threads = work < SMALL ? 1 : c->threads;
@@ -112,4 +112,4 @@ static ot_status add_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_Take = { .name = "cpu", .run = take_run };
-const ot_kernel ot_cpu_TakeAdd = { .name = "cpu", .can = add_can, .run = add_run };
+const ot_kernel ot_cpu_TakeDx = { .name = "cpu", .can = add_can, .run = add_run };

@@ -6,7 +6,7 @@
  *
  * Memory    workspace: two sums per chunk and channel, three factors per channel
  * Numerics  f32 (f64 for f64) within a chunk, f64 over the chunks; scale, bias and statistics may be wider than x */
-#include "ops/batchnorm.h"
+#include "ops/kernels/batchnorm.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  *          of one phase meet the same taps, and no product with zero is taken.
  * Numerics as Dot.  Parts of the terms are added in order.
  * Memory   a workspace for the sums of parts, where positions are few and terms many (tile.c). */
-#include "ops/convolve.h"
+#include "ops/kernels/convolve.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * Memory   a workspace for the parts of dw and db. */
 #include <stdlib.h>
 
-#include "ops/convolve.h"
+#include "ops/kernels/convolve.h"
 #include "ops/cuda/convolvedirect.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tile.h"

@@ -7,7 +7,7 @@
  * Memory   a workspace for the sums of parts. */
 #include <stdlib.h>
 
-#include "ops/convolve.h"
+#include "ops/kernels/convolve.h"
 #include "ops/cuda/convolvedw.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tile.h"

@@ -1,16 +1,16 @@
 /* copy.c - Copy: boxes of words moved in one launch, exchanged axes by tiles.
  *
- * Both sides are memory, not logical tensors (ops/copy.h).  prepare joins axes, takes the widest words (up to 16
+ * Both sides are memory, not logical tensors (ops/kernels/copy.h).  prepare joins axes, takes the widest words (up to 16
  * bytes) that every run is made of, and cuts what no piece writes into boxes of `fill`, so that each element is
  * written once.  A piece whose dense axes differ on both sides is a transposition and a launch of its own.
  *
  * Memory  tensors begin at multiples of 16 bytes: the memory plan places them at multiples of 64. */
-#include "ops/copy.h"
+#include "ops/kernels/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/box.h"
+#include "ops/kernels/box.h"
 #include "ops/cuda/copy.cuh"
 #include "ops/cuda/kernels.h"
 

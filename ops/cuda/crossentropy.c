@@ -5,7 +5,7 @@
  *
  * Memory    workspace: a loss per sample, the sums of CHUNK samples each
  * Numerics  f32 (f64 for f64) within a sample, f64 over the samples, in an order that depends on their number alone */
-#include "ops/crossentropy.h"
+#include "ops/kernels/crossentropy.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "ops/cuda/group.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/softmax.h"
 
 enum { CHUNK = 8192, FOLD_THREADS = 512, WHOLE_THREADS = 512, WHOLE_MOST = 8 * WHOLE_THREADS };
 

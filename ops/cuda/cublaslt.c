@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ops/cuda/kernels.h"
-#include "ops/dot.h"
+#include "ops/kernels/dot.h"
 
 enum { ALGORITHMS = 16 };
 

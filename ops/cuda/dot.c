@@ -4,7 +4,7 @@
  *          become rows of one product.  One row or one column is a matrix times a vector, a kernel of its own.
  * Numerics f32 and 16-bit floats add in f32, f64 in f64, integers modulo their size.
  * Memory   a workspace for the sums of parts, where a product has many terms and few tiles (tile.c). */
-#include "ops/dot.h"
+#include "ops/kernels/dot.h"
 
 #include <stdlib.h>
 

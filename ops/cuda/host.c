@@ -1,5 +1,5 @@
-/* host.c - the module's side of ops/host.h: the core's functions, by their own names; the kernels; the entry. */
-#include "ops/host.h"
+/* host.c - the module's side of ops/kernels/host.h: the core's functions, by their own names; the kernels; the entry. */
+#include "ops/kernels/host.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,9 +10,9 @@
 
 extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
 extern const ot_kernel ot_direct_Convolve, ot_direct_ConvolveDx, ot_direct_ConvolveDw; /* convolvedirect.c */
-extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* cudnn_convolve.c */
-extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* cudnn_batchnorm.c */
-extern const ot_kernel ot_cudnn_Attend, ot_cudnn_AttendDx;                          /* cudnn_attend.c */
+extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* convolve.c */
+extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* batchnorm.c */
+extern const ot_kernel ot_cudnn_FusedAttention, ot_cudnn_FusedAttentionDx;                          /* attention.c */
 
 /* ot_kernel.wants of every convolution here.  Matrix units read channels last.  cuDNN 9.19's engines for strict f32 and
  * f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB
@@ -23,9 +23,9 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
     return t == OT_F16 || t == OT_BF16 || (t == OT_F32 && tf32) ? OT_CHANNELS_LAST : OT_PLAIN;
 }
 
-#define OT_CUDA_LIBRARIES_Arg
-#define OT_CUDA_LIBRARIES_Attend &ot_cudnn_Attend,
-#define OT_CUDA_LIBRARIES_AttendDx &ot_cudnn_AttendDx,
+#define OT_CUDA_LIBRARIES_TopKIndex
+#define OT_CUDA_LIBRARIES_FusedAttention &ot_cudnn_FusedAttention,
+#define OT_CUDA_LIBRARIES_FusedAttentionDx &ot_cudnn_FusedAttentionDx,
 #define OT_CUDA_LIBRARIES_BatchNorm &ot_cudnn_BatchNorm,
 #define OT_CUDA_LIBRARIES_BatchNormDx &ot_cudnn_BatchNormDx,
 #define OT_CUDA_LIBRARIES_Bits
@@ -33,26 +33,26 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 #define OT_CUDA_LIBRARIES_ConvolveDw &ot_direct_ConvolveDw, &ot_cudnn_ConvolveDw,
 #define OT_CUDA_LIBRARIES_ConvolveDx &ot_direct_ConvolveDx, &ot_cudnn_ConvolveDx,
 #define OT_CUDA_LIBRARIES_Copy
-#define OT_CUDA_LIBRARIES_CopyAdd
+#define OT_CUDA_LIBRARIES_CopyDx
 #define OT_CUDA_LIBRARIES_CrossEntropy
 #define OT_CUDA_LIBRARIES_CrossEntropyDx
-#define OT_CUDA_LIBRARIES_Cumulate
+#define OT_CUDA_LIBRARIES_PrefixSum
 #define OT_CUDA_LIBRARIES_Dot &ot_lt_Dot,
-#define OT_CUDA_LIBRARIES_Interp
+#define OT_CUDA_LIBRARIES_Resample
 #define OT_CUDA_LIBRARIES_Map
-#define OT_CUDA_LIBRARIES_Places
+#define OT_CUDA_LIBRARIES_FlatIndex
 #define OT_CUDA_LIBRARIES_PoolAvg
 #define OT_CUDA_LIBRARIES_PoolAvgDx
 #define OT_CUDA_LIBRARIES_PoolMax
 #define OT_CUDA_LIBRARIES_PoolMaxDx
-#define OT_CUDA_LIBRARIES_Put
+#define OT_CUDA_LIBRARIES_Scatter
 #define OT_CUDA_LIBRARIES_Reduce
-#define OT_CUDA_LIBRARIES_RowNorm
-#define OT_CUDA_LIBRARIES_RowNormDx
-#define OT_CUDA_LIBRARIES_SoftmaxRows
-#define OT_CUDA_LIBRARIES_SoftmaxRowsDx
+#define OT_CUDA_LIBRARIES_LayerNorm
+#define OT_CUDA_LIBRARIES_LayerNormDx
+#define OT_CUDA_LIBRARIES_SoftmaxAxis
+#define OT_CUDA_LIBRARIES_SoftmaxAxisDx
 #define OT_CUDA_LIBRARIES_Take
-#define OT_CUDA_LIBRARIES_TakeAdd
+#define OT_CUDA_LIBRARIES_TakeDx
 #define OT_CUDA_LIBRARIES_View
 
 #endif

@@ -1,8 +1,8 @@
-/* map.c - Map: one kernel per program, made from the formulas of ops/rows.h.
+/* map.c - Map: one kernel per program, made from the formulas of ops/kernels/functions.h.
  *
  * Memory    an output may lie where an input of its shape, type and layout lies: a thread has read its elements of
  *           all inputs before it writes them.
- * Numerics  as ops/map.h says; each register in its class. */
+ * Numerics  as ops/kernels/map.h says; each register in its class. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +124,7 @@ static ot_status map_run_many(const ot_call *const *c, int count, const void *ta
     return ot_gpu_launch(c[0]->device, s->f, ot_gpu_blocks(c[0]->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a, c[0]->err);
 }
 
-static const ot_many many = { .joins = map_joins, .bytes = map_bytes, .fill = map_fill, .run = map_run_many };
+static const ot_grouped many = { .joins = map_joins, .bytes = map_bytes, .fill = map_fill, .run = map_run_many };
 
 const ot_kernel ot_cuda_Map = {
     .name = "cuda",

@@ -3,7 +3,7 @@
 #define OT_CUDA_MAP_H
 
 #include "ops/kernel.h"
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/backends/cuda/gpu.h"
 
 enum {

@@ -48,7 +48,7 @@ static void find_uniform(gpu_map *m)
     for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->kind[i] == GPU_MAP_SCALAR;
     for (int i = 0; i < p->n_inst; i++) {
         const ot_inst *inst = &p->inst[i];
-        bool           u = m->n == 1 || (inst->row != OT_ROW_Random && inst->row != OT_ROW_Index);
+        bool           u = m->n == 1 || (inst->row != OT_FN_Random && inst->row != OT_FN_Index);
         for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
         m->uniform[p->n_in + i] = u;
     }
@@ -69,7 +69,7 @@ static void choose_width(gpu_map *m)
         strided = strided || m->kind[i] == GPU_MAP_EACH;
     }
     for (int i = 0; i < m->p->n_inst; i++) /* four numbers come at a time */
-        if (m->p->inst[i].row == OT_ROW_Random && floor < 4 && !m->reduced) floor = 4;
+        if (m->p->inst[i].row == OT_FN_Random && floor < 4 && !m->reduced) floor = 4;
     int v = least >= 16 ? 128 / least : 8;
     while (v / 2 >= floor && v * bits > PACKED_BYTES * 8) v /= 2;
     int64_t inner = m->rank ? m->dim[m->rank - 1] : 1;
@@ -129,8 +129,8 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
     *m = (gpu_map){ .p = p, .n_in = n->n_in, .n_out = n->n_out, .reduced = r != NULL, .shape = OT_SCALAR };
     for (int i = 0; i < n->n_in; i++) ot_broadcast(&m->shape, &n->in[i]->shape, &m->shape);
     for (int i = 0; i < p->n_inst; i++) {
-        m->indexed = m->indexed || p->inst[i].row == OT_ROW_Index;
-        needs_position = needs_position || p->inst[i].row == OT_ROW_Index || p->inst[i].row == OT_ROW_Random;
+        m->indexed = m->indexed || p->inst[i].row == OT_FN_Index;
+        needs_position = needs_position || p->inst[i].row == OT_FN_Index || p->inst[i].row == OT_FN_Random;
     }
     m->n = ot_numel(&m->shape);
     m->rank = ot_map_axes(n, &m->shape, axis);

@@ -1,7 +1,7 @@
 /* map_print.c - a Map's program as C text: what stands before map.cu.
  *
  * The text depends on the program, the types and how operands are read, not on sizes: those are arguments.  Formulas
- * are the texts of ops/rows.h, pasted with their operands as a b c (g y), their parameters as p q and their class
+ * are the texts of ops/kernels/functions.h, pasted with their operands as a b c (g y), their parameters as p q and their class
  * as T.  Register i is r<i>, what is loaded of or stored to operand i is x<i>. */
 #include <math.h>
 
@@ -11,9 +11,9 @@
 /* ---- formulas ----------------------------------------------------------------- */
 
 #define FORMULA(A, name, kinds, y, da, db, dc) \
-    [OT_ROW_##name] = #y, [OT_ROW_##name##_da] = #da, [OT_ROW_##name##_db] = #db, [OT_ROW_##name##_dc] = #dc,
+    [OT_FN_##name] = #y, [OT_FN_##name##_da] = #da, [OT_FN_##name##_db] = #db, [OT_FN_##name##_dc] = #dc,
 
-static const char *const formulas[OT_ROW_END] = { OT_ROWS(FORMULA, 0) };
+static const char *const formulas[OT_FN_END] = { OT_FNS(FORMULA, 0) };
 
 /* ---- types --------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ static void print_packs(const gpu_map *m, ot_text *t)
     bool     small = false;
     for (int i = 0; i < m->n_in + m->n_out; i++) small = small || !ot_cuda_type(m->dtype[i]);
     for (int i = 0; i < m->p->n_inst; i++)
-        if (m->p->inst[i].row == OT_ROW_Convert && m->p->inst[i].p != 0) small = small || !ot_cuda_type((ot_dtype)m->p->inst[i].p);
+        if (m->p->inst[i].row == OT_FN_Convert && m->p->inst[i].p != 0) small = small || !ot_cuda_type((ot_dtype)m->p->inst[i].p);
     if (small) ot_text_add(t, "#include \"small.cuh\"\n");
     for (int i = 0; i < m->n_in + m->n_out; i++) {
         ot_dtype d = m->dtype[i];
@@ -121,7 +121,7 @@ static void print_convert(printer *k, const ot_inst *inst, int r)
 /* Are the four numbers of a counter taken at once, before the elements? */
 static bool random_row(const gpu_map *m, const ot_inst *inst)
 {
-    return inst->row == OT_ROW_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE && m->vector % 4 == 0 &&
+    return inst->row == OT_FN_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE && m->vector % 4 == 0 &&
            m->uniform[inst->arg[0]] && m->uniform[inst->arg[1]];
 }
 
@@ -131,11 +131,11 @@ static void print_special(printer *k, const ot_inst *inst, int r)
     const gpu_map *m = k->m;
     const char    *type = class_type((ot_class)inst->cls);
     int            axis = (int)inst->p;
-    if (inst->row == OT_ROW_Convert)
+    if (inst->row == OT_FN_Convert)
         print_convert(k, inst, r);
-    else if (inst->row == OT_ROW_Index && (axis < 0 || axis >= m->shape.rank))
+    else if (inst->row == OT_FN_Index && (axis < 0 || axis >= m->shape.rank))
         ot_text_add(k->t, "%s r%d = 0;\n", type, r);
-    else if (inst->row == OT_ROW_Index)
+    else if (inst->row == OT_FN_Index)
         ot_text_add(k->t, "%s r%d = (%s)(k / (ot_num)m->logical[%d].step %% (ot_num)m->logical[%d].n);\n", type, r, type, axis, axis);
     else if (random_row(m, inst))
         ot_text_add(k->t, "%s r%d = %s(row%d[j]);\n", type, r, converter(OT_CLASS_F32, (ot_class)inst->cls), r);
@@ -148,14 +148,14 @@ static void print_inst(printer *k, int i)
 {
     const ot_inst *inst = &k->m->p->inst[i];
     int            r = k->m->p->n_in + i;
-    if (inst->row >= OT_ROW_Convert) print_special(k, inst, r);
+    if (inst->row >= OT_FN_Convert) print_special(k, inst, r);
     else print_formula(k, inst, r);
 }
 
 /* ---- what is uniform ------------------------------------------------------------------ */
 
 /* Costs nothing: written again where it is read. */
-static bool is_immediate(const gpu_map *m, int r) { return r >= m->p->n_in && m->p->inst[r - m->p->n_in].row == OT_ROW_Imm; }
+static bool is_immediate(const gpu_map *m, int r) { return r >= m->p->n_in && m->p->inst[r - m->p->n_in].row == OT_FN_Imm; }
 
 /* Registers that map_vector takes from map_uniform. */
 static void find_handed(const gpu_map *m, bool handed[OT_MAP_IN + OT_MAP_INST])
@@ -175,7 +175,7 @@ static bool is_expensive(const gpu_map *m)
 {
     for (int i = 0; i < m->p->n_inst; i++)
         if (m->uniform[m->p->n_in + i] && !is_immediate(m, m->p->n_in + i) && m->p->inst[i].cls == OT_CLASS_F64 &&
-            m->p->inst[i].row != OT_ROW_Convert)
+            m->p->inst[i].row != OT_FN_Convert)
             return true;
     return false;
 }
@@ -330,7 +330,7 @@ void gpu_map_text(const gpu_map *m, ot_text *t)
     find_handed(m, handed);
     ot_text_add(t, "#define V %d\n#define MAP_OPERANDS %d\n#define MAP_STRIDED %d\n#define MAP_RANK %d\n#define MAP_LOGICAL %d\n", m->vector,
                 m->n_in + m->n_out, m->n_strided, m->n_strided ? m->rank : 0, m->indexed ? m->shape.rank : 0);
-    ot_text_add(t, "#define WIDE %d\n#define MAP_SHARED %d\n#include \"rows.cuh\"\n#include \"map.cuh\"\n", m->wide, is_expensive(m));
+    ot_text_add(t, "#define WIDE %d\n#define MAP_SHARED %d\n#include \"functions.cuh\"\n#include \"map.cuh\"\n", m->wide, is_expensive(m));
     print_packs(m, t);
     print_uniform(&k, handed);
     print_vector(&k, handed);

@@ -2,7 +2,7 @@
  *
  * Where every tensor has its channels last, a thread takes as many as 16 bytes hold; else one element.
  * Numerics  sums in f32 (f64 for f64 and integers), in the order of the windows */
-#include "ops/pool.h"
+#include "ops/kernels/pool.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * Numerics  floats of up to 32 bits: runs of 16 in float32, joined in double; products and float64 in double;
  *           integers modulo 2^64.  One rounding to the result.  The tree depends on the shape alone.
  *           An element of a program is as it would have been stored. */
-#include "ops/reduce.h"
+#include "ops/kernels/reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,7 +328,7 @@ static ot_status reduce_run_many(const ot_call *const *c, int count, const void 
     return ot_gpu_launch(c[0]->device, p->join, ot_gpu_blocks(c[0]->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c[0]->err);
 }
 
-static const ot_many many = { .joins = reduce_joins, .bytes = reduce_bytes, .fill = reduce_fill, .run = reduce_run_many };
+static const ot_grouped many = { .joins = reduce_joins, .bytes = reduce_bytes, .fill = reduce_fill, .run = reduce_run_many };
 
 const ot_kernel ot_cuda_Reduce = {
     .name = "cuda", .prepare = reduce_prepare, .run = reduce_run, .release = free, .many = &many, .any_layout = true,

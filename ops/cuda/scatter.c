@@ -1,4 +1,4 @@
-/* scatter.c - TakeAdd and Put: the indices are sorted by place, then rows joined.
+/* scatter.c - TakeDx and Scatter: the indices are sorted by place, then rows joined.
  *
  * Numerics  16-bit floats are joined in f32.  Rows of one place are joined in order within chunks of 32, and the
  *           chunks in order: a fixed tree.
@@ -7,8 +7,8 @@
 #include "ops/cuda/order.h"
 #include "ops/cuda/scatter.cuh"
 #include "ops/cuda/types.h"
-#include "ops/places.h"
-#include "ops/take.h"
+#include "ops/kernels/scatter.h"
+#include "ops/kernels/take.h"
 
 #include <stdlib.h>
 
@@ -28,10 +28,10 @@ static const char *join_of(int64_t op, ot_dtype t)
 {
     bool real = ot_is_float(t);
     switch (op) {
-    case OT_PUT_ADD: return real ? "((a) + (b))" : "((SUM)((ot_u64)(a) + (ot_u64)(b)))";
-    case OT_PUT_MUL: return real ? "((a) * (b))" : "((SUM)((ot_u64)(a) * (ot_u64)(b)))";
-    case OT_PUT_MIN: return real ? "((b) < (a) || (b) != (b) ? (b) : (a))" : "((b) < (a) ? (b) : (a))";
-    case OT_PUT_MAX: return real ? "((b) > (a) || (b) != (b) ? (b) : (a))" : "((b) < (a) ? (a) : (b))";
+    case OT_SCATTER_ADD: return real ? "((a) + (b))" : "((SUM)((ot_u64)(a) + (ot_u64)(b)))";
+    case OT_SCATTER_MUL: return real ? "((a) * (b))" : "((SUM)((ot_u64)(a) * (ot_u64)(b)))";
+    case OT_SCATTER_MIN: return real ? "((b) < (a) || (b) != (b) ? (b) : (a))" : "((b) < (a) ? (b) : (a))";
+    case OT_SCATTER_MAX: return real ? "((b) > (a) || (b) != (b) ? (b) : (a))" : "((b) < (a) ? (a) : (b))";
     default: return "(b)";
     }
 }
@@ -73,15 +73,15 @@ static ot_status scatter_run(const ot_call *c, const void *x)
     return p->joins ? ot_gpu_launch(c->device, p->joins, blocks, THREADS, 0, &a, c->err) : OT_OK;
 }
 
-/* ---- TakeAdd --------------------------------------------------------------------- */
+/* ---- TakeDx --------------------------------------------------------------------- */
 
 static bool add_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
 static ot_status add_prepare(const ot_node *n, ot_prep *p)
 {
-    const ot_take_add *a = n->attrs;
+    const ot_take_dx *a = n->attrs;
     job j = { .t = n->in[0]->dtype, .y = ot_rows_around(&a->shape, a->axis), .m = ot_numel(&n->in[1]->shape),
-              .op = OT_PUT_ADD, .fresh = true, .negative = true, .index = n->in[1] };
+              .op = OT_SCATTER_ADD, .fresh = true, .negative = true, .index = n->in[1] };
     return scatter_prepare(n, &j, p);
 }
 
@@ -92,7 +92,7 @@ static ot_status add_run(const ot_call *c)
     return scatter_run(c, c->in[0]);
 }
 
-/* ---- Put --------------------------------------------------------------------------- */
+/* ---- Scatter --------------------------------------------------------------------------- */
 
 /* What is only moved needs no type. */
 static ot_dtype moved(ot_dtype t)
@@ -104,7 +104,7 @@ static ot_dtype moved(ot_dtype t)
 static bool put_can(const ot_node *n, const char **why)
 {
     ot_dtype t = n->in[0]->dtype;
-    if (((const ot_put *)n->attrs)->op != OT_PUT_NONE) return ot_cuda_type_can(t, why);
+    if (((const ot_scatter *)n->attrs)->op != OT_SCATTER_NONE) return ot_cuda_type_can(t, why);
     if (ot_dtype_bits(t) >= 8) return true;
     *why = "elements of less than a byte are not scattered";
     return false;
@@ -112,10 +112,10 @@ static bool put_can(const ot_node *n, const char **why)
 
 static ot_status put_prepare(const ot_node *n, ot_prep *p)
 {
-    const ot_put   *a = n->attrs;
+    const ot_scatter   *a = n->attrs;
     const ot_shape *x = &n->in[0]->shape;
-    job j = { .t = a->op == OT_PUT_NONE ? moved(n->in[0]->dtype) : n->in[0]->dtype, .y = { 1, x->dim[0], x->dim[1] },
-              .m = n->in[1]->shape.dim[0], .op = a->op, .fresh = a->op == OT_PUT_NONE, .index = n->in[1] };
+    job j = { .t = a->op == OT_SCATTER_NONE ? moved(n->in[0]->dtype) : n->in[0]->dtype, .y = { 1, x->dim[0], x->dim[1] },
+              .m = n->in[1]->shape.dim[0], .op = a->op, .fresh = a->op == OT_SCATTER_NONE, .index = n->in[1] };
     return scatter_prepare(n, &j, p);
 }
 
@@ -127,5 +127,5 @@ static ot_status put_run(const ot_call *c)
     return scatter_run(c, c->in[2]);
 }
 
-const ot_kernel ot_cuda_TakeAdd = { .name = "cuda", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free };
-const ot_kernel ot_cuda_Put = { .name = "cuda", .can = put_can, .prepare = put_prepare, .run = put_run, .release = free, .inplace = 1 };
+const ot_kernel ot_cuda_TakeDx = { .name = "cuda", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free };
+const ot_kernel ot_cuda_Scatter = { .name = "cuda", .can = put_can, .prepare = put_prepare, .run = put_run, .release = free, .inplace = 1 };

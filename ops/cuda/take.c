@@ -1,10 +1,10 @@
 /* take.c - Take: rows picked by index, in the widest words that they are made of. */
-#include "ops/take.h"
+#include "ops/kernels/take.h"
 
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/take.cuh"
 #include "ops/cuda/types.h"
-#include "ops/places.h"
+#include "ops/kernels/scatter.h"
 
 enum { THREADS = 256, MANY = 4, NARROW = 1 << 30 };
 

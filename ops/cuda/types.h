@@ -19,7 +19,7 @@ const char *ot_cuda_class(ot_dtype t);
 /* Does the prelude know the type?  *why says so when not.
  *
  * ONNX has floats of 8 bits and less, and integers of less than 8, only where elements are moved, padded, cast or
- * quantized: Map, Reduce, View, Copy and CopyAdd (the gradient of Pad) take them.  What sums along an axis, ranks, looks up,
+ * quantized: Map, Reduce, View, Copy and CopyDx (the gradient of Pad) take them.  What sums along an axis, ranks, looks up,
  * resamples, multiplies or normalises has no operator of such a type behind it, and refuses them by this. */
 bool ot_cuda_type_can(ot_dtype t, const char **why);
 

@@ -1,5 +1,5 @@
 /* batchnorm.c - BatchNorm and its gradient, the plain loops.  Numerics: f64 throughout. */
-#include "ops/batchnorm.h"
+#include "ops/kernels/batchnorm.h"
 
 #include <math.h>
 

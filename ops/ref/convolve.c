@@ -2,7 +2,7 @@
  *
  * All three walk the same index set (n, group, m, c, output position, window position) and differ in which
  * of x, w, y is summed into.  Numerics: sums in f64. */
-#include "ops/convolve.h"
+#include "ops/kernels/convolve.h"
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 

@@ -1,8 +1,8 @@
-/* copy.c - Copy and CopyAdd, one element after the other.
+/* copy.c - Copy and CopyDx, one element after the other.
  *
- * Memory    CopyAdd of half-precision values sums in a workspace of floats.
- * Numerics  CopyAdd adds piece after piece, each in row-major order of its box. */
-#include "ops/copy.h"
+ * Memory    CopyDx of half-precision values sums in a workspace of floats.
+ * Numerics  CopyDx adds piece after piece, each in row-major order of its box. */
+#include "ops/kernels/copy.h"
 #include "ops/kernel.h"
 
 #include <string.h>
@@ -110,4 +110,4 @@ static ot_status copy_add_run(const ot_call *c)
 }
 
 const ot_kernel ot_ref_Copy = { .name = "ref", .run = copy_run };
-const ot_kernel ot_ref_CopyAdd = { .name = "ref", .prepare = copy_add_prepare, .run = copy_add_run };
+const ot_kernel ot_ref_CopyDx = { .name = "ref", .prepare = copy_add_prepare, .run = copy_add_run };

@@ -1,11 +1,11 @@
 /* crossentropy.c - CrossEntropy and its gradient, the plain loops.  Numerics: f64 throughout. */
-#include "ops/crossentropy.h"
+#include "ops/kernels/crossentropy.h"
 
 #include <math.h>
 
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/softmax.h"
 
 typedef struct ot_loss {
     const ot_cross_entropy *a;

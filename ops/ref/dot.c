@@ -1,7 +1,7 @@
 /* dot.c - Dot, the plain loop.
  *
  * Numerics  floats add in f64, integers in 64 bits with wrap-around. */
-#include "ops/dot.h"
+#include "ops/kernels/dot.h"
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 
 typedef float row_f32(float g, float a, float b, float c, float y, double p, double q);
 typedef double row_f64(double g, double a, double b, double c, double y, double p, double q);
@@ -19,7 +19,7 @@ typedef uint64_t row_u64(uint64_t g, uint64_t a, uint64_t b, uint64_t c, uint64_
 #define ROW_FORWARD(fn)
 #define ROW_BACKWARD(fn)
 #define ROW_ENTRY(fn) fn
-#include "ops/row_functions.inc"
+#include "ops/kernels/functions.inc"
 
 #define T double
 #define CLS f64
@@ -28,7 +28,7 @@ typedef uint64_t row_u64(uint64_t g, uint64_t a, uint64_t b, uint64_t c, uint64_
 #define ROW_FORWARD(fn)
 #define ROW_BACKWARD(fn)
 #define ROW_ENTRY(fn) fn
-#include "ops/row_functions.inc"
+#include "ops/kernels/functions.inc"
 
 #define T int64_t
 #define CLS i64
@@ -37,7 +37,7 @@ typedef uint64_t row_u64(uint64_t g, uint64_t a, uint64_t b, uint64_t c, uint64_
 #define ROW_FORWARD(fn)
 #define ROW_BACKWARD(fn)
 #define ROW_ENTRY(fn) fn
-#include "ops/row_functions.inc"
+#include "ops/kernels/functions.inc"
 
 #define T uint64_t
 #define CLS u64
@@ -46,7 +46,7 @@ typedef uint64_t row_u64(uint64_t g, uint64_t a, uint64_t b, uint64_t c, uint64_
 #define ROW_FORWARD(fn)
 #define ROW_BACKWARD(fn)
 #define ROW_ENTRY(fn) fn
-#include "ops/row_functions.inc"
+#include "ops/kernels/functions.inc"
 
 /* A register. */
 typedef union reg { float f32; double f64; int64_t i64; uint64_t u64; } reg;
@@ -106,12 +106,12 @@ static reg special(const ot_program *p, const ot_inst *inst, const reg *r, int64
 {
     ot_class cls = (ot_class)inst->cls;
     uint64_t bytes = 0;
-    if (inst->row == OT_ROW_Convert) {
+    if (inst->row == OT_FN_Convert) {
         ot_dtype by = inst->p != 0 ? (ot_dtype)inst->p : ot_class_dtype(cls);
         store(&bytes, by, 0, ot_map_class(p, inst->arg[0]), r[inst->arg[0]]);
         return load(&bytes, by, 0, cls);
     }
-    if (inst->row == OT_ROW_Index) {
+    if (inst->row == OT_FN_Index) {
         int64_t stride[OT_MAX_RANK];
         int axis = (int)inst->p;
         ot_strides(s, stride);
@@ -127,7 +127,7 @@ static reg step(const ot_program *p, const ot_inst *inst, const reg *r, int64_t 
     static const reg none;
     const reg *v[OT_MAP_ARGS + 1]; /* g a b c y */
     int row = inst->row, first = row % 4 == 0 ? 1 : 0;
-    if (row >= OT_ROW_Convert) return special(p, inst, r, k, s);
+    if (row >= OT_FN_Convert) return special(p, inst, r, k, s);
     v[0] = &none;
     for (int i = 0; i < OT_MAP_ARGS; i++)
         v[i + first] = inst->arg[i] < 0 ? &none : &r[inst->arg[i]];

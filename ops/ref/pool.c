@@ -1,5 +1,5 @@
 /* pool.c - PoolMax, PoolAvg and their gradients, the plain loops. */
-#include "ops/pool.h"
+#include "ops/kernels/pool.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Numerics  floats in f64 with Neumaier's compensation, integers modulo 2^64.  An empty sum is 0, an
  *           empty product 1, an empty maximum the least value of the type.  NaN wins in max and min. */
-#include "ops/reduce.h"
+#include "ops/kernels/reduce.h"
 
 #include <math.h>
 

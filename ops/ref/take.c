@@ -1,7 +1,7 @@
-/* take.c - Take and TakeAdd, row after row.
+/* take.c - Take and TakeDx, row after row.
  *
- * Memory    TakeAdd of floats below f64 sums in a workspace of doubles. */
-#include "ops/take.h"
+ * Memory    TakeDx of floats below f64 sums in a workspace of doubles. */
+#include "ops/kernels/take.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static ot_status take_run(const ot_call *c)
 
 static ot_status take_add_prepare(const ot_node *n, ot_prep *p)
 {
-    const ot_take_add *a = n->attrs;
+    const ot_take_dx *a = n->attrs;
     ot_dtype           t = n->in[0]->dtype;
     if (ot_is_float(t) && t != OT_F64) p->work = (size_t)ot_numel(&a->shape) * sizeof(double);
     return OT_OK;
@@ -53,7 +53,7 @@ static ot_status take_add_prepare(const ot_node *n, ot_prep *p)
 
 static ot_status take_add_run(const ot_call *c)
 {
-    const ot_take_add *a = c->node->attrs;
+    const ot_take_dx *a = c->node->attrs;
     ot_dtype           t = c->node->in[0]->dtype;
     int64_t            outer, n, inner, m = ot_numel(&c->node->in[1]->shape), k, total = ot_numel(&a->shape);
     double            *sum = t == OT_F64 ? c->out[0] : c->work;
@@ -78,4 +78,4 @@ static ot_status take_add_run(const ot_call *c)
 }
 
 const ot_kernel ot_ref_Take = { .name = "ref", .run = take_run };
-const ot_kernel ot_ref_TakeAdd = { .name = "ref", .prepare = take_add_prepare, .run = take_add_run };
+const ot_kernel ot_ref_TakeDx = { .name = "ref", .prepare = take_add_prepare, .run = take_add_run };

@@ -11,7 +11,7 @@
 #include "runtime/base/base.h"
 
 typedef struct ot_device    ot_device;
-typedef struct ot_recording ot_recording;
+typedef struct ot_device_graph ot_device_graph;
 struct ot_op;
 struct ot_kernel;
 
@@ -69,17 +69,17 @@ typedef struct ot_backend {
     ot_status (*wait)(ot_device *d, ot_error *err);
 
     /* Marks a point in the order of work; wait_mark waits for it.  A mark is made once and set often. */
-    ot_status (*mark_new)(ot_device *d, void **out, ot_error *err);
-    ot_status (*mark_set)(ot_device *d, void *mark, ot_error *err);
-    ot_status (*mark_wait)(ot_device *d, void *mark, ot_error *err);
-    ot_status (*mark_seconds)(ot_device *d, void *from, void *to, double *seconds, ot_error *err); /* waits for `to` */
-    void      (*mark_free)(ot_device *d, void *mark);
+    ot_status (*event_new)(ot_device *d, void **out, ot_error *err);
+    ot_status (*event_record)(ot_device *d, void *mark, ot_error *err);
+    ot_status (*event_wait)(ot_device *d, void *mark, ot_error *err);
+    ot_status (*event_seconds)(ot_device *d, void *from, void *to, double *seconds, ot_error *err); /* waits for `to` */
+    void      (*event_free)(ot_device *d, void *mark);
 
     /* Between begin and end work is not done but recorded; replay does it, as often as asked. */
-    ot_status (*record)(ot_device *d, ot_error *err);
-    ot_status (*recorded)(ot_device *d, ot_recording **out, ot_error *err);
-    ot_status (*replay)(ot_device *d, ot_recording *r, ot_error *err);
-    void      (*forget)(ot_device *d, ot_recording *r);
+    ot_status (*capture_begin)(ot_device *d, ot_error *err);
+    ot_status (*capture_end)(ot_device *d, ot_device_graph **out, ot_error *err);
+    ot_status (*launch)(ot_device *d, ot_device_graph *r, ot_error *err);
+    void      (*graph_free)(ot_device *d, ot_device_graph *r);
 
     /* A named range of the program's time for profilers, where CUDA's headers for that were there at build time; name
      * NULL ends the innermost one. */
@@ -95,7 +95,7 @@ struct ot_device {
                               * it room for numbers that the host asks for after a run */
 };
 
-/* The module's one exported entry, "ot_backend_cuda".  host: an ot_host (ops/host.h), what the module calls
+/* The module's one exported entry, "ot_backend_cuda".  host: an ot_host (ops/kernels/host.h), what the module calls
  * of the core; NULL comes back where the two were built apart. */
 typedef const ot_backend *ot_backend_entry(const void *host);
 

@@ -1,7 +1,7 @@
 /* data.h - data sets on the host: arrays with a sample axis, and how a batch is cut from them.
  *
  * A data set is a list of arrays.  An array of "samples" kind has the sample axis first; one of
- * "whole" kind is fed as it is with every batch.  Nothing here knows a model: runtime/train/adapt.c
+ * "whole" kind is fed as it is with every batch.  Nothing here knows a model: runtime/train/feed/bind_inputs.c
  * matches arrays to the inputs of a graph. */
 #ifndef OT_DATA_H
 #define OT_DATA_H

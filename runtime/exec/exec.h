@@ -42,7 +42,7 @@ ot_status ot_exec_zero(ot_exec *x, const ot_value *v, ot_error *err);
 
 /* Forward and backward of one batch, with its assignments; the optimizer; both.  On a device they give work and return:
  * the first time step by step, the second time it is recorded, from then on the recording is replayed. */
-ot_status ot_exec_every(ot_exec *x, ot_error *err);
+ot_status ot_exec_batch(ot_exec *x, ot_error *err);
 ot_status ot_exec_update(ot_exec *x, ot_error *err);
 ot_status ot_exec_step(ot_exec *x, ot_error *err);
 
@@ -60,13 +60,13 @@ ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err);
  * found while running (OT_E_DATA), with the node's name. */
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err);
 
-/* CPU: from now on ot_exec_every looks at *stop between two operators, and where it is set ends there: but only as long as
+/* CPU: from now on ot_exec_batch looks at *stop between two operators, and where it is set ends there: but only as long as
  * nothing of the state was written, so that a run that ended early has changed nothing.  Returns OT_OK then, too, and
  * ot_exec_stopped says it.  NULL: no longer.  Borrowed. */
 void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop);
 bool ot_exec_stopped(const ot_exec *x);
 
-/* From now on adds the seconds of every kernel to spent[0 .. n_every + n_update), in schedule order;
+/* From now on adds the seconds of every kernel to spent[0 .. n_batch_steps + n_update_steps), in schedule order;
  * NULL: no longer.  Borrowed. */
 void ot_exec_measure(ot_exec *x, double *spent);
 

@@ -61,8 +61,8 @@ static int constants_of(const ot_step *steps, int n, ot_copied *list)
 
 static int constants_of_plan(const ot_plan *p, ot_copied *list)
 {
-    int n = constants_of(p->every, p->n_every, list);
-    return n + constants_of(p->update, p->n_update, list ? list + n : NULL);
+    int n = constants_of(p->batch_steps, p->n_batch_steps, list);
+    return n + constants_of(p->update_steps, p->n_update_steps, list ? list + n : NULL);
 }
 
 /* Gives every piece its place behind *end. */
@@ -172,7 +172,7 @@ static ot_status device_memory(ot_memory *m, const ot_plan *const *plans, int n,
     OT_TRY(place_constants(m, &end, err));
     m->tables = m->tables_end = end;
     for (int i = 0; i < n; i++)
-        m->tables_end += tables_of(plans[i]->every, plans[i]->n_every) + tables_of(plans[i]->update, plans[i]->n_update);
+        m->tables_end += tables_of(plans[i]->batch_steps, plans[i]->n_batch_steps) + tables_of(plans[i]->update_steps, plans[i]->n_update_steps);
     m->bytes = m->tables_end;
     OT_TRY(b->alloc(m->device, m->bytes, &block, err));
     m->block = m->state = block;

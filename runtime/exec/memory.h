@@ -29,7 +29,7 @@ void *ot_memory_constant(const ot_memory *m, const void *data);
 /* Takes room for a table.  NULL: it was not counted. */
 char *ot_memory_table(ot_memory *m, size_t bytes);
 
-/* Bytes of the table of a group of steps (ot_many); 0: it has none. */
+/* Bytes of the table of a group of steps (ot_grouped); 0: it has none. */
 size_t ot_group_bytes(const ot_step *s);
 
 /* A value's bytes at `at` (of the device, d) from and to row-major bytes of the host.  get waits.  values.c */

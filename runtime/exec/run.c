@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "ops/crossentropy.h"
+#include "ops/kernels/crossentropy.h"
 #include "ops/kernel.h"
-#include "ops/take.h"
+#include "ops/kernels/take.h"
 #include "runtime/exec/memory.h"
 
 typedef struct slot { /* a step with its addresses */
@@ -39,14 +39,14 @@ struct ot_exec {
     ot_memory     *memory;
     bool           owns_memory;
     void         **at; /* by value id; fed inputs change */
-    slot          *every, *update;
+    slot          *batch_steps, *update_steps;
     double        *spent; /* borrowed; NULL: nobody asks */
     const volatile sig_atomic_t *stop; /* borrowed; NULL: nobody stops it */
     int            free;    /* steps of `every` in front of which nothing of the state is written: 0 .. free */
     bool           stopped; /* the last run of `every` */
     bool           groups_filled;
     int            given[PHASES];   /* runs of a phase so far, up to 2 */
-    ot_recording  *recorded[PHASES];
+    ot_device_graph  *recorded[PHASES];
 };
 
 /* ---- addresses ----------------------------------------------------------------------- */
@@ -164,11 +164,11 @@ static ot_status fill_groups(ot_exec *x, const ot_step *steps, int n, slot *s, o
 static ot_status bind(ot_exec *x, ot_error *err)
 {
     const ot_plan *p = x->plan;
-    OT_TRY(bind_steps(x, p->every, p->n_every, 0, &x->every, err));
-    OT_TRY(bind_steps(x, p->update, p->n_update, p->n_every, &x->update, err));
+    OT_TRY(bind_steps(x, p->batch_steps, p->n_batch_steps, 0, &x->batch_steps, err));
+    OT_TRY(bind_steps(x, p->update_steps, p->n_update_steps, p->n_batch_steps, &x->update_steps, err));
     if (!x->device) return OT_OK;
-    OT_TRY(bind_groups(x, p->every, p->n_every, x->every, err));
-    return bind_groups(x, p->update, p->n_update, x->update, err);
+    OT_TRY(bind_groups(x, p->batch_steps, p->n_batch_steps, x->batch_steps, err));
+    return bind_groups(x, p->update_steps, p->n_update_steps, x->update_steps, err);
 }
 
 /* ---- making ---------------------------------------------------------------------------- */
@@ -176,12 +176,12 @@ static ot_status bind(ot_exec *x, ot_error *err)
 /* The first step of `every` that writes into the state. */
 static int first_writer(const ot_plan *p)
 {
-    for (int i = 0; i < p->n_every; i++)
-        for (int j = 0; j < p->every[i].node->n_out; j++) {
-            const ot_value *v = p->every[i].node->out[j];
+    for (int i = 0; i < p->n_batch_steps; i++)
+        for (int j = 0; j < p->batch_steps[i].node->n_out; j++) {
+            const ot_value *v = p->batch_steps[i].node->out[j];
             if (v && base_of(v)->slab == OT_SLAB_STATE) return i;
         }
-    return p->n_every;
+    return p->n_batch_steps;
 }
 
 ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *err)
@@ -212,7 +212,7 @@ ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *e
 static void forget(ot_exec *x)
 {
     for (int i = 0; i < PHASES; i++) {
-        if (x->recorded[i]) x->device->backend->forget(x->device, x->recorded[i]);
+        if (x->recorded[i]) x->device->backend->graph_free(x->device, x->recorded[i]);
         x->recorded[i] = NULL;
     }
 }
@@ -265,8 +265,8 @@ void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes)
     void *p = (void *)(uintptr_t)bytes;
     if (x->at[input->id] == p) return;
     x->at[input->id] = p;
-    rebind(x, x->every, x->plan->n_every, input);
-    rebind(x, x->update, x->plan->n_update, input);
+    rebind(x, x->batch_steps, x->plan->n_batch_steps, input);
+    rebind(x, x->update_steps, x->plan->n_update_steps, input);
     x->groups_filled = false;
     forget(x);
 }
@@ -301,7 +301,7 @@ void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop) { x->stop = sto
 
 bool ot_exec_stopped(const ot_exec *x) { return x->stopped; }
 
-static bool ends_here(const ot_exec *x, const slot *s, int i) { return x->stop && s == x->every && i <= x->free && *x->stop; }
+static bool ends_here(const ot_exec *x, const slot *s, int i) { return x->stop && s == x->batch_steps && i <= x->free && *x->stop; }
 
 static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
 {
@@ -330,7 +330,7 @@ static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
 {
     for (int i = 0; i < x->plan->n_copies; i++) {
         const ot_assign *a = &x->plan->copies[i];
-        ot_phase         made = a->value->producer ? a->value->producer->phase : OT_EVERY;
+        ot_phase         made = a->value->producer ? a->value->producer->phase : OT_PHASE_BATCH;
         size_t           n = ot_bytes(&a->state->shape, a->state->dtype);
         void            *to = address(x, a->state), *from = address(x, a->value);
         if (made != of || !n) continue;
@@ -355,13 +355,13 @@ static ot_status give(ot_exec *x, phase f, ot_error *err)
 {
     const ot_plan *p = x->plan;
     if (f != UPDATE) {
-        OT_TRY(walk(x, x->every, p->every, p->n_every, x->spent, err));
+        OT_TRY(walk(x, x->batch_steps, p->batch_steps, p->n_batch_steps, x->spent, err));
         if (x->stopped) return OT_OK;
-        OT_TRY(carry_out(x, OT_EVERY, err));
+        OT_TRY(carry_out(x, OT_PHASE_BATCH, err));
     }
     if (f != EVERY) {
-        OT_TRY(walk(x, x->update, p->update, p->n_update, x->spent ? x->spent + p->n_every : NULL, err));
-        OT_TRY(carry_out(x, OT_UPDATE, err));
+        OT_TRY(walk(x, x->update_steps, p->update_steps, p->n_update_steps, x->spent ? x->spent + p->n_batch_steps : NULL, err));
+        OT_TRY(carry_out(x, OT_PHASE_UPDATE, err));
     }
     return x->device ? copy_results(x, err) : OT_OK;
 }
@@ -370,9 +370,9 @@ static ot_status record(ot_exec *x, phase f, ot_error *err)
 {
     const ot_backend *b = x->device->backend;
     ot_error          ignored = { 0 };
-    OT_TRY(b->record(x->device, err));
+    OT_TRY(b->capture_begin(x->device, err));
     ot_status s = give(x, f, err);
-    ot_status end = b->recorded(x->device, &x->recorded[f], s ? &ignored : err); /* ends the recording in any case */
+    ot_status end = b->capture_end(x->device, &x->recorded[f], s ? &ignored : err); /* ends the recording in any case */
     if (s && !end) forget(x);
     return s ? s : end;
 }
@@ -381,8 +381,8 @@ static ot_status run(ot_exec *x, phase f, ot_error *err)
 {
     if (!x->device || x->spent) return give(x, f, err);
     if (!x->groups_filled) {
-        OT_TRY(fill_groups(x, x->plan->every, x->plan->n_every, x->every, err));
-        OT_TRY(fill_groups(x, x->plan->update, x->plan->n_update, x->update, err));
+        OT_TRY(fill_groups(x, x->plan->batch_steps, x->plan->n_batch_steps, x->batch_steps, err));
+        OT_TRY(fill_groups(x, x->plan->update_steps, x->plan->n_update_steps, x->update_steps, err));
         x->groups_filled = true;
     }
     if (!x->given[f]) {
@@ -391,12 +391,12 @@ static ot_status run(ot_exec *x, phase f, ot_error *err)
     }
     if (!x->recorded[f]) OT_TRY(record(x, f, err));
     range(x, f == EVERY ? "batch" : f == UPDATE ? "update" : "step");
-    ot_status s = x->device->backend->replay(x->device, x->recorded[f], err);
+    ot_status s = x->device->backend->launch(x->device, x->recorded[f], err);
     range(x, NULL);
     return s;
 }
 
-ot_status ot_exec_every(ot_exec *x, ot_error *err) { return run(x, EVERY, err); }
+ot_status ot_exec_batch(ot_exec *x, ot_error *err) { return run(x, EVERY, err); }
 
 ot_status ot_exec_update(ot_exec *x, ot_error *err) { return run(x, UPDATE, err); }
 
@@ -415,8 +415,8 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
     const ot_plan *p = x->plan;
     ot_error       ignored = { 0 };
     int            i = f->step - 1;
-    bool           known = i >= 0 && i < p->n_every + p->n_update;
-    const ot_node *n = !known ? NULL : i < p->n_every ? p->every[i].node : p->update[i - p->n_every].node;
+    bool           known = i >= 0 && i < p->n_batch_steps + p->n_update_steps;
+    const ot_node *n = !known ? NULL : i < p->n_batch_steps ? p->batch_steps[i].node : p->update_steps[i - p->n_batch_steps].node;
     (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
     if (!n) return ot_fail(err, OT_E_DEVICE, "a fault of kind %d at step %d, value %lld", f->kind, i, (long long)f->value);
     if (f->kind == OT_FAULT_LABEL && (n->op == &ot_op_CrossEntropy || n->op == &ot_op_CrossEntropyDx)) {

@@ -119,8 +119,8 @@ enum {
 
 /* When a node runs. */
 typedef enum ot_phase {
-    OT_EVERY,  /* for every batch */
-    OT_UPDATE  /* once per optimizer update, after its batches */
+    OT_PHASE_BATCH,  /* for every batch */
+    OT_PHASE_UPDATE  /* once per optimizer update, after its batches */
 } ot_phase;
 
 struct ot_node {

@@ -30,7 +30,7 @@ static void value_type(FILE *f, const ot_value *v)
 
 static void node_line(FILE *f, const ot_node *n)
 {
-    ot_print(f, "%s%s(", n->phase == OT_UPDATE ? "update  " : "", n->op->name);
+    ot_print(f, "%s%s(", n->phase == OT_PHASE_UPDATE ? "update  " : "", n->op->name);
     for (int i = 0; i < n->n_in; i++) {
         if (i) fputs(", ", f);
         value_ref(f, n->in[i]);

@@ -10,10 +10,10 @@
  * Grad  a rule that gives nothing for an input says that this gradient is zero. */
 #include <string.h>
 
-#include "ops/copy.h"
-#include "ops/map.h"
+#include "ops/kernels/copy.h"
+#include "ops/kernels/map.h"
 #include "ops/op.h"
-#include "ops/take.h"
+#include "ops/kernels/take.h"
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/lossscale.h"
 
@@ -61,7 +61,7 @@ static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
     if (!dv) return;
     dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(v->dtype) > 16); /* not rounded on its way to a wider v */
     if (dv) dv = ot_cast(b, dv, v->dtype);
-    v->grad = v->grad ? ot_map2(b, OT_ROW_Add, 0, 0, v->grad, dv) : dv;
+    v->grad = v->grad ? ot_map2(b, OT_FN_Add, 0, 0, v->grad, dv) : dv;
 }
 
 /* The cancelled bias among the wanted inputs; its rule is not asked.  -1: none. */
@@ -107,7 +107,7 @@ static void share(ot_build *b, ot_value *v)
     ot_shape       all = { 1, { ot_numel(&v->shape) } };
     ot_value      *groups = list ? ot_graph_const(b->graph, v->name, OT_I32, &all, list) : NULL;
     if (!groups) return;
-    ot_value *sum = ot_emit(b, &ot_op_TakeAdd, &(ot_take_add){ 0, { 1, { n } } }, OT_IN(ot_view(b, v->grad, &all), groups));
+    ot_value *sum = ot_emit(b, &ot_op_TakeDx, &(ot_take_dx){ 0, { 1, { n } } }, OT_IN(ot_view(b, v->grad, &all), groups));
     v->grad = ot_view(b, ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(sum, groups)), &v->shape);
 }
 
@@ -125,7 +125,7 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
     for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
         if (v->role != OT_WEIGHT || !v->grad || !(of[i] = ot_original_of(g, v, &turned[i]))) continue;
-        if (of[i]->grad) of[i]->grad = ot_map2(b, OT_ROW_Add, 0, 0, of[i]->grad, as_copy(b, v->grad, of[i], turned[i]));
+        if (of[i]->grad) of[i]->grad = ot_map2(b, OT_FN_Add, 0, 0, of[i]->grad, as_copy(b, v->grad, of[i], turned[i]));
         else of[i] = NULL;
     }
     for (int i = 0; i < n; i++)

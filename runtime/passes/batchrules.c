@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/move.h"
+#include "ops/kernels/move.h"
 
 /* ---- what rules share ----------------------------------------------------------- */
 
@@ -684,7 +684,7 @@ static const struct { const char *op; rule rule; bool whole; /* meant for a whol
 static bool element_wise(const ot_op *op)
 {
 #define ROW(name, ...) if (op == &ot_op_##name) return true;
-    OT_ROW_OPS(ROW)
+    OT_ELEMENTWISE_OPS(ROW)
 #undef ROW
     return false;
 }

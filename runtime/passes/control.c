@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/control.h"
+#include "ops/onnx/control.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/decide.h"
 #include "runtime/passes/passes.h"

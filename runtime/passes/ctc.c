@@ -20,8 +20,8 @@
 /* log(exp a + exp b) */
 static ot_value *log_add(ot_loss *x, ot_value *a, ot_value *b)
 {
-    ot_value *apart = row(x, OT_ROW_Neg, row(x, OT_ROW_Abs, sub(x, a, b)));
-    return add(x, row2(x, OT_ROW_Max, a, b), row(x, OT_ROW_Softplus, apart));
+    ot_value *apart = row(x, OT_FN_Neg, row(x, OT_FN_Abs, sub(x, a, b)));
+    return add(x, row2(x, OT_FN_Max, a, b), row(x, OT_FN_Softplus, apart));
 }
 
 static ot_value *whole(ot_loss *x, double v) { return ot_scalar(&x->b, OT_I64, v); }
@@ -66,11 +66,11 @@ typedef struct ctc {
 /* l', lengths and skips, from the padded target. */
 static bool prepare(ot_loss *x, ctc *k)
 {
-    double    blank = ot_thing_num(x->how, "blank", 0);
+    double    blank = ot_spec_num(x->how, "blank", 0);
     ot_value *t = ot_cast(&x->b, ot_view(&x->b, x->t, &(ot_shape){ .rank = 2, .dim = { k->N, k->L } }), OT_I64);
-    ot_value *is = row2(x, OT_ROW_And, row2(x, OT_ROW_GreaterOrEqual, t, whole(x, 0)), row2(x, OT_ROW_NotEqual, t, whole(x, blank)));
+    ot_value *is = row2(x, OT_FN_And, row2(x, OT_FN_GreaterOrEqual, t, whole(x, 0)), row2(x, OT_FN_NotEqual, t, whole(x, blank)));
     ot_value *lengths = ot_loss_array(x, "target_lengths"), *column = places(x, k->L);
-    if (lengths) is = row2(x, OT_ROW_And, is, row2(x, OT_ROW_Less, column, ot_view(&x->b, lengths, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } })));
+    if (lengths) is = row2(x, OT_FN_And, is, row2(x, OT_FN_Less, column, ot_view(&x->b, lengths, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } })));
     k->length = ot_loss_sum_axis(x, ot_cast(&x->b, is, OT_I64), 1, true);
     t = where(x, is, t, whole(x, blank));
     /* (N, L, 2): a blank, then the label */
@@ -78,7 +78,7 @@ static bool prepare(ot_loss *x, ctc *k)
     ot_value *pairs = along(x, &ot_op_Concat, 2, ot_expand(&x->b, whole(x, blank), &pair), ot_view(&x->b, t, &pair));
     k->label = behind(x, ot_view(&x->b, pairs, &flat), fill(x, OT_I64, k->N, 1, blank));
     ot_value *before = behind(x, fill(x, OT_I64, k->N, 2, blank), slice(x, k->label, 1, 0, k->S - 2));
-    k->skips = row2(x, OT_ROW_And, row2(x, OT_ROW_NotEqual, k->label, whole(x, blank)), row2(x, OT_ROW_NotEqual, k->label, before));
+    k->skips = row2(x, OT_FN_And, row2(x, OT_FN_NotEqual, k->label, whole(x, blank)), row2(x, OT_FN_NotEqual, k->label, before));
     k->steps = ot_loss_array(x, "input_lengths");
     if (k->steps) k->steps = ot_view(&x->b, k->steps, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } });
     return k->skips != NULL;
@@ -101,21 +101,21 @@ static ot_value *walk(ot_loss *x, const ctc *k)
     for (int64_t t = 0; t < k->T && e; t++) {
         ot_value *now = ot_view(&x->b, slice(x, e, 0, t, t + 1), &one), *next;
         if (!t) {
-            a = where(x, row2(x, OT_ROW_Less, s, whole(x, 2)), now, num(x, NEVER)); /* the first blank, the first label */
+            a = where(x, row2(x, OT_FN_Less, s, whole(x, 2)), now, num(x, NEVER)); /* the first blank, the first label */
             continue;
         }
         ot_value *padded = behind(x, never, a);
         next = log_add(x, a, slice(x, padded, 1, 1, k->S + 1));
         next = log_add(x, next, where(x, k->skips, slice(x, padded, 1, 0, k->S), num(x, NEVER)));
         next = add(x, next, now);
-        a = k->steps ? where(x, row2(x, OT_ROW_Less, whole(x, (double)t), k->steps), next, a) : next;
+        a = k->steps ? where(x, row2(x, OT_FN_Less, whole(x, (double)t), k->steps), next, a) : next;
     }
     if (!a) return NULL;
     ot_value *last = mul(x, k->length, whole(x, 2)), *ends[2];
     for (int i = 0; i < 2; i++) /* of an empty target there is one end */
-        ends[i] = ot_loss_sum_axis(x, where(x, row2(x, OT_ROW_Equal, s, sub(x, last, whole(x, i))), a, num(x, 0)), 1, true);
-    ends[1] = where(x, row2(x, OT_ROW_Greater, k->length, whole(x, 0)), ends[1], num(x, NEVER));
-    return row(x, OT_ROW_Neg, log_add(x, ends[0], ends[1]));
+        ends[i] = ot_loss_sum_axis(x, where(x, row2(x, OT_FN_Equal, s, sub(x, last, whole(x, i))), a, num(x, 0)), 1, true);
+    ends[1] = where(x, row2(x, OT_FN_Greater, k->length, whole(x, 0)), ends[1], num(x, NEVER));
+    return row(x, OT_FN_Neg, log_add(x, ends[0], ends[1]));
 }
 
 ot_value *ot_loss_ctc(ot_loss *x)
@@ -127,11 +127,11 @@ ot_value *ot_loss_ctc(ot_loss *x)
     k.S = 2 * k.L + 1;
     if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N)
         return ot_loss_fail(x, OT_E_DATA, "neither of its first two axes has as many samples as the target; batch_first=true or false says which axis is the batch"), NULL;
-    if (!(ot_thing_num(x->how, "blank", 0) < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
+    if (!(ot_spec_num(x->how, "blank", 0) < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);
-    ot_value *lost = row2(x, OT_ROW_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */
-    loss = where(x, lost, num(x, ot_thing_flag(x->how, "zero_infinity", false) ? 0 : INFINITY), loss);
-    if (!strcmp(ot_thing_text(x->how, "reduction", "mean"), "sum")) return ot_loss_reduce(x, loss, 0);
-    return ot_loss_reduce(x, quo(x, loss, row2(x, OT_ROW_Max, steps, num(x, 1))), 0);
+    ot_value *lost = row2(x, OT_FN_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */
+    loss = where(x, lost, num(x, ot_spec_flag(x->how, "zero_infinity", false) ? 0 : INFINITY), loss);
+    if (!strcmp(ot_spec_text(x->how, "reduction", "mean"), "sum")) return ot_loss_reduce(x, loss, 0);
+    return ot_loss_reduce(x, quo(x, loss, row2(x, OT_FN_Max, steps, num(x, 1))), 0);
 }

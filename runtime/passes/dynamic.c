@@ -3,12 +3,12 @@
  *     DynamicQuantizeLinear x -> MatMulInteger or ConvInteger with weights -> Cast -> Mul by both scales
  *
  * is the product of two dequantised tensors.  Written so, with a DequantizeLinear for each, it has a gradient: that of x passes the
- * rounding (rounding.c), and the weights are trained as others behind a DequantizeLinear (stored.c).
+ * rounding (fake_quant.c), and the weights are trained as others behind a DequantizeLinear (stored.c).
  *
  * Weights that are moved as integers (an embedding: Gather, then DequantizeLinear) are dequantised first, for the same reason.
  *
  * Numerics  Sums of floats in place of exact integers: equal but for rounding.  A plan that runs the file as it is keeps the integers. */
-#include "ops/quantize.h"
+#include "ops/onnx/quantize.h"
 #include "runtime/passes/stored.h"
 
 /* The only reader of v, at whichever input; NULL: none, several, or v leaves the graph. */
@@ -62,7 +62,7 @@ static bool shapes_fit(const ot_node *n, const operand *w)
 
 static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
 {
-    const ot_node *d = o->q->producer; /* is rounded by the DequantizeLinear itself (rounding.c) */
+    const ot_node *d = o->q->producer; /* is rounded by the DequantizeLinear itself (fake_quant.c) */
     ot_dequantize  a = { .axis = -1, .through = d ? OT_U8 : OT_UNDEFINED, .divide = d ? OT_F32 : OT_UNDEFINED };
     ot_node       *dq = ot_graph_node(g, &ot_op_DequantizeLinear, n->name, &a, (ot_value *[]){ d ? d->in[0] : o->q, o->scale, o->zero }, o->zero ? 3 : 2, 1);
     return dq ? dq->out[0] : NULL;

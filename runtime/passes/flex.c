@@ -1,7 +1,7 @@
 /* flex.c - FlexAttention, spelled out while shapes are inferred. */
 #include <string.h>
 
-#include "ops/flexattention.h"
+#include "ops/onnx/flexattention.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/passes.h"
 

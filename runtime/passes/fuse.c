@@ -1,5 +1,5 @@
 /* fuse.c - chains and trees of Maps become one Map, a Map in front of a Reduce its program (fuse_reduce.c);
- * attention goes without the Copies around it (fuse_attend.c).
+ * attention goes without the Copies around it (fuse_attention.c).
  *
  * Maps of one shape that feed each other form a group; a group runs as one program at the place of
  * one of its nodes, so what lies between them never goes through memory.  What others read becomes
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/fuse.h"
 
 enum {
@@ -312,7 +312,7 @@ static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase,
     double            value;
     if (n->op != &ot_op_Map || n->phase != phase || n->n_out != 1 || !joins(n)) return NULL;
     for (int i = 0; i < p->n_inst; i++)
-        if (p->inst[i].row == OT_ROW_Random || p->inst[i].row == OT_ROW_Index) return NULL;
+        if (p->inst[i].row == OT_FN_Random || p->inst[i].row == OT_FN_Index) return NULL;
     if ((*inst -= p->n_inst + p->n_in) < 0) return NULL;
     for (int i = 0; i < n->n_in; i++) {
         if (is_immediate(n->in[i], &value)) continue;
@@ -353,7 +353,7 @@ static void gather_inputs(maker *k, const ot_node *n)
 /* Is the register certain to hold 0 or 1? */
 static bool is_truth(const ot_program *m, int reg)
 {
-    return reg >= m->n_in && ot_row_is_compare(m->inst[reg - m->n_in].row);
+    return reg >= m->n_in && ot_fn_is_compare(m->inst[reg - m->n_in].row);
 }
 
 /* The register of value v, made inside, as class cls sees it after v's type stored it. */
@@ -362,7 +362,7 @@ static int as_stored(maker *k, int reg, ot_dtype t, int cls)
     int  from = ot_map_class(&k->m, reg);
     bool exact = t == ot_class_dtype((ot_class)from) || (t == OT_BOOL && is_truth(&k->m, reg));
     if (exact && from == cls) return reg;
-    return add_inst(k, (ot_inst){ .row = OT_ROW_Convert, .cls = (uint8_t)cls, .arg = { (int8_t)reg, -1, -1, -1, -1 },
+    return add_inst(k, (ot_inst){ .row = OT_FN_Convert, .cls = (uint8_t)cls, .arg = { (int8_t)reg, -1, -1, -1, -1 },
                                   .p = exact ? 0 : t });
 }
 
@@ -374,7 +374,7 @@ static int input_register(maker *k, ot_value *v, int cls, int *made)
     const ot_node *again;
     if (inside(k->f, v, k->group, k->group)) return as_stored(k, made[v->id], v->dtype, cls);
     if (k->immediates && is_immediate(v, &value))
-        return add_inst(k, (ot_inst){ .row = OT_ROW_Imm, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = value });
+        return add_inst(k, (ot_inst){ .row = OT_FN_Imm, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = value });
     if ((again = pulled(k, v))) {
         append(k, again, made);
         return k->full ? 0 : as_stored(k, made[v->id], v->dtype, cls);
@@ -392,7 +392,7 @@ static void append(maker *k, const ot_node *n, int *made)
         ot_inst inst = p->inst[i];
         for (int a = 0; a < OT_MAP_ARGS; a++)
             if (inst.arg[a] >= 0) inst.arg[a] = (int8_t)reg[inst.arg[a]];
-        reg[p->n_in + i] = inst.row == OT_ROW_Copy ? inst.arg[0] : add_inst(k, inst);
+        reg[p->n_in + i] = inst.row == OT_FN_Copy ? inst.arg[0] : add_inst(k, inst);
     }
     for (int o = 0; o < n->n_out && !k->full; o++)
         if (n->out[o]) made[n->out[o]->id] = reg[p->out[o]];
@@ -451,7 +451,7 @@ static ot_status replace(fuse *f, int id, int *made)
     g->phase = at->phase;
     ot_node *n = ot_graph_node(g, &ot_op_Map, at->name, &k.m, k.in, k.m.n_in, k.m.n_out);
     g->cursor = NULL;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     if (!n) return g->err->status;
     n->mark = gr->at; /* still the group's */
     OT_TRY(ot_node_infer(n, g->err));
@@ -508,7 +508,7 @@ ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
         if (f.group_of[at] == at && (f.groups[at].n > 1 || reads_scalars(&f, at))) s = replace(&f, at, made);
     if (s == OT_OK) s = drop_dead(&f);
     if (s == OT_OK) s = ot_fuse_reduces(p, c, f.kept);
-    if (s == OT_OK) s = ot_fuse_attends(p, c, f.kept);
+    if (s == OT_OK) s = ot_fuse_attention(p, c, f.kept);
     fuse_free(&f);
     free(made);
     return s;

@@ -9,6 +9,6 @@
 ot_status ot_fuse_reduces(ot_plan *p, const ot_config *c, const bool *kept);
 
 /* On the CPU: attention reads and writes through the Copies around it, which go. */
-ot_status ot_fuse_attends(ot_plan *p, const ot_config *c, const bool *kept);
+ot_status ot_fuse_attention(ot_plan *p, const ot_config *c, const bool *kept);
 
 #endif

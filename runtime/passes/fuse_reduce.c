@@ -1,11 +1,11 @@
 /* fuse_reduce.c - a Map in front of a Reduce: its result is never stored.
  *
- * Numerics  The same: an element is rounded as if it had been stored (ops/reduce.h). */
+ * Numerics  The same: an element is rounded as if it had been stored (ops/kernels/reduce.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/reduce.h"
+#include "ops/kernels/reduce.h"
 #include "runtime/passes/fuse.h"
 
 static int *count_readers(const ot_graph *g)
@@ -47,7 +47,7 @@ static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c,
     g->phase = n->phase;
     ot_node *joined = ot_graph_node(g, &ot_op_Reduce, n->name, &a, map->in, map->n_in, 1);
     g->cursor = NULL;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     if (!joined) return g->err->status;
     OT_TRY(ot_node_infer(joined, g->err));
     if (!is_taken(joined, map, c)) {

@@ -56,12 +56,12 @@ static void move_up(ot_step *s, int to, int from)
 
 static void group_from(ot_step *s, int t, int n, ot_value *const *state)
 {
-    const ot_many *many = s[t].kernel->many;
+    const ot_grouped *many = s[t].kernel->many;
     int            count = 1;
     for (int u = t + 1; u < n && u < t + REACH; u++) {
         const ot_node *m = s[u].node;
         if (s[u].kernel != s[t].kernel || !is_ready(s, t, u)) continue;
-        if (m->phase == OT_EVERY && u >= t + count + REACH_OF_VALUES && !of_weights(m)) continue;
+        if (m->phase == OT_PHASE_BATCH && u >= t + count + REACH_OF_VALUES && !of_weights(m)) continue;
         if (!many->joins(s[t].node, m) || passes_reader(s, t, u, state)) continue;
         s[u].group = 0;
         move_up(s, t + count++, u);
@@ -77,8 +77,8 @@ ot_status ot_group_steps(ot_plan *p)
     for (int i = 0; i < g->n_assigns; i++) state[g->assigns[i].value->id] = g->assigns[i].state;
     for (ot_node *n = g->first; n; n = n->next) n->mark = -1;
     for (int phase = 0; phase < 2; phase++) {
-        ot_step *s = phase ? p->update : p->every;
-        int      n = phase ? p->n_update : p->n_every;
+        ot_step *s = phase ? p->update_steps : p->batch_steps;
+        int      n = phase ? p->n_update_steps : p->n_batch_steps;
         for (int t = 0; t < n; t++) ((ot_node *)(uintptr_t)s[t].node)->mark = t;
         for (int t = 0; t < n; t += s[t].group)
             if (s[t].kernel->many) group_from(s, t, n, state);

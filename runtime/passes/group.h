@@ -4,7 +4,7 @@
 
 #include "runtime/passes/passes.h"
 
-/* Brings together, and marks in ot_step.group, what kernels join (ot_many). */
+/* Brings together, and marks in ot_step.group, what kernels join (ot_grouped). */
 ot_status ot_group_steps(ot_plan *p);
 
 #endif

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/dot.h"
+#include "ops/kernels/dot.h"
 #include "ops/kernel.h"
-#include "ops/pool.h"
-#include "ops/sequence.h"
+#include "ops/kernels/pool.h"
+#include "ops/onnx/sequence.h"
 #include "runtime/passes/decide.h"
 #include "runtime/passes/passes.h"
 
@@ -50,7 +50,7 @@ int64_t ot_node_work(const ot_node *n)
         inner = ot_pool_window(&((const ot_pool *)n->attrs)->window);
     } else if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx) {
         inner = of_channel(&n->in[1]->shape, n->op == &ot_op_ConvolveDx);
-    } else if (n->op == &ot_op_Attend) {
+    } else if (n->op == &ot_op_FusedAttention) {
         inner = ot_numel(&n->in[1]->shape); /* a bound */
     }
     return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;

@@ -5,7 +5,7 @@
  * splits or reshapes them in the body does so before it. */
 #include <string.h>
 
-#include "ops/control.h"
+#include "ops/onnx/control.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/stored.h"
 

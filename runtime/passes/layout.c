@@ -3,13 +3,13 @@
  * Convolutions run fastest with channels last (strict f32 on a GPU: plain), so what they make lies that way, and kernels that
  * take any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes (Concat, Slice,
  * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Inputs and what the host reads
- * stay plain; how weights lie says weightlayout.c.
+ * stay plain; how weights lie says layout_weights.c.
  *
  * A Copy's input is memory, not a logical tensor: after this pass the strides of its pieces are those
  * of the input's layout, and its shape is that of the output as it lies. */
 #include <string.h>
 
-#include "ops/copy.h"
+#include "ops/kernels/copy.h"
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
@@ -45,7 +45,7 @@ static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **
     g->phase = v->producer ? v->producer->phase : before->phase;
     ot_node *n = ot_graph_node(g, &ot_op_Copy, v->name, &(ot_copy){ .shape = v->shape, .n = 1, .piece = p }, OT_IN(v), 1);
     g->cursor = NULL;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     if (!n) return NULL;
     ot_set(n->out[0], v->dtype, &v->shape);
     return plain[v->id] = n->out[0];
@@ -63,9 +63,9 @@ static ot_value *to_last(ot_graph *g, ot_value *v)
         a.shape.dim[d] = p->extent[d] = v->shape.dim[order(d, v->shape.rank)];
         p->stride[d] = stride[order(d, v->shape.rank)];
     }
-    g->phase = v->producer ? v->producer->phase : OT_EVERY;
+    g->phase = v->producer ? v->producer->phase : OT_PHASE_BATCH;
     ot_node *n = ot_graph_node(g, &ot_op_Copy, v->name, &a, OT_IN(v), 1);
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     if (!n) return NULL;
     ot_set(n->out[0], v->dtype, &v->shape);
     n->out[0]->layout = OT_CHANNELS_LAST;

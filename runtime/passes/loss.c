@@ -119,7 +119,7 @@ ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v)
 /* tail=softmax and its like say how the graph ends: it must. */
 static bool tail_is_there(ot_loss *x, const ot_loss_row *r)
 {
-    const char *said = ot_thing_text(x->how, "tail", "auto");
+    const char *said = ot_spec_text(x->how, "tail", "auto");
     if (x->joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
     ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis", r->name, said, x->out->name,
             r->undoes & 1u << OT_TAIL_SOFTMAX       ? "Softmax"
@@ -135,7 +135,7 @@ static void join(ot_loss *x, const ot_loss_row *r)
     unsigned sigmoid = 1u << OT_TAIL_SIGMOID, undoes = r->undoes;
     bool     elements = x->t && ot_numel(&x->t->shape) == ot_numel(&x->z->shape);
     if (undoes & sigmoid && undoes & ~sigmoid) undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
-    if (!strcmp(ot_thing_text(x->how, "tail", "auto"), "none") || !(undoes >> x->tail.kind & 1)) return;
+    if (!strcmp(ot_spec_text(x->how, "tail", "auto"), "none") || !(undoes >> x->tail.kind & 1)) return;
     if (r->classes_last && x->z) x->axis = x->z->shape.rank - 1;
     if (x->tail.kind != OT_TAIL_SIGMOID && (!x->t || x->tail.axis < 0 || x->tail.axis != ot_loss_axis(x))) return;
     x->z = ot_loss_batch_first(x, ot_tail_undo(&x->b, &x->tail));
@@ -147,7 +147,7 @@ static void join(ot_loss *x, const ot_loss_row *r)
 static void doubt(ot_loss *x, const ot_loss_row *r)
 {
     char remedy[200];
-    if (x->joined || !(r->unlike >> x->tail.kind & 1) || !strcmp(ot_thing_text(x->how, "tail", "auto"), "none")) return;
+    if (x->joined || !(r->unlike >> x->tail.kind & 1) || !strcmp(ot_spec_text(x->how, "tail", "auto"), "none")) return;
     const char *tail = ot_tail_name(&x->tail), *better = x->tail.kind == OT_TAIL_SIGMOID ? "bce" : x->tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
     if (r->logs) {
         ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s takes %s, and output '%s' ends in a %s: --loss '%s=%s'; %s:tail=none says that this is meant", r->name,
@@ -236,10 +236,10 @@ typedef struct singles {
 } singles;
 
 /* One loss, its scalar times its weight, on output z; *alone without it.  given: NULL: what follows from target and tail. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, single *alone)
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
 {
     ot_graph *g = p->graph;
-    ot_thing  chosen = { 0 };
+    ot_spec  chosen = { 0 };
     ot_loss   x = { .p = p, .c = c, .b = { .graph = g }, .how = given ? given : &chosen, .out = z, .axis = -1 };
     look_at(&x);
     if (!x.z) return NULL;
@@ -259,7 +259,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     if (x.z && (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16)) x.z = ot_cast(&x.b, x.z, OT_F32);
     if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
     ot_value *l = r->build(&x);
-    double    w = ot_thing_num(x.how, "weight", 1);
+    double    w = ot_spec_num(x.how, "weight", 1);
     *alone = (single){ l, x.right, x.of, z->name };
     return l && w != 1 ? mul(&x, l, num(&x, w)) : l;
 }
@@ -274,7 +274,7 @@ static void keep_singles(ot_plan *p, const singles *s)
     }
 }
 
-static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given, ot_value *z, singles *all)
+static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, singles *all)
 {
     ot_graph *g = p->graph;
     ot_build  b = { .graph = g };
@@ -283,7 +283,7 @@ static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_thing *given,
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
     if (all->n < OT_HEADS) all->one[all->n++] = alone;
     if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);
-    p->loss = p->loss ? ot_map2(&b, OT_ROW_Add, 0, 0, p->loss, l) : l;
+    p->loss = p->loss ? ot_map2(&b, OT_FN_Add, 0, 0, p->loss, l) : l;
     p->n_losses++;
     return g->err->status;
 }
@@ -330,9 +330,9 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < c->n_losses; i++) {
-        const ot_thing *t = &c->losses[i];
+        const ot_spec *t = &c->losses[i];
         bool            own = !t->output && !strcmp(t->name, "output");
-        if (ot_thing_num(t, "weight", 1) != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
+        if (ot_spec_num(t, "weight", 1) != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
     }
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
 }

@@ -3,7 +3,7 @@
 #ifndef OT_LOSS_H
 #define OT_LOSS_H
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/tails.h"
 
@@ -12,7 +12,7 @@ typedef struct ot_loss {
     ot_plan         *p;
     const ot_config *c;
     ot_build         b;
-    const ot_thing  *how;    /* its name and parameters */
+    const ot_spec  *how;    /* its name and parameters */
     const ot_feed   *feed;   /* of the target; NULL: there is none */
     ot_value        *out;    /* the graph's output */
     ot_value        *z;      /* what the formula acts on, its batch axis first */
@@ -46,11 +46,11 @@ ot_status ot_loss_fail(ot_loss *x, ot_status s, const char *what);
 static inline ot_value *num(ot_loss *x, double v) { return ot_scalar(&x->b, x->z->dtype, v); }
 static inline ot_value *row(ot_loss *x, int r, ot_value *a) { return ot_map1(&x->b, r, 0, 0, a); }
 static inline ot_value *row2(ot_loss *x, int r, ot_value *a, ot_value *c) { return ot_map2(&x->b, r, 0, 0, a, c); }
-static inline ot_value *add(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_ROW_Add, a, c); }
-static inline ot_value *sub(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_ROW_Sub, a, c); }
-static inline ot_value *mul(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_ROW_Mul, a, c); }
-static inline ot_value *quo(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_ROW_Div, a, c); }
-static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c) { return ot_map3(&x->b, OT_ROW_Where, 0, 0, is, a, c); }
+static inline ot_value *add(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Add, a, c); }
+static inline ot_value *sub(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Sub, a, c); }
+static inline ot_value *mul(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Mul, a, c); }
+static inline ot_value *quo(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Div, a, c); }
+static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c) { return ot_map3(&x->b, OT_FN_Where, 0, 0, is, a, c); }
 
 /* Mean or sum (reduction) over all elements; `count` other than 0 divides instead of the number of elements. */
 ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/crossentropy.h"
-#include "ops/reduce.h"
+#include "ops/kernels/crossentropy.h"
+#include "ops/kernels/reduce.h"
 #include "runtime/passes/loss.h"
 
 /* ---- short forms --------------------------------------------------------------- */
@@ -28,7 +28,7 @@ ot_value *ot_loss_sum_axis(ot_loss *x, ot_value *v, int axis, bool keepdims)
 ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count)
 {
     if (!v) return NULL;
-    bool sum = !strcmp(ot_thing_text(x->how, "reduction", "mean"), "sum");
+    bool sum = !strcmp(ot_spec_text(x->how, "reduction", "mean"), "sum");
     if (count == 0) count = (double)ot_numel(&v->shape);
     ot_value *s = ot_loss_sum_all(x, v);
     return sum ? s : mul(x, s, num(x, count ? 1 / count : NAN));
@@ -62,7 +62,7 @@ ot_shape ot_loss_without(const ot_shape *s, int axis)
 ot_value *ot_loss_other(ot_loss *x, const char *key)
 {
     const ot_graph *g = x->p->graph;
-    const char     *name = ot_thing_text(x->how, key, "");
+    const char     *name = ot_spec_text(x->how, key, "");
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i]->name, name)) {
             if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape)) return ot_cast(&x->b, ot_loss_batch_first(x, g->outputs[i]), x->z->dtype);
@@ -102,8 +102,8 @@ static int find_axis(ot_loss *x)
     const ot_shape *z = &x->z->shape, *t = &x->t->shape;
     int             last = z->rank - 1, axis = -1;
     char            a[128], c[128];
-    if (ot_thing_find(x->how, "class_axis")) {
-        if (!ot_axis((int64_t)ot_thing_num(x->how, "class_axis", 1), z->rank, &axis)) ot_loss_fail(x, OT_E_USAGE, "class_axis is out of range");
+    if (ot_spec_find(x->how, "class_axis")) {
+        if (!ot_axis((int64_t)ot_spec_num(x->how, "class_axis", 1), z->rank, &axis)) ot_loss_fail(x, OT_E_USAGE, "class_axis is out of range");
         return axis;
     }
     bool same = ot_numel(t) == ot_numel(z);
@@ -129,14 +129,14 @@ int ot_loss_axis(ot_loss *x)
 
 bool ot_loss_ignored(const ot_loss *x, int64_t *label)
 {
-    const ot_param *given = ot_thing_find(x->how, "ignore_index");
+    const ot_param *given = ot_spec_find(x->how, "ignore_index");
     *label = given && !isnan(given->num) ? (int64_t)given->num : OT_IGNORED;
     return (given && !isnan(given->num)) || (!given && x->feed && x->feed->ignores);
 }
 
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
 {
-    const ot_param *w = ot_thing_find(x->how, "class_weights");
+    const ot_param *w = ot_spec_find(x->how, "class_weights");
     if (!w) return NULL;
     if (w->n != classes) {
         ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: class_weights has %d numbers, output '%s' has %lld classes", x->how->name, w->n,
@@ -164,7 +164,7 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
     for (int64_t i = 0; i < s->dim[axis]; i++) iota[i] = i;
     ot_shape along = { .rank = s->rank };
     for (int d = 0; d < s->rank; d++) along.dim[d] = d == axis ? s->dim[d] : 1;
-    return row2(x, OT_ROW_Equal, ot_graph_const(x->p->graph, "classes", OT_I64, &along, iota), ot_loss_labels(x, axis));
+    return row2(x, OT_FN_Equal, ot_graph_const(x->p->graph, "classes", OT_I64, &along, iota), ot_loss_labels(x, axis));
 }
 
 static void keep_counts(ot_loss *x, ot_value *right, ot_value *of)
@@ -183,11 +183,11 @@ void ot_loss_accuracy(ot_loss *x, int axis)
     if (x->c->want != OT_WANT_EVAL || !numbers) return;
     ot_value *label = ot_loss_labels(x, axis), *is = ot_loss_is_class(x, axis);
     ot_value *top = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 }, OT_IN(x->z));
-    ot_value *hit = row2(x, OT_ROW_And, is, row2(x, OT_ROW_Equal, x->z, top));
+    ot_value *hit = row2(x, OT_FN_And, is, row2(x, OT_FN_Equal, x->z, top));
     ot_value *right = ot_loss_sum_axis(x, ot_cast(&x->b, hit, OT_F32), axis, false);
-    ot_value *counts = row2(x, OT_ROW_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
+    ot_value *counts = row2(x, OT_FN_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
     int64_t   ignored;
-    if (ot_loss_ignored(x, &ignored)) counts = row2(x, OT_ROW_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
+    if (ot_loss_ignored(x, &ignored)) counts = row2(x, OT_FN_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
     counts = ot_cast(&x->b, counts, OT_F32);
     right = mul(x, right, ot_view(&x->b, counts, right ? &right->shape : NULL));
     keep_counts(x, ot_loss_sum_all(x, right), ot_loss_sum_all(x, counts));
@@ -198,7 +198,7 @@ ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t
     const ot_shape  *z = &x->z->shape;
     bool             one_hot = z->dim[axis] > 1 && ot_numel(&x->t->shape) == ot_numel(z), probs = one_hot || ot_is_float(x->t->dtype);
     ot_cross_entropy a = { .axis = axis, .probs = probs, .log_input = !strcmp(x->how->name, "nll") && !x->joined,
-                           .label_smoothing = ot_thing_num(x->how, "label_smoothing", 0), .reduction = reduction };
+                           .label_smoothing = ot_spec_num(x->how, "label_smoothing", 0), .reduction = reduction };
     a.has_ignore = ot_loss_ignored(x, &a.ignore_index);
     if (!a.has_ignore) a.ignore_index = 0;
     ot_shape  flat = ot_loss_without(z, axis);
@@ -213,7 +213,7 @@ static ot_value *over_classes(ot_loss *x)
     if (axis < 0) return NULL;
     ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]);
     ot_loss_accuracy(x, axis);
-    return ot_loss_cross_entropy(x, axis, w, strcmp(ot_thing_text(x->how, "reduction", "mean"), "sum") ? OT_REDUCTION_MEAN : OT_REDUCTION_SUM);
+    return ot_loss_cross_entropy(x, axis, w, strcmp(ot_spec_text(x->how, "reduction", "mean"), "sum") ? OT_REDUCTION_MEAN : OT_REDUCTION_SUM);
 }
 
 /* ---- elements -------------------------------------------------------------------- */
@@ -221,14 +221,14 @@ static ot_value *over_classes(ot_loss *x)
 static ot_value *difference(ot_loss *x) { return sub(x, x->z, ot_loss_target(x)); }
 static ot_value *of_row(ot_loss *x, int r, double p, ot_value *v) { return ot_loss_reduce(x, ot_map1(&x->b, r, p, 0, v), 0); }
 
-static ot_value *mse(ot_loss *x) { return of_row(x, OT_ROW_Square, 0, difference(x)); }
-static ot_value *l1(ot_loss *x) { return of_row(x, OT_ROW_Abs, 0, difference(x)); }
-static ot_value *huber(ot_loss *x) { return of_row(x, OT_ROW_Huber, ot_thing_num(x->how, "delta", 1), difference(x)); }
+static ot_value *mse(ot_loss *x) { return of_row(x, OT_FN_Square, 0, difference(x)); }
+static ot_value *l1(ot_loss *x) { return of_row(x, OT_FN_Abs, 0, difference(x)); }
+static ot_value *huber(ot_loss *x) { return of_row(x, OT_FN_Huber, ot_spec_num(x->how, "delta", 1), difference(x)); }
 
 static ot_value *smooth_l1(ot_loss *x)
 {
-    double beta = ot_thing_num(x->how, "beta", 1);
-    return beta == 0 ? l1(x) : of_row(x, OT_ROW_SmoothL1, beta, difference(x));
+    double beta = ot_spec_num(x->how, "beta", 1);
+    return beta == 0 ? l1(x) : of_row(x, OT_FN_SmoothL1, beta, difference(x));
 }
 
 /* KLDivLoss with reduction='batchmean'. */
@@ -236,14 +236,14 @@ static ot_value *kl(ot_loss *x)
 {
     ot_value *t = ot_loss_target(x);
     double    n = x->z->shape.rank ? (double)x->z->shape.dim[0] : 1;
-    if (ot_thing_flag(x->how, "log_target", false)) return ot_loss_reduce(x, mul(x, row(x, OT_ROW_Exp, t), sub(x, t, x->z)), n);
-    return ot_loss_reduce(x, row2(x, OT_ROW_KlTerm, x->z, t), n);
+    if (ot_spec_flag(x->how, "log_target", false)) return ot_loss_reduce(x, mul(x, row(x, OT_FN_Exp, t), sub(x, t, x->z)), n);
+    return ot_loss_reduce(x, row2(x, OT_FN_KlTerm, x->z, t), n);
 }
 
 /* pos_weight: a number, or a list as long as the last axis. */
 static ot_value *pos_weight(ot_loss *x)
 {
-    const ot_param *w = ot_thing_find(x->how, "pos_weight");
+    const ot_param *w = ot_spec_find(x->how, "pos_weight");
     if (!w) return NULL;
     if (!w->n) return num(x, w->num);
     float *v = ot_graph_alloc(x->p->graph, (size_t)w->n * sizeof *v);
@@ -257,8 +257,8 @@ static ot_value *pos_weight(ot_loss *x)
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold)
 {
     if (x->c->want != OT_WANT_EVAL || !t) return;
-    ot_value *yes = row2(x, OT_ROW_Greater, x->z, num(x, threshold)), *is = row2(x, OT_ROW_Greater, t, num(x, 0.5));
-    ot_value *right = ot_loss_sum_all(x, ot_cast(&x->b, row2(x, OT_ROW_Equal, yes, is), OT_F32));
+    ot_value *yes = row2(x, OT_FN_Greater, x->z, num(x, threshold)), *is = row2(x, OT_FN_Greater, t, num(x, 0.5));
+    ot_value *right = ot_loss_sum_all(x, ot_cast(&x->b, row2(x, OT_FN_Equal, yes, is), OT_F32));
     keep_counts(x, right, ot_scalar(&x->b, OT_F32, (double)ot_numel(&x->z->shape)));
 }
 
@@ -267,8 +267,8 @@ static ot_value *bce_with_logits(ot_loss *x)
 {
     ot_value *t = ot_loss_target(x), *w = pos_weight(x);
     ot_loss_binary_accuracy(x, t, 0);
-    if (!w) return ot_loss_reduce(x, row2(x, OT_ROW_BceWithLogits, x->z, t), 0);
-    ot_value *s = row(x, OT_ROW_Softplus, row(x, OT_ROW_Neg, x->z));
+    if (!w) return ot_loss_reduce(x, row2(x, OT_FN_BceWithLogits, x->z, t), 0);
+    ot_value *s = row(x, OT_FN_Softplus, row(x, OT_FN_Neg, x->z));
     ot_value *f = add(x, num(x, 1), mul(x, sub(x, w, num(x, 1)), t));
     return ot_loss_reduce(x, add(x, mul(x, sub(x, num(x, 1), t), x->z), mul(x, f, s)), 0);
 }
@@ -278,7 +278,7 @@ static ot_value *bce(ot_loss *x)
     if (x->joined) return bce_with_logits(x);
     ot_value *t = ot_loss_target(x);
     ot_loss_binary_accuracy(x, t, 0.5);
-    return ot_loss_reduce(x, row2(x, OT_ROW_Bce, x->z, t), 0);
+    return ot_loss_reduce(x, row2(x, OT_FN_Bce, x->z, t), 0);
 }
 
 static ot_value *output(ot_loss *x)

@@ -8,7 +8,7 @@
  * Source  PyTorch's GradScaler: start, factors and interval are its defaults. */
 #include <float.h>
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/lossscale.h"
 
 /* LOOKED_AT: of gradients that are computed once; no second try finds a scale that fits. */
@@ -28,23 +28,23 @@ void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
     if (c->precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        p->weights[i]->grad = ot_map2(b, OT_ROW_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / LOOKED_AT));
+        p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / LOOKED_AT));
     }
 }
 
-static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no) { return ot_map3(b, OT_ROW_Where, 0, 0, cond, yes, no); }
+static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no) { return ot_map3(b, OT_FN_Where, 0, 0, cond, yes, no); }
 
 void ot_loss_scale_update(ot_plan *p, ot_build *b, ot_value *ok)
 {
     ot_graph *g = p->graph;
     ot_value *scale = p->loss_scale, *count = ot_graph_state(g, OT_STATE_LOSS_SCALE_COUNT, NULL, OT_F32, &OT_SCALAR, 0);
     if (!count) return;
-    ot_value *zero = ot_scalar(b, OT_F32, 0), *next = ot_map2(b, OT_ROW_Add, 0, 0, count, ot_scalar(b, OT_F32, 1));
-    ot_value *due = ot_map2(b, OT_ROW_GreaterOrEqual, 0, 0, next, ot_scalar(b, OT_F32, INTERVAL));
-    ot_value *twice = ot_map2(b, OT_ROW_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 2));
-    ot_value *half = ot_map2(b, OT_ROW_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 0.5));
-    ot_value *fits = ot_map2(b, OT_ROW_LessOrEqual, 0, 0, twice, ot_scalar(b, OT_F32, (double)FLT_MAX));
-    ot_value *larger = select(b, ot_map2(b, OT_ROW_And, 0, 0, due, fits), twice, scale);
+    ot_value *zero = ot_scalar(b, OT_F32, 0), *next = ot_map2(b, OT_FN_Add, 0, 0, count, ot_scalar(b, OT_F32, 1));
+    ot_value *due = ot_map2(b, OT_FN_GreaterOrEqual, 0, 0, next, ot_scalar(b, OT_F32, INTERVAL));
+    ot_value *twice = ot_map2(b, OT_FN_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 2));
+    ot_value *half = ot_map2(b, OT_FN_Mul, 0, 0, scale, ot_scalar(b, OT_F32, 0.5));
+    ot_value *fits = ot_map2(b, OT_FN_LessOrEqual, 0, 0, twice, ot_scalar(b, OT_F32, (double)FLT_MAX));
+    ot_value *larger = select(b, ot_map2(b, OT_FN_And, 0, 0, due, fits), twice, scale);
     ot_graph_assign(g, scale, select(b, ok, larger, half));
     ot_graph_assign(g, count, select(b, ok, select(b, due, zero, next), zero));
 }

@@ -1,7 +1,7 @@
 /* lower.c - kernel operators only: every node that its operator can spell out is replaced. */
 #include <string.h>
 
-#include "ops/copy.h"
+#include "ops/kernels/copy.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -65,7 +65,7 @@ static ot_status lower_node(ot_graph *g, ot_node *n)
     ot_status s = ot_lower_yield(&b, n, prev);
     g->room->at = NULL;
     g->cursor = NULL;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     return s;
 }
 

@@ -38,7 +38,7 @@ static ot_value *base_of(ot_value *v)
     return v;
 }
 
-static ot_step *step_at(ot_plan *p, int t) { return t < p->n_every ? &p->every[t] : &p->update[t - p->n_every]; }
+static ot_step *step_at(ot_plan *p, int t) { return t < p->n_batch_steps ? &p->batch_steps[t] : &p->update_steps[t - p->n_batch_steps]; }
 
 static span group_at(ot_plan *p, int t)
 {
@@ -64,7 +64,7 @@ static bool others_use(ot_plan *p, int t, ot_value *v)
 
 static void lifetimes(ot_plan *p, life *l)
 {
-    int n = p->n_every + p->n_update;
+    int n = p->n_batch_steps + p->n_update_steps;
     for (int i = 0; i < p->graph->n_values; i++) l[i] = (life){ -1, -1, -1 };
     for (int t = 0; t < n; t++) {
         const ot_node *k = step_at(p, t)->node;
@@ -238,7 +238,7 @@ static bool place(block *list, int n, block **placed, int64_t *end)
 
 static int collect(ot_plan *p, const life *l, block *list)
 {
-    int n = 0, steps = p->n_every + p->n_update;
+    int n = 0, steps = p->n_batch_steps + p->n_update_steps;
     for (int i = 0; i < p->graph->n_values; i++) {
         ot_value *v = p->graph->values[i];
         if (base_of(v) != v || v->role != OT_TEMP || !v->producer || l[i].from < 0) continue;
@@ -255,7 +255,7 @@ static int collect(ot_plan *p, const life *l, block *list)
 
 static ot_status scratch(ot_plan *p, const life *l)
 {
-    size_t  cap = (size_t)p->graph->n_values + (size_t)(p->n_every + p->n_update) + 1;
+    size_t  cap = (size_t)p->graph->n_values + (size_t)(p->n_batch_steps + p->n_update_steps) + 1;
     block  *list = calloc(cap, sizeof *list);
     block **placed = calloc(cap, sizeof *placed);
     int     n = list && placed ? collect(p, l, list) : 0;
@@ -324,7 +324,7 @@ ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
     for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = NULL;
     mark_used(p);
     lifetimes(p, l);
-    int n = p->n_every + p->n_update;
+    int n = p->n_batch_steps + p->n_update_steps;
     for (int t = 0; t < n; t++) share_view(p, t, l);
     ot_status s = assignments(p, l);
     for (int t = 0; t < n; t++) share_outputs(p, t, l);

@@ -14,15 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/dot.h"
-#include "ops/map.h"
-#include "ops/reduce.h"
+#include "ops/kernels/dot.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
 #include "runtime/passes/lossscale.h"
 
 typedef struct opt {
     ot_plan         *p;
     ot_build         b;
-    const ot_thing  *o;
+    const ot_spec  *o;
     ot_value        *w, *g;  /* the weight (or its f32 master) and its gradient */
     ot_value        *file_w; /* the weight as the graph knows it: names, decay */
     ot_value        *lr;     /* of this weight, f64 */
@@ -36,23 +36,23 @@ typedef struct opt {
 /* ---- vocabulary -------------------------------------------------------------- */
 
 static ot_value *num(opt *x, double v) { return ot_scalar(&x->b, x->w->dtype, v); }
-static ot_value *add(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_ROW_Add, 0, 0, a, c); }
-static ot_value *sub(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_ROW_Sub, 0, 0, a, c); }
-static ot_value *mul(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_ROW_Mul, 0, 0, a, c); }
-static ot_value *quo(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_ROW_Div, 0, 0, a, c); }
-static ot_value *larger(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_ROW_Max, 0, 0, a, c); }
-static ot_value *root(opt *x, ot_value *a) { return ot_map1(&x->b, OT_ROW_Sqrt, 0, 0, a); }
-static ot_value *square(opt *x, ot_value *a) { return ot_map1(&x->b, OT_ROW_Square, 0, 0, a); }
+static ot_value *add(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_FN_Add, 0, 0, a, c); }
+static ot_value *sub(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_FN_Sub, 0, 0, a, c); }
+static ot_value *mul(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_FN_Mul, 0, 0, a, c); }
+static ot_value *quo(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_FN_Div, 0, 0, a, c); }
+static ot_value *larger(opt *x, ot_value *a, ot_value *c) { return ot_map2(&x->b, OT_FN_Max, 0, 0, a, c); }
+static ot_value *root(opt *x, ot_value *a) { return ot_map1(&x->b, OT_FN_Sqrt, 0, 0, a); }
+static ot_value *square(opt *x, ot_value *a) { return ot_map1(&x->b, OT_FN_Square, 0, 0, a); }
 static ot_value *scaled(opt *x, ot_value *a, double k) { return mul(x, a, num(x, k)); }
 
 /* Scalars of the update, in f64. */
 static ot_value *wide(opt *x, double v) { return ot_scalar(&x->b, OT_F64, v); }
-static ot_value *power(opt *x, ot_value *base, ot_value *e) { return ot_map2(&x->b, OT_ROW_Pow, 0, 0, base, e); }
+static ot_value *power(opt *x, ot_value *base, ot_value *e) { return ot_map2(&x->b, OT_FN_Pow, 0, 0, base, e); }
 static ot_value *narrow(opt *x, ot_value *v) { return ot_cast(&x->b, v, x->w->dtype); }
 static ot_value *t(opt *x) { return x->t; }
 static ot_value *correction(opt *x, ot_value *beta) { return sub(x, wide(x, 1), power(x, beta, t(x))); } /* 1 - beta^t */
 
-static double par(opt *x, const char *key, double dflt) { return ot_thing_num(x->o, key, dflt); }
+static double par(opt *x, const char *key, double dflt) { return ot_spec_num(x->o, key, dflt); }
 
 /* beta1 or momentum: a knob, since a schedule may move it. */
 static ot_value *moving(opt *x) { return x->p->knobs.momentum; }
@@ -65,7 +65,7 @@ static ot_value *moment(opt *x, ot_state_kind kind, double start)
 
 static ot_value *keep(opt *x, ot_value *state, ot_value *now)
 {
-    ot_graph_assign(x->p->graph, state, x->ok ? ot_map3(&x->b, OT_ROW_Where, 0, 0, x->ok, now, state) : now);
+    ot_graph_assign(x->p->graph, state, x->ok ? ot_map3(&x->b, OT_FN_Where, 0, 0, x->ok, now, state) : now);
     return now;
 }
 
@@ -103,11 +103,11 @@ static ot_value *sgd(opt *x)
     double    damp = par(x, "dampening", 0);
     ot_value *mu = narrow(x, moving(x)), *b = moment(x, OT_STATE_MOMENTUM, 0), *scale = num(x, 1 - damp);
     if (damp != 0) { /* the first update takes g whole */
-        ot_value *first = ot_map2(&x->b, OT_ROW_Equal, 0, 0, t(x), wide(x, 1));
-        scale = narrow(x, ot_map3(&x->b, OT_ROW_Where, 0, 0, first, wide(x, 1), wide(x, 1 - damp)));
+        ot_value *first = ot_map2(&x->b, OT_FN_Equal, 0, 0, t(x), wide(x, 1));
+        scale = narrow(x, ot_map3(&x->b, OT_FN_Where, 0, 0, first, wide(x, 1), wide(x, 1 - damp)));
     }
     ot_value *now = keep(x, b, add(x, mul(x, mu, b), damp == 0 ? g : mul(x, scale, g)));
-    return step_by(x, x->w, x->lr, ot_thing_flag(x->o, "nesterov", false) ? add(x, g, mul(x, mu, now)) : now);
+    return step_by(x, x->w, x->lr, ot_spec_flag(x->o, "nesterov", false) ? add(x, g, mul(x, mu, now)) : now);
 }
 
 /* m^ / (sqrt(v^) + eps) with its rate lr / (1 - beta1^t), over the gradient g. */
@@ -115,11 +115,11 @@ static ot_value *adam_step(opt *x, ot_value *w, ot_value *g, ot_value *rate)
 {
     ot_value *beta2 = wide(x, par(x, "beta2", 0.999));
     ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
-    if (ot_thing_flag(x->o, "amsgrad", false)) {
+    if (ot_spec_flag(x->o, "amsgrad", false)) {
         ot_value *top = moment(x, OT_STATE_V_MAX, 0);
         v = keep(x, top, larger(x, top, v));
     }
-    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
+    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_FN_Rsqrt, 0, 0, correction(x, beta2)));
     ot_value *d = add(x, mul(x, root(x, v), c2), num(x, par(x, "eps", 1e-8)));
     return sub(x, w, mul(x, narrow(x, quo(x, rate, correction(x, moving(x)))), quo(x, m, d)));
 }
@@ -139,7 +139,7 @@ static ot_value *rmsprop(opt *x)
 {
     ot_value *g = l2(x), *alpha = wide(x, par(x, "alpha", 0.99));
     ot_value *v = average(x, OT_STATE_V, alpha, square(x, g));
-    if (ot_thing_flag(x->o, "centered", false)) v = sub(x, v, square(x, average(x, OT_STATE_MEAN, alpha, g)));
+    if (ot_spec_flag(x->o, "centered", false)) v = sub(x, v, square(x, average(x, OT_STATE_MEAN, alpha, g)));
     ot_value *d = quo(x, g, add(x, root(x, v), num(x, par(x, "eps", 1e-8))));
     if (par(x, "momentum", 0) != 0 || x->schedules_momentum) {
         ot_value *b = moment(x, OT_STATE_MOMENTUM, 0);
@@ -161,7 +161,7 @@ static ot_value *adadelta(opt *x)
 static ot_value *adamax(opt *x)
 {
     ot_value *g = l2(x), *m = average(x, OT_STATE_M, moving(x), g), *u = moment(x, OT_STATE_U, 0);
-    ot_value *size = add(x, ot_map1(&x->b, OT_ROW_Abs, 0, 0, g), num(x, par(x, "eps", 1e-8)));
+    ot_value *size = add(x, ot_map1(&x->b, OT_FN_Abs, 0, 0, g), num(x, par(x, "eps", 1e-8)));
     ot_value *now = keep(x, u, larger(x, scaled(x, u, par(x, "beta2", 0.999)), size));
     return step_by(x, x->w, quo(x, x->lr, correction(x, moving(x))), quo(x, m, now));
 }
@@ -169,7 +169,7 @@ static ot_value *adamax(opt *x)
 /* mu_t = beta1 (1 - 0.5 0.96^(t decay)); its running product is a scalar state. */
 static ot_value *nadam(opt *x)
 {
-    bool      apart = ot_thing_flag(x->o, "decoupled_weight_decay", false);
+    bool      apart = ot_spec_flag(x->o, "decoupled_weight_decay", false);
     ot_value *g = apart ? x->g : l2(x), *w = apart ? decayed(x) : x->w, *beta2 = wide(x, par(x, "beta2", 0.999));
     ot_value *decay = wide(x, par(x, "momentum_decay", 4e-3)), *half = wide(x, 0.5), *base = wide(x, 0.96), *one = wide(x, 1);
     ot_value *next = add(x, t(x), one);
@@ -178,7 +178,7 @@ static ot_value *nadam(opt *x)
     ot_value *s = ot_graph_state(x->p->graph, OT_STATE_MU, x->file_w, OT_F64, &OT_SCALAR, 1);
     ot_value *product = keep(x, s, mul(x, s, mu));
     ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
-    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
+    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_FN_Rsqrt, 0, 0, correction(x, beta2)));
     ot_value *d = add(x, mul(x, root(x, v), c2), num(x, par(x, "eps", 1e-8)));
     ot_value *of_g = quo(x, mul(x, x->lr, sub(x, one, mu)), sub(x, one, product));
     ot_value *of_m = quo(x, mul(x, x->lr, mu1), sub(x, one, mul(x, product, mu1)));
@@ -189,27 +189,27 @@ static ot_value *nadam(opt *x)
 /* While the variance of the adaptive rate is not tractable (r <= 5), momentum alone. */
 static ot_value *radam(opt *x)
 {
-    bool      apart = ot_thing_flag(x->o, "decoupled_weight_decay", false);
+    bool      apart = ot_spec_flag(x->o, "decoupled_weight_decay", false);
     double    b2 = par(x, "beta2", 0.999), top = 2 / (1 - b2) - 1;
     ot_value *g = apart ? x->g : l2(x), *w = apart ? decayed(x) : x->w, *beta2 = wide(x, b2);
     ot_value *m = average(x, OT_STATE_M, moving(x), g), *v = average(x, OT_STATE_V, beta2, square(x, g));
     ot_value *c2 = correction(x, beta2), *two = wide(x, 2), *four = wide(x, 4);
     ot_value *r = sub(x, wide(x, top), quo(x, mul(x, mul(x, two, t(x)), power(x, beta2, t(x))), c2));
-    ot_value *tractable = ot_map2(&x->b, OT_ROW_Greater, 0, 0, r, wide(x, 5));
-    ot_value *safe = ot_map3(&x->b, OT_ROW_Where, 0, 0, tractable, r, wide(x, 6));
+    ot_value *tractable = ot_map2(&x->b, OT_FN_Greater, 0, 0, r, wide(x, 5));
+    ot_value *safe = ot_map3(&x->b, OT_FN_Where, 0, 0, tractable, r, wide(x, 6));
     ot_value *rect = quo(x, mul(x, mul(x, sub(x, safe, four), sub(x, safe, two)), wide(x, top)),
                          mul(x, wide(x, (top - 4) * (top - 2)), safe));
     ot_value *rate = quo(x, x->lr, correction(x, moving(x)));
     ot_value *adapt = mul(x, rate, mul(x, root(x, rect), root(x, c2)));
     ot_value *full = quo(x, m, add(x, root(x, v), num(x, par(x, "eps", 1e-8))));
-    ot_value *d = ot_map3(&x->b, OT_ROW_Where, 0, 0, tractable, mul(x, narrow(x, adapt), full), mul(x, narrow(x, rate), m));
+    ot_value *d = ot_map3(&x->b, OT_FN_Where, 0, 0, tractable, mul(x, narrow(x, adapt), full), mul(x, narrow(x, rate), m));
     return sub(x, w, d);
 }
 
 static ot_value *lion(opt *x)
 {
     ot_value *m = moment(x, OT_STATE_M, 0), *b1 = narrow(x, moving(x)), *one = num(x, 1);
-    ot_value *u = ot_map1(&x->b, OT_ROW_Sign, 0, 0, add(x, mul(x, b1, m), mul(x, sub(x, one, b1), x->g)));
+    ot_value *u = ot_map1(&x->b, OT_FN_Sign, 0, 0, add(x, mul(x, b1, m), mul(x, sub(x, one, b1), x->g)));
     double    b2 = par(x, "beta2", 0.99);
     keep(x, m, add(x, scaled(x, m, b2), scaled(x, x->g, 1 - b2)));
     return step_by(x, x->w, x->lr, x->decay == 0 ? u : add(x, u, scaled(x, x->w, x->decay)));
@@ -219,8 +219,8 @@ static ot_value *lion(opt *x)
 static ot_value *trust(opt *x, ot_value *a, ot_value *b, ot_value *whole)
 {
     ot_value *zero = num(x, 0);
-    ot_value *both = ot_map2(&x->b, OT_ROW_And, 0, 0, ot_map2(&x->b, OT_ROW_Greater, 0, 0, a, zero), ot_map2(&x->b, OT_ROW_Greater, 0, 0, b, zero));
-    return ot_map3(&x->b, OT_ROW_Where, 0, 0, both, whole, num(x, 1));
+    ot_value *both = ot_map2(&x->b, OT_FN_And, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, a, zero), ot_map2(&x->b, OT_FN_Greater, 0, 0, b, zero));
+    return ot_map3(&x->b, OT_FN_Where, 0, 0, both, whole, num(x, 1));
 }
 
 static ot_value *lamb(opt *x)
@@ -228,7 +228,7 @@ static ot_value *lamb(opt *x)
     ot_value *beta2 = wide(x, par(x, "beta2", 0.999));
     ot_value *m = average(x, OT_STATE_M, moving(x), x->g), *v = average(x, OT_STATE_V, beta2, square(x, x->g));
     ot_value *c1 = narrow(x, quo(x, wide(x, 1), correction(x, moving(x))));
-    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_ROW_Rsqrt, 0, 0, correction(x, beta2)));
+    ot_value *c2 = narrow(x, ot_map1(&x->b, OT_FN_Rsqrt, 0, 0, correction(x, beta2)));
     ot_value *u = quo(x, mul(x, m, c1), add(x, mul(x, root(x, v), c2), num(x, par(x, "eps", 1e-6))));
     if (x->decay != 0) u = add(x, u, scaled(x, x->w, x->decay));
     ot_value *nw = norm(x, x->w), *nu = norm(x, u);
@@ -250,7 +250,7 @@ static ot_value *cast_from(const ot_value *v)
     const ot_node *n = v->producer;
     if (!n || n->op != &ot_op_Map) return NULL;
     const ot_program *m = n->attrs;
-    bool copies = m->n_in == 1 && m->n_out == 1 && m->n_inst == 1 && m->inst[0].row == OT_ROW_Copy;
+    bool copies = m->n_in == 1 && m->n_out == 1 && m->n_inst == 1 && m->inst[0].row == OT_FN_Copy;
     return copies && ot_is_float(n->in[0]->dtype) ? n->in[0] : NULL;
 }
 
@@ -258,7 +258,7 @@ static ot_value *cast_from(const ot_value *v)
 static bool stored_out_in(const ot_graph *g, const ot_value *w)
 {
     for (const ot_node *n = g->first; n; n = n->next)
-        if (n->op == &ot_op_Dot && n->phase == OT_EVERY && (n->in[1] == w || cast_from(n->in[1]) == w))
+        if (n->op == &ot_op_Dot && n->phase == OT_PHASE_BATCH && (n->in[1] == w || cast_from(n->in[1]) == w))
             return ((const ot_dot *)n->attrs)->tb;
     return true;
 }
@@ -275,7 +275,7 @@ static ot_value *muon(opt *x)
     bool      tall = flat.dim[0] > flat.dim[1], out_in = s->rank > 2 || stored_out_in(x->p->graph, x->w);
     ot_value *mu = narrow(x, moving(x)), *rest = narrow(x, sub(x, wide(x, 1), moving(x))), *b = moment(x, OT_STATE_MOMENTUM, 0);
     ot_value *m = keep(x, b, add(x, mul(x, mu, b), mul(x, rest, x->g)));
-    ot_value *y = ot_thing_flag(x->o, "nesterov", true) ? add(x, mul(x, rest, x->g), mul(x, mu, m)) : m;
+    ot_value *y = ot_spec_flag(x->o, "nesterov", true) ? add(x, mul(x, rest, x->g), mul(x, mu, m)) : m;
     y = ot_view(&x->b, y, &flat);
     if (tall) y = ot_transpose(&x->b, y, (int[]){ 1, 0 });
     y = quo(x, y, larger(x, norm(x, y), num(x, 1e-7)));
@@ -324,16 +324,16 @@ static const opt_row *find(const char *name)
     return NULL;
 }
 
-bool ot_optimizer_defaults(const ot_thing *o, double *lr, double *momentum)
+bool ot_optimizer_defaults(const ot_spec *o, double *lr, double *momentum)
 {
     const opt_row *r = find(o->name);
     if (!r) return false;
-    *lr = ot_thing_num(o, "lr", r->lr);
-    *momentum = *r->moves ? ot_thing_num(o, r->moves, r->momentum) : 0;
+    *lr = ot_spec_num(o, "lr", r->lr);
+    *momentum = *r->moves ? ot_spec_num(o, r->moves, r->momentum) : 0;
     return true;
 }
 
-static ot_status check_keys(ot_graph *g, const ot_thing *o, const opt_row *r)
+static ot_status check_keys(ot_graph *g, const ot_spec *o, const opt_row *r)
 {
     char key[128];
     if (!r)
@@ -428,7 +428,7 @@ static ot_value *clipped(opt *x, const ot_config *c, ot_value *g, ot_value *fact
 {
     if (c->clip_norm > 0) g = mul(x, g, ot_cast(&x->b, factor, g->dtype));
     if (c->clip_value > 0)
-        g = ot_map3(&x->b, OT_ROW_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->clip_value), ot_scalar(&x->b, g->dtype, c->clip_value));
+        g = ot_map3(&x->b, OT_FN_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->clip_value), ot_scalar(&x->b, g->dtype, c->clip_value));
     return g;
 }
 
@@ -472,8 +472,8 @@ static ot_value *losses(ot_plan *p, opt *x, const ot_config *c)
 
 static ot_value *is_finite(opt *x, ot_value *v)
 {
-    ot_value *size = ot_map1(&x->b, OT_ROW_Abs, 0, 0, ot_cast(&x->b, v, OT_F64));
-    return ot_map2(&x->b, OT_ROW_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
+    ot_value *size = ot_map1(&x->b, OT_FN_Abs, 0, 0, ot_cast(&x->b, v, OT_F64));
+    return ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
 }
 
 /* Norm, scale and the decision; afterwards x->ok says whether the update takes place, and x->t its number. */
@@ -490,7 +490,7 @@ static void decide(ot_plan *p, opt *x, const ot_config *c, ot_value *loss)
     ot_plan_keep(p, p->grad_norm);
     if (p->knobs.t || !p->grad_norm) return;
     ot_value *ok = is_finite(x, p->grad_norm);
-    if (c->skip_nonfinite) ok = ot_map2(&x->b, OT_ROW_And, 0, 0, ok, is_finite(x, loss));
+    if (c->skip_nonfinite) ok = ot_map2(&x->b, OT_FN_And, 0, 0, ok, is_finite(x, loss));
     if (p->loss_scale) ot_loss_scale_update(p, &x->b, ok);
     ot_value *updates = ot_graph_state(g, OT_STATE_UPDATES, NULL, OT_F64, &OT_SCALAR, 0);
     x->ok = ok;
@@ -525,16 +525,16 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = uncast(p->weights[i]->grad);
     if (c->accumulate > 1) accumulate(p, &x, c->accumulate);
     ot_value *loss = c->skip_nonfinite ? losses(p, &x, c) : NULL;
-    g->phase = OT_UPDATE;
+    g->phase = OT_PHASE_UPDATE;
     decide(p, &x, c, loss);
     ot_value *factor = NULL;
     if (c->clip_norm > 0 && p->grad_norm) {
         ot_value *ratio = quo(&x, wide(&x, c->clip_norm), add(&x, p->grad_norm, wide(&x, 1e-6)));
-        factor = ot_map2(&x.b, OT_ROW_Min, 0, 0, ratio, wide(&x, 1));
+        factor = ot_map2(&x.b, OT_FN_Min, 0, 0, ratio, wide(&x, 1));
     }
     for (int i = 0; i < p->n_weights && g->err->status == OT_OK; i++) update(&x, c, r, p->weights[i], factor);
     forget(p, &x);
     ot_status s = g->err->status == OT_OK && !p->described ? ot_lower(g) : g->err->status;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     return s;
 }

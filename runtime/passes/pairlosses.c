@@ -27,27 +27,27 @@ static ot_value *sum_last(ot_loss *x, ot_value *v) { return ot_loss_sum_axis(x, 
 /* ||a - c + eps||_p, as PyTorch's pairwise_distance. */
 static ot_value *distance(ot_loss *x, ot_value *a, ot_value *c)
 {
-    double    p = ot_thing_num(x->how, "p", 2);
-    ot_value *d = add(x, sub(x, a, c), num(x, ot_thing_num(x->how, "eps", 1e-6)));
-    return p == 1 ? sum_last(x, row(x, OT_ROW_Abs, d)) : row(x, OT_ROW_Sqrt, sum_last(x, row(x, OT_ROW_Square, d)));
+    double    p = ot_spec_num(x->how, "p", 2);
+    ot_value *d = add(x, sub(x, a, c), num(x, ot_spec_num(x->how, "eps", 1e-6)));
+    return p == 1 ? sum_last(x, row(x, OT_FN_Abs, d)) : row(x, OT_FN_Sqrt, sum_last(x, row(x, OT_FN_Square, d)));
 }
 
-static ot_value *above(ot_loss *x, ot_value *v) { return row(x, OT_ROW_Relu, v); }
+static ot_value *above(ot_loss *x, ot_value *v) { return row(x, OT_FN_Relu, v); }
 
 static ot_value *cosine_of(ot_loss *x, ot_value *a, ot_value *c)
 {
-    ot_value *na = add(x, sum_last(x, row(x, OT_ROW_Square, a)), num(x, 1e-12)), *nc = add(x, sum_last(x, row(x, OT_ROW_Square, c)), num(x, 1e-12));
-    return quo(x, sum_last(x, mul(x, a, c)), row(x, OT_ROW_Sqrt, mul(x, na, nc)));
+    ot_value *na = add(x, sum_last(x, row(x, OT_FN_Square, a)), num(x, 1e-12)), *nc = add(x, sum_last(x, row(x, OT_FN_Square, c)), num(x, 1e-12));
+    return quo(x, sum_last(x, mul(x, a, c)), row(x, OT_FN_Sqrt, mul(x, na, nc)));
 }
 
 /* With other=OUTPUT, whose target is 1 (alike) or -1 for each sample; else 1 - cos to a target of the output's shape. */
 ot_value *ot_loss_cosine(ot_loss *x)
 {
     if (!vectors(x)) return NULL;
-    if (!ot_thing_find(x->how, "other")) return ot_loss_reduce(x, sub(x, num(x, 1), cosine_of(x, x->z, ot_loss_target(x))), 0);
+    if (!ot_spec_find(x->how, "other")) return ot_loss_reduce(x, sub(x, num(x, 1), cosine_of(x, x->z, ot_loss_target(x))), 0);
     ot_value *c = cosine_of(x, x->z, ot_loss_other(x, "other")), *t = per_vector(x);
-    ot_value *apart = above(x, sub(x, c, num(x, ot_thing_num(x->how, "margin", 0))));
-    return ot_loss_reduce(x, where(x, row2(x, OT_ROW_Greater, t, num(x, 0)), sub(x, num(x, 1), c), apart), 0);
+    ot_value *apart = above(x, sub(x, c, num(x, ot_spec_num(x->how, "margin", 0))));
+    return ot_loss_reduce(x, where(x, row2(x, OT_FN_Greater, t, num(x, 0)), sub(x, num(x, 1), c), apart), 0);
 }
 
 /* Target 1 (alike) or 0: t d^2 + (1 - t) max(0, margin - d)^2 */
@@ -55,8 +55,8 @@ ot_value *ot_loss_contrastive(ot_loss *x)
 {
     if (!vectors(x)) return NULL;
     ot_value *d = distance(x, x->z, ot_loss_other(x, "other")), *t = per_vector(x);
-    ot_value *near = row(x, OT_ROW_Square, d), *far = row(x, OT_ROW_Square, above(x, sub(x, num(x, ot_thing_num(x->how, "margin", 1)), d)));
-    return ot_loss_reduce(x, where(x, row2(x, OT_ROW_Greater, t, num(x, 0)), near, far), 0);
+    ot_value *near = row(x, OT_FN_Square, d), *far = row(x, OT_FN_Square, above(x, sub(x, num(x, ot_spec_num(x->how, "margin", 1)), d)));
+    return ot_loss_reduce(x, where(x, row2(x, OT_FN_Greater, t, num(x, 0)), near, far), 0);
 }
 
 /* max(0, d(z, positive) - d(z, negative) + margin) */
@@ -65,8 +65,8 @@ ot_value *ot_loss_triplet(ot_loss *x)
     if (!vectors(x)) return NULL;
     ot_value *p = ot_loss_other(x, "positive"), *n = ot_loss_other(x, "negative");
     ot_value *near = distance(x, x->z, p), *far = distance(x, x->z, n);
-    if (ot_thing_flag(x->how, "swap", false)) far = row2(x, OT_ROW_Min, far, distance(x, p, n));
-    return ot_loss_reduce(x, above(x, add(x, sub(x, near, far), num(x, ot_thing_num(x->how, "margin", 1)))), 0);
+    if (ot_spec_flag(x->how, "swap", false)) far = row2(x, OT_FN_Min, far, distance(x, p, n));
+    return ot_loss_reduce(x, above(x, add(x, sub(x, near, far), num(x, ot_spec_num(x->how, "margin", 1)))), 0);
 }
 
 /* exp z - t z, or z - t log(z + eps); full: with Stirling's t log t - t + log(2 pi t) / 2 where t > 1 */
@@ -74,11 +74,11 @@ ot_value *ot_loss_poisson_nll(ot_loss *x)
 {
     static const double two_pi = 6.283185307179586;
     ot_value *t = ot_loss_target(x), *l;
-    if (ot_thing_flag(x->how, "log_input", true)) l = sub(x, row(x, OT_ROW_Exp, x->z), mul(x, t, x->z));
-    else l = sub(x, x->z, mul(x, t, row(x, OT_ROW_Log, add(x, x->z, num(x, ot_thing_num(x->how, "eps", 1e-8))))));
-    if (!ot_thing_flag(x->how, "full", false)) return ot_loss_reduce(x, l, 0);
-    ot_value *many = row2(x, OT_ROW_Greater, t, num(x, 1)), *u = where(x, many, t, num(x, 1));
-    ot_value *stirling = add(x, sub(x, mul(x, u, row(x, OT_ROW_Log, u)), u), mul(x, num(x, 0.5), row(x, OT_ROW_Log, mul(x, num(x, two_pi), u))));
+    if (ot_spec_flag(x->how, "log_input", true)) l = sub(x, row(x, OT_FN_Exp, x->z), mul(x, t, x->z));
+    else l = sub(x, x->z, mul(x, t, row(x, OT_FN_Log, add(x, x->z, num(x, ot_spec_num(x->how, "eps", 1e-8))))));
+    if (!ot_spec_flag(x->how, "full", false)) return ot_loss_reduce(x, l, 0);
+    ot_value *many = row2(x, OT_FN_Greater, t, num(x, 1)), *u = where(x, many, t, num(x, 1));
+    ot_value *stirling = add(x, sub(x, mul(x, u, row(x, OT_FN_Log, u)), u), mul(x, num(x, 0.5), row(x, OT_FN_Log, mul(x, num(x, two_pi), u))));
     return ot_loss_reduce(x, add(x, l, where(x, many, stirling, num(x, 0))), 0);
 }
 
@@ -86,9 +86,9 @@ ot_value *ot_loss_poisson_nll(ot_loss *x)
 ot_value *ot_loss_gaussian_nll(ot_loss *x)
 {
     static const double half_log_two_pi = 0.9189385332046727;
-    ot_value *v = row2(x, OT_ROW_Max, ot_loss_other(x, "var"), num(x, ot_thing_num(x->how, "eps", 1e-6)));
-    ot_value *l = add(x, row(x, OT_ROW_Log, v), quo(x, row(x, OT_ROW_Square, sub(x, x->z, ot_loss_target(x))), v));
+    ot_value *v = row2(x, OT_FN_Max, ot_loss_other(x, "var"), num(x, ot_spec_num(x->how, "eps", 1e-6)));
+    ot_value *l = add(x, row(x, OT_FN_Log, v), quo(x, row(x, OT_FN_Square, sub(x, x->z, ot_loss_target(x))), v));
     l = mul(x, num(x, 0.5), l);
-    if (ot_thing_flag(x->how, "full", false)) l = add(x, l, num(x, half_log_two_pi));
+    if (ot_spec_flag(x->how, "full", false)) l = add(x, l, num(x, half_log_two_pi));
     return ot_loss_reduce(x, l, 0);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/sequence.h"
+#include "ops/onnx/sequence.h"
 #include "runtime/passes/passes.h"
 
 /* Output i, which is not there: an empty tensor in its place. */

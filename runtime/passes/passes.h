@@ -45,17 +45,17 @@ typedef struct ot_param {
     const double *list;
 } ot_param;
 
-typedef struct ot_thing {
+typedef struct ot_spec {
     const char     *output;  /* losses: "cls=..." ; NULL: the only one */
     const char     *name;
     int             n;
     const ot_param *param;
-} ot_thing;
+} ot_spec;
 
-const ot_param *ot_thing_find(const ot_thing *t, const char *key); /* NULL: not given */
-double          ot_thing_num(const ot_thing *t, const char *key, double dflt);
-bool            ot_thing_flag(const ot_thing *t, const char *key, bool dflt);
-const char     *ot_thing_text(const ot_thing *t, const char *key, const char *dflt);
+const ot_param *ot_spec_find(const ot_spec *t, const char *key); /* NULL: not given */
+double          ot_spec_num(const ot_spec *t, const char *key, double dflt);
+bool            ot_spec_flag(const ot_spec *t, const char *key, bool dflt);
+const char     *ot_spec_text(const ot_spec *t, const char *key, const char *dflt);
 
 /* ---- what is wanted -------------------------------------------------------- */
 
@@ -105,8 +105,8 @@ typedef struct ot_feed {
 typedef struct ot_config {
     ot_want         want;
     int             n_feeds;   const ot_feed  *feeds;
-    int             n_losses;  const ot_thing *losses;    /* 0: chosen by the loss pass, one per output with a target */
-    ot_thing        optimizer;
+    int             n_losses;  const ot_spec *losses;    /* 0: chosen by the loss pass, one per output with a target */
+    ot_spec        optimizer;
     double          clip_norm, clip_value;                /* 0: none */
     int             accumulate;                           /* >= 1 */
     bool            schedules_momentum;                   /* onecycle's cycle_momentum: the knob moves */
@@ -153,16 +153,16 @@ typedef struct ot_step {
     int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
     const void      *table;     /* of the kernel's state: what a device keeps for it; NULL: nothing */
     size_t           table_bytes;
-    int              group;     /* this step and the group - 1 behind it are one piece of work (ot_many); 1: by itself,
+    int              group;     /* this step and the group - 1 behind it are one piece of work (ot_grouped); 1: by itself,
                                  * 0: in the group of an earlier one */
 } ot_step;
 
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
-typedef struct ot_knobs {
+typedef struct ot_step_scalars {
     ot_value *lr, *momentum;    /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
     ot_value *t;                /* f64: number of the update, from 1; NULL: counted in the graph, where updates may be skipped */
     ot_value *seed, *counter;   /* u64: for random instructions: key, number of the batch */
-} ot_knobs;
+} ot_step_scalars;
 
 /* An input whose batches the plan makes: what is fed is `data`. */
 typedef struct ot_made_input { const ot_value *input; ot_value *data; } ot_made_input;
@@ -175,7 +175,7 @@ typedef struct ot_head { const char *output; int kept, right, of; } ot_head;
 typedef struct ot_plan {
     ot_graph  *graph;           /* the final one; owns everything below */
     ot_error   sticky;          /* the graph's err while passes run */
-    ot_knobs   knobs;
+    ot_step_scalars   knobs;
     int        threads;         /* of every run */
     ot_device *device;          /* where it runs; NULL: the CPU */
     int        before_loss;     /* values with a smaller id are those of the file */
@@ -202,8 +202,8 @@ typedef struct ot_plan {
     int        n_reached; ot_value **reached; /* where data decides: weights that reach the loss one way or another */
     int        n_made; ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
     ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
-    int        n_every, n_update;
-    ot_step   *every, *update;  /* OT_EVERY and OT_UPDATE nodes in order */
+    int        n_batch_steps, n_update_steps;
+    ot_step   *batch_steps, *update_steps;  /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t    state_bytes, scratch_bytes, const_bytes;
     ot_findings findings;       /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
 } ot_plan;
@@ -269,7 +269,7 @@ ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
 
 /* The rate, and the value of the momentum knob (momentum or beta1), that an optimizer starts with:
  * as given or its default.  false: no such optimizer. */
-bool ot_optimizer_defaults(const ot_thing *o, double *lr, double *momentum);
+bool ot_optimizer_defaults(const ot_spec *o, double *lr, double *momentum);
 
 /* The host will read v after a run; its place among the kept values, -1: no memory. */
 int  ot_plan_keep(ot_plan *p, ot_value *v);

@@ -8,9 +8,9 @@
  * What follows (masks, weights, means, signs) stays as it is.  A Clip, or an epsilon, before the logarithm is another function. */
 #include <string.h>
 
-#include "ops/crossentropy.h"
-#include "ops/map.h"
-#include "ops/reduce.h"
+#include "ops/kernels/crossentropy.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
 #include "runtime/passes/recognise.h"
 
 static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
@@ -43,7 +43,7 @@ static ot_value *minus_losses(ot_build *b, ot_value *x, ot_value *target, int ax
 {
     ot_cross_entropy a = { .axis = axis, .reduction = OT_REDUCTION_NONE, .probs = probs };
     ot_value        *l = ot_emit(b, &ot_op_CrossEntropy, &a, OT_IN(x, target));
-    return l ? ot_map1(b, OT_ROW_Neg, 0, 0, ot_view(b, ot_cast(b, l, x->dtype), y)) : NULL;
+    return l ? ot_map1(b, OT_FN_Neg, 0, 0, ot_view(b, ot_cast(b, l, x->dtype), y)) : NULL;
 }
 
 /* Labels from -C to C-1, as from 0 to C-1. */
@@ -51,8 +51,8 @@ static ot_value *counted_up(ot_build *b, ot_value *labels, int64_t classes)
 {
     labels = ot_cast(b, labels, OT_I64);
     if (!labels) return NULL;
-    ot_value *below = ot_map2(b, OT_ROW_Less, 0, 0, labels, ot_scalar(b, OT_I64, 0));
-    return ot_map3(b, OT_ROW_Where, 0, 0, below, ot_map2(b, OT_ROW_Add, 0, 0, labels, ot_scalar(b, OT_I64, (double)classes)), labels);
+    ot_value *below = ot_map2(b, OT_FN_Less, 0, 0, labels, ot_scalar(b, OT_I64, 0));
+    return ot_map3(b, OT_FN_Where, 0, 0, below, ot_map2(b, OT_FN_Add, 0, 0, labels, ot_scalar(b, OT_I64, (double)classes)), labels);
 }
 
 static ot_value *gathered(ot_build *b, const ot_readers *r, const ot_node *n)

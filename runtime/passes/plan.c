@@ -12,24 +12,24 @@
 
 /* ---- things ---------------------------------------------------------------- */
 
-const ot_param *ot_thing_find(const ot_thing *t, const char *key)
+const ot_param *ot_spec_find(const ot_spec *t, const char *key)
 {
     for (int i = 0; i < t->n; i++)
         if (!strcmp(t->param[i].key, key)) return &t->param[i];
     return NULL;
 }
 
-double ot_thing_num(const ot_thing *t, const char *key, double dflt)
+double ot_spec_num(const ot_spec *t, const char *key, double dflt)
 {
-    const ot_param *p = ot_thing_find(t, key);
+    const ot_param *p = ot_spec_find(t, key);
     return p && !isnan(p->num) ? p->num : dflt;
 }
 
-bool ot_thing_flag(const ot_thing *t, const char *key, bool dflt) { return ot_thing_num(t, key, dflt) != 0; }
+bool ot_spec_flag(const ot_spec *t, const char *key, bool dflt) { return ot_spec_num(t, key, dflt) != 0; }
 
-const char *ot_thing_text(const ot_thing *t, const char *key, const char *dflt)
+const char *ot_spec_text(const ot_spec *t, const char *key, const char *dflt)
 {
-    const ot_param *p = ot_thing_find(t, key);
+    const ot_param *p = ot_spec_find(t, key);
     return p ? p->text : dflt;
 }
 
@@ -186,8 +186,8 @@ static void release(ot_step *s, int n)
 void ot_plan_free(ot_plan *p)
 {
     if (!p) return;
-    release(p->every, p->n_every);
-    release(p->update, p->n_update);
+    release(p->batch_steps, p->n_batch_steps);
+    release(p->update_steps, p->n_update_steps);
     ot_graph_free(p->graph);
     free(p);
 }

@@ -5,7 +5,7 @@
  * autodiff, so that gradients lie in the type of what they are gradients of and those of the casts come by
  * themselves:
  *
- *   products    Dot, Attend and the convolutions take and give 16 bits; weights are cast once a step, and their
+ *   products    Dot, FusedAttention and the convolutions take and give 16 bits; weights are cast once a step, and their
  *               gradients return to f32 through the cast
  *   movement    Views, Copies, pools … keep what they get
  *   Map         gives 16 bits where an operand has them and no other activation is f32: scales, biases, masks that
@@ -21,9 +21,9 @@
  * Anything else is computed in f32, as are the outputs of the graph and its state. */
 #include <math.h>
 
-#include "ops/map.h"
-#include "ops/reduce.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/softmax.h"
 #include "runtime/passes/passes.h"
 
 /* value->mark: an input, a target is behind it; it was f32 and has 16 bits now; a Map makes a place of it */
@@ -183,9 +183,9 @@ static ot_status loss(narrowing *x, ot_node *n)
 static bool leaves_range(int row)
 {
     switch (row) {
-    case OT_ROW_Square: case OT_ROW_Cube: case OT_ROW_Pow: case OT_ROW_PowP: case OT_ROW_Rsqrt: case OT_ROW_Reciprocal:
-    case OT_ROW_Exp: case OT_ROW_Expm1: case OT_ROW_Log: case OT_ROW_Log1p: case OT_ROW_Softplus: case OT_ROW_Tan:
-    case OT_ROW_Sinh: case OT_ROW_Cosh: case OT_ROW_Asin: case OT_ROW_Acos: case OT_ROW_Quantize: return true;
+    case OT_FN_Square: case OT_FN_Cube: case OT_FN_Pow: case OT_FN_PowP: case OT_FN_Rsqrt: case OT_FN_Reciprocal:
+    case OT_FN_Exp: case OT_FN_Expm1: case OT_FN_Log: case OT_FN_Log1p: case OT_FN_Softplus: case OT_FN_Tan:
+    case OT_FN_Sinh: case OT_FN_Cosh: case OT_FN_Asin: case OT_FN_Acos: case OT_FN_Quantize: return true;
     default: return false;
     }
 }
@@ -210,7 +210,7 @@ static ot_status map(narrowing *x, ot_node *n)
     for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
         if (narrow(v) || !ot_is_float(v->dtype)) continue;
-        if (v->dtype != OT_F32 || fed(v) || (row != OT_ROW_Clip && !holds(x, v))) return OT_OK;
+        if (v->dtype != OT_F32 || fed(v) || (row != OT_FN_Clip && !holds(x, v))) return OT_OK;
     }
     m->out_dtype[0] = (uint8_t)x->half;
     return follow(x, n);
@@ -222,10 +222,10 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-    { &ot_op_Dot, product }, { &ot_op_Attend, attend }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
+    { &ot_op_Dot, product }, { &ot_op_FusedAttention, attend }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
     { &ot_op_View, movement }, { &ot_op_Copy, movement }, { &ot_op_PoolMax, movement }, { &ot_op_PoolAvg, movement },
-    { &ot_op_Interp, movement }, { &ot_op_Take, take }, { &ot_op_BatchNorm, norm }, { &ot_op_RowNorm, norm },
-    { &ot_op_SoftmaxRows, softmax }, { &ot_op_Reduce, reduce }, { &ot_op_CrossEntropy, loss }, { &ot_op_Map, map },
+    { &ot_op_Resample, movement }, { &ot_op_Take, take }, { &ot_op_BatchNorm, norm }, { &ot_op_LayerNorm, norm },
+    { &ot_op_SoftmaxAxis, softmax }, { &ot_op_Reduce, reduce }, { &ot_op_CrossEntropy, loss }, { &ot_op_Map, map },
 };
 
 static ot_status apply(narrowing *x, ot_node *n)
@@ -247,8 +247,8 @@ static ot_status apply(narrowing *x, ot_node *n)
 
 static bool rounds(const ot_program *m)
 {
-    int row = m->n_inst == 1 ? m->inst[0].row : OT_ROW_END;
-    return row == OT_ROW_Floor || row == OT_ROW_Ceil || row == OT_ROW_Round || row == OT_ROW_Trunc ||
+    int row = m->n_inst == 1 ? m->inst[0].row : OT_FN_END;
+    return row == OT_FN_Floor || row == OT_FN_Ceil || row == OT_FN_Round || row == OT_FN_Trunc ||
            !ot_is_float((ot_dtype)(m->out_dtype[0] & ~OT_MAP_NO_SATURATE));
 }
 

@@ -2,17 +2,17 @@
  *
  * Norms        recognise_norm.c
  * Activations  recognise_activation.c
- * Attention    Dot, Maps that scale and mask, SoftmaxRows, Dot become an Attend where the device has a kernel
+ * Attention    Dot, Maps that scale and mask, SoftmaxAxis, Dot become an FusedAttention where the device has a kernel
  *              for it (the reference alone is none) and, on the CPU, from CPU_SCORES scores of a head on. */
 #include <math.h>
 #include <string.h>
 
-#include "ops/attend.h"
-#include "ops/copy.h"
-#include "ops/dot.h"
+#include "ops/kernels/attention.h"
+#include "ops/kernels/copy.h"
+#include "ops/kernels/dot.h"
 #include "ops/kernel.h"
-#include "ops/map.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/softmax.h"
 #include "runtime/passes/recognise.h"
 
 ot_status ot_recognise_readers(ot_graph *g, ot_readers *r)
@@ -79,7 +79,7 @@ static ot_status know(ot_graph *g, known *k)
 typedef struct attention {
     ot_value *q, *k, *v, *mask;
     bool      k_is_transposed; /* k: (.., D, S) */
-    ot_attend a;
+    ot_attention a;
 } attention;
 
 /* Truth values or additions that hide just what comes later. */
@@ -110,25 +110,25 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
 {
     double           x;
     const ot_value  *y = n->out[0];
-    if (ot_recognise_row(n) == OT_ROW_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
+    if (ot_recognise_row(n) == OT_FN_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
         f->mask = n->in[0];
         f->a.hidden = x;
         *data = n->in[1];
         return true;
     }
-    if (ot_recognise_row(n) == OT_ROW_Div && ot_recognise_scalar(n->in[1], &x) && x != 0) {
+    if (ot_recognise_row(n) == OT_FN_Div && ot_recognise_scalar(n->in[1], &x) && x != 0) {
         f->a.scale /= x;
         *data = n->in[0];
         return true;
     }
     for (int i = 0; i < 2 && n->n_in == 2; i++) {
-        if (ot_recognise_row(n) == OT_ROW_Mul && ot_recognise_scalar(n->in[i], &x)) {
+        if (ot_recognise_row(n) == OT_FN_Mul && ot_recognise_scalar(n->in[i], &x)) {
             f->a.scale *= x;
             *data = n->in[1 - i];
             return true;
         }
         /* A mask is added after the scale, which the walk meets later. */
-        if (ot_recognise_row(n) == OT_ROW_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
+        if (ot_recognise_row(n) == OT_FN_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
             n->in[i]->dtype == y->dtype && ot_shape_eq(&n->in[1 - i]->shape, &y->shape)) {
             f->mask = n->in[i];
             *data = n->in[1 - i];
@@ -144,11 +144,11 @@ static ot_value *unscaled(const known *k, ot_value *x, double *scale)
     const ot_node *n = x->producer;
     double         by;
     if (!n || !ot_recognise_reader(&k->readers, x) || (n->n_in == 2 && n->in[0]->dtype != n->in[1]->dtype)) return x;
-    if (ot_recognise_row(n) == OT_ROW_Div && ot_recognise_scalar(n->in[1], &by) && by != 0 && ot_shape_eq(&n->in[0]->shape, &x->shape)) {
+    if (ot_recognise_row(n) == OT_FN_Div && ot_recognise_scalar(n->in[1], &by) && by != 0 && ot_shape_eq(&n->in[0]->shape, &x->shape)) {
         *scale /= by;
         return n->in[0];
     }
-    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_ROW_Mul; i++)
+    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_FN_Mul; i++)
         if (ot_recognise_scalar(n->in[i], &by) && ot_shape_eq(&n->in[1 - i]->shape, &x->shape)) {
             *scale *= by;
             return n->in[1 - i];
@@ -165,7 +165,7 @@ static bool match(const known *k, const ot_node *n, attention *f)
     *f = (attention){ .a = { .scale = 1, .hidden = -1e9 } };
     if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
     const ot_node *soft = n->in[0]->producer;
-    if (!soft || soft->op != &ot_op_SoftmaxRows || !ot_recognise_reader(&k->readers, n->in[0])) return false;
+    if (!soft || soft->op != &ot_op_SoftmaxAxis || !ot_recognise_reader(&k->readers, n->in[0])) return false;
     const ot_softmax_rows *rows = soft->attrs;
     if (rows->log || rows->axis != 3) return false;
     ot_value *at = soft->in[0];
@@ -223,14 +223,14 @@ static bool has_kernel_for(const ot_node *n, const ot_config *c)
     return k && (c->ref_only || k != ot_ref_kernel(n->op));
 }
 
-/* Puts an Attend in front of n, which takes over from n unless no kernel can run it. */
-static void put_attend(ot_graph *g, const ot_config *c, ot_node *n, attention *f)
+/* Puts an FusedAttention in front of n, which takes over from n unless no kernel can run it. */
+static void put_attention(ot_graph *g, const ot_config *c, ot_node *n, attention *f)
 {
     ot_build b = { .graph = g, .node = n };
     g->cursor = n;
     g->phase = n->phase;
     ot_value *key = f->k_is_transposed ? swapped(&b, f->k) : f->k;
-    ot_node  *y = ot_emit_n(&b, &ot_op_Attend, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
+    ot_node  *y = ot_emit_n(&b, &ot_op_FusedAttention, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
     g->cursor = NULL;
     if (y && has_kernel_for(y, c)) ot_graph_replace(g, n->out[0], y->out[0]);
 }
@@ -250,11 +250,11 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
     bool      any = false;
     OT_TRY(ot_recognise_norms(p->graph, c, &any));
     OT_TRY(ot_recognise_activations(p->graph, &any));
-    bool attends = has_kernel(&ot_op_Attend, c) && has_kernel(&ot_op_AttendDx, c);
+    bool attends = has_kernel(&ot_op_FusedAttention, c) && has_kernel(&ot_op_FusedAttentionDx, c);
     if (attends) OT_TRY(know(p->graph, &k));
     for (ot_node *n = attends ? p->graph->first : NULL, *next; n; n = next) {
         next = n->next;
-        if (match(&k, n, &f) && is_worth_it(c, &f)) put_attend(p->graph, c, n, &f), any = true;
+        if (match(&k, n, &f) && is_worth_it(c, &f)) put_attention(p->graph, c, n, &f), any = true;
     }
     if (any) ot_prune(p);
     return p->graph->err->status;

@@ -23,7 +23,7 @@ int ot_recognise_row(const ot_node *n);
 /* v as a number, where it is a constant of one float element. */
 bool ot_recognise_scalar(const ot_value *v, double *x);
 
-/* recognise_norm.c: puts a RowNorm where rows are normalised in pieces; *any: at least one. */
+/* recognise_norm.c: puts a LayerNorm where rows are normalised in pieces; *any: at least one. */
 ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any);
 
 /* recognise_activation.c: puts one row of a Map where Gelu, Swish, HardSwish or Mish stands in pieces; *any: at least one. */

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "ops/kernel.h"
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/recognise.h"
 
 static const double SQRT_HALF = 0.70710678118654752, SQRT_2_OVER_PI = 0.79788456080286536, CUBIC = 0.044715;
@@ -33,9 +33,9 @@ static void add_factors(const ot_readers *r, ot_value *v, int depth, product *p)
     int            row = inside ? ot_recognise_row(n) : -1;
     if (ot_recognise_scalar(v, &c)) {
         p->c *= c;
-    } else if (row == OT_ROW_Mul) {
+    } else if (row == OT_FN_Mul) {
         for (int i = 0; i < 2; i++) add_factors(r, n->in[i], depth + 1, p);
-    } else if (row == OT_ROW_Div && ot_recognise_scalar(n->in[1], &c)) {
+    } else if (row == OT_FN_Div && ot_recognise_scalar(n->in[1], &c)) {
         add_factors(r, n->in[0], depth + 1, p);
         p->c /= c;
     } else {
@@ -66,7 +66,7 @@ static int power_of(const ot_readers *r, ot_value *v, const ot_value *x, double 
         const ot_node *n = p.factor[i]->producer;
         int            row = ot_recognise_row(n);
         if (p.factor[i] == x) degree++;
-        else if ((row == OT_ROW_Square || row == OT_ROW_Cube) && n->in[0] == x) degree += row == OT_ROW_Square ? 2 : 3;
+        else if ((row == OT_FN_Square || row == OT_FN_Cube) && n->in[0] == x) degree += row == OT_FN_Square ? 2 : 3;
         else return 0;
     }
     *c = p.c;
@@ -83,7 +83,7 @@ static bool is_scaled(const ot_readers *r, ot_value *v, const ot_value *x, doubl
 static ot_value *one_plus(const ot_value *v, int row)
 {
     double one;
-    for (int i = 0; i < 2 && ot_recognise_row(v->producer) == OT_ROW_Add; i++) {
+    for (int i = 0; i < 2 && ot_recognise_row(v->producer) == OT_FN_Add; i++) {
         const ot_node *f = v->producer->in[1 - i]->producer;
         if (ot_recognise_scalar(v->producer->in[i], &one) && one == 1 && ot_recognise_row(f) == row) return f->in[0];
     }
@@ -98,7 +98,7 @@ static bool is_gelu_cubic(const ot_readers *r, ot_value *v, const ot_value *x)
     bool     inside = p.n == 2 && (p.factor[0] == x || p.factor[1] == x); /* x stands before the sum */
     if ((p.n != 1 && !inside) || !near(p.c, SQRT_2_OVER_PI, x->dtype)) return false;
     const ot_node *sum = p.factor[inside && p.factor[0] == x]->producer;
-    for (int i = 0; i < 2 && ot_recognise_row(sum) == OT_ROW_Add; i++) {
+    for (int i = 0; i < 2 && ot_recognise_row(sum) == OT_FN_Add; i++) {
         bool linear = inside ? ot_recognise_scalar(sum->in[i], &a) : power_of(r, sum->in[i], x, &a) == 1;
         if (linear && a == 1 && power_of(r, sum->in[1 - i], x, &b) == (inside ? 2 : 3)) return near(b, CUBIC, x->dtype);
     }
@@ -110,9 +110,9 @@ static bool is_relu6_shifted(const ot_value *v, const ot_value *x)
 {
     double         low, high, three;
     const ot_node *n = v->producer;
-    if (ot_recognise_row(n) != OT_ROW_Clip || !ot_recognise_scalar(n->in[1], &low) || !ot_recognise_scalar(n->in[2], &high)) return false;
+    if (ot_recognise_row(n) != OT_FN_Clip || !ot_recognise_scalar(n->in[1], &low) || !ot_recognise_scalar(n->in[2], &high)) return false;
     const ot_node *sum = n->in[0]->producer;
-    for (int i = 0; i < 2 && low == 0 && high == 6 && ot_recognise_row(sum) == OT_ROW_Add; i++)
+    for (int i = 0; i < 2 && low == 0 && high == 6 && ot_recognise_row(sum) == OT_FN_Add; i++)
         if (sum->in[i] == x && ot_recognise_scalar(sum->in[1 - i], &three) && three == 3) return true;
     return false;
 }
@@ -122,18 +122,18 @@ static int match(const ot_readers *r, double c, ot_value *x, ot_value *f, double
 {
     const ot_node *n = f->producer;
     int            row = ot_recognise_row(n);
-    ot_value      *u = one_plus(f, OT_ROW_Erf);
-    if (u && c == 0.5) return is_scaled(r, u, x, SQRT_HALF) ? OT_ROW_Gelu : -1;
-    u = one_plus(f, OT_ROW_Tanh);
-    if (u && c == 0.5) return is_gelu_cubic(r, u, x) ? OT_ROW_GeluTanh : -1;
-    if (near(c, 1.0 / 6, x->dtype) && is_relu6_shifted(f, x)) return OT_ROW_HardSwish;
+    ot_value      *u = one_plus(f, OT_FN_Erf);
+    if (u && c == 0.5) return is_scaled(r, u, x, SQRT_HALF) ? OT_FN_Gelu : -1;
+    u = one_plus(f, OT_FN_Tanh);
+    if (u && c == 0.5) return is_gelu_cubic(r, u, x) ? OT_FN_GeluTanh : -1;
+    if (near(c, 1.0 / 6, x->dtype) && is_relu6_shifted(f, x)) return OT_FN_HardSwish;
     if (c != 1) return -1;
-    if (row == OT_ROW_Sigmoid && power_of(r, n->in[0], x, param) == 1) return OT_ROW_Swish;
-    if (row == OT_ROW_HardSigmoid && n->in[0] == x) {
+    if (row == OT_FN_Sigmoid && power_of(r, n->in[0], x, param) == 1) return OT_FN_Swish;
+    if (row == OT_FN_HardSigmoid && n->in[0] == x) {
         const ot_inst *inst = ((const ot_program *)n->attrs)->inst;
-        return near(inst->p, 1.0 / 6, x->dtype) && inst->q == 0.5 ? OT_ROW_HardSwish : -1;
+        return near(inst->p, 1.0 / 6, x->dtype) && inst->q == 0.5 ? OT_FN_HardSwish : -1;
     }
-    if (row == OT_ROW_Tanh && ot_recognise_row(n->in[0]->producer) == OT_ROW_Softplus && n->in[0]->producer->in[0] == x) return OT_ROW_Mish;
+    if (row == OT_FN_Tanh && ot_recognise_row(n->in[0]->producer) == OT_FN_Softplus && n->in[0]->producer->in[0] == x) return OT_FN_Mish;
     return -1;
 }
 
@@ -143,7 +143,7 @@ ot_status ot_recognise_activations(ot_graph *g, bool *any)
     OT_TRY(ot_recognise_readers(g, &readers));
     for (ot_node *n = g->first; n && g->err->status == OT_OK; n = n->next) {
         int row = ot_recognise_row(n);
-        if (row != OT_ROW_Mul && row != OT_ROW_Div) continue;
+        if (row != OT_FN_Mul && row != OT_FN_Div) continue;
         product p = factors(&readers, n->out[0], 0);
         double  param = 0;
         row = -1;
@@ -159,7 +159,7 @@ ot_status ot_recognise_activations(ot_graph *g, bool *any)
         g->phase = n->phase;
         ot_value *y = ot_map1(&b, row, param, 0, x);
         g->cursor = NULL;
-        g->phase = OT_EVERY;
+        g->phase = OT_PHASE_BATCH;
         if (!y) return g->err->status;
         ot_graph_replace(g, n->out[0], y);
         *any = true;

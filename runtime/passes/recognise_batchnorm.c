@@ -12,7 +12,7 @@
  * a shift that the exporter folded, which are parameters like any others. */
 #include <string.h>
 
-#include "ops/batchnorm.h"
+#include "ops/kernels/batchnorm.h"
 #include "runtime/passes/recognise.h"
 
 /* ---- sums of products ---------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* recognise_norm.c - LayerNormalization and RMSNormalization spelled out in pieces are one RowNorm, BatchNormalization by the
+/* recognise_norm.c - LayerNormalization and RMSNormalization spelled out in pieces are one LayerNorm, BatchNormalization by the
  * statistics of the batch itself one BatchNorm.
  *
  * What is found, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes (rows), or over all
@@ -11,18 +11,18 @@
  *
  * The difference may be computed twice (x - m once for the square, once for the result).  Whatever else reads the pieces
  * goes on reading them; pieces that nobody reads are pruned. */
-#include "ops/batchnorm.h"
+#include "ops/kernels/batchnorm.h"
 #include "ops/kernel.h"
-#include "ops/map.h"
-#include "ops/reduce.h"
-#include "ops/rownorm.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/layernorm.h"
 #include "runtime/passes/recognise.h"
 
 /* A division by the deviation of rows or channels. */
 typedef struct norm {
     ot_value   *x, *mean;   /* mean: NULL without centering */
     ot_value   *scale, *bias;
-    ot_row_norm a;
+    ot_layer_norm a;
     int64_t     axes;       /* bit d: axis d of x is averaged over */
     int         channels;   /* the one axis that is not; -1: rows of the axes from a.axis on */
 } norm;
@@ -56,7 +56,7 @@ static bool meets(const ot_value *v, const ot_value *x, int64_t axes)
 static const ot_node *mean_of(ot_value *v, int64_t *axes)
 {
     double         by;
-    const ot_node *div = vector_by(v, OT_ROW_Div), *mul = div ? NULL : vector_by(v, OT_ROW_Mul);
+    const ot_node *div = vector_by(v, OT_FN_Div), *mul = div ? NULL : vector_by(v, OT_FN_Mul);
     const ot_node *n = div ? div : mul;
     if (!n || !ot_recognise_scalar(n->in[1], &by)) return NULL;
     const ot_node *sum = unviewed(n->in[0])->producer;
@@ -76,7 +76,7 @@ static const ot_node *mean_of(ot_value *v, int64_t *axes)
 static bool is_centered(const ot_value *d, int64_t axes, ot_value **x, ot_value **mean)
 {
     int64_t        over = 0;
-    const ot_node *sub = made_by(d, OT_ROW_Sub), *sum = sub ? mean_of(sub->in[1], &over) : NULL;
+    const ot_node *sub = made_by(d, OT_FN_Sub), *sum = sub ? mean_of(sub->in[1], &over) : NULL;
     if (!sum || over != axes || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM) return false;
     if (!meets(sub->in[1], sub->in[0], axes)) return false;
     *x = sub->in[0];
@@ -100,13 +100,13 @@ static bool take_axes(norm *f, int rank)
 /* s = v + epsilon with v the mean of squares? */
 static bool is_variance(ot_value *s, norm *f)
 {
-    const ot_node *add = vector_by(s, OT_ROW_Add), *sum = NULL;
+    const ot_node *add = vector_by(s, OT_FN_Add), *sum = NULL;
     for (int i = 0; add && !sum && i < 2; i++)
         if (ot_recognise_scalar(add->in[i], &f->a.epsilon)) sum = mean_of(add->in[1 - i], &f->axes);
     if (!sum || !(f->a.epsilon >= 0) || !take_axes(f, sum->in[0]->shape.rank)) return false;
     ot_value *d = sum->in[0];
     if (((const ot_reduce *)sum->attrs)->kind == OT_REDUCE_SUM) {
-        const ot_node *square = made_by(d, OT_ROW_Square), *product = made_by(d, OT_ROW_Mul);
+        const ot_node *square = made_by(d, OT_FN_Square), *product = made_by(d, OT_FN_Mul);
         if (product && product->in[0] == product->in[1]) square = product;
         if (!square) return false;
         d = square->in[0];
@@ -123,18 +123,18 @@ static bool is_variance(ot_value *s, norm *f)
 static bool is_inverse(ot_value *r, norm *f)
 {
     double         one;
-    const ot_node *n = vector_by(r, OT_ROW_Rsqrt), *div = vector_by(r, OT_ROW_Div), *root = NULL;
+    const ot_node *n = vector_by(r, OT_FN_Rsqrt), *div = vector_by(r, OT_FN_Div), *root = NULL;
     if (n) return is_variance(n->in[0], f) && meets(r, f->x, f->axes);
-    n = vector_by(r, OT_ROW_Reciprocal);
-    if (n) root = vector_by(n->in[0], OT_ROW_Sqrt);
-    else if (div && ot_recognise_scalar(div->in[0], &one) && one == 1) root = vector_by(div->in[1], OT_ROW_Sqrt);
+    n = vector_by(r, OT_FN_Reciprocal);
+    if (n) root = vector_by(n->in[0], OT_FN_Sqrt);
+    else if (div && ot_recognise_scalar(div->in[0], &one) && one == 1) root = vector_by(div->in[1], OT_FN_Sqrt);
     return root && is_variance(root->in[0], f) && meets(r, f->x, f->axes);
 }
 
 /* Has v one value per element of a row, or per channel, where it broadcasts to x? */
 static bool covers(const ot_value *v, const norm *f)
 {
-    if (f->channels < 0) return ot_row_norm_covers(v, &f->x->shape, f->a.axis);
+    if (f->channels < 0) return ot_layer_norm_covers(v, &f->x->shape, f->a.axis);
     return meets(v, f->x, f->axes);
 }
 
@@ -148,9 +148,9 @@ static bool is_divided(const ot_value *v, const norm *f)
 /* d r or d / sqrt(...). */
 static bool match_plain(const ot_node *n, norm *f)
 {
-    const ot_node *root = ot_recognise_row(n) == OT_ROW_Div ? vector_by(n->in[1], OT_ROW_Sqrt) : NULL;
+    const ot_node *root = ot_recognise_row(n) == OT_FN_Div ? vector_by(n->in[1], OT_FN_Sqrt) : NULL;
     if (root) return is_variance(root->in[0], f) && meets(n->in[1], f->x, f->axes) && is_divided(n->in[0], f);
-    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_ROW_Mul; i++)
+    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_FN_Mul; i++)
         if (is_inverse(n->in[i], f) && is_divided(n->in[1 - i], f)) return true;
     return false;
 }
@@ -158,7 +158,7 @@ static bool match_plain(const ot_node *n, norm *f)
 /* w = r, or r scale. */
 static bool is_weight(ot_value *w, norm *f)
 {
-    const ot_node *mul = made_by(w, OT_ROW_Mul);
+    const ot_node *mul = made_by(w, OT_FN_Mul);
     if (is_inverse(w, f)) return true;
     for (int i = 0; i < 2 && mul; i++) {
         if (!is_inverse(mul->in[i], f)) continue;
@@ -171,9 +171,9 @@ static bool is_weight(ot_value *w, norm *f)
 /* x w + (bias - mean w). */
 static bool match_shifted(const ot_node *n, norm *f)
 {
-    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_ROW_Add; i++) {
-        const ot_node *mul = made_by(n->in[i], OT_ROW_Mul), *sub = made_by(n->in[1 - i], OT_ROW_Sub);
-        const ot_node *shift = sub ? made_by(sub->in[1], OT_ROW_Mul) : NULL;
+    for (int i = 0; i < 2 && ot_recognise_row(n) == OT_FN_Add; i++) {
+        const ot_node *mul = made_by(n->in[i], OT_FN_Mul), *sub = made_by(n->in[1 - i], OT_FN_Sub);
+        const ot_node *shift = sub ? made_by(sub->in[1], OT_FN_Mul) : NULL;
         for (int k = 0; k < 2 && mul && shift; k++) {
             ot_value       *w = mul->in[1 - k];
             int             at = shift->in[0] == w ? 1 : 0;
@@ -216,11 +216,11 @@ static ot_node *batch_norm(ot_build *b, const norm *f)
     return ot_emit_n(b, &ot_op_BatchNorm, &a, (ot_value *[]){ v, per_channel(b, f->scale, f, 1), per_channel(b, f->bias, f, 0) }, 3, 4);
 }
 
-static ot_node *row_norm(ot_build *b, const norm *f)
+static ot_node *layer_norm(ot_build *b, const norm *f)
 {
     ot_value *scale = f->scale;
     if (f->bias && !scale) scale = ot_expand(b, ot_scalar(b, f->x->dtype, 1), &f->bias->shape);
-    return ot_emit_n(b, &ot_op_RowNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias }, f->bias ? 3 : scale ? 2 : 1, 3);
+    return ot_emit_n(b, &ot_op_LayerNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias }, f->bias ? 3 : scale ? 2 : 1, 3);
 }
 
 /* Puts the operator in front of `last`, whose result it gives. */
@@ -232,10 +232,10 @@ static bool put(ot_graph *g, const ot_config *c, ot_node *last, const norm *f)
     if ((f->scale && !fits(f->scale, f)) || (f->bias && !fits(f->bias, f))) return false;
     g->cursor = last;
     g->phase = last->phase;
-    ot_node  *y = f->channels < 0 ? row_norm(&b, f) : batch_norm(&b, f);
+    ot_node  *y = f->channels < 0 ? layer_norm(&b, f) : batch_norm(&b, f);
     ot_value *z = y && ot_kernel_for(y, c->device, c->ref_only, &why) ? ot_view(&b, y->out[0], &f->x->shape) : NULL;
     g->cursor = NULL;
-    g->phase = OT_EVERY;
+    g->phase = OT_PHASE_BATCH;
     if (!z) return false;
     ot_graph_replace(g, last->out[0], z);
     return true;
@@ -252,9 +252,9 @@ ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any)
         next = n->next;
         if (n->n_out != 1 || n->n_in != 2) continue;
         if (match_plain(n, &f)) {
-            mul = read_by(&readers, last->out[0], OT_ROW_Mul, &other);
+            mul = read_by(&readers, last->out[0], OT_FN_Mul, &other);
             if (mul && fits(other, &f)) f.scale = other, last = mul;
-            add = f.scale ? read_by(&readers, last->out[0], OT_ROW_Add, &other) : NULL;
+            add = f.scale ? read_by(&readers, last->out[0], OT_FN_Add, &other) : NULL;
             if (add && fits(other, &f)) f.bias = other, last = add;
         } else {
             f = (norm){ 0 };

@@ -96,7 +96,7 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
 
 static bool is_product(const ot_op *op)
 {
-    return op == &ot_op_Dot || op == &ot_op_Convolve || op == &ot_op_ConvolveDx || op == &ot_op_ConvolveDw || op == &ot_op_Attend;
+    return op == &ot_op_Dot || op == &ot_op_Convolve || op == &ot_op_ConvolveDx || op == &ot_op_ConvolveDw || op == &ot_op_FusedAttention;
 }
 
 /* Reference kernels are plain loops over elements that are converted one by one. */
@@ -104,8 +104,8 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
 {
     bool slow = false;
     if (c->device || c->ref_only) return;
-    for (int i = 0; i < p->n_every; i++) {
-        const ot_step *s = &p->every[i];
+    for (int i = 0; i < p->n_batch_steps; i++) {
+        const ot_step *s = &p->batch_steps[i];
         slow |= is_product(s->node->op) && ot_dtype_bits(s->node->in[0]->dtype) == 16 && !strcmp(s->kernel->name, "ref");
     }
     bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
@@ -119,15 +119,15 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    int       n_every = 0, n_update = 0;
-    for (ot_node *n = g->first; n; n = n->next) *(n->phase == OT_EVERY ? &n_every : &n_update) += 1;
-    p->every = ot_graph_alloc(g, (size_t)n_every * sizeof *p->every);
-    p->update = ot_graph_alloc(g, (size_t)n_update * sizeof *p->update);
-    if (!p->every || !p->update) return g->err->status;
+    int       n_batch_steps = 0, n_update_steps = 0;
+    for (ot_node *n = g->first; n; n = n->next) *(n->phase == OT_PHASE_BATCH ? &n_batch_steps : &n_update_steps) += 1;
+    p->batch_steps = ot_graph_alloc(g, (size_t)n_batch_steps * sizeof *p->batch_steps);
+    p->update_steps = ot_graph_alloc(g, (size_t)n_update_steps * sizeof *p->update_steps);
+    if (!p->batch_steps || !p->update_steps) return g->err->status;
     ot_tune  *tune;
     ot_status e = ot_tune_open(p, c, &tune);
     for (ot_node *n = g->first; n && e == OT_OK; n = n->next) {
-        ot_step *s = n->phase == OT_EVERY ? &p->every[p->n_every++] : &p->update[p->n_update++];
+        ot_step *s = n->phase == OT_PHASE_BATCH ? &p->batch_steps[p->n_batch_steps++] : &p->update_steps[p->n_update_steps++];
         s->node = n;
         e = prepare(p, s, c, tune);
     }

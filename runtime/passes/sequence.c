@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/sequence.h"
+#include "ops/onnx/sequence.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/passes.h"
 

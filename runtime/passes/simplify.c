@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/copy.h"
-#include "ops/dot.h"
-#include "ops/map.h"
+#include "ops/kernels/copy.h"
+#include "ops/kernels/dot.h"
+#include "ops/kernels/map.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -77,7 +77,7 @@ static void read_unexpanded(ot_graph *g, ot_node *n)
         g->phase = n->phase;
         ot_value *x = ot_view(&b, n->in[i]->producer->in[0], &small);
         g->cursor = NULL;
-        g->phase = OT_EVERY;
+        g->phase = OT_PHASE_BATCH;
         if (x) n->in[i] = x;
     }
 }
@@ -180,7 +180,7 @@ static bool same(const ot_node *a, const ot_node *b)
     if (memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in)) return false;
     for (int i = 0; i < a->n_out; i++)
         if (!a->out[i] != !b->out[i]) return false;
-    if (a->op == &ot_op_Copy || a->op == &ot_op_CopyAdd) return same_pieces(a, b);
+    if (a->op == &ot_op_Copy || a->op == &ot_op_CopyDx) return same_pieces(a, b);
     return !a->op->attr_size || !memcmp(a->attrs, b->attrs, a->op->attr_size);
 }
 
@@ -191,7 +191,7 @@ static uint64_t hash(const ot_node *n)
 {
     uint64_t h = (uintptr_t)n->op;
     for (int i = 0; i < n->n_in; i++) h = mixed(h, (uintptr_t)n->in[i]);
-    if (n->op == &ot_op_Copy || n->op == &ot_op_CopyAdd) {
+    if (n->op == &ot_op_Copy || n->op == &ot_op_CopyDx) {
         const ot_copy *a = n->attrs;
         h = mixed(h, (uint64_t)a->n);
         if (a->n) h = mixed(h, (uint64_t)a->piece[0].src);

@@ -12,10 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/map.h"
-#include "ops/move.h"
-#include "ops/quantize.h"
-#include "ops/reduce.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/move.h"
+#include "ops/onnx/quantize.h"
+#include "ops/kernels/reduce.h"
 
 /* ---- elements ------------------------------------------------------------------------- */
 
@@ -180,19 +180,19 @@ static ot_value *fitted_scale(ot_build *b, ot_value *w, ot_value **zero)
     ot_value        *s, *from = NULL, *file = ot_cast(b, (ot_value *)(uintptr_t)q->scale, w->dtype);
     *zero = NULL;
     if (symmetric(q)) {
-        s = ot_reduce_axes(b, ot_map1(b, OT_ROW_Abs, 0, 0, w), OT_REDUCE_MAX, over, false);
-        s = by(b, OT_ROW_Div, s, ot_is_signed(q->dtype) ? high : high - ldexp(1, ot_dtype_bits(q->dtype) - 1));
+        s = ot_reduce_axes(b, ot_map1(b, OT_FN_Abs, 0, 0, w), OT_REDUCE_MAX, over, false);
+        s = by(b, OT_FN_Div, s, ot_is_signed(q->dtype) ? high : high - ldexp(1, ot_dtype_bits(q->dtype) - 1));
     } else {
-        from = by(b, OT_ROW_Min, ot_reduce_axes(b, w, OT_REDUCE_MIN, over, false), 0);
-        s = by(b, OT_ROW_Max, ot_reduce_axes(b, w, OT_REDUCE_MAX, over, false), 0);
-        if (!ot_broken(b)) s = by(b, OT_ROW_Div, ot_map2(b, OT_ROW_Sub, 0, 0, s, from), high - low);
+        from = by(b, OT_FN_Min, ot_reduce_axes(b, w, OT_REDUCE_MIN, over, false), 0);
+        s = by(b, OT_FN_Max, ot_reduce_axes(b, w, OT_REDUCE_MAX, over, false), 0);
+        if (!ot_broken(b)) s = by(b, OT_FN_Div, ot_map2(b, OT_FN_Sub, 0, 0, s, from), high - low);
     }
     if (ot_broken(b)) return NULL;
     s = ot_view(b, s, &q->scale->shape);
-    s = ot_cast(b, ot_map3(b, OT_ROW_Where, 0, 0, by(b, OT_ROW_Greater, s, 0), s, file), q->scale->dtype);
+    s = ot_cast(b, ot_map3(b, OT_FN_Where, 0, 0, by(b, OT_FN_Greater, s, 0), s, file), q->scale->dtype);
     if (!from || ot_broken(b)) return s;
-    ot_value *z = ot_map2(b, OT_ROW_Div, 0, 0, ot_view(b, from, &q->scale->shape), ot_cast(b, s, w->dtype));
-    z = ot_map2(b, OT_ROW_Quantize, low, high, ot_map1(b, OT_ROW_Neg, 0, 0, z), ot_scalar(b, w->dtype, low));
+    ot_value *z = ot_map2(b, OT_FN_Div, 0, 0, ot_view(b, from, &q->scale->shape), ot_cast(b, s, w->dtype));
+    z = ot_map2(b, OT_FN_Quantize, low, high, ot_map1(b, OT_FN_Neg, 0, 0, z), ot_scalar(b, w->dtype, low));
     *zero = ot_cast(b, z, q->dtype);
     if (!ot_broken(b) && q->zero) *zero = ot_view(b, *zero, &q->zero->shape);
     return s;
@@ -229,9 +229,9 @@ static ot_status fit_weight(ot_graph *g, ot_value *w, ot_value **bias, int n)
     ot_value *s = fitted_scale(&b, w, &zero);
     for (int i = 0; i < n && s; i++) {
         ot_value *own_scale = (ot_value *)(uintptr_t)bias[i]->stored->scale;
-        ot_value *grown = ot_map2(&b, OT_ROW_Div, 0, 0, ot_cast(&b, s, OT_F32), ot_cast(&b, file, OT_F32));
+        ot_value *grown = ot_map2(&b, OT_FN_Div, 0, 0, ot_cast(&b, s, OT_F32), ot_cast(&b, file, OT_F32));
         if (!ot_broken(&b)) grown = ot_view(&b, grown, &own_scale->shape);
-        if (!ot_broken(&b)) grown = ot_map2(&b, OT_ROW_Mul, 0, 0, ot_cast(&b, own_scale, OT_F32), grown);
+        if (!ot_broken(&b)) grown = ot_map2(&b, OT_FN_Mul, 0, 0, ot_cast(&b, own_scale, OT_F32), grown);
         if (!ot_broken(&b)) give(g, bias[i], ot_cast(&b, grown, own_scale->dtype), NULL);
         if (!set_fitted(g, bias[i], w)) break;
     }

@@ -8,7 +8,7 @@
  * sums to 1 is the Softmax of its logarithms, and the logarithm of a Sigmoid is computed without cancellation. */
 #include "runtime/passes/tails.h"
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -174,9 +174,9 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 /* The logarithms that the tail is the Softmax of. */
 static ot_value *log_shares(ot_build *b, const ot_tail *t)
 {
-    ot_value *z = t->x, *no = ot_map1(b, OT_ROW_Neg, 0, 0, z);
+    ot_value *z = t->x, *no = ot_map1(b, OT_FN_Neg, 0, 0, z);
     if (t->pair) z = ot_emit(b, t->pair->op, t->pair->attrs, t->of ? (ot_value *[]){ no, z } : (ot_value *[]){ z, no }, 2);
-    return ot_map1(b, OT_ROW_Neg, 0, 0, ot_map1(b, OT_ROW_Softplus, 0, 0, ot_map1(b, OT_ROW_Neg, 0, 0, z)));
+    return ot_map1(b, OT_FN_Neg, 0, 0, ot_map1(b, OT_FN_Softplus, 0, 0, ot_map1(b, OT_FN_Neg, 0, 0, z)));
 }
 
 /* ---- the tail ------------------------------------------------------------------- */

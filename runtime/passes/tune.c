@@ -20,13 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ops/attend.h"
-#include "ops/convolve.h"
-#include "ops/dot.h"
-#include "ops/pool.h"
-#include "ops/reduce.h"
-#include "ops/rownorm.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/attention.h"
+#include "ops/kernels/convolve.h"
+#include "ops/kernels/dot.h"
+#include "ops/kernels/pool.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/layernorm.h"
+#include "ops/kernels/softmax.h"
 #include "runtime/base/io.h"
 
 enum { MOST_VARIANTS = 16, MOST_RUNS = 16, REPLAYS = 5, MOST_VALUES = 32, PATTERN = 1 << 18, LARGEST_FILE = 64 << 20 };
@@ -50,7 +50,7 @@ struct ot_tune {
     char             path[4096]; /* "": there is no cache folder */
     char             head[64];
     int              tuned, known, too_large;
-    void            *marks[2];
+    void            *events[2];
     void            *pattern;
     ot_error         unwritten;  /* the file could not be */
 };
@@ -84,9 +84,9 @@ static void pool_words(FILE *f, const void *attrs)
     fprintf(f, "%s%s", a->include_pad ? " pads" : "", a->column_major ? " columns" : "");
 }
 
-static void row_norm_words(FILE *f, const void *attrs)
+static void layer_norm_words(FILE *f, const void *attrs)
 {
-    const ot_row_norm *a = attrs;
+    const ot_layer_norm *a = attrs;
     fprintf(f, " axis %lld%s", (long long)a->axis, a->center ? " centered" : "");
 }
 
@@ -102,9 +102,9 @@ static void reduce_words(FILE *f, const void *attrs)
     fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
 }
 
-static void attend_words(FILE *f, const void *attrs)
+static void attention_words(FILE *f, const void *attrs)
 {
-    const ot_attend *a = attrs;
+    const ot_attention *a = attrs;
     fprintf(f, "%s", a->causal ? " causal" : "");
 }
 
@@ -113,8 +113,8 @@ static void no_words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
 /* Operators with a choice of kernels, and the words for what their attributes say about the work. */
 static const struct { const ot_op *op; void (*words)(FILE *f, const void *attrs); } operators[] = {
     { &ot_op_Dot, dot_words },
-    { &ot_op_Attend, attend_words },
-    { &ot_op_AttendDx, attend_words },
+    { &ot_op_FusedAttention, attention_words },
+    { &ot_op_FusedAttentionDx, attention_words },
     { &ot_op_Convolve, convolve_words },
     { &ot_op_ConvolveDw, convolve_words },
     { &ot_op_ConvolveDx, convolve_words },
@@ -124,10 +124,10 @@ static const struct { const ot_op *op; void (*words)(FILE *f, const void *attrs)
     { &ot_op_PoolMaxDx, pool_words },
     { &ot_op_BatchNorm, no_words },
     { &ot_op_BatchNormDx, no_words },
-    { &ot_op_RowNorm, row_norm_words },
-    { &ot_op_RowNormDx, row_norm_words },
-    { &ot_op_SoftmaxRows, softmax_words },
-    { &ot_op_SoftmaxRowsDx, softmax_words },
+    { &ot_op_LayerNorm, layer_norm_words },
+    { &ot_op_LayerNormDx, layer_norm_words },
+    { &ot_op_SoftmaxAxis, softmax_words },
+    { &ot_op_SoftmaxAxisDx, softmax_words },
     { &ot_op_Reduce, reduce_words },
 };
 
@@ -295,23 +295,23 @@ static void free_values(ot_tune *t, bench *b)
 }
 
 /* Seconds between the marks around `runs` calls, given one by one or as a recording. */
-static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_recording *r, double *seconds, ot_error *err)
+static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_device_graph *r, double *seconds, ot_error *err)
 {
-    OT_TRY(t->backend->mark_set(t->device, t->marks[0], err));
-    OT_TRY(r ? t->backend->replay(t->device, r, err) : k->run(c));
-    OT_TRY(t->backend->mark_set(t->device, t->marks[1], err));
-    return t->backend->mark_seconds(t->device, t->marks[0], t->marks[1], seconds, err);
+    OT_TRY(t->backend->event_record(t->device, t->events[0], err));
+    OT_TRY(r ? t->backend->launch(t->device, r, err) : k->run(c));
+    OT_TRY(t->backend->event_record(t->device, t->events[1], err));
+    return t->backend->event_seconds(t->device, t->events[0], t->events[1], seconds, err);
 }
 
 static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
-static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int runs, ot_recording **out, ot_error *err)
+static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int runs, ot_device_graph **out, ot_error *err)
 {
     ot_status s = OT_OK;
     *out = NULL;
-    OT_TRY(t->backend->record(t->device, err));
+    OT_TRY(t->backend->capture_begin(t->device, err));
     for (int i = 0; i < runs && s == OT_OK; i++) s = k->run(c);
-    ot_status ended = t->backend->recorded(t->device, out, err);
+    ot_status ended = t->backend->capture_end(t->device, out, err);
     return s == OT_OK ? ended : s;
 }
 
@@ -320,7 +320,7 @@ static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int ru
 static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, double best, double *seconds, ot_error *err)
 {
     double        took[REPLAYS], once;
-    ot_recording *r;
+    ot_device_graph *r;
     OT_TRY(k->run(c)); /* loads what is loaded late */
     OT_TRY(between(t, k, c, NULL, &once, err));
     *seconds = once;
@@ -328,7 +328,7 @@ static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, dou
     int       runs = once < 1e-3 / MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
     ot_status s = record(t, k, c, runs, &r, err);
     for (int i = -1; i < REPLAYS && s == OT_OK; i++) s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
-    t->backend->forget(t->device, r);
+    t->backend->graph_free(t->device, r);
     OT_TRY(s);
     qsort(took, REPLAYS, sizeof *took, by_size);
     *seconds = took[REPLAYS / 2] / runs;
@@ -469,8 +469,8 @@ static ot_status prepare_timing(ot_tune *t, ot_error *err)
 {
     t->pattern = ot_arena_alloc(t->arena, PATTERN);
     if (!t->pattern) return ot_fail(err, OT_E_NOMEM, "no memory to tune");
-    OT_TRY(t->backend->mark_new(t->device, &t->marks[0], err));
-    return t->backend->mark_new(t->device, &t->marks[1], err);
+    OT_TRY(t->backend->event_new(t->device, &t->events[0], err));
+    return t->backend->event_new(t->device, &t->events[1], err);
 }
 
 /* "tune-NVIDIA-H200": two devices may run the same kernels, and not in the same time. */
@@ -521,7 +521,7 @@ void ot_tune_close(ot_tune *t)
         ot_error ignored = { 0 };
         (void)!t->backend->zero(t->device, t->device->fault, sizeof(ot_fault), &ignored);
     }
-    t->backend->mark_free(t->device, t->marks[0]);
-    t->backend->mark_free(t->device, t->marks[1]);
+    t->backend->event_free(t->device, t->events[0]);
+    t->backend->event_free(t->device, t->events[1]);
     ot_arena_free(t->arena);
 }

@@ -1,10 +1,10 @@
-/* cpu.c - the CPU's kernels of Attend against the reference: shapes, masks, strides, and the same bits however many threads. */
+/* cpu.c - the CPU's kernels of FusedAttention against the reference: shapes, masks, strides, and the same bits however many threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/attend.h"
+#include "ops/kernels/attention.h"
 #include "tests/attend/cpu.h"
 #include "tests/ops/harness.h"
 
@@ -38,22 +38,22 @@ typedef struct net {
 } net;
 
 /* Where (B, H, T, D) lies in a value of its own, by kind; its shape. */
-static ot_attend_lie lie(enum places p, int64_t B, int64_t H, int64_t T, int64_t D, int64_t group, ot_shape *s)
+static ot_attention_lie lie(enum places p, int64_t B, int64_t H, int64_t T, int64_t D, int64_t group, ot_shape *s)
 {
     int64_t h = H / group;
     switch (p) {
     case HEADS_INSIDE:
         *s = (ot_shape){ 4, { B, T, h, D } };
-        return (ot_attend_lie){ 0, { T * h * D, D, h * D, 1 }, group };
+        return (ot_attention_lie){ 0, { T * h * D, D, h * D, 1 }, group };
     case PACKED: /* the middle of three */
         *s = (ot_shape){ 3, { B, T, 3 * h * D } };
-        return (ot_attend_lie){ h * D, { T * 3 * h * D, D, 3 * h * D, 1 }, group };
+        return (ot_attention_lie){ h * D, { T * 3 * h * D, D, 3 * h * D, 1 }, group };
     case ODD: /* channels in steps, tokens backwards */
         *s = (ot_shape){ 2, { B * h * T, 3 * D } };
-        return (ot_attend_lie){ (T - 1) * 3 * D + 1, { h * T * 3 * D, T * 3 * D, -3 * D, 3 }, group };
+        return (ot_attention_lie){ (T - 1) * 3 * D + 1, { h * T * 3 * D, T * 3 * D, -3 * D, 3 }, group };
     default:
         *s = (ot_shape){ 4, { B, h, T, D } };
-        return (ot_attend_lie){ 0, { h * T * D, T * D, D, 1 }, group };
+        return (ot_attention_lie){ 0, { h * T * D, T * D, D, 1 }, group };
     }
 }
 
@@ -101,7 +101,7 @@ static bool build(net *t, const setting *c)
     snprintf(t->name, sizeof t->name, "(%d,%d,%d,%d,%d,%d) / %d, %s, %s", (int)s->B, (int)s->H, (int)s->T, (int)s->S, (int)s->D, (int)s->E,
              (int)s->group, mask_names[c->mask], place_names[c->places]);
     t->g = ot_graph_new(&t->err);
-    ot_attend_places f = { .s = { s->B, s->H, s->T, s->S, s->D, s->E } }, b = f;
+    ot_attention_places f = { .s = { s->B, s->H, s->T, s->S, s->D, s->E } }, b = f;
     ot_shape         q, k, v, y;
     f.in[0] = b.in[1] = b.out[0] = lie(c->places, s->B, s->H, s->T, s->D, 1, &q);
     f.in[1] = b.in[2] = lie(c->places, s->B, s->H, s->S, s->D, s->group, &k);
@@ -112,16 +112,16 @@ static bool build(net *t, const setting *c)
     b.out[2] = lie(c->places, s->B, s->H, s->S, s->E, 1, &b.shape[2]);
     t->q = fed(t, OT_F32, &q), t->k = fed(t, OT_F32, &k), t->v = fed(t, OT_F32, &v), t->dy = fed(t, OT_F32, &y), t->mask = mask_of(t, c);
     bool      plain = c->places == DENSE && s->group == 1;
-    ot_attend a = { .scale = 0.6, .causal = c->mask == CAUSAL || c->mask == BOTH, .hidden = c->mask == WEAK ? -2 : -1e9 };
+    ot_attention a = { .scale = 0.6, .causal = c->mask == CAUSAL || c->mask == BOTH, .hidden = c->mask == WEAK ? -2 : -1e9 };
     ot_build  at = { .graph = t->g };
-    ot_attend_places *places = ot_graph_alloc(t->g, 2 * sizeof *places);
+    ot_attention_places *places = ot_graph_alloc(t->g, 2 * sizeof *places);
     places[0] = f, places[1] = b;
     a.at = plain ? NULL : &places[0];
     int n = t->mask ? 1 : 0;
-    t->y = ot_emit_n(&at, &ot_op_Attend, &a, (ot_value *[]){ t->q, t->k, t->v, t->mask }, 3 + n, 3);
+    t->y = ot_emit_n(&at, &ot_op_FusedAttention, &a, (ot_value *[]){ t->q, t->k, t->v, t->mask }, 3 + n, 3);
     a.at = plain ? NULL : &places[1];
     if (t->y)
-        t->dx = ot_emit_n(&at, &ot_op_AttendDx, &a,
+        t->dx = ot_emit_n(&at, &ot_op_FusedAttentionDx, &a,
                           (ot_value *[]){ t->dy, t->q, t->k, t->v, t->y->out[0], t->y->out[1], t->y->out[2], t->mask }, 7 + n, 3);
     if (!t->dx) return false;
     t->m = memory_new(t->g);
@@ -173,7 +173,7 @@ static bool same_bits(net *t, const ot_node *n)
     return same;
 }
 
-int attend_cpu(void)
+int attention_cpu(void)
 {
     int failed = 0, counted = 0;
     for (int i = 0; i < OT_LEN(shapes); i++)

@@ -1,7 +1,7 @@
-/* cpu.h - the CPU's kernels of Attend against the reference (cpu.c). */
+/* cpu.h - the CPU's kernels of FusedAttention against the reference (cpu.c). */
 #ifndef OT_TEST_ATTEND_CPU_H
 #define OT_TEST_ATTEND_CPU_H
 
-int attend_cpu(void); /* 0: all agree */
+int attention_cpu(void); /* 0: all agree */
 
 #endif

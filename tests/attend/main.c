@@ -1,4 +1,4 @@
-/* main.c - Attend and its gradient: the reference against central differences, kernels of a device against it.
+/* main.c - FusedAttention and its gradient: the reference against central differences, kernels of a device against it.
  *
  *     test_attend                    the reference
  *     test_attend --cpu              the CPU's kernels (cpu.c)
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/attend.h"
+#include "ops/kernels/attention.h"
 #include "tests/attend/cpu.h"
 #include "tests/ops/harness.h"
 
@@ -77,16 +77,16 @@ static bool build(test *t, const row *r, ot_dtype type)
     *t = (test){ .r = r };
     t->g = ot_graph_new(&t->err);
     ot_build  b = { .graph = t->g };
-    ot_attend a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9 };
+    ot_attention a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9 };
     t->in[0] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->D } });
     t->in[1] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->D } });
     t->in[2] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->E } });
     t->in[3] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->E } });
     t->in[4] = make_mask(t, type);
     int n = t->in[4] ? 1 : 0;
-    t->y = ot_emit_n(&b, &ot_op_Attend, &a, (ot_value *[]){ t->in[0], t->in[1], t->in[2], t->in[4] }, 3 + n, 3);
+    t->y = ot_emit_n(&b, &ot_op_FusedAttention, &a, (ot_value *[]){ t->in[0], t->in[1], t->in[2], t->in[4] }, 3 + n, 3);
     if (!t->y) return false;
-    t->dx = ot_emit_n(&b, &ot_op_AttendDx, &a,
+    t->dx = ot_emit_n(&b, &ot_op_FusedAttentionDx, &a,
                       (ot_value *[]){ t->in[3], t->in[0], t->in[1], t->in[2], t->y->out[0], t->y->out[1], t->y->out[2], t->in[4] }, 7 + n, 3);
     if (!t->dx) return false;
     t->m = memory_new(t->g);
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
     bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
     ot_device  *d = NULL;
     int         failed = 0, counted = 0;
-    if (argc > 1 && !strcmp(argv[1], "--cpu")) return attend_cpu();
+    if (argc > 1 && !strcmp(argv[1], "--cpu")) return attention_cpu();
     if (on_device) {
         int code = device_open(arch, &d);
         if (code) return code;

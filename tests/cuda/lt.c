@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "ops/host.h"
+#include "ops/kernels/host.h"
 #include "ops/kernel.h"
 #include "tests/passes/build.h"
 
@@ -62,13 +62,13 @@ static outcome multiply(ot_precision precision)
     must(backend->upload(device, ot_memory_room(memory), x, sizeof x, &e), &e);
     ot_exec_feed(run, p->graph->inputs[0], ot_memory_room(memory));
     for (int i = 0; i < 3; i++) {
-        must(ot_exec_every(run, &e), &e);
+        must(ot_exec_batch(run, &e), &e);
         must(ot_exec_read(run, p->graph->outputs[0], y[i], &e), &e);
     }
-    for (int i = 0; i < p->n_every; i++) {
-        if (p->every[i].node->op != &ot_op_Dot) continue;
-        snprintf(out.kernel, sizeof out.kernel, "%s", p->every[i].kernel->name);
-        snprintf(out.how, sizeof out.how, "%s", p->every[i].how);
+    for (int i = 0; i < p->n_batch_steps; i++) {
+        if (p->batch_steps[i].node->op != &ot_op_Dot) continue;
+        snprintf(out.kernel, sizeof out.kernel, "%s", p->batch_steps[i].kernel->name);
+        snprintf(out.how, sizeof out.how, "%s", p->batch_steps[i].how);
     }
     out.error = largest_error(w->data, y[0]);
     ot_exec_free(run);

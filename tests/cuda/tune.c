@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "ops/host.h"
+#include "ops/kernels/host.h"
 #include "ops/kernel.h"
 #include "runtime/base/io.h"
 #include "tests/passes/build.h"
@@ -49,8 +49,8 @@ static ot_status plan_on(ot_device *d, bool tune, result *out, ot_error *err)
     ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .device = d, .tune = tune };
     *out = (result){ .n = 0 };
     ot_status s = ot_plan_new(m.g, &c, NULL, &p, err);
-    for (int i = 0; s == OT_OK && i < p->n_every && i < STEPS; i++) {
-        const ot_step *k = &p->every[i];
+    for (int i = 0; s == OT_OK && i < p->n_batch_steps && i < STEPS; i++) {
+        const ot_step *k = &p->batch_steps[i];
         snprintf(out->kernel[i], sizeof *out->kernel, "%s", k->kernel->name);
         snprintf(out->how[i], sizeof *out->how, "%s", k->how);
         out->tuned[i] = k->tuned;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/passes.h"
 #include "tests/ops/harness.h"
 
@@ -84,8 +84,8 @@ static ot_value *make_loss(ot_graph *g, const ot_node *n)
         int64_t   axes[OT_MAX_RANK];
         if (!ot_is_float(y->dtype)) continue;
         for (int d = 0; d < y->shape.rank; d++) axes[d] = d;
-        y = ot_cast(&b, ot_sum(&b, ot_map1(&b, OT_ROW_Square, 0, 0, y), axes, y->shape.rank, false), OT_F32);
-        loss = loss ? ot_map2(&b, OT_ROW_Add, 0, 0, loss, y) : y;
+        y = ot_cast(&b, ot_sum(&b, ot_map1(&b, OT_FN_Square, 0, 0, y), axes, y->shape.rank, false), OT_F32);
+        loss = loss ? ot_map2(&b, OT_FN_Add, 0, 0, loss, y) : y;
     }
     return loss;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/crossentropy.h"
+#include "ops/kernels/crossentropy.h"
 #include "tests/ops/harness.h"
 
 #define NO_WEIGHT OT_BOOL

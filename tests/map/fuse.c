@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/map.h"
-#include "ops/reduce.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
 #include "runtime/passes/passes.h"
 #include "tests/map/map_tests.h"
 #include "tests/ops/harness.h"
@@ -28,11 +28,11 @@ static ot_value *by_position(ot_build *b, dice *d, ot_value *x)
         .n_in = 3, .in_class = { (uint8_t)cls, OT_CLASS_U64, OT_CLASS_U64 }, .n_out = 1, .out_dtype = { (uint8_t)x->dtype },
         .n_inst = 5, .out = { 7 },
         .inst = {
-            { .row = OT_ROW_Index, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = pick(d, 3) },
-            { .row = OT_ROW_Mul, .cls = (uint8_t)cls, .arg = { 0, 3, -1, -1, -1 } },
-            { .row = OT_ROW_Random, .cls = OT_CLASS_F32, .arg = { 1, 2, -1, -1, -1 }, .p = pick(d, 9) },
-            { .row = OT_ROW_Convert, .cls = (uint8_t)cls, .arg = { 5, -1, -1, -1, -1 } },
-            { .row = OT_ROW_Add, .cls = (uint8_t)cls, .arg = { 4, 6, -1, -1, -1 } },
+            { .row = OT_FN_Index, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = pick(d, 3) },
+            { .row = OT_FN_Mul, .cls = (uint8_t)cls, .arg = { 0, 3, -1, -1, -1 } },
+            { .row = OT_FN_Random, .cls = OT_CLASS_F32, .arg = { 1, 2, -1, -1, -1 }, .p = pick(d, 9) },
+            { .row = OT_FN_Convert, .cls = (uint8_t)cls, .arg = { 5, -1, -1, -1, -1 } },
+            { .row = OT_FN_Add, .cls = (uint8_t)cls, .arg = { 4, 6, -1, -1, -1 } },
         },
     };
     ot_node *n = ot_map_emit_program(b, &m, (ot_value *[]){ x, ot_graph_seed(b->graph), ot_graph_counter(b->graph) });
@@ -42,15 +42,15 @@ static ot_value *by_position(ot_build *b, dice *d, ot_value *x)
 /* Rows that every kernel computes exactly alike, so that comparisons downstream agree. */
 static ot_value *random_row(ot_build *b, dice *d, ot_value *x, ot_value *y, ot_value *z)
 {
-    static const int ones[] = { OT_ROW_Neg, OT_ROW_Abs, OT_ROW_Softsign, OT_ROW_Round, OT_ROW_Relu, OT_ROW_Copy, OT_ROW_Square };
-    static const int twos[] = { OT_ROW_Add, OT_ROW_Sub, OT_ROW_Mul, OT_ROW_Max, OT_ROW_Min, OT_ROW_Greater, OT_ROW_Equal };
+    static const int ones[] = { OT_FN_Neg, OT_FN_Abs, OT_FN_Softsign, OT_FN_Round, OT_FN_Relu, OT_FN_Copy, OT_FN_Square };
+    static const int twos[] = { OT_FN_Add, OT_FN_Sub, OT_FN_Mul, OT_FN_Max, OT_FN_Min, OT_FN_Greater, OT_FN_Equal };
     static const ot_dtype to[] = { OT_F32, OT_F16, OT_BF16, OT_F64, OT_I8, OT_BOOL, OT_U8 };
     switch (pick(d, 7)) {
     case 6: return by_position(b, d, x);
     case 0: return ot_map1(b, ones[pick(d, OT_LEN(ones))], 0, 0, x);
     case 1: return ot_cast(b, x, to[pick(d, OT_LEN(to))]);
-    case 2: return ot_map3(b, OT_ROW_Where, 0, 0, ot_map2(b, OT_ROW_Less, 0, 0, x, y), y, z);
-    case 3: return ot_map2(b, OT_ROW_Mul, 0, 0, x, ot_scalar(b, x->dtype, 0.75));
+    case 2: return ot_map3(b, OT_FN_Where, 0, 0, ot_map2(b, OT_FN_Less, 0, 0, x, y), y, z);
+    case 3: return ot_map2(b, OT_FN_Mul, 0, 0, x, ot_scalar(b, x->dtype, 0.75));
     default: return ot_map2(b, twos[pick(d, OT_LEN(twos))], 0, 0, x, y);
     }
 }

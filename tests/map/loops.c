@@ -49,7 +49,7 @@ static int compare(const ot_map_loops *base, const ot_map_loops *set, int *tried
     static tile arg[OT_MAP_ARGS], y0, y1;
     int failed = 0, at;
     for (int cls = 0; cls < 4; cls++)
-        for (int row = 0; row < OT_ROW_Convert && set->row[cls]; row++) { /* NULL: those of base are used */
+        for (int row = 0; row < OT_FN_Convert && set->row[cls]; row++) { /* NULL: those of base are used */
             dice d = { (uint64_t)row };
             if (!base->row[cls][row] != !set->row[cls][row]) failed++;
             if (!base->row[cls][row]) continue;
@@ -64,7 +64,7 @@ static int compare(const ot_map_loops *base, const ot_map_loops *set, int *tried
             set->row[cls][row](&l);
             (*tried)++;
             if (same(&y1, &y0, cls, &at)) continue;
-            printf("loops: %s, column %d, class %d: element %d differs between %s and %s (%.9g and %.9g)\n", ot_row_of(row)->name,
+            printf("loops: %s, column %d, class %d: element %d differs between %s and %s (%.9g and %.9g)\n", ot_fn_of(row)->name,
                    row % 4, cls, at, base->name, set->name, cls ? y0.f64[at] : (double)y0.f32[at],
                    cls ? y1.f64[at] : (double)y1.f32[at]);
             failed++;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/map.h"
-#include "ops/reduce.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
 #include "tests/map/map_tests.h"
 #include "tests/ops/harness.h"
 
@@ -82,7 +82,7 @@ static bool fetch(job *j, bool compare, ot_error *err)
     return same;
 }
 
-static bool run_group(job *j, const ot_many *many, ot_error *err)
+static bool run_group(job *j, const ot_grouped *many, ot_error *err)
 {
     const ot_call *calls[CALLS];
     const ot_node *nodes[CALLS];
@@ -139,10 +139,10 @@ static void add_maps(job *j, ot_build *b)
     ot_program m = {
         .n_in = 4, .in_class = { OT_CLASS_F32, OT_CLASS_F32, OT_CLASS_F64, OT_CLASS_F64 }, .n_inst = 4,
         .n_out = 2, .out = { 7, 1 }, .out_dtype = { OT_F32, OT_F16 },
-        .inst = { { .row = OT_ROW_Pow, .cls = OT_CLASS_F64, .arg = { 2, 3, -1, -1, -1 } },
-                  { .row = OT_ROW_Convert, .cls = OT_CLASS_F32, .arg = { 4, -1, -1, -1, -1 } },
-                  { .row = OT_ROW_Mul, .cls = OT_CLASS_F32, .arg = { 5, 1, -1, -1, -1 } },
-                  { .row = OT_ROW_Sub, .cls = OT_CLASS_F32, .arg = { 0, 6, -1, -1, -1 } } },
+        .inst = { { .row = OT_FN_Pow, .cls = OT_CLASS_F64, .arg = { 2, 3, -1, -1, -1 } },
+                  { .row = OT_FN_Convert, .cls = OT_CLASS_F32, .arg = { 4, -1, -1, -1, -1 } },
+                  { .row = OT_FN_Mul, .cls = OT_CLASS_F32, .arg = { 5, 1, -1, -1, -1 } },
+                  { .row = OT_FN_Sub, .cls = OT_CLASS_F32, .arg = { 0, 6, -1, -1, -1 } } },
     };
     ot_shape  one = { .rank = 0 };
     ot_value *rate = ot_graph_value(b->graph, "rate", OT_INPUT, OT_F64, &one), *t = ot_graph_value(b->graph, "t", OT_INPUT, OT_F64, &one);

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "ops/map.h"
-#include "ops/reduce.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/reduce.h"
 #include "tests/map/map_tests.h"
 #include "tests/ops/harness.h"
 
@@ -42,7 +42,7 @@ static void load_and_convert(ot_build *b, ot_value *x)
         m.out[c] = (int8_t)c;
         m.out[4 + c] = (int8_t)(4 + c);
         m.out_dtype[c] = m.out_dtype[4 + c] = (uint8_t)ot_class_dtype((ot_class)c);
-        m.inst[c] = (ot_inst){ .row = OT_ROW_Convert, .cls = (uint8_t)c, .arg = { (int8_t)own, -1, -1, -1, -1 }, .p = by[c] };
+        m.inst[c] = (ot_inst){ .row = OT_FN_Convert, .cls = (uint8_t)c, .arg = { (int8_t)own, -1, -1, -1, -1 }, .p = by[c] };
     }
     ot_map_emit_program(b, &m, (ot_value *[]){ x, x, x, x });
 }

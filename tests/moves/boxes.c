@@ -1,9 +1,9 @@
-/* boxes.c - Copy and CopyAdd of random boxes. */
+/* boxes.c - Copy and CopyDx of random boxes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/copy.h"
+#include "ops/kernels/copy.h"
 #include "tests/moves/moves.h"
 
 enum { PIECES = 700, INPUTS = 60 };
@@ -15,7 +15,7 @@ typedef struct recipe {
     int         rank, pieces, inputs;
     int64_t     largest;    /* extent */
     int         holes;      /* one of so many boxes is left out; 0: none */
-    bool        overlapping; /* strides that meet, for CopyAdd */
+    bool        overlapping; /* strides that meet, for CopyDx */
 } recipe;
 
 /* Cuts the output into disjoint boxes, splitting one at random until there are enough. */
@@ -117,8 +117,8 @@ static void add_trial(trials *t, dice *d, const recipe *r, int number)
     for (int i = 1; i < r->inputs; i++) need[0] = need[i] > need[0] ? need[i] : need[0];
     ot_value *dy = numbers(g, d, r->type, y, -1, 1);
     ot_copy   a = { .shape = vector(need[0]), .n = n, .piece = p };
-    snprintf(name, sizeof name, "CopyAdd.%s.%d", r->name, number);
-    try_node(t, name, g, &ot_op_CopyAdd, &a, &dy, 1);
+    snprintf(name, sizeof name, "CopyDx.%s.%d", r->name, number);
+    try_node(t, name, g, &ot_op_CopyDx, &a, &dy, 1);
 }
 
 void test_boxes(trials *t)

@@ -1,11 +1,11 @@
-/* indices.c - Take, TakeAdd, Put, Places, Arg and Interp of many sizes. */
+/* indices.c - Take, TakeDx, Scatter, FlatIndex, TopKIndex and Resample of many sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/interp.h"
-#include "ops/places.h"
-#include "ops/take.h"
+#include "ops/kernels/resample.h"
+#include "ops/kernels/scatter.h"
+#include "ops/kernels/take.h"
 #include "tests/moves/moves.h"
 
 /* ---- rows by index ----------------------------------------------------------------- */
@@ -55,9 +55,9 @@ static void take_trial(trials *t, dice *d, const rows *r)
     g = graph_new();
     in[0] = numbers(g, d, r->type, (ot_shape){ 3, { r->outer, r->m, r->inner } }, -1, 1);
     in[1] = indices(g, d, r, true);
-    ot_take_add b = { .axis = 1, .shape = { 3, { r->outer, r->n, r->inner } } };
-    snprintf(name, sizeof name, "TakeAdd.%s", r->name);
-    try_node(t, name, g, &ot_op_TakeAdd, &b, in, 2);
+    ot_take_dx b = { .axis = 1, .shape = { 3, { r->outer, r->n, r->inner } } };
+    snprintf(name, sizeof name, "TakeDx.%s", r->name);
+    try_node(t, name, g, &ot_op_TakeDx, &b, in, 2);
 }
 
 /* Whole numbers, whose sums are exact: the reference rounds at every step, kernels need not. */
@@ -72,17 +72,17 @@ static void put_trial(trials *t, dice *d, const rows *r, int64_t op)
     char      name[128];
     rows      i64 = *r;
     ot_graph *g = graph_new();
-    bool      product = op == OT_PUT_MUL && ot_is_float(r->type); /* of numbers near 1, which stay what they are */
+    bool      product = op == OT_SCATTER_MUL && ot_is_float(r->type); /* of numbers near 1, which stay what they are */
     double    lo = product ? 0.99 : -8, hi = product ? 1.01 : 8;
     i64.index = OT_I64;
     ot_value *in[] = { numbers(g, d, r->type, (ot_shape){ 2, { r->n, r->inner } }, lo, hi), indices(g, d, &i64, false),
                        numbers(g, d, r->type, (ot_shape){ 2, { r->m, r->inner } }, lo, hi) };
-    ot_put    a = { .op = op };
-    if (op == OT_PUT_ADD) make_whole(in[0]), make_whole(in[2]);
-    if ((op == OT_PUT_MIN || op == OT_PUT_MAX) && ot_is_float(r->type))
+    ot_scatter    a = { .op = op };
+    if (op == OT_SCATTER_ADD) make_whole(in[0]), make_whole(in[2]);
+    if ((op == OT_SCATTER_MIN || op == OT_SCATTER_MAX) && ot_is_float(r->type))
         ot_set_f64((void *)(uintptr_t)in[2]->data, r->type, 0, NAN);
-    snprintf(name, sizeof name, "Put.%s.%d", r->name, (int)op);
-    try_node(t, name, g, &ot_op_Put, &a, in, 3);
+    snprintf(name, sizeof name, "Scatter.%s.%d", r->name, (int)op);
+    try_node(t, name, g, &ot_op_Scatter, &a, in, 3);
 }
 
 static void test_faults(trials *t)
@@ -102,20 +102,20 @@ static void test_faults(trials *t)
             in[0] = numbers(g, &d, OT_F32, (ot_shape){ 2, { m, 6 } }, -1, 1);
             in[1] = indices(g, &d, &r, true);
             ((int64_t *)(uintptr_t)in[1]->data)[at] = wrong[i];
-            must_report(t, "TakeAdd.fault", g, &ot_op_TakeAdd, &(ot_take_add){ 0, { 2, { 40, 6 } } }, in, 2);
+            must_report(t, "TakeDx.fault", g, &ot_op_TakeDx, &(ot_take_dx){ 0, { 2, { 40, 6 } } }, in, 2);
 
             g = graph_new();
             in[0] = numbers(g, &d, OT_F32, (ot_shape){ 2, { 40, 6 } }, -1, 1);
             in[1] = indices(g, &d, &r, false);
             in[2] = numbers(g, &d, OT_F32, (ot_shape){ 2, { m, 6 } }, -1, 1);
             ((int64_t *)(uintptr_t)in[1]->data)[at] = i == 1 ? -1 : wrong[i];
-            must_report(t, "Put.fault", g, &ot_op_Put, &(ot_put){ OT_PUT_ADD }, in, 3);
+            must_report(t, "Scatter.fault", g, &ot_op_Scatter, &(ot_scatter){ OT_SCATTER_ADD }, in, 3);
 
             g = graph_new();
             in[0] = indices(g, &d, &r, true);
             ((int64_t *)(uintptr_t)in[0]->data)[at] = wrong[i];
-            ot_places a = { .kind = OT_PLACES_ALONG, .x = vector(40) };
-            must_report(t, "Places.fault", g, &ot_op_Places, &a, in, 1);
+            ot_flat_index a = { .kind = OT_FLAT_ALONG, .x = vector(40) };
+            must_report(t, "FlatIndex.fault", g, &ot_op_FlatIndex, &a, in, 1);
         }
 }
 
@@ -126,12 +126,12 @@ static void test_places(trials *t)
     dice      d = dice_of("places");
     ot_graph *g = graph_new();
     ot_value *index = numbers(g, &d, OT_I32, (ot_shape){ 4, { 3, 9, 5, 11 } }, -7, 7);
-    ot_places along = { .kind = OT_PLACES_ALONG, .axis = 2, .x = { 4, { 4, 9, 7, 12 } } };
-    try_node(t, "Places.along", g, &ot_op_Places, &along, &index, 1);
+    ot_flat_index along = { .kind = OT_FLAT_ALONG, .axis = 2, .x = { 4, { 4, 9, 7, 12 } } };
+    try_node(t, "FlatIndex.along", g, &ot_op_FlatIndex, &along, &index, 1);
     g = graph_new();
     index = numbers(g, &d, OT_I64, (ot_shape){ 4, { 3, 4, 50, 2 } }, -5, 5);
-    ot_places tuples = { .kind = OT_PLACES_TUPLES, .batch = 2, .x = { 5, { 3, 4, 5, 6, 7 } } };
-    try_node(t, "Places.tuples", g, &ot_op_Places, &tuples, &index, 1);
+    ot_flat_index tuples = { .kind = OT_FLAT_TUPLES, .batch = 2, .x = { 5, { 3, 4, 5, 6, 7 } } };
+    try_node(t, "FlatIndex.tuples", g, &ot_op_FlatIndex, &tuples, &index, 1);
 }
 
 /* ---- the best ------------------------------------------------------------------------- */
@@ -158,9 +158,9 @@ static void test_arg(trials *t)
                 static const double odd[] = { NAN, INFINITY, -INFINITY, -0.0 };
                 for (int again = 0; again < 2; again++) ot_set_f64(bytes, lines[i].type, pick(&d, total), odd[s]);
             }
-            ot_arg a = { .axis = 1, .k = lines[i].k, .smallest = how & 1, .last = how >> 1 };
-            snprintf(name, sizeof name, "Arg.%d.%d", i, how);
-            try_node(t, name, g, &ot_op_Arg, &a, &x, 1);
+            ot_topk_index a = { .axis = 1, .k = lines[i].k, .smallest = how & 1, .last = how >> 1 };
+            snprintf(name, sizeof name, "TopKIndex.%d.%d", i, how);
+            try_node(t, name, g, &ot_op_TopKIndex, &a, &x, 1);
         }
 }
 
@@ -191,9 +191,9 @@ static void test_interp(trials *t)
                     weight[tap] = dice_roll(&d) - 0.5;
                 }
             }
-            ot_interp a = { .axis = nodes[i].axis, .size = size, .start = start, .from = from, .weight = weight, .add = with ? add : NULL };
-            snprintf(name, sizeof name, "Interp.%d.%d", i, with);
-            try_node(t, name, g, &ot_op_Interp, &a, &x, 1);
+            ot_resample a = { .axis = nodes[i].axis, .size = size, .start = start, .from = from, .weight = weight, .add = with ? add : NULL };
+            snprintf(name, sizeof name, "Resample.%d.%d", i, with);
+            try_node(t, name, g, &ot_op_Resample, &a, &x, 1);
         }
 }
 
@@ -202,7 +202,7 @@ void test_indices(trials *t)
     for (int i = 0; i < OT_LEN(sizes); i++) {
         dice d = dice_of(sizes[i].name);
         take_trial(t, &d, &sizes[i]);
-        for (int64_t op = OT_PUT_NONE; op <= OT_PUT_MAX; op++) put_trial(t, &d, &sizes[i], op);
+        for (int64_t op = OT_SCATTER_NONE; op <= OT_SCATTER_MAX; op++) put_trial(t, &d, &sizes[i], op);
     }
     test_faults(t);
     test_places(t);

@@ -102,7 +102,7 @@ static const char *run_plan(const char *set, const ot_plan *p, ot_exec *x, const
         if (!bytes) return "an input has no data";
         ot_exec_feed(x, v, bytes);
     }
-    if (ot_exec_every(x, err)) return err->text;
+    if (ot_exec_batch(x, err)) return err->text;
     for (int k = 0; k < p->graph->n_outputs; k++) {
         char path[4096];
         ot_tensor want = { 0 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/host.h"
+#include "ops/kernels/host.h"
 #include "tests/ops/harness.h"
 
 enum { PAD = 256 }; /* room for the guard bytes that keeps the alignment */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "runtime/passes/passes.h"
 #include "tests/ops/harness.h"
 
@@ -279,7 +279,7 @@ static ot_value *make_loss(test *t, ot_dtype type)
     ot_value *extra = ot_graph_value(t->g, "extra", OT_WEIGHT, type, &OT_SCALAR);
     extra->source = MAX_IN;
     extra->data = ot_arena_copy(t->g->arena, &(double){ 0 }, sizeof(double));
-    ot_value *loss = ot_map1(&b, OT_ROW_Copy, zero, 0, extra);
+    ot_value *loss = ot_map1(&b, OT_FN_Copy, zero, 0, extra);
     for (int k = 0; k < t->n_out; k++) {
         ot_value *y = t->out[k];
         if (!y || y->dtype != type) continue;
@@ -288,8 +288,8 @@ static ot_value *make_loss(test *t, ot_dtype type)
         ot_value *rv = ot_graph_const(t->g, "r", type, &y->shape, r);
         int64_t axes[OT_MAX_RANK];
         for (int i = 0; i < y->shape.rank; i++) axes[i] = i;
-        ot_value *part = ot_sum(&b, ot_map2(&b, OT_ROW_Mul, 0, 0, y, rv), axes, y->shape.rank, false);
-        loss = ot_map2(&b, OT_ROW_Add, 0, 0, loss, part);
+        ot_value *part = ot_sum(&b, ot_map2(&b, OT_FN_Mul, 0, 0, y, rv), axes, y->shape.rank, false);
+        loss = ot_map2(&b, OT_FN_Add, 0, 0, loss, part);
     }
     return loss;
 }

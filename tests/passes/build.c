@@ -126,7 +126,7 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
     if (p->knobs.t) ot_exec_feed(x, p->knobs.t, &knob[2]);
     for (int s = 0; s < steps; s++) {
         knob[2] = s + 1;
-        for (int k = 0; k < c->accumulate; k++) assert_int_equal(ot_exec_every(x, &e), OT_OK);
+        for (int k = 0; k < c->accumulate; k++) assert_int_equal(ot_exec_batch(x, &e), OT_OK);
         assert_int_equal(ot_exec_update(x, &e), OT_OK);
     }
     double loss = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
@@ -150,7 +150,7 @@ int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int
     static float data[2][4096];
     const ot_value *in = m->g->inputs[0];
     ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in->shape }, { .name = "target_output", .dtype = OT_F32, .shape = in->shape } };
-    ot_thing  loss = { .output = "output", .name = "mse" };
+    ot_spec  loss = { .output = "output", .name = "mse" };
     ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1 };
     ot_plan  *p;
     ot_exec  *x;
@@ -167,9 +167,9 @@ int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int
     for (int i = 0; i < p->graph->n_inputs; i++)
         ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") != 0]);
     ot_exec_feed(x, p->targets[0], data[1]);
-    assert_int_equal(ot_exec_every(x, &m->err), OT_OK);
+    assert_int_equal(ot_exec_batch(x, &m->err), OT_OK);
     *found = 0;
-    for (int i = 0; i < p->n_every; i++) *found += counts(p->every[i].node);
+    for (int i = 0; i < p->n_batch_steps; i++) *found += counts(p->batch_steps[i].node);
     all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *g = p->weights[i]->grad;

@@ -69,8 +69,8 @@ static ot_status plan(model *m, ot_plan **p, const ot_step **s, ot_error *err)
     c.device = &device;
     *s = NULL;
     OT_TRY(ot_plan_new(m->g, &c, NULL, p, err));
-    for (int i = 0; i < (*p)->n_every; i++)
-        if (!strcmp((*p)->every[i].node->op->name, "Convolve") && seen++ == 1) *s = &(*p)->every[i];
+    for (int i = 0; i < (*p)->n_batch_steps; i++)
+        if (!strcmp((*p)->batch_steps[i].node->op->name, "Convolve") && seen++ == 1) *s = &(*p)->batch_steps[i];
     assert_non_null(*s);
     return OT_OK;
 }

@@ -90,7 +90,7 @@ static void dev_range(ot_device *d, const char *name) { (void)d, (void)name; }
 
 static const ot_backend backend = {
     .name = "fake", .kernels = dev_kernels, .alloc = dev_alloc, .free = dev_free, .alloc_host = dev_alloc, .free_host = dev_free,
-    .upload = dev_copy, .download = dev_copy, .copy = dev_copy, .zero = dev_zero, .wait = dev_nothing, .info = dev_info, .mark_free = dev_free,
+    .upload = dev_copy, .download = dev_copy, .copy = dev_copy, .zero = dev_zero, .wait = dev_nothing, .info = dev_info, .event_free = dev_free,
     .range = dev_range,
 };
 
@@ -118,7 +118,7 @@ static void train(const model *m, ot_config *c, result *r)
     *r = (result){ .n = 0 };
     if (ot_plan_new(m->g, c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
     if (ot_exec_new(p, NULL, &x, &e) != OT_OK) fail_msg("%s", e.text);
-    spent = calloc((size_t)(p->n_every + p->n_update), sizeof *spent);
+    spent = calloc((size_t)(p->n_batch_steps + p->n_update_steps), sizeof *spent);
     assert_non_null(spent);
     ot_exec_measure(x, spent); /* what is measured is done at once, not recorded */
     for (int i = 0; i < p->graph->n_inputs; i++) {
@@ -132,7 +132,7 @@ static void train(const model *m, ot_config *c, result *r)
         ot_exec_feed(x, v, v == p->knobs.lr ? (void *)&knob[0] : v == p->knobs.momentum ? (void *)&knob[1] : v == p->knobs.t ? (void *)&knob[2] : fed[i]);
     }
     for (int s = 0; s < STEPS; s++, knob[2]++) {
-        for (int k = 0; k < c->accumulate; k++) assert_int_equal(ot_exec_every(x, &e), OT_OK);
+        for (int k = 0; k < c->accumulate; k++) assert_int_equal(ot_exec_batch(x, &e), OT_OK);
         assert_int_equal(ot_exec_update(x, &e), OT_OK);
     }
     uint64_t loss = 0;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ops/control.h"
+#include "ops/onnx/control.h"
 #include "ops/kernel.h"
 #include "tests/passes/build.h"
 
@@ -18,12 +18,12 @@
 
 typedef struct span { int64_t lo, hi; int from, to; } span;
 
-static const ot_node *node_at(const ot_plan *p, int t) { return t < p->n_every ? p->every[t].node : p->update[t - p->n_every].node; }
+static const ot_node *node_at(const ot_plan *p, int t) { return t < p->n_batch_steps ? p->batch_steps[t].node : p->update_steps[t - p->n_batch_steps].node; }
 
 /* When each base of the scratch slab is alive, from the schedule alone. */
 static int spans(const ot_plan *p, span *out)
 {
-    int      steps = p->n_every + p->n_update, n = 0;
+    int      steps = p->n_batch_steps + p->n_update_steps, n = 0;
     span    *of = calloc((size_t)p->graph->n_values, sizeof *of);
     assert_non_null(of);
     for (int i = 0; i < p->graph->n_values; i++) of[i] = (span){ 0, 0, -1, -1 };
@@ -56,7 +56,7 @@ static void memory_has_no_overlap(void **state)
     ot_config c = cnn_config(OT_WANT_TRAIN, 16, f);
     assert_int_equal(ot_plan_new(m.g, &c, NULL, &p, &e), OT_OK);
     span   *s = calloc((size_t)p->graph->n_values + 1, sizeof *s);
-    int     n = spans(p, s), steps = p->n_every + p->n_update;
+    int     n = spans(p, s), steps = p->n_batch_steps + p->n_update_steps;
     int64_t bound = 0;
     assert_true(n > 20);
     for (int i = 0; i < n; i++) {
@@ -67,7 +67,7 @@ static void memory_has_no_overlap(void **state)
         }
     }
     for (int t = 0; t < steps; t++) {
-        const ot_step *k = t < p->n_every ? &p->every[t] : &p->update[t - p->n_every];
+        const ot_step *k = t < p->n_batch_steps ? &p->batch_steps[t] : &p->update_steps[t - p->n_batch_steps];
         int64_t        live = 0;
         for (int i = 0; i < n; i++) {
             bool alive = s[i].from <= t && t <= s[i].to;
@@ -197,7 +197,7 @@ static void baked_batch_follows(void **state)
 static int count_ops(const ot_plan *p, const ot_op *op)
 {
     int n = 0;
-    for (int t = 0; t < p->n_every + p->n_update; t++) n += node_at(p, t)->op == op;
+    for (int t = 0; t < p->n_batch_steps + p->n_update_steps; t++) n += node_at(p, t)->op == op;
     return n;
 }
 
@@ -224,7 +224,7 @@ static void a_transposed_operand_is_no_copy(void **state)
         }
         model_output(&m, y, "output");
         ot_feed   f[] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(6, 5) }, { .name = "target", .dtype = OT_F32, .shape = SHAPE(6, 3) } };
-        ot_thing  mse = { .name = "mse" };
+        ot_spec  mse = { .name = "mse" };
         ot_config c = { .want = OT_WANT_TRAIN, .n_feeds = 2, .feeds = f, .n_losses = 1, .losses = &mse, .threads = 1, .accumulate = 1,
                         .optimizer = { .name = "sgd" } };
         if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
@@ -285,7 +285,7 @@ static void branches_take_the_place_of_if(void **state)
                 ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target
                                                             : !strcmp(v->name, "cond") ? (void *)&fed : (void *)knob);
             }
-            assert_int_equal(ot_exec_every(x, &e), OT_OK);
+            assert_int_equal(ot_exec_batch(x, &e), OT_OK);
             const float *w = p->weights[0]->data, *g = ot_exec_bytes(x, p->weights[0]->grad);
             bool         taken = cond < 0 ? fed : cond;
             for (int k = 0; k < 3; k++) { /* loss = mean of y^2 over 6 */
@@ -332,7 +332,7 @@ static void quantised_and_back_has_a_gradient(void **state)
         ot_value *v = p->graph->inputs[i];
         ot_exec_feed(x, v, !strcmp(v->name, "input") ? (void *)in : !strcmp(v->name, "target") ? (void *)target : (void *)knob);
     }
-    assert_int_equal(ot_exec_every(x, &e), OT_OK);
+    assert_int_equal(ot_exec_batch(x, &e), OT_OK);
     const float *g = ot_exec_bytes(x, p->weights[0]->grad), *loss = ot_exec_bytes(x, p->loss);
     float        sum = 0;
     for (int k = 0; k < 3; k++) { /* loss = mean of y^2 */
@@ -395,7 +395,7 @@ static void errors_say_what(void **state)
     f[0].shape = SHAPE(8, 1, 8, 9);
     expect(&m, &c, OT_E_DATA, "input 'input'");
     c = cnn_config(OT_WANT_TRAIN, 8, f);
-    ot_thing l = { .name = "mse", .output = "nowhere" };
+    ot_spec l = { .name = "mse", .output = "nowhere" };
     c.losses = &l, c.n_losses = 1;
     expect(&m, &c, OT_E_USAGE, "nowhere");
     model_free(&m);

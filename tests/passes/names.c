@@ -122,7 +122,7 @@ static void train(const variant *v, char name[WEIGHTS][256], char weights[WEIGHT
     double knob[3] = { 1e-2, 0.9, 0 };
     for (int i = 0; i < 2; i++) {
         ot_config       c = config(v, &param, f[i], size[i]);
-        const ot_knobs *k = &r[i].p->knobs;
+        const ot_step_scalars *k = &r[i].p->knobs;
         assert_int_equal(ot_exec_new(r[i].p, memory, &r[i].x, &e), OT_OK);
         feed(&r[i], &c, size[i]);
         ot_exec_feed(r[i].x, k->lr, &knob[0]);
@@ -131,7 +131,7 @@ static void train(const variant *v, char name[WEIGHTS][256], char weights[WEIGHT
     }
     for (int u = 0; u < UPDATES; u++) {
         knob[2] = u + 1;
-        for (int k = 0; k < v->accumulate; k++) assert_int_equal(ot_exec_every(r[u % 2].x, &e), OT_OK);
+        for (int k = 0; k < v->accumulate; k++) assert_int_equal(ot_exec_batch(r[u % 2].x, &e), OT_OK);
         assert_int_equal(ot_exec_update(r[u % 2].x, &e), OT_OK);
     }
     assert_int_equal(r[0].p->n_weights, WEIGHTS);
@@ -249,7 +249,7 @@ static void an_input_called_target(void **state)
         model_output(&m, model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "w", SHAPE(3, 3)))), "output");
         ot_feed   f[2] = { { .name = "target", .dtype = OT_F32, .shape = SHAPE(4, 3) },
                            { .name = "target", .target = true, .dtype = OT_F32, .shape = SHAPE(4, 3) } };
-        ot_thing  mse = { .name = "mse" };
+        ot_spec  mse = { .name = "mse" };
         ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 1 + given, .feeds = f, .n_losses = 1, .losses = &mse, .accumulate = 1, .dropout = -1, .threads = 1 };
         ot_status s = ot_plan_new(m.g, &c, NULL, &p, &e);
         assert_int_equal(s, given ? OT_OK : OT_E_DATA);

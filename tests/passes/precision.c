@@ -56,7 +56,7 @@ static void run_free(run *r)
 static void step(run *r, int accumulate)
 {
     ot_error e = { 0 };
-    for (int k = 0; k < accumulate; k++) assert_int_equal(ot_exec_every(r->x, &e), OT_OK);
+    for (int k = 0; k < accumulate; k++) assert_int_equal(ot_exec_batch(r->x, &e), OT_OK);
     assert_int_equal(ot_exec_update(r->x, &e), OT_OK);
     r->knob[2]++;
 }
@@ -145,7 +145,7 @@ static void types_follow_the_policy(void **state_)
                 products++;
                 for (int k = 0; k < n->n_in; k++) assert_int_equal(n->in[k]->dtype, half);
                 assert_int_equal(n->out[0]->dtype, half);
-            } else if (!strcmp(n->op->name, "BatchNorm") || !strcmp(n->op->name, "RowNorm")) {
+            } else if (!strcmp(n->op->name, "BatchNorm") || !strcmp(n->op->name, "LayerNorm")) {
                 norms++;
                 assert_int_equal(n->in[0]->dtype, n->op->name[0] == 'B' ? half : n->out[0]->dtype);
                 for (int k = 1; k < n->n_in; k++) assert_int_equal(n->in[k]->dtype, OT_F32);
@@ -184,7 +184,7 @@ static void places_stay_exact(void **state_)
     ot_error  e = { 0 };
     float     got[2][4 * 32];
     run_new(&r, &m, &c);
-    assert_int_equal(ot_exec_every(r.x, &e), OT_OK);
+    assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(ot_exec_read(r.x, r.p->graph->outputs[i], got[i], &e), OT_OK);
     int large = 0;
     for (int i = 0; i < OT_LEN(got[0]); i++) {
@@ -220,7 +220,7 @@ static void a_small_graph_as_text(void **state_)
         char *text = ot_graph_text(p->graph);
         assert_non_null(text);
         const char *at = text;
-        const char *const lines[] = { "Dot(", "Map(", "SoftmaxRows(" };
+        const char *const lines[] = { "Dot(", "Map(", "SoftmaxAxis(" };
         for (int k = 0; k < 3; k++) { /* in this order, with these types */
             bool narrow = k == 0 || (k == 1 && asked[i] == OT_PREC_BF16) || (k == 2 && asked[i] == OT_PREC_BF16);
             snprintf(line, sizeof line, ": %s[3,2]", want[narrow ? asked[i] : OT_FP32]);
@@ -298,7 +298,7 @@ static void gradients_are_unscaled(void **state_)
         ot_config c = cnn_config(OT_WANT_GRAD, 8, f);
         c.precision = i ? OT_PREC_FP16 : OT_FP32;
         run_new(&r, &m, &c);
-        assert_int_equal(ot_exec_every(r.x, &e), OT_OK);
+        assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
         const ot_value *w = r.p->weights[r.p->n_weights - 1];
         assert_true(ot_numel(&w->shape) == 5 && w->grad->dtype == OT_F32);
         assert_int_equal(ot_exec_read(r.x, w->grad, g, &e), OT_OK);
@@ -312,14 +312,14 @@ static void gradients_are_unscaled(void **state_)
 /* ---- updates that change nothing ------------------------------------------------------- */
 
 /* input (N,4) -> Relu -> MatMul -> output (N,1), mse. */
-static void model_line(model *m, run *r, ot_config *c, ot_feed f[2], ot_thing *mse)
+static void model_line(model *m, run *r, ot_config *c, ot_feed f[2], ot_spec *mse)
 {
     model_new(m);
     ot_value *x = model_node(m, "Relu", OT_IN(model_input(m, "input", OT_F32, SHAPE(-1, 4))));
     model_output(m, model_node(m, "MatMul", OT_IN(x, model_weight(m, "w", SHAPE(4, 1)))), "output");
     f[0] = (ot_feed){ .name = "input", .dtype = OT_F32, .shape = SHAPE(2, 4) };
     f[1] = (ot_feed){ .name = "target", .dtype = OT_F32, .shape = SHAPE(2, 1) };
-    *mse = (ot_thing){ .name = "mse" };
+    *mse = (ot_spec){ .name = "mse" };
     *c = (ot_config){ .want = OT_WANT_TRAIN, .n_feeds = 2, .feeds = f, .n_losses = 1, .losses = mse, .optimizer = { .name = "adam" },
                       .accumulate = 1, .dropout = -1, .threads = 1, .precision = c->precision, .skip_nonfinite = c->skip_nonfinite };
     run_new(r, m, c);
@@ -339,7 +339,7 @@ static void an_overflow_skips_the_update(void **state_)
     model     m;
     run       r;
     ot_feed   f[2];
-    ot_thing  mse;
+    ot_spec  mse;
     ot_config c = { .precision = OT_PREC_FP16 };
     float     before[4], w[4];
     ot_error  e = { 0 };
@@ -385,7 +385,7 @@ static void the_scale_grows(void **state_)
     model     m;
     run       r;
     ot_feed   f[2];
-    ot_thing  mse;
+    ot_spec  mse;
     ot_config c = { .precision = OT_PREC_FP16 };
     (void)state_;
     model_line(&m, &r, &c, f, &mse);
@@ -426,9 +426,9 @@ static void a_bad_batch_leaves_no_trace(void **state_)
             for (int s = 0; s < 6; s++) {
                 if (i && s == 3) { /* the first batch of one more update */
                     in[3] = NAN;
-                    assert_int_equal(ot_exec_every(r.x, &e), OT_OK);
+                    assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
                     in[3] = kept;
-                    for (int k = 1; k < accumulate; k++) assert_int_equal(ot_exec_every(r.x, &e), OT_OK);
+                    for (int k = 1; k < accumulate; k++) assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
                     assert_int_equal(ot_exec_update(r.x, &e), OT_OK);
                     assert_true(isnan(number(&r, r.p->grad_norm)));
                 }

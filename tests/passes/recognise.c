@@ -109,7 +109,7 @@ static void build(model *m, const form *f)
 static int count(const ot_plan *p, const ot_op *op)
 {
     int n = 0;
-    for (int i = 0; i < p->n_every; i++) n += p->every[i].node->op == op;
+    for (int i = 0; i < p->n_batch_steps; i++) n += p->batch_steps[i].node->op == op;
     return n;
 }
 
@@ -119,7 +119,7 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
     ot_shape  in = f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D), out = SHAPE(B, H, T, D), mask = SHAPE(B, 1, 1, T);
     ot_feed   feeds[3] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = out },
                            { .name = "mask", .dtype = OT_F32, .shape = mask } };
-    ot_thing  loss = { .output = "output", .name = "mse" };
+    ot_spec  loss = { .output = "output", .name = "mse" };
     ot_config c = { .want = OT_WANT_GRAD, .n_feeds = f->mask == FED_ADD ? 3 : 2, .feeds = feeds, .n_losses = 1, .losses = &loss,
                     .accumulate = 1, .dropout = -1, .threads = 1, .ref_only = ref_only };
     ot_error  e = { 0 };
@@ -136,8 +136,8 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
     for (int i = 0; i < p->graph->n_inputs; i++)
         ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") ? 2 : 0]);
     for (int i = 0; i < p->n_targets; i++) ot_exec_feed(x, p->targets[i], data[1]);
-    assert_int_equal(ot_exec_every(x, &e), OT_OK);
-    *attends = count(p, &ot_op_Attend) + count(p, &ot_op_AttendDx);
+    assert_int_equal(ot_exec_batch(x, &e), OT_OK);
+    *attends = count(p, &ot_op_FusedAttention) + count(p, &ot_op_FusedAttentionDx);
     double *all = calloc(16384, sizeof *all);
     *n = 0;
     all[(*n)++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);

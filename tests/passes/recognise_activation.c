@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ops/map.h"
+#include "ops/kernels/map.h"
 #include "tests/passes/build.h"
 
 typedef ot_value *rule(model *m, ot_value *x);
@@ -120,24 +120,24 @@ static int gradients(rule *r, double *all, int *found)
 static void activations(void **state)
 {
     static const struct { const char *name; rule *pieces, *whole; int row; } rows[] = {
-        { "Gelu, half last", gelu_half_last, gelu, OT_ROW_Gelu },
-        { "Gelu, half first", gelu_half_first, gelu, OT_ROW_Gelu },
-        { "Gelu, half inside", gelu_half_inside, gelu, OT_ROW_Gelu },
-        { "Gelu, divided", gelu_divided, gelu, OT_ROW_Gelu },
-        { "Gelu by tanh, a power", tanh_power, gelu_tanh, OT_ROW_GeluTanh },
-        { "Gelu by tanh, products", tanh_product, gelu_tanh, OT_ROW_GeluTanh },
-        { "Gelu by tanh, a square", tanh_square, gelu_tanh, OT_ROW_GeluTanh },
-        { "Gelu by tanh, x within", tanh_within, gelu_tanh, OT_ROW_GeluTanh },
-        { "Swish", silu, swish, OT_ROW_Swish },
-        { "Swish of a product", silu_of_product, swish_of_product, OT_ROW_Swish },
-        { "quick Gelu", quick_gelu, swish_quick, OT_ROW_Swish },
-        { "HardSwish by Clip", hard_clip, hardswish, OT_ROW_HardSwish },
-        { "HardSwish by HardSigmoid", hard_sigmoid, hardswish, OT_ROW_HardSwish },
-        { "Mish", mish, whole_mish, OT_ROW_Mish },
-        { "a gate that reads something else", gate_of_other, NULL, OT_ROW_Swish },
-        { "another factor", gelu_wrong_half, NULL, OT_ROW_Gelu },
-        { "erf of x itself", erf_unscaled, NULL, OT_ROW_Gelu },
-        { "another coefficient", tanh_other_cubic, NULL, OT_ROW_GeluTanh },
+        { "Gelu, half last", gelu_half_last, gelu, OT_FN_Gelu },
+        { "Gelu, half first", gelu_half_first, gelu, OT_FN_Gelu },
+        { "Gelu, half inside", gelu_half_inside, gelu, OT_FN_Gelu },
+        { "Gelu, divided", gelu_divided, gelu, OT_FN_Gelu },
+        { "Gelu by tanh, a power", tanh_power, gelu_tanh, OT_FN_GeluTanh },
+        { "Gelu by tanh, products", tanh_product, gelu_tanh, OT_FN_GeluTanh },
+        { "Gelu by tanh, a square", tanh_square, gelu_tanh, OT_FN_GeluTanh },
+        { "Gelu by tanh, x within", tanh_within, gelu_tanh, OT_FN_GeluTanh },
+        { "Swish", silu, swish, OT_FN_Swish },
+        { "Swish of a product", silu_of_product, swish_of_product, OT_FN_Swish },
+        { "quick Gelu", quick_gelu, swish_quick, OT_FN_Swish },
+        { "HardSwish by Clip", hard_clip, hardswish, OT_FN_HardSwish },
+        { "HardSwish by HardSigmoid", hard_sigmoid, hardswish, OT_FN_HardSwish },
+        { "Mish", mish, whole_mish, OT_FN_Mish },
+        { "a gate that reads something else", gate_of_other, NULL, OT_FN_Swish },
+        { "another factor", gelu_wrong_half, NULL, OT_FN_Gelu },
+        { "erf of x itself", erf_unscaled, NULL, OT_FN_Gelu },
+        { "another coefficient", tanh_other_cubic, NULL, OT_FN_GeluTanh },
     };
     static double a[256], b[256];
     (void)state;

@@ -124,7 +124,7 @@ static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, d
     build(&m, f, pieces);
     ot_shape  in = m.g->inputs[0]->shape;
     ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = in } };
-    ot_thing  loss = { .output = "output", .name = "mse" };
+    ot_spec  loss = { .output = "output", .name = "mse" };
     ot_config c = { .want = want, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1,
                     .optimizer = { .name = "sgd" }, .bn_unbiased = unbiased };
     for (int i = 0; i < OT_LEN(data[0]); i++) data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f, data[1][i] = cosf((float)i * 0.9f);
@@ -136,11 +136,11 @@ static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, d
     if (p->knobs.momentum) ot_exec_feed(x, p->knobs.momentum, &knob[1]);
     if (p->knobs.t) ot_exec_feed(x, p->knobs.t, &knob[2]);
     for (int s = 0; s < (want == OT_WANT_TRAIN ? STEPS : 1); s++) {
-        assert_int_equal(ot_exec_every(x, &m.err), OT_OK);
+        assert_int_equal(ot_exec_batch(x, &m.err), OT_OK);
         if (want == OT_WANT_TRAIN) assert_int_equal(ot_exec_update(x, &m.err), OT_OK);
     }
     *norms = *statistics = 0;
-    for (int i = 0; i < p->n_every; i++) *norms += !strcmp(p->every[i].node->op->name, "BatchNorm");
+    for (int i = 0; i < p->n_batch_steps; i++) *norms += !strcmp(p->batch_steps[i].node->op->name, "BatchNorm");
     all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
     for (int i = 0; i < p->n_weights && want != OT_WANT_EVAL; i++) {
         const ot_value *v = want == OT_WANT_GRAD ? p->weights[i]->grad : p->weights[i];

@@ -109,7 +109,7 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
     model_output(&m, y, "loss");
     ot_feed feeds[3];
     for (int i = 0; i < m.g->n_inputs; i++) feeds[n_feeds++] = (ot_feed){ .name = m.g->inputs[i]->name, .dtype = m.g->inputs[i]->dtype, .shape = m.g->inputs[i]->shape };
-    ot_thing  loss = { .output = "loss", .name = "output" };
+    ot_spec  loss = { .output = "loss", .name = "output" };
     ot_config c = { .want = want, .n_feeds = n_feeds, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1,
                     .optimizer = { .name = "sgd" } };
     for (int i = 0; i < N * T * C; i++) data[i] = 0.5f + sinf((float)i * 1.7f);
@@ -124,11 +124,11 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
     if (p->knobs.momentum) ot_exec_feed(x, p->knobs.momentum, &knob[1]);
     if (p->knobs.t) ot_exec_feed(x, p->knobs.t, &knob[2]);
     for (int s = 0; s < (want == OT_WANT_TRAIN ? STEPS : 1); s++) {
-        assert_int_equal(ot_exec_every(x, &m.err), OT_OK);
+        assert_int_equal(ot_exec_batch(x, &m.err), OT_OK);
         if (want == OT_WANT_TRAIN) assert_int_equal(ot_exec_update(x, &m.err), OT_OK);
     }
     *losses = 0;
-    for (int i = 0; i < p->n_every; i++) *losses += !strcmp(p->every[i].node->op->name, "CrossEntropy");
+    for (int i = 0; i < p->n_batch_steps; i++) *losses += !strcmp(p->batch_steps[i].node->op->name, "CrossEntropy");
     all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *g = want == OT_WANT_GRAD ? p->weights[i]->grad : p->weights[i];

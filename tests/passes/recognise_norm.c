@@ -1,4 +1,4 @@
-/* recognise_norm.c - rows normalised in pieces are one RowNorm where they are, are left where they are not, and compute the same. */
+/* recognise_norm.c - rows normalised in pieces are one LayerNorm where they are, are left where they are not, and compute the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,9 +90,9 @@ static ot_value *whole(model *m, const form *f, ot_value *x)
     return bias ? binary(m, "Add", y, bias) : y;
 }
 
-static bool is_norm(const ot_node *n) { return !strcmp(n->op->name, "RowNorm"); }
+static bool is_norm(const ot_node *n) { return !strcmp(n->op->name, "LayerNorm"); }
 
-/* Loss and gradients of one batch; *found: how many RowNorm the plan has. */
+/* Loss and gradients of one batch; *found: how many LayerNorm the plan has. */
 static int gradients(const form *f, bool pieces, double *all, int *found)
 {
     model m;
@@ -129,7 +129,7 @@ static void norms(void **state)
     (void)state;
     for (int i = 0; i < OT_LEN(forms); i++) {
         int in_pieces, as_one, n = gradients(&forms[i], true, a, &in_pieces);
-        if (in_pieces != forms[i].norms) fail_msg("%s: %d RowNorm, wants %d", forms[i].name, in_pieces, forms[i].norms);
+        if (in_pieces != forms[i].norms) fail_msg("%s: %d LayerNorm, wants %d", forms[i].name, in_pieces, forms[i].norms);
         if (!forms[i].norms) continue;
         assert_int_equal(gradients(&forms[i], false, b, &as_one), n);
         for (int k = 0; k < n; k++)
@@ -240,8 +240,8 @@ static void batches_and_groups(void **state)
         { .name = "as Keras, means without their axes", .channels = 1, .how = KERAS, .apart = true, .op = "BatchNorm" },
         { .name = "two axes are left", .channels = 1, .wrong = TWO_KEPT, .op = "BatchNorm" },
         { .name = "the unbiased variance", .channels = 2, .wrong = UNBIASED, .op = "BatchNorm" },
-        { .name = "GroupNorm by InstanceNormalization", .channels = -1, .how = INSTANCE, .op = "RowNorm" },
-        { .name = "GroupNorm by rows in pieces", .channels = -1, .how = ROWS, .op = "RowNorm" },
+        { .name = "GroupNorm by InstanceNormalization", .channels = -1, .how = INSTANCE, .op = "LayerNorm" },
+        { .name = "GroupNorm by rows in pieces", .channels = -1, .how = ROWS, .op = "LayerNorm" },
     };
     static double a[1024], b[1024];
     (void)state;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "ops/map.h"
-#include "ops/softmaxrows.h"
+#include "ops/kernels/map.h"
+#include "ops/kernels/softmax.h"
 #include "tests/passes/build.h"
 
 typedef ot_value *rule(model *m, ot_value *x);
@@ -142,13 +142,13 @@ static ot_value *swish(model *m, ot_value *x) { return one(m, "Swish", x); }
 
 /* ---- both ------------------------------------------------------------------------- */
 
-enum { ROWS = OT_ROW_END, LOG_ROWS, ANY_ROWS };
+enum { ROWS = OT_FN_END, LOG_ROWS, ANY_ROWS };
 static int wanted;
 
 static bool has_it(const ot_node *n)
 {
     const ot_program *p = !strcmp(n->op->name, "Map") ? n->attrs : NULL;
-    if (!strcmp(n->op->name, "SoftmaxRows")) return wanted == ANY_ROWS || wanted == (((const ot_softmax_rows *)n->attrs)->log ? LOG_ROWS : ROWS);
+    if (!strcmp(n->op->name, "SoftmaxAxis")) return wanted == ANY_ROWS || wanted == (((const ot_softmax_rows *)n->attrs)->log ? LOG_ROWS : ROWS);
     for (int i = 0; p && i < p->n_inst; i++)
         if (p->inst[i].row == wanted) return true;
     return false;
@@ -180,19 +180,19 @@ static void functions(void **state)
         { "LogSoftmax by ReduceLogSumExp", log_plain, logsoftmax, LOG_ROWS },
         { "Log of Softmax in pieces", log_of_soft, logsoftmax, LOG_ROWS },
         { "Exp of LogSoftmax in pieces", exp_of_log, softmax, ROWS },
-        { "Sigmoid", sig, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid by Reciprocal", sig_reciprocal, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid by a power", sig_power, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid as e / (1 + e)", sig_quotient, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid by Tanh", sig_tanh, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid by Tanh, multiplied out", sig_tanh_out, sigmoid, OT_ROW_Sigmoid },
-        { "Sigmoid of a product", sig_scaled, sigmoid_scaled, OT_ROW_Sigmoid },
-        { "Softplus", log_one_plus, softplus, OT_ROW_Softplus },
-        { "Tanh of four exponentials", tanh_four, whole_tanh, OT_ROW_Tanh },
-        { "Tanh of exp(2x)", tanh_twice, whole_tanh, OT_ROW_Tanh },
-        { "Tanh of exp(-2x)", tanh_minus, whole_tanh, OT_ROW_Tanh },
-        { "Tanh by Sigmoid", tanh_sigmoid, whole_tanh, OT_ROW_Tanh },
-        { "Swish by Sigmoid in pieces", swish_in_pieces, swish, OT_ROW_Swish },
+        { "Sigmoid", sig, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid by Reciprocal", sig_reciprocal, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid by a power", sig_power, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid as e / (1 + e)", sig_quotient, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid by Tanh", sig_tanh, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid by Tanh, multiplied out", sig_tanh_out, sigmoid, OT_FN_Sigmoid },
+        { "Sigmoid of a product", sig_scaled, sigmoid_scaled, OT_FN_Sigmoid },
+        { "Softplus", log_one_plus, softplus, OT_FN_Softplus },
+        { "Tanh of four exponentials", tanh_four, whole_tanh, OT_FN_Tanh },
+        { "Tanh of exp(2x)", tanh_twice, whole_tanh, OT_FN_Tanh },
+        { "Tanh of exp(-2x)", tanh_minus, whole_tanh, OT_FN_Tanh },
+        { "Tanh by Sigmoid", tanh_sigmoid, whole_tanh, OT_FN_Tanh },
+        { "Swish by Sigmoid in pieces", swish_in_pieces, swish, OT_FN_Swish },
         { "a sum and epsilon", soft_epsilon, NULL, ROWS },
         { "the sum of something else", soft_other, NULL, ROWS },
         { "the sum of all", soft_of_all, NULL, ANY_ROWS },
@@ -200,10 +200,10 @@ static void functions(void **state)
         { "a Clip between", log_clipped, NULL, LOG_ROWS },
         { "the logarithm of something else", log_other, NULL, LOG_ROWS },
         { "a sum in place of the difference", log_of_norm, NULL, LOG_ROWS },
-        { "twice a Sigmoid", sig_two, NULL, OT_ROW_Sigmoid },
-        { "another number below", sig_wide, NULL, OT_ROW_Sigmoid },
-        { "exponents that are no opposites", tanh_uneven, NULL, OT_ROW_Tanh },
-        { "one over Tanh", tanh_upside, NULL, OT_ROW_Tanh },
+        { "twice a Sigmoid", sig_two, NULL, OT_FN_Sigmoid },
+        { "another number below", sig_wide, NULL, OT_FN_Sigmoid },
+        { "exponents that are no opposites", tanh_uneven, NULL, OT_FN_Tanh },
+        { "one over Tanh", tanh_upside, NULL, OT_FN_Tanh },
     };
     static double a[256], b[256];
     (void)state;
@@ -243,7 +243,7 @@ static double joined_loss(rule *r, bool classes, char *said, size_t size)
     for (int i = 0; i < p->graph->n_inputs; i++)
         if (!strcmp(p->graph->inputs[i]->name, "input")) ot_exec_feed(x, p->graph->inputs[i], in);
     ot_exec_feed(x, p->targets[0], classes ? (void *)class : (void *)yes);
-    assert_int_equal(ot_exec_every(x, &m.err), OT_OK);
+    assert_int_equal(ot_exec_batch(x, &m.err), OT_OK);
     double loss = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
     *said = '\0';
     for (int i = 0; i < p->findings.n; i++)

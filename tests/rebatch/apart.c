@@ -49,9 +49,9 @@ static void run(const ot_plan *p, const ot_feed *feeds, int n, numbers *out)
     uint64_t none = 0;
     if (p->knobs.seed) ot_exec_feed(x, p->knobs.seed, &none);
     if (p->knobs.counter) ot_exec_feed(x, p->knobs.counter, &none);
-    assert_int_equal(ot_exec_every(x, &err), OT_OK);
+    assert_int_equal(ot_exec_batch(x, &err), OT_OK);
     assert_int_equal(ot_exec_numbers(x, NULL, &got, &err), OT_OK);
-    *out = (numbers){ .nodes = p->n_every, .loss = got.loss, .n = p->n_weights };
+    *out = (numbers){ .nodes = p->n_batch_steps, .loss = got.loss, .n = p->n_weights };
     out->gradient = calloc((size_t)out->n + 1, sizeof *out->gradient);
     out->elements = calloc((size_t)out->n + 1, sizeof *out->elements);
     for (int i = 0; i < out->n; i++) {
@@ -89,7 +89,7 @@ static numbers measure(const ot_imported *m, bool apart)
         feeds[n++].shape.dim[0] = BATCH;
     }
     feeds[n++] = (ot_feed){ .name = "target", .target = true, .dtype = OT_I64, .shape = { 1, { BATCH } } };
-    ot_thing  loss = { .name = "cross_entropy" };
+    ot_spec  loss = { .name = "cross_entropy" };
     ot_config c = { .want = OT_WANT_GRAD, .n_feeds = n, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1,
                     .threads = 1, .apart = apart };
     ot_plan *p;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/train/adapt.h"
+#include "runtime/train/feed/bind_inputs.h"
 #include "tests/train/train.h"
 
 /* A graph of one input and a data set of one array, both of whatever shape. */
@@ -199,7 +199,7 @@ static void whole_arrays(void **state)
 static ot_status targets(bed *b, const char *loss, ot_shape output, ot_dtype t, ot_shape s,
                          void *data)
 {
-    ot_thing thing = { .name = loss };
+    ot_spec thing = { .name = loss };
     ot_output y = { .name = "y", .dtype = OT_F32, .shape = output };
     ot_adapt_env e = env(b);
     b->err = (ot_error){ 0 };
@@ -261,7 +261,7 @@ static void values(void **state)
     assert_ok(targets(&b, "output", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), b.err);
     assert_int_equal(b.fs.n, 0); /* the output is the loss: no target is fed */
     b.d.n = 0;
-    ot_thing mse = { .name = "mse" };
+    ot_spec mse = { .name = "mse" };
     ot_adapt_env e = env(&b);
     b.s.losses = &mse;
     b.s.n_losses = 1;
@@ -272,7 +272,7 @@ static void values(void **state)
 }
 
 /* Two outputs, and arrays with names. */
-static ot_status heads(bed *b, ot_thing *losses, int n_losses, const char *const *names, int n)
+static ot_status heads(bed *b, ot_spec *losses, int n_losses, const char *const *names, int n)
 {
     static int64_t classes[4] = { 0, 2, 1, 0 };
     static float values[4];
@@ -301,7 +301,7 @@ static void every_target_is_learnt(void **state)
     (void)state;
     bed b;
     ot_param zero = { .key = "weight", .text = "0", .num = 0 };
-    ot_thing cls = { .name = "cross_entropy", .output = "cls" }, any = { .name = "mse" },
+    ot_spec cls = { .name = "cross_entropy", .output = "cls" }, any = { .name = "mse" },
              none = { .name = "mse", .output = "reg", .n = 1, .param = &zero };
     open_bed(&b);
     assert_ok(heads(&b, NULL, 0, NAMES("target_cls", "target_reg")), b.err);
@@ -314,7 +314,7 @@ static void every_target_is_learnt(void **state)
     assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; it has 'cls', 'reg'");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_cls", "target_reg")), OT_E_DATA);
     assert_says(b.err, "array 'target_reg' is not used");
-    assert_ok(heads(&b, (ot_thing[]){ cls, none }, 2, NAMES("target_cls", "target_reg")), b.err);
+    assert_ok(heads(&b, (ot_spec[]){ cls, none }, 2, NAMES("target_cls", "target_reg")), b.err);
     assert_int_equal(b.fs.n, 1);
     assert_ok(heads(&b, &any, 1, NAMES("target_reg")), b.err); /* the loss goes where the target is */
     assert_string_equal(any.output, "reg");

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/train/cpus.h"
+#include "runtime/train/options/cpus.h"
 #include "tests/train/train.h"
 
 /* A tree of files under a folder of the test's own: pairs of path and text. */

@@ -7,7 +7,7 @@
 
 #include "runtime/base/findings.h"
 #include "runtime/data/data.h"
-#include "runtime/train/describe.h"
+#include "runtime/train/commands/inspect.h"
 #include "tests/train/train.h"
 
 #define EXPORTS OT_SOURCE_ROOT "/tests/exports/"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runtime/train/log.h"
+#include "runtime/train/run/log.h"
 #include "tests/train/train.h"
 
 typedef struct lines {

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "runtime/train/schedules.h"
-#include "runtime/train/things.h"
+#include "runtime/train/options/schedules.h"
+#include "runtime/train/options/specs.h"
 #include "tests/train/train.h"
 
 static ot_arena *arena;
@@ -11,9 +11,9 @@ static ot_arena *arena;
 static ot_status start(ot_schedule *s, const char *text, double base, double momentum,
                        int64_t total, int64_t epoch, ot_error *err)
 {
-    ot_thing *t = ot_arena_alloc(arena, sizeof *t);
+    ot_spec *t = ot_arena_alloc(arena, sizeof *t);
     *err = (ot_error){ 0 };
-    ot_status r = ot_thing_parse(text, "schedule", ot_schedules, NULL, arena, t, err);
+    ot_status r = ot_spec_parse(text, "schedule", ot_schedules, NULL, arena, t, err);
     return r ? r : ot_schedule_init(s, t, base, momentum, total, epoch, err);
 }
 

@@ -2,33 +2,33 @@
 
 #include <math.h>
 
-#include "runtime/train/things.h"
+#include "runtime/train/options/specs.h"
 #include "tests/train/train.h"
 
-static ot_status parse(const char *text, const ot_thing_kind *known, const char *const *outputs,
-                       ot_thing *t, ot_error *err)
+static ot_status parse(const char *text, const ot_spec_kind *known, const char *const *outputs,
+                       ot_spec *t, ot_error *err)
 {
     static ot_arena *a;
     if (a) ot_arena_free(a);
     a = ot_arena_new();
     *err = (ot_error){ 0 };
-    return ot_thing_parse(text, "loss", known, outputs, a, t, err);
+    return ot_spec_parse(text, "loss", known, outputs, a, t, err);
 }
 
 static void parameters(void **state)
 {
     (void)state;
-    ot_thing t;
+    ot_spec t;
     ot_error err;
     assert_ok(parse("sgd:lr=2e-3,momentum=0.9,nesterov=True", ot_optimizers, NULL, &t, &err), err);
     assert_string_equal(t.name, "sgd");
     assert_int_equal(t.n, 3);
-    assert_near(ot_thing_num(&t, "lr", 0), 2e-3, 0);
-    assert_true(ot_thing_flag(&t, "nesterov", false));
-    assert_near(ot_thing_num(&t, "dampening", 0.25), 0.25, 0);
+    assert_near(ot_spec_num(&t, "lr", 0), 2e-3, 0);
+    assert_true(ot_spec_flag(&t, "nesterov", false));
+    assert_near(ot_spec_num(&t, "dampening", 0.25), 0.25, 0);
     assert_ok(parse("multistep:milestones=[8, 15,22],gamma=0.3", ot_schedules, NULL, &t, &err),
               err);
-    const ot_param *p = ot_thing_find(&t, "milestones");
+    const ot_param *p = ot_spec_find(&t, "milestones");
     assert_int_equal(p->n, 3);
     assert_near(p->list[1], 15, 0);
     assert_true(isnan(p->num));
@@ -40,7 +40,7 @@ static void outputs(void **state)
 {
     (void)state;
     static const char *const names[] = { "cls", "cls=mse", "Identity:0", "a/b;c", NULL };
-    ot_thing t;
+    ot_spec t;
     ot_error err;
     assert_ok(parse("cls=cross_entropy:label_smoothing=0.1", ot_losses, names, &t, &err), err);
     assert_string_equal(t.output, "cls");
@@ -50,20 +50,20 @@ static void outputs(void **state)
     assert_ok(parse("Identity:0=huber:delta=0.5", ot_losses, names, &t, &err), err);
     assert_string_equal(t.output, "Identity:0");
     assert_ok(parse("a/b;c=mse:weight=2", ot_losses, names, &t, &err), err);
-    assert_near(ot_thing_num(&t, "weight", 1), 2, 0);
+    assert_near(ot_spec_num(&t, "weight", 1), 2, 0);
     assert_ok(parse("mse:weight=2", ot_losses, names, &t, &err), err);
     assert_null(t.output);
 }
 
 typedef struct mistake {
     const char *text, *says;
-    const ot_thing_kind *known;
+    const ot_spec_kind *known;
 } mistake;
 
 static void all_refused(const mistake *m, int n, const char *const *outputs)
 {
     for (int i = 0; i < n; i++) {
-        ot_thing t;
+        ot_spec t;
         ot_error err;
         if (parse(m[i].text, m[i].known, outputs, &t, &err) != OT_E_USAGE) fail_msg("'%s' was accepted", m[i].text);
         assert_says(err, m[i].says);
@@ -154,7 +154,7 @@ static void possible_values(void **state)
     (void)state;
     static const struct {
         const char *text;
-        const ot_thing_kind *known;
+        const ot_spec_kind *known;
     } good[] = {
         { "cross_entropy:label_smoothing=1,class_axis=-1,ignore_index=-100,class_weights=[0,1],reduction=sum", ot_losses },
         { "bce_with_logits:pos_weight=3,tail=sigmoid", ot_losses },
@@ -171,7 +171,7 @@ static void possible_values(void **state)
         { "cosine-restarts:T_0=6.0,T_mult=2,eta_min=1e-08,warmup=0", ot_schedules },
     };
     for (int i = 0; i < OT_LEN(good); i++) {
-        ot_thing t;
+        ot_spec t;
         ot_error err;
         assert_ok(parse(good[i].text, good[i].known, NULL, &t, &err), err);
     }
@@ -181,11 +181,11 @@ static void possible_values(void **state)
 static void every_key_is_checked(void **state)
 {
     (void)state;
-    const ot_thing_kind *const sorts[] = { ot_losses, ot_optimizers, ot_schedules };
+    const ot_spec_kind *const sorts[] = { ot_losses, ot_optimizers, ot_schedules };
     ot_arena *a = ot_arena_new();
     int keys = 0;
     for (int i = 0; i < OT_LEN(sorts); i++)
-        for (const ot_thing_kind *k = sorts[i]; k->name; k++)
+        for (const ot_spec_kind *k = sorts[i]; k->name; k++)
             for (const char *p = ot_arena_printf(a, "%s %s", k->common, k->keys); *p;) {
                 size_t n = strcspn(p, " ");
                 if (n && !ot_key_wants(ot_arena_printf(a, "%.*s", (int)n, p), a))

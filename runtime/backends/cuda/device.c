@@ -267,7 +267,7 @@ static ot_status gpu_wait(ot_device *d, ot_error *err)
 
 /* ---- marks -------------------------------------------------------------------- */
 
-static ot_status gpu_mark_new(ot_device *d, void **out, ot_error *err)
+static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 {
     (void)d;
     cudaEvent_t e = NULL;
@@ -276,27 +276,27 @@ static ot_status gpu_mark_new(ot_device *d, void **out, ot_error *err)
     return s;
 }
 
-static ot_status gpu_mark_set(ot_device *d, void *mark, ot_error *err)
+static ot_status gpu_event_record(ot_device *d, void *mark, ot_error *err)
 {
     return ot_gpu_check(cudaEventRecord(mark, gpu_of(d)->stream), "setting an event", err);
 }
 
-static ot_status gpu_mark_wait(ot_device *d, void *mark, ot_error *err)
+static ot_status gpu_event_wait(ot_device *d, void *mark, ot_error *err)
 {
     (void)d;
     return ot_gpu_check(cudaEventSynchronize(mark), "running on the device", err);
 }
 
-static ot_status gpu_mark_seconds(ot_device *d, void *from, void *to, double *seconds, ot_error *err)
+static ot_status gpu_event_seconds(ot_device *d, void *from, void *to, double *seconds, ot_error *err)
 {
     float ms = 0;
-    OT_TRY(gpu_mark_wait(d, to, err));
+    OT_TRY(gpu_event_wait(d, to, err));
     OT_TRY(ot_gpu_check(cudaEventElapsedTime(&ms, from, to), "timing on the device", err));
     *seconds = (double)ms * 1e-3;
     return OT_OK;
 }
 
-static void gpu_mark_free(ot_device *d, void *mark)
+static void gpu_event_free(ot_device *d, void *mark)
 {
     (void)d;
     if (mark) cudaEventDestroy(mark);
@@ -304,7 +304,7 @@ static void gpu_mark_free(ot_device *d, void *mark)
 
 /* ---- recordings ----------------------------------------------------------------- */
 
-static ot_status gpu_record(ot_device *d, ot_error *err)
+static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 {
     ot_gpu *g = gpu_of(d);
     OT_TRY(ot_gpu_check(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
@@ -312,7 +312,7 @@ static ot_status gpu_record(ot_device *d, ot_error *err)
     return OT_OK;
 }
 
-static ot_status gpu_recorded(ot_device *d, ot_recording **out, ot_error *err)
+static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *err)
 {
     ot_gpu         *g = gpu_of(d);
     cudaGraph_t     graph = NULL;
@@ -322,16 +322,16 @@ static ot_status gpu_recorded(ot_device *d, ot_recording **out, ot_error *err)
     OT_TRY(ot_gpu_check(cudaStreamEndCapture(g->stream, &graph), "recording", err));
     ot_status s = ot_gpu_check(cudaGraphInstantiate(&exec, graph, 0), "making a graph of what was recorded", err);
     cudaGraphDestroy(graph);
-    if (s == OT_OK) *out = (ot_recording *)exec;
+    if (s == OT_OK) *out = (ot_device_graph *)exec;
     return s;
 }
 
-static ot_status gpu_replay(ot_device *d, ot_recording *r, ot_error *err)
+static ot_status gpu_launch_graph(ot_device *d, ot_device_graph *r, ot_error *err)
 {
     return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, gpu_of(d)->stream), "starting a graph", err);
 }
 
-static void gpu_forget(ot_device *d, ot_recording *r)
+static void gpu_graph_free(ot_device *d, ot_device_graph *r)
 {
     (void)d;
     if (r) cudaGraphExecDestroy((cudaGraphExec_t)r);
@@ -363,14 +363,14 @@ ot_backend ot_gpu_backend = {
     .copy = gpu_copy,
     .zero = gpu_zero,
     .wait = gpu_wait,
-    .mark_new = gpu_mark_new,
-    .mark_set = gpu_mark_set,
-    .mark_wait = gpu_mark_wait,
-    .mark_seconds = gpu_mark_seconds,
-    .mark_free = gpu_mark_free,
-    .record = gpu_record,
-    .recorded = gpu_recorded,
-    .replay = gpu_replay,
-    .forget = gpu_forget,
+    .event_new = gpu_event_new,
+    .event_record = gpu_event_record,
+    .event_wait = gpu_event_wait,
+    .event_seconds = gpu_event_seconds,
+    .event_free = gpu_event_free,
+    .capture_begin = gpu_capture_begin,
+    .capture_end = gpu_capture_end,
+    .launch = gpu_launch_graph,
+    .graph_free = gpu_graph_free,
     .range = gpu_range,
 };

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/host.h"
+#include "ops/kernels/host.h"
 #include "ops/kernel.h"
 
 /* What can only be done by the host; with the reason. */

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "exporter/new.h"
-#include "ops/host.h"
+#include "ops/kernels/host.h"
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
-#include "runtime/train/model.h"
+#include "runtime/train/run/model.h"
 
 /* The properties as cuDNN writes them; sizes of the public data sheet. */
 static const char h200[] = "{\"cudaDeviceId\":0,\"deviceName\":\"NVIDIA "
@@ -47,7 +47,7 @@ static const struct { ot_precision precision; const char *name; } precisions[] =
 };
 
 static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw", "BatchNorm", "BatchNormDx",
-                                         "Attend",   "AttendDx" };
+                                         "FusedAttention",   "FusedAttentionDx" };
 
 enum { REASONS = 64 };
 
@@ -130,7 +130,7 @@ static ot_status plan(const ot_model *m, int network, int precision, ot_device *
 {
     ot_feed   feeds[4];
     int       n_feeds = feeds_of(m, network, feeds);
-    ot_thing  loss = { .name = feeds[n_feeds - 1].dtype == OT_F32 ? "mse" : "cross_entropy" };
+    ot_spec  loss = { .name = feeds[n_feeds - 1].dtype == OT_F32 ? "mse" : "cross_entropy" };
     ot_config c = { .want = OT_WANT_TRAIN,
                     .n_feeds = n_feeds,
                     .feeds = feeds,
@@ -145,7 +145,7 @@ static ot_status plan(const ot_model *m, int network, int precision, ot_device *
     ot_plan  *p = NULL;
     tally     t = { .reasons = 0 };
     OT_TRY(ot_plan_new(m->file->graph, &c, NULL, &p, err));
-    for (int i = 0; i < p->n_every; i++) count(&t, &p->every[i]);
+    for (int i = 0; i < p->n_batch_steps; i++) count(&t, &p->batch_steps[i]);
     report(f, networks[network].kind, precisions[precision].name, &t);
     report(stdout, networks[network].kind, precisions[precision].name, &t);
     ot_plan_free(p);

@@ -1,4 +1,0 @@
-/* attend_tiles_avx512.c - the blocks of attention for machines with AVX-512. */
-#include "ops/cpu/attend_tiles.inc"
-
-OT_ATTEND_TILES(avx512)

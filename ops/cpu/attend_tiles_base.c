@@ -1,4 +1,0 @@
-/* attend_tiles_base.c - the blocks of attention for every machine. */
-#include "ops/cpu/attend_tiles.inc"
-
-OT_ATTEND_TILES(base)

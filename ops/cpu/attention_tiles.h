@@ -1,0 +1,50 @@
+/* attention_tiles.h - the blocks of FusedAttention and its gradient, built once per instruction set. */
+#ifndef OT_ATTENTION_TILES_H
+#define OT_ATTENTION_TILES_H
+
+#include "ops/kernels/attention.h"
+
+/* Queries and keys of a block: their scores, 16 KiB, and the operands of the products stay in the first caches. */
+enum { OT_ATTEND_ROWS = 64, OT_ATTEND_KEYS = 64 };
+
+typedef struct ot_attention_operand {
+    float         *p;
+    ot_attention_lie  at;
+} ot_attention_operand;
+
+typedef struct ot_attention_job {
+    ot_attention_sizes   s;
+    ot_attention         a;
+    const void       *mask;
+    bool              truth;     /* it has truth values, else float */
+    int64_t           mask_stride[4];
+    ot_attention_operand q, k, v, y, dy, dq, dk, dv; /* p NULL: not asked for */
+    float            *top, *sum;                  /* (B, H, T); NULL: not asked for */
+} ot_attention_job;
+
+/* Queries t to t_end and keys s to s_end of one head (of B H), from the start of a block. */
+typedef struct ot_attention_part {
+    int64_t head, t, t_end, s, s_end;
+    bool    queries, keys; /* backward: dq is wanted, dk and dv are */
+} ot_attention_part;
+
+typedef struct ot_attention_tiles {
+    const char *name; /* "avx2" */
+    void (*forward)(const ot_attention_job *j, const ot_attention_part *at, float *work); /* every key, whatever the part says */
+    /* dq: of these queries from these keys; dk, dv: of these keys from these queries. */
+    void (*backward)(const ot_attention_job *j, const ot_attention_part *at, float *work);
+} ot_attention_tiles;
+
+extern const ot_attention_tiles ot_attention_tiles_base, ot_attention_tiles_avx2, ot_attention_tiles_avx512;
+
+static inline int64_t ot_attention_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* Floats of workspace per thread, as the two functions divide them. */
+static inline int64_t ot_attention_work(const ot_attention_sizes *z, bool gradient)
+{
+    int64_t D = ot_attention_up(z->D), E = ot_attention_up(z->E), T = (z->T + 63) / 64 * 64, S = (z->S + 63) / 64 * 64;
+    if (!gradient) return S * (D + E) + OT_ATTEND_ROWS * (D + E + OT_ATTEND_KEYS);
+    return T * (2 * D + E + 2) + OT_ATTEND_KEYS * (3 * D + 2 * E) + 2 * OT_ATTEND_ROWS * OT_ATTEND_KEYS;
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* attention.cu - attention and its gradient by tiles: no score ever lies in memory.
+ *
+ * A block of 128 threads holds BR rows (tokens of q; for dk and dv: of k) and goes over the other side in tiles of
+ * BC.  Its threads are a 16 x 8 grid: thread (ty, tx) has the pairs (ty + 16 i, tx + 8 j), so that the
+ * eight threads of a row are neighbours in one warp.
+ *
+ * D, E: channels of q and k, of v.  ACC: what is computed in.  MASK: 0 none, 1 truth values, 2 added, of type MT.
+ * CAUSAL: later tokens are hidden.
+ * Numerics  the maximum and the sum are carried along, what was summed before is rescaled as the maximum grows
+ * Source    Dao et al. 2022, Milakov and Gimelshein 2018 */
+#include "attention.cuh"
+
+#define MR (BR / 16)
+#define MC (BC / 8)
+#define COLUMNS(n) (((n) + 7) / 8)
+#define TY (OT_THREAD / 8)
+#define TX (OT_THREAD % 8)
+#define LOWEST (-(ACC)INFINITY)
+
+#ifndef OT_HOST_TWIN
+#undef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
+/* rows x width elements of x from row `first` on; zeros behind the last of n rows.  Lines have width + 1 elements, so
+ * that a column's lie in different banks. */
+OT_DEVICE void load_tile(ACC *tile, const void *x, ot_i64 first, ot_i64 n, int rows, int width)
+{
+    for (int i = OT_THREAD; i < rows * width; i += 128) {
+        int r = i / width, d = i % width;
+        tile[r * (width + 1) + d] = first + r < n ? (ACC)OT_LD(T, x, (first + r) * width + d) : (ACC)0;
+    }
+}
+
+/* x and y of one head: a's tensors from its first token on. */
+OT_DEVICE const void *at(const void *x, ot_i64 element)
+{
+    return x ? (const void *)((const char *)x + element * SIZE) : x;
+}
+
+OT_DEVICE void *at_out(void *x, ot_i64 element) { return x ? (void *)((char *)x + element * SIZE) : x; }
+
+/* The score of t for s from its product; *open: it depends on q and k. */
+OT_DEVICE ACC masked(const ot_attention_args *a, ot_i64 head, ot_i64 t, ot_i64 s, ACC dot, int *open)
+{
+    ACC score = dot * (ACC)a->scale;
+    *open = !CAUSAL || s <= t;
+#if MASK
+    ot_i64 m = head / a->heads * a->mask_stride[0] + head % a->heads * a->mask_stride[1] + t * a->mask_stride[2] + s * a->mask_stride[3];
+#if MASK == 1
+    *open = *open && ot_ld_b8(a->mask, m) != 0;
+#else
+    score += (ACC)OT_LD(MT, a->mask, m);
+#endif
+#endif
+    return *open ? score : (ACC)a->hidden;
+}
+
+/* out[i][j] = row (ty + 16 i) of x . row (tx + 8 j) of y, over `width` channels. */
+OT_DEVICE void products(const ACC *x, const ACC *y, int width, ACC out[MR][MC])
+{
+    for (int i = 0; i < MR; i++)
+        for (int j = 0; j < MC; j++) out[i][j] = 0;
+    for (int d = 0; d < width; d++) {
+        ACC left[MR], right[MC];
+        for (int i = 0; i < MR; i++) left[i] = x[(TY + 16 * i) * (width + 1) + d];
+        for (int j = 0; j < MC; j++) right[j] = y[(TX + 8 * j) * (width + 1) + d];
+        for (int i = 0; i < MR; i++)
+            for (int j = 0; j < MC; j++) out[i][j] += left[i] * right[j];
+    }
+}
+
+/* sum[i][j] += row (ty + 16 i) of p . column (tx + 8 j) of y: (BC, width). */
+#define ADD_PRODUCTS(sum, p, y, width)                                                             \
+    for (int c_ = 0; c_ < BC; c_++)                                                                \
+        for (int i_ = 0; i_ < MR; i_++) {                                                          \
+            ACC p_ = p[(TY + 16 * i_) * (BC + 1) + c_];                                            \
+            for (int j_ = 0; j_ < COLUMNS(width); j_++) {                                          \
+                int d_ = TX + 8 * j_;                                                              \
+                if ((width) % 8 == 0 || d_ < (width)) sum[i_][j_] += p_ * y[c_ * ((width) + 1) + d_]; \
+            }                                                                                      \
+        }
+
+#define STORE_ROWS(out, sum, first, n, width, factor)                                              \
+    for (int i_ = 0; i_ < MR; i_++)                                                                \
+        for (int j_ = 0; j_ < COLUMNS(width); j_++) {                                              \
+            ot_i64 r_ = (first) + TY + 16 * i_;                                                    \
+            int    d_ = TX + 8 * j_;                                                               \
+            if (r_ < (n) && d_ < (width)) OT_ST(T, out, r_ * (width) + d_, (CLS)(sum[i_][j_] * (factor))); \
+        }
+
+OT_DEVICE ACC larger(ACC x, ACC y) { return x > y || x != x ? x : y; }
+
+#if FORWARD
+
+/* Over the eight threads of a row. */
+OT_DEVICE ACC row_max(ACC v)
+{
+    for (int m = 4; m; m /= 2) v = larger(v, OT_SHUFFLE_XOR(v, m));
+    return v;
+}
+
+OT_DEVICE ACC row_sum(ACC v)
+{
+    for (int m = 4; m; m /= 2) v += OT_SHUFFLE_XOR(v, m);
+    return v;
+}
+
+OT_KERNEL(attend, ot_attention_args, 128)
+{
+    OT_SHARED(ACC, sq, BR * (D + 1));
+    OT_SHARED(ACC, sk, BC * (D + 1));
+    OT_SHARED(ACC, sv, BC * (E + 1));
+    OT_SHARED(ACC, sp, BR * (BC + 1));
+    ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
+    const void *q = at(a.q, head * a.T * D), *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
+    void       *y = at_out(a.y, head * a.T * E);
+    ACC         top[MR], sum[MR], out[MR][COLUMNS(E)], score[MR][MC];
+    for (int i = 0; i < MR; i++) {
+        top[i] = LOWEST;
+        sum[i] = 0;
+        for (int j = 0; j < COLUMNS(E); j++) out[i][j] = 0;
+    }
+    load_tile(sq, q, first, a.T, BR, D);
+    for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
+        if (CAUSAL && !MASK && s0 > first + BR - 1) break; /* nobody here sees that far */
+        OT_SYNC();
+        load_tile(sk, k, s0, a.S, BC, D);
+        load_tile(sv, v, s0, a.S, BC, E);
+        OT_SYNC();
+        products(sq, sk, D, score);
+        for (int i = 0; i < MR; i++) {
+            ot_i64 t = first + TY + 16 * i;
+            ACC    most = LOWEST, part = 0;
+            int    open;
+            for (int j = 0; j < MC; j++) {
+                ot_i64 s = s0 + TX + 8 * j;
+                score[i][j] = s < a.S && t < a.T ? masked(&a, head, t, s, score[i][j], &open) : LOWEST;
+                most = larger(score[i][j], most);
+            }
+            most = larger(top[i], row_max(most));
+            /* While all that was seen is minus infinity there is nothing to rescale by. */
+            ACC scale = top[i] == LOWEST ? (ACC)0 : exp(top[i] - most);
+            for (int j = 0; j < MC; j++) {
+                ACC p = score[i][j] == LOWEST ? (ACC)0 : exp(score[i][j] - most);
+                sp[(TY + 16 * i) * (BC + 1) + TX + 8 * j] = p;
+                part += p;
+            }
+            sum[i] = sum[i] * scale + row_sum(part);
+            top[i] = most;
+            for (int j = 0; j < COLUMNS(E); j++) out[i][j] *= scale;
+        }
+        OT_SYNC();
+        ADD_PRODUCTS(out, sp, sv, E)
+    }
+    for (int i = 0; i < MR; i++) {
+        ot_i64 t = first + TY + 16 * i;
+        if (top[i] == LOWEST) sum[i] = LOWEST - LOWEST; /* every score is minus infinity: no number, as softmax has it */
+        if (TX == 0 && t < a.T) {
+            if (a.top) ((ACC *)a.top)[head * a.T + t] = top[i];
+            if (a.sum) ((ACC *)a.sum)[head * a.T + t] = sum[i];
+        }
+        for (int j = 0; j < COLUMNS(E); j++) out[i][j] /= sum[i];
+    }
+    STORE_ROWS(y, out, first, a.T, E, 1)
+}
+
+#else
+
+/* Eight threads per token. */
+OT_KERNEL(attention_delta, ot_attention_args, 128)
+{
+    for (ot_i64 r0 = OT_BLOCK * 16; r0 < a.rows; r0 += OT_BLOCKS * 16) {
+        ot_i64 r = r0 + TY;
+        ACC    sum = 0;
+        for (int e = TX; e < E && r < a.rows; e += 8) sum += (ACC)OT_LD(T, a.dy, r * E + e) * (ACC)OT_LD(T, a.y, r * E + e);
+        for (int m = 4; m; m /= 2) sum += OT_SHUFFLE_XOR(sum, m);
+        if (TX == 0 && r < a.rows) ((ACC *)a.delta)[r] = sum;
+    }
+}
+
+/* p, and ds / scale: what reaches the product of t and s; 0 for pairs that are none. */
+OT_DEVICE ACC pair(const ot_attention_args *a, ot_i64 head, ot_i64 t, ot_i64 s, ACC dot, ACC dp, ACC *p)
+{
+    int    open;
+    ot_i64 r = head * a->T + t;
+    *p = 0;
+    if (t >= a->T || s >= a->S) return 0;
+    ACC score = masked(a, head, t, s, dot, &open);
+    *p = exp(score - ((const ACC *)a->top)[r]) / ((const ACC *)a->sum)[r];
+    return open ? *p * (dp - ((const ACC *)a->delta)[r]) : (ACC)0;
+}
+
+OT_KERNEL(attention_dq, ot_attention_args, 128)
+{
+    OT_SHARED(ACC, sq, BR * (D + 1));
+    OT_SHARED(ACC, sdy, BR * (E + 1));
+    OT_SHARED(ACC, sk, BC * (D + 1));
+    OT_SHARED(ACC, sv, BC * (E + 1));
+    OT_SHARED(ACC, sp, BR * (BC + 1));
+    ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
+    const void *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
+    void       *dq = at_out(a.dq, head * a.T * D);
+    ACC         sum[MR][COLUMNS(D)], dot[MR][MC], dp[MR][MC], p;
+    for (int i = 0; i < MR; i++)
+        for (int j = 0; j < COLUMNS(D); j++) sum[i][j] = 0;
+    load_tile(sq, at(a.q, head * a.T * D), first, a.T, BR, D);
+    load_tile(sdy, at(a.dy, head * a.T * E), first, a.T, BR, E);
+    for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
+        if (CAUSAL && s0 > first + BR - 1) break; /* hidden scores pass nothing on */
+        OT_SYNC();
+        load_tile(sk, k, s0, a.S, BC, D);
+        load_tile(sv, v, s0, a.S, BC, E);
+        OT_SYNC();
+        products(sq, sk, D, dot);
+        products(sdy, sv, E, dp);
+        for (int i = 0; i < MR; i++)
+            for (int j = 0; j < MC; j++)
+                sp[(TY + 16 * i) * (BC + 1) + TX + 8 * j] =
+                    pair(&a, head, first + TY + 16 * i, s0 + TX + 8 * j, dot[i][j], dp[i][j], &p);
+        OT_SYNC();
+        ADD_PRODUCTS(sum, sp, sk, D)
+    }
+    STORE_ROWS(dq, sum, first, a.T, D, (ACC)a.scale)
+}
+
+OT_KERNEL(attention_dkv, ot_attention_args, 128)
+{
+    OT_SHARED(ACC, sk, BR * (D + 1));
+    OT_SHARED(ACC, sv, BR * (E + 1));
+    OT_SHARED(ACC, sq, BC * (D + 1));
+    OT_SHARED(ACC, sdy, BC * (E + 1));
+    OT_SHARED(ACC, sp, BR * (BC + 1));
+    ot_i64      tiles = (a.S + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
+    const void *q = at(a.q, head * a.T * D), *dy = at(a.dy, head * a.T * E);
+    void       *dk = at_out(a.dk, head * a.S * D), *dv = at_out(a.dv, head * a.S * E);
+    ACC         sum_k[MR][COLUMNS(D)], sum_v[MR][COLUMNS(E)], dot[MR][MC], dp[MR][MC];
+    for (int i = 0; i < MR; i++) {
+        for (int j = 0; j < COLUMNS(D); j++) sum_k[i][j] = 0;
+        for (int j = 0; j < COLUMNS(E); j++) sum_v[i][j] = 0;
+    }
+    load_tile(sk, at(a.k, head * a.S * D), first, a.S, BR, D);
+    load_tile(sv, at(a.v, head * a.S * E), first, a.S, BR, E);
+    for (ot_i64 t0 = CAUSAL && !MASK ? first / BC * BC : 0; t0 < a.T; t0 += BC) { /* earlier ones do not see it */
+        OT_SYNC();
+        load_tile(sq, q, t0, a.T, BC, D);
+        load_tile(sdy, dy, t0, a.T, BC, E);
+        OT_SYNC();
+        products(sk, sq, D, dot);
+        products(sv, sdy, E, dp);
+        for (int i = 0; i < MR; i++)
+            for (int j = 0; j < MC; j++)
+                dp[i][j] = pair(&a, head, t0 + TX + 8 * j, first + TY + 16 * i, dot[i][j], dp[i][j],
+                                &sp[(TY + 16 * i) * (BC + 1) + TX + 8 * j]);
+        OT_SYNC();
+        ADD_PRODUCTS(sum_v, sp, sdy, E)
+        OT_SYNC();
+        for (int i = 0; i < MR; i++)
+            for (int j = 0; j < MC; j++) sp[(TY + 16 * i) * (BC + 1) + TX + 8 * j] = dp[i][j];
+        OT_SYNC();
+        ADD_PRODUCTS(sum_k, sp, sq, D)
+    }
+    if (dk) { STORE_ROWS(dk, sum_k, first, a.S, D, (ACC)a.scale) }
+    if (dv) { STORE_ROWS(dv, sum_v, first, a.S, E, 1) }
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* resample.cuh - what resample.c hands to resample.cu. */
+#include "divide.cuh"
+
+enum { OT_INTERP_AXES = 8 };
+
+typedef struct ot_interp_args {
+    const void *x;
+    void       *y;
+    const void *start, *from, *weight, *add; /* the table; `from` in elements of x */
+    long long   words;                       /* of y */
+    ot_divider  n[OT_INTERP_AXES];           /* y's axes as they lie in memory, in words; those in front have extent 1 */
+    long long   stride[OT_INTERP_AXES];      /* of x along them, in elements */
+} ot_interp_args;

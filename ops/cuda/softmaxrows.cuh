@@ -1,6 +1,0 @@
-/* softmaxrows.cuh - what softmaxrows.c hands to softmaxrows.cu. */
-typedef struct ot_softmax_rows_args {
-    const void *x, *dy; /* the gradient has y for x */
-    void       *y;      /* dx */
-    long long   samples, n, step;
-} ot_softmax_rows_args;

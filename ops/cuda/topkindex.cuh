@@ -1,0 +1,13 @@
+/* topkindex.cuh - what topkindex.c hands to topkindex.cu. */
+enum { OT_ARG_CHUNK = 2048 }; /* elements that a block sorts */
+
+/* x: (outer, n, inner)  y: (outer, k, inner) */
+typedef struct ot_topk_index_args {
+    const void *x;
+    long long  *y;
+    long long   lines, n, inner, k;
+    long long   runs;               /* sorted runs of each line, of `span` elements of x */
+    long long   span;
+    const void *key, *place;        /* runs that are read; run r of line l begins at (l * runs + r) * min(k, span) */
+    void       *to_key, *to_place;  /* runs that are written; NULL: the best go to y */
+} ot_topk_index_args;

@@ -1,0 +1,149 @@
+/* attention.c - FusedAttention: softmax(scale q.k^T + mask) v.
+ *
+ * Shapes    attention.h
+ * Grad      p = exp(score - top) / sum, dp = dy.v^T, ds = p (dp - sum dy y), 0 where a score is `hidden`
+ *           dq = scale ds.k   dk = scale ds^T.q   dv = p^T.dy
+ * Memory    scores are made again for the gradient: y, top and sum are all that is kept
+ * Source    Dao et al. 2022 */
+#include "ops/kernels/attention.h"
+
+#include <stddef.h>
+
+static const ot_attr rows[] = {
+    { "scale",  OT_FLOAT, offsetof(ot_attention, scale),  1, NULL },
+    { "causal", OT_INT,   offsetof(ot_attention, causal), 0, NULL },
+    { "hidden", OT_FLOAT, offsetof(ot_attention, hidden), -1e9, NULL },
+    { 0 }
+};
+
+void ot_attention_sizes_of(const ot_node *n, ot_attention_sizes *s)
+{
+    const ot_attention *a = n->attrs;
+    if (a->at) {
+        *s = a->at->s;
+        return;
+    }
+    int             first = ot_attention_q(n);
+    const ot_shape *q = &n->in[first]->shape, *v = &n->in[first + 2]->shape;
+    *s = (ot_attention_sizes){ .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3] };
+}
+
+static ot_attention_lie dense(int64_t heads, int64_t tokens, int64_t channels)
+{
+    return (ot_attention_lie){ .stride = { heads * tokens * channels, tokens * channels, channels, 1 }, .heads = 1 };
+}
+
+ot_attention_lie ot_attention_in(const ot_node *n, int i)
+{
+    const ot_attention *a = n->attrs;
+    const int64_t   *d = n->in[i]->shape.dim;
+    return a->at ? a->at->in[i] : dense(d[1], d[2], d[3]);
+}
+
+ot_attention_lie ot_attention_out(const ot_node *n, int i)
+{
+    const ot_attention *a = n->attrs;
+    const int64_t   *d = n->out[i]->shape.dim;
+    return a->at ? a->at->out[i] : dense(d[1], d[2], d[3]);
+}
+
+void ot_attention_mask_strides(const ot_shape *mask, int64_t stride[4])
+{
+    int64_t own[OT_MAX_RANK];
+    ot_strides(mask, own);
+    for (int d = 0; d < 4; d++) {
+        int at = d - (4 - mask->rank);
+        stride[d] = at < 0 || mask->dim[at] == 1 ? 0 : own[at];
+    }
+}
+
+/* Does the last element of an operand lie in the value, and none in front of it? */
+static bool fits(const ot_attention_lie *l, const int64_t extent[4], const ot_shape *value)
+{
+    int64_t low = l->src, high = l->src;
+    for (int d = 0; d < 4; d++) {
+        int64_t steps = d == 1 ? (extent[1] - 1) / l->heads : extent[d] - 1;
+        *(l->stride[d] < 0 ? &low : &high) += steps * l->stride[d];
+    }
+    return low >= 0 && high < ot_numel(value);
+}
+
+/* The same for a node with places. */
+static ot_status check_places(ot_node *n, ot_error *err)
+{
+    const ot_attention_places *at = ((const ot_attention *)n->attrs)->at;
+    const ot_attention_sizes  *z = &at->s;
+    const int64_t           q[4] = { z->B, z->H, z->T, z->D }, k[4] = { z->B, z->H, z->S, z->D }, v[4] = { z->B, z->H, z->S, z->E },
+                            y[4] = { z->B, z->H, z->T, z->E };
+    const int64_t *forward[] = { q, k, v }, *backward[] = { y, q, k, v, y }, *const *in = ot_attention_q(n) ? backward : forward;
+    for (int i = 0; i < (ot_attention_q(n) ? 5 : 3); i++)
+        if (!fits(&at->in[i], in[i], &n->in[i]->shape)) return ot_node_fail(n, err, "input %d does not lie in its value", i);
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
+        if (n->out[i] && !fits(&at->out[i], ot_attention_q(n) ? forward[i] : y, &at->shape[i]))
+            return ot_node_fail(n, err, "output %d does not lie in its value", i);
+    return OT_OK;
+}
+
+static ot_status check(ot_node *n, int first, ot_error *err)
+{
+    if (((const ot_attention *)n->attrs)->at) return check_places(n, err);
+    const ot_value *q = n->in[first], *k = n->in[first + 1], *v = n->in[first + 2];
+    for (int i = 0; i < 3; i++)
+        if (n->in[first + i]->shape.rank != 4 || n->in[first + i]->dtype != q->dtype || !ot_is_float(q->dtype))
+            return ot_node_fail(n, err, "q, k and v must be floats of one type, (batch, heads, tokens, channels)");
+    const int64_t *a = q->shape.dim, *b = k->shape.dim, *c = v->shape.dim;
+    if (a[0] != b[0] || a[0] != c[0] || a[1] != b[1] || a[1] != c[1] || a[3] != b[3] || b[2] != c[2])
+        return ot_node_fail(n, err, "q, k and v do not fit together");
+    const ot_value *mask = ot_attention_mask(n);
+    if (!mask) return OT_OK;
+    ot_shape scores = { .rank = 4, .dim = { a[0], a[1], a[2], b[2] } }, all;
+    if (!ot_broadcast(&mask->shape, &scores, &all) || !ot_shape_eq(&all, &scores) ||
+        (mask->dtype != OT_BOOL && !ot_is_float(mask->dtype)))
+        return ot_node_fail(n, err, "the mask does not fit the scores");
+    return OT_OK;
+}
+
+static ot_status attention_infer(ot_node *n, ot_error *err)
+{
+    OT_TRY(check(n, 0, err));
+    ot_attention_sizes s;
+    ot_attention_sizes_of(n, &s);
+    ot_dtype t = n->in[0]->dtype;
+    const ot_attention *a = n->attrs;
+    ot_set(n->out[0], t, a->at ? &a->at->shape[0] : &(ot_shape){ .rank = 4, .dim = { s.B, s.H, s.T, s.E } });
+    for (int i = 1; i < n->n_out; i++)
+        ot_set(n->out[i], t == OT_F64 ? OT_F64 : OT_F32, &(ot_shape){ .rank = 3, .dim = { s.B, s.H, s.T } });
+    return OT_OK;
+}
+
+static ot_status dx_infer(ot_node *n, ot_error *err)
+{
+    OT_TRY(check(n, 1, err));
+    const ot_attention *a = n->attrs;
+    for (int i = 0; i < 3; i++)
+        if (n->out[i]) ot_set(n->out[i], n->in[1]->dtype, a->at ? &a->at->shape[i] : &n->in[i + 1]->shape);
+    return OT_OK;
+}
+
+static void attention_grad(ot_build *b)
+{
+    const ot_node *n = b->node;
+    if (!ot_dout(b, 0)) return; /* top and sum are read by FusedAttentionDx alone */
+    ot_node *d = ot_emit_n(b, &ot_op_FusedAttentionDx, n->attrs,
+                           (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1],
+                                           n->out[2], n->n_in > 3 ? n->in[3] : NULL },
+                           n->n_in > 3 ? 8 : 7, 3);
+    for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
+}
+
+const ot_op ot_op_FusedAttention = {
+    .name = "FusedAttention", .types = { "TTTU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL, .nondiff = 1u << 3,
+    .attrs = rows, .attr_size = sizeof(ot_attention), .infer = attention_infer, .grad = attention_grad,
+};
+
+const ot_op ot_op_FusedAttentionDx = {
+    .name = "FusedAttentionDx", .types = { "TTTTTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
+    .attrs = rows, .attr_size = sizeof(ot_attention), .infer = dx_infer,
+};

@@ -1,0 +1,39 @@
+/* if.c - If: one of two subgraphs.
+ *
+ * Spec    ai.onnx If 1, 11, 13, 16, 19, 21.
+ * Shapes  cond: one bool   outputs: those of the branches
+ * Grad    of the branch that is taken; zero for the other
+ *
+ * The passes spell it out (passes/control.c) once its own rule holds: with a condition known while planning the
+ * branch takes the node's place, else both branches run and Where chooses. */
+#include "ops/onnx/control.h"
+
+static const ot_attr attrs[] = {
+    { "else_branch", OT_GRAPH, offsetof(ot_if, else_branch), OT_REQUIRED, NULL },
+    { "then_branch", OT_GRAPH, offsetof(ot_if, then_branch), OT_REQUIRED, NULL },
+    { 0 },
+};
+
+/* What is known before the branches are: the types of their outputs where the file tells them. */
+static ot_status infer(ot_node *n, ot_error *err)
+{
+    const ot_if    *a = n->attrs;
+    const ot_graph *yes = a->then_branch, *no = a->else_branch;
+    char            s[128];
+    if (!yes || !no) return ot_node_fail(n, err, "it needs then_branch and else_branch");
+    if (ot_numel(&n->in[0]->shape) != 1)
+        return ot_node_fail(n, err, "the condition is %s; one value is needed", ot_shape_text(&n->in[0]->shape, s));
+    if (yes->n_outputs != n->n_out || no->n_outputs != n->n_out)
+        return ot_node_fail(n, err, "its branches give %d and %d outputs, the node has %d", yes->n_outputs, no->n_outputs, n->n_out);
+    for (int i = 0; i < n->n_out; i++) {
+        ot_dtype t = ot_declared(yes->outputs[i]), e = ot_declared(no->outputs[i]);
+        if (t != e && t != OT_UNDEFINED && e != OT_UNDEFINED)
+            return ot_node_fail(n, err, "its branches give output %d as %s and %s; one type is needed", i, ot_dtype_name(t), ot_dtype_name(e));
+    }
+    return OT_OK;
+}
+
+const ot_op ot_op_If = {
+    .name = "If", .types = { "b" }, .since = 11, .in = { 1, 1 }, .out = { 1, OT_GROUPED }, .flags = OT_SPELLED, .nondiff = 1,
+    .attrs = attrs, .attr_size = sizeof(ot_if), .infer = infer,
+};

@@ -1,0 +1,55 @@
+/* matmul.c - MatMul: numpy's matrix product.
+ *
+ * Spec    ai.onnx MatMul 1, 9, 13.
+ * Shapes  a: (..., M, K)  b: (..., K, N)  y: (..., M, N); leading axes broadcast.  An operand of rank 1 is a
+ *         row (a) or a column (b), and its axis is gone from y. */
+#include "ops/kernels/dot.h"
+
+static ot_status matrix_shapes(const ot_node *n, ot_shape *a, ot_shape *b, ot_shape *y, ot_error *err)
+{
+    char sa[128], sb[128];
+    *a = n->in[0]->shape;
+    *b = n->in[1]->shape;
+    if (a->rank < 1 || b->rank < 1) return ot_node_fail(n, err, "an operand is a scalar; it must have at least one axis");
+    bool row = a->rank == 1, column = b->rank == 1;
+    if (row) *a = (ot_shape){ .rank = 2, .dim = { 1, a->dim[0] } };
+    if (column) *b = (ot_shape){ .rank = 2, .dim = { b->dim[0], 1 } };
+    ot_shape ba = *a, bb = *b;
+    ba.rank -= 2;
+    bb.rank -= 2;
+    if (a->dim[a->rank - 1] != b->dim[b->rank - 2] || !ot_broadcast(&ba, &bb, y))
+        return ot_node_fail(n, err, "%s and %s cannot be multiplied", ot_shape_text(&n->in[0]->shape, sa),
+                            ot_shape_text(&n->in[1]->shape, sb));
+    if (!row) y->dim[y->rank++] = a->dim[a->rank - 2];
+    if (!column) y->dim[y->rank++] = b->dim[b->rank - 1];
+    return OT_OK;
+}
+
+static ot_status matmul_infer(ot_node *n, ot_error *err)
+{
+    ot_shape a, b, y;
+    OT_TRY(matrix_shapes(n, &a, &b, &y, err));
+    return ot_set(n->out[0], n->in[0]->dtype, &y);
+}
+
+static void matmul_lower(ot_build *build)
+{
+    const ot_node *n = build->node;
+    ot_shape       a, b, y;
+    if (matrix_shapes(n, &a, &b, &y, build->graph->err) != OT_OK) return;
+    int64_t rows = 1, batch = 1;
+    for (int d = 0; d < b.rank - 2; d++) batch *= b.dim[d];
+    if (batch == 1 && a.rank > 2) {
+        /* One matrix for every batch: one product over all rows, and a gradient of b that sums over them. */
+        for (int d = 0; d < a.rank - 1; d++) rows *= a.dim[d];
+        a = (ot_shape){ .rank = 2, .dim = { rows, a.dim[a.rank - 1] } };
+        b = (ot_shape){ .rank = 2, .dim = { b.dim[b.rank - 2], b.dim[b.rank - 1] } };
+    }
+    ot_value *v = ot_matmul(build, ot_view(build, n->in[0], &a), false, ot_view(build, n->in[1], &b), false);
+    if (v) ot_yield(build, 0, ot_view(build, v, &y));
+}
+
+const ot_op ot_op_MatMul = {
+    .name = "MatMul", .types = { "T", .T = OT_SET_WIDE },
+    .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .infer = matmul_infer, .lower = matmul_lower,
+};

@@ -1,0 +1,276 @@
+/* fuse_attention.c - attention on the CPU reads q, k and v, and writes y and gradients, where they lie for others: the
+ * Copies that part and turn heads, repeat them for groups of queries or cut a joined projection are not made.
+ *
+ * Views and whole Copies of one piece are followed from the operator's inputs back to what they were made of, and
+ * from its outputs on to what is made of them, as long as the operand's strides can say it.
+ * Memory  An input is read from at most MOST times its elements: what lies beside it lives as long as it does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernels/attention.h"
+#include "ops/kernels/copy.h"
+#include "ops/kernel.h"
+#include "runtime/passes/fuse.h"
+#include "runtime/passes/recognise.h"
+
+enum { MOST = 4, B = 0, H = 1 };
+
+/* The axes of a Copy with strides on both sides; `from` is dense: its elements are those of a row-major tensor. */
+typedef struct turn {
+    int     rank;
+    int64_t extent[OT_MAX_RANK], from[OT_MAX_RANK], to[OT_MAX_RANK], src;
+} turn;
+
+typedef struct operand {
+    ot_value      *v;
+    ot_attention_lie  at;
+    int64_t        n[4]; /* steps along each axis; heads in groups */
+} operand;
+
+/* ---- strides through a Copy --------------------------------------------------------- */
+
+/* Adds an axis, those of larger strides first. */
+static void turn_add(turn *t, int64_t extent, int64_t from, int64_t to)
+{
+    int d = t->rank++;
+    for (; d > 0 && t->from[d - 1] < from; d--) t->extent[d] = t->extent[d - 1], t->from[d] = t->from[d - 1], t->to[d] = t->to[d - 1];
+    t->extent[d] = extent, t->from[d] = from, t->to[d] = to;
+}
+
+/* The turn from a Copy's output to its input, or back; false: it is not one whole piece. */
+static bool turn_of(const ot_node *n, bool back, turn *t)
+{
+    const ot_copy  *a = n->attrs;
+    const ot_shape *s = &n->out[0]->shape;
+    int64_t         out[OT_MAX_RANK];
+    if (a->n != 1 || !ot_shape_eq(&a->shape, s) || !ot_numel(s)) return false;
+    const ot_piece *p = a->piece;
+    *t = (turn){ .src = back ? 0 : p->src };
+    ot_strides(s, out);
+    for (int d = 0; d < s->rank; d++) {
+        if (p->dst[d] || p->extent[d] != s->dim[d]) return false;
+        if (s->dim[d] > 1) turn_add(t, s->dim[d], back ? p->stride[d] : out[d], back ? out[d] : p->stride[d]);
+    }
+    if (!back) return true;
+    if (p->src) return false;
+    int64_t dense = 1; /* all of the input, once */
+    for (int d = t->rank - 1; d >= 0; d--) {
+        if (t->from[d] != dense) return false;
+        dense *= t->extent[d];
+    }
+    return dense == ot_numel(&n->in[p->in]->shape);
+}
+
+/* Heads that run over two axes, of which the inner one stands still on the other side, are groups. */
+static void find_groups(operand *x, const turn *t)
+{
+    for (int d = 1; d < t->rank && x->at.heads == 1; d++)
+        if (t->from[d] == x->at.stride[H] && !t->to[d] && t->extent[d] < x->n[H] && x->n[H] % t->extent[d] == 0) {
+            x->at.heads = t->extent[d];
+            x->n[H] /= t->extent[d];
+            x->at.stride[H] *= t->extent[d];
+        }
+}
+
+/* x, which lies on the one side of t, on the other; false: its strides there are not even. */
+static bool follow(operand *x, const turn *t)
+{
+    operand y = *x;
+    int64_t start[OT_MAX_RANK], end[OT_MAX_RANK], rest = x->at.src;
+    find_groups(&y, t);
+    y.at.src = t->src;
+    for (int d = 0; d < t->rank; d++) {
+        start[d] = end[d] = rest / t->from[d];
+        rest %= t->from[d];
+        y.at.src += start[d] * t->to[d];
+    }
+    if (rest) return false;
+    for (int a = 0; a < 4; a++) {
+        int64_t s = y.at.stride[a];
+        y.at.stride[a] = 0;
+        if (s < 0) return false;
+        if (y.n[a] == 1) continue;
+        for (int d = 0; d < t->rank; d++) {
+            int64_t steps = s / t->from[d];
+            s %= t->from[d];
+            y.at.stride[a] += steps * t->to[d];
+            if (steps > t->extent[d]) return false;
+            end[d] += steps * (y.n[a] - 1);
+        }
+        if (s) return false;
+    }
+    for (int d = 0; d < t->rank; d++)
+        if (end[d] >= t->extent[d]) return false; /* a step that is carried to the next axis */
+    *x = y;
+    return true;
+}
+
+/* Back to what v was made of; true: through a Copy at least. */
+static bool follow_input(operand *x)
+{
+    operand at = *x;
+    int64_t most = MOST * ot_numel(&x->v->shape);
+    bool    any = false;
+    turn    t;
+    for (;;) {
+        const ot_node *n = at.v->producer;
+        if (n && n->op == &ot_op_View) {
+            at.v = n->in[0];
+        } else if (n && n->op == &ot_op_Copy && turn_of(n, false, &t) && follow(&at, &t)) {
+            at.v = n->in[((const ot_copy *)n->attrs)->piece->in];
+            if (ot_numel(&at.v->shape) <= most) *x = at, any = true;
+        } else {
+            return any;
+        }
+    }
+}
+
+/* ---- nodes --------------------------------------------------------------------------- */
+
+typedef struct fuser {
+    ot_graph   *g;
+    const bool *kept;
+    int        *readers; /* by value id */
+    ot_node   **reader;  /* by value id: the last that is no FusedAttentionDx with v as its y */
+    ot_node   **dx;      /* by value id: the FusedAttentionDx with v as its y */
+} fuser;
+
+static ot_status know(fuser *f)
+{
+    size_t n = (size_t)f->g->n_values + 1;
+    f->readers = ot_graph_alloc(f->g, n * sizeof *f->readers);
+    f->reader = ot_graph_alloc(f->g, n * sizeof(ot_node *));
+    f->dx = ot_graph_alloc(f->g, n * sizeof(ot_node *));
+    if (!f->readers || !f->reader || !f->dx) return f->g->err->status;
+    for (ot_node *k = f->g->first; k; k = k->next)
+        for (int i = 0; i < k->n_in; i++) {
+            if (!k->in[i]) continue;
+            f->readers[k->in[i]->id]++;
+            *(k->op == &ot_op_FusedAttentionDx && i == 4 ? &f->dx[k->in[i]->id] : &f->reader[k->in[i]->id]) = k;
+        }
+    return OT_OK;
+}
+
+/* Has v this one reader, and at most an FusedAttentionDx beside it? */
+static bool alone(const fuser *f, const ot_value *v)
+{
+    return !f->kept[v->id] && f->reader[v->id] && f->readers[v->id] == 1 + (f->dx[v->id] != NULL);
+}
+
+/* On to what is made of v alone; true: through a Copy at least. */
+static bool follow_output(const fuser *f, operand *x)
+{
+    operand at = *x;
+    bool    any = false;
+    turn    t;
+    while (alone(f, at.v)) {
+        ot_node *n = f->reader[at.v->id];
+        if (n->op == &ot_op_Copy && n->n_in == 1 && turn_of(n, true, &t) && follow(&at, &t)) any = true;
+        else if (n->op != &ot_op_View) break;
+        if (n->phase != x->v->producer->phase) break;
+        at.v = n->out[0];
+        if (n->op == &ot_op_Copy) *x = at;
+    }
+    return any;
+}
+
+/* The attributes of n with places of its own, as they are now. */
+static ot_attention_places *places_of(ot_node *n)
+{
+    ot_attention        *a = ot_graph_alloc(n->graph, sizeof *a);
+    ot_attention_places *p = ot_graph_alloc(n->graph, sizeof *p);
+    int               operands = ot_attention_q(n) ? 5 : 3;
+    if (!a || !p) return NULL;
+    *a = *(const ot_attention *)n->attrs;
+    ot_attention_sizes_of(n, &p->s);
+    for (int i = 0; i < operands; i++) p->in[i] = ot_attention_in(n, i);
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
+        if (n->out[i]) p->out[i] = ot_attention_out(n, i), p->shape[i] = n->out[i]->shape;
+    a->at = p;
+    n->attrs = a;
+    return p;
+}
+
+static void steps(const ot_attention_places *p, const ot_attention_lie *at, bool queries, bool values, int64_t n[4])
+{
+    n[B] = p->s.B, n[H] = p->s.H / at->heads, n[2] = queries ? p->s.T : p->s.S, n[3] = values ? p->s.E : p->s.D;
+}
+
+static void move_inputs(ot_node *n, ot_attention_places *p)
+{
+    int q = ot_attention_q(n);
+    for (int i = 0; i < (q ? 5 : 3); i++) {
+        operand x = { n->in[i], p->in[i], { 0 } };
+        steps(p, &x.at, i == q || i < q || i == 4, i == q + 2 || (q && (i == 0 || i == 4)), x.n);
+        if (!follow_input(&x)) continue;
+        n->in[i] = x.v;
+        p->in[i] = x.at;
+    }
+}
+
+static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p)
+{
+    int q = ot_attention_q(n);
+    for (int i = 0; i < (q ? 3 : 1); i++) {
+        ot_value *v = n->out[i];
+        if (!v) continue;
+        operand x = { v, p->out[i], { 0 } };
+        steps(p, &x.at, i == 0, q ? i == 2 : true, x.n);
+        if (!follow_output(f, &x)) continue;
+        ot_node *dx = f->dx[v->id];
+        if (dx) {
+            ot_attention_places *its = places_of(dx);
+            if (!its) return f->g->err->status;
+            dx->in[4] = x.v;
+            its->in[4] = x.at;
+        }
+        for (ot_value *at = x.v; at != v;) { /* who made it of v */
+            ot_node *maker = at->producer;
+            at->producer = NULL;
+            at = maker->in[0];
+            ot_graph_remove(f->g, maker);
+        }
+        v->producer = NULL;
+        n->out[i] = x.v;
+        x.v->producer = n;
+        x.v->port = i;
+        p->out[i] = x.at;
+        p->shape[i] = x.v->shape;
+    }
+    return OT_OK;
+}
+
+/* Copies and Views that nobody reads any more. */
+static void drop(const fuser *f)
+{
+    memset(f->readers, 0, (size_t)f->g->n_values * sizeof *f->readers);
+    for (const ot_node *n = f->g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) f->readers[n->in[i]->id]++;
+    for (ot_node *n = f->g->last, *prev; n; n = prev) {
+        prev = n->prev;
+        if ((n->op != &ot_op_Copy && n->op != &ot_op_View) || f->readers[n->out[0]->id] || f->kept[n->out[0]->id]) continue;
+        for (int i = 0; i < n->n_in; i++) f->readers[n->in[i]->id]--;
+        ot_graph_remove(f->g, n);
+    }
+}
+
+ot_status ot_fuse_attention(ot_plan *plan, const ot_config *c, const bool *kept)
+{
+    fuser f = { .g = plan->graph, .kept = kept };
+    bool  any = false;
+    if (c->ref_only || c->device) return OT_OK; /* their kernels take dense operands */
+    for (ot_node *n = f.g->first; n; n = n->next) any |= n->op == &ot_op_FusedAttention;
+    if (!any) return OT_OK;
+    OT_TRY(know(&f));
+    for (ot_node *n = f.g->first; n; n = n->next) {
+        const char *why;
+        if ((n->op != &ot_op_FusedAttention && n->op != &ot_op_FusedAttentionDx) || ot_kernel_for(n, NULL, false, &why) == ot_ref_kernel(n->op)) continue;
+        ot_attention_places *p = places_of(n);
+        if (!p) return f.g->err->status;
+        move_inputs(n, p);
+        OT_TRY(move_outputs(&f, n, p));
+    }
+    drop(&f);
+    return OT_OK;
+}

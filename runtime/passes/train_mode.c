@@ -1,0 +1,176 @@
+/* train_mode.c - BatchNorm and Dropout as asked (--bn, --dropout).
+ *
+ * BatchNorm trains where its input depends on an input of the graph, unless --bn frozen, its scale and
+ * bias are frozen, or a channel has a single value; one whose input depends on weights alone (weight
+ * standardisation) keeps the mode of the file.  In training its new running statistics are assigned.
+ * Dropout acts in training only. */
+#include <string.h>
+
+#include "ops/kernels/batchnorm.h"
+#include "runtime/passes/passes.h"
+
+void ot_mark_fed(ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark = OT_FED;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool fed = false;
+        for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && n->in[i]->mark == OT_FED;
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] && fed) n->out[i]->mark = OT_FED;
+    }
+}
+
+/* Makes room for at least `want` outputs and creates those below it that are left out. */
+static bool outputs(ot_graph *g, ot_node *n, int want)
+{
+    if (n->n_out < want) {
+        ot_value **out = ot_graph_alloc(g, (size_t)want * sizeof *out);
+        if (!out) return false;
+        memcpy(out, n->out, (size_t)n->n_out * sizeof *out);
+        n->out = out;
+        n->n_out = want;
+    }
+    for (int i = 1; i < want; i++) {
+        if (n->out[i]) continue;
+        n->out[i] = ot_graph_value(g, n->name, OT_TEMP, OT_UNDEFINED, NULL);
+        if (!n->out[i]) return false;
+        n->out[i]->producer = n;
+        n->out[i]->port = i;
+    }
+    return true;
+}
+
+/* The tensor of the file behind operators that pass it on. */
+static const ot_value *behind(const ot_value *v)
+{
+    while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
+    return v;
+}
+
+/* The tensor that a norm in pieces reads in another shape (recognise_batchnorm.c). */
+static ot_value *reshaped(const ot_node *n, int input)
+{
+    const ot_node *by = n->in[input]->producer;
+    return by && by->op == &ot_op_Reshape ? by->in[0] : n->in[input];
+}
+
+/* Says why a norm whose scale and bias do not train keeps its running statistics. */
+static void say_frozen(ot_plan *p, const ot_node *n)
+{
+    static const char what[] = "BatchNormalization keeps its running statistics and does not train: ";
+    const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
+    ot_findings    *f = ot_plan_findings(p);
+    bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
+    if (w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen))
+        ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
+    else if (shared)
+        ot_find(f, OT_FINDING_WARNING, n->name,
+                "export the model again, in PyTorch with torch.onnx.export(..., dynamo=True, optimize=False)",
+                "%sthe exporter stored equal tensors once, and its scale and bias are also those of other layers, or their statistics", what);
+    else if (w->producer || b->producer)
+        ot_find(f, OT_FINDING_WARNING, n->name, "--bn train makes it use batch statistics", "%sthe graph computes its scale and bias", what);
+    else
+        ot_find(f, OT_FINDING_WARNING, n->name, "'onnxtrain inspect' says why; --train PATTERN trains those it names", "%sits scale and bias are constants", what);
+}
+
+static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n)
+{
+    const ot_shape *x = &n->in[0]->shape;
+    int64_t         channels = x->rank > 1 ? x->dim[1] : 1;
+    if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
+    if (c->bn == OT_BN_FROZEN) return false;
+    if (c->bn == OT_BN_TRAIN) return true;
+    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT) {
+        say_frozen(p, n);
+        return false;
+    }
+    if (!channels || ot_numel(x) / channels != 1) return true;
+    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "a larger --batch-size, or --drop-last for the last batch of an epoch",
+            "BatchNormalization keeps its running statistics in batches of %lld: a channel has a single value there",
+            (long long)(x->rank ? x->dim[0] : 1));
+    return false;
+}
+
+static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape *s)
+{
+    ot_build b = { .graph = g, .node = at };
+    if (!v || ot_shape_eq(&v->shape, s)) return v;
+    g->cursor = at;
+    v = ot_emit(&b, &ot_op_Reshape, NULL, OT_IN(v, ot_ints_const(&b, s->dim, s->rank)));
+    g->cursor = NULL;
+    return v;
+}
+
+/* The statistic at that input becomes what n makes of it.  A norm that several layers share moves it once for each, in their order. */
+static void move_state(ot_graph *g, ot_node *n, int input)
+{
+    ot_value  *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
+    ot_assign *before = NULL;
+    for (int i = 0; i < g->n_assigns && !before; i++)
+        if (g->assigns[i].state == state) before = &g->assigns[i];
+    if (!before) {
+        ot_graph_assign(g, state, now);
+        return;
+    }
+    n->in[input] = in_shape(g, n, before->value, &n->in[input]->shape);
+    before->value = now;
+}
+
+static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
+{
+    ot_graph *g = p->graph;
+    if (n->in[0]->mark != OT_FED) return OT_OK;
+    bool train = asked_to_train(p, c, n);
+    ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
+    a->training_mode = train;
+    a->unbiased = c->bn_unbiased; /* no attribute of a file */
+    if (!train) {
+        /* The running statistics stay what they are, for whoever reads them. */
+        for (int i = 1; i < n->n_out && i < 3; i++)
+            if (n->out[i]) ot_graph_replace(g, n->out[i], n->in[i + 2]);
+        n->n_out = 1;
+        return ot_node_infer(n, g->err);
+    }
+    *trained += 1;
+    if (!outputs(g, n, 3)) return g->err->status;
+    OT_TRY(ot_node_infer(n, g->err));
+    for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
+        if (reshaped(n, i)->role == OT_STATE) move_state(g, n, i);
+    return g->err->status;
+}
+
+static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
+{
+    ot_graph  *g = p->graph;
+    bool       on = c->want == OT_WANT_TRAIN && c->dropout != 0;
+    ot_value **in = ot_graph_alloc(g, 3 * sizeof *in);
+    float      ratio = (float)c->dropout;
+    uint8_t    train = on;
+    if (!in) return g->err->status;
+    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    in[2] = ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train);
+    if (on && c->dropout > 0) in[1] = ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &ratio);
+    n->in = in;
+    n->n_in = 3;
+    *acting += on;
+    return g->err->status;
+}
+
+ot_status ot_pass_mode(ot_plan *p, const ot_config *c)
+{
+    ot_graph *g = p->graph;
+    int       norms = 0, trained = 0, drops = 0, acting = 0;
+    if (c->want == OT_WANT_RUN && !c->eval_mode) return OT_OK;
+    ot_mark_fed(g);
+    for (ot_node *n = g->first; n; n = n->next) {
+        if (!strcmp(n->op->name, "BatchNormalization")) norms++, batch_norm(p, c, n, &trained);
+        if (!strcmp(n->op->name, "Dropout")) drops++, dropout(p, c, n, &acting);
+        if (g->err->status != OT_OK) return g->err->status;
+    }
+    if (c->want != OT_WANT_TRAIN) return OT_OK;
+    if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
+    if (drops) ot_plan_note(p, "Dropout: %d of %d act (--dropout)", acting, drops);
+    else if (c->dropout > 0) ot_plan_note(p, "--dropout %g: the model has no Dropout; nothing is dropped", c->dropout);
+    return OT_OK;
+}

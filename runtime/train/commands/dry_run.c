@@ -1,0 +1,220 @@
+/* dry_run.c - a plan for a model without its data. */
+
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/passes/tails.h"
+#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/options/specs.h"
+#include "runtime/train/run/variants.h"
+
+enum { DEFAULT_BATCH = 32 }; /* of a training, too */
+
+/* Feeds of the graph's inputs with `open` for sizes the file leaves open. */
+static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *list)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        if (v->role != OT_INPUT || v->data || v == g->seed || v == g->counter) continue;
+        ot_feed *f = &list[n++];
+        *f = (ot_feed){ .name = v->name, .dtype = v->dtype, .shape = v->shape };
+        if (f->shape.rank < 0) f->shape = (ot_shape){ .rank = 2, .dim = { batch, open } };
+        for (int d = 0; d < f->shape.rank; d++)
+            if (f->shape.dim[d] < 0) f->shape.dim[d] = d ? open : batch;
+        if (!f->shape.rank) f->whole = true;
+    }
+    return n;
+}
+
+static const int64_t open_sizes[] = { 32, 8, 64, 16, 128, 224, 1, 10 };
+
+bool ot_leaves_open(const ot_graph *g)
+{
+    bool open = false;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_shape *s = &g->inputs[i]->shape;
+        open |= s->rank < 0;
+        for (int d = 1; d < s->rank; d++) open |= s->dim[d] < 0;
+    }
+    return open;
+}
+
+/* The outputs' shapes, from the first open size that goes through. */
+static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds,
+                            int *n, int64_t *open, ot_plan **out, ot_error *err)
+{
+    ot_error first = { 0 };
+    for (int i = 0; i < (ot_leaves_open(m->file->graph) ? OT_LEN(open_sizes) : 1); i++) {
+        ot_error e = { 0 };
+        *open = open_sizes[i];
+        *n = make_feeds(m->file->graph, batch, *open, feeds);
+        ot_config c = ot_session_config(s, OT_WANT_RUN, 1);
+        c.feeds = feeds;
+        c.n_feeds = *n;
+        if (!ot_plan_any(m->file->graph, &c, feeds, false, a, out, &e)) return OT_OK;
+        if (!i) first = e;
+    }
+    return ot_fail(err, first.status, "%s", first.text);
+}
+
+static const ot_value *output_of(const ot_graph *g, const ot_model *m, const char *name)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        if (i < m->file->graph->n_outputs && (name ? !strcmp(m->outputs[i], name) : ot_is_float(g->outputs[i]->dtype) && !g->outputs[i]->left_out))
+            return g->outputs[i];
+    return NULL;
+}
+
+/* What a training would probably take: by the tail of the file's graph and the output's shape, as the data is not known. */
+static const char *probable_loss(const ot_value *of_file, const ot_value *y)
+{
+    ot_tail_kind tail = ot_tail_find(of_file).kind;
+    if (ot_numel(&y->shape) == 1) return "output";
+    if (tail == OT_TAIL_SIGMOID) return "bce";
+    if (tail == OT_TAIL_LOG_SOFTMAX) return "nll";
+    return y->shape.rank > 1 && y->shape.dim[y->shape.rank == 3 ? 2 : 1] > 1 ? "cross_entropy" : "mse";
+}
+
+/* A target that fits the loss: classes without the class axis, else values of the output's shape.
+ */
+static void make_target(const ot_spec *t, const ot_value *y, const char *name, ot_feed *f)
+{
+    ot_takes takes = ot_loss_kind(t)->takes;
+    bool classes = takes == OT_TAKES_CLASSES || takes == OT_TAKES_NUMBERS;
+    *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
+    if (takes == OT_TAKES_SEQUENCES) f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
+    if (takes == OT_TAKES_VECTORS || ot_spec_find(t, "other")) f->shape.rank -= f->shape.rank > 0;
+    if (!classes || y->shape.rank < 1) return;
+    double given = ot_spec_num(t, "class_axis", y->shape.rank == 3 ? 2 : y->shape.rank > 1); /* (N, T, V): sequences */
+    int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;
+    if (axis < 0 || axis >= y->shape.rank) return;
+    f->dtype = OT_I64;
+    for (int d = 0; d < y->shape.rank; d++)
+        if (d != axis) f->shape.dim[k++] = y->shape.dim[d];
+    f->shape.rank = k;
+}
+
+ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
+                      ot_rehearsal *out, ot_error *err)
+{
+    int n;
+    int64_t open;
+    ot_plan *run = NULL;
+    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : DEFAULT_BATCH, .assumed = "" };
+    ot_feed *feeds =
+        ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
+    ot_spec *loss = ot_arena_alloc(a, sizeof *loss);
+    if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    OT_TRY(find_sizes(m, s, out->batch, a, feeds, &n, &open, &run, err));
+    if (n && feeds[0].shape.rank) out->batch = feeds[0].shape.dim[0]; /* the file's own, where it has one */
+
+    ot_config c = ot_session_config(s, want, ot_session_threads(s));
+    c.accumulate = s->accumulate;
+    c.device = d;
+    c.tune = s->tune;
+    ot_status r = OT_OK;
+    if (!c.n_losses && m->file->graph->n_assigns) {
+        out->assumed = ot_arena_printf(a, "without data, batches of %lld are assumed; --data and --batch-size say otherwise", (long long)out->batch);
+        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    } else if (!c.n_losses) {
+        const ot_value *y = output_of(run->graph, m, NULL);
+        *loss = (ot_spec){ .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
+        for (int i = 0; y && i < run->graph->n_outputs; i++) {
+            if (run->graph->outputs[i] != y) continue;
+            if (loss->output) loss->output = m->outputs[i];
+            loss->name = probable_loss(m->file->graph->outputs[i], y);
+        }
+        c.losses = loss;
+        c.n_losses = 1;
+        if (y)
+            out->assumed = ot_arena_printf(a, "without data, loss %s on output '%s' and batches of %lld are assumed%s; --data, --loss and --batch-size say otherwise",
+                                           loss->name, y->name, (long long)out->batch,
+                                           run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
+        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
+        if (!y)
+            r = ot_fail(err, OT_E_MODEL,
+                        "no output of the model is a float (the first is %s): there is nothing a loss could act on; make the tensor before it an output",
+                        ot_dtype_name(run->graph->n_outputs ? run->graph->outputs[0]->dtype : OT_UNDEFINED));
+    }
+    for (int i = 0; !r && i < c.n_losses; i++) {
+        const ot_spec *t = &c.losses[i];
+        const ot_value *y = output_of(run->graph, m, t->output);
+        if (ot_loss_kind(t)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight", 1) == 0) continue;
+        const char *name =
+            t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
+        make_target(t, y, name ? name : "target", &feeds[n++]);
+    }
+    ot_plan_free(run);
+    c.feeds = out->feeds = feeds;
+    c.n_feeds = out->n_feeds = n;
+    return r ? r : ot_plan_any(m->file->graph, &c, feeds, false, a, &out->plan, err);
+}
+
+/* ---- shapes ---------------------------------------------------------------------- */
+
+/* The file's graph, inferred at these sizes; NULL: it does not go through. */
+static ot_graph *infer_at(const ot_model *m, int64_t batch, int64_t open, ot_error *err)
+{
+    ot_graph *g = ot_graph_clone(m->file->graph, err);
+    for (int i = 0; g && i < g->n_inputs; i++) {
+        ot_value *v = g->inputs[i];
+        if (v->role != OT_INPUT || v->data) continue;
+        if (v->shape.rank < 0) v->shape = (ot_shape){ .rank = 2, .dim = { -1, -1 } };
+        for (int d = 0; d < v->shape.rank; d++)
+            if (v->shape.dim[d] < 0) v->shape.dim[d] = d ? open : batch;
+    }
+    for (ot_node *n = g ? g->first : NULL; n && err->status == OT_OK; n = n->next)
+        if (ot_spell_out(g, &n) == OT_OK) ot_infer_node(g, n);
+    if (g && err->status == OT_OK) return g;
+    if (g) ot_graph_free(g);
+    return NULL;
+}
+
+/* v's type and shape; what another batch changes is open. */
+static void take_shape(ot_value *v, const ot_value *a, const ot_value *b)
+{
+    v->dtype = a->dtype;
+    v->shape = a->shape;
+    if (a->shape.rank < 0 || a->shape.rank != b->shape.rank) {
+        if (a->shape.rank != b->shape.rank) v->shape.rank = -1;
+        return;
+    }
+    for (int d = 0; d < v->shape.rank; d++)
+        if (a->shape.dim[d] != b->shape.dim[d]) v->shape.dim[d] = -1;
+}
+
+ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err)
+{
+    ot_graph *a = NULL, *b = NULL, *g = NULL;
+    for (int i = 0; !b && i < OT_LEN(open_sizes); i++) {
+        ot_error e = { 0 };
+        *open = open_sizes[i];
+        a = infer_at(m, 2, *open, &e);
+        b = a ? infer_at(m, 3, *open, &e) : NULL;
+        if (a && !b) ot_graph_free(a);
+        if (!b) ot_fail(err, e.status, "%s", e.text);
+    }
+    if (!b) return NULL;
+    *err = (ot_error){ 0 };
+    g = ot_graph_clone(m->file->graph, err);
+    for (int i = 0; g && i < g->n_values; i++)
+        if (g->values[i]->role == OT_TEMP) take_shape(g->values[i], a->values[i], b->values[i]);
+    for (int i = 0; g && i < g->n_outputs; i++)
+        if (g->outputs[i]->role == OT_TEMP) take_shape(g->outputs[i], a->outputs[i], b->outputs[i]);
+    ot_graph_free(b);
+    ot_graph_free(a);
+    return g;
+}
+
+ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,
+                             ot_error *err)
+{
+    int64_t open;
+    ot_plan *plan = NULL;
+    *feeds = ot_arena_alloc(a, sizeof **feeds * (size_t)(m->file->graph->n_inputs + 1));
+    if (!*feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
+    OT_TRY(find_sizes(m, s, batch, a, *feeds, n, &open, &plan, err));
+    ot_plan_free(plan);
+    return OT_OK;
+}

@@ -1,0 +1,321 @@
+/* export.c - the deployable form: `export`, and --deploy behind a training.
+ *
+ * Before the file appears, its answers in evaluation mode are compared with those of the file it was made from, on one
+ * batch of numbers in [0, 1). */
+
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+
+#include "exporter/deploy.h"
+#include "runtime/base/random.h"
+#include "runtime/train/run/files.h"
+#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/variants.h"
+#include "runtime/train/run/trainer.h"
+
+typedef struct deployment {
+    const ot_model    *m;
+    const ot_options  *o;
+    const ot_callbacks *cb;
+    ot_arena          *a;
+    ot_settings        s;
+    bool               fold, half;
+    ot_feed           *feeds;
+    int                n_feeds;
+    ot_tensor         *in;
+    ot_tensors         answers;  /* of the file it is made from */
+    double             difference;
+} deployment;
+
+static void say(const deployment *d, const char *fmt, ...) OT_PRINTF(2, 3);
+
+static void say(const deployment *d, const char *fmt, ...)
+{
+    char line[1200];
+    if (!d->cb || !d->cb->message) return;
+    va_list ap;
+    va_start(ap, fmt);
+    ot_vtext(line, sizeof line, fmt, ap);
+    va_end(ap);
+    d->cb->message(d->cb->user, OT_INFO, line);
+}
+
+/* ---- answers ------------------------------------------------------------------------- */
+
+/* Inputs of a batch of 2, or of 1, as some files can only be run with one of them; in float16, which is slow here, of 1 first. */
+static ot_status sizes_find(deployment *d, ot_error *err)
+{
+    ot_error first = { 0 }, second = { 0 };
+    if (!ot_rehearse_inputs(d->m, &d->s, d->half ? 1 : 2, d->a, &d->feeds, &d->n_feeds, &first)) return OT_OK;
+    if (first.status == OT_E_MODEL && !ot_rehearse_inputs(d->m, &d->s, d->half ? 2 : 1, d->a, &d->feeds, &d->n_feeds, &second)) return OT_OK;
+    return ot_fail(err, first.status, "%s", first.text);
+}
+
+/* Numbers in [0, 1) for floats, 0 or 1 for the others. */
+static ot_status inputs_make(deployment *d, ot_error *err)
+{
+    d->in = ot_arena_alloc(d->a, sizeof *d->in * (size_t)(d->n_feeds + 1));
+    for (int i = 0; d->in && i < d->n_feeds; i++) {
+        const ot_feed *f = &d->feeds[i];
+        ot_tensor *t = &d->in[i];
+        *t = (ot_tensor){ .name = f->name, .dtype = f->dtype, .rank = f->shape.rank };
+        memcpy(t->dim, f->shape.dim, sizeof t->dim);
+        t->data = ot_arena_alloc(d->a, ot_bytes(&f->shape, f->dtype) + 1);
+        if (!t->data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
+        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' is of type string: the outputs before and after cannot be compared", f->name);
+        for (int64_t e = 0, n = ot_numel(&f->shape); e < n; e++) {
+            uint32_t r[4];
+            ot_philox(0, (uint64_t)e, (uint64_t)i, r);
+            ot_set_f64(t->data, t->dtype, e, ot_is_float(t->dtype) ? (double)ot_uniform(r[0]) : r[0] >> 31);
+        }
+    }
+    return d->in ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
+}
+
+static ot_status answer(const deployment *d, const ot_model *m, ot_tensors *out, ot_error *err)
+{
+    ot_options *o = ot_options_new();
+    if (!o) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    const char *threads = ot_options_get(d->o, "threads");
+    ot_status s = ot_options_set(o, "mode", "eval", err);
+    if (!s) s = ot_options_set(o, "device", "cpu", err);
+    if (!s && threads) s = ot_options_set(o, "threads", threads, err);
+    if (!s) s = ot_run(m, o, d->in, d->n_feeds, out, err);
+    ot_options_free(o);
+    return s;
+}
+
+/* How far an output may be off, against its largest element: by the coarsest type there is a tensor of. */
+static double tolerance(const deployment *d)
+{
+    double most = d->half ? 1e-2 : d->fold ? 1e-4 : 1e-5;
+    for (int i = 0; i < d->m->file->n_sources; i++) {
+        ot_dtype t = d->m->file->sources[i].dtype;
+        if (t == OT_BF16) most = 5e-2;
+        if (t == OT_F16) most = fmax(most, 1e-2);
+    }
+    return most;
+}
+
+static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *is, ot_error *err)
+{
+    ot_shape s = { .rank = was->rank };
+    memcpy(s.dim, was->dim, sizeof s.dim);
+    bool same = was->dtype == is->dtype && was->rank == is->rank && !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
+    if (!same) return ot_fail(err, OT_E_INTERNAL, "output '%s' of the deployable file has another type or shape", was->name);
+    double most = 0, off = 0, limit = tolerance(d);
+    bool finite = true;
+    for (int64_t e = 0, n = ot_numel(&s); e < n; e++) {
+        if (was->dtype == OT_STRING) { /* labels */
+            if (strcmp(((char **)was->data)[e], ((char **)is->data)[e]) != 0) return false;
+            continue;
+        }
+        double x = ot_get_f64(was->data, was->dtype, e), y = ot_get_f64(is->data, is->dtype, e);
+        if (isfinite(x) && isfinite(y)) most = fmax(most, fabs(x)), off = fmax(off, fabs(x - y));
+        else finite &= x == y || (isnan(x) && isnan(y));
+    }
+    off = most > 0 ? off / most : off;
+    d->difference = fmax(d->difference, off);
+    if (finite && off <= limit) return OT_OK;
+    return ot_fail(err, d->half ? OT_E_MODEL : OT_E_INTERNAL,
+                   finite ? "output '%s' of the deployable file is off by %.2g of its largest element; %.0e is allowed%s"
+                          : "output '%s' of the deployable file is not finite where it should be (%.2g, %.0e)%s",
+                   was->name, off, limit, d->half ? ": float16 is too coarse for this model; leave --fp16 out" : "");
+}
+
+static ot_status check(const ot_imported *written, void *user, ot_error *err)
+{
+    deployment *d = user;
+    const ot_graph *g = written->graph;
+    ot_tensors now = { 0 };
+    const char **outputs = ot_arena_alloc(d->a, sizeof *outputs * (size_t)(g->n_outputs + 1));
+    if (!outputs) return ot_fail(err, OT_E_NOMEM, "no memory to compare");
+    for (int i = 0; i < g->n_outputs; i++) outputs[i] = g->outputs[i]->name;
+    ot_model copy = { .file = (ot_imported *)(uintptr_t)written, .outputs = outputs };
+    ot_status s = answer(d, &copy, &now, err);
+    for (int i = 0; !s && i < now.n; i++) {
+        const ot_tensor *was = NULL;
+        for (int k = 0; k < d->answers.n; k++)
+            if (!strcmp(d->answers.t[k].name, now.t[i].name)) was = &d->answers.t[k];
+        s = was ? compare(d, was, &now.t[i], err) : ot_fail(err, OT_E_INTERNAL, "output '%s' was not there before", now.t[i].name);
+    }
+    ot_tensors_free(&now);
+    return s;
+}
+
+/* ---- metadata ---------------------------------------------------------------------------- */
+
+typedef struct metadata {
+    ot_export_metadata *list;
+    int                 n, most;
+} metadata;
+
+static void metadata_add(metadata *m, const char *key, const char *value)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->list[i].key, key)) m->list[i].value = value; /* the user's own word comes last */
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->list[i].key, key)) return;
+    if (m->n < m->most) m->list[m->n++] = (ot_export_metadata){ key, value };
+}
+
+/* --metadata KEY=VALUE */
+static ot_status metadata_given(const ot_options *o, ot_arena *a, metadata *m, ot_error *err)
+{
+    for (int i = 0, n = ot_options_count(o, "metadata"); i < n; i++) {
+        const char *text = ot_options_nth(o, "metadata", i), *eq = strchr(text, '=');
+        if (!eq || eq == text) return ot_fail(err, OT_E_USAGE, "--metadata: '%s' is not of the form KEY=VALUE", text);
+        const char *key = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
+        if (!key) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        metadata_add(m, key, eq + 1);
+    }
+    return OT_OK;
+}
+
+static const char *numbers(ot_arena *a, const double *v, int n)
+{
+    const char *text = "";
+    for (int i = 0; text && i < n; i++) text = ot_arena_printf(a, "%s%s%.9g", text, i ? "," : "", v[i]);
+    return text;
+}
+
+/* What becomes of a picture's bytes: (byte * scale - mean) / std, per channel. */
+static void metadata_pictures(const ot_trainer *t, ot_arena *a, metadata *m)
+{
+    const ot_normalize *z = &t->normalize;
+    const double none = 0, one = 1, unit = 1.0 / 255;
+    const char *names = "";
+    bool scaled = false, given = z->kind == OT_NORMALIZE_GIVEN;
+    for (int i = 0; i < t->train.n; i++) scaled |= t->train.f[i].gather.scale;
+    for (int i = 0; names && i < t->train.n; i++) {
+        const ot_feeder *f = &t->train.f[i];
+        bool bytes = !f->target && f->src->t.dtype == OT_U8 && ot_is_float(f->dtype) && f->gather.scale == scaled;
+        if (bytes) names = ot_arena_printf(a, "%s%s%s", names, *names ? "," : "", f->name);
+    }
+    if (names && !*names) return;
+    given &= scaled;
+    metadata_add(m, "onnxtrain.input.name", names);
+    metadata_add(m, "onnxtrain.input.scale", numbers(a, scaled ? &unit : &one, 1));
+    metadata_add(m, "onnxtrain.input.mean", given ? numbers(a, z->mean, z->channels) : numbers(a, &none, 1));
+    metadata_add(m, "onnxtrain.input.std", given ? numbers(a, z->std, z->channels) : numbers(a, &one, 1));
+}
+
+static ot_status metadata_collect(const deployment *d, const ot_trainer *t, metadata *m, ot_error *err)
+{
+    m->most = ot_options_count(d->o, "metadata") + 8;
+    m->list = ot_arena_alloc(d->a, sizeof *m->list * (size_t)m->most);
+    if (!m->list) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");
+    if (t) metadata_pictures(t, d->a, m);
+    const char *classes = NULL;
+    if (t) OT_TRY(ot_classes_text(t->data, d->a, &classes, err));
+    if (classes) metadata_add(m, OT_CLASSES_KEY, classes);
+    OT_TRY(metadata_given(d->o, d->a, m, err));
+    for (int i = 0; i < m->n; i++)
+        if (!m->list[i].value) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");
+    return OT_OK;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static ot_status write_file(deployment *d, const char *path, const metadata *md, ot_error *err)
+{
+    ot_plan *typed = NULL;
+    const char *lines = "";
+    ot_config c = ot_session_config(&d->s, OT_WANT_RUN, 1);
+    c.feeds = d->feeds;
+    c.n_feeds = d->n_feeds;
+    for (int i = 0; i < d->n_feeds; i++) d->feeds[i].sample = d->in[i].data;
+    OT_TRY(ot_plan_any(d->m->file->graph, &c, d->feeds, true, d->a, &typed, err));
+    ot_deploy_options o = { .fold = d->fold, .half = d->half, .n_metadata = md->n, .metadata = md->list, .typed = typed->graph,
+                            .check = check, .user = d };
+    ot_status s = ot_deploy(d->m->file, path, &o, d->a, &lines, err);
+    ot_plan_free(typed);
+    if (s) return s;
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+        say(d, "%.*s", (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+    say(d, "deployable model: %s (answers in evaluation mode within %.1g of the original's)", path, d->difference);
+    return OT_OK;
+}
+
+/* m: the file; t: the training that has written it, NULL: none. */
+static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot_error *err)
+{
+    metadata md = { 0 };
+    OT_TRY(ot_settings_read(d->o, d->m->outputs, d->a, &d->s, err));
+    d->s.eval_mode = true;
+    d->s.precision = OT_FP32;
+    d->fold = ot_options_flag(d->o, "fold");
+    d->half = ot_options_flag(d->o, "fp16");
+    OT_TRY(metadata_collect(d, t, &md, err));
+    OT_TRY(sizes_find(d, err));
+    OT_TRY(inputs_make(d, err));
+    OT_TRY(answer(d, d->m, &d->answers, err));
+    return write_file(d, path, &md, err);
+}
+
+/* Whether the file may be written: it is nothing that is read. */
+static ot_status check_path(const ot_inputs *in, const char *option, const char *path, ot_arena *a, ot_error *err)
+{
+    const char *what = ot_arena_printf(a, "%s %s", option, path);
+    return what ? ot_output_check(in, AT_FDCWD, path, OT_FILE_MODEL, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+}
+
+static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks *cb, const ot_trainer *t, const char *path,
+                     ot_error *err)
+{
+    ot_error first = { 0 };
+    deployment d = { .m = m, .o = o, .cb = cb, .a = ot_arena_new() };
+    if (!d.a) return ot_fail(err, OT_E_NOMEM, "%s: no memory to export it", path);
+    ot_inputs in = { .model = m->file, .configs = ot_options_configs(o, d.a) };
+    ot_status s = check_path(&in, t ? "--deploy" : "-o", path, d.a, &first);
+    if (!s) s = deploy(&d, t, path, &first);
+    ot_tensors_free(&d.answers);
+    ot_arena_free(d.a);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
+
+ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    const char *path = ot_options_get(o, "o");
+    if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: the deployable file to write");
+    return run(m, o, cb, NULL, path, err);
+}
+
+ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
+{
+    static const char *const with[] = { "fold", "fp16", "metadata" };
+    const char *path = ot_options_get(t->o, "deploy"), *out = ot_trainer_out(t);
+    for (int i = 0; i < OT_LEN(with) && !path; i++)
+        if (ot_options_count(t->o, with[i]))
+            return ot_fail(err, OT_E_USAGE, "--%s applies to the deployable file, and --deploy FILE is missing", with[i]);
+    if (!path) return OT_OK;
+    ot_inputs in = ot_trainer_inputs(t);
+    metadata md = { 0 };
+    const deployment d = { .o = t->o, .a = t->a };
+    OT_TRY(metadata_collect(&d, NULL, &md, err));
+    if (out && ot_path_same(path, out)) return ot_fail(err, OT_E_USAGE, "--deploy %s: is what -o names as well; each needs a file of its own", path);
+    if (t->s.log && ot_path_same(path, t->s.log))
+        return ot_fail(err, OT_E_USAGE, "--deploy %s: is what --log names as well; each needs a file of its own", path);
+    return check_path(&in, "--deploy", path, t->a, err);
+}
+
+ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
+{
+    OT_GIVEN(t);
+    ot_model *m = NULL;
+    if (!path) path = ot_options_get(t->o, "deploy");
+    if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: the deployable file to write");
+    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model has been written yet; the deployable form is made from the written model");
+    OT_TRY(ot_model_load(t->result.model_path, &m, err));
+    ot_inputs in = ot_trainer_inputs(t);
+    ot_status s = check_path(&in, "--deploy", path, t->a, err);
+    if (!s) s = run(m, t->o, &t->cb, t, path, err);
+    ot_model_free(m);
+    return s;
+}

@@ -1,0 +1,33 @@
+/* inspect.h - what the describing commands share. */
+#ifndef OT_INSPECT_H
+#define OT_INSPECT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "runtime/train/commands/dry_run.h"
+
+/* Text being written, or a JSON object; one of them is what the caller asked for. */
+typedef struct ot_page {
+    FILE *f;      /* NULL: JSON */
+    json_t *json; /* NULL: text, or memory ran out on the way (ot_json_set), which ot_page_close tells */
+    bool lost;    /* memory ran out before the page was written to */
+    char *text;
+    size_t size;
+} ot_page;
+
+ot_status ot_page_open(ot_page *p, bool json, ot_error *err);
+ot_status ot_page_close(ot_page *p, char **text,
+                        ot_error *err); /* caller frees *text with free() */
+
+const char *ot_role_name(const ot_value *v); /* "trains", "statistic", "constant" */
+
+/* The model's graph with every initializer classified as the options say.  Free p->graph. */
+ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err);
+
+/* "[N,1,28,28]", with symbolic names where the file has them. */
+const char *ot_symbolic_shape(const ot_value *v, char buf[256]);
+
+json_t *ot_json_lines(const char *lines); /* an array of strings */
+
+#endif

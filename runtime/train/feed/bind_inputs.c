@@ -1,0 +1,596 @@
+/* bind_inputs.c - matches the arrays of a data set to the inputs of a graph.
+ *
+ * Named arrays (NPZ) go to the inputs of their names and are fed as they are.  Pictures take the
+ * shape the input wants: planes or channels last, flat, padded or resized, grey or colour; what was
+ * done is said.  targets.c does the same for what is predicted. */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/feed/bind_inputs.h"
+
+/* ---- small tools ---------------------------------------------------------------- */
+
+void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...)
+{
+    va_list ap;
+    if (!e->notes) return;
+    va_start(ap, fmt);
+    (void)ot_arena_line(e->a, e->notes, fmt, ap);
+    va_end(ap);
+}
+
+static ot_shape array_shape(const ot_array *a)
+{
+    ot_shape s = { .rank = a->t.rank };
+    for (int i = 0; i < s.rank; i++) s.dim[i] = a->t.dim[i];
+    return s;
+}
+
+static ot_shape sample_shape(const ot_array *a)
+{
+    ot_shape s = { .rank = a->t.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.dim[i] = a->t.dim[i + 1];
+    return s;
+}
+
+/* Every known dimension of `want` from axis `first` on is that of s. */
+static bool agrees(const ot_shape *want, const ot_shape *s, int first)
+{
+    if (want->rank < 0) return true;
+    if (want->rank != s->rank) return false;
+    for (int i = first; i < s->rank; i++)
+        if (want->dim[i] >= 0 && want->dim[i] != s->dim[i]) return false;
+    return true;
+}
+
+static bool is_fed(const ot_graph *g, const ot_value *v)
+{
+    return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
+}
+
+/* bfloat16 and 8-bit floats travel as raw unsigned integers of their size. */
+static bool raw_bits(ot_dtype want, ot_dtype have)
+{
+    if (want == OT_BF16) return have == OT_U16;
+    return want >= OT_F8E4M3FN && want <= OT_F8E5M2FNUZ ? have == OT_U8
+                                                        : want == OT_F8E8M0 && have == OT_U8;
+}
+
+/* The element types go together, and if not by nature then by their values. */
+static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_error *err)
+{
+    ot_dtype have = a->t.dtype;
+    f->dtype = want == OT_UNDEFINED ? have : want;
+    f->src = a;
+    if (raw_bits(f->dtype, have)) {
+        f->own = *a;
+        f->own.t.dtype = f->dtype;
+        f->src = &f->own;
+        return OT_OK;
+    }
+    if (f->dtype == have) return OT_OK;
+    if (f->dtype == OT_STRING || have == OT_STRING)
+        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s; input '%s' is %s", a->t.name,
+                            ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
+    ot_error e = { 0 };
+    if (ot_array_fits(a, f->dtype, &e))
+        return ot_fail_more(err, e.status, "input '%s': %-s", f->name, e.text);
+    return OT_OK;
+}
+
+static void set_gather(ot_feeder *f)
+{
+    f->gather = (ot_gather){ .src = f->src,
+                             .dtype = f->dtype,
+                             .elements = ot_numel(&f->sample),
+                             .channels = 1,
+                             .inner = 1 };
+}
+
+/* ---- pictures --------------------------------------------------------------------- */
+
+typedef enum place { FLAT, PLANES, LAST, GREY } place; /* (N,CHW) (N,C,H,W) (N,H,W,C) (N,H,W) */
+
+static int64_t known(int64_t want, int64_t dflt) { return want >= 0 ? want : dflt; }
+
+static bool may_be_channels(int64_t dim, const ot_picture *p)
+{
+    return dim == p->c || dim == 1 || dim == 3;
+}
+
+/* A square side for n elements of a picture, 0: none. */
+static int64_t side_of(int64_t n, int64_t c)
+{
+    int64_t s = 1;
+    if (c <= 0 || n % c) return 0;
+    while (s < 1 << 20 && s * s < n / c) s++;
+    return s * s == n / c ? s : 0;
+}
+
+/* What the input wants of a picture.  false: nothing a picture can be. */
+static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot_picture *to)
+{
+    const int64_t *d = want->dim;
+    *to = (ot_picture){ p->h, p->w, p->c, false };
+    switch (want->rank) {
+    case -1:
+        *where = PLANES;
+        return true;
+    case 2:
+        *where = FLAT;
+        if (d[1] < 0 || d[1] == p->h * p->w * p->c) return true;
+        for (int64_t c = 1; c <= 3; c += 2)
+            if ((to->h = to->w = side_of(d[1], c)) > 0) {
+                to->c = c;
+                return true;
+            }
+        return false;
+    case 3:
+        *where = GREY;
+        *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), 1, false };
+        return true;
+    case 4:
+        if (d[1] < 0 ? !(d[3] >= 0 && may_be_channels(d[3], p)) : may_be_channels(d[1], p)) {
+            *where = PLANES;
+            *to = (ot_picture){ known(d[2], p->h), known(d[3], p->w), known(d[1], p->c), false };
+            return may_be_channels(to->c, p);
+        }
+        *where = LAST;
+        *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), known(d[3], p->c), true };
+        return may_be_channels(to->c, p);
+    default:
+        return false;
+    }
+}
+
+static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
+{
+    static const char *const as[] = { "flat", "planes (C,H,W)", "channels last (H,W,C)",
+                                      "planes (H,W)" };
+    const ot_picture *p = &f->from, *q = &f->to;
+    bool size = p->h != q->h || p->w != q->w;
+    char text[200] = "";
+    if (size)
+        snprintf(text, sizeof text, ", %s from %lldx%lld to %lldx%lld",
+                 ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h,
+                 (long long)p->w, (long long)q->h, (long long)q->w);
+    ot_adapt_note(e, "pictures of %lldx%lldx%lld feed '%s' as %s%s%s", (long long)p->h, (long long)p->w, (long long)p->c,
+                  f->name, as[where], text,
+                  p->c == q->c   ? ""
+                  : p->c == 1    ? ", the channel repeated"
+                                 : ", converted to grey");
+}
+
+/* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
+static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner, ot_error *err)
+{
+    char line[256];
+    ot_error bad = { 0 };
+    if (e->normalize->kind == OT_NORMALIZE_MEASURE) {
+        if (!e->measure)
+            return ot_fail_more(err, OT_E_USAGE,
+                                "--normalize mean,std measures the training set, and there is none here; give the means and standard "
+                                "deviations that the training printed: --normalize MEANS,DEVIATIONS");
+        if (ot_normalize_fit(e->normalize, a, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
+    }
+    if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
+        return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
+    f->gather.inner = inner > 0 ? inner : 1;
+    ot_adapt_note(e, "input '%s': %s", f->name, line);
+    return OT_OK;
+}
+
+static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
+                               ot_feeder *f, ot_error *err)
+{
+    char buf[128];
+    place where;
+    ot_shape have = array_shape(a);
+    if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) ||
+        f->to.h <= 0 || f->to.w <= 0)
+        return ot_fail_more(err, OT_E_DATA,
+                            "input '%s' is %s; pictures of %lldx%lldx%lld cannot become that",
+                            v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h,
+                            (long long)f->from.w, (long long)f->from.c);
+    const ot_picture *p = &f->from, *q = &f->to;
+    if (p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
+        return ot_fail_more(err, OT_E_DATA, "input '%s' wants %lld channels; the pictures are %s",
+                            v->name, (long long)q->c, ot_shape_text(&have, buf));
+    switch (where) {
+    case FLAT:
+        f->sample = (ot_shape){ 1, { q->c * q->h * q->w } };
+        break;
+    case GREY:
+        f->sample = (ot_shape){ 2, { q->h, q->w } };
+        break;
+    case PLANES:
+        f->sample = (ot_shape){ 3, { q->c, q->h, q->w } };
+        break;
+    case LAST:
+        f->sample = (ot_shape){ 3, { q->h, q->w, q->c } };
+        break;
+    }
+    if (!ot_shape_fits(&f->sample, OT_F64))
+        return ot_fail_more(err, OT_E_DATA, "input '%s': the picture is too large", v->name);
+    f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
+    f->src = a;
+    set_gather(f);
+    f->redraw = p->h != q->h || p->w != q->w || p->c != q->c;
+    bool planes = f->redraw || !p->channels_last;
+    if (where == LAST && planes && q->c > 1)
+        memcpy(f->gather.permute, (int64_t[]){ q->c, 1, q->h * q->w }, sizeof f->gather.permute);
+    if (where != LAST && !planes)
+        memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
+    if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
+    if (!ot_is_float(f->dtype)) return OT_OK;
+
+    return normalized(e, f, a, q->c, where == LAST ? 1 : q->h * q->w, err);
+}
+
+/* Arrays with names are fed as they are, and bytes too, which may be pictures or numbers: it is said, or what
+ * --normalize asks for is done. */
+static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder *f, ot_error *err)
+{
+    ot_picture q;
+    if (a->t.dtype != OT_U8 || a->t.rank < 2 || !ot_is_float(f->dtype) || f->src == &f->own) return OT_OK;
+    if (!e->s->normalize) {
+        ot_adapt_note(e, "uint8 array '%s' is fed as 0..255; --normalize 1/255 would scale it", a->t.name);
+        return OT_OK;
+    }
+    if (!ot_picture_of(a, &q)) q = (ot_picture){ .h = 1, .w = 1, .c = 1 };
+    if (a->t.rank == 2 && e->normalize->channels > 1) return OT_OK; /* no picture of several channels */
+    return normalized(e, f, a, q.c, q.channels_last ? 1 : q.h * q.w, err);
+}
+
+/* ---- inputs ------------------------------------------------------------------------- */
+
+/* Pictures whose channels lie on the other side: what would put them right. */
+static const char *transposed(const ot_shape *want, const ot_shape *have)
+{
+    if (want->rank != 4 || have->rank != 4) return "";
+    const int64_t *d = have->dim;
+    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
+    if (agrees(want, &first, 1)) return "; channels last? numpy.transpose(x, (0, 3, 1, 2)) puts them first";
+    return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) puts them last" : "";
+}
+
+/* A target of several numbers for each sample that was saved as one row of them. */
+static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[160])
+{
+    *buf = '\0';
+    for (int i = 0; i < d->n && samples > 0; i++) {
+        const ot_array *t = &d->array[i];
+        if (t->role != OT_ARRAY_TARGET || t->t.rank != 1 || t->t.dim[0] <= samples || t->t.dim[0] % samples) continue;
+        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld: save it as [%lld,%lld]", t->t.name, (long long)(t->t.dim[0] / samples),
+                 (long long)samples, (long long)samples, (long long)(t->t.dim[0] / samples));
+    }
+    return buf;
+}
+
+/* The array whose first dimension is the number of samples; NULL: the set has no target. */
+static const char *counts(const ot_dataset *d)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.rank && d->array[i].t.dim[0] == d->samples) return d->array[i].t.name;
+    return NULL;
+}
+
+/* "; 12 elements per sample, 16 are needed", where both are known and differ. */
+static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
+{
+    ot_shape want = v->shape, have = sample_shape(a);
+    *buf = '\0';
+    if (want.rank < 1) return buf;
+    memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+    want.rank--;
+    for (int i = 0; i < want.rank; i++)
+        if (want.dim[i] < 0) return buf;
+    if (ot_shape_fits(&want, OT_U8) && ot_numel(&want) != ot_numel(&have))
+        snprintf(buf, 100, ": %lld elements per sample, %lld are needed", (long long)ot_numel(&have), (long long)ot_numel(&want));
+    return buf;
+}
+
+/* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
+static const char *title(const ot_array *a, char buf[300])
+{
+    if (*a->t.name) snprintf(buf, 300, "array '%.280s'", a->t.name);
+    return *a->t.name ? buf : "the data, without the target,";
+}
+
+static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                             bool named, ot_feeder *f, ot_error *err)
+{
+    char x[128], y[128], z[300], hint[160], more[400] = "";
+    ot_error bad = { 0 };
+    ot_shape have = array_shape(a);
+    *f = (ot_feeder){ .name = v->name,
+                      .whole = a->whole || e->as_is,
+                      .as_is = e->as_is,
+                      .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
+    if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
+    OT_TRY(set_dtype(f, a, v->dtype, err));
+    if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
+        return ot_fail_more(err, bad.status, "%s", bad.text);
+
+    if (f->whole) {
+        f->sample = have;
+        /* `run` may be given another batch than the file was made with. */
+        const char *of = counts(d);
+        if (!e->as_is && of && have.rank) snprintf(more, sizeof more, ", %lld samples; the target '%.280s' has %lld", (long long)have.dim[0], of, (long long)d->samples);
+        else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
+        if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s%s", v->name,
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
+                                more, e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
+    } else if (agrees(&v->shape, &have, 1)) {
+        f->sample = sample_shape(a);
+    } else {
+        /* Without names there is nothing but the sizes to go by. */
+        ot_shape want = v->shape, one = sample_shape(a);
+        bool all = want.rank > 0;
+        for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
+        memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+        want.rank--;
+        if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s", v->name,
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
+                                elements(v, a, more), transposed(&v->shape, &have));
+        f->sample = want;
+        ot_adapt_note(e, "samples of %s feed '%s' as %s", ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
+    }
+    set_gather(f);
+    if (f->whole) f->gather.elements = ot_numel(&f->sample);
+    return adapt_bytes(e, a, f, err);
+}
+
+/* The array for input v: by name, or the only nameless one where v is the only input. */
+static const ot_array *array_for(const ot_dataset *d, const ot_value *v, int needed, bool *named)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    *named = true;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (!strcmp(a->t.name, v->name)) return a;
+        if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
+    }
+    *named = false;
+    return n == 1 && needed == 1 ? only : NULL;
+}
+
+static const char *array_names(const ot_dataset *d, ot_arena *a)
+{
+    const char *s = "";
+    for (int i = 0; i < d->n && s; i++)
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "",
+                            *d->array[i].t.name ? d->array[i].t.name : "(without a name)");
+    return s && *s ? s : "no array";
+}
+
+/* The array for an input of the file's training algorithm: by name, as its target, or the only target where it is the only one. */
+static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0, open = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        bool prefixed = !strncmp(a->t.name, "target_", 7);
+        if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
+        if (a->role == OT_ARRAY_TARGET) only = a, n++;
+    }
+    for (int i = e->own_inputs; i < e->graph->n_inputs; i++) open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
+    if (n != 1 || open != 1) return NULL;
+    ot_adapt_note(e, "'%s' of the file's training algorithm is the target", v->name);
+    return only;
+}
+
+/* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
+static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        ot_shape have = array_shape(a);
+        bool taken = a->role != OT_ARRAY_INPUT || !*a->t.name || v->shape.rank < 1;
+        for (int k = 0; k < g->n_inputs; k++) taken |= !strcmp(g->inputs[k]->name, a->t.name);
+        if (!taken && agrees(&v->shape, &have, 1)) only = a, n++;
+    }
+    return n == 1 ? only : NULL;
+}
+
+static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
+{
+    const ot_array *like = by_shape(e->graph, d, v);
+    const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has its shape: save it as '%s'", like->t.name, v->name);
+    return ot_fail_more(err, OT_E_DATA, "input '%s' has no array in the data, which has %s%s", v->name, array_names(d, e->a),
+                        more ? more : "");
+}
+
+/* --normalize was given: something must have come of it. */
+static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
+{
+    if (!e->s->normalize || e->normalize->kind == OT_NORMALIZE_NONE || e->beside || !fs->n) return OT_OK;
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].gather.scale) return OT_OK;
+    const ot_feeder *f = &fs->f[0];
+    const ot_array *a = &d->array[f->array];
+    char shape[128];
+    ot_shape have = array_shape(a);
+    return ot_fail(err, OT_E_USAGE,
+                   "--normalize %s does not apply to %s: it scales uint8 pictures that feed a float input; input '%s' is %s, and its array "
+                   "is %s %s%s",
+                   e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
+                   ot_shape_text(&have, shape), d->table ? "; numbers of a table are fed as they are" : "");
+}
+
+static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
+{
+    char    hint[160];
+    int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
+    const char *of = counts(d);
+    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples; array '%s' for input '%s' has %lld%s", of ? " '" : "", of ? of : "",
+                 of ? "'" : "", (long long)d->samples, f->src->t.name, f->name, (long long)n, flat_target(d, n, hint));
+}
+
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
+                          ot_error *err)
+{
+    const ot_graph *g = e->graph;
+    int needed = 0;
+    for (int i = 0; i < (e->own ? e->own_inputs : g->n_inputs); i++) needed += is_fed(g, g->inputs[i]);
+    *out = (ot_feeders){ .data = d, .samples = d->samples };
+    out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(g->n_inputs + d->n + 1));
+    if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+
+    ot_error found = { 0 };
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        bool named;
+        if (!is_fed(g, v)) continue;
+        const ot_array *a = e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
+        ot_feeder *f = &out->f[out->n];
+        if (v->list & OT_INPUT_LIST)
+            ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence, which onnxtrain run alone can feed: training and evaluation take tensors", v->name);
+        else if (!a) no_array(e, d, v, &found);
+        else if (!adapt_array(e, d, v, a, named, f, &found)) {
+            f->array = (int)(a - d->array);
+            out->n++;
+        }
+    }
+    bool cut = e->as_is || !out->n || d->n == 0 || found.status;
+    /* A file that leaves the first size open wants samples there; a single "sample" may be an axis in
+     * front of the batch, of layers say, and then everything is fed whole. */
+    cut |= d->samples == 1;
+    for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
+    if (!cut)
+        say_samples(d, &out->f[0], &found);
+    if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
+    OT_TRY(check_normalized(e, d, out, err));
+    if (e->own) ot_adapt_idle(e, out);
+    return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
+}
+
+/* ---- batches ---------------------------------------------------------------------------- */
+
+void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
+{
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        list[i] = (ot_feed){ .name = f->name,
+                             .target = f->target,
+                             .dtype = f->dtype,
+                             .shape = f->sample,
+                             .whole = f->whole && !f->as_is,
+                             .binary = f->binary,
+                             .ignores = f->ignores,
+                             .batch_axis = f->batch_axis,
+                             .by_rows = f->by_rows,
+                             .adds_up = { f->adds_up[0], f->adds_up[1] },
+                             .data = f->known ? f->buffer : NULL };
+        if (f->whole) continue;
+        list[i].shape.rank++;
+        memcpy(list[i].shape.dim + 1, f->sample.dim,
+               sizeof *f->sample.dim * (size_t)f->sample.rank);
+        list[i].shape.dim[0] = batch;
+    }
+}
+
+int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file)
+{
+    int64_t baked = 0;
+    for (int i = 0; i < fs->n; i++)
+        for (int k = 0; k < file->n_inputs && !fs->f[i].whole && !fs->f[i].target; k++) {
+            const ot_value *v = file->inputs[k];
+            if (!strcmp(v->name, fs->f[i].name) && v->shape.rank > 0 && v->shape.dim[0] > 0) baked = v->shape.dim[0];
+        }
+    return baked;
+}
+
+int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
+{
+    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype);
+    if (f->whole) return n;
+    int64_t all, drawn = f->redraw ? f->to.c * f->to.h * f->to.w : 0;
+    return ot_add(n, drawn, &all) && ot_mul(all, batch, &all) ? all : INT64_MAX;
+}
+
+ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
+{
+    int64_t bytes, one = (int64_t)ot_bytes(&f->sample, f->dtype);
+    if (f->buffer && f->most >= batch) return OT_OK;
+    if (!ot_mul(one, f->whole ? 1 : batch, &bytes))
+        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
+    f->buffer = ot_arena_alloc(a, (size_t)bytes + 64);
+    if (!f->buffer) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
+    f->most = batch;
+    if (f->whole) ot_feeder_take(f, NULL, 1, f->buffer, 1);
+    if (!f->redraw) return OT_OK;
+
+    const ot_picture *q = &f->to;
+    if (!ot_mul(q->c * q->h * q->w, batch, &bytes))
+        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
+    f->drawn = (ot_array){ .t = { .name = f->src->t.name,
+                                  .dtype = OT_U8,
+                                  .rank = 4,
+                                  .dim = { batch, q->c, q->h, q->w } },
+                           .role = OT_ARRAY_INPUT,
+                           .picture = true };
+    f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
+    if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
+    f->gather.src = &f->drawn;
+    return OT_OK;
+}
+
+void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+{
+    static const int64_t first = 0;
+    if (f->whole) {
+        ot_gather_run(&f->gather, &first, 1, dst, threads);
+        return;
+    }
+    if (!f->redraw) {
+        ot_gather_run(&f->gather, index, n, dst, threads);
+        return;
+    }
+    const uint8_t *x = f->src->t.data;
+    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
+    size_t one = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
+    for (int64_t i = 0; i < n; i++) {
+        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)f->drawn.t.data + i * to);
+        ot_gather_run(&f->gather, &i, 1, (char *)dst + (size_t)i * one, 1);
+    }
+}
+
+bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
+{
+    ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
+    bool     plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
+    if (f->whole || !plain) return false;
+    *out = (ot_feed_set){ .dtype = from,
+                          .samples = samples,
+                          .elements = f->gather.elements,
+                          .scale = f->gather.scale,
+                          .channels = f->gather.channels,
+                          .inner = f->gather.inner,
+                          .mul = f->gather.mul,
+                          .add = f->gather.add };
+    memcpy(out->permute, f->gather.permute, sizeof out->permute);
+    return true;
+}
+
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+{
+    if (!f->redraw) {
+        ot_gather as_it_is = { .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1 };
+        ot_gather_run(&as_it_is, index, n, dst, threads);
+        return;
+    }
+    const uint8_t *x = f->src->t.data;
+    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t i = 0; i < n; i++)
+        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)dst + i * to);
+}

@@ -1,0 +1,112 @@
+/* bind_inputs.h - matches the arrays of a data set to the inputs and targets of a graph. */
+#ifndef OT_BIND_INPUTS_H
+#define OT_BIND_INPUTS_H
+
+#include "runtime/data/data.h"
+#include "runtime/train/options/options.h"
+
+/* One value the plans are fed with, and how a batch of it is made. */
+typedef struct ot_feeder {
+    const char *name;    /* of the graph input, or "target", "target_<output>" */
+    int array;           /* of the data set: which */
+    const ot_array *src; /* of the data set, or `own` */
+    ot_array own;        /* src with another reading of its bytes, or of its shape */
+    bool target, whole;
+    bool as_is;  /* whole, and its first dimension may be another than the file's */
+    bool open;   /* the file does not say the first dimension */
+    bool binary;     /* a target of zeros and ones */
+    bool ignores;    /* a target some of whose class numbers are OT_IGNORED */
+    int batch_axis;  /* a target: of its output, the axis of the samples */
+    bool by_rows;    /* a target: as in ot_feed */
+    bool adds_up[2]; /* a target of shares: as in ot_feed */
+    bool known;  /* plans are made for the bytes of its buffer alone */
+    ot_dtype dtype;
+    ot_shape sample; /* whole: the shape as it is; else that of one sample */
+    ot_gather gather;
+    /* pictures of another size or number of channels than the model wants */
+    bool redraw;
+    ot_picture from, to;
+    int64_t most;   /* samples `drawn` and `buffer` hold */
+    ot_array drawn; /* (batch, C, H, W) bytes */
+    void *buffer;   /* the batch as the plans read it */
+} ot_feeder;
+
+typedef struct ot_feeders {
+    const ot_dataset *data;
+    int n;
+    ot_feeder *f;
+    int64_t samples;
+} ot_feeders;
+
+/* What a graph's output looks like for one batch. */
+typedef struct ot_output {
+    const char *name;
+    ot_dtype dtype;
+    ot_shape shape;
+    int batch_axis; /* of the samples; -1: it has none of their number */
+    int64_t rows;   /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
+    const char *mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
+} ot_output;
+
+/* Lines worth telling the user are added to *notes. */
+typedef struct ot_adapt_env {
+    const ot_graph *graph; /* as imported */
+    const ot_settings *s;
+    ot_normalize *normalize;
+    bool measure; /* --normalize mean,std is measured on this set: it is the one that trains */
+    bool beside;  /* the set to evaluate on while another trains: --normalize may mean that one alone */
+    bool own;       /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
+    int own_inputs;
+    bool as_is;   /* `run`: arrays are fed whole, matched by name alone */
+    ot_arena *a;
+    const char **notes; /* NULL: nobody listens */
+} ot_adapt_env;
+
+/* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
+ * all findings at once; OT_E_USAGE: --normalize was given and there is nothing it could act on. */
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
+                          ot_error *err);
+
+/* Adds feeders for the targets the losses want and checks every label; says which outputs have none and which arrays
+ * nothing uses.  A loss without an output's name gets one where the only target tells it.  outputs: n of them.
+ * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
+ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
+                           ot_error *err);
+
+/* Says which arrays nothing uses; in `run` targets need no use. */
+void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
+
+/* NaN is data in inputs that the model asks IsNaN of. */
+void ot_adapt_gaps(const ot_graph *g, ot_dataset *d);
+
+/* Every element of an array that a Gather of the graph looks up is one of its rows.  Errors: OT_E_DATA. */
+ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err);
+
+void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...) OT_PRINTF(2, 3);
+
+/* The feeders as a plan for `batch` samples sees them; list has fs->n. */
+void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list);
+
+/* The batch size that the file has baked in, as its inputs with samples say; 0: it leaves the size open. */
+int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file);
+
+int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch);
+
+/* Makes room for batches of up to `batch` samples; takes a whole array. */
+ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err);
+
+/* dst: samples index[0..n) (whole: all of it) as the graph wants them. */
+void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
+
+/* dst: the same samples as the set has them (drawn, where their size changes); ot_feeder_set describes them.  false: they
+ * cannot be had so (texts, elements smaller than a byte, whole arrays). */
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
+bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out);
+
+/* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded
+ * with zeros where a few pixels are missing, else resized bilinearly.  y: (C,H,W). */
+void ot_redraw(const uint8_t *x, const ot_picture *from, const ot_picture *to, uint8_t *y);
+
+bool ot_is_pad(const ot_picture *from, const ot_picture *to); /* padded, not resized */
+
+#endif

@@ -1,0 +1,66 @@
+/* classes.c - names of the classes: in a model's metadata as onnxtrain.classes, in a table as texts.
+ *
+ * A table of texts numbers its classes by itself, in alphabetical order, so one that holds fewer of them numbers them
+ * otherwise.  The model keeps the numbers it was trained with. */
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "runtime/train/run/trainer.h"
+
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the names of classes"); }
+
+ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot_error *err)
+{
+    *out = NULL;
+    if (!d || !d->class_name || d->n_classes < 1) return OT_OK;
+    json_t *list = json_array();
+    for (int i = 0; i < d->n_classes; i++) ot_json_add(&list, json_string(d->class_name[i]));
+    char *text = ot_json_dump(list, JSON_COMPACT);
+    *out = text ? ot_arena_strdup(a, text) : NULL;
+    free(text);
+    json_decref(list);
+    return *out ? OT_OK : no_memory(err);
+}
+
+static ot_status names_in(const json_t *list, ot_arena *a, const char *const **out, int *n, ot_error *err)
+{
+    int          size = (int)json_array_size(list);
+    const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(size + 1));
+    if (!name) return no_memory(err);
+    for (int i = 0; i < size; i++) {
+        const char *one = json_string_value(json_array_get(list, (size_t)i));
+        if (!one) return OT_OK; /* something else */
+        if (!(name[i] = ot_arena_strdup(a, one))) return no_memory(err);
+    }
+    *out = name;
+    *n = size;
+    return OT_OK;
+}
+
+/* The names in the model; *n 0: it has none, or something else under that key. */
+static ot_status names_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
+{
+    const char  *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
+    json_error_t why;
+    *n = 0;
+    if (!text) return OT_OK;
+    json_t *list = json_loads(text, 0, &why);
+    if (!list) return json_error_code(&why) == json_error_out_of_memory ? no_memory(err) : OT_OK;
+    ot_status s = names_in(list, a, out, n, err);
+    json_decref(list);
+    return s;
+}
+
+ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err)
+{
+    const char *const *name;
+    ot_error           other = { 0 };
+    int                n;
+    OT_TRY(names_of(t->m, t->a, &name, &n, err));
+    if (!n || (trains && !d->table)) return OT_OK;
+    ot_status s = ot_dataset_number(d, name, n, t->m->file->path, &other);
+    if (s != OT_E_DATA || !trains) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
+    ot_trainer_say(t, OT_WARNING, "%s; the classes are numbered anew, by the data", other.text); /* another task for the model */
+    return OT_OK;
+}

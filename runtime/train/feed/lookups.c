@@ -1,0 +1,69 @@
+/* lookups.c - numbers of tokens and categories, checked before the first step.
+ *
+ * An input that a Gather looks up in a table (an embedding) must hold numbers of its rows.  The kernel finds a wrong one
+ * too, but in the middle of an epoch, and it knows no samples. */
+
+#include <string.h>
+
+#include "ops/op.h"
+#include "runtime/train/feed/bind_inputs.h"
+
+/* The graph input whose elements v has, all of them, in whatever shape and type; NULL: it is computed. */
+static const ot_value *origin(const ot_value *v)
+{
+    static const char *const same[] = { "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose" };
+    while (v && v->producer) {
+        bool through = false;
+        for (int i = 0; i < OT_LEN(same); i++) through |= !strcmp(v->producer->op->name, same[i]);
+        if (!through || !v->producer->n_in) return NULL;
+        v = v->producer->in[0];
+    }
+    return v && v->role == OT_INPUT ? v : NULL;
+}
+
+/* Rows of the table that n looks up in; -1: not known. */
+static int64_t rows_of(const ot_node *n)
+{
+    const ot_value *table = n->in[0];
+    int64_t         given = 0;
+    int             axis;
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, "axis")) memcpy(&given, (const char *)n->attrs + a->offset, sizeof given);
+    if (!table || table->shape.rank < 1 || !ot_axis(given, table->shape.rank, &axis)) return -1;
+    return table->shape.dim[axis];
+}
+
+static const ot_feeder *fed_with(const ot_feeders *fs, const ot_value *input)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (!strcmp(fs->f[i].name, input->name)) return &fs->f[i];
+    return NULL;
+}
+
+static ot_status check_rows(const ot_feeder *f, const ot_node *n, int64_t rows, ot_error *err)
+{
+    const ot_tensor *t = &f->src->t;
+    int64_t          all = 1;
+    for (int i = 0; i < t->rank; i++) all *= t->dim[i];
+    for (int64_t i = 0; i < all; i++) {
+        int64_t v = ot_get_i64(t->data, t->dtype, i);
+        if (v >= -rows && v < rows) continue;
+        return ot_fail_more(err, OT_E_DATA, "array '%s': %s %lld has the index %lld; %s looks it up in a table of %lld rows, 0 to %lld", t->name,
+                            f->whole ? "element" : "sample", (long long)(f->whole ? i : i / (all / t->dim[0])), (long long)v,
+                            n->name, (long long)rows, (long long)rows - 1);
+    }
+    return OT_OK;
+}
+
+ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err)
+{
+    ot_error found = { 0 };
+    for (const ot_node *n = e->graph->first; n; n = n->next) {
+        if (strcmp(n->op->name, "Gather") || n->n_in < 2) continue;
+        const ot_value  *input = origin(n->in[1]);
+        const ot_feeder *f = input ? fed_with(fs, input) : NULL;
+        int64_t          rows = f ? rows_of(n) : -1;
+        if (rows >= 0 && (ot_is_int(f->src->t.dtype) || ot_is_float(f->src->t.dtype))) check_rows(f, n, rows, &found);
+    }
+    return found.status ? ot_fail(err, found.status, "%s: %-s", fs->data->name, found.text) : OT_OK;
+}

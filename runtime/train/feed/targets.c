@@ -1,0 +1,624 @@
+/* targets.c - matches target arrays to losses, and checks every label before the first step. */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/options/specs.h"
+
+/* One target that is wanted. */
+typedef struct want {
+    const ot_spec *loss;    /* NULL: the loss pass chooses */
+    const ot_output *output; /* NULL: not known which */
+    const ot_array *array;
+    const ot_dataset *data; /* that it is in */
+    const char *name; /* of the feed */
+    bool lengths;     /* a whole number per sample: how much of its output or target counts */
+} want;
+
+/* Without a loss the pass chooses one over classes, or one over values. */
+static ot_takes takes(const want *w)
+{
+    if (!w->loss) return OT_TAKES_EITHER;
+    return ot_spec_find(w->loss, "other") ? OT_TAKES_VECTORS : ot_loss_kind(w->loss)->takes;
+}
+
+static bool needs_target(const ot_spec *loss) { return ot_loss_kind(loss)->takes != OT_TAKES_NOTHING; }
+
+static const ot_output *find_output(const ot_output *o, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(o[i].name, name)) return &o[i];
+    return NULL;
+}
+
+static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
+
+/* The array that is a target of no output by its name: "target", or what --target or the format says. */
+static const ot_array *plain_target(const ot_dataset *d)
+{
+    const ot_array *plain = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
+        if (!strcmp(a->t.name, "target")) return a;
+        plain = a;
+        n++;
+    }
+    return n == 1 ? plain : NULL;
+}
+
+/* "target_<output>"; NULL: there is none. */
+static const ot_array *target_of(const ot_dataset *d, const char *output)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
+            return &d->array[i];
+    return NULL;
+}
+
+/* 'a', 'b' and 3 more */
+static const char *names(ot_arena *a, const char *const *name, int n)
+{
+    enum { MOST = 6 };
+    const char *s = "";
+    for (int i = 0; i < n && i < MOST && s; i++)
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(without a name)");
+    if (s && n > MOST) s = ot_arena_printf(a, "%s and %d more", s, n - MOST);
+    return s ? s : "";
+}
+
+static const char *array_names(const ot_adapt_env *e, const ot_dataset *d)
+{
+    const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(d->n + 1));
+    for (int i = 0; list && i < d->n; i++) list[i] = d->array[i].t.name;
+    return !list || !d->n ? "no array" : names(e->a, list, d->n);
+}
+
+static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n)
+{
+    const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(n + 1));
+    for (int i = 0; list && i < n; i++) list[i] = o[i].name;
+    return list ? names(e->a, list, n) : "";
+}
+
+/* An array that is called like an output was meant to be its target. */
+static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, const char *name, ot_error *err)
+{
+    for (int i = 0; i < d->n; i++)
+        if (find_output(o, n_outputs, d->array[i].t.name))
+            return ot_fail_more(err, OT_E_DATA, "there is no target: the data has no array '%s'; '%s' is called like an output: save it as 'target_%s', or --target '%s'", name,
+                                d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
+    return ot_fail_more(err, OT_E_DATA,
+                        "there is no target: the data has no array '%s'; it has %s (--target NAME chooses one of them)",
+                        name, array_names(e, d));
+}
+
+/* ---- which ----------------------------------------------------------------------------- */
+
+static bool left_out(const ot_spec *t) { return ot_spec_num(t, "weight", 1) == 0; }
+
+/* The output that a target without an output's name is for: the first one.  Where that holds integers or texts, as the labels of
+ * a classifier, and one other holds floats, that one: no loss acts on labels. */
+static const ot_output *plain_output(const ot_output *o, int n)
+{
+    const ot_output *only = NULL;
+    int found = 0;
+    for (int i = 0; i < n; i++)
+        if (ot_is_float(o[i].dtype)) only = &o[i], found++;
+    return n && !ot_is_float(o[0].dtype) && found == 1 ? only : n ? o : NULL;
+}
+
+static void say_plain(const ot_adapt_env *e, const ot_output *first, const ot_output *o)
+{
+    if (o != first) ot_adapt_note(e, "the target is for output '%s': '%s' is %s, and no loss acts on that", o->name, first->name, ot_dtype_name(first->dtype));
+}
+
+/* A loss that names no output acts on the first one that can have a loss; where the only target is another's, on that. */
+static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, ot_spec *t)
+{
+    const ot_output *only = NULL;
+    int n = 0;
+    if (t->output || n_outputs < 2) return;
+    if (plain_target(d)) {
+        only = plain_output(o, n_outputs);
+        say_plain(e, o, only);
+        if (only != o) t->output = only->name;
+        return;
+    }
+    for (int i = 0; i < n_outputs; i++)
+        if (target_of(d, o[i].name)) only = &o[i], n++;
+    if (n != 1) return;
+    t->output = only->name;
+    ot_adapt_note(e, "loss %s acts on output '%s', which has the only target", t->name, only->name);
+}
+
+/* Arrays that go with sequences, by the names that PyTorch gives them. */
+static void add_lengths(const ot_dataset *d, const want *of, want *w, int *n)
+{
+    static const char *const name[] = { "input_lengths", "target_lengths" };
+    const want like = *of;
+    for (int i = 0; i < OT_LEN(name); i++) {
+        const ot_array *a = ot_dataset_find(d, name[i]);
+        if (a) w[(*n)++] = (want){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
+    }
+}
+
+static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o,
+                               int n_outputs, want *w, int *n, ot_error *err)
+{
+    int needing = 0;
+    for (int i = 0; i < e->s->n_losses; i++) needing += needs_target(&e->s->losses[i]);
+    for (int i = 0; i < e->s->n_losses; i++) {
+        ot_spec *t = &e->s->losses[i];
+        if (!needs_target(t) || left_out(t)) continue;
+        if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
+        const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
+        const ot_array *own = output ? target_of(d, output->name) : NULL, *plain = needing == 1 ? plain_target(d) : NULL;
+        want *q = &w[*n];
+        *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
+        q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output) : "target";
+        if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+        if (!q->array) missing(e, d, o, n_outputs, q->name, err);
+        else (*n)++;
+        if (takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
+    }
+    return err->status;
+}
+
+static bool uses(const ot_feeders *fs, int array)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].array == array) return true;
+    return false;
+}
+
+/* Every output with a target of its own; one may have the target that names none.  What a model reads as an input is a
+ * target only if --target says so. */
+static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, want *w,
+                                int *n, ot_error *err)
+{
+    const ot_dataset *d = fs->data;
+    const ot_output  *first = plain_output(o, n_outputs);
+    for (int i = 0; i < n_outputs; i++) {
+        const ot_array *own = target_of(d, o[i].name), *plain = &o[i] == first ? plain_target(d) : NULL, *a = own ? own : plain;
+        if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
+        if (!own) say_plain(e, o, first);
+        const char *name = own ? own->t.name : !i ? "target" : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
+        if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+        w[(*n)++] = (want){ .output = &o[i], .array = a, .name = name };
+    }
+    return err->status;
+}
+
+/* ---- what is left over ---------------------------------------------------------------------- */
+
+/* The loss with weight 0 that takes array a out on purpose. */
+static bool given_up(const ot_settings *s, const ot_array *a)
+{
+    for (int i = 0; i < s->n_losses; i++)
+        if (left_out(&s->losses[i]) && s->losses[i].output && is_named(a) && !strcmp(a->t.name + 7, s->losses[i].output))
+            return true;
+    return false;
+}
+
+void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
+{
+    const ot_dataset *d = fs->data;
+    const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(d->n + 1));
+    int n = 0;
+    for (int i = 0; idle && i < d->n; i++) {
+        bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || is_named(&d->array[i]));
+        if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
+    }
+    if (n) ot_adapt_note(e, "%s: %s %s not used: no input of the model has %s name", d->name, names(e->a, idle, n), n > 1 ? "are" : "is", n > 1 ? "their" : "its");
+}
+
+/* A target that no loss uses was meant to be learnt. */
+static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, ot_error *err)
+{
+    for (int i = 0; i < fs->data->n; i++) {
+        const ot_array *a = &fs->data->array[i];
+        if (a->role != OT_ARRAY_TARGET || !is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
+        const char *output = a->t.name + 7;
+        if (!find_output(o, n_outputs, output))
+            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; it has %s", a->t.name, output,
+                         output_names(e, o, n_outputs));
+        else
+            ot_fail_more(err, OT_E_DATA,
+                         "array '%s' is not used: --loss %s=... gives that output a loss, --loss %s=mse:weight=0 leaves it out",
+                         a->t.name, output, output);
+    }
+    if (!err->status) ot_adapt_idle(e, fs);
+    return err->status;
+}
+
+/* The output that is the loss, as the loss pass finds it. */
+static const ot_output *loss_in_graph(const ot_output *o, int n)
+{
+    const ot_output *found = NULL;
+    for (int i = 0; i < n; i++)
+        if (ot_is_float(o[i].dtype) && ot_shape_known(&o[i].shape) && ot_numel(&o[i].shape) == 1 &&
+            (!found || (strcmp(found->name, "loss") && !strcmp(o[i].name, "loss"))))
+            found = &o[i];
+    return found ? found : o;
+}
+
+/* A loss over several outputs names the others by keys. */
+static bool names_output(const ot_spec *t, const char *output)
+{
+    static const char *const key[] = { "other", "positive", "negative", "var" };
+    for (int i = 0; i < OT_LEN(key); i++)
+        if (!strcmp(ot_spec_text(t, key[i], ""), output)) return true;
+    return false;
+}
+
+/* Outputs without a loss do not train: it is said where others have one. */
+static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const ot_output *o, int n_outputs)
+{
+    const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
+    int n = 0;
+    for (int i = 0; idle && i < n_outputs; i++) {
+        bool used = !n_wants && !e->s->n_losses && &o[i] == loss_in_graph(o, n_outputs);
+        for (int k = 0; k < n_wants; k++) used |= w[k].output == &o[i];
+        for (int k = 0; k < e->s->n_losses; k++) {
+            const ot_spec *t = &e->s->losses[k];
+            used |= names_output(t, o[i].name) ||
+                    (!needs_target(t) && (t->output ? !strcmp(t->output, o[i].name) : &o[i] == loss_in_graph(o, n_outputs)));
+        }
+        if (!used) idle[n++] = o[i].name;
+    }
+    if (idle && n && n < n_outputs)
+        ot_adapt_note(e, "%s %s: no target and no loss; weights that lead nowhere else do not train", n > 1 ? "outputs" : "output",
+                      names(e->a, idle, n));
+}
+
+/* One output may be the loss itself. */
+static bool has_scalar(const ot_output *o, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ot_shape_known(&o[i].shape) && ot_numel(&o[i].shape) == 1) return true;
+    return false;
+}
+
+/* ---- shapes ------------------------------------------------------------------------------- */
+
+static ot_shape without(const ot_shape *s, int axis)
+{
+    ot_shape r = { .rank = s->rank - 1 };
+    for (int i = 0, k = 0; i < s->rank; i++)
+        if (i != axis) r.dim[k++] = s->dim[i];
+    return r;
+}
+
+/* a and b are the same but for dimensions of 1. */
+static bool alike(const ot_shape *a, const ot_shape *b)
+{
+    int i = 0, k = 0;
+    for (;;) {
+        while (i < a->rank && a->dim[i] == 1) i++;
+        while (k < b->rank && b->dim[k] == 1) k++;
+        if (i == a->rank || k == b->rank) return i == a->rank && k == b->rank;
+        if (a->dim[i++] != b->dim[k++]) return false;
+    }
+}
+
+/* How many leading axes of a sample t of the target hold one label for each row of the output; 0: none. */
+static int row_axes(const want *w, const ot_shape *t)
+{
+    int64_t n = 1;
+    for (int k = 0; k < t->rank && w->output && w->output->rows > 1 && n < w->output->rows; k++)
+        if ((n *= t->dim[k]) == w->output->rows) return k + 1;
+    return 0;
+}
+
+/* Shape of one sample of the output, whose target's is t; false: it is not known, or has no batch. */
+static bool output_sample(const want *w, const ot_shape *t, ot_shape *out)
+{
+    const ot_output *o = w->output;
+    int              rows = row_axes(w, t);
+    if (!o || o->shape.rank < 1 || (o->batch_axis < 0 && !rows) || rows + o->shape.rank > OT_MAX_RANK) return false;
+    for (int i = 0; i < o->shape.rank; i++)
+        if (o->shape.dim[i] < 0) return false;
+    *out = without(&o->shape, rows ? 0 : o->batch_axis);
+    if (!rows) return true;
+    memmove(out->dim + rows, out->dim, (size_t)out->rank * sizeof *out->dim);
+    memcpy(out->dim, t->dim, (size_t)rows * sizeof *out->dim);
+    out->rank += rows;
+    return true;
+}
+
+/* Rows that can be given to samples; said. */
+static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape *t, ot_error *err)
+{
+    char x[128], y[128], z[128];
+    const ot_output *o = w->output;
+    ot_shape one = o ? without(&o->shape, 0) : (ot_shape){ 0 };
+    if (!o || !o->rows) return OT_OK;
+    ot_shape_text(&o->shape, x);
+    ot_shape_text(t, y);
+    if (!row_axes(w, t)) {
+        if (ot_numel(t) == o->rows * ot_numel(&one)) return OT_OK; /* values in another shape */
+        return ot_fail_more(err, OT_E_DATA, "target '%s' is %s per sample; output '%s' is %s, %lld rows for each of %lld samples, and class numbers are "
+                            "[samples,%lld] then", w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), (long long)o->rows);
+    }
+    if (o->mixed)
+        return ot_fail_more(err, OT_E_DATA, "output '%s' is %s, %lld rows for each of %lld samples, but those of a sample do not follow one another: '%s', "
+                            "which they are made of, has the samples behind another axis; export logits of [samples,%lld,classes]", o->name, x,
+                            (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed, (long long)o->rows);
+    ot_adapt_note(e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, goes with them row by row", o->name, x,
+                  (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name, ot_shape_text(t, z));
+    return OT_OK;
+}
+
+/* Which axis of a sample of the output the classes lie on, for labels of shape t; -1: none fits. */
+static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
+{
+    int axis, rows = row_axes(w, t), first = rows, last = o->rank - 1;
+    if (first > last) return -1;
+    if (w->loss && ot_spec_find(w->loss, "class_axis")) {
+        double given = ot_spec_num(w->loss, "class_axis", 1);
+        axis = (int)given - (given > 0 ? 1 - rows : 0) + (given < 0 ? o->rank : 0);
+        if (given == 0 || axis < 0 || axis >= o->rank) return -1;
+        first = last = axis;
+    }
+    for (axis = first;; axis = last) {
+        ot_shape rest = without(o, axis);
+        if (alike(&rest, t)) return axis;
+        if (axis == last) return -1;
+    }
+}
+
+static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o, const char *what,
+                             ot_error *err)
+{
+    char x[128], y[128];
+    return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample; output '%s' is %s per sample%s", w->array->t.name,
+                        ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
+static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f, ot_error *err)
+{
+    static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
+    const ot_tensor *t = &w->array->t;
+    const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
+    bool can_ignore = !w->loss || ot_has_word(ot_loss_kind(w->loss)->keys, "ignore_index");
+    int64_t skip = ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t y = ot_get_i64(t->data, t->dtype, i);
+        if (y >= 0 && y < classes) continue;
+        if (can_ignore && y == skip) {
+            ignored++;
+            continue;
+        }
+        int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
+        char where[64];
+        if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
+        else snprintf(where, sizeof where, "sample %lld", (long long)at);
+        return ot_fail_more(err, OT_E_DATA, "target '%s': %s has class %lld; output '%s' has %lld class%s, 0 to %lld%s", line ? w->data->column : t->name,
+                            where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
+                            classes == 1 ? one : "");
+    }
+    f->ignores = ignored && !ignore;
+    if (f->ignores)
+        ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and count nowhere, as in PyTorch; ignore_index in --loss names another",
+                      t->name, (long long)ignored, (long long)n, OT_IGNORED);
+    return OT_OK;
+}
+
+static bool zeros_and_ones(const ot_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, i);
+        if (v != 0 && v != 1) return false;
+    }
+    return true;
+}
+
+/* Whether no value is negative, and along `axis` of every sample they sum to 1. */
+static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
+{
+    int64_t each = ot_numel(sample), n = 1, inner = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    if (axis < 0 || axis >= sample->rank || !each || n % each) return false;
+    for (int i = axis + 1; i < sample->rank; i++) inner *= sample->dim[i];
+    for (int64_t i = 0, c = sample->dim[axis]; i < n; i++) {
+        double sum = 0;
+        if (i / inner % c) continue; /* not the first along the axis */
+        for (int64_t k = 0; k < c; k++) {
+            double v = ot_get_f64(t->data, t->dtype, i + k * inner);
+            if (!(v >= 0)) return false;
+            sum += v;
+        }
+        if (fabs(sum - 1) > 1e-3) return false;
+    }
+    return true;
+}
+
+/* The numbers of texts in a column are no values: 1 is not nearer to 2 than to 3.  Of two texts they are no and yes. */
+static ot_status check_texts(const want *w, ot_error *err)
+{
+    const ot_dataset *d = w->data;
+    char              what[100];
+    if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
+    ot_takes t = takes(w);
+    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_has_word(ot_loss_kind(w->loss)->keys, "pos_weight"))) return OT_OK;
+    if (w->loss) snprintf(what, sizeof what, "loss %.40s takes numbers", w->loss->name);
+    else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
+    return ot_fail_more(err, OT_E_DATA, "the texts of column '%s' are %d classes ('%.60s', '%.60s'%s), and %s: cross_entropy takes classes, an output with a value "
+                        "for each%s; --target names another column", d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
+                        d->n_classes > 2 ? " ..." : "", what, d->n_classes == 2 ? ", bce_with_logits two as no and yes" : "");
+}
+
+static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
+{
+    *f = (ot_feeder){ .name = w->name,
+                      .ignores = f->ignores,
+                      .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
+                      .by_rows = row_axes(w, sample) > 0,
+                      .src = w->array,
+                      .target = true,
+                      .binary = zeros_and_ones(&w->array->t),
+                      .adds_up = { adds_up(&w->array->t, sample, 0), adds_up(&w->array->t, sample, sample->rank - 1) },
+                      .dtype = t,
+                      .sample = *sample };
+    f->gather = (ot_gather){
+        .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1
+    };
+}
+
+/* Classes: integers, or floats that are whole where labels must be. */
+static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample,
+                               int64_t samples, ot_feeder *f, ot_error *err)
+{
+    ot_shape o, t = *sample;
+    ot_error whole = { 0 };
+    if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
+        return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", w->array->t.name,
+                            whole.text);
+    if (output_sample(w, &t, &o)) {
+        int axis = o.rank ? class_axis(w, &o, &t) : -1;
+        if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
+        if (!w->loss && o.dim[axis] == 1) {
+            OT_TRY(check_texts(w, err));
+            t = o; /* one value per sample: the loss pass looks at the tail */
+        } else {
+            t = without(&o, axis);
+            OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
+        }
+    }
+    set_feed(f, w, OT_I64, &t);
+    return OT_OK;
+}
+
+static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
+{
+    ot_shape o, t = *sample;
+    ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
+                    : w->array->t.dtype == OT_F64              ? OT_F64
+                                                               : OT_F32;
+    OT_TRY(check_texts(w, err));
+    if (output_sample(w, &t, &o)) {
+        bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
+        if (!alike(&o, &t))
+            return wrong_shape(w, &t, &o,
+                               classes ? "; class numbers are integers, such as int64 (--loss cross_entropy also "
+                                         "takes floats that are whole)"
+                                       : "",
+                               err);
+        t = o;
+    }
+    ot_error wide = { 0 };
+    if (ot_array_fits(w->array, type, &wide)) return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
+    set_feed(f, w, type, &t);
+    return OT_OK;
+}
+
+/* A whole number per sample. */
+static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
+{
+    ot_error whole = { 0 };
+    if (w->array->t.rank != 1) return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; one number per sample is needed", w->array->t.name, w->array->t.rank);
+    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
+    set_feed(f, w, OT_I64, &(ot_shape){ .rank = 0 });
+    return OT_OK;
+}
+
+/* Labels of a sample, none of them the blank, and behind them blanks or negative numbers up to the longest. */
+static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t samples, ot_feeder *f, ot_error *err)
+{
+    const ot_tensor *t = &w->array->t;
+    const ot_output *o = w->output;
+    int64_t blank = (int64_t)ot_spec_num(w->loss, "blank", 0), most = sample->rank ? sample->dim[0] : 1;
+    int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
+    ot_error whole = { 0 };
+    if (sample->rank > 1 || !most)
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; (samples, labels) is needed, and a label at least", t->name, t->rank);
+    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", t->name, whole.text);
+    for (int64_t i = 0; i < samples * most; i++) {
+        int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
+        bool padding = y < 0 || y == blank, behind = i % most && (before < 0 || before == blank);
+        if (y >= classes)
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has class %lld; output '%s' has %lld classes, 0 to %lld", t->name,
+                                (long long)(i / most), (long long)y, o->name, (long long)classes, (long long)classes - 1);
+        if (!padding && behind)
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has a label behind its padding (the blank, %lld, or a negative number)", t->name,
+                                (long long)(i / most), (long long)blank);
+    }
+    set_feed(f, w, OT_I64, sample);
+    const ot_param *first = ot_spec_find(w->loss, "batch_first");
+    if (first) f->batch_axis = first->num ? 0 : 1;
+    return OT_OK;
+}
+
+static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f,
+                           ot_error *err)
+{
+    const ot_tensor *a = &w->array->t;
+    ot_shape o, t = { .rank = a->rank - 1 };
+    if (a->rank < 1 || a->dim[0] != samples)
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples; the data has %lld",
+                            a->name, (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
+    for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
+    bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
+    *f = (ot_feeder){ 0 };
+    if (w->lengths) return adapt_lengths(w, f, err);
+    if (takes(w) != OT_TAKES_SEQUENCES && takes(w) != OT_TAKES_VECTORS) OT_TRY(check_rows(e, w, &t, err));
+    switch (takes(w)) {
+    case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
+    case OT_TAKES_VECTORS: /* how many there are the formula looks at */
+        set_feed(f, w, OT_F32, &t);
+        return OT_OK;
+    case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
+    case OT_TAKES_CLASSES:
+        return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
+                   ? adapt_values(w, &t, f, err)
+                   : adapt_classes(e, w, &t, samples, f, err);
+    case OT_TAKES_EITHER:
+        if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
+        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
+        if (!same) return adapt_classes(e, w, &t, samples, f, err);
+        OT_TRY(check_texts(w, err));
+        set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
+        return OT_OK;
+    default: return adapt_values(w, &t, f, err);
+    }
+}
+
+ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
+                           ot_error *err)
+{
+    const ot_dataset *d = fs->data;
+    size_t most = 3 * (size_t)e->s->n_losses + (size_t)n + 1;
+    want *w = ot_arena_alloc(e->a, sizeof *w * most);
+    ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
+    if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+
+    ot_error found = { 0 };
+    int n_wants = 0;
+    if (e->s->n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
+    else wants_by_array(e, fs, outputs, n, w, &n_wants, &found);
+    /* The old list may hold pointers into itself. */
+    for (int i = 0; i < fs->n; i++) {
+        list[i] = fs->f[i];
+        if (list[i].src == &fs->f[i].own) list[i].src = list[i].gather.src = &list[i].own;
+    }
+    fs->f = list;
+    for (int i = 0; i < n_wants; i++) w[i].data = d;
+    for (int i = 0; i < n_wants; i++)
+        if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
+    if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
+    if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
+        missing(e, d, outputs, n, "target", &found);
+    if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
+    say_outputs(e, w, n_wants, outputs, n);
+    return OT_OK;
+}

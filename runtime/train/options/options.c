@@ -1,0 +1,434 @@
+/* options.c - the one table of options.
+ *
+ * Help, config keys and the program's arguments are made from it.  To add an option: a row here, a
+ * field in ot_settings, a line in settings.c. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/train/options/options.h"
+#include "runtime/train/options/specs.h"
+
+typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE } kind;
+
+typedef struct row {
+    ot_option_info info;
+    kind           kind;
+    double         min, max; /* INT and NUM */
+} row;
+
+#define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
+#define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
+#define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
+#define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV | OT_CMD_EXPORT)
+
+#define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
+#define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+
+#define BASIC  true
+#define REPEAT true
+/*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
+#define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max) \
+    { { name, letter, argument, dflt, group, help, commands, repeats, basic }, kind, min, max }
+
+static const row table[] = {
+#define G "Data"
+    ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist, cifar10, cifar100; .npz, .npy, .csv, idx files", FED, 0, BASIC, TEXT, 0, 0),
+    ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("test", 0, "NAME|PATH", NULL, G, "evaluation set; a named data set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "scaling of uint8 pictures", FED, 0, 0, TEXT, 0, 0),
+    ROW("target", 0, "NAME", "target", G, "array to predict", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("no-shuffle", 0, NULL, NULL, G, "samples in their order, wrapping around at the end", FIT, 0, 0, FLAG, 0, 0),
+    ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+#undef G
+#define G "Training"
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy nll bce bce_with_logits mse l1 huber smooth_l1 kl hinge focal dice ctc cosine triplet contrastive poisson_nll gaussian_nll output; else by target and tail", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("output", 0, "TENSOR", NULL, G, "trains this inner tensor in place of the model's outputs; the written file keeps them", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
+    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "sgd adam adamw adagrad adadelta rmsprop adamax nadam radam lion lamb lars muon", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
+    ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),
+    ROW("weight-decay", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights that do not decay", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "step multistep exponential cosine cosine-restarts linear polynomial onecycle plateau; warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
+    ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, whichever is reached first ends the run", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("accumulate", 0, "N", "1", G, "batches per update", FIT, 0, 0, INT, 1, 1e9),
+    ROW("clip-norm", 0, "X", NULL, G, "limit of the gradients' global norm", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("clip-value", 0, "X", NULL, G, "limit of each element of a gradient", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("seed", 0, "N", "0", G, "of order, Dropout and fresh weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
+    ROW("initialize", 0, "auto|always|never", "auto", G, "of a file with a training algorithm of its own: its initialization first; auto: unless it has been trained before", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
+    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what happens when a loss is not finite", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "The graph"
+    ROW("train", 0, "GLOB", NULL, G, "initializers that train in addition to those found", GRAPH, REPEAT, 0, TEXT, 0, 0),
+    ROW("freeze", 0, "GLOB", NULL, G, "initializers that do not train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of some initializers", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization: batch or running statistics", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("bn-variance", 0, "population|unbiased", "population", G, "which variance the running one follows", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("untie", 0, "auto|GLOB", NULL, G, "each layer gets its own of an initializer that several read, in the file too; auto: where an exporter stored equal ones once", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
+    ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that hold a folded BatchNormalization train with one; it is folded again in the file", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
+    ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
+    ROW("add-dropout", 0, "P", NULL, G, "a Dropout before the classifier, in training alone; the file gets none", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
+    ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of integer weights that train: the file's, or from their largest values", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("mode", 0, "file|eval", "file", G, "run: the graph as written, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "Machine"
+    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "where it runs", ALL, 0, BASIC, TEXT, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "threads (processors, or the CPU quota)", ALL, 0, 0, INT, 1, 4096),
+    ROW("tune", 0, NULL, NULL, G, "time every kernel that can do an operator on the GPU, once, and keep the fastest", FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
+    ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "what products and activations are computed in; weights stay as they are", ALL, 0, 0, CHOICE, 0, 0),
+#undef G
+#define G "Output"
+    ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
+    ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
+    ROW("training-info", 0, NULL, NULL, G, "the trained model says how it was trained (TrainingInfoProto), with the optimizer's state: another run, with the same --batch-size, goes on from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("deploy", 0, "FILE", NULL, G, "the deployable form too: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("fold", 0, NULL, NULL, G, "export, --deploy: BatchNormalization goes into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("fp16", 0, NULL, NULL, G, "export, --deploy: weights and what is safe in float16; inputs and outputs stay", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: an entry of the file's metadata", DEPLOY, REPEAT, 0, TEXT, 0, 0),
+    ROW("json", 0, NULL, NULL, G, "machine-readable text", TEXTS, 0, 0, FLAG, 0, 0),
+    ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
+    ROW("why", 0, NULL, NULL, G, "plan: why a faster kernel was refused", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "errors only", ALL, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "more about what was decided", ALL, 0, 0, FLAG, 0, 0),
+    ROW("config", 0, "FILE", NULL, G, "key = value, the same names; arguments win", ALL, 0, 0, TEXT, 0, 0),
+#undef G
+#define G "New models"
+    ROW("opset", 0, "N", NULL, G, "opset of the file (17; gpt2, bert: 20)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
+    ROW("classes", 0, "N", NULL, G, "extent of the output (10; alexnet, resnet50: 1000; gpt2: 50257; bert: 2)", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
+    ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks (12)", OT_CMD_NEW, 0, 0, INT, 1, 65536),
+    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+    ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units (1)", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
+    ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers (128,64)", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+#undef G
+};
+
+typedef struct given {
+    const char **text;
+    int          n;
+    bool         from_config; /* an argument replaces it */
+} given;
+
+struct ot_options {
+    ot_arena *arena;
+    given     value[OT_LEN(table)];
+    bool      in_config; /* a file is being read */
+    const ot_config_file *configs; /* that were read */
+};
+
+/* ---- the table ---------------------------------------------------------------- */
+
+const ot_option_info *ot_option_at(int i)
+{
+    return i >= 0 && i < OT_LEN(table) ? &table[i].info : NULL;
+}
+
+static int index_of(const char *name)
+{
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (!strcmp(table[i].info.name, name)) return i;
+    return -1;
+}
+
+const ot_option_info *ot_option_find(const char *name)
+{
+    return name ? ot_option_at(index_of(name)) : NULL;
+}
+
+const char *ot_option_nearest(const char *name)
+{
+    static const struct { const char *name, *here; } elsewhere[] = {
+        { "learning-rate", "lr" }, { "learning_rate", "lr" }, { "lrate", "lr" }, { "rate", "lr" }, { "batch", "batch-size" }, { "bs", "batch-size" },
+        { "batchsize", "batch-size" }, { "batch_size", "batch-size" }, { "epoch", "epochs" }, { "num-epochs", "epochs" }, { "num_epochs", "epochs" },
+        { "optim", "optimizer" }, { "opt", "optimizer" }, { "wd", "weight-decay" }, { "criterion", "loss" }, { "out", "o" }, { "dataset", "data" },
+    };
+    const char *near = NULL;
+    int best = 3;
+    for (int i = 0; name && i < OT_LEN(elsewhere); i++)
+        if (!strcmp(name, elsewhere[i].name)) return elsewhere[i].here;
+    for (int i = 0; name && i < OT_LEN(table); i++) {
+        int d = ot_edit_distance(name, table[i].info.name, 2);
+        /* Two edits away from a name of two letters is everything. */
+        if (d < best && d < (int)strlen(table[i].info.name)) best = d, near = table[i].info.name;
+    }
+    return near;
+}
+
+/* ---- a set of options ----------------------------------------------------------- */
+
+ot_options *ot_options_new(void)
+{
+    ot_options *o = calloc(1, sizeof *o);
+    if (o) o->arena = ot_arena_new();
+    if (o && !o->arena) {
+        free(o);
+        return NULL;
+    }
+    return o;
+}
+
+void ot_options_free(ot_options *o)
+{
+    if (!o) return;
+    ot_arena_free(o->arena);
+    free(o);
+}
+
+/* value is one of the words of "a|b|c". */
+static bool is_choice(const char *words, const char *value)
+{
+    size_t n = strlen(value);
+    for (;;) {
+        size_t k = strcspn(words, "|");
+        if (k == n && !memcmp(words, value, n)) return true;
+        if (!words[k]) return false;
+        words += k + 1;
+    }
+}
+
+static const char *limit_text(double v, char buf[32])
+{
+    snprintf(buf, 32, "%.17g", v);
+    return buf;
+}
+
+static ot_status check_value(const row *r, const char *value, ot_error *err)
+{
+    double v = 0;
+    bool integer = r->kind == INT;
+    const char *dashes = strlen(r->info.name) == 1 ? "-" : "--";
+    char lo[32], hi[32];
+    switch (r->kind) {
+    case FLAG:
+        if (strcmp(value, "true") && strcmp(value, "false"))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is neither true nor false", dashes, r->info.name, value);
+        return OT_OK;
+    case INT:
+    case NUM:
+        if (!ot_number(value, &v) || isnan(v) || (integer && v != floor(v)))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is not a %snumber", dashes, r->info.name, value,
+                           integer ? "whole " : "");
+        if (v < r->min || v > r->max || isinf(v)) {
+            if (isinf(r->max))
+                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; at least %s is needed", dashes,
+                               r->info.name, value, limit_text(r->min, lo));
+            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; %s to %s is possible", dashes, r->info.name,
+                           value, limit_text(r->min, lo), limit_text(r->max, hi));
+        }
+        return OT_OK;
+    case CHOICE:
+        if (!is_choice(r->info.argument, value))
+            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is not possible; possible: %s", dashes, r->info.name, value,
+                           r->info.argument);
+        return OT_OK;
+    case TEXT:
+        if (!*value) return ot_fail(err, OT_E_USAGE, "%s%s: the value is empty", dashes, r->info.name);
+        return OT_OK;
+    }
+    return OT_OK;
+}
+
+static ot_status read_config(ot_options *o, const char *path, ot_error *err);
+
+ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err)
+{
+    OT_GIVEN(o);
+    OT_GIVEN(name);
+    OT_GIVEN(value);
+    int i = index_of(name);
+    if (i < 0) {
+        const char *near = ot_option_nearest(name);
+        return near ? ot_fail(err, OT_E_USAGE, "unknown option '%s'; did you mean '%s'?", name, near)
+                    : ot_fail(err, OT_E_USAGE, "unknown option '%s'", name);
+    }
+    const row *r = &table[i];
+    given *g = &o->value[i];
+    OT_TRY(check_value(r, value, err));
+    if (!strcmp(name, "config")) {
+        if (o->in_config) return ot_fail(err, OT_E_USAGE, "a config file names another one");
+        return read_config(o, value, err);
+    }
+    if (o->in_config && g->n && !g->from_config) return OT_OK;
+    if (!o->in_config && g->from_config) g->n = 0;
+    if (!r->info.repeats) g->n = 0;
+
+    const char **text = ot_arena_alloc(o->arena, sizeof *text * (size_t)(g->n + 1));
+    const char *copy = ot_arena_strdup(o->arena, value);
+    if (!text || !copy) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int k = 0; k < g->n; k++) text[k] = g->text[k];
+    text[g->n++] = copy;
+    g->text = text;
+    g->from_config = o->in_config;
+    return OT_OK;
+}
+
+const char *ot_options_get(const ot_options *o, const char *name)
+{
+    int i = o && name ? index_of(name) : -1;
+    if (i < 0) return NULL;
+    return o->value[i].n ? o->value[i].text[o->value[i].n - 1] : table[i].info.value;
+}
+
+int ot_options_count(const ot_options *o, const char *name)
+{
+    int i = index_of(name);
+    return i < 0 ? 0 : o->value[i].n;
+}
+
+const char *ot_options_nth(const ot_options *o, const char *name, int k)
+{
+    int i = o && name ? index_of(name) : -1;
+    return i < 0 || k < 0 || k >= o->value[i].n ? NULL : o->value[i].text[k];
+}
+
+double ot_options_num(const ot_options *o, const char *name)
+{
+    const char *text = ot_options_get(o, name);
+    double v = 0;
+    return text && ot_number(text, &v) ? v : 0;
+}
+
+int64_t ot_options_int(const ot_options *o, const char *name)
+{
+    return (int64_t)ot_options_num(o, name);
+}
+
+bool ot_options_flag(const ot_options *o, const char *name)
+{
+    const char *text = ot_options_get(o, name);
+    return text && !strcmp(text, "true");
+}
+
+ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
+{
+    OT_GIVEN(o);
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
+            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command", table[i].info.letter == 'o' ? "-" : "--",
+                           table[i].info.name);
+    return OT_OK;
+}
+
+char *ot_options_lines(const ot_options *o)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    for (int i = 0; i < OT_LEN(table); i++)
+        for (int k = 0; k < o->value[i].n; k++) fprintf(f, "%s = %s\n", table[i].info.name, o->value[i].text[k]);
+    if (!ot_memstream_close(f)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- config files ------------------------------------------------------------------ */
+
+typedef struct config_reader {
+    ot_options *o;
+    const char *path;
+    const char *text, *end; /* what is not read yet */
+    ot_error   *err;
+    int         line;
+    bool        too_long;
+} config_reader;
+
+/* Called by inih for each pair; 0 makes it stop. */
+static int config_pair(void *user, const char *section, const char *name, const char *value)
+{
+    config_reader *c = user;
+    ot_error e = { 0 };
+    (void)section; /* config_line lets none through */
+    if (!ot_options_set(c->o, name, value, &e)) return 1;
+    ot_fail(c->err, e.status, "%s:%d: %-s", c->path, c->line, e.text);
+    return 0;
+}
+
+/* inih takes the rest of a line that is longer than its buffer for another line. */
+static char *config_line(char *buf, int size, void *user)
+{
+    config_reader *c = user;
+    size_t left = (size_t)(c->end - c->text);
+    if (!left) return NULL;
+    const char *stop = memchr(c->text, '\n', left);
+    size_t n = stop ? (size_t)(stop - c->text) + 1 : left;
+    c->line++;
+    if (n > (size_t)size - 1) {
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: the line is longer than %d characters", c->path, c->line, size - 2);
+        c->too_long = true;
+        return NULL;
+    }
+    memcpy(buf, c->text, n);
+    buf[n] = '\0';
+    c->text += n;
+    /* An indented line would go on with the one before. */
+    size_t blank = strspn(buf, " \t");
+    if (blank) memmove(buf, buf + blank, strlen(buf + blank) + 1);
+    if (*buf == '[') { /* also one that holds nothing, of which config_pair would not be told */
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; the file is a list of 'key = value'", c->path, c->line,
+                (int)strcspn(buf, "\r\n"), buf);
+        return NULL;
+    }
+    return buf;
+}
+
+const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a)
+{
+    const ot_config_file *all = NULL;
+    for (const ot_config_file *c = o->configs; c; c = c->next) {
+        ot_config_file *copy = ot_arena_alloc(a, sizeof *copy);
+        if (!copy) break; /* whoever has no memory for this writes nothing */
+        *copy = (ot_config_file){ all, c->id, ot_arena_strdup(a, c->path) };
+        all = copy;
+    }
+    return all;
+}
+
+/* A whole file, and which one it is. */
+static ot_status open_config(const char *path, ot_config_file *kept, void **text, size_t *n, ot_error *err)
+{
+    enum { LARGEST = 1 << 24 };
+    /* O_NONBLOCK: a pipe is refused instead of waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+    ot_status s = ot_file_of_open(fd, &kept->id) ? OT_OK : ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, strerror(errno));
+    if (!s) s = ot_read_open(fd, path, LARGEST, text, n, err);
+    close(fd);
+    return s;
+}
+
+static ot_status read_config(ot_options *o, const char *path, ot_error *err)
+{
+    void *text = NULL;
+    size_t n = 0;
+    ot_config_file *kept = ot_arena_alloc(o->arena, sizeof *kept);
+    if (!kept || !(kept->path = ot_arena_strdup(o->arena, path))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    OT_TRY(open_config(path, kept, &text, &n, err));
+    kept->next = o->configs;
+    o->configs = kept;
+
+    if (memchr(text, 0, n)) {
+        free(text);
+        return ot_fail(err, OT_E_USAGE, "%s: holds a byte 0; a text file is needed", path);
+    }
+    ot_error first = { 0 };
+    config_reader c = { .o = o, .path = path, .err = &first, .text = text, .end = (char *)text + n };
+    o->in_config = true;
+    int bad = ini_parse_stream(config_line, &c, config_pair, &c);
+    o->in_config = false;
+    free(text);
+    if (first.status) return ot_fail(err, first.status, "%s", first.text);
+    if (bad < 0) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: is not of the form 'key = value'", path, bad);
+    return OT_OK;
+}

@@ -1,0 +1,68 @@
+/* options.h - the option table, and what a set of options comes to. */
+#ifndef OT_OPTIONS_H
+#define OT_OPTIONS_H
+
+#include "runtime/base/io.h"
+#include "runtime/passes/passes.h"
+
+typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
+
+/* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
+typedef struct ot_settings {
+    const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
+    int n_outputs; const char *const *outputs; /* --output; 0: the model's */
+    int n_losses;
+    ot_spec *losses;
+    ot_spec optimizer, schedule;
+    int64_t batch;           /* 0: not given */
+    int64_t epochs;          /* 0: not given */
+    int64_t steps;           /* 0: not given */
+    int accumulate, threads; /* threads 0: all */
+    uint64_t seed;
+    bool shuffle, drop_last, skip_nonfinite;
+    double clip_norm, clip_value;
+    ot_bn bn;
+    ot_precision precision;
+    bool auto_precision; /* precision is what a check leaves */
+    bool apart;          /* found: the batch that the file has cannot be changed (together.c) */
+    bool bn_unbiased, eval_mode, fit_scales;
+    double dropout; /* < 0: as the file says */
+    double add_dropout; /* 0: none */
+    int n_train, n_freeze, n_no_decay, n_lr_scale;
+    const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
+    const double *lr_scale_by;
+    ot_device_wish device;
+    int device_index; /* of CUDA's devices */
+    bool unfold_bn, untie_auto, training_info;
+    int n_untie;
+    const char *const *untie;
+    bool json, why, graph, verbose, quiet, tune;
+} ot_settings;
+
+/* Resolves o.  outputs: names of the model's outputs, NULL-ended, for losses that name one; may be
+ * NULL.  Errors: OT_E_USAGE, OT_E_DEVICE, OT_E_NOMEM. */
+ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
+                           ot_settings *out, ot_error *err);
+
+const char *ot_precision_name(ot_precision p); /* as --precision has it */
+
+int ot_options_count(const ot_options *o, const char *name); /* times given */
+int64_t ot_options_int(const ot_options *o,
+                       const char *name); /* value or default; checked by set */
+double ot_options_num(const ot_options *o, const char *name);
+bool ot_options_flag(const ot_options *o, const char *name);
+
+/* A config file that options were read from. */
+typedef struct ot_config_file {
+    const struct ot_config_file *next;
+    ot_file_id              id;
+    const char             *path;
+} ot_config_file;
+
+/* Those of o, copied; NULL: none. */
+const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a);
+
+/* Every option that was given, as lines of a config file; caller frees with free(). */
+char *ot_options_lines(const ot_options *o);
+
+#endif

@@ -1,0 +1,233 @@
+/* settings.c - what a set of options comes to: numbers, things, lists. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/options/options.h"
+#include "runtime/train/options/specs.h"
+
+/* --name X for the optimizer's parameter `key`. */
+static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s,
+                            ot_arena *a, ot_error *err)
+{
+    const ot_spec_kind *k = ot_optimizers;
+    if (!ot_options_get(o, name)) return OT_OK;
+    while (strcmp(k->name, s->optimizer.name)) k++;
+
+    if (ot_has_word(k->keys, key) || ot_has_word(k->common, key))
+        return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
+    return ot_fail(err, OT_E_USAGE, "--%s: %s has no %s", name, s->optimizer.name, key);
+}
+
+static ot_status check_optimizer(const ot_spec *t, ot_error *err)
+{
+    if (!strcmp(t->name, "sgd") && ot_spec_flag(t, "nesterov", false) &&
+        (ot_spec_num(t, "momentum", 0) <= 0 || ot_spec_num(t, "dampening", 0) != 0))
+        return ot_fail(err, OT_E_USAGE,
+                       "--optimizer %s: nesterov needs a momentum and no dampening", t->name);
+    return OT_OK;
+}
+
+static ot_status read_device(const char *device, ot_settings *s, ot_error *err)
+{
+    const char *digits = strncmp(device, "cuda:", 5) ? "" : device + 5;
+    bool number = *digits && strlen(digits) < 5 && !digits[strspn(digits, "0123456789")];
+    s->device = !strcmp(device, "cpu") ? OT_DEVICE_CPU : !strcmp(device, "auto") ? OT_DEVICE_AUTO : OT_DEVICE_CUDA;
+    s->device_index = number ? atoi(digits) : 0;
+    if (s->device != OT_DEVICE_CUDA || !strcmp(device, "cuda") || number) return OT_OK;
+    return ot_fail(err, OT_E_USAGE,
+                   "--device: '%s' is not possible; possible: auto, cpu, cuda, cuda:N", device);
+}
+
+static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
+{
+    const char *text = ot_options_get(o, "dropout");
+    double p;
+    *out = -1;
+    if (!strcmp(text, "file")) return OT_OK;
+    if (!strcmp(text, "off")) {
+        *out = 0;
+        return OT_OK;
+    }
+    if (!ot_number(text, &p) || !(p >= 0 && p < 1))
+        return ot_fail(err, OT_E_USAGE,
+                       "--dropout: '%s' is not possible; possible: file, off, or a ratio below 1",
+                       text);
+    *out = p;
+    return OT_OK;
+}
+
+static ot_status read_added_dropout(const ot_options *o, double *out, ot_error *err)
+{
+    *out = ot_options_get(o, "add-dropout") ? ot_options_num(o, "add-dropout") : 0;
+    return *out < 1 ? OT_OK : ot_fail(err, OT_E_USAGE, "--add-dropout: '%s' is not possible; possible: a ratio below 1", ot_options_get(o, "add-dropout"));
+}
+
+static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, int *n,
+                           const char *const **out, ot_error *err)
+{
+    int count = ot_options_count(o, name), used = 0, most = 0;
+    for (int i = 0; i < count; i++)
+        for (const char *p = ot_options_nth(o, name, i); p; p = strchr(p + 1, ',')) most++;
+    const char **list = ot_arena_alloc(a, sizeof *list * (size_t)(most + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+
+    /* Only --no-decay is a list in itself: names of initializers may hold commas. */
+    bool split = !strcmp(name, "no-decay");
+    for (int i = 0; i < count; i++) {
+        const char *p = ot_options_nth(o, name, i);
+        do {
+            size_t k = split ? strcspn(p, ",") : strlen(p);
+            char *one = ot_arena_printf(a, "%.*s", (int)k, p);
+            if (!one) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+            if (!*one) return ot_fail(err, OT_E_USAGE, "--%s: an empty name", name);
+            list[used++] = one;
+            p += k + (p[k] == ',');
+        } while (split && *p);
+    }
+    *n = used;
+    *out = list;
+    return OT_OK;
+}
+
+/* "auto" beside patterns. */
+static ot_status read_untie(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    const char *const *all;
+    int                n;
+    OT_TRY(copy_list(o, "untie", a, &n, &all, err));
+    const char **list = ot_arena_alloc(a, sizeof *list * (size_t)(n + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(all[i], "auto")) s->untie_auto = true;
+        else list[s->n_untie++] = all[i];
+    }
+    s->untie = list;
+    return OT_OK;
+}
+
+/* "PATTERN=X"; the last '=' counts, patterns may hold others. */
+static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    int n = ot_options_count(o, "lr-scale");
+    const char **pattern = ot_arena_alloc(a, sizeof *pattern * (size_t)(n + 1));
+    double *by = ot_arena_alloc(a, sizeof *by * (size_t)(n + 1));
+    if (!pattern || !by) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        const char *text = ot_options_nth(o, "lr-scale", i), *eq = strrchr(text, '=');
+        if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || !isfinite(by[i]) || by[i] < 0)
+            return ot_fail(err, OT_E_USAGE, "--lr-scale: '%s' is not PATTERN=X with X of at least 0",
+                           text);
+        pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
+        if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    }
+    s->n_lr_scale = n;
+    s->lr_scale = pattern;
+    s->lr_scale_by = by;
+    return OT_OK;
+}
+
+static ot_status read_losses(const ot_options *o, const char *const *outputs, ot_arena *a,
+                             ot_settings *s, ot_error *err)
+{
+    int n = ot_options_count(o, "loss");
+    s->losses = ot_arena_alloc(a, sizeof *s->losses * (size_t)(n + 1));
+    if (!s->losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), "loss", ot_losses, outputs, a,
+                              &s->losses[i], err));
+        for (int k = 0; k < i; k++) {
+            const char *p = s->losses[k].output, *q = s->losses[i].output;
+            if (p == q || (p && q && !strcmp(p, q)))
+                return ot_fail(err, OT_E_USAGE,
+                               "--loss: %s%s has two losses; one per output is possible",
+                               q ? "output " : "the model", q ? q : "");
+        }
+    }
+    s->n_losses = n;
+    return OT_OK;
+}
+
+/* --data NAME of a single value that may be missing. */
+static void read_texts(const ot_options *o, ot_settings *s)
+{
+    s->data = ot_options_get(o, "data");
+    s->val = ot_options_get(o, "val");
+    s->test = ot_options_get(o, "test");
+    s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
+    s->target = ot_options_nth(o, "target", 0);
+    s->out = ot_options_get(o, "o");
+    s->run_dir = ot_options_get(o, "run-dir");
+    s->log = ot_options_get(o, "log");
+    if (s->log && !strcmp(s->log, "-")) s->log = NULL; /* the callback has the lines */
+    s->eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
+    s->json = ot_options_flag(o, "json");
+    s->why = ot_options_flag(o, "why");
+    s->training_info = ot_options_flag(o, "training-info");
+    s->unfold_bn = ot_options_flag(o, "unfold-bn");
+    s->tune = ot_options_flag(o, "tune");
+    s->graph = ot_options_flag(o, "graph");
+    s->quiet = ot_options_flag(o, "quiet");
+    s->verbose = ot_options_flag(o, "verbose");
+    s->shuffle = !ot_options_flag(o, "no-shuffle");
+    s->drop_last = ot_options_flag(o, "drop-last");
+    s->skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
+}
+
+const char *ot_precision_name(ot_precision p)
+{
+    static const char *const name[] = { [OT_FP32] = "fp32", [OT_TF32] = "tf32", [OT_PREC_BF16] = "bf16", [OT_PREC_FP16] = "fp16" };
+    return name[p];
+}
+
+static void read_precision(const ot_options *o, ot_settings *s)
+{
+    const char *p = ot_options_get(o, "precision");
+    s->auto_precision = !strcmp(p, "auto");
+    s->precision = !strcmp(p, "tf32") ? OT_TF32 : !strcmp(p, "bf16") ? OT_PREC_BF16 : !strcmp(p, "fp16") ? OT_PREC_FP16 : OT_FP32;
+}
+
+static void read_numbers(const ot_options *o, ot_settings *s)
+{
+    const char *bn = ot_options_get(o, "bn");
+    s->batch = ot_options_int(o, "batch-size");
+    s->epochs = ot_options_int(o, "epochs");
+    s->steps = ot_options_int(o, "steps");
+    s->accumulate = (int)ot_options_int(o, "accumulate");
+    s->threads = (int)ot_options_int(o, "threads");
+    s->seed = (uint64_t)ot_options_int(o, "seed");
+    s->clip_norm = ot_options_num(o, "clip-norm");
+    s->clip_value = ot_options_num(o, "clip-value");
+    s->bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
+    s->fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
+    s->bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
+}
+
+ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
+                           ot_settings *out, ot_error *err)
+{
+    ot_settings *s = out;
+    *s = (ot_settings){ 0 };
+    read_texts(o, s);
+    read_numbers(o, s);
+    read_precision(o, s);
+    OT_TRY(read_device(ot_options_get(o, "device"), s, err));
+    OT_TRY(read_dropout(o, &s->dropout, err));
+    OT_TRY(read_added_dropout(o, &s->add_dropout, err));
+    OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));
+    OT_TRY(read_losses(o, s->n_outputs ? s->outputs : outputs, a, s, err));
+    OT_TRY(ot_spec_parse(ot_options_get(o, "optimizer"), "optimizer", ot_optimizers, NULL, a,
+                          &s->optimizer, err));
+    OT_TRY(short_form(o, "lr", "lr", s, a, err));
+    OT_TRY(short_form(o, "momentum", "momentum", s, a, err));
+    OT_TRY(short_form(o, "weight-decay", "weight_decay", s, a, err));
+    OT_TRY(check_optimizer(&s->optimizer, err));
+    OT_TRY(ot_spec_parse(ot_options_get(o, "schedule"), "schedule", ot_schedules, NULL, a,
+                          &s->schedule, err));
+    OT_TRY(copy_list(o, "train", a, &s->n_train, &s->train, err));
+    OT_TRY(copy_list(o, "freeze", a, &s->n_freeze, &s->freeze, err));
+    OT_TRY(copy_list(o, "no-decay", a, &s->n_no_decay, &s->no_decay, err));
+    OT_TRY(read_untie(o, a, s, err));
+    return read_lr_scales(o, a, s, err);
+}

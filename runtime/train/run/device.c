@@ -1,0 +1,36 @@
+/* device.c - the device that --device names. */
+#include "runtime/train/run/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/kernels/host.h"
+
+ot_status ot_device_open(const ot_settings *s, ot_arena *a, ot_device **out, const char **line, ot_error *err)
+{
+    ot_error why = { 0 };
+    *out = NULL;
+    *line = "device: cpu";
+    if (s->device == OT_DEVICE_CPU) return OT_OK;
+    const ot_backend *b = ot_backend_usable(&why);
+    ot_status r = b ? b->open(s->device_index, NULL, out, &why) : why.status;
+    if (r && s->device == OT_DEVICE_CUDA) return ot_fail(err, r, "--device cuda: %s", why.text);
+    if (r && r != OT_E_DEVICE) return ot_fail(err, r, "%s", why.text);
+    if (r) {
+        *line = ot_arena_printf(a, "device: cpu (%s)", why.text);
+    } else {
+        ot_device_info i;
+        b->info(*out, &i);
+        *line = ot_arena_printf(a, "device: cuda:%d, %s, %.1f GiB free; %s", s->device_index, i.name,
+                                (double)i.free / (1 << 30), i.libraries);
+    }
+    if (*line) return OT_OK;
+    if (*out) b->close(*out);
+    *out = NULL;
+    return ot_fail(err, OT_E_NOMEM, "no memory for a device");
+}
+
+const char *ot_device_name(const ot_settings *s, const ot_device *d, ot_arena *a)
+{
+    return d ? ot_arena_printf(a, "%s:%d", d->backend->name, s->device_index) : "cpu";
+}

@@ -1,0 +1,195 @@
+/* file_training.c - the training that a file brings along (TrainingInfoProto), in place of the one that options describe. */
+#include "runtime/train/run/file_training.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/run/session.h"
+
+/* Options that say how to train: with an algorithm of the file's there is nothing for them to act on. */
+static const char *const says_how[] = { "lr", "momentum", "weight-decay", "no-decay", "schedule", "accumulate", "clip-norm", "clip-value", "train",
+                                        "freeze", "lr-scale", "untie", "unfold-bn", "add-dropout", "output", "quantized-scales" };
+
+static const char use_options[] = "--loss or --optimizer trains the model as the options say";
+
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm"); }
+
+bool ot_own_wanted(const ot_options *o) { return !ot_options_count(o, "loss") && !ot_options_count(o, "optimizer"); }
+
+static ot_status check_options(const ot_trainer *t, ot_error *err)
+{
+    for (int i = 0; i < OT_LEN(says_how); i++)
+        if (ot_options_count(t->o, says_how[i]))
+            ot_fail_more(err, OT_E_USAGE, "--%s: the file has a training algorithm of its own (TrainingInfoProto), which the option cannot change; %s",
+                         says_how[i], use_options);
+    if (t->s.skip_nonfinite)
+        ot_fail_more(err, OT_E_USAGE, "--on-nonfinite skip: the file's own training algorithm (TrainingInfoProto) makes every update; %s", use_options);
+    if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
+        ot_fail_more(err, OT_E_USAGE, "--precision: the file's own training algorithm (TrainingInfoProto) computes as it is written; %s", use_options);
+    return err->status;
+}
+
+ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
+{
+    *out = *m;
+    out->file = ot_arena_copy(a, m->file, sizeof *m->file);
+    if (!out->file) return no_memory(err);
+    out->file->graph = m->file->training->graph;
+    return OT_OK;
+}
+
+/* ---- what is in it ------------------------------------------------------------------- */
+
+enum { NAMES = 6 };
+
+/* "'a', 'b' and 3 more" with one name more, the i-th of n; NULL: no memory. */
+static const char *listed(ot_arena *a, const char *list, const char *name, int i, int n)
+{
+    if (!list) return NULL;
+    if (i < NAMES) return ot_arena_printf(a, "%s%s'%s'", list, i ? ", " : "", name);
+    return i == n - 1 ? ot_arena_printf(a, "%s and %d more", list, n - NAMES) : list;
+}
+
+const char *ot_own_text(const ot_model *m, ot_arena *a)
+{
+    const ot_training *x = m->file->training;
+    if (x->why) return ot_arena_printf(a, "cannot be followed: %s", x->why);
+    const char *in = "", *updates = "", *starts = "";
+    int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first, sets = x->initialization ? x->initialization->n_outputs : 0;
+    for (int i = 0; i < inputs; i++) in = listed(a, in, x->graph->inputs[first + i]->name, i, inputs);
+    for (int i = 0; i < x->graph->n_assigns; i++) updates = listed(a, updates, x->graph->assigns[i].state->name, i, x->graph->n_assigns);
+    for (int i = 0; i < sets; i++) starts = listed(a, starts, m->file->sources[x->sets[i]].name, i, sets);
+    if (!in || !updates || !starts) return NULL;
+    return ot_arena_printf(a, "takes %s%s, updates %s%s%s", inputs ? "" : "no inputs of its own", in, updates, sets ? "; its initialization sets " : "", starts);
+}
+
+/* ---- initialization -------------------------------------------------------------------- */
+
+/* Has nothing trained it?  It is what it would be set to, or all elements are one number (0, where there is one alone). */
+static bool untouched(const ot_source *s, const void *start)
+{
+    size_t  one = (size_t)ot_dtype_bits(s->dtype) / 8, bytes = ot_bytes(&s->shape, s->dtype);
+    int64_t n = ot_numel(&s->shape);
+    if (!bytes || !one || !memcmp(s->data, start, bytes)) return true;
+    if (n == 1) return ot_get_f64(s->data, s->dtype, 0) == 0;
+    return !memcmp(s->data, (const char *)s->data + one, bytes - one);
+}
+
+/* The outputs of the initialization, drawn by --seed; of t's arena. */
+static ot_status compute(ot_trainer *t, const ot_training *x, const void **start, ot_error *err)
+{
+    ot_session  y;
+    ot_numbers  ignored;
+    int         slot;
+    int64_t     index = 0;
+    ot_settings s = t->s;
+    ot_feeders  none = { .samples = 1 };
+    ot_model    m = *t->m;
+    ot_imported file = *t->m->file;
+    s.device = OT_DEVICE_CPU;
+    s.precision = OT_FP32;
+    file.graph = x->initialization;
+    m.file = &file;
+    OT_TRY(ot_session_open(&y, &m, &s, NULL, err));
+    ot_status r = ot_session_plan(&y, OT_WANT_RUN, &none, 1, 1, &slot, err);
+    if (!r) r = ot_session_allocate(&y, err);
+    if (!r) r = ot_session_batch(&y, slot, &index, &ignored, err);
+    const ot_graph *g = r ? NULL : y.slot[slot].plan->graph;
+    for (int i = 0; !r && i < g->n_outputs; i++) {
+        const ot_value  *v = g->outputs[i];
+        const ot_source *to = &t->m->file->sources[x->sets[i]];
+        char a[128], b[128];
+        if (v->dtype != to->dtype || !ot_shape_eq(&v->shape, &to->shape)) {
+            r = ot_fail(err, OT_E_MODEL, "initialization_binding: '%s' is %s%s; '%s' is %s%s", to->name, ot_dtype_name(to->dtype), ot_shape_text(&to->shape, a),
+                        v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, b));
+            break;
+        }
+        void *p = ot_arena_alloc(t->a, ot_bytes(&v->shape, v->dtype) + 1);
+        start[i] = p;
+        r = p ? ot_exec_read(y.slot[slot].exec, v, p, err) : no_memory(err);
+    }
+    ot_session_close(&y);
+    return r;
+}
+
+/* Has the graph an update for v? */
+static bool is_updated(const ot_graph *g, const ot_value *v)
+{
+    for (int i = 0; i < g->n_assigns; i++)
+        if (g->assigns[i].state == v) return true;
+    return false;
+}
+
+/* The graph starts from these.  What no update changes is assigned to itself: a state, which is written like the others. */
+static ot_status start_from(ot_trainer *t, const ot_training *x, const void *const *start, ot_error *err)
+{
+    ot_error *sticky = ot_arena_alloc(t->a, sizeof *sticky);
+    ot_graph *g = sticky ? ot_graph_clone(t->m->file->graph, sticky) : NULL;
+    if (!g) return no_memory(err);
+    t->own.file->graph = t->own_graph = g;
+    for (int i = 0; i < g->n_values; i++)
+        for (int k = 0; k < x->initialization->n_outputs; k++) {
+            ot_value *v = g->values[i];
+            if (v->source != x->sets[k]) continue;
+            v->data = start[k];
+            if (!is_updated(g, v)) ot_graph_assign(g, v, v);
+        }
+    return sticky->status ? ot_fail(err, sticky->status, "%s", sticky->text) : OT_OK;
+}
+
+static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
+{
+    const char *how = ot_options_get(t->o, "initialize");
+    bool        always = !strcmp(how, "always"), fresh = true;
+    if (!x->initialization) {
+        t->initialize_line = always ? "--initialize: the file's training algorithm has no initialization; it goes on from the file's tensors" : NULL;
+        return OT_OK;
+    }
+    if (!strcmp(how, "never")) return OT_OK;
+    const void **start = ot_arena_alloc(t->a, sizeof *start * (size_t)(x->initialization->n_outputs + 1));
+    if (!start) return no_memory(err);
+    OT_TRY(compute(t, x, start, err));
+    for (int i = 0; i < x->initialization->n_outputs; i++) fresh &= untouched(&t->m->file->sources[x->sets[i]], start[i]);
+    if (!fresh && !always) {
+        t->initialize_line = "the file has been trained before, and goes on from its tensors; --initialize always starts anew";
+        return OT_OK;
+    }
+    t->initialize_line = "the training starts from the file's own initialization; --initialize never takes its tensors as they are";
+    return start_from(t, x, start, err);
+}
+
+/* ---- choosing --------------------------------------------------------------------------- */
+
+ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
+{
+    const ot_training *x = t->m->file->training;
+    if (!x) {
+        if (!strcmp(ot_options_get(t->o, "initialize"), "always"))
+            return ot_fail(err, OT_E_USAGE, "--initialize always: the file has no training algorithm of its own, and so no initialization");
+        return OT_OK;
+    }
+    if (!ot_own_wanted(t->o)) {
+        t->own_line = x->why ? ot_arena_printf(t->a, "the options say how it trains; the file's own training algorithm (TrainingInfoProto) could not be followed: %s", x->why)
+                             : "the options say how it trains: the file's own training algorithm (TrainingInfoProto) is not followed, and stays in the file as it is";
+        return t->own_line ? OT_OK : no_memory(err);
+    }
+    if (x->why)
+        return ot_fail(err, OT_E_MODEL, "the file says how it trains (TrainingInfoProto), and that cannot be followed: %s; %s", x->why, use_options);
+    OT_TRY(check_options(t, err));
+    const char *what = ot_own_text(t->m, t->a);
+    t->own_line = what ? ot_arena_printf(t->a, "the file's own training algorithm (TrainingInfoProto) trains it: %s; --loss or --optimizer would train it as "
+                                               "the options say", what)
+                       : NULL;
+    if (!t->own_line) return no_memory(err);
+    OT_TRY(ot_model_own(t->m, t->a, &t->own, err));
+    t->own_inputs = t->m->file->graph->n_inputs;
+    t->m = t->x.model = &t->own;
+    return initialize(t, x, err);
+}
+
+void ot_trainer_say_own(ot_trainer *t)
+{
+    bool warns = t->m->file->training && t->m->file->training->why;
+    if (t->own_line) ot_find(&t->findings, warns ? OT_FINDING_WARNING : OT_FINDING_NOTE, NULL, NULL, "%s", t->own_line);
+    if (t->initialize_line) ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "%s", t->initialize_line);
+}

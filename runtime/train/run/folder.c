@@ -1,0 +1,166 @@
+/* folder.c - the folder of a run. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "runtime/train/run/folder.h"
+
+const char *ot_stem(const char *path, ot_arena *a)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
+    return ot_arena_printf(a, "%.*s", (int)(dot && dot > name ? dot - name : (long)strlen(name)),
+                           name);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static ot_status make_all(char *path, ot_error *err)
+{
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        int bad = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+        *p = '/';
+        if (bad) return ot_fail(err, ot_failed_call(bad), "%s: %s", path, strerror(bad));
+    }
+    if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
+    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: a file of this name exists; --run-dir needs a folder", path);
+    return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+}
+
+/* path -> path.1, path.1 -> path.2 ... */
+static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
+{
+    int n = 1;
+    while (n < 100000 && !access(ot_arena_printf(a, "%s.%d", path, n), F_OK)) n++;
+    for (; n > 0; n--) {
+        const char *to = ot_arena_printf(a, "%s.%d", path, n);
+        const char *from = n > 1 ? ot_arena_printf(a, "%s.%d", path, n - 1) : path;
+        if (!to || !from) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+        if (rename(from, to))
+            return ot_fail(err, ot_failed_call(errno), "%s: cannot become %s: %s", from, to, strerror(errno));
+    }
+    return OT_OK;
+}
+
+/* Opens and locks the folder; *free is false where another run has it.  A file system without such locks is
+ * trusted. */
+static int lock_folder(const char *path, bool *is_free)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int bad = fd < 0 ? 0 : flock(fd, LOCK_EX | LOCK_NB);
+    while (bad && errno == EINTR) bad = flock(fd, LOCK_EX | LOCK_NB);
+    *is_free = !bad || errno != EWOULDBLOCK;
+    return fd;
+}
+
+static bool still_there(int fd, const char *path)
+{
+    ot_file_id open, named;
+    return ot_file_of_open(fd, &open) && ot_file_of(AT_FDCWD, path, &named) && ot_file_same(open, named);
+}
+
+/* Whether there is an options.conf, by which an older run is known; another file of that name is refused. */
+static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
+{
+    char head[sizeof OT_FOLDER_MARK - 1];
+    int file = openat(fd, "options.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *old = file >= 0;
+    if (file < 0 && errno == ENOENT) return OT_OK;
+    int64_t n = file < 0 ? -1 : ot_read_at(file, head, (int64_t)sizeof head, 0);
+    int number = errno;
+    if (file >= 0) close(file);
+    if (n < 0) return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
+    if (n == (int64_t)sizeof head && !memcmp(head, OT_FOLDER_MARK, sizeof head)) return OT_OK;
+    return ot_fail(err, OT_E_USAGE, "--run-dir %s: its options.conf is not from a run, and would be written over; name another folder", path);
+}
+
+/* May the older run in it be moved? */
+static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_arena *a, ot_error *err)
+{
+    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path, *what = ot_arena_printf(a, "--run-dir %s", path);
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    if (!strcmp(last, ".") || !strcmp(last, "..") || !*last)
+        return ot_fail(err, OT_E_USAGE, "%s: holds an older run, and this folder cannot move; name another", what);
+    return ot_inputs_outside(in, fd, what, err);
+}
+
+/* The named folder, without an older run: the one that is there is moved while it is locked. */
+static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    enum { TRIES = 100 }; /* others may make and move it at the same time */
+    for (int i = 0; i < TRIES; i++) {
+        bool is_free;
+        OT_TRY(make_all(path, err));
+        int fd = lock_folder(path, &is_free);
+        if (fd < 0 && errno == ENOENT) continue;
+        if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+        if (!is_free) {
+            close(fd);
+            return ot_fail(err, OT_E_USAGE,
+                           "--run-dir %s: another run is writing to it; name another folder, or none: runs are numbered then", path);
+        }
+        bool same = still_there(fd, path), old = false;
+        ot_status s = same ? find_old(fd, path, &old, err) : OT_OK;
+        if (s == OT_OK && same && !old) {
+            *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
+            return OT_OK;
+        }
+        if (s == OT_OK && old) s = check_old(fd, path, in, a, err);
+        if (s == OT_OK && old) s = move_away(path, a, err);
+        close(fd);
+        OT_TRY(s);
+        if (old && !(out->moved = ot_arena_printf(a, "%s.1", path))) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    }
+    return ot_fail(err, OT_E_IO, "%s: other runs keep moving this folder", path);
+}
+
+static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    static const char advice[] = "--run-dir names another place for the run's folder, --run-dir none makes none";
+    char runs[] = "runs";
+    ot_error e = { 0 };
+    const char *stem = ot_stem(model, a);
+    if (make_all(runs, &e)) return ot_fail(err, e.status, "%-s; %s", e.text, advice);
+    for (int n = 1; stem && n < 1000000; n++) {
+        bool is_free;
+        out->path = ot_arena_printf(a, "runs/%s-%d", stem, n);
+        if (!out->path) break;
+        if (mkdir(out->path, 0777)) {
+            if (errno == EEXIST) continue;
+            return ot_fail(err, ot_failed_call(errno), "%s: %s; %s", out->path, strerror(errno), advice);
+        }
+        out->fd = lock_folder(out->path, &is_free);
+        if (out->fd >= 0 && is_free) return OT_OK;
+        if (out->fd < 0 && errno != ENOENT) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
+        ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
+    }
+    return ot_fail(err, OT_E_IO, "runs: no free folder");
+}
+
+ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    *out = (ot_folder){ .fd = -1 };
+    if (!asked) return open_numbered(in->model->path, a, out, err);
+    char *path = ot_arena_strdup(a, asked);
+    if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
+    return open_named(path, in, a, out, err);
+}
+
+void ot_folder_close(ot_folder *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    f->fd = -1;
+}

@@ -1,0 +1,29 @@
+/* folder.h - the folder of a run. */
+#ifndef OT_FOLDER_H
+#define OT_FOLDER_H
+
+#include "runtime/train/run/files.h"
+
+/* How options.conf begins, which every run writes first. */
+#define OT_FOLDER_MARK "# onnxtrain "
+
+/* Open and locked until it is closed: nobody else's run takes it, and what is written into it stays in it wherever
+ * it is moved. */
+typedef struct ot_folder {
+    const char *path;  /* as it was when it was opened; of the arena */
+    const char *moved; /* what the older run in it is called now; NULL: there was none */
+    int fd;            /* -1: closed */
+} ot_folder;
+
+/* Makes the run's folder and the ones above it.
+ *   asked  NULL: runs/<stem of model>-<n>, n the first that is free; else exactly that, and an older run in it moves
+ *          to asked.1, that one to asked.2 ...
+ *   in     what this run reads, the model among it; an older run that holds any of it does not move
+ * Errors: OT_E_USAGE (a run is writing to it; it cannot move; its options.conf is nobody's), OT_E_IO. */
+ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err);
+void      ot_folder_close(ot_folder *f);
+
+/* "a/b/net.onnx" -> "net". */
+const char *ot_stem(const char *path, ot_arena *a);
+
+#endif

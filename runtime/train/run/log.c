@@ -1,0 +1,248 @@
+/* log.c - the log of a run: JSON lines.
+ *
+ * A step's line is written without building an object, and files are flushed at most once a second,
+ * so that a run of a hundred microseconds a step does not notice its log. */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "runtime/train/run/log.h"
+
+enum { BUFFER = 64 << 10 };
+
+#define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
+
+ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err)
+{
+    ot_log_file *f = &l->file[l->file[0].path ? 1 : 0];
+    ot_status s = f->path ? ot_fail(err, OT_E_INTERNAL, "a log has two files at most") : OT_OK;
+    ot_log_file own = { .path = s ? NULL : strdup(path), .buffer = s ? NULL : malloc(BUFFER), .fd = fd };
+    if (!s && own.path && own.buffer) {
+        *f = own;
+        return OT_OK;
+    }
+    free(own.path);
+    free(own.buffer);
+    close(fd);
+    return s ? s : ot_fail(err, OT_E_NOMEM, "no memory for the log");
+}
+
+static void write_out(ot_log *l, ot_log_file *f, const char *p, size_t n)
+{
+    while (n && !f->bad) {
+        ssize_t done = write(f->fd, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) {
+            f->bad = true;
+            ot_fail(&l->err, ot_failed_call(done < 0 ? errno : ENOSPC), "%s: cannot be written: %s", f->path, REASON(done < 0 ? errno : ENOSPC));
+            return;
+        }
+        p += done;
+        n -= (size_t)done;
+    }
+}
+
+static void flush(ot_log *l, ot_log_file *f)
+{
+    write_out(l, f, f->buffer, f->n);
+    f->n = 0;
+}
+
+ot_status ot_log_close(ot_log *l, ot_error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        ot_log_file *f = &l->file[i];
+        if (!f->path) continue;
+        flush(l, f);
+        if (close(f->fd) && errno != EINTR) ot_fail(&l->err, ot_failed_call(errno), "%s: cannot be written: %s", f->path, REASON(errno));
+        free(f->path);
+        free(f->buffer);
+        *f = (ot_log_file){ .path = NULL };
+    }
+    for (int i = 0; i < l->n_heads; i++) free(l->head[i]);
+    free(l->head);
+    free(l->room);
+    l->head = NULL;
+    l->room = NULL;
+    l->n_heads = 0;
+    ot_status s = l->err.status ? ot_fail(err, l->err.status, "%s", l->err.text) : OT_OK;
+    l->err = (ot_error){ 0 };
+    return s;
+}
+
+static void put(ot_log *l, const char *line, size_t n)
+{
+    for (int i = 0; i < 2; i++) {
+        ot_log_file *f = &l->file[i];
+        if (!f->path) continue;
+        if (n > BUFFER - f->n) flush(l, f);
+        if (n > BUFFER) {
+            write_out(l, f, line, n);
+            continue;
+        }
+        memcpy(f->buffer + f->n, line, n);
+        f->n += n;
+    }
+    if (l->line) l->line(l->user, line, n);
+}
+
+static void flush_all(ot_log *l)
+{
+    for (int i = 0; i < 2; i++)
+        if (l->file[i].path) flush(l, &l->file[i]);
+}
+
+/* A line being written. */
+typedef struct writer {
+    char *text;
+    size_t n, size;
+} writer;
+
+enum { STEP_LINE = 640, NUMBER = 32 }; /* the longest "%.9f" has 320 characters, "%.9g" 16 */
+
+static void add(writer *w, const char *fmt, ...) OT_PRINTF(2, 3);
+
+static void add(writer *w, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(w->text + w->n, w->size - w->n, fmt, ap);
+    va_end(ap);
+    w->n += n > 0 ? (size_t)n : 0;
+    if (w->n >= w->size) w->n = w->size - 1;
+}
+
+static const char *nonfinite(double v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
+
+/* v in C's notation whatever the locale, or null. */
+static void add_value(writer *w, bool fixed, int digits, double v)
+{
+    size_t from = w->n;
+    if (!isfinite(v)) add(w, "null");
+    else if (fixed) add(w, "%.*f", digits, v);
+    else add(w, "%.*g", digits, v);
+    for (; from < w->n; from++)
+        if (w->text[from] == ',') w->text[from] = '.';
+}
+
+static void add_number(writer *w, const char *key, bool fixed, int digits, double v)
+{
+    add(w, ",\"%s\":", key);
+    add_value(w, fixed, digits, v);
+}
+
+void ot_log_name_heads(ot_log *l, int n, const char *const *names)
+{
+    size_t size = STEP_LINE;
+    l->head = n ? calloc((size_t)n, sizeof *l->head) : NULL;
+    for (int i = 0; l->head && i < n; i++) {
+        json_t *name = ot_json_text(names[i]);
+        l->head[i] = ot_json_dump(name, JSON_ENCODE_ANY);
+        json_decref(name);
+        if (!l->head[i]) break;
+        size += strlen(l->head[i]) + NUMBER;
+        l->n_heads++;
+    }
+    l->room = malloc(l->room_size = size);
+    if (l->n_heads < n || !l->room) ot_fail(&l->err, OT_E_NOMEM, "no memory for the log");
+}
+
+void ot_log_write_step(ot_log *l, const ot_log_step *s)
+{
+    char small[STEP_LINE];
+    bool heads = s->head && l->n_heads && l->room;
+    writer w = { .text = heads ? l->room : small, .size = heads ? l->room_size : sizeof small };
+    add(&w, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld", (long long)s->step,
+        (long long)s->epoch);
+    add_number(&w, "loss", false, 9, s->loss);
+    for (int i = 0; heads && i < l->n_heads; i++) {
+        add(&w, "%s%s:", i ? "," : ",\"losses\":{", l->head[i]);
+        add_value(&w, false, 9, s->head[i]);
+    }
+    if (heads) add(&w, "}");
+    add_number(&w, "lr", false, 12, s->lr);
+    if (s->has_norm) add_number(&w, "grad_norm", false, 9, s->grad_norm);
+    add(&w, ",\"samples\":%lld", (long long)s->samples);
+    add_number(&w, "seconds", true, 9, s->seconds);
+    bool bad_loss = !isfinite(s->loss), bad_norm = s->has_norm && !isfinite(s->grad_norm);
+    if (bad_loss || bad_norm) {
+        add(&w, ",\"nonfinite\":{");
+        if (bad_loss) add(&w, "\"loss\":\"%s\"", nonfinite(s->loss));
+        if (bad_norm)
+            add(&w, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
+        add(&w, "}");
+    }
+    add(&w, "}\n");
+    put(l, w.text, w.n);
+    if (s->seconds - l->flushed < 1) return;
+    l->flushed = s->seconds;
+    flush_all(l);
+}
+
+json_t *ot_json_text(const char *s)
+{
+    json_t *j = json_string(s);
+    size_t n = 4 * strlen(s) + 1; /* \xNN for every byte */
+    char *shown = j ? NULL : malloc(n);
+    if (shown) j = json_string(ot_shown(s, shown, n));
+    free(shown);
+    return j;
+}
+
+static void keep(json_t **to, bool good)
+{
+    if (good || !*to) return;
+    json_decref(*to);
+    *to = NULL;
+}
+
+void ot_json_set(json_t **to, const char *key, json_t *v) { keep(to, !json_object_set_new(*to, key, v)); }
+
+void ot_json_add(json_t **to, json_t *v) { keep(to, !json_array_append_new(*to, v)); }
+
+void ot_json_real(json_t **to, const char *key, double v)
+{
+    if (isfinite(v)) {
+        ot_json_set(to, key, json_real(v));
+        return;
+    }
+    json_t *before = json_object_get(*to, "nonfinite"), *bad = before ? json_copy(before) : json_object();
+    ot_json_set(&bad, key, json_string(nonfinite(v)));
+    ot_json_set(to, "nonfinite", bad);
+    ot_json_set(to, key, json_null());
+}
+
+static int print_part(const char *part, size_t n, void *stream) { return fwrite(part, 1, n, stream) == n ? 0 : -1; }
+
+char *ot_json_dump(const json_t *v, size_t flags)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = v ? open_memstream(&text, &size) : NULL;
+    if (!f) return NULL;
+    bool good = !json_dump_callback(v, print_part, f, flags);
+    if (ot_memstream_close(f) && good) return text;
+    free(text);
+    return NULL;
+}
+
+void ot_log_write(ot_log *l, json_t *event)
+{
+    char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)),
+         *line = NULL;
+    int n = text ? asprintf(&line, "%s\n", text) : -1;
+    json_decref(event);
+    free(text);
+    if (n < 0) {
+        ot_fail(&l->err, OT_E_NOMEM, "no memory for the log");
+        return;
+    }
+    put(l, line, (size_t)n);
+    free(line);
+    flush_all(l);
+}

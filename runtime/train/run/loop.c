@@ -1,0 +1,424 @@
+/* loop.c - runs a training: epochs, evaluation, log, run folder, the best model. */
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/run/device.h"
+#include "runtime/train/run/trainer.h"
+
+/* ---- evaluation -------------------------------------------------------------------- */
+
+/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
+typedef struct tally {
+    double loss, weight, correct, counted;
+    double head[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
+} tally;
+
+/* Which class the model answers, and which was right; labels that are no class are not counted. */
+static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[slot];
+    const ot_value *y = q->plan->graph->outputs[0]; /* (N, C) */
+    ot_feeder *target = NULL;
+    for (int i = 0; i < q->feeders->n; i++)
+        if (q->feeders->f[i].target) target = &q->feeders->f[i];
+    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return OT_OK;
+    OT_TRY(ot_exec_read(q->exec, y, t->answers, err));
+    ot_feeder_take(target, t->index, q->batch, target->buffer, 1);
+    for (int64_t i = 0; i < q->batch; i++) {
+        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
+        for (int64_t c = 1; c < t->classes; c++)
+            if (ot_get_f64(t->answers, y->dtype, at + c) > ot_get_f64(t->answers, y->dtype, at + best)) best = c;
+        if (right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
+    }
+    return OT_OK;
+}
+
+static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
+{
+    int slot;
+    ot_numbers n;
+    OT_TRY(ot_session_collect(&t->x, &slot, &n, err));
+    const ot_slot *q = &t->x.slot[slot];
+    double weight = (double)q->batch;
+    if (q->plan->counted && q->plan->correct) {
+        y->correct += n.correct;
+        y->counted += n.counted;
+        if (q->plan->n_losses < 2) weight = n.counted;
+    }
+    for (int k = 0; k < q->plan->n_heads; k++)
+        if (q->plan->head[k].right >= 0) y->right[k] += n.right[k], y->of[k] += n.of[k];
+    if (q->plan->loss && weight > 0) {
+        y->loss += n.loss * weight;
+        for (int k = 0; k < q->plan->n_heads; k++) y->head[k] += n.head[k] * weight;
+        y->weight += weight;
+    }
+    return OT_OK;
+}
+
+static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[slot];
+    for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
+    while (!ot_session_has_room(&t->x)) OT_TRY(take_batch(t, y, err));
+    OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_BATCH, t->index, err));
+    return t->confusion ? count_answers(t, slot, err) : OT_OK; /* outputs are read before the next run writes them */
+}
+
+/* Before the first batch and after each. */
+static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, double began)
+{
+    if (!t->cb.progress) return;
+    double seconds = ot_seconds() - began;
+    ot_progress p = { .step = batches, .steps = of, .epoch = t->epoch + 1, .epochs = t->epochs, .in_epoch = batches, .of_epoch = of,
+                      .loss = NAN, .accuracy = NAN, .seconds = seconds, .evaluating = true,
+                      .left = batches ? seconds / (double)batches * (double)(of - batches) : NAN };
+    if (seconds > 0) p.rate = (double)(batches * t->x.slot[t->evaluation].batch) / seconds;
+    t->cb.progress(t->cb.user, &p);
+}
+
+ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
+{
+    OT_GIVEN(t);
+    OT_GIVEN(loss);
+    OT_GIVEN(accuracy);
+    tally y = { 0 };
+    *loss = *accuracy = NAN;
+    if (t->evaluation < 0)
+        return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
+    int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
+    double began = ot_seconds();
+    for (; done + batch <= n && !t->cancelled; done += batch) {
+        report_evaluation(t, done / batch, of, began);
+        OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
+    }
+    report_evaluation(t, done / batch, of, began);
+    if (done < n && t->evaluation_rest >= 0 && !t->cancelled)
+        OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
+    while (ot_session_in_flight(&t->x)) OT_TRY(take_batch(t, &y, err));
+    if (y.weight > 0) *loss = y.loss / y.weight;
+    for (int k = 0; k < OT_HEADS; k++) {
+        t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : NAN;
+        t->evaluated_right[k] = y.of[k] > 0 ? y.right[k] / y.of[k] : NAN;
+    }
+    if (y.counted > 0) *accuracy = y.correct / y.counted;
+    return OT_OK;
+}
+
+/* ---- log ------------------------------------------------------------------------------ */
+
+static json_t *given_options(const ot_options *o)
+{
+    json_t *all = json_object();
+    const ot_option_info *row;
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        int n = ot_options_count(o, row->name);
+        if (n == 1)
+            ot_json_set(&all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
+        if (n < 2) continue;
+        json_t *list = json_array();
+        for (int k = 0; k < n; k++)
+            ot_json_add(&list, ot_json_text(ot_options_nth(o, row->name, k)));
+        ot_json_set(&all, row->name, list);
+    }
+    return all;
+}
+
+static void log_start(ot_trainer *t)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    int64_t trained = 0, all = 0;
+    for (int i = 0; i < p->n_weights; i++) {
+        trained += ot_numel(&p->weights[i]->shape);
+        if (p->weights[i]->stored) all += ot_numel(&p->weights[i]->shape);
+    }
+    for (int i = 0; i < t->m->file->n_sources; i++)
+        if (ot_is_float(t->m->file->sources[i].dtype))
+            all += ot_numel(&t->m->file->sources[i].shape);
+    const char *device = ot_device_name(&t->s, t->x.device, t->a);
+    json_t *e =
+        json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
+                  "start", "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
+                  given_options(t->o), "device", device, "threads", t->x.threads, "precision",
+                  ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
+                  (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
+                  (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
+    ot_log_write(&t->log, e);
+}
+
+const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600])
+{
+    size_t at = 0;
+    *buf = '\0';
+    for (int k = 0; k < p->n_heads && at < 500; k++)
+        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].output, v[k] / n);
+    return buf;
+}
+
+static void log_eval(ot_trainer *t, double loss, double accuracy)
+{
+    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
+                          "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
+                          "samples", (json_int_t)t->eval.samples);
+    ot_json_real(&e, "loss", loss);
+    ot_log_heads(&e, t);
+    if (!isnan(accuracy)) ot_json_real(&e, "accuracy", accuracy);
+    ot_log_write(&t->log, e);
+}
+
+static void log_end(ot_trainer *t)
+{
+    const ot_result *r = &t->result;
+    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason",
+                          r->reason, "steps", (json_int_t)t->step, "planned_bytes",
+                          (json_int_t)r->planned_bytes, "peak_bytes", (json_int_t)r->peak_bytes,
+                          "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
+                          (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
+    ot_json_real(&e, "seconds", r->seconds);
+    ot_json_real(&e, "samples_per_second", r->samples_per_second);
+    if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
+    else ot_json_set(&e, "best", json_null());
+    ot_log_write(&t->log, e);
+}
+
+/* ---- the run's folder -------------------------------------------------------------------- */
+
+/* The resolved options as a config file, with what was decided as comments. */
+static char *options_text(const ot_trainer *t)
+{
+    char *text = NULL, *lines = ot_options_lines(t->o);
+    size_t size = 0;
+    FILE *f = lines ? open_memstream(&text, &size) : NULL;
+    if (f) {
+        ot_print(f, OT_FOLDER_MARK "%s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
+        fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
+                (long long)t->train.samples, (long long)t->total);
+        for (const char *p = t->notes; p && *p;) {
+            size_t n = strcspn(p, "\n");
+            fprintf(f, "# %.*s\n", (int)n, p);
+            p += n + (p[n] == '\n');
+        }
+        if (!ot_memstream_close(f)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(lines);
+    return text;
+}
+
+static ot_status write_options(const ot_trainer *t, ot_error *err)
+{
+    ot_replace *r = NULL;
+    ot_error e = { 0 };
+    char *text = options_text(t);
+    if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    ot_status s = ot_replace_begin_at(t->folder.fd, "options.conf", &r, &e);
+    if (!s) s = ot_replace_write(r, text, strlen(text), &e);
+    if (!s) s = ot_replace_commit(r, &e);
+    else ot_replace_abort(r);
+    free(text);
+    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
+}
+
+static ot_status open_log(ot_trainer *t, int at, const char *path, const char *shown, ot_error *err)
+{
+    ot_inputs in = ot_trainer_inputs(t);
+    int fd;
+    if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, shown, &fd, err));
+    return ot_log_add(&t->log, fd, shown, err);
+}
+
+/* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
+static ot_status check_names(const ot_trainer *t, ot_error *err)
+{
+    static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx" };
+    const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
+    static const char *const name[] = { "-o", "--log", "--deploy" };
+    for (int i = 0; i < OT_LEN(own); i++)
+        for (int k = 0; k < OT_LEN(given); k++) {
+            const char *path = ot_arena_printf(t->a, "%s/%s", t->s.run_dir, own[i]);
+            if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+            bool log_itself = i == 1 && k == 1;
+            if (given[k] && !log_itself && ot_path_same(path, given[k]))
+                return ot_fail(err, OT_E_USAGE, "%s %s: the run itself writes this file; name another", name[k], given[k]);
+        }
+    return OT_OK;
+}
+
+static ot_status open_folder(ot_trainer *t, ot_error *err)
+{
+    const char *asked = t->s.run_dir, *log = NULL;
+    ot_inputs in = ot_trainer_inputs(t);
+    if (!asked || strcmp(asked, "none")) {
+        if (asked) OT_TRY(check_names(t, err));
+        OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
+        t->result.run_dir = t->folder.path;
+        if (t->folder.moved)
+            ot_trainer_say(t, OT_INFO, "%s held an older run, which is now %s", t->folder.path, t->folder.moved);
+        const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
+        log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
+        if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+        OT_TRY(ot_output_check(&in, t->folder.fd, "best.onnx", OT_FILE_MODEL, best, err));
+        OT_TRY(open_log(t, t->folder.fd, "log.jsonl", log, err));
+        OT_TRY(write_options(t, err));
+    }
+    if (!t->s.log || (log && ot_path_same(log, t->s.log))) return OT_OK;
+    return open_log(t, AT_FDCWD, t->s.log, t->s.log, err);
+}
+
+/* A best model that cannot be written does not end the training: it is told now, and the run fails at its end.  Then
+ * best.onnx stays the best of those that could be. */
+static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error *err)
+{
+    ot_result *r = &t->result;
+    ot_error e = { 0 };
+    bool by_accuracy = !isnan(accuracy);
+    double now = by_accuracy ? accuracy : loss;
+    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best)))
+        return OT_OK;
+    const char *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
+    if (t->folder.path && !path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    ot_status s = path ? ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e) : OT_OK;
+    if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%s/%-s", t->folder.path, e.text);
+    if (s) {
+        ot_trainer_say(t, OT_WARNING, "%s/%-s; the training goes on", t->folder.path, e.text);
+        ot_fail(&t->lost, s, "%s/%-s", t->folder.path, e.text);
+        return OT_OK;
+    }
+    r->best = now;
+    r->best_epoch = t->epoch + 1;
+    r->best_path = path;
+    return OT_OK;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+/* The epoch's mean loss so far; NaN: every update was skipped. */
+static double epoch_mean(const ot_trainer *t) { return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : NAN; }
+
+static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
+{
+    char losses[600];
+    const ot_plan *plan = t->x.slot[t->x.lead].plan;
+    if (!t->cb.progress) return;
+    double done = (double)t->step;
+    ot_progress p = {
+        .step = t->step,
+        .steps = t->total,
+        .epoch = now->epoch + 1,
+        .epochs = t->epochs,
+        .in_epoch = now->in_epoch + 1,
+        .of_epoch = t->updates,
+        .loss = epoch_mean(t),
+        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
+        .accuracy = NAN,
+        .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
+        .seconds = t->seconds,
+        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : NAN,
+        .epoch_ends = epoch_ends,
+    };
+    t->cb.progress(t->cb.user, &p);
+}
+
+static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
+{
+    int heads = t->x.slot[t->x.lead].plan->n_heads;
+    if (!now->in_epoch) t->epoch_loss = 0, t->epoch_counted = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);
+    if (now->skipped) t->skipped++;
+    else t->epoch_loss += now->loss, t->epoch_counted++;
+    for (int k = 0; k < heads && !now->skipped; k++) t->epoch_head[k] += now->head[k];
+    if (t->evaluation < 0) t->result.loss = epoch_mean(t);
+    ot_log_step line = { .step = t->step,
+                         .epoch = now->epoch + 1,
+                         .samples = now->samples,
+                         .loss = now->loss,
+                         .lr = now->rate,
+                         .grad_norm = now->norm,
+                         .seconds = t->seconds,
+                         .head = heads ? now->head : NULL,
+                         .has_norm = isfinite(now->loss) };
+    ot_log_write_step(&t->log, &line);
+    bool evaluated = t->evaluation >= 0;
+    if (!evaluated && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
+    if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
+    (void)err;
+    return OT_OK;
+}
+
+static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
+{
+    double loss, accuracy;
+    if (t->evaluation < 0) return OT_OK;
+    double before = ot_seconds();
+    OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
+    if (t->cancelled) return OT_OK; /* half an evaluation is none */
+    log_eval(t, loss, accuracy);
+    bool max = !strcmp(ot_spec_text(&t->s.schedule, "mode", "min"), "max");
+    ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);
+    t->result.split = ot_trainer_split(t);
+    t->result.loss = loss;
+    t->result.accuracy = accuracy;
+    char right[600], losses[600], shown[620] = "";
+    if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
+    ot_trainer_accuracies(t, accuracy, right);
+    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
+                   shown, *right ? ", " : "", right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
+    return keep_best(t, loss, accuracy, err);
+}
+
+static ot_status run_epochs(ot_trainer *t, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    const char *names[OT_HEADS];
+    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
+    if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
+    t->done = update_done;
+    while (t->given < t->total && !t->cancelled) {
+        if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
+        for (int64_t u = 0; u < t->updates && t->given < t->total && !t->cancelled; u++)
+            OT_TRY(ot_trainer_update(t, u, err));
+        if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
+        if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
+        t->epoch++;
+    }
+    OT_TRY(ot_trainer_settle(t, err));
+    if (t->skipped && t->skipped == t->step)
+        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, because the loss or a gradient was not finite (--on-nonfinite skip); -o was not written");
+    if (t->skipped)
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was not finite (--on-nonfinite skip)",
+                       (long long)t->skipped, (long long)t->step);
+    return OT_OK;
+}
+
+ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
+{
+    OT_GIVEN(t);
+    ot_error first = { 0 };
+    if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; --data names some");
+    if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has run already");
+    ot_status s = open_folder(t, &first);
+    if (!s) {
+        log_start(t);
+        s = run_epochs(t, &first);
+        ot_result *r = &t->result;
+        r->reason = s == OT_E_DIVERGED   ? "diverged"
+                    : s                  ? "failed"
+                    : t->step < t->total ? "cancelled"
+                                         : "finished";
+        r->steps = t->step;
+        r->epochs = t->epoch;
+        r->seconds = t->seconds;
+        r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
+        log_end(t);
+    }
+    if (t->lost.status && !s) s = ot_fail(&first, t->lost.status, "%s", t->lost.text);
+    ot_error io = { 0 };
+    if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
+    ot_folder_close(&t->folder); /* from now on it is anybody's */
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}

@@ -1,0 +1,171 @@
+/* queue.c - runs given to a device, and what they came to, in order.
+ *
+ * A run on a device is one copy to it (knobs, index or batch), one replay of what was recorded, one copy back (fault,
+ * loss and the like).  Nothing is waited for until the queue is full; then for the older half of it, while the device
+ * does the other.  How many runs a half holds follows from how long they take: what is reported lags by a fifth of a
+ * second at most, and short runs never find the device idle. */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/run/variants.h"
+
+enum { KNOBS = 64 }; /* bytes in front of the inbox */
+
+static const double lag = 0.1; /* seconds a half may hold back */
+
+static const ot_backend *backend(const ot_session *x) { return x->device->backend; }
+
+/* ---- making ------------------------------------------------------------------------ */
+
+static ot_status open_device_queue(ot_session *x, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    int64_t most = (INT64_C(256) << 20) / (OT_OUTBOX + x->inbox_bytes);
+    void *p;
+    q->most = most > OT_RUNS ? OT_RUNS : most < 2 ? 2 : (int)most;
+    q->span = 1;
+    q->entry_bytes = (OT_OUTBOX + x->inbox_bytes + 255) / 256 * 256;
+    OT_TRY(backend(x)->alloc_host(x->device, q->most * q->entry_bytes, &p, err));
+    q->pinned = p;
+    for (int i = 0; i < 2; i++) OT_TRY(backend(x)->event_new(x->device, &q->part[i].mark, err));
+    return OT_OK;
+}
+
+ot_status ot_queue_open(ot_session *x, ot_error *err)
+{
+    x->queue.most = 1;
+    return x->device ? open_device_queue(x, err) : OT_OK;
+}
+
+void ot_queue_close(ot_session *x)
+{
+    ot_queue *q = &x->queue;
+    for (int i = 0; i < 2; i++)
+        if (q->part[i].mark) backend(x)->event_free(x->device, q->part[i].mark);
+    if (q->pinned) backend(x)->free_host(x->device, q->pinned);
+    *q = (ot_queue){ 0 };
+}
+
+/* ---- giving ------------------------------------------------------------------------ */
+
+bool ot_session_has_room(const ot_session *x)
+{
+    const ot_queue *q = &x->queue;
+    return q->given - q->taken < q->most && q->parts < 2;
+}
+
+int64_t ot_session_in_flight(const ot_session *x) { return x->queue.given - x->queue.taken; }
+
+/* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
+static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox)
+{
+    memcpy(inbox, &x->lr, 8);
+    memcpy(inbox + 8, &x->momentum, 8);
+    memcpy(inbox + 16, &x->t, 8);
+    memcpy(inbox + 24, &x->seed, 8);
+    memcpy(inbox + 32, &x->counter, 8);
+    if (!index) return;
+    if (s->plan->index) memcpy(inbox + KNOBS, index, (size_t)s->batch * sizeof *index);
+    for (int i = 0; i < s->feeders->n; i++) {
+        ot_feeder *f = &s->feeders->f[i];
+        if (s->supply->way[i] == OT_WAY_RAW) ot_feeder_take_raw(f, index, s->batch, inbox + s->offset[i], x->threads);
+        if (s->supply->way[i] == OT_WAY_BATCH) ot_feeder_take(f, index, s->batch, inbox + s->offset[i], x->threads);
+    }
+}
+
+static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
+{
+    return kind == OT_RUN_BATCH ? ot_exec_batch(e, err) : kind == OT_RUN_UPDATE ? ot_exec_update(e, err) : ot_exec_step(e, err);
+}
+
+static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out, ot_error *err)
+{
+    for (int i = 0; index && i < s->feeders->n; i++) {
+        ot_feeder *f = &s->feeders->f[i];
+        if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
+    }
+    if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
+    if (!ot_memory_fits(x->room)) /* libraries would end the process */
+        return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside what is planned",
+                       (long long)(x->room >> 20));
+    ot_exec_stop(s->exec, x->stop);
+    OT_TRY(run_kind(s->exec, kind, err));
+    x->stopped = ot_exec_stopped(s->exec);
+    *out = (ot_numbers){ .loss = NAN };
+    return x->stopped ? OT_OK : ot_exec_numbers(s->exec, NULL, out, err);
+}
+
+static ot_status close_part(ot_session *x, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    int i = (q->first + q->parts) % 2;
+    OT_TRY(backend(x)->event_record(x->device, q->part[i].mark, err));
+    q->part[i].end = q->closed = q->given;
+    q->parts++;
+    return OT_OK;
+}
+
+static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, char *entry, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;
+    if (!ot_session_in_flight(x)) q->when = ot_seconds();
+    fill_inbox(x, s, kind == OT_RUN_UPDATE ? NULL : index, entry + OT_OUTBOX);
+    OT_TRY(backend(x)->upload(x->device, ot_memory_room(x->memory), entry + OT_OUTBOX, bytes, err));
+    OT_TRY(run_kind(s->exec, kind, err));
+    return ot_exec_report(s->exec, entry, err);
+}
+
+ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, const int64_t *index, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    ot_slot *s = &x->slot[slot];
+    int e = (int)(q->given % q->most);
+    if (!ot_session_has_room(x)) return ot_fail(err, OT_E_INTERNAL, "a run was given to a full queue");
+    q->slot[e] = slot;
+    if (!x->device) {
+        OT_TRY(give_host(x, s, kind, index, &q->numbers[e], err));
+        q->given++;
+        return OT_OK;
+    }
+    OT_TRY(give_device(x, s, kind, index, q->pinned + e * q->entry_bytes, err));
+    q->given++;
+    return q->given - q->closed >= q->span ? close_part(x, err) : OT_OK;
+}
+
+/* ---- taking ------------------------------------------------------------------------ */
+
+static ot_status wait_part(ot_session *x, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    if (!q->parts) OT_TRY(close_part(x, err));
+    OT_TRY(backend(x)->event_wait(x->device, q->part[q->first].mark, err));
+    double now = ot_seconds(), each = (now - q->when) / (double)(q->part[q->first].end - q->arrived);
+    double span = each > 0 ? lag / each : q->most;
+    q->when = now;
+    q->arrived = q->part[q->first].end;
+    q->first ^= 1;
+    q->parts--;
+    q->span = span > q->most / 2 ? q->most / 2 : span < 1 ? 1 : (int)span;
+    return OT_OK;
+}
+
+ot_status ot_session_collect(ot_session *x, int *slot, ot_numbers *out, ot_error *err)
+{
+    ot_queue *q = &x->queue;
+    int e = (int)(q->taken % q->most);
+    if (!ot_session_in_flight(x)) return ot_fail(err, OT_E_INTERNAL, "no run to take");
+    if (x->device && q->taken == q->arrived) OT_TRY(wait_part(x, err));
+    if (slot) *slot = q->slot[e];
+    q->taken++;
+    if (x->device) return ot_exec_numbers(x->slot[q->slot[e]].exec, q->pinned + e * q->entry_bytes, out, err);
+    *out = q->numbers[e];
+    return OT_OK;
+}
+
+ot_status ot_session_batch(ot_session *x, int slot, const int64_t *index, ot_numbers *out, ot_error *err)
+{
+    OT_TRY(ot_session_submit(x, slot, OT_RUN_BATCH, index, err));
+    return ot_session_collect(x, NULL, out, err);
+}

@@ -1,0 +1,320 @@
+/* save.c - the trained tensors into a copy of the model's file.
+ *
+ * Before the file appears it is read back and must answer one batch as the trainer's own weights
+ * do, in evaluation mode.  As the file is written it may say something else (BatchNormalization in
+ * training mode): it is run so too, as other runtimes will, and the difference is told. */
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/passes/stored.h"
+#include "runtime/train/run/folder.h"
+#include "runtime/train/run/file_training.h"
+#include "runtime/train/run/unfold.h"
+
+/* The written file answers within rounding: other kernels may be chosen for it. */
+static bool close_enough(double a, double b)
+{
+    return a == b || fabs(a - b) <= 1e-3 * (1 + fabs(b)) || (!isfinite(a) && !isfinite(b));
+}
+
+static ot_status compare_output(const ot_value *v, const void *p, const void *q, ot_error *err)
+{
+    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
+        if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e)))
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g where %g is right",
+                           v->name, ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
+    return OT_OK;
+}
+
+static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_error *err)
+{
+    const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
+    for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
+        const ot_value *v = a->outputs[o], *w = b->outputs[o];
+        if (!ot_shape_eq(&v->shape, &w->shape) || v->dtype != w->dtype)
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file has another shape",
+                           v->name);
+        if (!ot_is_float(v->dtype)) continue;
+        size_t n = ot_bytes(&v->shape, v->dtype);
+        char *both = malloc(2 * n + 1);
+        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
+        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
+        if (!s) s = compare_output(v, both, both + n, err);
+        free(both);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
+/* ---- the file as it is written ---------------------------------------------------- */
+
+/* How far two answers to a batch are apart. */
+typedef struct distance {
+    double most;             /* the largest difference, in parts of 1 + the size of what the evaluation says */
+    double a, b;             /* of these two: the evaluation's, the file's */
+    const char *output;      /* there */
+    int64_t samples, others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
+} distance;
+
+static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (ot_get_f64(p, t, first + i) > ot_get_f64(p, t, first + best)) best = i;
+    return best;
+}
+
+static void measure(const ot_value *v, const void *a, const void *b, const char *name, distance *d)
+{
+    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++) {
+        double x = ot_get_f64(a, v->dtype, e), y = ot_get_f64(b, v->dtype, e), far = fabs(x - y) / (1 + fabs(x));
+        if (isfinite(x) != isfinite(y)) far = INFINITY;
+        if (far > d->most) d->most = far, d->a = x, d->b = y, d->output = name;
+    }
+    if (v->shape.rank != 2 || v->shape.dim[1] < 2 || d->samples) return;
+    int64_t classes = v->shape.dim[1];
+    d->samples = v->shape.dim[0];
+    for (int64_t i = 0; i < d->samples; i++)
+        d->others += largest_of(a, v->dtype, i * classes, classes) != largest_of(b, v->dtype, i * classes, classes);
+}
+
+/* What the evaluation answers is in slot i of x. */
+static ot_status compare_as_written(ot_session *x, int i, ot_session *y, int k, distance *d, ot_error *err)
+{
+    const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
+    for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
+        const ot_value *v = a->outputs[o], *w = b->outputs[o];
+        if (!ot_is_float(v->dtype) || v->dtype != w->dtype || !ot_shape_eq(&v->shape, &w->shape)) continue;
+        size_t n = ot_bytes(&v->shape, v->dtype);
+        char *both = malloc(2 * n + 1);
+        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
+        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
+        if (!s) measure(v, both, both + n, x->model->outputs[o], d);
+        free(both);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
+/* Why the file answers otherwise than the evaluation, and what to do. */
+static void say_distance(const ot_trainer *t, const distance *d)
+{
+    const ot_review *r = &t->review;
+    char classes[80] = "", why[600] = "the reason is not known; compare the file with another runtime before you use it";
+    if (d->samples)
+        snprintf(classes, sizeof classes, ", and %lld of %lld samples get another class", (long long)d->others, (long long)d->samples);
+    const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are" : r->norms ? "BatchNormalization is" : "Dropout is";
+    if (r->norms || r->dropouts)
+        snprintf(why, sizeof why, "%s in training mode in the file. 'onnxtrain export %.400s -o FILE' writes the form for inference", modes, t->saving);
+    else if (r->draws) snprintf(why, sizeof why, "the graph draws random numbers");
+    else if (t->s.precision != OT_FP32)
+        snprintf(why, sizeof why, "it was evaluated in %s, and the file computes in float32", ot_precision_name(t->s.precision));
+    ot_trainer_say(t, OT_WARNING,
+                   "the written file, run as it is, gives other outputs than the evaluation: on a batch of %lld output '%s' is %.4g, and %.4g in the "
+                   "evaluation%s: %s", (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
+}
+
+/* Runs the written file on the batch of the proof as any runtime does, in float32, and tells where it differs from the
+ * evaluation.  It is no failure: the file is what it was, with other weights. */
+static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot_settings *s, ot_error *err)
+{
+    static const double rounding = 1e-3, less_precise = 1.0 / 16;
+    ot_session y;
+    ot_settings plain = *s;
+    ot_slot *q = &t->x.slot[t->proof];
+    ot_numbers ignored;
+    distance d = { 0 };
+    int slot;
+    plain.precision = OT_FP32;
+    plain.eval_mode = false;
+    OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU && t->x.device ? NULL : &t->x, err));
+    y.counter = t->x.counter;
+    ot_status r = ot_session_plan(&y, OT_WANT_RUN, q->feeders, q->batch, 1, &slot, err);
+    if (!r) r = ot_session_allocate(&y, err);
+    if (!r) r = ot_session_batch(&y, slot, t->index, &ignored, err);
+    if (!r) r = compare_as_written(&t->x, t->proof, &y, slot, &d, err);
+    ot_session_close(&y);
+    bool steps = t->review.roundings > 0; /* of integers: a sum near the middle of two falls to either side */
+    if (!r && d.most > (t->s.precision == OT_FP32 && !steps ? rounding : less_precise)) say_distance(t, &d);
+    return r;
+}
+
+/* ---- the proof ------------------------------------------------------------------------ */
+
+static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, const int64_t *index, int *slot, ot_error *err)
+{
+    ot_numbers ignored;
+    OT_TRY(ot_session_plan(y, OT_WANT_EVAL, fs, batch, 1, slot, err));
+    OT_TRY(ot_session_allocate(y, err));
+    return ot_session_batch(y, *slot, index, &ignored, err);
+}
+
+/* One batch through the trainer's weights and through the written file; on the CPU where the device has no room for a
+ * second model. */
+static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *err)
+{
+    ot_session y;
+    ot_slot *q = &t->x.slot[t->proof];
+    ot_settings as_filed = t->s, on_cpu; /* the scales of the written file are those that were fitted */
+    ot_numbers ignored;
+    ot_error first = { 0 };
+    int slot;
+    as_filed.fit_scales = false;
+    on_cpu = as_filed;
+    on_cpu.device = OT_DEVICE_CPU;
+    for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;
+    OT_TRY(ot_session_batch(&t->x, t->proof, t->index, &ignored, err));
+    OT_TRY(ot_session_open(&y, written, &as_filed, &t->x, err));
+    y.counter = t->x.counter;
+    ot_status s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
+    if (s == OT_E_NOMEM && y.device) {
+        ot_session_close(&y);
+        first = (ot_error){ 0 };
+        OT_TRY(ot_session_open(&y, written, &on_cpu, NULL, err));
+        y.counter = t->x.counter;
+        s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
+    }
+    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, &first);
+    bool moved = y.device != t->x.device;
+    ot_session_close(&y);
+    if (s) return ot_fail(err, s, "%s", first.text);
+    s = try_as_written(t, written, moved ? &on_cpu : &t->s, &first);
+    if (s == OT_E_DEVICE) return ot_fail(err, s, "%s", first.text);
+    if (s)
+        ot_trainer_say(t, OT_WARNING, "the written file could not be run as it is to compare it with the evaluation: %s", first.text);
+    return OT_OK;
+}
+
+static ot_status prove(const ot_imported *written, void *user, ot_error *err)
+{
+    ot_trainer *t = user;
+    ot_model whole = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs }, cut;
+    if (!t->cut.file && !t->own.file) return prove_model(t, &whole, err);
+    ot_arena *a = ot_arena_new();
+    ot_error first = { 0 };
+    if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
+    ot_status s;
+    if (t->own.file) {
+        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first) : ot_fail(&first, OT_E_IO, "the training algorithm of the written file is lost");
+        if (!s) s = prove_model(t, &cut, &first);
+    } else {
+        s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
+        if (!s) s = prove_model(t, &cut, &first), ot_model_cut_drop(&cut);
+    }
+    ot_arena_free(a);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
+
+const char *ot_trainer_out(ot_trainer *t)
+{
+    const char *stem = t->s.out ? "" : ot_stem(t->m->file->path, t->a);
+    return t->s.out ? t->s.out : stem ? ot_arena_printf(t->a, "%s-trained.onnx", stem) : NULL;
+}
+
+/* The bytes of a state: where they lie, or a copy. */
+static ot_status bytes_of(ot_trainer *t, ot_arena *a, const ot_value *v, void **out, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[t->x.lead];
+    *out = ot_exec_bytes(q->exec, v);
+    if (!t->x.device && v->layout == OT_PLAIN) return OT_OK;
+    *out = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    return *out ? ot_exec_read(q->exec, v, *out, err) : ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
+}
+
+/* Numbers as elements of a tensor of the file. */
+static ot_status add_numbers(ot_arena *a, const ot_value *v, const double *x, ot_export_tensor *to, ot_error *err)
+{
+    void *bytes = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    if (!bytes) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) ot_set_f64(bytes, v->dtype, i, x[i]);
+    *to = (ot_export_tensor){ .source = v->source, .bytes = bytes };
+    return OT_OK;
+}
+
+/* A weight that the file keeps in integers; its scale and zero point where they were fitted. */
+static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const void *floats, ot_export_tensor *list, int *n, ot_error *err)
+{
+    const ot_stored *q = v->stored;
+    size_t  numbers = (size_t)ot_stored_scales(v) + (q->like ? (size_t)ot_stored_scales(q->like) : 0);
+    double *scale = ot_arena_alloc(a, sizeof *scale * (numbers + 1)), *zero = ot_arena_alloc(a, sizeof *zero * (numbers + 1));
+    void   *out = ot_arena_alloc(a, ot_bytes(&v->shape, q->dtype) + 1), *like = NULL;
+    if (!scale || !zero || !out) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
+    if (q->like) OT_TRY(bytes_of(t, a, q->like, &like, err));
+    if (ot_stored_write(v, floats, like, scale, zero, out) != OT_OK)
+        return ot_fail(err, OT_E_DIVERGED, "%s: it holds NaN or infinity; nothing is written", v->name);
+    list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = out };
+    if (q->fitted) OT_TRY(add_numbers(a, q->scale, scale, &list[(*n)++], err));
+    return q->fitted && ot_stored_moves(v) ? add_numbers(a, q->zero, zero, &list[(*n)++], err) : OT_OK;
+}
+
+/* Every tensor of the file that the training has changed. */
+static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    for (int i = 0; i < p->n_states; i++) {
+        const ot_value *v = p->states[i];
+        void           *bytes;
+        if (v->source < 0) continue;
+        OT_TRY(bytes_of(t, a, v, &bytes, err));
+        if (v->stored) OT_TRY(add_stored(t, a, v, bytes, list, n, err));
+        else list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = bytes };
+    }
+    return OT_OK;
+}
+
+/* What is asked of a written file before it takes its place. */
+typedef struct asked {
+    ot_trainer *t;
+    bool proof;
+    const char *data; /* names of its data files */
+} asked;
+
+static ot_status look_at(const ot_imported *written, void *user, ot_error *err)
+{
+    asked *x = user;
+    const char *name;
+    for (int i = 0; (name = ot_import_data_name(written, i)); i++) {
+        x->data = ot_arena_printf(x->t->a, "%s%s%s", i ? x->data : "", i ? ", " : "", name);
+        if (!x->data) return ot_fail(err, OT_E_NOMEM, "no memory for the names of data files");
+    }
+    return x->proof ? prove(written, x->t, err) : OT_OK;
+}
+
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err)
+{
+    if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing is trained yet");
+    ot_arena *a = ot_arena_new();
+    size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 + (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
+    ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
+    asked x = { .t = t, .proof = proof && t->proof >= 0 };
+    ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
+    ot_export_metadata metadata = { OT_CLASSES_KEY, NULL };
+    int n = 0;
+    ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
+    if (!s) s = ot_trainer_fold(t, a, list, &n, err);
+    t->saving = path;
+    if (!s && t->data && t->data->table) s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
+    if (metadata.value) o.n_metadata = 1, o.metadata = &metadata;
+    if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
+    if (a) ot_arena_free(a);
+    if (data) *data = s ? NULL : x.data;
+    return s;
+}
+
+ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
+{
+    OT_GIVEN(t);
+    if (!path) path = ot_trainer_out(t);
+    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL, *what = kept ? ot_arena_printf(t->a, "-o %s", kept) : NULL;
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = ot_trainer_inputs(t);
+    OT_TRY(ot_output_check(&in, AT_FDCWD, kept, OT_FILE_MODEL, what, err));
+    OT_TRY(ot_trainer_save(t, NULL, kept, true, &t->result.model_data, err));
+    t->result.model_path = kept;
+    return OT_OK;
+}

@@ -1,0 +1,514 @@
+/* trainer.c - a training: opening its data, cutting epochs, planning.  loop.c runs it. */
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/options/cpus.h"
+#include "runtime/train/run/folder.h"
+#include "runtime/train/run/file_training.h"
+#include "runtime/train/run/unfold.h"
+
+/* ---- telling ------------------------------------------------------------------- */
+
+void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...)
+{
+    char line[1024];
+    if (!t->cb.message) return;
+    va_list ap;
+    va_start(ap, fmt);
+    ot_vtext(line, sizeof line, fmt, ap);
+    va_end(ap);
+    t->cb.message(t->cb.user, level, line);
+}
+
+void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines)
+{
+    while (lines && *lines) {
+        size_t n = strcspn(lines, "\n");
+        ot_trainer_say(t, level, "%.*s", (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+const char *ot_trainer_split(const ot_trainer *t) { return t->s.val ? "val" : "test"; }
+
+/* ---- data ------------------------------------------------------------------------ */
+
+/* A set that was opened: which of it is the target, and whether it can be learnt from. */
+static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
+{
+    if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
+    else if (d->table)
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (--target)", d->name,
+                      d->column, d->last ? ", the last" : "");
+    if (d->table && ot_dataset_odd_header(d))
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1, which holds numbers too, is taken for the names of the columns", d->name);
+    ot_adapt_gaps(t->m->file->graph, d);
+    return ot_dataset_check(d, err);
+}
+
+static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out,
+                          ot_error *err)
+{
+    OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
+    return *out ? accept_set(t, *out, err) : OT_OK;
+}
+
+/* Which number each text of a table has: "cat 0, dog 1". */
+static void note_classes(ot_trainer *t)
+{
+    enum { SHOWN = 8 };
+    const ot_dataset *d = t->data;
+    char text[512] = "";
+    size_t at = 0;
+    if (!d->table || !d->class_name || d->n_classes < 1) return;
+    for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the texts of column '%s' are %d class%s: %s%s", d->name, d->column,
+                  d->n_classes, d->n_classes == 1 ? "" : "es", text, d->n_classes > SHOWN ? " ..." : "");
+}
+
+ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
+{
+    const char *other = t->s.val ? t->s.val : t->s.test;
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
+    note_classes(t);
+    OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
+    if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
+    return t->eval_data ? ot_dataset_match(t->eval_data, t->data, err) : OT_OK;
+}
+
+static int64_t set_bytes(const ot_dataset *d)
+{
+    int64_t bytes = 0;
+    for (int i = 0; d && i < d->n; i++) {
+        ot_shape s = { .rank = d->array[i].t.rank };
+        memcpy(s.dim, d->array[i].t.dim, sizeof s.dim);
+        bytes += (int64_t)ot_bytes(&s, d->array[i].t.dtype);
+    }
+    return bytes;
+}
+
+/* ---- epochs ------------------------------------------------------------------------ */
+
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+static ot_status cut_epochs(ot_trainer *t, ot_error *err)
+{
+    const ot_settings *s = &t->s;
+    int64_t n = t->train.samples;
+    if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
+    int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph) : 0; /* such a training is for that size alone */
+    t->batch = s->batch ? s->batch : baked ? baked : n < 32 ? n : 32;
+    if (baked && !s->batch && !t->index) /* said once */
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, the size that the file has baked in: a training that is written in a file is for that size alone",
+                (long long)baked);
+    if (s->shuffle && t->batch > n) t->batch = n;
+    t->full = n / t->batch;
+    t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
+    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
+    t->updates = ceil_div(batches, s->accumulate);
+
+    int64_t by_epochs;
+    if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;
+    t->total = !s->steps ? by_epochs : !s->epochs || s->steps < by_epochs ? s->steps : by_epochs;
+    t->epochs = ceil_div(t->total, t->updates);
+    t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
+    t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
+    return t->index && t->order
+               ? OT_OK
+               : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
+}
+
+/* ---- planning ------------------------------------------------------------------------ */
+
+static ot_status plan_training(ot_trainer *t, ot_error *err)
+{
+    int slot, n;
+    int64_t first, ends[2] = { 0, t->updates - 1 };
+    for (int i = 0; i < 2; i++) {
+        ot_trainer_batches(t, ends[i], &first, &n);
+        for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
+            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n,
+                                   &slot, err));
+    }
+    return OT_OK;
+}
+
+static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
+{
+    int64_t n = t->eval_data ? t->eval.samples : 0, batch = t->batch < n ? t->batch : n;
+    t->evaluation = t->evaluation_rest = -1;
+    if (n < 1) return OT_OK;
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, batch, 1, &t->evaluation, err));
+    if (n % batch)
+        OT_TRY(
+            ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
+    return OT_OK;
+}
+
+static ot_adapt_env adapt_env(ot_trainer *t)
+{
+    return (ot_adapt_env){ .graph = t->m->file->graph,
+                           .s = &t->s,
+                           .own_inputs = t->own.file ? t->own_inputs : 0,
+                           .own = t->own.file != NULL,
+                           .normalize = &t->normalize,
+                           .a = t->a,
+                           .notes = &t->notes };
+}
+
+/* One set may be bytes that are scaled and the other none: it is said. */
+static void compare_scales(const ot_trainer *t, const ot_adapt_env *e)
+{
+    for (int i = 0; i < t->train.n; i++)
+        for (int k = 0; k < t->eval.n; k++) {
+            const ot_feeder *f = &t->train.f[i], *q = &t->eval.f[k];
+            if (strcmp(f->name, q->name) || f->gather.scale == q->gather.scale) continue;
+            bool first = f->gather.scale;
+            ot_dtype as_is = first ? q->src->t.dtype : f->src->t.dtype;
+            ot_adapt_note(e, "input '%s': pixels of %s are scaled; %s is fed as it is (%s%s)", f->name,
+                          first ? t->data->name : t->eval_data->name, first ? t->eval_data->name : t->data->name,
+                          ot_dtype_name(as_is), as_is == OT_U8 ? "; --normalize 1/255 scales both" : "");
+        }
+}
+
+static ot_status adapt(ot_trainer *t, ot_error *err)
+{
+    ot_output *outputs = NULL;
+    int n = 0;
+    ot_adapt_env e = adapt_env(t);
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    e.measure = true;
+    OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
+    OT_TRY(cut_epochs(t, err));
+    if (!t->own.file) {
+        OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
+        OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
+        ot_trainer_try_together(t, &t->train);
+    }
+    if (!t->eval_data) return OT_OK;
+    ot_adapt_env q = e;
+    q.notes = NULL;
+    q.measure = false;
+    q.beside = true;
+    OT_TRY(ot_adapt_inputs(&q, t->eval_data, &t->eval, err));
+    compare_scales(t, &e);
+    return t->own.file ? OT_OK : ot_adapt_targets(&q, outputs, n, &t->eval, err);
+}
+
+static ot_status start_schedule(ot_trainer *t, ot_error *err)
+{
+    double rate, momentum;
+    if (!ot_optimizer_defaults(&t->s.optimizer, &rate, &momentum))
+        return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.optimizer.name);
+    OT_TRY(
+        ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
+    t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
+    return OT_OK;
+}
+
+/* ---- what the user reads first ---------------------------------------------------------- */
+
+static int64_t parameters(const ot_plan *p)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->n_weights; i++) n += ot_numel(&p->weights[i]->shape);
+    return n;
+}
+
+/* Options that do something else than their words say, or nothing. */
+static void say_options(const ot_trainer *t)
+{
+    const ot_settings *s = &t->s;
+    long long n = t->train.samples, batches = t->full + (t->rest > 0);
+    if (s->data && s->shuffle && s->batch > n)
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; every batch takes them all",
+                       (long long)s->batch, n);
+    if (s->data && !s->shuffle && s->batch > n)
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; they repeat within a batch",
+                       (long long)s->batch, n);
+    if (s->data && s->shuffle && s->accumulate > batches)
+        ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; every update takes them all", s->accumulate,
+                       batches, batches > 1 ? "es" : "");
+    double warmup = t->schedule.warmup * (double)t->schedule.per;
+    if (warmup > 0 && t->total > 0 && warmup >= (double)t->total)
+        ot_trainer_say(t, OT_WARNING, "the warmup takes %.0f updates, the run has %lld: the rate never reaches %g", warmup, (long long)t->total,
+                       t->schedule.base);
+    if (s->n_train && !s->n_freeze)
+        ot_trainer_say(t, OT_INFO, "--train adds to what trains by itself; --freeze '*' with it leaves nothing else");
+    if (!strcmp(s->schedule.name, "plateau"))
+        ot_trainer_say(t, OT_INFO, "plateau watches %s",
+                       !t->eval_data ? "the loss of every update: there is nothing to evaluate on (--val)"
+                       : !strcmp(ot_spec_text(&s->schedule, "mode", "min"), "max") ? "the accuracy of every evaluation, or the loss where there is none"
+                                                                                    : "the loss of every evaluation");
+}
+
+static void say_plan(const ot_trainer *t)
+{
+    const ot_session *x = &t->x;
+    const ot_plan *p = x->slot[x->lead].plan;
+    double mib = 1 << 20;
+    char granted[96];
+    ot_cpus cpus = ot_cpus_read();
+    const char *stem = ot_stem(t->m->file->path, t->a);
+    ot_trainer_say(t, OT_INFO, "%s", x->device_line);
+    ot_trainer_say(t, OT_INFO,
+                   "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)",
+                   stem ? stem : "", (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train", t->m->file->n_sources,
+                   (long long)t->m->file->opset);
+    if (t->eval_data)
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name, (long long)t->train.samples,
+                       ot_trainer_split(t), t->same_set ? "the same " : "", t->eval_data->name, (long long)t->eval.samples);
+    else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    ot_trainer_say_findings(t, true);
+    say_options(t);
+    const char *how = t->own.file ? "the file's algorithm" : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base, t->s.schedule.name);
+    ot_trainer_say(
+        t, OT_INFO,
+        "%s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s%s",
+        how ? how : "", (long long)t->batch,
+        t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
+        x->threads, x->threads > 1 ? "s" : "", t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
+    if (x->device) {
+        ot_trainer_say(t, OT_INFO,
+                       "memory of the device: %.1f MiB planned (weights and state %.1f, activations %.1f, "
+                       "data %.1f, constants and batches %.1f)",
+                       (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib,
+                       (double)x->scratch_bytes / mib, (double)ot_session_set_bytes(x) / mib,
+                       (double)(x->const_bytes + x->inbox_bytes) / mib);
+        return;
+    }
+    ot_trainer_say(t, OT_INFO,
+                   "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
+                   "file and constants %.1f)",
+                   (double)t->planned / mib, (double)x->state_bytes / mib,
+                   (double)x->scratch_bytes / mib,
+                   (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib,
+                   (double)(t->m->bytes + x->const_bytes) / mib);
+}
+
+ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(adapt(t, err));
+    if (t->s.training_info && !t->own.file) {
+        OT_TRY(ot_trainer_describe(t, err));
+        t->notes = "";
+        OT_TRY(adapt(t, err));
+    }
+    OT_TRY(ot_trainer_unfold(t, true, err));
+    OT_TRY(start_schedule(t, err));
+    OT_TRY(ot_trainer_choose_precision(t, err));
+    OT_TRY(plan_training(t, err));
+    OT_TRY(plan_evaluation(t, err));
+    t->proof = t->evaluation;
+    ot_error none = { 0 };
+    if (t->proof < 0 &&
+        ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
+        t->proof = -1;
+    t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
+    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
+                 t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+    return OT_OK;
+}
+
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(ot_trainer_plan(t, err));
+    say_plan(t);
+    OT_TRY(ot_session_allocate(&t->x, err));
+    if (t->x.device)
+        ot_trainer_say(t, OT_INFO, ot_session_has_set(&t->x, &t->train) ? "the samples lie on the device; batches are cut there"
+                                                                       : "batches are sent to the device");
+    t->result.planned_bytes = t->result.peak_bytes = t->planned;
+    return OT_OK;
+}
+
+/* ---- evaluation alone ------------------------------------------------------------------ */
+
+static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
+{
+    const char *spec = t->s.test ? t->s.test : t->s.data;
+    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval_data, err));
+    bool whole = !t->eval_data && !t->s.test; /* one set, of which nothing is kept for a test */
+    if (!t->eval_data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval_data, err));
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    if (whole)
+        return ot_fail(err, OT_E_USAGE, "--normalize mean,std would measure %s, and not the training set. Give both sets (--data TRAINING --test %s), or the means "
+                       "and standard deviations that the training printed: --normalize MEANS,DEVIATIONS",
+                       spec, spec);
+    ot_adapt_env e = adapt_env(t);
+    e.measure = true;
+    e.notes = NULL;
+    OT_TRY(open_set(t, t->s.data ? t->s.data : spec, OT_SPLIT_TRAIN, &t->data, err));
+    return ot_adapt_inputs(&e, t->data, &t->train, err);
+}
+
+ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
+{
+    ot_output *outputs;
+    int n;
+    ot_adapt_env e = adapt_env(t);
+    if (!t->s.data && !t->s.test)
+        return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
+    OT_TRY(ot_trainer_review(t, true, err));
+    OT_TRY(open_evaluation_set(t, err));
+    OT_TRY(ot_trainer_number_classes(t, t->eval_data, false, err));
+    OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
+    if (t->eval.samples < 1)
+        return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
+    t->batch = t->s.batch ? t->s.batch : 64;
+    if (t->batch > t->eval.samples) t->batch = t->eval.samples;
+    t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
+    if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
+    OT_TRY(ot_session_outputs(&t->x, &t->eval, t->batch, &outputs, &n, err));
+    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
+    ot_trainer_try_together(t, &t->eval);
+    OT_TRY(plan_evaluation(t, err));
+    ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
+    ot_trainer_say_findings(t, true);
+    return ot_session_allocate(&t->x, err);
+}
+
+ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
+{
+    OT_TRY(ot_trainer_review(t, false, err));
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
+    if (!t->s.batch) t->s.batch = t->data->samples;
+    t->s.shuffle = false;
+    OT_TRY(adapt(t, err));
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
+    ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
+    OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
+    ot_trainer_say_findings(t, true);
+    return ot_session_allocate(&t->x, err);
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+static const ot_result no_result = { .reason = "not begun", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
+
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                           ot_trainer **out, ot_error *err)
+{
+    *out = NULL;
+    ot_trainer *t = calloc(1, sizeof *t);
+    if (t) t->a = ot_arena_new();
+    if (!t || !t->a) {
+        free(t);
+        return ot_fail(err, OT_E_NOMEM, "no memory for a trainer");
+    }
+    t->m = t->loaded = m;
+    t->o = o;
+    t->notes = "";
+    t->folder.fd = -1;
+    t->x.lead = t->evaluation = t->evaluation_rest = t->proof = -1;
+    if (cb) t->cb = *cb;
+    t->log.user = t->cb.user;
+    t->log.line = t->cb.log;
+    t->result = no_result;
+    ot_error first = { 0 };
+    ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
+    t->configs = ot_options_configs(o, t->a);
+    if (!s && t->s.n_outputs) {
+        s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
+        t->m = &t->cut;
+    }
+    if (!s) s = ot_session_open(&t->x, t->m, &t->s, NULL, &first);
+    if (s) {
+        ot_trainer_free(t);
+        return ot_fail(err, s, "%s", first.text);
+    }
+    *out = t;
+    return OT_OK;
+}
+
+ot_inputs ot_trainer_inputs(const ot_trainer *t)
+{
+    const bool open = t->data != NULL; /* then they are known better than by what the options say */
+    return (ot_inputs){ .model = t->m->file, .configs = t->configs,
+                        .named = { open ? NULL : t->s.data, open ? NULL : t->s.val, open ? NULL : t->s.test },
+                        .data = { t->data, t->eval_data } };
+}
+
+/* Whether everything can be written at the end, before anything is computed. */
+static ot_status check_outputs(ot_trainer *t, ot_error *err)
+{
+    const char *out = ot_trainer_out(t), *what = out ? ot_arena_printf(t->a, "-o %s", out) : NULL, *log = NULL;
+    if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log)))) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = ot_trainer_inputs(t);
+    OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
+    OT_TRY(ot_trainer_check_deploy(t, err));
+    if (!log) return OT_OK;
+    if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is what -o names as well; each needs a file of its own", log);
+    return ot_output_check(&in, AT_FDCWD, t->s.log, OT_FILE_LOG, log, err);
+}
+
+static ot_status open_trainer(ot_trainer *t, ot_error *err)
+{
+    t->by_steps = !t->s.data;
+    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_review(t, false, err));
+    if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
+    if (t->by_steps) return OT_OK;
+    OT_TRY(check_outputs(t, err)); /* before a large set is read */
+    OT_TRY(ot_trainer_open(t, err));
+    OT_TRY(check_outputs(t, err)); /* the set itself */
+    return ot_trainer_prepare(t, err);
+}
+
+ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                         ot_trainer **out, ot_error *err)
+{
+    OT_GIVEN(out);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, out, err));
+    ot_status s = open_trainer(*out, &first);
+    if (!s) return OT_OK;
+    s = ot_trainer_explain(*out, s, &first);
+    ot_trainer_say_findings(*out, false);
+    ot_trainer_free(*out);
+    *out = NULL;
+    return ot_fail(err, s, "%s", first.text);
+}
+
+void ot_trainer_free(ot_trainer *t)
+{
+    if (!t) return;
+    ot_error ignored = { 0 };
+    (void)ot_log_close(&t->log, &ignored);
+    ot_folder_close(&t->folder);
+    ot_session_close(&t->x);
+    ot_model_cut_drop(&t->cut);
+    ot_dataset_free(t->eval_data);
+    ot_dataset_free(t->data);
+    if (t->n_unfolded) ot_graph_free(t->m->file->graph);
+    if (t->remade) ot_import_free(t->remade);
+    ot_graph_free(t->own_graph);
+    ot_arena_free(t->a);
+    free(t);
+}
+
+void ot_trainer_cancel(ot_trainer *t)
+{
+    if (!t) return;
+    t->cancelled = 1;
+}
+
+void ot_trainer_result(const ot_trainer *t, ot_result *out)
+{
+    if (out) *out = t ? t->result : no_result;
+}

@@ -1,0 +1,184 @@
+/* trainer.h - a training: its data, plans, counters, log. */
+#ifndef OT_TRAINER_H
+#define OT_TRAINER_H
+
+#include <signal.h>
+
+#include "runtime/train/run/files.h"
+#include "runtime/train/run/folder.h"
+#include "runtime/train/run/log.h"
+#include "runtime/train/options/schedules.h"
+#include "runtime/train/run/session.h"
+
+/* Update number `step` (from 0): the in_epoch-th of its epoch. */
+typedef struct ot_update {
+    int64_t step, epoch, in_epoch, samples;
+    double rate, momentum;
+    double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
+    double head[OT_HEADS]; /* the single losses, likewise */
+    bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip */
+} ot_update;
+
+/* A batch that was given and not taken. */
+typedef struct ot_flight {
+    ot_update update;
+    int batch, batches;
+} ot_flight;
+
+struct ot_trainer {
+    const ot_model *m;      /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
+    const ot_model *loaded; /* as the file is */
+    ot_model cut;           /* --output: that model, ending there; file NULL: it is not cut */
+    ot_model own;           /* with the training algorithm of the file; file NULL: the options say how it trains */
+    int own_inputs;         /* then: inputs of the model itself, those of the algorithm follow */
+    ot_graph *own_graph;    /* its graph, where that starts from the file's initialization; else NULL */
+    const char *own_line, *initialize_line; /* who says how it trains, and from where, where the file has an algorithm; else NULL */
+    const ot_options *o;
+    ot_callbacks cb;
+    ot_arena *a;
+    ot_settings s;
+    const char *notes;    /* what was done with the data, a line each */
+    ot_findings findings; /* about the model and the plans */
+    ot_review review;
+
+    ot_dataset *data, *eval_data;
+    ot_feeders train, eval;
+    ot_normalize normalize;
+    bool same_set;                   /* what is evaluated on is what trains */
+    ot_session x;
+    int evaluation, evaluation_rest; /* slots; -1: none */
+    bool dry;                        /* what is written gets no name */
+    int proof;                       /* slot the written file is compared with; -1: none */
+    const char *saving;              /* path of the file that is being written */
+
+    /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
+    int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
+    int64_t updates, total;    /* of an epoch, of the run */
+    int64_t epochs;
+    int64_t *index; /* of a batch */
+    int64_t *order; /* of an epoch */
+
+    ot_schedule schedule;
+    ot_log log;
+    ot_error lost; /* what could not be written while the training went on: the first */
+    const ot_config_file *configs;
+    ot_folder folder; /* of the run; path NULL: none */
+    volatile sig_atomic_t cancelled;
+
+    /* Updates: given to the device, and over. */
+    ot_flight flight[OT_RUNS]; /* by number of the batch */
+    int64_t flights_given, flights_taken;
+    ot_update now; /* whose batches are being taken */
+    ot_status (*done)(ot_trainer *t, const ot_update *now, ot_error *err); /* NULL: nobody asks */
+
+    /* counters */
+    int64_t given, step, epoch, samples; /* updates given, and over */
+    int overflows;         /* updates in a row whose gradients were not finite */
+    double began, seconds; /* the first step, by the clock; since then */
+    double busy, taken_at; /* seconds within steps; when the last was over */
+    double epoch_loss;     /* sum over the epoch's updates, but for those that were skipped */
+    int64_t epoch_counted; /* how many that are */
+    int64_t skipped;       /* updates in all that --on-nonfinite skip left out */
+    double epoch_head[OT_HEADS];      /* of the single losses, likewise */
+    double evaluated_head[OT_HEADS];  /* means of the last evaluation */
+    double evaluated_right[OT_HEADS]; /* and the shares of answers that are right; NaN: there are none */
+    double last_loss;      /* of the last update */
+    ot_result result;
+    bool by_steps;      /* fed by ot_trainer_step */
+    int64_t planned;    /* bytes */
+    int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
+    int64_t classes;
+    ot_imported *remade; /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
+    struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
+    int n_unfolded;
+    void **copies;      /* of file states, for those who ask by name; NULL: not yet */
+    void *answers;      /* an evaluation batch's output, where they are counted */
+};
+
+const char *ot_trainer_split(const ot_trainer *t); /* what is evaluated on: "val", "test" */
+
+/* One line for the user. */
+void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
+void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
+
+/* classes.c: names of classes as a JSON list in a model's metadata, so that they may hold any character. */
+#define OT_CLASSES_KEY "onnxtrain.classes"
+ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot_error *err); /* *out NULL: d has no names */
+
+/* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
+ * Errors: OT_E_DATA: a class that the model does not have. */
+ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
+
+/* Of the last evaluation "losses" and "accuracies": objects of each head's by name; nothing where the plan has one loss. */
+void ot_log_heads(json_t **event, const ot_trainer *t);
+
+/* "accuracy 93.20 %", or each head's by name where several have one; "": none has. */
+const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf[600]);
+
+/* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
+const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);
+
+/* What was found, in order of importance: warnings, then notes (with `all`). */
+void ot_trainer_say_findings(const ot_trainer *t, bool all);
+
+/* --untie, and --train for what ConstantOfShape fills: t->m becomes the file with its graph edited so.  Adds to the findings.
+ * Errors: OT_E_USAGE: a pattern matches nothing.  untie.c */
+ot_status ot_trainer_remake(ot_trainer *t, ot_error *err);
+
+/* Looks at the model and fills findings and review; eval: what matters to training alone is left out.
+ * Errors: OT_E_MODEL: it cannot be trained, with every reason. */
+ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err);
+
+/* The failure of a plan, in terms of the model where that says more. */
+ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err);
+
+/* What a plan that was made first found joins the findings, and the warnings of the session's others. */
+ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err);
+
+/* A trainer that has read its options and nothing else. */
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                           ot_trainer **out, ot_error *err);
+
+/* --precision auto becomes one; precision.c. */
+ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
+
+/* Where the batch is not the one that the file has baked in: two of the file's batches together against each apart, in
+ * inference mode.  What came out joins the findings; if they differ, s.apart is set.  together.c */
+void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs);
+
+/* Opens the data; adapts and plans for it; then allocates. */
+ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err); /* plans and allocates */
+
+/* --deploy, before anything is computed: its file can be written, its parts can be read.  Errors: OT_E_USAGE, OT_E_IO. */
+ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err);
+
+/* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
+ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
+
+/* For `grad`: opens the data, adapts, plans and allocates one slot. */
+ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
+
+/* The trained tensors in a copy of the model's file.  folder: an open one that `path` is seen from, or NULL.  proof: it
+ * must answer a batch as t does.  *data (may be NULL): the names of its data files, a line; NULL: it has none. */
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err);
+
+/* Where the trained model goes if nobody says otherwise; NULL: no memory. */
+const char *ot_trainer_out(ot_trainer *t);
+
+/* What t has open for reading. */
+ot_inputs ot_trainer_inputs(const ot_trainer *t);
+
+/* Gives one update, the u-th of epoch t->epoch, and takes what has come to an end; each ends in t->done.
+ * Errors: OT_E_DIVERGED. */
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err);
+
+/* Waits for all that were given. */
+ot_status ot_trainer_settle(ot_trainer *t, ot_error *err);
+
+/* Batches of update u of an epoch: first .. first + n; samples of batch k. */
+void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n);
+int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k);
+
+#endif

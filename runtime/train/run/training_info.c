@@ -1,0 +1,110 @@
+/* training_info.c - --training-info: the training that the options describe, as the file's own (TrainingInfoProto).
+ *
+ * It is written into the model before anything trains (exporter/training.c), and is what trains then: what the file says and what
+ * was done are one.  Weights and the optimizer's state are initializers, which are written back like any other. */
+#include <string.h>
+
+#include "exporter/training.h"
+#include "runtime/train/run/file_training.h"
+
+static ot_status check(const ot_trainer *t, ot_error *err)
+{
+    static const char *const never[] = { "accumulate", "add-dropout", "unfold-bn", "output", "quantized-scales" };
+    for (int i = 0; i < OT_LEN(never); i++)
+        if (ot_options_count(t->o, never[i])) ot_fail_more(err, OT_E_USAGE, "--training-info: --%s cannot be written into the file", never[i]);
+    if (strcmp(t->s.schedule.name, "constant") || t->s.schedule.n)
+        ot_fail_more(err, OT_E_USAGE, "--training-info: a schedule cannot be written into the file, which keeps one rate");
+    if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
+        ot_fail_more(err, OT_E_USAGE, "--training-info: --precision cannot be written into the file");
+    if (t->s.skip_nonfinite) ot_fail_more(err, OT_E_USAGE, "--training-info: --on-nonfinite skip cannot be written into the file");
+    return err->status;
+}
+
+/* Which tensors of the file train: *n of them. */
+static ot_status find_weights(ot_trainer *t, const ot_config *c, int *sources, int *n, ot_error *err)
+{
+    ot_plan    *p;
+    const char *first = NULL;
+    int         stored = 0;
+    OT_TRY(ot_plan_new(t->m->file->graph, c, NULL, &p, err));
+    *n = p->n_weights;
+    for (int i = 0; i < p->n_weights; i++) {
+        const ot_value *v = p->weights[i];
+        sources[i] = v->source;
+        if (v->stored && !stored++) first = v->name;
+        if (v->source >= 0 && t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE)
+            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is an attribute of a node; what is updated must be an initializer", v->name);
+        else if (v->from_constant) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is the value of a Constant; what is updated must be an initializer", v->name);
+        else if (!v->stored && v->dtype != OT_F32 && v->dtype != OT_F64)
+            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is %s; updates are written of float32 and float64", v->name, ot_dtype_name(v->dtype));
+    }
+    if (stored)
+        ot_fail_more(err, OT_E_MODEL, "--training-info: %d weight%s kept in integers (first: '%s'), of which updates cannot be written", stored,
+                     stored > 1 ? "s are" : " is", first);
+    ot_plan_free(p);
+    return err->status;
+}
+
+static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
+{
+    ot_plan     *p[2] = { NULL, NULL };
+    ot_described d;
+    int          n = 0, *sources = ot_arena_alloc(t->a, sizeof *sources * (size_t)(t->m->file->n_sources + 1));
+    ot_feed     *feeds = ot_arena_alloc(t->a, sizeof *feeds * (size_t)(t->train.n + 1));
+    ot_error     other = { 0 };
+    ot_config    c = ot_session_config(&t->s, OT_WANT_TRAIN, t->x.threads);
+    long long    baked = (long long)ot_feeders_baked(&t->train, t->m->file->graph);
+    if (!sources || !feeds) return ot_fail(err, OT_E_NOMEM, "no memory to write the training");
+    if (baked && baked != t->batch)
+        return ot_fail(err, OT_E_MODEL, "--training-info: the file has a batch of %lld baked in, and batches of %lld are asked for: --batch-size %lld", baked,
+                       (long long)t->batch, baked);
+    c.feeds = feeds;
+    c.n_feeds = t->train.n;
+    ot_feeders_feeds(&t->train, t->batch, feeds);
+    OT_TRY(find_weights(t, &c, sources, &n, err));
+    /* Planned for two sizes of a batch: what differs depends on it.  A file may go through with one size alone. */
+    ot_status s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[0], err), more = OT_E_MODEL;
+    if (!s && !baked) {
+        ot_feeders_feeds(&t->train, t->batch + 1, feeds);
+        more = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[1], &other);
+    }
+    if (!s && more) {
+        ot_feeders_feeds(&t->train, t->batch, feeds);
+        s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[1], err);
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the training is written for batches of %lld, the size that the file has", (long long)t->batch);
+    }
+    if (!s) {
+        d = (ot_described){ .graph = { p[0]->graph, p[1]->graph }, .before = p[0]->before_loss, .loss = p[0]->loss, .lr = p[0]->knobs.lr,
+                            .momentum = p[0]->knobs.momentum, .t = p[0]->knobs.t };
+        ot_optimizer_defaults(&t->s.optimizer, &d.rate, &d.start);
+        s = ot_training_write(t->m->file, &d, out, err);
+    }
+    ot_plan_free(p[0]);
+    ot_plan_free(p[1]);
+    return s;
+}
+
+ot_status ot_trainer_describe(ot_trainer *t, ot_error *err)
+{
+    ot_imported *now = NULL;
+    OT_TRY(check(t, err));
+    OT_TRY(describe(t, &now, err));
+    ot_model *m = ot_arena_alloc(t->a, sizeof *m);
+    if (m) *m = *t->m;
+    ot_imported *before = t->remade;
+    t->remade = now;
+    if (!m) return ot_fail(err, OT_E_NOMEM, "no memory to write the training");
+    m->file = now;
+    m->bytes = now->bytes;
+    t->m = t->loaded = t->x.model = m;
+    if (before) ot_import_free(before);
+    if (!now->training || now->training->why)
+        return ot_fail(err, OT_E_INTERNAL, "--training-info: what was written is not understood: %s", now->training ? now->training->why : "it is not there");
+    OT_TRY(ot_model_own(m, t->a, &t->own, err));
+    t->own_inputs = m->file->graph->n_inputs;
+    t->m = t->x.model = &t->own;
+    const ot_graph *g = now->training->graph;
+    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the file gets this training as its own (TrainingInfoProto): %d nodes; %d initializers are updated",
+            g->n_nodes - now->graph->n_nodes, g->n_assigns);
+    return OT_OK;
+}

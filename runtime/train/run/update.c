@@ -1,0 +1,181 @@
+/* update.c - one update: its batches given, and what it came to.
+ *
+ * On a device updates are given ahead of what is known of them: a loss that is no number ends the run a few updates
+ * later, with the number of the update that it belongs to, and the weights are then not written.  Updates that may be
+ * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  Where the next update waits
+ * for the loss of this one (the CPU, a plateau of the training's own loss, single steps) each is taken before the next
+ * is given. */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/run/trainer.h"
+
+/* fp16: a loss scale halved so often in a row is 0. */
+enum { MOST_OVERFLOWS = 150 };
+
+/* ---- samples ------------------------------------------------------------------------- */
+
+/* Batches of update u of an epoch: first .. first + n. */
+void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n)
+{
+    int64_t all = t->full + (t->rest > 0), left = all - u * t->s.accumulate;
+    *first = u * t->s.accumulate;
+    *n = !t->s.shuffle || left > t->s.accumulate ? t->s.accumulate : (int)left;
+}
+
+int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k)
+{
+    return t->s.shuffle && k >= t->full ? t->rest : t->batch;
+}
+
+/* Samples of batch k of the epoch; k counts on over epochs where nothing is shuffled. */
+static void fill_index(ot_trainer *t, int64_t k, int64_t size)
+{
+    int64_t n = t->train.samples;
+    for (int64_t j = 0; j < size; j++) {
+        int64_t at = k * t->batch + j;
+        t->index[j] = t->s.shuffle ? t->order[at] : at % n;
+    }
+}
+
+/* ---- what it came to ------------------------------------------------------------------- */
+
+static ot_status diverged(int64_t step, const char *what, double v, ot_error *err)
+{
+    const char *text = isnan(v) ? "not a number" : "infinite";
+    if (!step) /* no rate has done anything yet */
+        return ot_fail(err, OT_E_DIVERGED,
+                       "step 1: the %s is %s before anything was updated; -o was not written. The data or the graph make it so: a Log or a division of 0, "
+                       "a Softmax of a row that is masked as a whole, numbers too large; onnxtrain run shows the outputs for the same data", what, text);
+    return ot_fail(
+        err, OT_E_DIVERGED,
+        "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
+        (long long)step + 1, what, text);
+}
+
+/* The update is over: its counters, its line, and whether to go on. */
+static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_error *err)
+{
+    bool bad = p->grad_norm && !isfinite(now->norm);
+    now->skipped = t->s.skip_nonfinite && (bad || !isfinite(now->loss));
+    t->overflows = bad ? t->overflows + 1 : 0;
+    double at = ot_seconds();
+    t->seconds = at - t->began;
+    t->busy += at - t->taken_at;
+    t->taken_at = at;
+    t->samples += now->samples;
+    t->step = now->step + 1;
+    t->result.steps = t->step;
+    t->last_loss = now->loss;
+    OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
+    if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
+    if (!bad || now->skipped || (p->loss_scale && t->overflows < MOST_OVERFLOWS)) return OT_OK;
+    return diverged(now->step, "gradient's norm", now->norm, err);
+}
+
+static void add_batch(ot_update *u, const ot_plan *p, const ot_numbers *n, int batches)
+{
+    u->loss += n->loss / batches;
+    for (int k = 0; k < p->n_heads; k++) u->head[k] += n->head[k] / batches;
+}
+
+/* Takes the oldest run; the last of an update ends it. */
+static ot_status take_run(ot_trainer *t, ot_error *err)
+{
+    int slot;
+    ot_numbers n;
+    ot_flight *f = &t->flight[t->flights_taken++ % OT_RUNS];
+    OT_TRY(ot_session_collect(&t->x, &slot, &n, err));
+    if (!f->batch) t->now = f->update;
+    add_batch(&t->now, t->x.slot[slot].plan, &n, f->batches);
+    t->now.norm = n.grad_norm;
+    return f->batch + 1 == f->batches ? finish(t, &t->now, t->x.slot[slot].plan, err) : OT_OK;
+}
+
+ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
+{
+    while (ot_session_in_flight(&t->x)) OT_TRY(take_run(t, err));
+    return OT_OK;
+}
+
+/* ---- giving ------------------------------------------------------------------------------ */
+
+static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, int *slot, ot_error *err)
+{
+    int64_t size = ot_trainer_batch_size(t, k);
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, slot, err));
+    if (!t->by_steps) fill_index(t, k, size);
+    OT_TRY(ot_session_submit(&t->x, *slot, kind, t->index, err));
+    t->x.counter++;
+    return OT_OK;
+}
+
+/* The first batch of an update has changed nothing yet and can be dropped; the others belong to what it began. */
+static ot_status give_stoppable(ot_trainer *t, int64_t k, int n, bool first, int *slot, ot_error *err)
+{
+    t->x.stop = first && !t->by_steps ? &t->cancelled : NULL;
+    ot_status s = give_batch(t, k, n, OT_RUN_BATCH, slot, err);
+    t->x.stop = NULL;
+    return s;
+}
+
+/* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it.  One that the user
+ * stopped in the middle of its first batch was never there. */
+static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n, ot_error *err)
+{
+    int slot = -1;
+    ot_numbers got = { 0 };
+    for (int k = 0; k < n; k++) {
+        OT_TRY(give_stoppable(t, first + k, n, !k, &slot, err));
+        OT_TRY(ot_session_collect(&t->x, NULL, &got, err));
+        if (t->x.stopped) {
+            t->given--;
+            t->x.counter--;
+            return OT_OK;
+        }
+        add_batch(now, t->x.slot[slot].plan, &got, n);
+    }
+    if (isfinite(now->loss) || t->s.skip_nonfinite) {
+        OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_UPDATE, NULL, err));
+        OT_TRY(ot_session_collect(&t->x, NULL, &got, err));
+        now->norm = got.grad_norm;
+    }
+    return finish(t, now, t->x.slot[slot].plan, err);
+}
+
+static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n, ot_error *err)
+{
+    for (int k = 0; k < n; k++) {
+        int slot;
+        while (!ot_session_has_room(&t->x)) OT_TRY(take_run(t, err));
+        t->flight[t->flights_given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
+        OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_RUN_BATCH : OT_RUN_STEP, &slot, err));
+        t->flights_given++;
+    }
+    return OT_OK;
+}
+
+/* The next update's rate waits for this one's loss. */
+static bool rate_waits(const ot_trainer *t)
+{
+    return t->by_steps || (t->evaluation < 0 && !strcmp(t->s.schedule.name, "plateau"));
+}
+
+ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
+{
+    ot_update now = { .step = t->given, .epoch = t->epoch, .in_epoch = u };
+    int64_t first = t->given * t->s.accumulate;
+    int n = t->s.accumulate;
+    if (t->s.shuffle) ot_trainer_batches(t, u, &first, &n);
+    for (int k = 0; k < n; k++) now.samples += ot_trainer_batch_size(t, first + k);
+    if (!t->given) t->began = ot_seconds();
+    if (!ot_session_in_flight(&t->x)) t->taken_at = ot_seconds();
+    ot_schedule_at(&t->schedule, t->given, &now.rate, &now.momentum);
+    t->x.lr = now.rate;
+    t->x.momentum = now.momentum;
+    t->x.t = (double)++t->given;
+    if (!t->x.device) return one_by_one(t, &now, first, n, err);
+    OT_TRY(ahead(t, &now, first, n, err));
+    return rate_waits(t) ? ot_trainer_settle(t, err) : OT_OK;
+}
