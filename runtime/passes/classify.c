@@ -53,9 +53,11 @@ static bool named(const ot_node *n, const char *const *list)
     return false;
 }
 
-/* Does n pass on what it gets there?  A sequence takes elements at every input. */
+/* Does n pass on what it gets there?  A sequence takes elements at every input; positions that are resized to the size of a
+ * picture are sums of what they were. */
 static bool carries(const ot_node *n, int input)
 {
+    if (n->op == &ot_op_Resize) return !input;
     return named(n, carriers) && (!input || n->op == &ot_op_SequenceConstruct || (n->op == &ot_op_SequenceInsert && input == 1));
 }
 

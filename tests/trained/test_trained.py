@@ -69,6 +69,11 @@ with tempfile.TemporaryDirectory() as d:
     nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['h']), helper.make_node('GatherND', ['val_6', 'at'], ['t']), helper.make_node('Transpose', ['t'], ['b'], perm=[2, 0, 1]), helper.make_node('Add', ['h', 'b'], ['y'])]
     save(helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('y', 1, ['n', 2, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/positions.onnx')
     truth['positions.onnx'] = ['conv.weight', 'val_6']
+    # Positions of another grid, turned by the exporter and resized where they are added.
+    w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal(k).astype('f4'), n) for n, k in (('conv.weight', (2, 3, 1, 1)), ('permute_1', (1, 2, 4, 4)))] + [numpy_helper.from_array(np.array([1, 2, 5, 5]), 'sizes')]
+    nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['h']), helper.make_node('Resize', ['permute_1', '', '', 'sizes'], ['t'], mode='cubic', antialias=1), helper.make_node('Add', ['h', 't'], ['y'])]
+    save(helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('y', 1, ['n', 2, 5, 5])], w), opset_imports=[helper.make_opsetid('', 18)]), d + '/resized.onnx')
+    truth['resized.onnx'] = ['conv.weight', 'permute_1']
     # A norm without a bias: the exporter adds zeros, and lists no bias that it might have changed; with one, they are its.
     for bias in (False, True):
         w = [numpy_helper.from_array(a, n) for n, a in (('conv.weight', np.random.default_rng(1).standard_normal((4, 3, 1, 1)).astype('f4')), ('val_1', np.ones((4, 1, 1), 'f4')), ('val_2', np.zeros((4, 1, 1), 'f4')))]

@@ -28,7 +28,8 @@ class Head(nn.Module):
 
 
 def small_torchvision():
-    """Those of fixed sizes that their classes make small."""
+    """Those of fixed sizes that their classes make small; the size of the picture, and another for the TorchScript exporter where it
+    knows no pooling to more places than there are."""
     import torchvision.models as tv
     from torchvision.models.convnext import CNBlockConfig
     from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
@@ -47,8 +48,8 @@ def small_torchvision():
     plans = {'vgg11': [8, 'M', 16, 'M', 24, 24, 'M', 24, 'M'], 'vgg13': [8, 8, 'M', 16, 16, 'M', 24, 24, 'M', 24, 24, 'M']}
     for name, plan in plans.items():
         for bn in (False, True):
-            yield name + '_bn' * bn, lambda plan=plan, bn=bn: vgg(plan, bn), 64
-    yield 'alexnet', alexnet, 64
+            yield name + '_bn' * bn, lambda plan=plan, bn=bn: vgg(plan, bn), (64, 112)
+    yield 'alexnet', alexnet, (64, 224)
     yield 'vit_b_16', lambda: tv.VisionTransformer(32, 8, 2, 4, 32, 48, **last), 32
     yield 'convnext_tiny', lambda: tv.ConvNeXt([CNBlockConfig(24, 48, 2), CNBlockConfig(48, 64, 2), CNBlockConfig(64, None, 1)], **last), 64
     yield 'maxvit_t', lambda: tv.MaxVit((64, 64), 16, 2, [16, 32], [1, 1], 8, 0.0, **last), 64
@@ -84,7 +85,8 @@ def cases():
     import torchvision.models as tv
     from torchvision.models import detection as det
     for name, make, size in small_torchvision():
-        yield row('torchvision', name, make, (3, size, size), BOTH, trim=False)
+        for how, n in zip(BOTH, size if isinstance(size, tuple) else (size, size)):
+            yield row('torchvision', name, make, (3, n, n), (how,), trim=False)
     for name in ('efficientnet_b0 efficientnet_v2_s googlenet inception_v3 mnasnet0_5 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large regnet_x_400mf regnet_y_400mf shufflenet_v2_x0_5 '
                  'squeezenet1_0 squeezenet1_1').split():
         more = {'aux_logits': False, 'init_weights': False} if name in ('googlenet', 'inception_v3') else {}
