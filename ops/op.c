@@ -104,6 +104,36 @@ void ot_attr_defaults(const ot_op *op, void *attrs)
     }
 }
 
+const ot_attr *ot_attr_of(const ot_op *op, const char *name)
+{
+    for (const ot_attr *a = op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, name)) return a;
+    return NULL;
+}
+
+int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt)
+{
+    const ot_attr *a = ot_attr_of(n->op, name);
+    if (a) memcpy(&dflt, (const char *)n->attrs + a->offset, sizeof dflt);
+    return dflt;
+}
+
+ot_ints ot_attr_ints(const ot_node *n, const char *name)
+{
+    ot_ints        list = { 0 };
+    const ot_attr *a = ot_attr_of(n->op, name);
+    if (a) memcpy(&list, (const char *)n->attrs + a->offset, sizeof list);
+    return list;
+}
+
+void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v)
+{
+    const ot_attr *a = ot_attr_of(op, name);
+    if (a) memcpy((char *)attrs + a->offset, &v, sizeof v);
+}
+
+void ot_set_attr(ot_node *n, const char *name, int64_t v) { ot_attr_set(n->op, (void *)(uintptr_t)n->attrs, name, v); }
+
 /* ---- element types --------------------------------------------------------- */
 
 /* "float16, float32 or float64"; families of types by their name. */

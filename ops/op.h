@@ -160,6 +160,13 @@ ot_status ot_node_infer(ot_node *n, ot_error *err);
 /* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
 void ot_attr_defaults(const ot_op *op, void *attrs);
 
+/* An attribute by its name in ONNX: its row (NULL: the operator has none such), and what a node has there. */
+const ot_attr *ot_attr_of(const ot_op *op, const char *name);
+int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt); /* OT_INT, OT_ENUM; dflt: where there is none such */
+ot_ints ot_attr_ints(const ot_node *n, const char *name);
+void    ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
+void    ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node that is being made */
+
 /* Zeroed memory that lives as long as the node's graph; NULL and a recorded error: no memory. */
 void *ot_node_alloc(ot_node *n, size_t bytes);
 

@@ -123,4 +123,13 @@ bool ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap)
     return all;
 }
 
+const char *ot_arena_names(ot_arena *a, const char *const *name, int n)
+{
+    enum { MOST = 6 };
+    const char *s = "";
+    for (int i = 0; i < n && i < MOST && s; i++)
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(without a name)");
+    return s && n > MOST ? ot_arena_printf(a, "%s and %d more", s, n - MOST) : s;
+}
+
 size_t ot_arena_used(const ot_arena *a) { return a->used; }

@@ -64,6 +64,8 @@ char     *ot_arena_strdup(ot_arena *a, const char *s);
 char     *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
 /* Adds one line to *lines, which were "" or end without a line end.  false: no memory, and they stay. */
 bool      ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap) OT_PRINTF(3, 0);
+/* "'a', 'b' and 3 more" of n names; an empty one is "(without a name)".  NULL: no memory. */
+const char *ot_arena_names(ot_arena *a, const char *const *name, int n);
 void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
 size_t    ot_arena_used(const ot_arena *a);      /* bytes given out, with what their alignment costs */
 

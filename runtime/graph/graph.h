@@ -136,6 +136,8 @@ struct ot_node {
     int          mark;
 };
 
+static inline bool ot_is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
+
 typedef struct ot_assign { ot_value *state, *value; } ot_assign;
 
 /* What a graph and its subgraphs may grow to, all together.  A few bytes of a file can ask for loops in loops

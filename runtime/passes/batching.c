@@ -3,36 +3,6 @@
 
 #include <string.h>
 
-/* ---- attributes --------------------------------------------------------------- */
-
-const ot_attr *ot_attr_of(const ot_op *op, const char *name)
-{
-    for (const ot_attr *a = op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) return a;
-    return NULL;
-}
-
-int64_t ot_attr_get(const ot_op *op, const void *attrs, const char *name, int64_t dflt)
-{
-    const ot_attr *a = ot_attr_of(op, name);
-    if (a) memcpy(&dflt, (const char *)attrs + a->offset, sizeof dflt);
-    return dflt;
-}
-
-void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v)
-{
-    const ot_attr *a = ot_attr_of(op, name);
-    if (a) memcpy((char *)attrs + a->offset, &v, sizeof v);
-}
-
-ot_ints ot_attr_ints(const ot_node *n, const char *name)
-{
-    ot_ints        list = { 0 };
-    const ot_attr *a = ot_attr_of(n->op, name);
-    if (a) memcpy(&list, (const char *)n->attrs + a->offset, sizeof list);
-    return list;
-}
-
 /* ---- shapes ------------------------------------------------------------------- */
 
 static bool scaled(const ot_batching *b, int64_t d, int64_t *out)

@@ -21,6 +21,8 @@ typedef struct ot_batching {
     int       followed; /* operators that a rule changed */
     int       repeated; /* operators without a rule: once for each micro-batch */
     char      names[200];
+    int       mixing;   /* operators that act along the file's batch, and mix its samples */
+    const char *mixed, *mixed_op; /* the first of them */
     const char *pairs;  /* the first product of each sample with each in an export of several, of each with itself here; NULL: none */
     ot_value ***parts;  /* by value id: its micro-batches, one by one; NULL: nobody has asked */
     int       n_parts;
@@ -78,11 +80,5 @@ int64_t ot_elements(const ot_shape *s, int from, int to); /* of axes from .. to 
 
 /* s with axes of one element in front, up to `rank`. */
 ot_shape ot_padded_shape(const ot_shape *s, int rank);
-
-/* An attribute by its name in ONNX: where it is (NULL: the operator has none), and integers. */
-const ot_attr *ot_attr_of(const ot_op *op, const char *name);
-ot_ints ot_attr_ints(const ot_node *n, const char *name);
-int64_t ot_attr_get(const ot_op *op, const void *attrs, const char *name, int64_t dflt);
-void    ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
 
 #endif

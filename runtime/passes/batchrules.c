@@ -38,6 +38,25 @@ static bool explicit_at(ot_batched *r, int at)
     return true;
 }
 
+/* Is v a single number from which an output is made?  A loss: the mean over micro-batches is its. */
+static bool is_loss(const ot_graph *g, const ot_value *v)
+{
+    for (int k = 0; k < g->n_outputs; k++)
+        for (const ot_value *w = g->outputs[k]; w && ot_numel(&w->shape) == 1; w = w->producer && w->producer->n_in ? w->producer->in[0] : NULL)
+            if (w == v) return true;
+    return false;
+}
+
+/* n acts along axis `a` of input i: where that is the batch of the file, it mixes the samples of one. */
+static void mixes(ot_batching *b, const ot_node *n, int i, int a)
+{
+    ot_shape s = ot_own_shape(b, n->in[i]);
+    if (is_loss(b->g, n->out[0])) return;
+    if (s.dim[a] != b->from || b->mixing++) return;
+    b->mixed = n->name;
+    b->mixed_op = n->op->name;
+}
+
 /* Input 0 of an operator that acts along the axes `set` of it and leaves `gone` of them out. */
 static bool along(ot_batching *b, const ot_node *n, int64_t set, int64_t gone, ot_batched *r)
 {
@@ -46,6 +65,14 @@ static bool along(ot_batching *b, const ot_node *n, int64_t set, int64_t gone, o
     if (!(set >> a & 1)) return direct(r, n, a - __builtin_popcountll((uint64_t)gone & ((UINT64_C(1) << a) - 1)));
     r->in[0] = ot_batch_full(b, n->in[0]);
     return r->in[0] && explicit_at(r, 0);
+}
+
+/* The same of one whose results there depend on all elements along them. */
+static bool mixed_along(ot_batching *b, const ot_node *n, int64_t set, int64_t gone, ot_batched *r)
+{
+    if (!along(b, n, set, gone, r)) return false;
+    if (r->explicit_at >= 0) mixes(b, n, 0, ot_batch_axis(n->in[0]));
+    return true;
 }
 
 /* Another operator does it. */
@@ -144,14 +171,14 @@ static bool by_axis(ot_batching *b, const ot_node *n, const ot_shape *own, ot_ba
     (void)own;
     if (!first_alone(n)) return false;
     int  rank = n->in[0]->shape.rank, axis;
-    bool rest = is_op(n, "LayerNormalization") || is_op(n, "RMSNormalization") || ot_attr_get(n->op, n->attrs, "flatten", 0);
-    bool keeps = ot_attr_get(n->op, n->attrs, "keepdims", 1);
-    if (!ot_axis(ot_attr_get(n->op, n->attrs, "axis", 0), rank, &axis)) return false;
+    bool rest = is_op(n, "LayerNormalization") || is_op(n, "RMSNormalization") || ot_attr_get(n, "flatten", 0);
+    bool keeps = ot_attr_get(n, "keepdims", 1);
+    if (!ot_axis(ot_attr_get(n, "axis", 0), rank, &axis)) return false;
     int64_t set = rest ? ((INT64_C(1) << rank) - 1) & ~((INT64_C(1) << axis) - 1) : INT64_C(1) << axis;
     if (rest)
         for (int i = 1; i < n->n_out; i++)
             if (n->out[i]) return false;
-    if (!along(b, n, set, keeps ? 0 : set, r)) return false;
+    if (!(is_op(n, "Split") ? along : mixed_along)(b, n, set, keeps ? 0 : set, r)) return false;
     if (r->explicit_at >= 0) ot_attr_set(n->op, r->attrs, "axis", axis + 1);
     return true;
 }
@@ -162,7 +189,7 @@ static bool cumulated(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
     int axis;
     if (!first_alone(n) || !ot_is_const(n->in[1])) return false;
     if (!ot_axis(ot_get_i64(n->in[1]->data, n->in[1]->dtype, 0), n->in[0]->shape.rank, &axis)) return false;
-    if (!along(b, n, INT64_C(1) << axis, 0, r)) return false;
+    if (!mixed_along(b, n, INT64_C(1) << axis, 0, r)) return false;
     int64_t shifted = axis + 1;
     if (r->explicit_at >= 0) r->in[1] = ot_graph_const(b->g, "", OT_I64, &OT_SCALAR, &shifted);
     return true;
@@ -185,9 +212,9 @@ static bool reduced(ot_batching *b, const ot_node *n, const ot_shape *own, ot_ba
     if (!first_alone(n)) return false;
     int rank = n->in[0]->shape.rank;
     if (ot_axes_input(n, 1, rank, &set, NULL, &e) != OT_OK) return false;
-    if (!set && ot_attr_get(n->op, n->attrs, "noop_with_empty_axes", 0)) return direct(r, n, ot_batch_axis(n->in[0]));
+    if (!set && ot_attr_get(n, "noop_with_empty_axes", 0)) return direct(r, n, ot_batch_axis(n->in[0]));
     if (!set) set = (INT64_C(1) << rank) - 1;
-    if (!along(b, n, set, ot_attr_get(n->op, n->attrs, "keepdims", 1) ? 0 : set, r)) return false;
+    if (!mixed_along(b, n, set, ot_attr_get(n, "keepdims", 1) ? 0 : set, r)) return false;
     r->in[1] = axes_const(b, set, r->explicit_at >= 0);
     r->n_in = 2;
     return true;
@@ -324,7 +351,7 @@ static bool transposed(ot_batching *b, const ot_node *n, const ot_shape *own, ot
 static bool joined(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     int along_axis, lead = leader(b, n);
-    if (n->in[lead]->mark == OT_ALONE || !ot_axis(ot_attr_get(n->op, n->attrs, "axis", 0), own[0].rank, &along_axis)) return false;
+    if (n->in[lead]->mark == OT_ALONE || !ot_axis(ot_attr_get(n, "axis", 0), own[0].rank, &along_axis)) return false;
     int  axis = ot_batch_axis(n->in[lead]);
     bool as_is = axis != along_axis;
     for (int i = 0; i < n->n_in; i++)
@@ -354,7 +381,7 @@ static bool gathered(ot_batching *b, const ot_node *n, const ot_shape *own, ot_b
     (void)own;
     ot_shape s = ot_own_shape(b, n->in[0]), index = ot_own_shape(b, n->in[1]);
     int      axis;
-    if (!ot_axis(ot_attr_get(n->op, n->attrs, "axis", 0), s.rank, &axis)) return false;
+    if (!ot_axis(ot_attr_get(n, "axis", 0), s.rank, &axis)) return false;
     if (has_batch(n, 0) && has_batch(n, 1)) return gathered_both(b, n, axis, r);
     if (has_batch(n, 1)) {
         if (n->in[1]->mark != OT_ALONE) return direct(r, n, axis + ot_batch_axis(n->in[1]));
@@ -372,7 +399,7 @@ static bool by_elements(ot_batching *b, const ot_node *n, const ot_shape *own, o
 {
     (void)own;
     int axis;
-    if (!ot_axis(ot_attr_get(n->op, n->attrs, "axis", 0), n->in[0]->shape.rank, &axis)) return false;
+    if (!ot_axis(ot_attr_get(n, "axis", 0), n->in[0]->shape.rank, &axis)) return false;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]->mark == OT_ALONE || !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
     ot_attr_set(n->op, r->attrs, "axis", axis + 1);
@@ -382,7 +409,7 @@ static bool by_elements(ot_batching *b, const ot_node *n, const ot_shape *own, o
 static bool by_tuples(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
-    int64_t dims = ot_attr_get(n->op, n->attrs, "batch_dims", 0);
+    int64_t dims = ot_attr_get(n, "batch_dims", 0);
     int     last = n->in[1]->shape.rank - 1;
     if (n->in[0]->mark == OT_ALONE || n->in[1]->mark == OT_ALONE) return false;
     if (!has_batch(n, 0) && !dims && ot_batch_axis(n->in[1]) < last) return direct(r, n, ot_batch_axis(n->in[1]));
@@ -407,7 +434,7 @@ static bool scattered(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
     ot_value *numbers = ot_batch_expand(b, ot_graph_const_of(b->g, "", OT_I64, &first, number), &all);
     ot_node  *c = numbers ? ot_graph_node(b->g, ot_find_op("", "Concat"), "", NULL, OT_IN(numbers, r->in[1]), 1) : NULL;
     if (!c) return false;
-    ot_attr_set(c->op, (void *)(uintptr_t)c->attrs, "axis", all.rank - 1);
+    ot_set_attr(c, "axis", all.rank - 1);
     if (ot_node_infer(c, b->g->err) != OT_OK) return false;
     r->in[1] = c->out[0];
     return explicit_at(r, 0);
@@ -417,7 +444,7 @@ static bool one_hot(ot_batching *b, const ot_node *n, const ot_shape *own, ot_ba
 {
     (void)b;
     int axis, a = ot_batch_axis(n->in[0]);
-    if (!first_alone(n) || !ot_axis(ot_attr_get(n->op, n->attrs, "axis", -1), own[0].rank, &axis)) return false;
+    if (!first_alone(n) || !ot_axis(ot_attr_get(n, "axis", -1), own[0].rank, &axis)) return false;
     return direct(r, n, a < axis ? a : a + 1);
 }
 
@@ -437,6 +464,7 @@ static bool matrix(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
     }
     if (s.rank < 2 || w.rank < 2) return false;
     if (rank == 2 && has_batch(n, 0) && has_batch(n, 1) && !ot_batch_axis(n->in[0]) && ot_batch_axis(n->in[1]) == 1 && !b->pairs) b->pairs = n->name;
+    if (has_batch(n, 0) && has_batch(n, 1) && ot_batch_axis(n->in[0]) == s.rank - 1 && ot_batch_axis(n->in[1]) == w.rank - 2) mixes(b, n, 0, s.rank - 1);
     int axis = axis_in(b, n->in[lead], &(ot_shape){ .rank = rank });
     if (!has_batch(n, 1) && axis == rank - 2) return direct(r, n, axis);
     ot_shape y = own[0];
@@ -454,12 +482,20 @@ static bool matrix(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
 static bool gemm(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     if (!has_batch(n, 0) || has_batch(n, 1) || n->in[0]->mark == OT_ALONE) return false;
-    if (!(r->in[0] = ot_batch_move(b, n->in[0], ot_attr_get(n->op, n->attrs, "transA", 0) ? 1 : 0))) return false;
+    if (!(r->in[0] = ot_batch_move(b, n->in[0], ot_attr_get(n, "transA", 0) ? 1 : 0))) return false;
     if (!given(n, 2)) return direct(r, n, 0);
     ot_shape s = ot_own_shape(b, n->in[2]), p = ot_padded_shape(&s, 2);
     if (p.dim[0] != (n->in[2]->mark ? own[0].dim[0] : 1)) return false;
     if (n->in[2]->mark && !(r->in[2] = ot_batch_placed(b, n->in[2], 2, 0))) return false;
     return direct(r, n, 0);
+}
+
+/* Is a letter of an einsum, that of axis a of its operand `part`, summed over? */
+static bool is_summed(const char *part, int a, const char *arrow)
+{
+    for (int i = 0; i <= a; i++)
+        if (part[i] < 'A') return false; /* an ellipsis, or another operand */
+    return !strchr(arrow, part[a]);
 }
 
 /* The operands with a batch get a letter more. */
@@ -477,6 +513,7 @@ static bool einsum(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
     const char *s = text;
     for (int i = 0; i < n->n_in; i++) {
         if (has_batch(n, i)) *to++ = extra;
+        if (has_batch(n, i) && n->in[i]->mark != OT_ALONE && is_summed(s, ot_batch_axis(n->in[i]), arrow)) mixes(b, n, i, ot_batch_axis(n->in[i]));
         while (s < arrow && *s != ',') *to++ = *s++;
         if (s < arrow) *to++ = *s++;
         if (has_batch(n, i) && !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
@@ -563,7 +600,7 @@ static bool regions(ot_batching *b, const ot_node *n, const ot_shape *own, ot_ba
 static bool reversed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
-    int batch = (int)ot_attr_get(n->op, n->attrs, "batch_axis", 1);
+    int batch = (int)ot_attr_get(n, "batch_axis", 1);
     r->in[0] = ot_batch_spread(b, n->in[0], batch);
     r->in[1] = ot_batch_spread(b, n->in[1], 0);
     return r->in[0] && r->in[1] && direct(r, n, batch);
@@ -572,7 +609,7 @@ static bool reversed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_b
 static bool resized(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     enum { TF_CROP = 5 };
-    if (!first_alone(n) || ot_attr_get(n->op, n->attrs, "coordinate_transformation_mode", 0) == TF_CROP) return false;
+    if (!first_alone(n) || ot_attr_get(n, "coordinate_transformation_mode", 0) == TF_CROP) return false;
     ot_ints  axes = ot_attr_ints(n, "axes");
     ot_shape s = ot_own_shape(b, n->in[0]);
     int      a = ot_batch_axis(n->in[0]);
@@ -598,7 +635,7 @@ static bool recurrent(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
 {
     (void)own;
     static const int with_state[] = { -1, -1, -1, -1, 0, 1, 1, -1 }; /* X W R B lens h0 c0 P */
-    int batch = ot_attr_get(n->op, n->attrs, "layout", 0) ? 0 : 1;
+    int batch = ot_attr_get(n, "layout", 0) ? 0 : 1;
     for (int i = 1; i < n->n_in; i++) {
         if (!given(n, i)) continue;
         if (with_state[i] < 0 && has_batch(n, i)) return false;
@@ -614,8 +651,8 @@ static bool quantised(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
 {
     (void)own;
     int axis = -1;
-    if (!first_alone(n) || ot_attr_get(n->op, n->attrs, "block_size", 0)) return false;
-    if (ot_numel(&n->in[1]->shape) != 1 && !ot_axis(ot_attr_get(n->op, n->attrs, "axis", 1), n->in[0]->shape.rank, &axis)) return false;
+    if (!first_alone(n) || ot_attr_get(n, "block_size", 0)) return false;
+    if (ot_numel(&n->in[1]->shape) != 1 && !ot_axis(ot_attr_get(n, "axis", 1), n->in[0]->shape.rank, &axis)) return false;
     if (ot_batch_axis(n->in[0]) != axis) return direct(r, n, ot_batch_axis(n->in[0]));
     return axis && (r->in[0] = ot_batch_move(b, n->in[0], 0)) && direct(r, n, 0);
 }

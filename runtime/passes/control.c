@@ -110,12 +110,6 @@ static ot_value *int_const(ot_graph *g, int64_t v, int rank)
     return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = rank, .dim = { 1 } }, &v);
 }
 
-void ot_set_attr(ot_node *n, const char *name, int64_t v)
-{
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) memcpy((char *)(uintptr_t)n->attrs + a->offset, &v, sizeof v);
-}
-
 /* The iterations' values of one output, each with a new axis, joined along it. */
 static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride, int64_t axis, bool backwards)
 {

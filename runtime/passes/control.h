@@ -16,9 +16,6 @@ ot_graph *ot_iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_v
 /* A list of n times `each` values; NULL: the graph's room has no place for it. */
 ot_value **ot_value_list(ot_graph *g, int64_t n, int64_t each);
 
-/* Sets attribute `name` of n, an OT_INT. */
-void ot_set_attr(ot_node *n, const char *name, int64_t v);
-
 /* Puts in place of n, which reads or makes a sequence or an optional, what stands for it; *over: n is done with.
  * Identity and Where count where they read such values. */
 ot_status ot_spell_sequence(ot_graph *g, ot_node *n, bool *over);

@@ -26,8 +26,6 @@ static ot_node *reader(const ot_graph *g, const ot_value *v)
     return found;
 }
 
-static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
-
 static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
 
 typedef struct operand { ot_value *q, *scale, *zero; } operand;
@@ -40,7 +38,7 @@ static bool operand_of(const ot_node *n, int i, const ot_node *scales, operand *
     *o = (operand){ n->in[i], NULL, input(n, 2 + i) };
     for (int k = 0; k < 2; k++) {
         ot_value *s = scales->in[k], *other = scales->in[1 - k];
-        if (is(d, &ot_op_DynamicQuantizeLinear)) {
+        if (ot_is(d, &ot_op_DynamicQuantizeLinear)) {
             if (o->q == d->out[0] && s == d->out[1] && o->zero == d->out[2]) o->scale = s;
         } else if (ot_is_const(o->q) && ot_is_const(s) && s->dtype == OT_F32 && !ot_is_const(other)) {
             o->scale = s;
@@ -57,7 +55,7 @@ static bool shapes_fit(const ot_node *n, const operand *w)
     if (w->q->producer) return true;
     if ((w->zero && !ot_is_const(w->zero)) || zeros != scales) return false;
     if (scales == 1) return s->rank <= 1 && (!w->zero || w->zero->shape.rank <= 1);
-    return is(n, &ot_op_MatMulInteger) && q->rank == 2 && s->rank == 1 && scales == q->dim[1] && (!w->zero || w->zero->shape.rank == 1);
+    return ot_is(n, &ot_op_MatMulInteger) && q->rank == 2 && s->rank == 1 && scales == q->dim[1] && (!w->zero || w->zero->shape.rank == 1);
 }
 
 static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
@@ -71,13 +69,13 @@ static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
 /* n, a product of integers, with what scales it. */
 static ot_status spell(ot_graph *g, ot_node *n)
 {
-    ot_node *cast = reader(g, n->out[0]), *mul = is(cast, &ot_op_Cast) ? reader(g, cast->out[0]) : NULL;
+    ot_node *cast = reader(g, n->out[0]), *mul = ot_is(cast, &ot_op_Cast) ? reader(g, cast->out[0]) : NULL;
     operand  a, b;
-    if (!is(mul, &ot_op_Mul)) return OT_OK;
+    if (!ot_is(mul, &ot_op_Mul)) return OT_OK;
     const ot_node *scales = mul->in[mul->in[0] == cast->out[0]]->producer;
-    if (!is(scales, &ot_op_Mul) || !operand_of(n, 0, scales, &a) || !operand_of(n, 1, scales, &b)) return OT_OK;
+    if (!ot_is(scales, &ot_op_Mul) || !operand_of(n, 0, scales, &a) || !operand_of(n, 1, scales, &b)) return OT_OK;
     if (a.scale == b.scale || !a.q->producer || !shapes_fit(n, &b)) return OT_OK;
-    bool conv = is(n, &ot_op_ConvInteger); /* which has the attributes of Conv */
+    bool conv = ot_is(n, &ot_op_ConvInteger); /* which has the attributes of Conv */
     g->cursor = mul;
     ot_value *x = floats(g, n, &a), *w = floats(g, n, &b);
     ot_node  *y = x && w ? ot_graph_node(g, conv ? &ot_op_Conv : &ot_op_MatMul, n->name, conv ? n->attrs : NULL, (ot_value *[]){ x, w }, 2, 1) : NULL;
@@ -94,8 +92,8 @@ static ot_status spell(ot_graph *g, ot_node *n)
 /* What only moves or picks elements of its first input. */
 static bool picks(const ot_node *n)
 {
-    return is(n, &ot_op_Gather) || is(n, &ot_op_Transpose) || is(n, &ot_op_Reshape) || is(n, &ot_op_Slice) || is(n, &ot_op_Identity) ||
-           is(n, &ot_op_Squeeze) || is(n, &ot_op_Unsqueeze);
+    return ot_is(n, &ot_op_Gather) || ot_is(n, &ot_op_Transpose) || ot_is(n, &ot_op_Reshape) || ot_is(n, &ot_op_Slice) || ot_is(n, &ot_op_Identity) ||
+           ot_is(n, &ot_op_Squeeze) || ot_is(n, &ot_op_Unsqueeze);
 }
 
 /* DequantizeLinear dq of elements that were picked from weights, with one scale for all: weights first, then the picking. */
@@ -125,11 +123,11 @@ ot_status ot_spell_dynamic(ot_graph *g)
 {
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
         next = n->next;
-        if (is(n, &ot_op_DequantizeLinear)) OT_TRY(hoist(g, n));
+        if (ot_is(n, &ot_op_DequantizeLinear)) OT_TRY(hoist(g, n));
     }
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
         next = n->next;
-        if (is(n, &ot_op_MatMulInteger) || is(n, &ot_op_ConvInteger)) {
+        if (ot_is(n, &ot_op_MatMulInteger) || ot_is(n, &ot_op_ConvInteger)) {
             ot_node *cast = reader(g, n->out[0]);
             while (next && (next == cast || (cast && next == reader(g, cast->out[0])))) next = next->next; /* they may be gone then */
             OT_TRY(spell(g, n));

@@ -13,9 +13,7 @@
 #include "ops/op.h"
 #include "runtime/passes/recognise.h"
 
-static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
-
-static const ot_node *made_by(const ot_value *v, const ot_op *op) { return is(v->producer, op) ? v->producer : NULL; }
+static const ot_node *made_by(const ot_value *v, const ot_op *op) { return ot_is(v->producer, op) ? v->producer : NULL; }
 
 static bool is_number(const ot_value *v, double x)
 {
@@ -37,13 +35,13 @@ static ot_value *beside(const ot_value *v, const ot_op *op, double x)
 static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order)
 {
     const ot_node *n = v->producer, *r;
-    if (is(n, &ot_op_Div)) return *a = n->in[0], *b = n->in[1], order == 0;
-    if (!is(n, &ot_op_Mul)) return false;
+    if (ot_is(n, &ot_op_Div)) return *a = n->in[0], *b = n->in[1], order == 0;
+    if (!ot_is(n, &ot_op_Mul)) return false;
     *a = n->in[1 - order];
     r = n->in[order]->producer;
-    bool inverse = is(r, &ot_op_Reciprocal) || (is(r, &ot_op_Pow) && is_number(r->in[1], -1));
+    bool inverse = ot_is(r, &ot_op_Reciprocal) || (ot_is(r, &ot_op_Pow) && is_number(r->in[1], -1));
     if (inverse) *b = r->in[0];
-    else if (is(r, &ot_op_Div) && is_number(r->in[0], 1)) *b = r->in[1];
+    else if (ot_is(r, &ot_op_Div) && is_number(r->in[0], 1)) *b = r->in[1];
     else return false;
     return true;
 }
@@ -52,8 +50,8 @@ static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order
 static ot_value *inverted(const ot_value *v)
 {
     const ot_node *n = v->producer;
-    if (is(n, &ot_op_Reciprocal) || (is(n, &ot_op_Pow) && is_number(n->in[1], -1))) return n->in[0];
-    return is(n, &ot_op_Div) && is_number(n->in[0], 1) ? n->in[1] : NULL;
+    if (ot_is(n, &ot_op_Reciprocal) || (ot_is(n, &ot_op_Pow) && is_number(n->in[1], -1))) return n->in[0];
+    return ot_is(n, &ot_op_Div) && is_number(n->in[0], 1) ? n->in[1] : NULL;
 }
 
 /* f v, with the factors that v itself has taken in. */
@@ -63,11 +61,11 @@ static ot_value *scaled(ot_build *b, ot_value *v, double f)
         const ot_node *n = v->producer;
         double         c;
         int            at = 0;
-        if (is(n, &ot_op_Neg)) f = -f;
-        else if (is(n, &ot_op_Sub) && is_number(n->in[0], 0)) f = -f, at = 1;
-        else if (is(n, &ot_op_Div) && ot_recognise_scalar(n->in[1], &c) && c != 0) f /= c;
-        else if (is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[1], &c)) f *= c;
-        else if (is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[0], &c)) f *= c, at = 1;
+        if (ot_is(n, &ot_op_Neg)) f = -f;
+        else if (ot_is(n, &ot_op_Sub) && is_number(n->in[0], 0)) f = -f, at = 1;
+        else if (ot_is(n, &ot_op_Div) && ot_recognise_scalar(n->in[1], &c) && c != 0) f /= c;
+        else if (ot_is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[1], &c)) f *= c;
+        else if (ot_is(n, &ot_op_Mul) && ot_recognise_scalar(n->in[0], &c)) f *= c, at = 1;
         else break;
         if (!ot_shape_eq(&n->in[at]->shape, &v->shape)) return NULL;
         v = n->in[at];
@@ -85,10 +83,10 @@ typedef struct terms { int n; const ot_value *v[MOST_TERMS]; int sign[MOST_TERMS
 static void add_terms(const ot_value *v, int sign, int depth, terms *t)
 {
     const ot_node *n = depth < MOST_DEPTH ? v->producer : NULL;
-    if (is(n, &ot_op_Add) || is(n, &ot_op_Sub)) {
+    if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub)) {
         add_terms(n->in[0], sign, depth + 1, t);
-        add_terms(n->in[1], is(n, &ot_op_Sub) ? -sign : sign, depth + 1, t);
-    } else if (is(n, &ot_op_Neg)) {
+        add_terms(n->in[1], ot_is(n, &ot_op_Sub) ? -sign : sign, depth + 1, t);
+    } else if (ot_is(n, &ot_op_Neg)) {
         add_terms(n->in[0], -sign, depth + 1, t);
     } else {
         if (t->n < MOST_TERMS) t->v[t->n] = v, t->sign[t->n] = sign;
@@ -131,8 +129,8 @@ static ot_value *reduced(const ot_value *v, const ot_op *op, int *axis)
 {
     const ot_node *n = v->producer;
     int            wide = 0;
-    if (is(n, &ot_op_Unsqueeze) || is(n, &ot_op_Reshape)) n = n->in[0]->producer;
-    if (!is(n, op)) return NULL;
+    if (ot_is(n, &ot_op_Unsqueeze) || ot_is(n, &ot_op_Reshape)) n = n->in[0]->producer;
+    if (!ot_is(n, op)) return NULL;
     ot_value *x = n->in[0];
     ot_ints   axes = { 0 };
     ot_error  ignored = { 0 };
@@ -151,9 +149,9 @@ static ot_value *unshifted(ot_value *x, int axis)
     for (;;) {
         const ot_node *n = x->producer;
         int            at = -1, along = 0;
-        for (int i = is(n, &ot_op_Sub) ? 1 : 0; i < 2 && at < 0 && (is(n, &ot_op_Sub) || is(n, &ot_op_Add)); i++) {
+        for (int i = ot_is(n, &ot_op_Sub) ? 1 : 0; i < 2 && at < 0 && (ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Add)); i++) {
             const ot_value *m = n->in[i];
-            if (is(n, &ot_op_Add)) m = made_by(m, &ot_op_Neg) ? m->producer->in[0] : NULL;
+            if (ot_is(n, &ot_op_Add)) m = made_by(m, &ot_op_Neg) ? m->producer->in[0] : NULL;
             if (m && reduced(m, &ot_op_ReduceMax, &along) && along == axis) at = 1 - i;
         }
         if (at < 0 || !ot_shape_eq(&n->in[at]->shape, &x->shape)) return x;

@@ -13,22 +13,12 @@
 #include "ops/kernels/reduce.h"
 #include "runtime/passes/recognise.h"
 
-static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
-
-static int64_t attr_int(const ot_node *n, const char *name)
-{
-    int64_t v = 0;
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) memcpy(&v, (const char *)n->attrs + a->offset, sizeof v);
-    return v;
-}
-
 /* v = LogSoftmax(x) along one axis, read once?  Then x. */
 static ot_value *logits(const ot_readers *r, const ot_value *v, int *axis)
 {
     const ot_node *n = v->producer;
-    if (!is(n, &ot_op_LogSoftmax) || !ot_recognise_reader(r, v) || !ot_axis(attr_int(n, "axis"), v->shape.rank, axis)) return NULL;
-    return attr_int(n, "flatten") && *axis != v->shape.rank - 1 ? NULL : n->in[0];
+    if (!ot_is(n, &ot_op_LogSoftmax) || !ot_recognise_reader(r, v) || !ot_axis(ot_attr_get(n, "axis", 0), v->shape.rank, axis)) return NULL;
+    return ot_attr_get(n, "flatten", 0) && *axis != v->shape.rank - 1 ? NULL : n->in[0];
 }
 
 static ot_shape without(const ot_shape *s, int axis)
@@ -59,7 +49,7 @@ static ot_value *gathered(ot_build *b, const ot_readers *r, const ot_node *n)
 {
     int       axis, along;
     ot_value *x = logits(r, n->in[0], &axis), *labels = n->in[1];
-    if (!x || !ot_axis(attr_int(n, "axis"), x->shape.rank, &along) || along != axis) return NULL;
+    if (!x || !ot_axis(ot_attr_get(n, "axis", 0), x->shape.rank, &along) || along != axis) return NULL;
     ot_shape rows = x->shape, list = without(&x->shape, axis);
     rows.dim[axis] = 1;
     if (!ot_shape_eq(&labels->shape, &rows)) return NULL;
@@ -78,7 +68,7 @@ static int64_t axes_of(const ot_node *n)
         if (!ot_axis(axes.v[i], rank, &at)) return 0;
         set |= (int64_t)1 << at;
     }
-    return axes.n || attr_int(n, "noop_with_empty_axes") ? set : ((int64_t)1 << rank) - 1;
+    return axes.n || ot_attr_get(n, "noop_with_empty_axes", 0) ? set : ((int64_t)1 << rank) - 1;
 }
 
 static ot_value *summed(ot_build *b, const ot_readers *r, const ot_node *n)
@@ -86,7 +76,7 @@ static ot_value *summed(ot_build *b, const ot_readers *r, const ot_node *n)
     const ot_node *mul = n->in[0]->producer;
     int64_t        axes = axes_of(n), rest[OT_MAX_RANK];
     int            axis, count = 0;
-    if (!is(mul, &ot_op_Mul) || !ot_recognise_reader(r, n->in[0])) return NULL;
+    if (!ot_is(mul, &ot_op_Mul) || !ot_recognise_reader(r, n->in[0])) return NULL;
     for (int i = 0; i < 2; i++) {
         ot_value *x = logits(r, mul->in[i], &axis), *t = mul->in[1 - i];
         if (!x || !(axes >> axis & 1) || t->mark || !ot_shape_eq(&t->shape, &x->shape)) continue;
@@ -133,9 +123,9 @@ ot_status ot_recognise_losses(ot_graph *g)
         next = n->next;
         if (!v || !ot_is_float(v->dtype)) continue;
         g->cursor = n;
-        if (is(n, &ot_op_GatherElements)) y = gathered(&b, &readers, n);
-        else if (is(n, &ot_op_ReduceSum)) y = summed(&b, &readers, n);
-        else if (is(n, &ot_op_NegativeLogLikelihoodLoss)) y = likelihood(&b, &readers, n);
+        if (ot_is(n, &ot_op_GatherElements)) y = gathered(&b, &readers, n);
+        else if (ot_is(n, &ot_op_ReduceSum)) y = summed(&b, &readers, n);
+        else if (ot_is(n, &ot_op_NegativeLogLikelihoodLoss)) y = likelihood(&b, &readers, n);
         g->cursor = NULL;
         if (y && y->dtype == v->dtype && ot_shape_eq(&y->shape, &v->shape)) ot_recognise_take_over(g, v, y);
     }

@@ -142,7 +142,7 @@ static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own,
     n->out[i] = raw;
     ot_node *k = ot_graph_node(g, ot_find_op("", "Reshape"), n->name, NULL, OT_IN(raw, ot_batch_ints(b, to.dim, to.rank)), 1);
     if (!k) return g->err->status;
-    ot_attr_set(k->op, (void *)(uintptr_t)k->attrs, "allowzero", 1);
+    ot_set_attr(k, "allowzero", 1);
     k->out[0]->producer = NULL;
     k->out[0] = v;
     v->producer = k;
@@ -236,8 +236,8 @@ static ot_value **part(ot_batching *b, ot_value *v)
     ot_value **list = ot_graph_alloc(g, (size_t)b->count * sizeof *list);
     ot_node   *s = ot_graph_node(g, ot_find_op("", "Split"), v->name, NULL, OT_IN(v), (int)b->count);
     if (!list || !s) return NULL;
-    ot_attr_set(s->op, (void *)(uintptr_t)s->attrs, "axis", v->mark == OT_ALONE ? 0 : ot_batch_axis(v));
-    ot_attr_set(s->op, (void *)(uintptr_t)s->attrs, "num_outputs", b->count);
+    ot_set_attr(s, "axis", v->mark == OT_ALONE ? 0 : ot_batch_axis(v));
+    ot_set_attr(s, "num_outputs", b->count);
     if (ot_node_infer(s, g->err) != OT_OK) return NULL;
     for (int64_t k = 0; k < b->count; k++)
         if (!(list[k] = ot_batch_reshape(b, s->out[k], &own, 0))) return NULL;
@@ -433,6 +433,10 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
                  (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? ", and the written file keeps its own" : "",
                  filled ? "; samples depend on their batch, so the last one of the file's size is filled up with samples of this batch again, "
                           "which BatchNormalization counts" : "");
+    if (b->mixing)
+        ot_plan_note(p, "%s '%.200s'%s the samples of a batch: the file's batch of %lld is kept there, and each %s is computed apart from the others; "
+                        "exported with a dynamic batch all samples of a batch would be mixed", b->mixed_op, b->mixed, b->mixing > 1 ? " and others mix" : " mixes",
+                     (long long)b->from, each);
     if (b->pairs)
         ot_plan_note(p, "%.200s: multiplies each sample with itself alone; exported with a dynamic batch it would compare the samples of a batch with each other", b->pairs);
     if (b->repeated)

@@ -83,8 +83,6 @@ static sum one(double c, int factor)
 
 /* ---- what parameters alone give --------------------------------------------------------- */
 
-static bool is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
-
 /* A constant of one element, and its converted copies. */
 static const ot_value *number(const ot_value *v, double *x)
 {
@@ -109,7 +107,7 @@ static bool joined(pieces *s, const ot_shape *a, const ot_shape *b, ot_shape *y)
 static int list_of(const ot_value *v, int64_t *list, int n)
 {
     if (!v) return -1;
-    if (is(v->producer, &ot_op_Concat)) {
+    if (ot_is(v->producer, &ot_op_Concat)) {
         for (int i = 0; i < v->producer->n_in && n >= 0; i++)
             n = v->producer->in[i] && ot_is_const(v->producer->in[i]) ? list_of(v->producer->in[i], list, n) : -1;
         return n;
@@ -151,7 +149,7 @@ static bool moved_shape(const ot_node *n, const ot_shape *x, ot_shape *y)
 
 static bool moves(const ot_node *n)
 {
-    return is(n, &ot_op_Reshape) || is(n, &ot_op_Unsqueeze) || is(n, &ot_op_Squeeze) || is(n, &ot_op_Identity);
+    return ot_is(n, &ot_op_Reshape) || ot_is(n, &ot_op_Unsqueeze) || ot_is(n, &ot_op_Squeeze) || ot_is(n, &ot_op_Identity);
 }
 
 static bool take_node(pieces *s, const ot_node *n)
@@ -187,7 +185,7 @@ static bool inverse_root(pieces *s, const ot_value *v, sum *y)
         *y = x;
         return moved_shape(n, &x.shape, &y->shape);
     }
-    for (int i = 0; i < 2 && is(n, &ot_op_Add); i++) {
+    for (int i = 0; i < 2 && ot_is(n, &ot_op_Add); i++) {
         const ot_value *e = number(n->in[i], &epsilon);
         sum             var = { 0 };
         if (!e || !(epsilon >= 0)) continue;
@@ -215,19 +213,19 @@ static bool inverse_of(pieces *s, const ot_value *v, int depth, sum *y)
         *y = x;
         return moved_shape(n, &x.shape, &y->shape);
     }
-    if (is(n, &ot_op_Sqrt)) return inverse_root(s, n->in[0], y);
-    return is(n, &ot_op_Pow) && number(n->in[1], &half) && half == 0.5 && inverse_root(s, n->in[0], y);
+    if (ot_is(n, &ot_op_Sqrt)) return inverse_root(s, n->in[0], y);
+    return ot_is(n, &ot_op_Pow) && number(n->in[1], &half) && half == 0.5 && inverse_root(s, n->in[0], y);
 }
 
 /* n of two operands, of which the first two sums are known; divided: b is one over the second. */
 static bool combine(pieces *s, const ot_node *n, const sum *a, const sum *b, sum *y)
 {
     if (!joined(s, &a->shape, &b->shape, &y->shape)) return false;
-    if (is(n, &ot_op_Add) || is(n, &ot_op_Sub)) return plus(a, b, is(n, &ot_op_Add) ? 1 : -1, y);
+    if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub)) return plus(a, b, ot_is(n, &ot_op_Add) ? 1 : -1, y);
     return times(a, b, y);
 }
 
-static bool is_arithmetic(const ot_node *n) { return is(n, &ot_op_Add) || is(n, &ot_op_Sub) || is(n, &ot_op_Mul) || is(n, &ot_op_Div); }
+static bool is_arithmetic(const ot_node *n) { return ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Mul) || ot_is(n, &ot_op_Div); }
 
 /* v, which depends on no input of the graph, as a sum of products of leaves. */
 static bool add_of(pieces *s, ot_value *v, int depth, sum *y)
@@ -249,15 +247,15 @@ static bool add_of(pieces *s, ot_value *v, int depth, sum *y)
         *y = a;
         return moved_shape(n, &a.shape, &y->shape);
     }
-    if (is(n, &ot_op_Neg)) {
+    if (ot_is(n, &ot_op_Neg)) {
         if (!add_of(s, n->in[0], depth + 1, &a)) return false;
         y->shape = a.shape;
         return times(&a, &minus, y);
     }
-    if (is(n, &ot_op_Reciprocal)) return inverse_of(s, n->in[0], depth + 1, y);
-    if (is(n, &ot_op_Pow)) return number(n->in[1], &c) && c == -0.5 && inverse_root(s, n->in[0], y);
+    if (ot_is(n, &ot_op_Reciprocal)) return inverse_of(s, n->in[0], depth + 1, y);
+    if (ot_is(n, &ot_op_Pow)) return number(n->in[1], &c) && c == -0.5 && inverse_root(s, n->in[0], y);
     if (!is_arithmetic(n) || !add_of(s, n->in[0], depth + 1, &a)) return false;
-    bool known = is(n, &ot_op_Div) ? inverse_of(s, n->in[1], depth + 1, &b) : add_of(s, n->in[1], depth + 1, &b);
+    bool known = ot_is(n, &ot_op_Div) ? inverse_of(s, n->in[1], depth + 1, &b) : add_of(s, n->in[1], depth + 1, &b);
     return known && combine(s, n, &a, &b, y);
 }
 
@@ -266,10 +264,10 @@ static bool add_of(pieces *s, ot_value *v, int depth, sum *y)
 /* The input of n, arithmetic, that depends on data; -1: none does, or both. */
 static int data_input(const ot_node *n)
 {
-    if (is(n, &ot_op_Neg)) return n->in[0]->mark == OT_FED ? 0 : -1;
+    if (ot_is(n, &ot_op_Neg)) return n->in[0]->mark == OT_FED ? 0 : -1;
     if (!is_arithmetic(n)) return -1;
     bool a = n->in[0]->mark == OT_FED, b = n->in[1]->mark == OT_FED;
-    if (a == b || (b && is(n, &ot_op_Div))) return -1;
+    if (a == b || (b && ot_is(n, &ot_op_Div))) return -1;
     return b;
 }
 
@@ -290,11 +288,11 @@ static bool apply(pieces *s, const ot_node *n, const sum *x, sum *y)
     int at = data_input(n);
     sum p = one(-1, -1);
     y->shape = (ot_shape){ 0 }; /* that of x is not known */
-    if (is(n, &ot_op_Neg)) return times(x, &p, y);
-    bool known = is(n, &ot_op_Div) ? inverse_of(s, n->in[1], 0, &p) : add_of(s, n->in[1 - at], 0, &p);
+    if (ot_is(n, &ot_op_Neg)) return times(x, &p, y);
+    bool known = ot_is(n, &ot_op_Div) ? inverse_of(s, n->in[1], 0, &p) : add_of(s, n->in[1 - at], 0, &p);
     if (!known || !meets(s, &p.shape)) return false;
-    if (is(n, &ot_op_Add)) return plus(x, &p, 1, y);
-    if (is(n, &ot_op_Sub)) return at ? plus(&p, x, -1, y) : plus(x, &p, -1, y);
+    if (ot_is(n, &ot_op_Add)) return plus(x, &p, 1, y);
+    if (ot_is(n, &ot_op_Sub)) return at ? plus(&p, x, -1, y) : plus(x, &p, -1, y);
     return times(x, &p, y);
 }
 

@@ -33,14 +33,6 @@ static void find(const review *r, ot_severity s, const char *name, const char *r
 
 /* ---- nodes -------------------------------------------------------------------- */
 
-static int64_t attr_int(const ot_node *n, const char *name)
-{
-    int64_t v = 0;
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) memcpy(&v, (const char *)n->attrs + a->offset, sizeof v);
-    return v;
-}
-
 static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
 
 static bool draws(const ot_node *n)
@@ -57,7 +49,7 @@ static void look_at_node(const review *r, const ot_node *n)
 {
     const char *op = n->op->name;
     if (n->op->domain && *n->op->domain) return;
-    if (!strcmp(op, "BatchNormalization") && attr_int(n, "training_mode") && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
+    if (!strcmp(op, "BatchNormalization") && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
         r->out->norms++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes normalise with the statistics of each batch, "

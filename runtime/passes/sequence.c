@@ -27,8 +27,11 @@ static ot_status position(const ot_node *n, int i, int count, int last, int dflt
     if (i < n->n_in && n->in[i]) {
         ot_ints given;
         OT_TRY(ot_const_ints(n, i, &given, err));
-        if (given.n != 1 || given.v[0] < -count || given.v[0] > last)
-            return ot_node_fail(n, err, "position %lld of a sequence of %d elements", given.n == 1 ? (long long)given.v[0] : -1, count);
+        if (given.n != 1) return ot_node_fail(n, err, "input %d ('%s') has %d elements; a position is one number", i, n->in[i]->name, given.n);
+        if (!count && last < 0) return ot_node_fail(n, err, "position %lld is asked for, and the sequence '%s' is empty", (long long)given.v[0], n->in[0]->name);
+        if (given.v[0] < -count || given.v[0] > last)
+            return ot_node_fail(n, err, "position %lld (input %d, '%s') is out of range: the sequence '%s' has %d element%s, so that it may be %d to %d", (long long)given.v[0],
+                                i, n->in[i]->name, n->in[0]->name, count, count == 1 ? "" : "s", -count, last);
         *at = (int)(given.v[0] < 0 ? given.v[0] + count : given.v[0]);
     }
     if (*at < 0 || *at > last) return ot_node_fail(n, err, "the sequence is empty");

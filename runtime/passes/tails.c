@@ -13,22 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is(const ot_node *n, const char *op) { return n && !strcmp(n->op->name, op); }
-
-static const void *attr_of(const ot_node *n, const char *name)
-{
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) return (const char *)n->attrs + a->offset;
-    return NULL;
-}
-
-static int64_t attr_int(const ot_node *n, const char *name, int64_t dflt)
-{
-    const void *at = attr_of(n, name);
-    if (at) memcpy(&dflt, at, sizeof dflt);
-    return dflt;
-}
-
 /* ---- operators that move elements ---------------------------------------------- */
 
 static bool known(const ot_value *v) { return v->shape.rank >= 0 && ot_shape_known(&v->shape); }
@@ -58,8 +42,7 @@ static int reshaped(const ot_node *n, int axis)
 static int transposed(const ot_node *n, int axis)
 {
     int     rank = n->in[0]->shape.rank, from;
-    ot_ints perm;
-    memcpy(&perm, attr_of(n, "perm"), sizeof perm);
+    ot_ints perm = ot_attr_ints(n, "perm");
     for (int d = 0; d < rank; d++) {
         from = rank - 1 - d;
         if (perm.n && !ot_axis(perm.v[d], rank, &from)) return -1;
@@ -76,18 +59,18 @@ static int sliced(const ot_node *n, int axis)
 static int gathered(const ot_node *n, int axis)
 {
     int along;
-    if (!ot_axis(attr_int(n, "axis", 0), n->in[0]->shape.rank, &along) || along == axis) return -1;
+    if (!ot_axis(ot_attr_get(n, "axis", 0), n->in[0]->shape.rank, &along) || along == axis) return -1;
     return axis < along ? axis : axis + n->in[1]->shape.rank - 1;
 }
 
 typedef struct mover {
-    const char *op;
+    const ot_op *op;
     int       (*follow)(const ot_node *n, int axis);
 } mover;
 
 static const mover movers[] = {
-    { "Identity", stays },    { "Cast", stays },     { "Clip", stays },       { "Squeeze", reshaped }, { "Unsqueeze", reshaped },
-    { "Reshape", reshaped },  { "Flatten", reshaped }, { "Transpose", transposed }, { "Slice", sliced },   { "Gather", gathered },
+    { &ot_op_Identity, stays },    { &ot_op_Cast, stays },     { &ot_op_Clip, stays },       { &ot_op_Squeeze, reshaped }, { &ot_op_Unsqueeze, reshaped },
+    { &ot_op_Reshape, reshaped },  { &ot_op_Flatten, reshaped }, { &ot_op_Transpose, transposed }, { &ot_op_Slice, sliced },   { &ot_op_Gather, gathered },
 };
 
 /* Clip's bound i; `none` where it has none; NaN: it is not known. */
@@ -107,10 +90,10 @@ static bool clips_ends(const ot_node *n)
 static const mover *mover_of(const ot_node *n)
 {
     for (int i = 0; i < OT_LEN(movers); i++)
-        if (is(n, movers[i].op)) {
+        if (ot_is(n, movers[i].op)) {
             bool floats = ot_is_float(n->in[0]->dtype) == ot_is_float(n->out[0]->dtype);
             if (movers[i].follow == gathered && !ot_is_const(n->in[1])) return NULL;
-            if (is(n, "Clip") && !clips_ends(n)) return NULL;
+            if (ot_is(n, &ot_op_Clip) && !clips_ends(n)) return NULL;
             return floats ? &movers[i] : NULL;
         }
     return NULL;
@@ -123,31 +106,31 @@ static const ot_node *producer_in(const ot_node *n, int i) { return n->n_in > i 
 /* n divides by the sum along one axis, *axis as it is written, which a Max may keep from 0? */
 static bool divides_by_sum(const ot_node *n, int64_t *axis)
 {
-    const ot_node *s = is(n, "Div") ? producer_in(n, 1) : NULL;
-    if (is(s, "Max")) s = producer_in(s, 0) ? producer_in(s, 0) : producer_in(s, 1);
-    if (!is(s, "ReduceL1") && !is(s, "ReduceSum")) return false;
+    const ot_node *s = ot_is(n, &ot_op_Div) ? producer_in(n, 1) : NULL;
+    if (ot_is(s, &ot_op_Max)) s = producer_in(s, 0) ? producer_in(s, 0) : producer_in(s, 1);
+    if (!ot_is(s, &ot_op_ReduceL1) && !ot_is(s, &ot_op_ReduceSum)) return false;
     if (s->in[0] != n->in[0] || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1) return false;
     *axis = ot_get_i64(s->in[1]->data, s->in[1]->dtype, 0);
-    return attr_int(s, "keepdims", 1) != 0;
+    return ot_attr_get(s, "keepdims", 1) != 0;
 }
 
 /* v = 1 - p, or -p? */
 static bool opposite(const ot_value *v, const ot_value *p, bool negated)
 {
     const ot_node *n = v->producer;
-    if (negated) return is(n, "Neg") && n->in[0] == p;
-    const ot_value *one = is(n, "Sub") && n->in[1] == p ? n->in[0] : NULL;
+    if (negated) return ot_is(n, &ot_op_Neg) && n->in[0] == p;
+    const ot_value *one = ot_is(n, &ot_op_Sub) && n->in[1] == p ? n->in[0] : NULL;
     return one && ot_is_const(one) && ot_numel(&one->shape) == 1 && ot_get_f64(one->data, one->dtype, 0) == 1;
 }
 
 /* Which of the two inputs of a Concat, of one element each along its axis, the other is the opposite of; -1: neither. */
 static int pair_of(const ot_node *n, bool negated)
 {
-    if (!is(n, "Concat") || n->n_in != 2) return -1;
+    if (!ot_is(n, &ot_op_Concat) || n->n_in != 2) return -1;
     for (int i = 0; i < 2; i++) {
         const ot_shape *s = &n->in[i]->shape;
         int             axis;
-        if (known(n->in[i]) && (!ot_axis(attr_int(n, "axis", 0), s->rank, &axis) || s->dim[axis] != 1)) return -1;
+        if (known(n->in[i]) && (!ot_axis(ot_attr_get(n, "axis", 0), s->rank, &axis) || s->dim[axis] != 1)) return -1;
     }
     for (int i = 0; i < 2; i++)
         if (opposite(n->in[1 - i], n->in[i], negated)) return i;
@@ -157,17 +140,17 @@ static int pair_of(const ot_node *n, bool negated)
 /* The tail at n of what sums to 1, or will, divided by its sum: a Sigmoid of z and -z; a Sigmoid and what it leaves of 1. */
 static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 {
-    const ot_node *both = is(n, "Sigmoid") ? producer_in(n, 0) : n;
-    bool           inside = is(n, "Sigmoid") && pair_of(both, true) >= 0;
-    int            of = is(n, "Sigmoid") ? -1 : pair_of(both, false);
-    if (of >= 0 && !is(producer_in(both, of), "Sigmoid")) return false;
-    if (!inside && of < 0 && !(divided && is(n, "Sigmoid"))) return false;
+    const ot_node *both = ot_is(n, &ot_op_Sigmoid) ? producer_in(n, 0) : n;
+    bool           inside = ot_is(n, &ot_op_Sigmoid) && pair_of(both, true) >= 0;
+    int            of = ot_is(n, &ot_op_Sigmoid) ? -1 : pair_of(both, false);
+    if (of >= 0 && !ot_is(producer_in(both, of), &ot_op_Sigmoid)) return false;
+    if (!inside && of < 0 && !(divided && ot_is(n, &ot_op_Sigmoid))) return false;
     t->shares = true;
     t->kind = OT_TAIL_SOFTMAX;
     t->x = of >= 0 ? producer_in(both, of)->in[0] : n->in[0];
     t->pair = of >= 0 ? both : NULL;
     t->of = of;
-    if ((inside || of >= 0) && !(known(both->out[0]) && ot_axis(attr_int(both, "axis", 0), both->out[0]->shape.rank, &t->axis))) t->axis = -1;
+    if ((inside || of >= 0) && !(known(both->out[0]) && ot_axis(ot_attr_get(both, "axis", 0), both->out[0]->shape.rank, &t->axis))) t->axis = -1;
     return true;
 }
 
@@ -186,8 +169,8 @@ static int normalised(const ot_node *n)
 {
     const ot_shape *s = &n->in[0]->shape;
     int             axis;
-    if (!known(n->in[0]) || !ot_axis(attr_int(n, "axis", -1), s->rank, &axis)) return -1;
-    if (!attr_int(n, "flatten", 0)) return axis;
+    if (!known(n->in[0]) || !ot_axis(ot_attr_get(n, "axis", -1), s->rank, &axis)) return -1;
+    if (!ot_attr_get(n, "flatten", 0)) return axis;
     int found = -1;
     for (int d = axis; d < s->rank; d++) {
         if (s->dim[d] == 1) continue;
@@ -200,9 +183,9 @@ static int normalised(const ot_node *n)
 static ot_tail_kind kind_of(const ot_node *n, bool log, bool clipped_log)
 {
     if (clipped_log) return OT_TAIL_NONE;
-    if (is(n, "Softmax")) return log ? OT_TAIL_LOG_SOFTMAX : OT_TAIL_SOFTMAX;
-    if (is(n, "LogSoftmax") && !log) return OT_TAIL_LOG_SOFTMAX;
-    return is(n, "Sigmoid") && !log ? OT_TAIL_SIGMOID : OT_TAIL_NONE;
+    if (ot_is(n, &ot_op_Softmax)) return log ? OT_TAIL_LOG_SOFTMAX : OT_TAIL_SOFTMAX;
+    if (ot_is(n, &ot_op_LogSoftmax) && !log) return OT_TAIL_LOG_SOFTMAX;
+    return ot_is(n, &ot_op_Sigmoid) && !log ? OT_TAIL_SIGMOID : OT_TAIL_NONE;
 }
 
 /* Where the axis that t normalises, -1: not known yet, is found behind n.  What is divided by a sum must be that of this axis. */
@@ -223,7 +206,7 @@ ot_tail ot_tail_find(const ot_value *v)
     const ot_node *n = v->producer;
     bool           log = false, clip = false, clipped_log = false, divided = false;
     for (; n && n->n_in; n = n->in[0]->producer) {
-        if (is(n, "Log") && !log) {
+        if (ot_is(n, &ot_op_Log) && !log) {
             log = true, clipped_log = clip;
             continue;
         }
@@ -231,10 +214,10 @@ ot_tail ot_tail_find(const ot_value *v)
         if (!divides && !mover_of(n)) break;
         if (t.n == OT_TAIL_MOVES) return (ot_tail){ .axis = -1 };
         divided |= divides;
-        clip |= is(n, "Clip");
+        clip |= ot_is(n, &ot_op_Clip);
         t.move[t.n++] = n;
     }
-    if (is(n, "LogSoftmax")) clipped_log |= clip;
+    if (ot_is(n, &ot_op_LogSoftmax)) clipped_log |= clip;
     if (!n || log || !find_shares(&t, n, divided)) {
         t.kind = n ? kind_of(n, log, clipped_log) : OT_TAIL_NONE;
         if (!t.kind || (divided && t.kind != OT_TAIL_SOFTMAX)) return (ot_tail){ .axis = -1 };
@@ -248,7 +231,7 @@ ot_tail ot_tail_find(const ot_value *v)
 const char *ot_tail_name(const ot_tail *t)
 {
     static const char *const name[] = { "", "Softmax", "LogSoftmax", "Sigmoid" };
-    return t->shares ? "Sigmoid (of a sum of 1)" : name[t->kind];
+    return t->shares ? "normalised Sigmoid (its probabilities add up to 1)" : name[t->kind];
 }
 
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
@@ -257,7 +240,7 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
         ot_value      *in[8] = { v };
-        if (is(n, "Clip") || is(n, "Identity") || is(n, "Div") || n->n_in > OT_LEN(in)) continue;
+        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || n->n_in > OT_LEN(in)) continue;
         for (int k = 1; k < n->n_in; k++) in[k] = n->in[k];
         v = ot_emit(b, n->op, n->attrs, in, n->n_in);
     }
@@ -284,8 +267,8 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
 /* The axis of its output along which the layer has its outputs; -1: n is no such layer. */
 static int layer_axis(const ot_node *n)
 {
-    if (is(n, "Gemm") || (is(n, "MatMul") && n->in[1]->shape.rank == 2)) return n->out[0]->shape.rank - 1;
-    return is(n, "Conv") || is(n, "ConvTranspose") || is(n, "BatchNormalization") ? 1 : -1;
+    if (ot_is(n, &ot_op_Gemm) || (ot_is(n, &ot_op_MatMul) && n->in[1]->shape.rank == 2)) return n->out[0]->shape.rank - 1;
+    return ot_is(n, &ot_op_Conv) || ot_is(n, &ot_op_ConvTranspose) || ot_is(n, &ot_op_BatchNormalization) ? 1 : -1;
 }
 
 /* The input that has the shape of n's output, by element: of a bias, an activation, a norm; NULL: there is none, or several. */

@@ -2,7 +2,9 @@
  *
  * BatchNorm trains where its input depends on an input of the graph, unless --bn frozen, its scale and
  * bias are frozen, or a channel has a single value; one whose input depends on weights alone (weight
- * standardisation) keeps the mode of the file.  In training its new running statistics are assigned.
+ * standardisation) keeps the mode of the file.  A scale and a bias that are constants leave it frozen, but where
+ * they are 1 and 0 (PyTorch's affine=False) or the file has it in training mode: then statistics move all the same.
+ * In training its new running statistics are assigned.
  * Dropout acts in training only. */
 #include <string.h>
 
@@ -55,14 +57,25 @@ static ot_value *reshaped(const ot_node *n, int input)
     return by && by->op == &ot_op_Reshape ? by->in[0] : n->in[input];
 }
 
-/* Says why a norm whose scale and bias do not train keeps its running statistics. */
-static void say_frozen(ot_plan *p, const ot_node *n)
+/* A constant of which every element is x. */
+static bool is_all(const ot_value *v, double x)
+{
+    if (!ot_is_const(v)) return false;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++)
+        if (ot_get_f64(v->data, v->dtype, i) != x) return false;
+    return true;
+}
+
+/* Does a norm whose scale and bias do not train keep its running statistics?  Says why. */
+static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization keeps its running statistics and does not train: ";
     const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
     ot_findings    *f = ot_plan_findings(p);
     bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
-    if (w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen))
+    bool            asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
+    if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
+    if (asked)
         ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
     else if (shared)
         ot_find(f, OT_FINDING_WARNING, n->name,
@@ -72,19 +85,17 @@ static void say_frozen(ot_plan *p, const ot_node *n)
         ot_find(f, OT_FINDING_WARNING, n->name, "--bn train makes it use batch statistics", "%sthe graph computes its scale and bias", what);
     else
         ot_find(f, OT_FINDING_WARNING, n->name, "'onnxtrain inspect' says why; --train PATTERN trains those it names", "%sits scale and bias are constants", what);
+    return true;
 }
 
-static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n)
+static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, bool training_mode)
 {
     const ot_shape *x = &n->in[0]->shape;
     int64_t         channels = x->rank > 1 ? x->dim[1] : 1;
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->bn == OT_BN_FROZEN) return false;
     if (c->bn == OT_BN_TRAIN) return true;
-    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT) {
-        say_frozen(p, n);
-        return false;
-    }
+    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode)) return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
     ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "a larger --batch-size, or --drop-last for the last batch of an epoch",
             "BatchNormalization keeps its running statistics in batches of %lld: a channel has a single value there",
@@ -121,8 +132,8 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
 {
     ot_graph *g = p->graph;
     if (n->in[0]->mark != OT_FED) return OT_OK;
-    bool train = asked_to_train(p, c, n);
     ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
+    bool                    train = asked_to_train(p, c, n, a->training_mode);
     a->training_mode = train;
     a->unbiased = c->bn_unbiased; /* no attribute of a file */
     if (!train) {

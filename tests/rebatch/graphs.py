@@ -44,6 +44,8 @@ graphs = {
                        [tensor('z', 0, np.int64), random('o', 1, 6), W(6, 3), random('f2', 3), ints('s', 1, 6)]),
     'scatter_tuples': (1, [3], [1, 4], [node('MatMul', 'x w', 'u1'), node('Reshape', 'u1 s', 'u'), node('ScatterND', 'd i u', 'y')],
                        [W(3, 2), ints('s', 2), tensor('d', np.zeros((1, 4))), tensor('i', [[0, 3], [0, 1]], np.int64)]),
+    'gram': (2, [3], [3, 3], [node('MatMul', 'x w', 'a'), node('Transpose', 'a', 't'), node('MatMul', 't a', 'y')], [W(3, 3)]),
+    'gram_letters': (2, [3], [3, 3], [node('MatMul', 'x w', 'a'), node('Einsum', 'a a', 'y', equation='ni,nj->ij')], [W(3, 3)]),
     'padded': (1, [4], [2, 6], [node('MatMul', 'x w', 'a'), node('Pad', 'a p', 'y')], [W(4, 4), ints('p', 1, 1, 0, 1)]),
     'tiled': (1, [4], [2, 8], [node('MatMul', 'x w', 'a'), node('Tile', 'a r', 'y')], [W(4, 4), ints('r', 2, 2)]),
     'joined': (1, [4], [3, 4], [node('MatMul', 'x w', 'a'), node('Concat', 'a x c', 'y', axis=0)], [W(4, 4), random('c', 1, 4)]),
@@ -74,6 +76,9 @@ graphs = {
     'rows_baked': (4, [2, 4], [8, 3], [node('Reshape', 'x s', 'a'), node('MatMul', 'a w', 'y')], [ints('s', 8, 4), W(4, 3)]),
 }
 
+
+# Those with an operator that mixes the samples of a batch, which is said.  ('kept_rows' and the like choose or add some.)
+mixing = {'softmax_over_batch', 'softmax_over_two', 'sums_over_batch', 'mean_of_all', 'gram', 'gram_letters'}
 
 # Those with an operator that has no rule: it runs once for each batch of the file's.
 repeated = {'mean_variance'}

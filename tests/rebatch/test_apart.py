@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from graphs import TensorProto, graphs, loss_model, losses, model, numpy_helper, opset, repeated
+from graphs import TensorProto, graphs, loss_model, losses, mixing, model, numpy_helper, opset, repeated
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -21,7 +21,7 @@ onnxruntime.set_default_logger_severity(4)
 def call(program, *arguments):
     r = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600)
     assert not r.returncode, f"{arguments[0]}: exit {r.returncode}: {' / '.join(r.stderr.strip().splitlines()[-3:])}"
-    return r.stderr
+    return r.stdout + r.stderr
 
 
 def apart(m, x, batch):
@@ -48,6 +48,8 @@ def one(program, name, samples, folder, verbose):
     assert got.shape == want.shape, f'{got.shape}, wants {want.shape}'
     off = np.abs(got - want).max()
     assert off < 1e-5, f'forward off by {off:.2g}'
+    said = call(program, 'check', path, '--batch-size', str(samples))
+    assert ("of a batch: the file's batch" in said) == (name in mixing), 'mixes samples, unsaid' if name in mixing else 'is said to mix samples'
     if want.shape[0] != samples:
         return # no target per sample
     target = rng.standard_normal(want.shape).astype(np.float32)

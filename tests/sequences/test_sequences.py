@@ -154,7 +154,10 @@ same('an empty optional', [node('Optional', '', 'o', type=h.make_tensor_type_pro
 
 # ---- what is refused ----------------------------------------------------------------------------------------
 refused('a position from data', [node('Cast', 'flag', 'k', to=T.INT64), CHUNK, at('k', 'y')], 'SequenceAt_y', 'grad')
-refused('a position beyond the end', [CHUNK, at('i3', 'y')], 'SequenceAt_y')
+refused('a position beyond the end', [CHUNK, at('i3', 'y')], "SequenceAt_y: SequenceAt: position 3 (input 1, 'i3') is out of range: the sequence 's' has 3 elements, so that it may be -3 to 2")
+refused('a position of two numbers', [CHUNK, at('s2', 'y')], "SequenceAt_y: SequenceAt: input 1 ('s2') has 2 elements; a position is one number")
+refused('an element of none', [node('SequenceEmpty', '', 's'), at('i0', 'y')], "SequenceAt_y: SequenceAt: position 0 is asked for, and the sequence 's' is empty")
+refused('one erased beyond the end', [CHUNK, node('SequenceErase', 's i3', 's3'), JOIN], "SequenceErase_s3: SequenceErase: position 3 (input 1, 'i3') is out of range")
 refused('sizes from data', [node('Cast', 'flag', 'k', to=T.INT64), node('SplitToSequence', 'h k', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s', 'grad')
 refused('parts of no elements', [node('SplitToSequence', 'h i0', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s')
 refused('sizes that do not add up', [node('SplitToSequence', 'h s2', 's', axis=1), at('i0', 'y')], 'SplitToSequence_s')

@@ -59,14 +59,9 @@ static const ot_array *target_of(const ot_dataset *d, const char *output)
     return NULL;
 }
 
-/* 'a', 'b' and 3 more */
 static const char *names(ot_arena *a, const char *const *name, int n)
 {
-    enum { MOST = 6 };
-    const char *s = "";
-    for (int i = 0; i < n && i < MOST && s; i++)
-        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(without a name)");
-    if (s && n > MOST) s = ot_arena_printf(a, "%s and %d more", s, n - MOST);
+    const char *s = ot_arena_names(a, name, n);
     return s ? s : "";
 }
 
@@ -74,7 +69,7 @@ static const char *array_names(const ot_adapt_env *e, const ot_dataset *d)
 {
     const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(d->n + 1));
     for (int i = 0; list && i < d->n; i++) list[i] = d->array[i].t.name;
-    return !list || !d->n ? "no array" : names(e->a, list, d->n);
+    return list && d->n ? names(e->a, list, d->n) : "no array";
 }
 
 static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n)

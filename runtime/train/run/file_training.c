@@ -40,25 +40,17 @@ ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *
 
 /* ---- what is in it ------------------------------------------------------------------- */
 
-enum { NAMES = 6 };
-
-/* "'a', 'b' and 3 more" with one name more, the i-th of n; NULL: no memory. */
-static const char *listed(ot_arena *a, const char *list, const char *name, int i, int n)
-{
-    if (!list) return NULL;
-    if (i < NAMES) return ot_arena_printf(a, "%s%s'%s'", list, i ? ", " : "", name);
-    return i == n - 1 ? ot_arena_printf(a, "%s and %d more", list, n - NAMES) : list;
-}
-
 const char *ot_own_text(const ot_model *m, ot_arena *a)
 {
     const ot_training *x = m->file->training;
     if (x->why) return ot_arena_printf(a, "cannot be followed: %s", x->why);
-    const char *in = "", *updates = "", *starts = "";
-    int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first, sets = x->initialization ? x->initialization->n_outputs : 0;
-    for (int i = 0; i < inputs; i++) in = listed(a, in, x->graph->inputs[first + i]->name, i, inputs);
-    for (int i = 0; i < x->graph->n_assigns; i++) updates = listed(a, updates, x->graph->assigns[i].state->name, i, x->graph->n_assigns);
-    for (int i = 0; i < sets; i++) starts = listed(a, starts, m->file->sources[x->sets[i]].name, i, sets);
+    int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first, sets = x->initialization ? x->initialization->n_outputs : 0, n = x->graph->n_assigns;
+    const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(inputs + n + sets + 1)), **updated = name + inputs, **set = updated + n;
+    if (!name) return NULL;
+    for (int i = 0; i < inputs; i++) name[i] = x->graph->inputs[first + i]->name;
+    for (int i = 0; i < n; i++) updated[i] = x->graph->assigns[i].state->name;
+    for (int i = 0; i < sets; i++) set[i] = m->file->sources[x->sets[i]].name;
+    const char *in = ot_arena_names(a, name, inputs), *updates = ot_arena_names(a, updated, n), *starts = ot_arena_names(a, set, sets);
     if (!in || !updates || !starts) return NULL;
     return ot_arena_printf(a, "takes %s%s, updates %s%s%s", inputs ? "" : "no inputs of its own", in, updates, sets ? "; its initialization sets " : "", starts);
 }
