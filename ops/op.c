@@ -243,7 +243,7 @@ bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
 {
     *out = (ot_ints){ 0, NULL };
-    const ot_value *v = i < n->n_in ? n->in[i] : NULL;
+    const ot_value *v = ot_node_in(n, i);
     if (!v) return OT_OK;
     if (!ot_is_const(v))
         return ot_node_fail(n, err, "input %d ('%s') must be known before the run: sizes that depend on data are not planned", i, v->name);

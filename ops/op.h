@@ -110,7 +110,7 @@ typedef struct ot_types {
 /* ---- the operator -------------------------------------------------------- */
 
 typedef struct ot_arity { int min, max; } ot_arity;
-#define OT_GROUPED 1000000
+#define OT_VARIADIC 1000000
 
 enum {
     OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */

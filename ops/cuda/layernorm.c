@@ -35,8 +35,8 @@ static norm_node node_of(const ot_node *n, bool gradient)
 {
     norm_node r = { .a = n->attrs, .x = n->in[gradient], .rows = 1, .D = 1 };
     int       s = gradient ? 4 : 1;
-    r.scale = n->n_in > s ? n->in[s] : NULL;
-    r.bias = !gradient && n->n_in > 2 ? n->in[2] : NULL;
+    r.scale = ot_node_in(n, s);
+    r.bias = gradient ? NULL : ot_node_in(n, 2);
     r.ts = r.scale ? r.scale->dtype : r.bias ? r.bias->dtype : r.x->dtype;
     for (int o = 1; o < n->n_out && gradient; o++)
         if (n->out[o]) r.ts = n->out[o]->dtype;

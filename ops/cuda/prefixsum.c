@@ -7,6 +7,7 @@
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/prefixsum.h"
 
 enum { THREADS = 128 };
 

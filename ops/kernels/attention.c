@@ -131,7 +131,7 @@ static void attention_grad(ot_build *b)
     if (!ot_dout(b, 0)) return; /* top and sum are read by FusedAttentionDx alone */
     ot_node *d = ot_emit_n(b, &ot_op_FusedAttentionDx, n->attrs,
                            (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1],
-                                           n->out[2], n->n_in > 3 ? n->in[3] : NULL },
+                                           n->out[2], ot_node_in(n, 3) },
                            n->n_in > 3 ? 8 : 7, 3);
     for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
 }

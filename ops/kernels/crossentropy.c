@@ -35,7 +35,7 @@ static ot_status loss_infer(ot_node *n, ot_error *err)
 {
     const ot_cross_entropy *a = n->attrs;
     const ot_value         *x = n->in[0];
-    OT_TRY(check(n, x, n->in[1], n->n_in > 2 ? n->in[2] : NULL, err));
+    OT_TRY(check(n, x, n->in[1], ot_node_in(n, 2), err));
     ot_shape y = OT_SCALAR;
     if (a->reduction == OT_REDUCTION_NONE)
         for (int d = 0; d < x->shape.rank; d++)
@@ -46,7 +46,7 @@ static ot_status loss_infer(ot_node *n, ot_error *err)
 
 static ot_status dx_infer(ot_node *n, ot_error *err)
 {
-    OT_TRY(check(n, n->in[1], n->in[2], n->n_in > 3 ? n->in[3] : NULL, err));
+    OT_TRY(check(n, n->in[1], n->in[2], ot_node_in(n, 3), err));
     return ot_like(n->out[0], n->in[1]);
 }
 

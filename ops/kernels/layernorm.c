@@ -81,7 +81,7 @@ static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 static void norm_grad(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *scale = n->n_in > 1 ? n->in[1] : NULL, *dy = ot_dout(b, 0);
+    ot_value      *scale = ot_node_in(n, 1), *dy = ot_dout(b, 0);
     if (!dy) { /* only the statistics are used */
         if (ot_wants(b, 0))
             ot_set_din(b, 0, statistics_grad(b, ot_expand(b, ot_scalar(b, n->in[0]->dtype, 0), &n->in[0]->shape)));

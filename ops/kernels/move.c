@@ -70,3 +70,9 @@ ot_value *ot_reduce_axes(ot_build *b, ot_value *x, int64_t kind, int64_t axes, b
     ot_reduce a = { .kind = kind, .axes = axes, .keepdims = keepdims };
     return ot_emit(b, &ot_op_Reduce, &a, OT_IN(x));
 }
+
+void *ot_const_alloc(ot_build *b, const ot_shape *s, ot_dtype t)
+{
+    if (ot_broken(b)) return NULL;
+    return ot_graph_alloc(b->graph, ot_bytes(s, t) + 1);
+}

@@ -20,6 +20,9 @@ ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, i
 /* v, integers of rank 1 that are fed, once the run has found them in 0 .. most; a constant has been checked. */
 ot_value *ot_counts(ot_build *b, ot_value *v, int64_t most);
 
+/* Zeroed memory for the elements of a constant of the plan; the graph's.  NULL: the graph has failed. */
+void *ot_const_alloc(ot_build *b, const ot_shape *s, ot_dtype t);
+
 /* A constant of rank 0 with one element's bytes. */
 ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes);
 

@@ -19,7 +19,26 @@ ot_rows ot_rows_around(const ot_shape *x, int64_t axis)
     return r;
 }
 
-static ot_status places_infer(ot_node *n, ot_error *err)
+const char *const ot_scatter_reductions[] = { "none", "add", "mul", "min", "max", NULL };
+
+ot_value *ot_flat_indices(ot_build *b, const ot_flat_index *a)
+{
+    ot_value *index = b->node->in[1];
+    if (index->dtype != OT_I32) index = ot_cast(b, index, OT_I64);
+    return ot_emit(b, &ot_op_FlatIndex, a, OT_IN(index));
+}
+
+ot_value *ot_as_matrix(ot_build *b, ot_value *x, int64_t n, int64_t r)
+{
+    return ot_view(b, x, &(ot_shape){ .rank = 2, .dim = { n, r } });
+}
+
+ot_value *ot_as_list(ot_build *b, ot_value *x, int64_t n)
+{
+    return ot_view(b, x, &(ot_shape){ .rank = 1, .dim = { n } });
+}
+
+static ot_status flat_index_infer(ot_node *n, ot_error *err)
 {
     const ot_flat_index *a = n->attrs;
     ot_shape         y = n->in[0]->shape;
@@ -39,12 +58,12 @@ static ot_status places_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_FlatIndex = {
     .name = "FlatIndex", .types = { "x" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_flat_index), .infer = places_infer, .grad_zero = "the output holds indices",
+    .attr_size = sizeof(ot_flat_index), .infer = flat_index_infer, .grad_zero = "the output holds indices",
 };
 
 /* ---- Scatter ------------------------------------------------------------------- */
 
-static ot_status put_infer(ot_node *n, ot_error *err)
+static ot_status scatter_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape, *p = &n->in[1]->shape, *u = &n->in[2]->shape;
     if (x->rank != 2 || p->rank != 1 || u->rank != 2 || u->dim[0] != p->dim[0] || u->dim[1] != x->dim[1] ||
@@ -101,7 +120,7 @@ static void best_grad(ot_build *b, ot_value *x, ot_value *place, ot_value *u, ot
     if (ot_wants(b, 2)) ot_set_din(b, 2, times(b, rows_at(b, share, place), hu));
 }
 
-static void put_grad(ot_build *b)
+static void scatter_grad(ot_build *b)
 {
     const ot_scatter *a = b->node->attrs;
     ot_value     *x = b->node->in[0], *place = b->node->in[1], *u = b->node->in[2], *dy = ot_dout(b, 0);
@@ -120,5 +139,5 @@ static void put_grad(ot_build *b)
 
 const ot_op ot_op_Scatter = {
     .name = "Scatter", .types = { "TiT", .T = OT_SET_ALL }, .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
-    .attr_size = sizeof(ot_scatter), .infer = put_infer, .grad = put_grad,
+    .attr_size = sizeof(ot_scatter), .infer = scatter_infer, .grad = scatter_grad,
 };

@@ -20,6 +20,6 @@ static ot_status unsupported_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Unsupported = {
-    .name = "Unsupported", .types = { "*" }, .in = { 0, OT_GROUPED }, .out = { 0, OT_GROUPED }, .flags = OT_INTERNAL | OT_LISTS,
+    .name = "Unsupported", .types = { "*" }, .in = { 0, OT_VARIADIC }, .out = { 0, OT_VARIADIC }, .flags = OT_INTERNAL | OT_LISTS,
     .attrs = rows, .attr_size = sizeof(unsupported_attrs), .infer = unsupported_infer,
 };

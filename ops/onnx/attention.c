@@ -40,8 +40,6 @@ enum { RAW, CAPPED, BIASED, PROBABILITIES };
 
 typedef struct sizes { int64_t B, Hq, Hk, T, S, P, D, E; } sizes;
 
-static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
-
 /* (B, H, T, D) of a tensor of rank 4, or of rank 3 with `heads`. */
 static ot_status four(const ot_node *n, int i, int64_t heads, ot_shape *s, ot_error *err)
 {
@@ -57,7 +55,7 @@ static ot_status four(const ot_node *n, int i, int64_t heads, ot_shape *s, ot_er
 
 static ot_status check_mask(const ot_node *n, const sizes *z, ot_error *err)
 {
-    const ot_value *m = input(n, MASK), *l = input(n, LENGTHS);
+    const ot_value *m = ot_node_in(n, MASK), *l = ot_node_in(n, LENGTHS);
     ot_shape        scores = { .rank = 4, .dim = { z->B, z->Hq, z->T, z->S } }, mask, all;
     char            a[128], c[128];
     if (m) {
@@ -67,7 +65,7 @@ static ot_status check_mask(const ot_node *n, const sizes *z, ot_error *err)
             return ot_node_fail(n, err, "the mask is %s, the scores are %s", ot_shape_text(&m->shape, a), ot_shape_text(&scores, c));
     }
     if (!l) return OT_OK;
-    if (input(n, PAST_KEY)) return ot_node_fail(n, err, "nonpad_kv_seqlen and past_key exclude each other");
+    if (ot_node_in(n, PAST_KEY)) return ot_node_fail(n, err, "nonpad_kv_seqlen and past_key exclude each other");
     if (l->shape.rank != 1 || l->shape.dim[0] != z->B)
         return ot_node_fail(n, err, "nonpad_kv_seqlen is %s; [%lld] is needed", ot_shape_text(&l->shape, a), (long long)z->B);
     return OT_OK;
@@ -76,7 +74,7 @@ static ot_status check_mask(const ot_node *n, const sizes *z, ot_error *err)
 static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
 {
     const attention_attrs *a = n->attrs;
-    const ot_value        *pk = input(n, PAST_KEY), *pv = input(n, PAST_VALUE);
+    const ot_value        *pk = ot_node_in(n, PAST_KEY), *pv = ot_node_in(n, PAST_VALUE);
     ot_shape               q, k, v;
     OT_TRY(four(n, Q, a->q_num_heads, &q, err));
     OT_TRY(four(n, K, a->kv_num_heads, &k, err));
@@ -252,7 +250,7 @@ static ot_value *rows_with_some(ot_build *b, const masks *m)
 static masks make_masks(ot_build *b, const sizes *z)
 {
     const ot_node *n = b->node;
-    ot_value      *given = input(n, MASK), *lengths = input(n, LENGTHS);
+    ot_value      *given = ot_node_in(n, MASK), *lengths = ot_node_in(n, LENGTHS);
     band           w = band_of(n->attrs);
     masks          m = { 0 };
     if (given) {
@@ -316,8 +314,8 @@ static void attention_lower(ot_build *b)
     sizes                  z;
     if (measure(n, &z, b->graph->err) != OT_OK) return;
     ot_value *q = split_heads(b, n->in[Q], a->q_num_heads);
-    ot_value *k = with_past(b, input(n, PAST_KEY), split_heads(b, n->in[K], a->kv_num_heads));
-    ot_value *v = with_past(b, input(n, PAST_VALUE), split_heads(b, n->in[V], a->kv_num_heads));
+    ot_value *k = with_past(b, ot_node_in(n, PAST_KEY), split_heads(b, n->in[K], a->kv_num_heads));
+    ot_value *v = with_past(b, ot_node_in(n, PAST_VALUE), split_heads(b, n->in[V], a->kv_num_heads));
     if (n->n_out > 1 && n->out[1]) ot_yield(b, 1, k);
     if (n->n_out > 2 && n->out[2]) ot_yield(b, 2, v);
     masks     m = make_masks(b, &z);

@@ -76,7 +76,7 @@ static void mean_lower(ot_build *b)
 
 #define MANY(op, version, rule, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, OT_GROUPED }, .out = { 1, 1 }, \
+        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, \
         .infer = ot_elementwise_infer, .lower = rule,                                              \
     };
 MANY(Max, 13, max_lower, OT_SET_NUMBER)

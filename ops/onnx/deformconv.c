@@ -23,8 +23,6 @@ static const ot_attr attrs[] = {
 };
 #undef AT
 
-static ot_value *optional(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
-
 /* Is input i (N, channels, o..)? */
 static bool per_point(const ot_node *n, int i, int64_t groups, int64_t each, const ot_shape *y)
 {
@@ -57,9 +55,9 @@ static ot_status resolve(const ot_node *n, ot_window *w, ot_shape *y, ot_error *
     if (!ot_mul(K, w->nd, &KD) || !per_point(n, 2, a->offset_group, KD, y))
         return ot_node_fail(n, err, "the offsets do not have %lld channels for each of %lld groups and the extents of the result",
                             (long long)KD, (long long)a->offset_group);
-    if (optional(n, 3) && (n->in[3]->shape.rank != 1 || n->in[3]->shape.dim[0] != f->dim[0]))
+    if (ot_node_in(n, 3) && (n->in[3]->shape.rank != 1 || n->in[3]->shape.dim[0] != f->dim[0]))
         return ot_node_fail(n, err, "b must have one value per filter, %lld", (long long)f->dim[0]);
-    if (optional(n, 4) && !per_point(n, 4, a->offset_group, K, y))
+    if (ot_node_in(n, 4) && !per_point(n, 4, a->offset_group, K, y))
         return ot_node_fail(n, err, "the mask does not have %lld channels for each of %lld groups and the extents of the result",
                             (long long)K, (long long)a->offset_group);
     if (!ot_shape_fits(y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
@@ -88,7 +86,7 @@ static ot_value *grid_line(ot_build *b, ot_dtype t, const int64_t *extent, int n
 static void deform_lower(ot_build *b)
 {
     const deform_attrs *a = b->node->attrs;
-    ot_value           *x = b->node->in[0], *offset = b->node->in[2], *bias = optional(b->node, 3), *mask = optional(b->node, 4);
+    ot_value           *x = b->node->in[0], *offset = b->node->in[2], *bias = ot_node_in(b->node, 3), *mask = ot_node_in(b->node, 4);
     const ot_shape     *f = &b->node->in[1]->shape;
     ot_window           w;
     ot_shape            y;

@@ -10,6 +10,7 @@
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/topkindex.h"
 #include "ops/kernels/take.h"
 
 enum { MOST = 1024 }; /* rows: each is a step of some twenty nodes */

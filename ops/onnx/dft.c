@@ -240,7 +240,7 @@ typedef struct frames { int64_t B, L, c, step, length, count; } frames;
 static ot_status stft_resolve(const ot_node *n, frames *f, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    const ot_value *window = n->n_in > 2 ? n->in[2] : NULL;
+    const ot_value *window = ot_node_in(n, 2);
     char            s[128];
     if (x->rank < 2 || x->rank > 3 || (x->rank == 3 && x->dim[2] != 1 && x->dim[2] != 2))
         return ot_node_fail(n, err, "the signal is %s; (B, L, 1), or (B, L, 2) for complex numbers, is needed", ot_shape_text(x, s));
@@ -269,7 +269,7 @@ static ot_status stft_infer(ot_node *n, ot_error *err)
 
 static void stft_lower(ot_build *b)
 {
-    ot_value *x = b->node->in[0], *window = b->node->n_in > 2 ? b->node->in[2] : NULL;
+    ot_value *x = b->node->in[0], *window = ot_node_in(b->node, 2);
     frames    f;
     ot_dtype  t = x->dtype;
     if (stft_resolve(b->node, &f, b->graph->err) != OT_OK) return;

@@ -273,6 +273,6 @@ static void einsum_lower(ot_build *b)
 }
 
 const ot_op ot_op_Einsum = {
-    .name = "Einsum", .types = { "T", .T = OT_SET_NUMBER }, .since = 12, .in = { 1, OT_GROUPED }, .out = { 1, 1 },
+    .name = "Einsum", .types = { "T", .T = OT_SET_NUMBER }, .since = 12, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
     .attrs = einsum_rows, .attr_size = sizeof(einsum_attrs), .infer = einsum_infer, .lower = einsum_lower,
 };

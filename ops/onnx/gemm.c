@@ -39,7 +39,7 @@ static void gemm_lower(ot_build *b)
 {
     const ot_node *n = b->node;
     const ot_gemm *g = n->attrs;
-    ot_value      *a = n->in[0], *w = n->in[1], *c = n->n_in > 2 ? n->in[2] : NULL;
+    ot_value      *a = n->in[0], *w = n->in[1], *c = ot_node_in(n, 2);
     ot_dot         t = { g->ta != 0, g->tb != 0 };
     int64_t        N = n->out[0]->shape.dim[1];
     if (g->beta == 0) c = NULL;

@@ -34,6 +34,6 @@ static ot_status infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_If = {
-    .name = "If", .types = { "b" }, .since = 11, .in = { 1, 1 }, .out = { 1, OT_GROUPED }, .flags = OT_SPELLED, .nondiff = 1,
+    .name = "If", .types = { "b" }, .since = 11, .in = { 1, 1 }, .out = { 1, OT_VARIADIC }, .flags = OT_SPELLED, .nondiff = 1,
     .attrs = attrs, .attr_size = sizeof(ot_if), .infer = infer,
 };

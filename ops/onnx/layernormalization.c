@@ -39,7 +39,7 @@ static void lower(ot_build *b, bool center)
 {
     const ot_node                *n = b->node;
     const ot_layer_normalization *a = n->attrs;
-    ot_value                     *x = n->in[0], *scale = n->in[1], *bias = n->n_in > 2 ? n->in[2] : NULL;
+    ot_value                     *x = n->in[0], *scale = n->in[1], *bias = ot_node_in(n, 2);
     ot_layer_norm                   r = { .epsilon = a->epsilon, .center = center };
     int                           axis = 0;
     ot_axis(a->axis, x->shape.rank, &axis);

@@ -1,13 +1,11 @@
-/* linearattention.c - LinearAttention: a state of keys times values, written and read token by token; CausalConvWithState.
+/* linearattention.c - LinearAttention: a state of keys times values, written and read token by token.
  *
- * Spec    ai.onnx LinearAttention 27, CausalConvWithState 27.
+ * Spec    ai.onnx LinearAttention 27.
  * Shapes  query: (B, T, Hq K)   key: (B, T, Hk K)   value: (B, T, Hk V)   state: (B, Hk, K, V)   y: (B, T, Hq V)
  *         decay: (B, T, Hk) or (B, T, Hk K), gated rules   beta: (B, T, Hk) or (B, T, 1), delta rules
- *         CausalConvWithState: x (B, C, L)  w (C, 1, k)  b (C)  state (B, C, k-1)  y (B, C, L)
  * Grad    of every input
  * Numerics  the state is f32, or f64 for f64
- * Memory  LinearAttention's tokens are spelled out one after the other: their number counts as that of a loop's iterations. */
-#include "ops/kernels/convolve.h"
+ * Memory  tokens are spelled out one after the other: their number counts as that of a loop's iterations. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
@@ -31,8 +29,6 @@ enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 
 typedef struct sizes { int64_t B, T, Hq, Hk, K, V; } sizes;
 
-static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
-
 /* Is input i (B, T, one of the two numbers)? */
 static ot_status per_token(const ot_node *n, int i, const sizes *z, int64_t width, int64_t other, ot_error *err)
 {
@@ -55,12 +51,12 @@ static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
                   .V = v->dim[2] / a->kv_num_heads };
     OT_TRY(per_token(n, KEY, z, z->Hk * z->K, z->Hk * z->K, err));
     OT_TRY(per_token(n, VALUE, z, z->Hk * z->V, z->Hk * z->V, err));
-    if (!input(n, DECAY) != !gated || !input(n, BETA) != !delta)
+    if (!ot_node_in(n, DECAY) != !gated || !ot_node_in(n, BETA) != !delta)
         return ot_node_fail(n, err, "decay belongs to the gated rules, beta to the delta rules, and is needed there; this one is %s", rules[a->update_rule]);
     if (gated) OT_TRY(per_token(n, DECAY, z, z->Hk, z->Hk * z->K, err));
     if (delta) OT_TRY(per_token(n, BETA, z, z->Hk, 1, err));
     ot_shape state = { .rank = 4, .dim = { z->B, z->Hk, z->K, z->V } };
-    if (input(n, STATE) && !ot_shape_eq(&n->in[STATE]->shape, &state)) return ot_node_fail(n, err, "past_state does not fit key and value");
+    if (ot_node_in(n, STATE) && !ot_shape_eq(&n->in[STATE]->shape, &state)) return ot_node_fail(n, err, "past_state does not fit key and value");
     return OT_OK;
 }
 
@@ -70,7 +66,7 @@ static ot_status linear_infer(ot_node *n, ot_error *err)
     OT_TRY(measure(n, &z, err));
     ot_dtype t = n->in[QUERY]->dtype;
     ot_set(n->out[0], t, &(ot_shape){ .rank = 3, .dim = { z.B, z.T, z.Hq * z.V } });
-    if (n->n_out > 1) ot_set(n->out[1], input(n, STATE) ? n->in[STATE]->dtype : t, &(ot_shape){ .rank = 4, .dim = { z.B, z.Hk, z.K, z.V } });
+    if (n->n_out > 1) ot_set(n->out[1], ot_node_in(n, STATE) ? n->in[STATE]->dtype : t, &(ot_shape){ .rank = 4, .dim = { z.B, z.Hk, z.K, z.V } });
     return OT_OK;
 }
 
@@ -133,7 +129,7 @@ static void linear_lower(ot_build *b)
     ot_dtype   wide = n->in[QUERY]->dtype == OT_F64 ? OT_F64 : OT_F32;
     double     scale = ((const linear_attrs *)n->attrs)->scale;
     ot_value  *in[BETA + 1], **y = ot_graph_alloc(b->graph, (size_t)z.T * sizeof *y);
-    for (int i = 0; i <= BETA; i++) in[i] = input(n, i) ? ot_cast(b, n->in[i], wide) : NULL;
+    for (int i = 0; i <= BETA; i++) in[i] = ot_node_in(n, i) ? ot_cast(b, n->in[i], wide) : NULL;
     ot_shape   shape = { .rank = 4, .dim = { z.B, z.Hk, z.K, z.V } };
     ot_value  *state = in[STATE] ? in[STATE] : ot_expand(b, ot_scalar(b, wide, 0), &shape);
     for (int64_t t = 0; y && t < z.T; t++) y[t] = step(b, in, &z, t, &state);
@@ -147,58 +143,4 @@ static void linear_lower(ot_build *b)
 const ot_op ot_op_LinearAttention = {
     .name = "LinearAttention", .types = { "TTTUTT", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .since = 27, .in = { 3, 6 }, .out = { 1, 2 },
     .attrs = linear_rows, .attr_size = sizeof(linear_attrs), .infer = linear_infer, .lower = linear_lower,
-};
-
-/* ---- CausalConvWithState ----------------------------------------------------------------- */
-
-typedef struct causal_attrs { int64_t activation; } causal_attrs;
-
-static const char *const activations[] = { "none", "silu", "swish", NULL };
-
-static const ot_attr causal_rows[] = {
-    { "activation", OT_ENUM, offsetof(causal_attrs, activation), 0, activations },
-    { 0 }
-};
-
-static ot_status causal_infer(ot_node *n, ot_error *err)
-{
-    const ot_shape *x = &n->in[0]->shape, *w = &n->in[1]->shape;
-    const ot_value *bias = input(n, 2), *past = input(n, 3);
-    if (x->rank != 3 || w->rank != 3 || w->dim[0] != x->dim[1] || w->dim[1] != 1 || w->dim[2] < 1)
-        return ot_node_fail(n, err, "x must be (batch, channels, length) and the weight (channels, 1, size)");
-    ot_shape state = { .rank = 3, .dim = { x->dim[0], x->dim[1], w->dim[2] - 1 } };
-    if (past && !ot_shape_eq(&past->shape, &state)) return ot_node_fail(n, err, "past_state must be (batch, channels, size - 1)");
-    if (bias && (bias->shape.rank != 1 || bias->shape.dim[0] != x->dim[1])) return ot_node_fail(n, err, "the bias must have one value per channel");
-    ot_like(n->out[0], n->in[0]);
-    return n->n_out > 1 ? ot_set(n->out[1], n->in[0]->dtype, &state) : OT_OK;
-}
-
-static void causal_lower(ot_build *b)
-{
-    static const int64_t zero[OT_MAX_RANK], one[OT_MAX_RANK] = { 1, 1, 1 };
-    const ot_node *n = b->node;
-    ot_value      *x = n->in[0], *past = input(n, 3);
-    int64_t        more = n->in[1]->shape.dim[2] - 1, at[OT_MAX_RANK] = { 0, 0, x->shape.dim[2] };
-    ot_shape       whole = x->shape, state = x->shape;
-    ot_piece      *p = ot_pieces(b, 2), *last = ot_pieces(b, 1);
-    if (!p || !last) return;
-    whole.dim[2] += more;
-    state.dim[2] = more;
-    ot_piece_box(&p[0], &x->shape, zero, one, x->shape.dim);
-    p[0].dst[2] = more;
-    ot_piece_box(&p[1], &state, zero, one, state.dim);
-    p[1].in = 1;
-    ot_value *long_x = ot_copy_emit(b, &whole, 0, p, past ? 2 : 1, (ot_value *[]){ x, past }, past ? 2 : 1);
-    ot_convolve c = { .window = { .nd = 1, .kernel = { more + 1 }, .stride = { 1 }, .dilation = { 1 } }, .group = x->shape.dim[1] };
-    ot_value   *y = ot_emit(b, &ot_op_Convolve, &c, (ot_value *[]){ long_x, n->in[1], input(n, 2) }, input(n, 2) ? 3 : 2);
-    if (((const causal_attrs *)n->attrs)->activation) y = ot_map1(b, OT_FN_Swish, 1, 0, y);
-    ot_yield(b, 0, y);
-    if (n->n_out < 2 || !n->out[1]) return;
-    ot_piece_box(last, &whole, at, one, state.dim);
-    ot_yield(b, 1, ot_copy_emit(b, &state, 0, last, 1, &long_x, 1));
-}
-
-const ot_op ot_op_CausalConvWithState = {
-    .name = "CausalConvWithState", .types = { "TTTT", .T = OT_SET_FLOAT }, .since = 27, .in = { 2, 4 }, .out = { 1, 2 },
-    .attrs = causal_rows, .attr_size = sizeof(causal_attrs), .infer = causal_infer, .lower = causal_lower,
 };

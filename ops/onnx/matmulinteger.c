@@ -21,8 +21,6 @@ static ot_value *centred(ot_build *b, ot_value *x, ot_value *zero, int axis)
     return ot_map2(b, OT_FN_Sub, 0, 0, x, zero);
 }
 
-static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
-
 static bool zero_fits(const ot_value *zero, int64_t n)
 {
     return !zero || ot_numel(&zero->shape) == 1 || zero->shape.rank != 1 || zero->shape.dim[0] == n;
@@ -34,8 +32,8 @@ static bool zero_fits(const ot_value *zero, int64_t n)
 static ot_status matmul_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
-    if (a->rank >= 1 && b->rank >= 1 && (!zero_fits(input(n, 2), a->rank > 1 ? a->dim[a->rank - 2] : 1) ||
-                                         !zero_fits(input(n, 3), b->dim[b->rank - 1])))
+    if (a->rank >= 1 && b->rank >= 1 && (!zero_fits(ot_node_in(n, 2), a->rank > 1 ? a->dim[a->rank - 2] : 1) ||
+                                         !zero_fits(ot_node_in(n, 3), b->dim[b->rank - 1])))
         return ot_node_fail(n, err, "a zero point has neither one value nor one per row of A, column of B");
     OT_TRY(ot_op_MatMul.infer(n, err));
     return ot_set(n->out[0], OT_I32, &n->out[0]->shape);
@@ -44,8 +42,8 @@ static ot_status matmul_infer(ot_node *n, ot_error *err)
 static void matmul_lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *a = centred(b, n->in[0], input(n, 2), n->in[0]->shape.rank - 2);
-    ot_value      *c = centred(b, n->in[1], input(n, 3), n->in[1]->shape.rank - 1);
+    ot_value      *a = centred(b, n->in[0], ot_node_in(n, 2), n->in[0]->shape.rank - 2);
+    ot_value      *c = centred(b, n->in[1], ot_node_in(n, 3), n->in[1]->shape.rank - 1);
     ot_yield(b, 0, ot_emit(b, &ot_op_MatMul, NULL, OT_IN(a, c)));
 }
 
@@ -62,7 +60,7 @@ static ot_status conv_infer(ot_node *n, ot_error *err)
     ot_convolve c;
     ot_shape    y;
     OT_TRY(ot_conv_resolve(n, &c, &y, err));
-    if ((input(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(input(n, 3), y.dim[1]))
+    if ((ot_node_in(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(ot_node_in(n, 3), y.dim[1]))
         return ot_node_fail(n, err, "a zero point has neither one value nor, of w, one per filter");
     return ot_set(n->out[0], OT_I32, &y);
 }
@@ -73,7 +71,7 @@ static void conv_lower(ot_build *b)
     ot_convolve    c;
     ot_shape       y;
     if (ot_conv_resolve(n, &c, &y, b->graph->err) != OT_OK) return;
-    ot_value *x = centred(b, n->in[0], input(n, 2), 1), *w = centred(b, n->in[1], input(n, 3), 0);
+    ot_value *x = centred(b, n->in[0], ot_node_in(n, 2), 1), *w = centred(b, n->in[1], ot_node_in(n, 3), 0);
     ot_yield(b, 0, ot_emit(b, &ot_op_Convolve, &c, OT_IN(x, w)));
 }
 

@@ -54,7 +54,7 @@ static ot_status pad_infer(ot_node *n, ot_error *err)
 {
     frame           f;
     ot_shape        y;
-    const ot_value *x = n->in[0], *value = n->n_in > 2 ? n->in[2] : NULL;
+    const ot_value *x = n->in[0], *value = ot_node_in(n, 2);
     OT_TRY(pad_frame(n, &f, &y, err));
     if (value && (value->dtype != x->dtype || ot_numel(&value->shape) != 1))
         return ot_node_fail(n, err, "the value must be one %s", ot_dtype_name(x->dtype));
@@ -187,7 +187,7 @@ static void pad_lower(ot_build *b)
 {
     const ot_node *n = b->node;
     int64_t        mode = ((const pad_attrs *)n->attrs)->mode, total = 1;
-    ot_value      *x = n->in[0], *value = n->n_in > 2 ? n->in[2] : NULL;
+    ot_value      *x = n->in[0], *value = ot_node_in(n, 2);
     frame          f, part;
     ot_shape       y;
     double         fill = 0;

@@ -37,7 +37,7 @@ static const ot_attr dequantize_rows[] = {
 };
 #undef AT
 
-static ot_value *zero_point(const ot_node *n) { return n->n_in > 2 ? n->in[2] : NULL; }
+static ot_value *zero_point(const ot_node *n) { return ot_node_in(n, 2); }
 
 static bool is_small(ot_dtype t) { return ot_is_float(t) && ot_dtype_bits(t) <= 8; }
 

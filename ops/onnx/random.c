@@ -12,6 +12,7 @@
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/topkindex.h"
 
 /* Numbers of one node keep clear of Dropout's and of each other: one stream per value and purpose. */
 enum { SECOND = 0x800000 };

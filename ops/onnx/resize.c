@@ -56,7 +56,7 @@ typedef struct stretch {
 
 static const ot_value *given(const ot_node *n, int i)
 {
-    const ot_value *v = i < n->n_in ? n->in[i] : NULL;
+    const ot_value *v = ot_node_in(n, i);
     return v && !(ot_shape_known(&v->shape) && ot_numel(&v->shape) == 0) ? v : NULL;
 }
 

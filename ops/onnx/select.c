@@ -229,7 +229,7 @@ static bool overlap(const float *a, const float *c, bool center, double most)
 /* Optional constant number i. */
 static ot_status knob(const ot_node *n, int i, double other, double *out, ot_error *err)
 {
-    const ot_value *v = i < n->n_in ? n->in[i] : NULL;
+    const ot_value *v = ot_node_in(n, i);
     *out = other;
     if (!v || (ot_shape_known(&v->shape) && ot_numel(&v->shape) == 0)) return OT_OK;
     if (!ot_is_const(v) || ot_numel(&v->shape) != 1) return ot_node_fail(n, err, "input %d must be one number that is known before the run", i);

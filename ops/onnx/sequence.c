@@ -30,7 +30,7 @@ bool ot_is_list(const ot_value *v) { return v && v->producer && v->producer->op 
 bool ot_is_optional(const ot_value *v) { return v && v->producer && v->producer->op == &ot_op_Optional; }
 
 const ot_op ot_op_SequenceConstruct = {
-    .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .since = 11, .in = { 1, OT_GROUPED }, .out = { 1, 1 },
+    .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
     .flags = OT_SPELLED, .infer = list_infer,
 };
 
@@ -77,5 +77,5 @@ SPELLED_OUT(SequenceEmpty, 11, 0, 0, 1, 0, empty_rows, "it has no inputs");
 SPELLED_OUT(SequenceErase, 11, 1, 2, 1, 2, NULL, NULL);
 SPELLED_OUT(SequenceInsert, 11, 2, 3, 1, 4, NULL, NULL);
 SPELLED_OUT(SequenceLength, 11, 1, 1, 1, 1, NULL, "its result is a number of elements");
-SPELLED_OUT(SequenceMap, 17, 1, OT_GROUPED, OT_GROUPED, 0, map_rows, NULL);
+SPELLED_OUT(SequenceMap, 17, 1, OT_VARIADIC, OT_VARIADIC, 0, map_rows, NULL);
 SPELLED_OUT(SplitToSequence, 24, 1, 2, 1, 2, split_rows, NULL);

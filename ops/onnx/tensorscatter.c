@@ -47,7 +47,7 @@ static ot_status cache_infer(ot_node *n, ot_error *err)
 
 static void cache_lower(ot_build *b)
 {
-    ot_value *x = b->node->in[0], *u = b->node->in[1], *from = b->node->n_in > 2 ? b->node->in[2] : NULL;
+    ot_value *x = b->node->in[0], *u = b->node->in[1], *from = ot_node_in(b->node, 2);
     int       axis;
     if (cache_axis(b->node, &axis, b->graph->err) != OT_OK) return;
     int64_t S = x->shape.dim[axis], L = u->shape.dim[axis], B = x->shape.dim[0], between = 1, inner = 1;

@@ -1,6 +1,7 @@
 /* prefixsum.c - PrefixSum, line after line; floats in f64, integers modulo 2^64. */
 #include "ops/kernel.h"
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/prefixsum.h"
 
 static ot_status prefix_sum_run(const ot_call *c)
 {

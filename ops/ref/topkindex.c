@@ -2,6 +2,7 @@
  *
  * Memory  the heap lies in the workspace: k indices. */
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/topkindex.h"
 
 #include <math.h>
 

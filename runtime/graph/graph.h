@@ -188,6 +188,9 @@ ot_value *ot_graph_const_of(ot_graph *g, const char *name, ot_dtype t, const ot_
  * There must be none of that kind for it yet. */
 ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start);
 
+/* Input i of a node, NULL where it is left out. */
+static inline ot_value *ot_node_in(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
+
 /* Makes a node at the cursor with n_out fresh TEMP outputs of unknown type.  attrs is copied
  * (op->attr_size bytes; NULL: the defaults of the operator).  Does not infer. */
 ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs,

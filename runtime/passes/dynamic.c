@@ -26,8 +26,6 @@ static ot_node *reader(const ot_graph *g, const ot_value *v)
     return found;
 }
 
-static ot_value *input(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
-
 typedef struct operand { ot_value *q, *scale, *zero; } operand;
 
 /* Operand i of n, whose scale is one of the two that are multiplied in `scales`.  false: it is neither a tensor quantised a moment
@@ -35,7 +33,7 @@ typedef struct operand { ot_value *q, *scale, *zero; } operand;
 static bool operand_of(const ot_node *n, int i, const ot_node *scales, operand *o)
 {
     const ot_node *d = n->in[i]->producer;
-    *o = (operand){ n->in[i], NULL, input(n, 2 + i) };
+    *o = (operand){ n->in[i], NULL, ot_node_in(n, 2 + i) };
     for (int k = 0; k < 2; k++) {
         ot_value *s = scales->in[k], *other = scales->in[1 - k];
         if (ot_is(d, &ot_op_DynamicQuantizeLinear)) {
@@ -106,7 +104,7 @@ static ot_status hoist(ot_graph *g, ot_node *dq)
     ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
     if (!in) return g->err->status;
     g->cursor = dq;
-    ot_node *first = ot_graph_node(g, dq->op, dq->name, a, (ot_value *[]){ n->in[0], dq->in[1], input(dq, 2) }, dq->n_in, 1);
+    ot_node *first = ot_graph_node(g, dq->op, dq->name, a, (ot_value *[]){ n->in[0], dq->in[1], ot_node_in(dq, 2) }, dq->n_in, 1);
     for (int i = 0; first && i < n->n_in; i++) in[i] = i ? n->in[i] : first->out[0];
     ot_node *then = first ? ot_graph_node(g, n->op, n->name, n->attrs, in, n->n_in, 1) : NULL;
     g->cursor = NULL;

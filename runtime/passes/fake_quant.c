@@ -19,7 +19,7 @@ static const ot_node *undone(const ot_node *n)
     bool single = ot_numel(&n->in[1]->shape) == 1;
     if (a->block_size != b->block_size || (a->axis != b->axis && !(single && !a->block_size))) return NULL;
     if (!ot_same_elements(n->in[1], q->in[1])) return NULL;
-    return ot_same_elements(n->n_in > 2 ? n->in[2] : NULL, q->n_in > 2 ? q->in[2] : NULL) ? q : NULL;
+    return ot_same_elements(ot_node_in(n, 2), ot_node_in(q, 2)) ? q : NULL;
 }
 
 static ot_status join(ot_graph *g, ot_node *n, const ot_node *q)
@@ -55,7 +55,7 @@ static bool moves(const ot_node *n)
 
 static ot_value *dequantised(ot_graph *g, const ot_node *dq, ot_value *v)
 {
-    ot_value *in[] = { v, dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL };
+    ot_value *in[] = { v, dq->in[1], ot_node_in(dq, 2) };
     ot_node  *n = ot_graph_node(g, &ot_op_DequantizeLinear, dq->name, dq->attrs, in, dq->n_in, 1);
     if (!n || ot_infer_node(g, n) != OT_OK) return NULL;
     const ot_node *q = undone(n);
@@ -71,7 +71,7 @@ static bool comes_from_floats(const ot_node *dq, ot_value *v, int *left)
     if (!n || --*left < 0 || v->dtype != dq->in[0]->dtype) return false;
     if (!moves(n)) {
         ot_node   like = *dq;
-        ot_value *in[] = { v, dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL };
+        ot_value *in[] = { v, dq->in[1], ot_node_in(dq, 2) };
         like.in = in;
         return undone(&like) != NULL;
     }

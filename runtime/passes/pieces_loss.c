@@ -93,7 +93,7 @@ static ot_value *summed(ot_build *b, const ot_readers *r, const ot_node *n)
 static ot_value *likelihood(ot_build *b, const ot_readers *r, const ot_node *n)
 {
     int       axis;
-    ot_value *x = logits(r, n->in[0], &axis), *in[3] = { x, n->in[1], n->n_in > 2 ? n->in[2] : NULL };
+    ot_value *x = logits(r, n->in[0], &axis), *in[3] = { x, n->in[1], ot_node_in(n, 2) };
     return x && axis == 1 ? ot_emit(b, &ot_op_SoftmaxCrossEntropyLoss, n->attrs, in, n->n_in) : NULL;
 }
 

@@ -58,7 +58,7 @@ bool ot_same_elements(const ot_value *a, const ot_value *b)
            !memcmp(a->data, b->data, ot_bytes(&a->shape, a->dtype));
 }
 
-static const ot_value *zero_point(const ot_node *n) { return n->n_in > 2 ? n->in[2] : NULL; }
+static const ot_value *zero_point(const ot_node *n) { return ot_node_in(n, 2); }
 
 bool ot_stored_alike(const ot_node *a, const ot_node *b)
 {

@@ -5,6 +5,7 @@
 
 #include "ops/kernels/resample.h"
 #include "ops/kernels/scatter.h"
+#include "ops/kernels/topkindex.h"
 #include "ops/kernels/take.h"
 #include "tests/moves/moves.h"
 

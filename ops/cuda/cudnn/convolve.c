@@ -19,7 +19,7 @@ static roles roles_of(const ot_node *n)
     const char       *op = n->op->name;
     const ot_cudnn_at in0 = { OT_CUDNN_IN, 0 }, in1 = { OT_CUDNN_IN, 1 }, out0 = { OT_CUDNN_OUT, 0 };
     if (!strcmp(op, "Convolve"))
-        return (roles){ n->in[0], n->in[1], n->out[0], n->n_in > 2 ? n->in[2] : NULL, in0, in1, out0 };
+        return (roles){ n->in[0], n->in[1], n->out[0], ot_node_in(n, 2), in0, in1, out0 };
     if (!strcmp(op, "ConvolveDx")) return (roles){ n->out[0], n->in[1], n->in[0], NULL, out0, in1, in0 };
     return (roles){ n->in[1], n->out[0], n->in[0], NULL, in1, out0, in0 };
 }

@@ -1,6 +1,6 @@
-/* rotary.c - RotaryEmbedding: pairs of channels turned by an angle that depends on the position; SwiGLU: a gate.
+/* rotaryembedding.c - RotaryEmbedding: pairs of channels turned by an angle that depends on the position.
  *
- * Spec    ai.onnx RotaryEmbedding 23, SwiGLU 28.
+ * Spec    ai.onnx RotaryEmbedding 23.
  * Shapes  x: (B, H, T, D), or (B, T, H D) with num_heads   cos, sin: (B, T, R/2), or (places, R/2) with position_ids (B, T)
  *         y: like x.  The first R = rotary_embedding_dim channels of a head are turned, all of them where it is 0
  * Grad    of x, cos and sin */
@@ -24,7 +24,7 @@ typedef struct places { ot_shape x, table; int64_t R; } places; /* x and tables 
 static ot_status measure(const ot_node *n, places *p, ot_error *err)
 {
     const rotary_attrs *a = n->attrs;
-    const ot_value     *ids = n->n_in > 3 ? n->in[3] : NULL;
+    const ot_value     *ids = ot_node_in(n, 3);
     ot_shape            x = n->in[0]->shape, cos = n->in[1]->shape;
     int                 t = x.rank == 4 ? 2 : 1;
     char                s[128];
@@ -125,32 +125,4 @@ static void rotary_lower(ot_build *b)
 const ot_op ot_op_RotaryEmbedding = {
     .name = "RotaryEmbedding", .types = { "TTTi", .T = OT_SET_FLOAT }, .since = 23, .in = { 3, 4 }, .out = { 1, 1 }, .nondiff = 1u << 3,
     .attrs = rows, .attr_size = sizeof(rotary_attrs), .infer = rotary_infer, .lower = rotary_lower,
-};
-
-/* ---- SwiGLU ---------------------------------------------------------------------------- */
-
-typedef struct swiglu_attrs { double alpha; } swiglu_attrs;
-
-static const ot_attr swiglu_rows[] = {
-    { "alpha", OT_FLOAT, offsetof(swiglu_attrs, alpha), 1, NULL },
-    { 0 }
-};
-
-static ot_status swiglu_infer(ot_node *n, ot_error *err)
-{
-    char a[128], c[128];
-    if (!ot_shape_eq(&n->in[0]->shape, &n->in[1]->shape))
-        return ot_node_fail(n, err, "A is %s and B %s; one shape is needed", ot_shape_text(&n->in[0]->shape, a), ot_shape_text(&n->in[1]->shape, c));
-    return ot_like(n->out[0], n->in[0]);
-}
-
-static void swiglu_lower(ot_build *b)
-{
-    ot_value *gate = ot_map1(b, OT_FN_Swish, ((const swiglu_attrs *)b->node->attrs)->alpha, 0, b->node->in[0]);
-    ot_yield(b, 0, ot_map2(b, OT_FN_Mul, 0, 0, gate, b->node->in[1]));
-}
-
-const ot_op ot_op_SwiGLU = {
-    .name = "SwiGLU", .types = { "TT", .T = OT_SET_FLOAT }, .since = 28, .in = { 2, 2 }, .out = { 1, 1 },
-    .attrs = swiglu_rows, .attr_size = sizeof(swiglu_attrs), .infer = swiglu_infer, .lower = swiglu_lower,
 };
