@@ -55,6 +55,9 @@ typedef struct ot_job {
     ot_value   **value_of;              /* parallel to sources */
     int          cap_sources;
     int64_t      nodes, most_nodes;     /* built so far; what functions may make it grow to */
+    ot_table     traced;                /* value of the file -> what the exporter says of the traced node that made it */
+    int          detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
+    const char  *first_detached, *first_padded;
     const char  *notes;
 } ot_job;
 
@@ -93,6 +96,11 @@ bool      ot_sources_name(ot_job *j);
 
 /* signature.c: marks the tensors of the graph that the exporter calls parameters or buffers. */
 void      ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g);
+
+/* traced.c: detached inputs and padded lookups, before and after a node of the file is emitted.  false: no memory. */
+bool      ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n);
+bool      ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n);
+void      ot_traced_notes(ot_job *j);
 
 /* emit.c */
 bool      ot_form_emit(ot_form *f);                    /* false: no memory */

@@ -144,9 +144,9 @@ static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     if (!*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Constant")) return ot_constant_build(j, s, n);
     ot_form f;
     if (!form_new(j, s, n, &f)) return false;
-    if (!ot_upgrade(&f)) return false;
+    if (!ot_traced_inputs(&f, n) || !ot_upgrade(&f)) return false;
     if (f.done ? !made_all(&f) : !ot_form_emit(&f)) return false;
-    return bind_outputs(&f);
+    return ot_traced_outputs(&f, n) && bind_outputs(&f);
 }
 
 bool ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n)
@@ -359,6 +359,7 @@ static ot_status model_build(ot_job *j)
                    .opset = m->opset_import, .n_opset = m->n_opset_import };
     bool whole = ot_tensors_order(j) && ot_functions_index(j) && ot_graph_build(j, &s, m->graph) && ot_sources_name(j);
     if (whole) ot_signature_read(j, &s, m->graph);
+    if (whole) ot_traced_notes(j);
     if (whole && m->n_training_info && j->found->status == OT_OK) whole = ot_training_build(j, &s);
     ot_file_missing(j->f, j->found);
     if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
@@ -397,7 +398,7 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
     }
     if (f) {
         /* A node takes ten bytes and more: what the file itself says always fits. */
-        ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena },
+        ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena }, .traced = { .arena = f->arena },
                      .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
         ot_status s = model_build(&j);

@@ -31,6 +31,7 @@
     X(Clip,                  0, 0, 0)      \
     X(Cos,                   0, 0, 0)      \
     X(Cosh,                  0, 0, 0)      \
+    X(Detach,                0, 0, 0)      \
     X(Div,                   0, 0, 0)      \
     X(Dropout,               0, 0, 0)      \
     X(Elu,                   0, 0, 0)      \

@@ -76,6 +76,13 @@ const ot_op ot_op_Gelu = {
     .attr_size = sizeof(gelu_attrs), .infer = ot_elementwise_infer, .lower = gelu_lower,
 };
 
+static void detach_lower(ot_build *b) { ot_yield(b, 0, ot_map1(b, OT_FN_Detach, 0, 0, b->node->in[0])); }
+
+const ot_op ot_op_Detach = {
+    .name = "Detach", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .infer = ot_elementwise_infer, .lower = detach_lower, .grad_zero = "the program detached it",
+};
+
 static void isnan_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_IsNaN); }
 static void not_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_Not); }
 

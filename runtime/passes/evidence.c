@@ -227,10 +227,31 @@ static bool is_chosen(const element *e, int64_t n, int64_t i)
     return e[i].x * 4096 == floor(e[i].x * 4096) || (lo < n && e[lo].x == minus.x);
 }
 
+/* May half of the elements be copies?  Of the first of a large tensor, those with certain bits are looked at: a value and its copies
+ * alike.  Without this, every large weight would be sorted. */
+static bool may_be_copies(const ot_value *v, int64_t n)
+{
+    enum { FIRST = 1 << 18, SOME = 4096 };
+    double some[2 * SOME];
+    int    m = 0, distinct = 1;
+    for (int64_t i = 0, first = n < FIRST ? n : FIRST; i < first; i++) {
+        double   x = at(v, i);
+        uint64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        if ((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 44 >= (UINT64_C(1) << 20) * SOME / (uint64_t)(first > SOME ? first : SOME)) continue;
+        if (m == OT_LEN(some)) return true; /* far more than there should be: few values, often */
+        some[m++] = x;
+    }
+    if (m < SOME / 8) return true; /* too few to tell */
+    qsort(some, (size_t)m, sizeof *some, by_value);
+    for (int i = 1; i < m; i++) distinct += some[i] != some[i - 1];
+    return distinct * 4 <= m * 3;
+}
+
 /* Every element is there twice or more on average, and hardly any looks chosen: relative positions, rows of an embedding. */
 static bool is_copies(const ot_value *v, int64_t n)
 {
-    element *e = sorted(v, n);
+    element *e = may_be_copies(v, n) ? sorted(v, n) : NULL;
     bool     found = e != NULL;
     int64_t  distinct = 0, chosen = 0;
     for (int64_t i = 0; e && i < n; i++) {
@@ -326,8 +347,7 @@ ot_pattern ot_pattern_of(const ot_value *v)
     if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
     if (is_angles(v, n)) return OT_PATTERN_ANGLES;
     if (is_whole(v, n)) return OT_PATTERN_FEW;
-    if (!has_few(v, n)) return OT_PATTERN_NONE;
-    return is_copies(v, n) ? OT_PATTERN_COPIES : OT_PATTERN_FEW;
+    return is_copies(v, n) ? OT_PATTERN_COPIES : has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
 }
 
 const char *ot_pattern_name(ot_pattern p)

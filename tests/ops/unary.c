@@ -76,6 +76,12 @@ ROWS(Shrink, "(-3,3)", 0,
     { .name = "both", .attrs = "lambd=1.5 bias=1.5", .in = "f32[5]~-2,-1,0,1,2", .out = "f32[5]", .y = "-0.5,0,0,0,0.5", .dx = "1,0,0,0,1" },
     { .name = "integers", .attrs = "lambd=1.5", .in = "i32[4]~-2,-1,1,2", .out = "i32[4]", .y = "-2,0,0,2" },
     { .name = "unsigned", .attrs = "lambd=1.5", .in = "u8[3]~0,1,2", .out = "u8[3]", .y = "0,0,2" })
+const ot_case ot_cases_Detach[] = {
+    { .name = "values", .in = "f32[4]~-1.5,0,2,inf", .out = "f32[4]", .y = "-1.5,0,2,inf", .no_grad = "none flows back" },
+    { .name = "half", .in = "f16[19]", .out = "f16[19]", .no_grad = "none flows back" },
+    { .name = "empty", .in = "f32[2,0,3]", .out = "f32[2,0,3]", .no_grad = "none flows back" },
+    { .name = "integers", .in = "i64[2]~-3,7", .out = "i64[2]", .y = "-3,7" }, { 0 },
+};
 ROWS(Floor, "", 0.01, { .name = "values", .in = "f32[4]~-1.5,-0.5,1.5,2", .out = "f32[4]", .y = "-2,-1,1,2", .no_grad = "steps" })
 ROWS(Ceil, "", 0.01, { .name = "values", .in = "f32[4]~-1.5,-0.5,1.5,2", .out = "f32[4]", .y = "-1,-0,2,2", .no_grad = "steps" })
 ROWS(Round, "(0.1,0.4)", 0, { .name = "half_to_even", .in = "f32[6]~0.5,1.5,2.5,-0.5,-1.5,2.6", .out = "f32[6]", .y = "0,2,2,-0,-2,3", .no_grad = "steps" })
