@@ -57,6 +57,7 @@ typedef struct ot_job {
     int64_t      nodes, most_nodes;     /* built so far; what functions may make it grow to */
     ot_table     traced;                /* value of the file -> what the exporter says of the traced node that made it */
     int          detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
+    bool         merged;                /* detached values were found by their readers: an optimizer has been there */
     const char  *first_detached, *first_padded;
     const char  *notes;
 } ot_job;

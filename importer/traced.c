@@ -5,7 +5,8 @@
  *
  * Source  torch.onnx.export(dynamo=True) keeps the traced node that an ONNX node comes from in its metadata_props:
  *         "%mul_1 : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%relu, %detach), kwargs = {})".
- *         The Identity of a detach is optimised away, but its readers go on naming it. */
+ *         The Identity of a detach is optimised away, but its readers go on naming it.  The same optimizer makes one of equal nodes, where
+ *         only one of them read a detached value, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +147,7 @@ bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
     for (int i = 0; i < f->n_in && i < MOST; i++) {
         if (!(inputs >> i & 1) || !f->in[i]) continue;
         if (!(f->in[i] = detach(f, f->in[i]))) return false;
+        f->job->merged |= !itself;
         if (!f->job->detached++) f->job->first_detached = f->name;
     }
     return true;
@@ -181,8 +183,8 @@ bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
 void ot_traced_notes(ot_job *j)
 {
     if (j->detached)
-        ot_note(j, "no gradient flows back from %d input%s that the program detached, says the file (first: of '%s')", j->detached, j->detached > 1 ? "s" : "",
-                j->first_detached);
+        ot_note(j, "no gradient flows back from %d input%s that the program detached, says the file (first: of '%s')%s", j->detached, j->detached > 1 ? "s" : "",
+                j->first_detached, j->merged ? "; equal nodes that the exporter merged may have hidden others: torch.onnx.export(..., optimize=False) keeps all" : "");
     if (j->padded)
         ot_note(j, "looking up padding (padding_idx) gives %d table%s no gradient, says the file (first: '%s')", j->padded, j->padded > 1 ? "s" : "", j->first_padded);
 }
