@@ -214,10 +214,39 @@ def ignored():
             bad.append(f'--loss {loss}: exit {code}: {said}')
 
 
+def uncounted():
+    """A batch of nothing but ignored classes leaves its update out, with a warning, and is counted; the others are as without it."""
+    c = rng.integers(0, 4, N)
+    row('a batch without classes', ['Identity'], 4, ['N', 4], c, '', ce, '--loss', 'cross_entropy')
+    data = dict(np.load('d.npz'))
+    half = N // 2
+    order = ['--no-shuffle', '--batch-size', str(half), '--epochs', '2', '--optimizer', 'sgd:lr=0.1,momentum=0.9', '--run-dir', 'none', '--device', 'cpu']
+    ends = {}
+    for name, target, loss in (('-100', [-100] * half, 'cross_entropy'), ('index 3', [3] * half, 'cross_entropy:ignore_index=3'), ('none', None, 'cross_entropy')):
+        classes = np.minimum(c[half:2 * half], 2)
+        d = {k: v[half:2 * half] if target is None else v[:2 * half] for k, v in data.items()} | {'target': classes if target is None else np.concatenate([target, classes])}
+        np.savez('u.npz', **d)
+        code, _, said = call('train', 'm.onnx', '--data', 'u.npz', '-o', 'u.onnx', '--log', 'u.jsonl', *order, '--loss', loss)
+        ends[name] = [t.raw_data or list(t.float_data) for t in onnx.load('u.onnx').graph.initializer if t.data_type == T.FLOAT] if not code else said
+        lines = [json.loads(line) for line in open('u.jsonl')]
+        steps = [e['loss'] for e in lines if e['event'] == 'step']
+        if target and (code or f"step 1: every class number of target 'target' in a batch is {target[0]}" not in said or said.count('every class') != 1
+                       or '2 of 4 updates were skipped' not in said or steps[0] is not None or steps[2] is not None or None in (steps[1], steps[3])):
+            bad.append(f'a batch without classes, {name}: exit {code}, losses {steps}: {said}')
+    if ends['-100'] != ends['none'] or ends['index 3'] != ends['none']:
+        bad.append(f'a batch without classes changed the weights: {ends}')
+    # a sum over nothing is 0, and no fault; where no batch has a class that counts, there is nothing to train on
+    np.savez('u.npz', **{k: v[:2 * half] for k, v in data.items()} | {'target': np.full(2 * half, -100)})
+    for loss, wanted in ('cross_entropy:reduction=sum', 0), ('cross_entropy', 4):
+        code, _, said = call('train', 'm.onnx', '--data', 'u.npz', '-o', 'u.onnx', *order, '--loss', loss)
+        if code != wanted or ('every update was left out' in said) != (code == 4):
+            bad.append(f'nothing but -100, {loss}: exit {code}: {said}')
+
+
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in tails, doubts, axes, ignored:
+        for group in tails, doubts, axes, ignored, uncounted:
             group()
         os.chdir('/')
     for line in bad:

@@ -509,6 +509,26 @@ int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file)
     return baked;
 }
 
+/* Does any class number of those samples count? */
+static bool any_counts(const ot_feeder *f, int64_t samples, const int64_t *index, int64_t n)
+{
+    const ot_tensor *t = &f->src->t;
+    int64_t          each = 1;
+    for (int d = 0; d < t->rank; d++) each *= t->dim[d];
+    each /= samples;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < each; k++)
+            if (ot_get_i64(t->data, t->dtype, index[i] * each + k) != f->ignored) return true;
+    return false;
+}
+
+const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index, int64_t n)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].uncounted && !any_counts(&fs->f[i], fs->samples, index, n)) return &fs->f[i];
+    return NULL;
+}
+
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
 {
     int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype);

@@ -16,6 +16,8 @@ typedef struct ot_feeder {
     bool open;   /* the file does not say the first dimension */
     bool binary;     /* a target of zeros and ones */
     bool ignores;    /* a target some of whose class numbers are OT_IGNORED */
+    bool uncounted;  /* a target some of whose class numbers are `ignored`, and its loss is a mean: of a batch of those alone, of nothing */
+    int64_t ignored;
     int batch_axis;  /* a target: of its output, the axis of the samples */
     bool by_rows;    /* a target: as in ot_feed */
     bool adds_up[2]; /* a target of shares: as in ot_feed */
@@ -86,6 +88,9 @@ void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* The feeders as a plan for `batch` samples sees them; list has fs->n. */
 void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list);
+
+/* A target of which nothing counts in a batch of these samples, where its loss is a mean; NULL: there is none. */
+const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index, int64_t n);
 
 /* The batch size that the file has baked in, as its inputs with samples say; 0: it leaves the size open. */
 int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file);

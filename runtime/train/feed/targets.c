@@ -382,16 +382,16 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
-    bool can_ignore = !w->loss || ot_has_word(ot_loss_kind(w->loss)->keys, "ignore_index");
-    int64_t skip = ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
+    bool can_ignore = (!w->loss || ot_has_word(ot_loss_kind(w->loss)->keys, "ignore_index")) && !(ignore && isnan(ignore->num));
+    int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i);
-        if (y >= 0 && y < classes) continue;
         if (can_ignore && y == skip) {
             ignored++;
             continue;
         }
+        if (y >= 0 && y < classes) continue;
         int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
         char where[64];
         if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
@@ -401,6 +401,8 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
                             classes == 1 ? one : "");
     }
     f->ignores = ignored && !ignore;
+    f->uncounted = ignored && (!w->loss || strcmp(ot_spec_text(w->loss, "reduction", "mean"), "sum"));
+    f->ignored = skip;
     if (f->ignores)
         ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and count nowhere, as in PyTorch; ignore_index in --loss names another",
                       t->name, (long long)ignored, (long long)n, OT_IGNORED);
@@ -457,6 +459,8 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
 {
     *f = (ot_feeder){ .name = w->name,
                       .ignores = f->ignores,
+                      .uncounted = f->uncounted,
+                      .ignored = f->ignored,
                       .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
                       .by_rows = row_axes(w, sample) > 0,
                       .src = w->array,

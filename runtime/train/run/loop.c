@@ -371,6 +371,21 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     return keep_best(t, loss, accuracy, err);
 }
 
+/* Updates that were left out, at the end. */
+static ot_status say_skipped(ot_trainer *t, ot_error *err)
+{
+    long long bad = (long long)(t->skipped - t->uncounted), none = (long long)t->uncounted, all = (long long)t->step;
+    if (t->skipped && !bad && none == all)
+        return ot_fail(err, OT_E_DATA, "every update was left out, because no class number of a target counted in a batch of it (ignore_index in --loss); -o was not written");
+    if (t->skipped && t->skipped == t->step)
+        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, because the loss or a gradient was not finite (--on-nonfinite skip); -o was not written");
+    if (bad)
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was not finite (--on-nonfinite skip)", bad, all);
+    if (none)
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because no class number of a target counted in a batch of it (ignore_index in --loss)", none, all);
+    return OT_OK;
+}
+
 static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -387,12 +402,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
         t->epoch++;
     }
     OT_TRY(ot_trainer_settle(t, err));
-    if (t->skipped && t->skipped == t->step)
-        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, because the loss or a gradient was not finite (--on-nonfinite skip); -o was not written");
-    if (t->skipped)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was not finite (--on-nonfinite skip)",
-                       (long long)t->skipped, (long long)t->step);
-    return OT_OK;
+    return say_skipped(t, err);
 }
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)

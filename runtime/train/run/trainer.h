@@ -16,7 +16,8 @@ typedef struct ot_update {
     double rate, momentum;
     double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
     double head[OT_HEADS]; /* the single losses, likewise */
-    bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip */
+    bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip; or it is uncounted */
+    bool uncounted;    /* nothing of a target counts in one of its batches: it was not computed */
 } ot_update;
 
 /* A batch that was given and not taken. */
@@ -78,7 +79,8 @@ struct ot_trainer {
     double busy, taken_at; /* seconds within steps; when the last was over */
     double epoch_loss;     /* sum over the epoch's updates, but for those that were skipped */
     int64_t epoch_counted; /* how many that are */
-    int64_t skipped;       /* updates in all that --on-nonfinite skip left out */
+    int64_t skipped;       /* updates in all that were left out */
+    int64_t uncounted;     /* those of them of whose targets nothing counts */
     double epoch_head[OT_HEADS];      /* of the single losses, likewise */
     double evaluated_head[OT_HEADS];  /* means of the last evaluation */
     double evaluated_right[OT_HEADS]; /* and the shares of answers that are right; NaN: there are none */

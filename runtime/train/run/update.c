@@ -2,7 +2,8 @@
  *
  * On a device updates are given ahead of what is known of them: a loss that is no number ends the run a few updates
  * later, with the number of the update that it belongs to, and the weights are then not written.  Updates that may be
- * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  Where the next update waits
+ * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  One of whose targets nothing
+ * counts (ignore_index) is not given at all.  Where the next update waits
  * for the loss of this one (the CPU, a plateau of the training's own loss, single steps) each is taken before the next
  * is given. */
 
@@ -57,8 +58,8 @@ static ot_status diverged(int64_t step, const char *what, double v, ot_error *er
 /* The update is over: its counters, its line, and whether to go on. */
 static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_error *err)
 {
-    bool bad = p->grad_norm && !isfinite(now->norm);
-    now->skipped = t->s.skip_nonfinite && (bad || !isfinite(now->loss));
+    bool bad = !now->uncounted && p->grad_norm && !isfinite(now->norm);
+    now->skipped = now->uncounted || (t->s.skip_nonfinite && (bad || !isfinite(now->loss)));
     t->overflows = bad ? t->overflows + 1 : 0;
     double at = ot_seconds();
     t->seconds = at - t->began;
@@ -144,6 +145,32 @@ static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n,
     return finish(t, now, t->x.slot[slot].plan, err);
 }
 
+/* A target of which nothing counts in one of the update's batches; NULL: there is none. */
+static const ot_feeder *uncounted_target(ot_trainer *t, int64_t first, int n)
+{
+    for (int k = 0; k < n && !t->by_steps; k++) {
+        int64_t          size = ot_trainer_batch_size(t, first + k);
+        const ot_feeder *f;
+        fill_index(t, first + k, size);
+        if ((f = ot_feeders_uncounted(&t->train, t->index, size))) return f;
+    }
+    return NULL;
+}
+
+/* The mean of nothing is no number, and has no gradient: such an update is over as it begins. */
+static ot_status leave_out(ot_trainer *t, ot_update *now, const ot_feeder *f, int n, ot_error *err)
+{
+    OT_TRY(ot_trainer_settle(t, err));
+    now->uncounted = true;
+    now->loss = now->norm = NAN;
+    for (int k = 0; k < OT_HEADS; k++) now->head[k] = NAN;
+    t->x.counter += (uint64_t)n;
+    if (!t->uncounted++)
+        ot_trainer_say(t, OT_WARNING, "step %lld: every class number of target '%s' in a batch is %lld and counts nowhere: the loss is the mean of nothing, and the update is left "
+                       "out, as are others like it", (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
+    return finish(t, now, NULL, err);
+}
+
 static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n, ot_error *err)
 {
     for (int k = 0; k < n; k++) {
@@ -175,6 +202,8 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
     t->x.lr = now.rate;
     t->x.momentum = now.momentum;
     t->x.t = (double)++t->given;
+    const ot_feeder *f = uncounted_target(t, first, n);
+    if (f) return leave_out(t, &now, f, n, err);
     if (!t->x.device) return one_by_one(t, &now, first, n, err);
     OT_TRY(ahead(t, &now, first, n, err));
     return rate_waits(t) ? ot_trainer_settle(t, err) : OT_OK;
