@@ -585,6 +585,9 @@ static ot_status add_to_file(writer *w)
     set.version = 1;
     w->info.algorithm = &w->g;
     if (!there) OT_TRY(ot_remake_field(&w->x, MODEL_OPSET, &set.base, w->err));
+    const char *size = ot_arena_printf(w->a, "%lld", (long long)w->d->batch);
+    if (!size) return OT_E_NOMEM;
+    OT_TRY(ot_metadata_edit(p, OT_TRAINING_BATCH_KEY, size, w->err));
     return ot_remake_field(&w->x, MODEL_TRAINING, &w->info.base, w->err);
 }
 
@@ -601,5 +604,6 @@ ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_impo
     ot_status s = whole ? add_to_file(&w) : first.status ? first.status : OT_E_NOMEM;
     if (!s) s = ot_remake_finish(&w.x, out, &first);
     ot_remake_end(&w.x);
-    return s ? ot_fail(err, s, "--training-info: %s", *first.text ? first.text : "no memory") : OT_OK;
+    const char *remedy = s == OT_E_MODEL ? "; another loss or optimizer may be, or train without --training-info: 'onnxtrain resume RUN' goes on with it" : "";
+    return s ? ot_fail(err, s, "--training-info: %s%s", *first.text ? first.text : "no memory", remedy) : OT_OK;
 }

@@ -11,7 +11,10 @@ typedef struct ot_described {
     const ot_value *loss;          /* of graph[0], as those below */
     const ot_value *lr, *momentum, *t; /* inputs that the host sets; NULL: none */
     double          rate, start;   /* of the first two */
+    int64_t         batch;         /* samples of one, for whoever goes on */
 } ot_described;
+
+#define OT_TRAINING_BATCH_KEY "onnxtrain.training.batch_size" /* of the metadata: the batches that a written training had */
 
 /* m's file with that behind it, in place of a training of its own, read; free with ot_import_free.  Nothing else of it changes.
  * Errors: OT_E_MODEL: it cannot be written in operators of ONNX. */

@@ -36,7 +36,7 @@ def goes_on(d, name, data, *options, exact=True):
     """12 updates in one go are 6 and 6 more from the file; and what a training without the option does."""
     whole, losses, _ = train(d, name, data, *options, '--steps', '12', '--training-info', out='whole')
     train(d, name, data, *options, '--steps', '6', '--training-info', out='half')
-    rest, after, said = train(d, 'half', data, *[o for i, o in enumerate(options) if '--batch-size' in (o, options[i - 1] if i else '')], '--steps', '6', out='rest')
+    rest, after, said = train(d, 'half', data, '--steps', '6', out='rest') # the size of its batches it has from the file
     what = f'{name} {" ".join(options)}'
     check(after == losses[6:] and whole.keys() == rest.keys() and all(np.array_equal(whole[k], rest[k]) for k in whole), f'{what}: 6 and 6 updates are not 12')
     check(open(f'{d}/whole.onnx', 'rb').read() == open(f'{d}/rest.onnx', 'rb').read(), f'{what}: the files differ')
@@ -75,6 +75,15 @@ with tempfile.TemporaryDirectory() as d:
     goes_on(d, 'net', 'classes', '--batch-size', '24')
     call('train', f'{d}/net.onnx', '--data', f'{d}/classes.npz', '--batch-size', '20', '--epochs', '2', '--run-dir', 'none', '-o', f'{d}/t.onnx', '--training-info', '-q')
     train(d, 'net', 'classes', '--steps', '6', '--batch-size', '8', '--training-info', out='small')
+    said = train(d, 'small', 'classes', '--steps', '1', out='t')[2]
+    check('batches of 8, as the training in the file had them' in said and said.count('batches of 8, as') == 1, said)
+    sizes = [p.value for p in onnx.load(f'{d}/small.onnx').metadata_props if p.key == 'onnxtrain.training.batch_size']
+    check(sizes == ['8'], f'batch sizes in the file: {sizes}')
+    for text in '', '0', '-3', '8 ', '1e3', '9' * 30: # nonsense is passed over
+        m = onnx.load(f'{d}/small.onnx')
+        m.metadata_props[0].value = text
+        onnx.save(m, f'{d}/odd.onnx')
+        check('as the training in the file' not in train(d, 'odd', 'classes', '--steps', '1', out='t')[2], text)
     got, losses, _ = train(d, 'small', 'classes', '--steps', '3', '--batch-size', '24')
     once, _, _ = train(d, 'net', 'classes', '--steps', '6', '--batch-size', '8', out='plain')
     x, y = X[:24], np.load(f'{d}/classes.npz')['target'][:24]
@@ -121,7 +130,7 @@ with tempfile.TemporaryDirectory() as d:
     # what cannot be written
     for option in (['--schedule', 'cosine'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip'], ['--add-dropout', '0.1']):
         said = train(d, 'net', 'classes', '--steps', '1', '--training-info', *option, code=2)[2]
-        check('--training-info' in said and option[0].split('-')[-1] in said, said)
+        check('--training-info' in said and option[0].split('-')[-1] in said and "or train without --training-info: 'onnxtrain resume RUN' goes on with it" in said, said)
     linear = helper.make_node('LinearRegressor', ['x'], ['y'], name='fc', domain='ai.onnx.ml', coefficients=[0.1] * 15, intercepts=[0.0] * 3, targets=3)
     m = model(graph([linear], [value('x', ['n', 5])], [value('y', ['n', 3])]))
     m.opset_import.append(helper.make_opsetid('ai.onnx.ml', 3))
@@ -134,5 +143,6 @@ with tempfile.TemporaryDirectory() as d:
     said = train(d, 'integers', 'values', '--steps', '1', '--training-info', code=3)[2]
     check("2 weights are kept in integers (first: 'first')" in said and said.count('integers') == 1, said)
     check('is not written' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
-    check('is not written' in train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2], 'muon')
+    said = train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2]
+    check('is not written; another loss or optimizer may be' in said and "'onnxtrain resume RUN' goes on with it" in said, said)
 end()

@@ -89,7 +89,7 @@ static const row table[] = {
     ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
-    ROW("training-info", 0, NULL, NULL, G, "the trained model says how it was trained (TrainingInfoProto), with the optimizer's state: another run, with the same --batch-size, goes on from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("training-info", 0, NULL, NULL, G, "the trained model says how it was trained (TrainingInfoProto), with the optimizer's state: another run goes on from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
     ROW("deploy", 0, "FILE", NULL, G, "the deployable form too: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("fold", 0, NULL, NULL, G, "export, --deploy: BatchNormalization goes into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
     ROW("fp16", 0, NULL, NULL, G, "export, --deploy: weights and what is safe in float16; inputs and outputs stay", DEPLOY, 0, 0, FLAG, 0, 0),

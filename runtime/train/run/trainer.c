@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/training.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
@@ -97,13 +98,25 @@ static int64_t set_bytes(const ot_dataset *d)
 
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
+/* The size of the batches that the file's own training was written for; 0: it does not say. */
+static int64_t written_batch(const ot_trainer *t)
+{
+    const char *text = t->own.file ? ot_import_metadata(t->m->file, OT_TRAINING_BATCH_KEY) : NULL;
+    char       *end = NULL;
+    long long   n = text && *text >= '1' && *text <= '9' ? strtoll(text, &end, 10) : 0;
+    return n > 0 && n <= INT32_MAX && !*end ? n : 0;
+}
+
 static ot_status cut_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_settings *s = &t->s;
     int64_t n = t->train.samples;
     if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
     int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph) : 0; /* such a training is for that size alone */
-    t->batch = s->batch ? s->batch : baked ? baked : n < 32 ? n : 32;
+    int64_t written = s->batch || baked ? 0 : written_batch(t);
+    t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < 32 ? n : 32;
+    if (written && !t->index)
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, as the training in the file had them; --batch-size takes others", (long long)written);
     if (baked && !s->batch && !t->index) /* said once */
         ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, the size that the file has baked in: a training that is written in a file is for that size alone",
                 (long long)baked);

@@ -10,13 +10,16 @@
 static ot_status check(const ot_trainer *t, ot_error *err)
 {
     static const char *const never[] = { "accumulate", "add-dropout", "unfold-bn", "output", "quantized-scales" };
+    static const char        instead[] = "or train without --training-info: 'onnxtrain resume RUN' goes on with it";
     for (int i = 0; i < OT_LEN(never); i++)
-        if (ot_options_count(t->o, never[i])) ot_fail_more(err, OT_E_USAGE, "--training-info: --%s cannot be written into the file", never[i]);
+        if (ot_options_count(t->o, never[i]))
+            ot_fail_more(err, OT_E_USAGE, "--training-info: --%s cannot be written into the file; leave it out%s, %s", never[i],
+                         i ? "" : ", with a larger --batch-size in its place where memory allows", instead);
     if (strcmp(t->s.schedule.name, "constant") || t->s.schedule.n)
-        ot_fail_more(err, OT_E_USAGE, "--training-info: a schedule cannot be written into the file, which keeps one rate");
+        ot_fail_more(err, OT_E_USAGE, "--training-info: a schedule cannot be written into the file, which keeps one rate; --schedule constant, %s", instead);
     if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
-        ot_fail_more(err, OT_E_USAGE, "--training-info: --precision cannot be written into the file");
-    if (t->s.skip_nonfinite) ot_fail_more(err, OT_E_USAGE, "--training-info: --on-nonfinite skip cannot be written into the file");
+        ot_fail_more(err, OT_E_USAGE, "--training-info: --precision cannot be written into the file; --precision fp32 or tf32, %s", instead);
+    if (t->s.skip_nonfinite) ot_fail_more(err, OT_E_USAGE, "--training-info: --on-nonfinite skip cannot be written into the file; leave it out, %s", instead);
     return err->status;
 }
 
@@ -75,7 +78,7 @@ static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
     }
     if (!s) {
         d = (ot_described){ .graph = { p[0]->graph, p[1]->graph }, .before = p[0]->before_loss, .loss = p[0]->loss, .lr = p[0]->knobs.lr,
-                            .momentum = p[0]->knobs.momentum, .t = p[0]->knobs.t };
+                            .momentum = p[0]->knobs.momentum, .t = p[0]->knobs.t, .batch = t->batch };
         ot_optimizer_defaults(&t->s.optimizer, &d.rate, &d.start);
         s = ot_training_write(t->m->file, &d, out, err);
     }
