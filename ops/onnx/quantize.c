@@ -5,7 +5,7 @@
  * Shapes  x, y: any   scale, zero point: one value · one per place of `axis` · blocked: that of x with
  *         ceil(size / block_size) places along `axis`
  * Grad    an integer has none.  DequantizeLinear behind QuantizeLinear with the same scale is one rounding
- *         (pass rounding), and the gradient goes through it as if it did not round, 0 where it saturates;
+ *         (pass fake_quant), and the gradient goes through it as if it did not round, 0 where it saturates;
  *         none to scales and zero points. */
 #include "ops/onnx/quantize.h"
 

@@ -6,7 +6,7 @@
 
 typedef struct ot_dequantize {
     int64_t axis, block_size, output_dtype;
-    ot_dtype through; /* set by the pass rounding: the input is what was quantised, to this type; else OT_UNDEFINED */
+    ot_dtype through; /* set by the pass fake_quant: the input is what was quantised, to this type; else OT_UNDEFINED */
     ot_dtype divide;  /* with it: the type that x / scale is computed in */
 } ot_dequantize;
 

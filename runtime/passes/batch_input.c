@@ -83,7 +83,7 @@ static ot_status make(ctx *x, const ot_feed *f, ot_value **fed)
     return g->err->status;
 }
 
-ot_status ot_pass_gather(ot_plan *p, const ot_config *c)
+ot_status ot_pass_batch_input(ot_plan *p, const ot_config *c)
 {
     ctx x = { .p = p, .b = { .graph = p->graph } };
     p->sets = ot_graph_alloc(p->graph, (size_t)(c->n_feeds + 1) * sizeof *p->sets);

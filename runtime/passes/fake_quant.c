@@ -115,7 +115,7 @@ static ot_status move_up(ot_graph *g, ot_node *n)
     return OT_OK;
 }
 
-ot_status ot_pass_rounding(ot_plan *p, const ot_config *c)
+ot_status ot_pass_fake_quant(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     (void)c;

@@ -13,27 +13,27 @@
 #include "runtime/graph/graph.h"
 
 /*    pass       leaves                                                                    */
-#define OT_PASSES(P)                                                                           \
-    P(classify,  "every initializer is weight, statistic or constant, with the reason")        \
-    P(rebatch,   "input shapes as the data has them; several of a baked batch are one")         \
-    P(infer,     "every value has type and shape; what depends on constants alone is folded")  \
-    P(rounding,  "quantised and back is one rounding that a gradient passes")                  \
-    P(pieces,    "Softmax, Sigmoid and their like in pieces are one operator")                  \
-    P(mode,      "BatchNorm, Dropout as asked; running statistics are assigned")               \
-    P(loss,      "target inputs, the loss, metrics; joined with the tail where it has one")    \
-    P(dropout,   "a Dropout before the classifier, where asked")                               \
-    P(prune,     "only what the wanted values need")                                           \
-    P(gather,    "batches are cut from their set, converted and scaled in the plan")           \
-    P(lower,     "kernel operators only")                                                      \
-    P(recognise, "norms, activations, attention in pieces are one operator")                            \
-    P(precision, "what is computed in 16 bits; casts explicit")                                \
-    P(autodiff,  "a gradient value per trained weight")                                        \
-    P(optimizer, "accumulation, norm, clipping, one update per weight")                        \
-    P(simplify,  "no dead, repeated or pointless node")                                        \
-    P(fuse,      "chains of Maps are one Map")                                                 \
-    P(layout,    "a layout per value, conversions explicit")                                   \
-    P(schedule,  "one order")                                                                  \
-    P(memory,    "an offset in a slab per value")
+#define OT_PASSES(P)                                                                                                 \
+    P(classify,    "every initializer is weight, statistic or constant, with the reason")                            \
+    P(rebatch,     "input shapes as the data has them; several of a baked batch are one")                            \
+    P(infer,       "every value has type and shape; what depends on constants alone is folded")                      \
+    P(fake_quant,  "QuantizeLinear and DequantizeLinear in a row are one rounding with a straight-through gradient") \
+    P(pieces,      "Softmax, Sigmoid and their like in pieces are one operator")                                     \
+    P(train_mode,  "BatchNorm, Dropout as asked; running statistics are assigned")                                   \
+    P(loss,        "target inputs, the loss, metrics; joined with the tail where it has one")                        \
+    P(dropout,     "a Dropout before the classifier, where asked")                                                   \
+    P(prune,       "only what the wanted values need")                                                               \
+    P(batch_input, "batches are cut from their set, converted and scaled in the plan")                               \
+    P(lower,       "kernel operators only")                                                                          \
+    P(recognise,   "norms, activations, attention in pieces are one operator")                                       \
+    P(precision,   "what is computed in 16 bits; casts explicit")                                                    \
+    P(autodiff,    "a gradient value per trained weight")                                                            \
+    P(optimizer,   "accumulation, norm, clipping, one update per weight")                                            \
+    P(simplify,    "no dead, repeated or pointless node")                                                            \
+    P(fuse,        "chains of Maps are one Map")                                                                     \
+    P(layout,      "a layout per value, conversions explicit")                                                       \
+    P(schedule,    "one order")                                                                                      \
+    P(memory,      "an offset in a slab per value")
 
 /* ---- "name:key=value,key=[1,2]" ------------------------------------------- */
 
@@ -70,7 +70,7 @@ typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_pr
 
 typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
-/* Samples as a data set has them, where the plan makes batches of them itself (pass gather). */
+/* Samples as a data set has them, where the plan makes batches of them itself (pass batch_input). */
 typedef struct ot_feed_set {
     ot_dtype     dtype;
     int64_t      samples;    /* of the set, picked by index; 0: what is fed is the batch, in order */

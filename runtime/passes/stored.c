@@ -1,7 +1,7 @@
 /* stored.c - weights that a file keeps in integers behind DequantizeLinear, trained in floats.
  *
  * The value of the weight gets floats (integer less zero point, times scale), and its DequantizeLinear rounds them by itself, as
- * pass rounding makes those behind a QuantizeLinear do: what a step computes with is what the file will say, and the gradient
+ * pass fake_quant makes those behind a QuantizeLinear do: what a step computes with is what the file will say, and the gradient
  * goes through the rounding (straight-through), 0 where it saturates.  The file gets integers again when it is written:
  * those it had where the weight did not change.
  *

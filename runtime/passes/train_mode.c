@@ -168,7 +168,7 @@ static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting
     return g->err->status;
 }
 
-ot_status ot_pass_mode(ot_plan *p, const ot_config *c)
+ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     int       norms = 0, trained = 0, drops = 0, acting = 0;
