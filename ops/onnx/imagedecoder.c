@@ -1,7 +1,7 @@
 /* imagedecoder.c - ImageDecoder: the bytes of a picture's file to its pixels.
  *
  * Spec    ai.onnx ImageDecoder 20.  The pixels as they lie in the file, 8 bits, without alpha.  Of a stream that is damaged, or of
- *         no format, the standard makes an empty matrix.  A format that this build is without, and one with more pixels than a
+ *         no format, the standard makes an empty matrix, of which a warning tells.  A format that this build is without, and one with more pixels than a
  *         graph has room for, are errors.
  * Shapes  encoded_stream: (bytes) uint8   y: (H, W, 3), of Grayscale (H, W, 1).  The stream must be known before the run: H and W are sizes.
  * Grad    none: the stream is of integers. */
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/findings.h"
 #include "runtime/picture/picture.h"
 
 typedef struct decoder_attrs { int64_t format; } decoder_attrs;
@@ -45,6 +46,9 @@ static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *
     if (s == OT_OK) return OT_OK;
     ot_pixels_free(p);
     *p = (ot_pixels){ 0 };
+    if (s == OT_E_DATA) /* without a name of its own: a node is inferred more than once */
+        ot_find(room->findings, OT_FINDING_WARNING, NULL, NULL, "%s: ImageDecoder: the stream cannot be decoded, and its picture is empty, as the standard asks: %s", n->name,
+                why.text);
     return s == OT_E_DATA ? OT_OK : ot_fail(err, s, "%s: ImageDecoder: %s", n->name, why.text);
 }
 

@@ -111,6 +111,7 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     p->device = c->device;
     p->threads = c->threads > 0 ? c->threads : 1;
     p->graph = ot_graph_clone(model, &p->sticky);
+    if (p->graph) p->graph->room->findings = ot_plan_findings(p);
     if (p->graph) (void)bind_feeds(p, c); /* its error sticks */
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {

@@ -97,6 +97,14 @@ static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
     if (cb && cb->message && line) cb->message(cb->user, OT_WARNING, line);
 }
 
+static void say_warnings(const ot_callbacks *cb, const ot_plan *p, ot_arena *a)
+{
+    for (int i = 0; i < p->findings.n && cb && cb->message; i++) {
+        const char *line = p->findings.list[i].severity == OT_FINDING_WARNING ? ot_finding_line(&p->findings.list[i], a) : NULL;
+        if (line) cb->message(cb->user, OT_WARNING, line);
+    }
+}
+
 static ot_status run_filled(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
                             const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
@@ -121,6 +129,7 @@ static ot_status run_filled(const ot_model *m, const ot_settings *s, const ot_da
     if (!r) r = ot_session_batch(&x, slot, NULL, &ignored, err);
     const ot_graph *g = r ? NULL : x.slot[slot].plan->graph;
     int own = m->file->graph->n_outputs;
+    if (!r) say_warnings(cb, x.slot[slot].plan, a);
     out->t = ot_arena_alloc(out->owner, sizeof *out->t * (size_t)((g ? g->n_outputs : 0) + 1));
     if (!r && !out->t) r = ot_fail(err, OT_E_NOMEM, "no memory for the outputs");
     for (int i = 0; !r && i < g->n_outputs; i++) {
