@@ -68,6 +68,7 @@ void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
             p += n + (p[n] == '\n');
         }
     }
+    s->graph->lost_parameters = m.n;
     s->graph->lost_biases = m.biases;
     if (m.n)
         ot_note(j, "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them", m.n,

@@ -148,6 +148,7 @@ typedef struct ot_room {
     int64_t        copies; /* nodes and values that may still be copied for the iterations of loops */
     int branches; /* choices that data makes between branches of an If that are both computed */
     struct ot_decider *decider; /* who computes what data decides (passes/decide.h); NULL: nothing may depend on it */
+    struct ot_findings *findings; /* of the plan that is made, for what an operator's rule has to tell; NULL: nobody asks */
     const ot_node *at;   /* whose spelling out, folding, lowering or gradient is under way, for messages; NULL: nobody's */
 } ot_room;
 
@@ -165,7 +166,8 @@ struct ot_graph {
     ot_value **outputs; int n_outputs, cap_outputs;
     ot_assign *assigns; int n_assigns, cap_assigns;
     int        n_nodes;
-    bool       lost_biases;  /* the file lists its parameters, and some that it does not hold by their names may be biases */
+    int        lost_parameters; /* that the file lists and does not hold by their names */
+    bool       lost_biases;  /* some of those may be biases */
     ot_value  *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
 };
 

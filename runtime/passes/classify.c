@@ -321,11 +321,23 @@ typedef struct habits {
     bool paths;        /* and those are paths: "fc.weight" */
     bool listed;       /* the file lists its parameters */
     bool biases;       /* and those that the exporter changed may be biases */
+    bool accounted;    /* and all that the exporter changed may be operands of products: what it computed for other places comes from buffers */
 } habits;
 
-static habits habits_of(const ot_graph *g, const uses *u)
+/* Is v, an operand of a product, made of a parameter that none of the others is made of?  A layer that is called twice is there twice. */
+static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value *const *others, int n)
+{
+    if (v->shape.rank < 2 || !ot_name_is_made(v->name) || ot_pattern_of(v) != OT_PATTERN_NONE || ot_copies_listed(g, v)) return false;
+    for (int i = 0; i < n; i++)
+        if (ot_shape_eq(&others[i]->shape, &v->shape) && others[i]->dtype == v->dtype && !memcmp(others[i]->data, v->data, ot_bytes(&v->shape, v->dtype))) return false;
+    return true;
+}
+
+static habits habits_of(ot_graph *g, const uses *u)
 {
     habits h = { .in_constants = true, .biases = g->lost_biases };
+    int    operands = 0; /* that the exporter made of parameters */
+    const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         h.listed |= v->said == OT_SAID_PARAMETER;
@@ -334,9 +346,11 @@ static habits habits_of(const ot_graph *g, const uses *u)
         judge(g, u, v, v, false, 0, &d);
         if (d.how == STRONG) h.in_constants = false;
         if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
+        if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands)) operand[operands++] = v;
         h.names |= !ot_name_is_made(v->name);
         h.paths |= ot_name_is_path(v->name);
     }
+    h.accounted = h.listed && g->lost_parameters <= operands;
     return h;
 }
 
@@ -358,7 +372,7 @@ static ot_pattern pattern(const ot_value *v)
 }
 
 /* A tensor whose name the exporter made up: do its values say that it is no parameter?  NULL: they do not. */
-static const char *no_parameter(const ot_value *v, const verdict *d, const habits *h)
+static const char *no_parameter(const ot_graph *g, const ot_value *v, const verdict *d, const habits *h)
 {
     static const char *const norms[] = { "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
                                          "RMSNormalization", NULL };
@@ -369,6 +383,7 @@ static const char *no_parameter(const ot_value *v, const verdict *d, const habit
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
     if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "whole numbers that were converted";
+    if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) && !ot_copies_listed(g, v)) return "computed from buffers";
     if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
@@ -409,7 +424,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h)) return v->shape.rank ? "constant: a single element" : "constant: a scalar";
     if (d->how == WEAK && v->from_constant && !h->in_constants) return "constant: a Constant node beside trained initializers";
     bool        made = (v->from_constant && !h->in_constants) || ot_name_is_made(v->name);
-    const char *what = made ? no_parameter(v, d, h) : NULL;
+    const char *what = made ? no_parameter(g, v, d, h) : NULL;
     if (made) {
         const char *s = what ? ot_arena_printf(g->arena, "constant: %s, under a name that the exporter made up", what) : NULL;
         return s ? s : what;

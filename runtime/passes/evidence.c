@@ -63,6 +63,12 @@ bool ot_name_is_computed(const char *name)
     return is_one_of(name, arithmetic, OT_LEN(arithmetic));
 }
 
+bool ot_name_is_looked_up(const char *name)
+{
+    static const char *const lookups[] = { "embedding" };
+    return is_one_of(name, lookups, OT_LEN(lookups));
+}
+
 bool ot_name_is_converted(const char *name)
 {
     static const char *const conversions[] = { "_to_copy", "convert_element_type", "convert_element_type_default" };
@@ -295,14 +301,14 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
     return true;
 }
 
-/* Whom v copies: one that the file says is a parameter (listed), or one that nobody lists under a name of its own. */
-static ot_value *copied_by(const ot_graph *g, const ot_value *v, bool listed, bool *turned)
+/* Whom v copies: one that the file says is a parameter (listed), or one that nobody lists under a name of its own.  Both are of that role. */
+static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->role != OT_WEIGHT || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(v->from_constant || ot_name_is_made(v->name))) return NULL;
+    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(v->from_constant || ot_name_is_made(v->name))) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
-        if (w == v || w->role != OT_WEIGHT || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
+        if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
         if (!listed && (w->from_constant || ot_name_is_made(w->name))) continue;
         *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
@@ -310,8 +316,9 @@ static ot_value *copied_by(const ot_graph *g, const ot_value *v, bool listed, bo
     return NULL;
 }
 
-ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, true, turned); }
-ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, false, turned); }
+ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, OT_WEIGHT, true, turned); }
+ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, OT_WEIGHT, false, turned); }
+bool ot_copies_listed(const ot_graph *g, const ot_value *v) { return copied_by(g, v, v->role, true, &(bool){ false }) != NULL; }
 
 /* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
 static bool is_angles(const ot_value *v, int64_t n)

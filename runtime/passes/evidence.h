@@ -30,6 +30,9 @@ const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups);
  * two tensors are two weights.  Both train, and stay equal. */
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned);
 
+/* Is v such a copy?  Before roles are known, too. */
+bool ot_copies_listed(const ot_graph *g, const ot_value *v);
+
 /* Likewise in a file that does not list its parameters: the tensor under a name of the module's own.  The two train apart. */
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned);
 
@@ -46,6 +49,9 @@ bool ot_values_are_whole(const ot_value *v); /* each a whole number: counts, val
 
 /* Is the name that of a product, difference, quotient or root, computed while exporting?  ("mul_3") */
 bool ot_name_is_computed(const char *name);
+
+/* Is the name that of rows chosen from a table, while exporting?  Tables of embeddings are parameters. */
+bool ot_name_is_looked_up(const char *name);
 
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);

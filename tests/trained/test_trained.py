@@ -56,7 +56,7 @@ with tempfile.TemporaryDirectory() as d:
     w += [numpy_helper.from_array(np.tile(np.float32([4, 6, 4, 6, 4]), (5, 1)) * np.float32([[2], [3], [2], [3], [2]]), 'convert_element_type_default')]
     nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('Conv', 'x', 'conv.weight'), ('Mul', 'h0', 'mul'), ('Add', 'h1', 'sub_1'), ('Mul', 'h2', 'view_2'), ('Div', 'h3', 'convert_element_type_default')))]
     m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 5, 5])], [helper.make_tensor_value_info('h4', 1, ['n', 4, 5, 5])], w), opset_imports=[helper.make_opsetid('', 17)])
-    m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
+    m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_conv_weight: PARAMETER target='conv.weight'\np_scale: PARAMETER target='scale'\nb_bn_weight: BUFFER target='bn.weight' persistent=True")
     save(m, d + '/frozen_norm.onnx')
     truth['frozen_norm.onnx'] = ['conv.weight', 'view_2']
     # The same for three places: nine counts.
@@ -83,6 +83,23 @@ with tempfile.TemporaryDirectory() as d:
         m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join(f"p: PARAMETER target='{n}'" for n in listed))
         save(m, d + f'/norm_bias_{bias}.onnx')
         truth[f'norm_bias_{bias}.onnx'] = ['conv.weight', 'val_1'] + ['val_2'] * bias
+    # A buffer that the exporter reshaped, added to what a Linear gives: all listed parameters are there or transposed for products, so that it
+    # is none of them.  Where one more is listed (the same tensor as a parameter), it trains; and so does all where nothing is listed.
+    # The same where a Linear that is called twice is there twice: its copy stands for no other parameter.
+    for listed in (['fc.weight', 'fc.bias', 'head.weight'], ['fc.weight', 'fc.bias', 'head.weight', 'position'], [], ['fc.weight', 'fc.bias', 'head.weight', 'position', 'twice']):
+        w = [numpy_helper.from_array(np.random.default_rng(5).standard_normal(k).astype('f4'), n) for n, k in (('val_0', (6, 8)), ('fc.bias', (8,)), ('unsqueeze_2', (1, 5, 8)), ('val_3', (8, 4)))]
+        nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('MatMul', 'x', 'val_0'), ('Add', 'h0', 'fc.bias'), ('Add', 'h1', 'unsqueeze_2'), ('MatMul', 'h2', 'val_3')))]
+        m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 5, 6])], [helper.make_tensor_value_info('h3', 1, ['n', 5, 4])], w), opset_imports=[helper.make_opsetid('', 17)])
+        if 'twice' in listed:
+            m.graph.initializer.append(numpy_helper.from_array(numpy_helper.to_array(w[0]), 'val_9'))
+            m.graph.node[0].input[0] = 'again'
+            m.graph.node.insert(0, helper.make_node('MatMul', ['x', 'val_9'], ['once']))
+            m.graph.node.insert(1, helper.make_node('Slice', ['once', 'from', 'to', 'axis'], ['again']))
+            m.graph.initializer.extend(numpy_helper.from_array(np.int64([k]), n) for n, k in (('from', 0), ('to', 6), ('axis', 2)))
+        if listed:
+            m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join([f"p: PARAMETER target='{n}'" for n in listed if n != 'twice'] + ["b: BUFFER target='table' persistent=True"]))
+        save(m, d + f'/buffer_{len(listed)}.onnx')
+        truth[f'buffer_{len(listed)}.onnx'] = ['val_0', 'val_9', 'fc.bias', 'val_3'] + ['unsqueeze_2'] * (len(listed) != 3)
     # A row that the exporter wrote for every position, a table's entries where they are used, a weight transposed for its second use:
     # all train as the row, the table and the weight do.
     rng = np.random.default_rng(0)
