@@ -63,7 +63,7 @@ typedef enum ot_state_kind {
     OT_STATE_KIND_COUNT
 } ot_state_kind;
 
-typedef enum ot_said { OT_SAID_NOTHING, OT_SAID_PARAMETER, OT_SAID_BUFFER } ot_said;
+typedef enum ot_said { OT_SAID_NOTHING, OT_SAID_PARAMETER, OT_SAID_BUFFER, OT_SAID_FROZEN /* by how a norm is spelled */ } ot_said;
 
 /* What an input of the file is beside a tensor, if it is: dtype and shape are then those of its elements. */
 enum { OT_INPUT_LIST = 1, OT_INPUT_OPTIONAL = 2 };

@@ -450,6 +450,7 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
     v->slot_input = d->input;
     const char *constant = d->how == STATISTIC || (v->said == OT_SAID_PARAMETER && d->how != NO_SLOT) ? NULL : why_constant(g, v, d, h);
     if (v->said == OT_SAID_BUFFER && d->how != STATISTIC) constant = "constant: a buffer, says the file";
+    if (v->said == OT_SAID_FROZEN && d->how != STATISTIC) constant = "constant: scale or bias of a BatchNormalization in pieces, as PyTorch's frozen ones are (--train)";
     if (v->said == OT_SAID_PARAMETER && d->how == NO_SLOT && v->mark & REACHES) {
         v->role = OT_WEIGHT;
         v->why = "trained: a parameter, says the file";
@@ -504,15 +505,17 @@ static void say_copy(ot_graph *g, ot_value *v)
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    int       norms;
+    int       norms, frozen;
     uses      u;
     p->own = g->n_assigns > 0;
     if (c->want == OT_WANT_RUN) return g->n_assigns = 0, OT_OK; /* everything is a constant */
     OT_TRY(ot_hoist_invariants(g));
     OT_TRY(ot_spell_dynamic(g));
-    OT_TRY(ot_recognise_batch_norms(g, &norms));
-    if (norms && c->want == OT_WANT_TRAIN)
-        ot_plan_note(p, "BatchNormalization: %d in pieces in the file: mean and variance are statistics, which move by momentum 0.9, ONNX's default", norms);
+    OT_TRY(ot_recognise_batch_norms(g, &norms, &frozen));
+    if (norms > frozen && c->want == OT_WANT_TRAIN)
+        ot_plan_note(p, "BatchNormalization: %d in pieces in the file: mean and variance are statistics, which move by momentum 0.9, ONNX's default", norms - frozen);
+    if (frozen && c->want == OT_WANT_TRAIN)
+        ot_plan_note(p, "BatchNormalization: %d in pieces in the file, as PyTorch's frozen ones are: their scale and bias stay (--train changes that)", frozen);
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
     OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));

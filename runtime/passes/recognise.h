@@ -36,7 +36,7 @@ void ot_recognise_take_over(ot_graph *g, ot_value *v, ot_value *y);
 ot_status ot_recognise_losses(ot_graph *g);
 
 /* recognise_batchnorm.c: puts a BatchNormalization where one with stored statistics stands in pieces, in a graph of ONNX's operators
- * that is not classified yet; *found: how many.  Marks nodes and values. */
-ot_status ot_recognise_batch_norms(ot_graph *g, int *found);
+ * that is not classified yet; *found: how many; *frozen: how many of those are PyTorch's frozen ones (OT_SAID_FROZEN).  Marks nodes and values. */
+ot_status ot_recognise_batch_norms(ot_graph *g, int *found, int *frozen);
 
 #endif

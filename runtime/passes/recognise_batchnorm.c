@@ -8,6 +8,8 @@
  *
  * Found before initializers are classified: m and v are statistics and no weights, as those of the operator are, and everything
  * that is said of it (--bn) holds.  Its momentum, which pieces do not tell, is ONNX's default.
+ * PyTorch writes a BatchNorm as the operator, in whatever mode it is exported; pieces under the names of its parts that make a
+ * factor and a shift before they meet x are a frozen one of torchvision or a detector, whose scale and bias are buffers.
  * Not found: what the file itself lists as a parameter in place of m or v; statistics that something else reads too; a factor and
  * a shift that the exporter folded, which are parameters like any others. */
 #include <string.h>
@@ -40,6 +42,7 @@ typedef struct norm {
     ot_node  *last;
     ot_value *x, *scale, *bias, *mean, *var;
     double    epsilon;
+    bool      ahead; /* x meets a factor, then a shift, both computed before */
     bool      refused;
 } norm;
 
@@ -345,9 +348,28 @@ static bool match(ot_node *n, norm *f)
             good = take_node(&f->with, chain[i]) && apply(&f->with, chain[i], &x, &y);
         }
         f->x = chain[from]->in[data_input(chain[from])];
+        f->ahead = from == 1 && ot_is(chain[1], &ot_op_Mul) && ot_is(chain[0], &ot_op_Add);
         if (good && is_norm(&y, f)) return f->x->producer || f->scale || f->bias; /* else the input is normalised */
     }
     return false;
+}
+
+/* The name of v without its last part, which is `part`.  Its length; -1: it has another. */
+static int path_before(const ot_value *v, const char *part)
+{
+    const char *dot = strrchr(v->name, '.');
+    const char *last = dot ? dot + 1 : v->name;
+    return strcmp(last, part) ? -1 : (int)(last - v->name);
+}
+
+/* PyTorch's frozen norm? */
+static bool is_frozen(const norm *f)
+{
+    if (!f->ahead || !f->scale || !f->bias || f->scale->said || f->bias->said) return false;
+    int n = path_before(f->mean, "running_mean");
+    return n >= 0 && path_before(f->var, "running_var") == n && path_before(f->scale, "weight") == n && path_before(f->bias, "bias") == n &&
+           !strncmp(f->mean->name, f->var->name, (size_t)n) && !strncmp(f->mean->name, f->scale->name, (size_t)n) &&
+           !strncmp(f->mean->name, f->bias->name, (size_t)n);
 }
 
 /* ---- whether all of it may go ----------------------------------------------------------------- */
@@ -497,11 +519,11 @@ static void drop_pieces(ot_graph *g)
     }
 }
 
-ot_status ot_recognise_batch_norms(ot_graph *g, int *found)
+ot_status ot_recognise_batch_norms(ot_graph *g, int *found, int *frozen)
 {
     norm *list = NULL, f;
     int   n = 0, room = 0;
-    *found = 0;
+    *found = *frozen = 0;
     ot_mark_fed(g);
     for (ot_node *k = g->first; k; k = k->next) k->mark = 0;
     for (ot_node *k = g->last; k; k = k->prev) {
@@ -527,6 +549,9 @@ ot_status ot_recognise_batch_norms(ot_graph *g, int *found)
         channels_fit(&list[i], rank[list[i].x->id], &last);
         OT_TRY(put(g, &list[i], last));
         *found += 1;
+        if (!is_frozen(&list[i])) continue;
+        list[i].scale->said = list[i].bias->said = OT_SAID_FROZEN;
+        *frozen += 1;
     }
     if (*found) drop_pieces(g);
     return g->err->status;

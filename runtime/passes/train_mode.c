@@ -73,6 +73,7 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
     const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
     ot_findings    *f = ot_plan_findings(p);
     bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
+    if (w->said == OT_SAID_FROZEN) return true; /* classify said so */
     bool            asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
     if (asked)

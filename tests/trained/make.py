@@ -279,18 +279,33 @@ def experts():
     return module(f, w=P(2, 2, 6, 8), head=nn.Linear(6, 3)), torch.randn(1, 8)
 
 
+def frozen_norms():
+    """torchvision's FrozenBatchNorm2d, all of buffers, and a norm of own making, whose weight and bias are parameters."""
+    def frozen(s, x):
+        w, b, v, m = (t.reshape(1, -1, 1, 1) for t in (s.weight, s.bias, s.running_var, s.running_mean))
+        scale = w * (v + 1e-5).rsqrt()
+        return x * scale + (b - m * scale)
+
+    def own(s, x):
+        m, v, w, b = (t[None, :, None, None] for t in (s.running_mean, s.running_var, s.weight, s.bias))
+        return (x - m) / torch.sqrt(v + 1e-5) * w + b
+    parts = lambda made: dict(weight=made(torch.rand(8) + 0.5), bias=made(torch.randn(8)), running_mean=torch.randn(8), running_var=torch.rand(8) + 0.5)
+    return module(lambda s, x: s.head(s.own(s.d(s.bn(s.c(x)).relu())).mean((2, 3))), c=nn.Conv2d(3, 8, 3, bias=False), d=nn.Conv2d(8, 8, 1, bias=False),
+                  bn=module(frozen, **parts(lambda t: t)), own=module(own, **parts(nn.Parameter)), head=nn.Linear(8, 3)), torch.randn(1, 3, 6, 6)
+
+
 networks = [causal_attention, empty_mask, window_mask, encoder, gpt, groupnorm, layerscale, weight_norm, weight_standardisation, temperature,
             gates, lstm_cell, state_space, sinusoids, rotary, anchors, attention_biases, relative_embeddings, actnorm, gem, mask_token, class_token,
-            prelu, normalised_pictures, lora, upsampled, queries, told, validity, normed_queries, experts]
+            prelu, normalised_pictures, lora, upsampled, queries, told, validity, normed_queries, experts, frozen_norms]
 forms = {'dynamo': dict(dynamo=True, opset_version=20, external_data=False),
          'plain': dict(dynamo=True, optimize=False, opset_version=20, external_data=False),
-         'script': dict(dynamo=False, opset_version=17)}
+         'script': dict(dynamo=False, opset_version=17), 'unfolded': dict(dynamo=False, opset_version=17, do_constant_folding=False)}
 # with the metadata of the graph, which the others lose so that the file alone is judged
 forms['told'], forms['listed'] = forms['plain'], forms['dynamo']
 
 
 def forms_of(make):
-    return ['told'] if make is told else ['listed'] if make is validity else ['dynamo', 'plain', 'script']
+    return {told: ['told'], validity: ['listed'], frozen_norms: ['plain', 'unfolded']}.get(make, ['dynamo', 'plain', 'script'])
 
 
 def export(net, x, form):

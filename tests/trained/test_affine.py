@@ -66,4 +66,15 @@ with tempfile.TemporaryDirectory() as d:
     # what is frozen stays, and says so
     got, said = trained(d, file('initializers', 1), '--lr', '0', '--freeze', 'val_*')
     check((got['bn.running_mean'] == mean).all() and 'its scale and bias are frozen by --freeze' in said, said)
+    # PyTorch's frozen norm is written in pieces: nothing of it moves, whatever its scale is, and that it does not is said once
+    for scale in (1, 2):
+        names = ('fc.weight', 'bn.weight', 'bn.bias', 'bn.running_mean', 'bn.running_var', 'head.weight', 'eps')
+        tensors = [numpy_helper.from_array(a, n) for n, a in zip(names, (w, np.full(5, scale, 'f4'), np.zeros(5, 'f4'), mean, var, w[:5, :3].copy(), np.float32(1e-5)))]
+        pieces = (('MatMul', 'x fc.weight', 'h'), ('Add', 'bn.running_var eps', 'v'), ('Sqrt', 'v', 'd'), ('Reciprocal', 'd', 'i'), ('Mul', 'bn.weight i', 's'), ('Mul', 'bn.running_mean s', 'ms'),
+                  ('Sub', 'bn.bias ms', 't'), ('Mul', 'h s', 'hs'), ('Add', 'hs t', 'b'), ('Relu', 'b', 'r'), ('MatMul', 'r head.weight', 'y'))
+        ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', k]) for n, k in (('x', 6), ('y', 3))]
+        g = h.make_graph([h.make_node(op, i.split(), [o]) for op, i, o in pieces], 'g', ends[:1], ends[1:], tensors)
+        got, said = trained(d, h.make_model(g, opset_imports=[h.make_opsetid('', 17)]), '--optimizer', 'sgd:lr=0.1')
+        moved = [n for n, t in zip(names, tensors) if not (got[n] == numpy_helper.to_array(t)).all()]
+        check(moved == ['fc.weight', 'head.weight'] and said.count('frozen ones are') == 1 and 'keeps its running' not in said, f'frozen in pieces, scale {scale}: {moved} moved; {said}')
 finish('cases of norms without scale and bias')

@@ -60,7 +60,7 @@ def one(program, stem, tmp):
     if facts['mixes'] > 1e-4 and facts['export'] not in ('tt', 'dd'):
         facts['note'] = f"the module mixes its batch ({facts['mixes']:.1g})"
         raise Failed('exporter: ' + facts['note'])
-    if any(t in facts.get('ort', '') for t in ('No Op registered', 'Required inputs')):
+    if any(t in facts.get('ort', '') for t in ('No Op registered', 'Required inputs', 'Invalid model')):
         raise Failed('exporter: no runtime reads it: ' + facts['ort'][-120:])
     if data['expected_apart'].shape != data['expected_batch'].shape and facts['export'] not in ('tt', 'dd'):
         raise Failed('exporter: the module compares the samples of a batch with each other, and an export of one sample does not')
