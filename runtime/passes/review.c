@@ -137,8 +137,35 @@ static const char *bad_number(const ot_value *v)
     return infinity ? "an infinity" : NULL;
 }
 
+static bool all_zero(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    for (int64_t i = 0; i < n; i++)
+        if (ot_get_f64(v->data, v->dtype, i) != 0) return false;
+    return n > 1;
+}
+
+/* Among many weights one of zeros alone, in a file that does not say what it is: the last bias to be added, or a buffer. */
+static void look_for_zeros(const review *r)
+{
+    enum { MANY = 8 };
+    const ot_value *zeros = NULL;
+    int             n = 0, others = 0;
+    for (int i = 0; i < r->g->n_values; i++) {
+        const ot_value *v = r->g->values[i];
+        if (v->source < 0 || v->role != OT_WEIGHT || !v->data || !ot_is_float(v->dtype)) continue;
+        if (v->said != OT_SAID_NOTHING) return;
+        if (all_zero(v)) zeros = v, n++;
+        else others++;
+    }
+    if (n == 1 && others >= MANY)
+        ot_find(r->out->findings, OT_FINDING_NOTE, zeros->name, "if it is a buffer and no parameter, which the file does not tell: --freeze NAME",
+                "trains from zeros, as no other tensor does");
+}
+
 static void look_at_values(const review *r)
 {
+    if (!r->out->eval) look_for_zeros(r);
     for (int i = 0; i < r->g->n_values; i++) {
         const ot_value *v = r->g->values[i];
         if (v->source < 0 || !v->data || !ot_is_float(v->dtype)) continue;

@@ -405,6 +405,18 @@ def undecided():
     train(0, '', 'shifted', 'one.npz', '--verbose', '--train', 'shift', never=[text])
 
 
+def zeros():
+    """One tensor of zeros among trained ones may be a buffer; two are biases as they are before training."""
+    text = 'trains from zeros, as no other tensor does (offset): if it is a buffer and no parameter'
+    for more in ([], ['late']):
+        named = [f'w{i}' for i in range(8)] + ['offset'] + more
+        nodes = [('MatMul' if i < 8 else 'Add', ['x' if not i else f'h{i - 1}', n], ['out' if n == named[-1] else f'h{i}'], {}) for i, n in enumerate(named)]
+        tensors = [weight(n, 4, 4) for n in named[:8]] + [numpy_helper.from_array(np.zeros((1, 4), np.float32), n) for n in named[8:]]
+        model('zeros.onnx', nodes, [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 4])], tensors)
+        out = subprocess.run([program, 'check', 'zeros.onnx'], capture_output=True, text=True)
+        need(f'what is told of zeros: {out.stdout}{out.stderr}', out.returncode == 0 and (text in out.stdout) == (not more))
+
+
 def statistics():
     model('norm.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('BatchNormalization', ['h', 's', 'o', 'm', 'v'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
@@ -645,7 +657,7 @@ if __name__ == '__main__':
         os.environ['ONNXTRAIN_DATA'] = root + '/models/data'
         os.chdir(folder)
         make()
-        for group in (parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, undecided, statistics, by_data, finite, pairs,
+        for group in (parameters, heads, classes, names_that_meet, chosen, tables, headers, skipped, empty, twins, undecided, zeros, statistics, by_data, finite, pairs,
                       lookups, normalized, advice, files, named):
             group()
         os.chdir('/')
