@@ -195,6 +195,19 @@ static bool cumulated(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
     return true;
 }
 
+/* DFT: along an axis, and along the last, which holds real and imaginary part. */
+static bool transformed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int rank = n->in[0]->shape.rank, axis = rank - 2;
+    if (!first_alone(n) || rank < 2) return false;
+    if (given(n, 2) && (!ot_is_const(n->in[2]) || !ot_axis(ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0), rank, &axis))) return false;
+    if (!mixed_along(b, n, INT64_C(1) << axis | INT64_C(1) << (rank - 1), 0, r)) return false;
+    int64_t shifted = axis + 1;
+    if (given(n, 2) && r->explicit_at >= 0) r->in[2] = ot_graph_const(b->g, "", OT_I64, &OT_SCALAR, &shifted);
+    return true;
+}
+
 static ot_value *axes_const(ot_batching *b, int64_t set, int by)
 {
     int64_t list[OT_MAX_RANK];
@@ -708,7 +721,8 @@ static const struct { const char *op; rule rule; bool whole; /* meant for a whol
     { "InstanceNormalization", batch_first, false }, { "LRN", batch_first, false }, { "LpPool", batch_first, false },
     { "MaxPool", batch_first, false }, { "Multinomial", batch_first, false }, { "SpaceToDepth", batch_first, false },
     { "Resize", resized, false }, { "GRU", recurrent, false }, { "LSTM", recurrent, false }, { "RNN", recurrent, false },
-    { "Attention", attended, false }, { "Col2Im", batch_first, false }, { "CumProd", cumulated, false }, { "DeformConv", sampled, false },
+    { "Attention", attended, false }, { "Col2Im", batch_first, false }, { "CumProd", cumulated, false },
+    { "DFT", transformed, false }, { "STFT", batch_first, false }, { "DeformConv", sampled, false },
     { "Det", determinant, false }, { "GridSample", sampled, false }, { "ReverseSequence", reversed, false }, { "RoiAlign", regions, false },
     { "RotaryEmbedding", rotated, false },
     { "DequantizeLinear", quantised, false }, { "QuantizeLinear", quantised, false },

@@ -71,6 +71,11 @@ graphs = {
                   node('Attention', 'q x x m', 'y', q_num_heads=2, kv_num_heads=2)], [W(6, 6), ints('i', 2), tensor('z', [[-4], [-3], [-5], [-4]]), ints('j', 1, 2)]),
     'attention_table': (2, [4, 6], [2, 4, 6], [node('MatMul', 'x w', 'q'), node('Attention', 'q x x m', 'y', q_num_heads=2, kv_num_heads=2)], [W(6, 6), random('m', 2, 1, 4, 4)]),
     'rotary': (2, [2, 3, 4], [2, 2, 3, 4], [node('MatMul', 'x w', 'q'), node('RotaryEmbedding', 'q c s p', 'y')], [W(4, 4), random('c', 5, 2), random('s', 5, 2), tensor('p', [[0, 1, 2], [2, 3, 4]], np.int64)]),
+    'spectrum': (2, [6, 4], [2, 6, 4], [node('MatMul', 'x w', 'a'), node('Unsqueeze', 'a e', 'b'), node('DFT', 'b - i', 'c'), node('DFT', 'c', 'd'), node('Gather', 'd z', 'y', axis=3)],
+                 [tensor('w', 0.2 * rng.standard_normal((4, 4))), ints('e', 3), tensor('i', -3, np.int64), tensor('z', 0, np.int64)]),
+    'spectrum_alone': (1, [6, 4], [1, 6, 4], [node('MatMul', 'x w', 'a'), node('Squeeze', 'a j', 's'), node('Unsqueeze', 's e', 'b'), node('DFT', 'b - i', 'c'), node('Gather', 'c z', 'd', axis=2), node('Unsqueeze', 'd j', 'y')],
+                       [W(4, 4), ints('e', 2), ints('j', 0), tensor('i', 0, np.int64), tensor('z', 1, np.int64)]),
+    'frames': (1, [16], [1, 3, 5, 2], [node('MatMul', 'x w', 'a'), node('Unsqueeze', 'a e', 'b'), node('STFT', 'b t v', 'y')], [W(16, 16), ints('e', 2), tensor('t', 4, np.int64), random('v', 8)]),
     'own_bias': (2, [3], [2, 3], [node('MatMul', 'x w', 'a'), node('Add', 'a b', 'y')], [W(3, 3), random('b', 2, 3)]),
     'rows': (4, [2, 4], [4, 3], [node('Reshape', 'x s', 'a'), node('Gemm', 'a w', 'y')], [ints('s', -1, 8), W(8, 3)]),
     'rows_baked': (4, [2, 4], [8, 3], [node('Reshape', 'x s', 'a'), node('MatMul', 'a w', 'y')], [ints('s', 8, 4), W(4, 3)]),
@@ -110,15 +115,17 @@ def loss_model(name, batch):
 
 def opset(name):
     ops = {n.op_type for n in graphs[name][3]}
-    return 23 if ops & {'Attention', 'RotaryEmbedding'} else 20 if ops & {'GridSample', 'DeformConv'} else 18
+    return 23 if ops & {'Attention', 'RotaryEmbedding'} else 20 if ops & {'GridSample', 'DeformConv', 'DFT'} else 18
 
 
 def model(name):
     batch, sample, out, nodes, weights = graphs[name]
-    for n in nodes: # 'a   s': inputs left out
+    for n in nodes: # 'a   s', 'b - i': inputs left out
         if n.op_type == 'Resize':
             del n.input[:]
             n.input.extend(['a', '', '', 's'])
+        for i, given in enumerate(n.input):
+            n.input[i] = '' if given == '-' else given
     g = helper.make_graph(nodes, name, [helper.make_tensor_value_info('x', TensorProto.FLOAT, [batch, *sample])],
                           [helper.make_tensor_value_info('y', TensorProto.FLOAT, out)], weights)
     m = helper.make_model(g, opset_imports=[helper.make_opsetid('', opset(name))], ir_version=10)

@@ -54,8 +54,8 @@ def prepare(module, fold):
             m.drop_prob = 0.0 # noise that no option turns off: an export in training mode draws it
         if type(m).__name__ == 'StochasticDepth':
             m.p = 0.0
-        if isinstance(m, torch.nn.Embedding):
-            m.padding_idx = None # a row without a gradient: no export says so
+        if isinstance(m, torch.nn.Embedding) and not fold:
+            m.padding_idx = None # a row without a gradient: TorchScript's exporter does not say so
     with torch.no_grad():
         for p in module.parameters():
             if p.is_floating_point() and p.requires_grad:
