@@ -316,7 +316,7 @@ static ot_feature net_simple(ot_net *b, const char *op, ot_feature x, const char
     return x;
 }
 
-static void net_window(ot_net *b, Onnx__NodeProto *node, ot_window w)
+static void net_window(ot_net *b, Onnx__NodeProto *node, ot_net_window w)
 {
     net_ints(b, node, "kernel_shape", 2, w.kernel);
     net_ints(b, node, "strides", 2, w.stride);
@@ -324,7 +324,7 @@ static void net_window(ot_net *b, Onnx__NodeProto *node, ot_window w)
 }
 
 /* Resolves the window's defaults and the result's extents; false: it does not fit. */
-static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_window *w)
+static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window *w)
 {
     if (!w->stride) w->stride = 1;
     if (!w->groups) w->groups = 1;
@@ -341,7 +341,7 @@ static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_window *w)
 
 /* ---- layers ------------------------------------------------------------------ */
 
-ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_window w)
+ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_net_window w)
 {
     int64_t in = x.c;
     const char *source = x.name;
@@ -358,7 +358,7 @@ ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_window w)
     return x;
 }
 
-ot_feature ot_net_deconv(ot_net *b, ot_feature x, const char *name, ot_window w)
+ot_feature ot_net_deconv(ot_net *b, ot_feature x, const char *name, ot_net_window w)
 {
     if (!w.stride) w.stride = 1;
     /* Of a transposed convolution every input element reaches out * kernel² results; PyTorch calls
@@ -404,7 +404,7 @@ ot_feature ot_net_linear(ot_net *b, ot_feature x, const char *name, int64_t out)
     return x;
 }
 
-ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_window w)
+ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_net_window w)
 {
     const char *source = x.name;
     if (!net_slide(b, &x, name, &w)) return x;

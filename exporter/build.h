@@ -27,22 +27,22 @@ typedef struct ot_net {
 } ot_net;
 
 /* A square window. 0: stride 1, no padding, one group. */
-typedef struct ot_window {
+typedef struct ot_net_window {
     int64_t out;     /* channels of the result; pooling has none */
     int64_t kernel, stride, pad, groups;
     bool    no_bias; /* a normalisation follows */
-} ot_window;
+} ot_net_window;
 
 void       ot_net_begin(ot_net *b, ot_arena *arena, const char *name, const ot_new_options *o, ot_error *err);
 ot_feature ot_net_input(ot_net *b, bool flat);
 ot_status  ot_net_end(ot_net *b, ot_feature y, const char *path); /* y becomes "output"; writes the file */
 
 /* Layers.  `name` is the node's; its parameters are name.weight, name.bias … */
-ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_window w);
-ot_feature ot_net_deconv(ot_net *b, ot_feature x, const char *name, ot_window w); /* ConvTranspose */
+ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_net_window w);
+ot_feature ot_net_deconv(ot_net *b, ot_feature x, const char *name, ot_net_window w); /* ConvTranspose */
 ot_feature ot_net_norm(ot_net *b, ot_feature x, const char *name);               /* BatchNormalization */
 ot_feature ot_net_linear(ot_net *b, ot_feature x, const char *name, int64_t out); /* Gemm */
-ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_window w);
+ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_net_window w);
 ot_feature ot_net_global_pool(ot_net *b, ot_feature x, const char *name);
 ot_feature ot_net_flatten(ot_net *b, ot_feature x, const char *name);
 ot_feature ot_net_relu(ot_net *b, ot_feature x, const char *name);

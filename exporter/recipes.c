@@ -11,10 +11,10 @@
 static ot_feature lenet(ot_net *b, ot_feature x)
 {
     int64_t c1 = ot_net_scaled(b, 20, 1), c2 = ot_net_scaled(b, 50, 1), f = ot_net_scaled(b, 500, 1);
-    x = ot_net_relu(b, ot_net_conv(b, x, "conv1", (ot_window){ .out = c1, .kernel = 5 }), "relu1");
-    x = ot_net_max_pool(b, x, "pool1", (ot_window){ .kernel = 2, .stride = 2 });
-    x = ot_net_relu(b, ot_net_conv(b, x, "conv2", (ot_window){ .out = c2, .kernel = 5 }), "relu2");
-    x = ot_net_max_pool(b, x, "pool2", (ot_window){ .kernel = 2, .stride = 2 });
+    x = ot_net_relu(b, ot_net_conv(b, x, "conv1", (ot_net_window){ .out = c1, .kernel = 5 }), "relu1");
+    x = ot_net_max_pool(b, x, "pool1", (ot_net_window){ .kernel = 2, .stride = 2 });
+    x = ot_net_relu(b, ot_net_conv(b, x, "conv2", (ot_net_window){ .out = c2, .kernel = 5 }), "relu2");
+    x = ot_net_max_pool(b, x, "pool2", (ot_net_window){ .kernel = 2, .stride = 2 });
     x = ot_net_flatten(b, x, "flatten");
     x = ot_net_relu(b, ot_net_linear(b, x, "fc1", f), "relu3");
     return ot_net_linear(b, x, "fc2", b->o.classes);
@@ -34,7 +34,7 @@ static ot_feature mlp(ot_net *b, ot_feature x)
 }
 
 /* conv without bias, norm, relu */
-static ot_feature conv_norm(ot_net *b, ot_feature x, const char *conv, const char *norm, ot_window w)
+static ot_feature conv_norm(ot_net *b, ot_feature x, const char *conv, const char *norm, ot_net_window w)
 {
     w.no_bias = true;
     return ot_net_norm(b, ot_net_conv(b, x, conv, w), norm);
@@ -46,10 +46,10 @@ static ot_feature vgg(ot_net *b, ot_feature x)
         int64_t c = ot_net_scaled(b, 16 << stage, 1); /* 32, 64, 128 */
         for (int i = 1; i <= 2; i++) {
             x = conv_norm(b, x, ot_net_name(b, "conv%d_%d", stage, i), ot_net_name(b, "bn%d_%d", stage, i),
-                          (ot_window){ .out = c, .kernel = 3, .pad = 1 });
+                          (ot_net_window){ .out = c, .kernel = 3, .pad = 1 });
             x = ot_net_relu(b, x, ot_net_name(b, "relu%d_%d", stage, i));
         }
-        x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", stage), (ot_window){ .kernel = 2, .stride = 2 });
+        x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", stage), (ot_net_window){ .kernel = 2, .stride = 2 });
     }
     x = ot_net_flatten(b, x, "flatten");
     x = ot_net_relu(b, ot_net_linear(b, x, "fc1", ot_net_scaled(b, 256, 1)), "relu_fc1");
@@ -60,20 +60,20 @@ static ot_feature vgg(ot_net *b, ot_feature x)
 static ot_feature basic_block(ot_net *b, ot_feature x, const char *at, int64_t c, int64_t stride)
 {
     ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at),
-                             (ot_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
+                             (ot_net_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
     y = ot_net_relu(b, y, ot_net_name(b, "%s.relu1", at));
     y = conv_norm(b, y, ot_net_name(b, "%s.conv2", at), ot_net_name(b, "%s.bn2", at),
-                  (ot_window){ .out = c, .kernel = 3, .pad = 1 });
+                  (ot_net_window){ .out = c, .kernel = 3, .pad = 1 });
     if (stride != 1 || x.c != c)
         x = conv_norm(b, x, ot_net_name(b, "%s.downsample.0", at), ot_net_name(b, "%s.downsample.1", at),
-                      (ot_window){ .out = c, .kernel = 1, .stride = stride });
+                      (ot_net_window){ .out = c, .kernel = 1, .stride = stride });
     return ot_net_relu(b, ot_net_add(b, y, x, ot_net_name(b, "%s.add", at)), ot_net_name(b, "%s.relu2", at));
 }
 
 static ot_feature resnet18(ot_net *b, ot_feature x)
 {
     x = conv_norm(b, x, "conv1", "bn1",
-                  (ot_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 3, .pad = 1 });
+                  (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 3, .pad = 1 });
     x = ot_net_relu(b, x, "relu");
     for (int layer = 0; layer < 4; layer++)
         for (int i = 0; i < 2; i++)
@@ -90,10 +90,10 @@ static ot_feature alexnet(ot_net *b, ot_feature x)
     };
     for (int i = 0; i < OT_LEN(layer); i++) {
         x = ot_net_conv(b, x, ot_net_name(b, "conv%d", i + 1),
-                        (ot_window){ .out = ot_net_scaled(b, layer[i].out, 1), .kernel = layer[i].kernel,
+                        (ot_net_window){ .out = ot_net_scaled(b, layer[i].out, 1), .kernel = layer[i].kernel,
                                      .stride = layer[i].stride, .pad = layer[i].pad });
         x = ot_net_relu(b, x, ot_net_name(b, "relu%d", i + 1));
-        if (layer[i].pool) x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", i + 1), (ot_window){ .kernel = 3, .stride = 2 });
+        if (layer[i].pool) x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", i + 1), (ot_net_window){ .kernel = 3, .stride = 2 });
     }
     x = ot_net_flatten(b, x, "flatten");
     for (int i = 6; i <= 7; i++)
@@ -104,23 +104,23 @@ static ot_feature alexnet(ot_net *b, ot_feature x)
 /* 1x1 down to c channels, 3x3, 1x1 up to four times as many, around a shortcut. */
 static ot_feature bottleneck(ot_net *b, ot_feature x, const char *at, int64_t c, int64_t stride)
 {
-    ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at), (ot_window){ .out = c, .kernel = 1 });
+    ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at), (ot_net_window){ .out = c, .kernel = 1 });
     y = ot_net_relu(b, y, ot_net_name(b, "%s.relu1", at));
     y = conv_norm(b, y, ot_net_name(b, "%s.conv2", at), ot_net_name(b, "%s.bn2", at),
-                  (ot_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
+                  (ot_net_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
     y = ot_net_relu(b, y, ot_net_name(b, "%s.relu2", at));
-    y = conv_norm(b, y, ot_net_name(b, "%s.conv3", at), ot_net_name(b, "%s.bn3", at), (ot_window){ .out = 4 * c, .kernel = 1 });
+    y = conv_norm(b, y, ot_net_name(b, "%s.conv3", at), ot_net_name(b, "%s.bn3", at), (ot_net_window){ .out = 4 * c, .kernel = 1 });
     if (stride != 1 || x.c != 4 * c)
         x = conv_norm(b, x, ot_net_name(b, "%s.downsample.0", at), ot_net_name(b, "%s.downsample.1", at),
-                      (ot_window){ .out = 4 * c, .kernel = 1, .stride = stride });
+                      (ot_net_window){ .out = 4 * c, .kernel = 1, .stride = stride });
     return ot_net_relu(b, ot_net_add(b, y, x, ot_net_name(b, "%s.add", at)), ot_net_name(b, "%s.relu3", at));
 }
 
 static ot_feature resnet50(ot_net *b, ot_feature x)
 {
     static const int blocks[] = { 3, 4, 6, 3 };
-    x = conv_norm(b, x, "conv1", "bn1", (ot_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 7, .stride = 2, .pad = 3 });
-    x = ot_net_max_pool(b, ot_net_relu(b, x, "relu"), "maxpool", (ot_window){ .kernel = 3, .stride = 2, .pad = 1 });
+    x = conv_norm(b, x, "conv1", "bn1", (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 7, .stride = 2, .pad = 3 });
+    x = ot_net_max_pool(b, ot_net_relu(b, x, "relu"), "maxpool", (ot_net_window){ .kernel = 3, .stride = 2, .pad = 1 });
     for (int layer = 0; layer < 4; layer++)
         for (int i = 0; i < blocks[layer]; i++)
             x = bottleneck(b, x, ot_net_name(b, "layer%d.%d", layer + 1, i), ot_net_scaled(b, 64 << layer, 1),
@@ -137,14 +137,14 @@ static ot_feature inverted_residual(ot_net *b, ot_feature x, const char *at, int
     int64_t inner = x.c * expand;
     if (expand > 1) {
         y = conv_norm(b, y, ot_net_name(b, "%s.expand", at), ot_net_name(b, "%s.expand_bn", at),
-                      (ot_window){ .out = inner, .kernel = 1 });
+                      (ot_net_window){ .out = inner, .kernel = 1 });
         y = ot_net_relu6(b, y, ot_net_name(b, "%s.expand_act", at));
     }
     y = conv_norm(b, y, ot_net_name(b, "%s.depthwise", at), ot_net_name(b, "%s.depthwise_bn", at),
-                  (ot_window){ .out = inner, .kernel = 3, .stride = stride, .pad = 1, .groups = inner });
+                  (ot_net_window){ .out = inner, .kernel = 3, .stride = stride, .pad = 1, .groups = inner });
     y = ot_net_relu6(b, y, ot_net_name(b, "%s.depthwise_act", at));
     y = conv_norm(b, y, ot_net_name(b, "%s.project", at), ot_net_name(b, "%s.project_bn", at),
-                  (ot_window){ .out = c, .kernel = 1 });
+                  (ot_net_window){ .out = c, .kernel = 1 });
     return stride == 1 && x.c == c ? ot_net_add(b, x, y, ot_net_name(b, "%s.add", at)) : y;
 }
 
@@ -155,13 +155,13 @@ static ot_feature mobilenet(ot_net *b, ot_feature x)
         { 6, 96, 3, 1 }, { 6, 160, 3, 2 }, { 6, 320, 1, 1 },
     };
     x = conv_norm(b, x, "stem", "stem_bn",
-                  (ot_window){ .out = ot_net_scaled(b, 32, 8), .kernel = 3, .pad = 1 });
+                  (ot_net_window){ .out = ot_net_scaled(b, 32, 8), .kernel = 3, .pad = 1 });
     x = ot_net_relu6(b, x, "stem_act");
     for (int s = 0, block = 1; s < OT_LEN(stage); s++)
         for (int i = 0; i < stage[s].n; i++, block++)
             x = inverted_residual(b, x, ot_net_name(b, "block%d", block), stage[s].expand,
                                   ot_net_scaled(b, stage[s].c, 8), i == 0 ? stage[s].stride : 1);
-    x = conv_norm(b, x, "head", "head_bn", (ot_window){ .out = ot_net_scaled(b, 1280, 8), .kernel = 1 });
+    x = conv_norm(b, x, "head", "head_bn", (ot_net_window){ .out = ot_net_scaled(b, 1280, 8), .kernel = 1 });
     x = ot_net_flatten(b, ot_net_global_pool(b, ot_net_relu6(b, x, "head_act"), "avgpool"), "flatten");
     return ot_net_linear(b, x, "classifier", b->o.classes);
 }
@@ -173,7 +173,7 @@ static ot_feature autoencoder(ot_net *b, ot_feature x)
     if (b->status == OT_OK && (x.h % 4 || x.w % 4))
         b->status = ot_fail(b->err, OT_E_USAGE, "autoencoder: the input is %lldx%lld; both must be multiples of 4",
                             (long long)x.h, (long long)x.w);
-    ot_window half = { .kernel = 4, .stride = 2, .pad = 1 };
+    ot_net_window half = { .kernel = 4, .stride = 2, .pad = 1 };
     half.out = c1;
     x = ot_net_relu(b, ot_net_conv(b, x, "encoder1", half), "encoder1_relu");
     half.out = c2;

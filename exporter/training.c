@@ -486,7 +486,7 @@ static bool write_node(writer *w, const ot_node *n)
     else if (n->op == &ot_op_Reduce) y = reduce(w, n);
     else if (n->op == &ot_op_CrossEntropy) y = cross_entropy(w, n);
     else if (n->op == &ot_op_SoftmaxAxis) {
-        const ot_softmax_rows *a = n->attrs;
+        const ot_softmax_axis *a = n->attrs;
         y = emit(w, a->log ? "LogSoftmax" : "Softmax", name_of(w, n->in[0]), NULL, NULL);
         if (y) with_int(w, last(w), "axis", a->axis);
     } else if (n->op == &ot_op_View) {

@@ -6,39 +6,40 @@
 
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 
-typedef struct ot_loss {
+typedef struct entropy {
     const ot_cross_entropy *a;
-    ot_rows_view            v;
+    ot_along            v;
     const float            *x, *weight;
     const void             *target;
     ot_dtype                target_type;
     float                   all; /* sum of the class weights */
-} ot_loss;
+} entropy;
 
-static ot_loss loss_of(const ot_call *c, int x)
+static entropy loss_of(const ot_call *c, int x)
 {
     const ot_node *n = c->node;
-    ot_loss l = { .a = n->attrs, .x = c->in[x], .target = c->in[x + 1], .target_type = n->in[x + 1]->dtype,
+    entropy l = { .a = n->attrs, .x = c->in[x], .target = c->in[x + 1], .target_type = n->in[x + 1]->dtype,
                   .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL };
     double  sum = 0;
-    l.v = ot_rows_of(&n->in[x]->shape, l.a->axis);
+    l.v = ot_along_axis(&n->in[x]->shape, l.a->axis);
     for (int64_t i = 0; i < l.v.n; i++) sum += l.weight ? l.weight[i] : 1;
     l.all = (float)sum;
     return l;
 }
 
-static int64_t label_of(const ot_loss *l, int64_t r)
+static int64_t label_of(const entropy *l, int64_t r)
 {
     int64_t t = l->target_type == OT_I64 ? ((const int64_t *)l->target)[r] : ot_get_i64(l->target, l->target_type, r);
     return l->a->has_ignore && t == l->a->ignore_index ? -1 : t;
 }
 
 /* Every label is checked before any is used; the sum of the weights of those that count. */
-static ot_status denominator(const ot_loss *l, const ot_call *c, double *out)
+static ot_status denominator(const entropy *l, const ot_call *c, double *out)
 {
-    int64_t rows = l->v.before * l->v.after;
+    int64_t rows = l->v.outer * l->v.inner;
     double  sum = 0;
     *out = (double)rows;
     if (l->a->probs) return OT_OK;
@@ -65,32 +66,32 @@ OT_ALWAYS float log_sum_strided(const float *x, int64_t n, int64_t stride)
 
 OT_WIDE static float log_sum_row(const float *x, int64_t n) { return log_sum_strided(x, n, 1); }
 
-static float log_sum(const ot_loss *l, const float *x)
+static float log_sum(const entropy *l, const float *x)
 {
     if (l->a->log_input) return 0;
-    return l->v.after == 1 ? log_sum_row(x, l->v.n) : log_sum_strided(x, l->v.n, l->v.after);
+    return l->v.inner == 1 ? log_sum_row(x, l->v.n) : log_sum_strided(x, l->v.n, l->v.inner);
 }
 
 /* Element i of what -log p[i] is multiplied by, without the label's own share. */
-static float spread(const ot_loss *l, int64_t at, int64_t i)
+static float spread(const entropy *l, int64_t at, int64_t i)
 {
     float s = (float)l->a->label_smoothing, w = l->weight ? l->weight[i] : 1, share = s / (float)l->v.n;
     if (!l->a->probs) return w * share;
-    return w * ((1 - s) * (float)ot_get_f64(l->target, l->target_type, at + i * l->v.after) + share);
+    return w * ((1 - s) * (float)ot_get_f64(l->target, l->target_type, at + i * l->v.inner) + share);
 }
 
-static double sample_loss(const ot_loss *l, int64_t at, int64_t label, float lse)
+static double sample_loss(const entropy *l, int64_t at, int64_t label, float lse)
 {
     const float *x = l->x + at;
     double       sum = 0;
     if (label >= 0 && !l->a->probs) {
         double own = (1 - l->a->label_smoothing) * (l->weight ? l->weight[label] : 1);
-        if (own != 0) sum -= own * (x[label * l->v.after] - lse);
+        if (own != 0) sum -= own * (x[label * l->v.inner] - lse);
     }
     if ((l->a->probs || l->a->label_smoothing != 0) && label >= 0)
         for (int64_t i = 0; i < l->v.n; i++) {
             float f = spread(l, at, i);
-            if (f != 0) sum -= (double)f * (x[i * l->v.after] - lse);
+            if (f != 0) sum -= (double)f * (x[i * l->v.inner] - lse);
         }
     return sum;
 }
@@ -106,25 +107,25 @@ static bool can(const ot_node *n, const char **why) { return all_f32(n, 0, why);
 static ot_status loss_prepare(const ot_node *n, ot_prep *p)
 {
     const ot_cross_entropy *a = n->attrs;
-    ot_rows_view            v = ot_rows_of(&n->in[0]->shape, a->axis);
-    p->work = (size_t)(v.before * v.after) * sizeof(double);
+    ot_along            v = ot_along_axis(&n->in[0]->shape, a->axis);
+    p->work = (size_t)(v.outer * v.inner) * sizeof(double);
     return OT_OK;
 }
 
 static ot_status loss_run(const ot_call *c)
 {
-    ot_loss l = loss_of(c, 0);
+    entropy l = loss_of(c, 0);
     double  count, *each = c->work, total = 0;
-    int64_t rows = l.v.before * l.v.after;
+    int64_t rows = l.v.outer * l.v.inner;
     float  *logp = c->node->n_out > 1 ? c->out[1] : NULL, *loss = c->out[0];
     int     threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r / l.v.after * l.v.n * l.v.after + r % l.v.after;
+        int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
         float   lse = log_sum(&l, l.x + at);
         each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
-        for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.after] = l.x[at + i * l.v.after] - lse;
+        for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.inner] = l.x[at + i * l.v.inner] - lse;
     }
     if (!loss) return OT_OK;
     for (int64_t r = 0; r < rows; r++) {
@@ -142,11 +143,11 @@ OT_WIDE static void softmax_times(const float *restrict x, float *restrict dx, i
     for (int64_t i = 0; i < n; i++) dx[i] = f * expf(x[i] - lse);
 }
 
-static void sample_grad(const ot_loss *l, float *dx, int64_t at, int64_t label, float g)
+static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float g)
 {
     const float *x = l->x + at;
     float       *d = dx + at;
-    int64_t      n = l->v.n, step = l->v.after;
+    int64_t      n = l->v.n, step = l->v.inner;
     float        s = (float)l->a->label_smoothing, own = 0, sum = 0;
     if (label < 0) {
         for (int64_t i = 0; i < n; i++) d[i * step] = 0;
@@ -170,17 +171,17 @@ static bool dx_can(const ot_node *n, const char **why) { return all_f32(n, 1, wh
 
 static ot_status dx_run(const ot_call *c)
 {
-    ot_loss      l = loss_of(c, 1);
+    entropy      l = loss_of(c, 1);
     const float *dloss = c->in[0];
     double       count;
-    int64_t      rows = l.v.before * l.v.after;
+    int64_t      rows = l.v.outer * l.v.inner;
     bool         each = l.a->reduction == OT_REDUCTION_NONE;
     int          threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
     if (l.a->reduction != OT_REDUCTION_MEAN) count = 1;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r / l.v.after * l.v.n * l.v.after + r % l.v.after;
+        int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
         sample_grad(&l, c->out[0], at, l.a->probs ? 0 : label_of(&l, r), (float)(dloss[each ? r : 0] / count));
     }
     return OT_OK;

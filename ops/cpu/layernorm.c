@@ -14,11 +14,11 @@
 
 enum { RUN = 4096, CHUNK = 32, BLOCKS = 32 };
 
-typedef struct ot_rows { int64_t n, D, per_block, blocks; bool center; float epsilon; } ot_rows;
+typedef struct norm_rows { int64_t n, D, per_block, blocks; bool center; float epsilon; } norm_rows;
 
-static ot_rows rows_of(const ot_value *x, const ot_layer_norm *a)
+static norm_rows rows_of(const ot_value *x, const ot_layer_norm *a)
 {
-    ot_rows r = { .n = 1, .D = 1, .center = a->center != 0, .epsilon = (float)a->epsilon };
+    norm_rows r = { .n = 1, .D = 1, .center = a->center != 0, .epsilon = (float)a->epsilon };
     for (int d = 0; d < x->shape.rank; d++) *(d < a->axis ? &r.n : &r.D) *= x->shape.dim[d];
     r.per_block = (r.n + BLOCKS - 1) / BLOCKS;
     r.per_block = (r.per_block + CHUNK - 1) / CHUNK * CHUNK;
@@ -80,7 +80,7 @@ static bool can(const ot_node *n, const char **why)
 static ot_status norm_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    ot_rows        r = rows_of(n->in[0], n->attrs);
+    norm_rows        r = rows_of(n->in[0], n->attrs);
     const float   *x = c->in[0], *scale = n->n_in > 1 ? c->in[1] : NULL, *bias = n->n_in > 2 ? c->in[2] : NULL;
     float         *y = c->out[0], *means = c->out[1], *invs = c->out[2];
     int            threads = r.n * r.D < 16384 ? 1 : c->threads;
@@ -159,12 +159,12 @@ OT_WIDE static void column_sums(const float *dy, const float *x, const float *me
 
 static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 {
-    ot_rows r = rows_of(n->in[1], n->attrs);
+    norm_rows r = rows_of(n->in[1], n->attrs);
     p->work = (size_t)(r.blocks * 2 * r.D) * sizeof(double);
     return OT_OK;
 }
 
-static void block_grad(const ot_rows *r, const ot_call *c, int64_t block, double *dscale, double *dbias)
+static void block_grad(const norm_rows *r, const ot_call *c, int64_t block, double *dscale, double *dbias)
 {
     const ot_node *n = c->node;
     const float   *dy = c->in[0], *x = c->in[1], *mean = c->in[2], *inv = c->in[3], *scale = n->n_in > 4 ? c->in[4] : NULL;
@@ -186,7 +186,7 @@ static void block_grad(const ot_rows *r, const ot_call *c, int64_t block, double
 
 static ot_status dx_run(const ot_call *c)
 {
-    ot_rows r = rows_of(c->node->in[1], c->node->attrs);
+    norm_rows r = rows_of(c->node->in[1], c->node->attrs);
     double *work = c->work;
     float  *dscale = c->out[1], *dbias = c->out[2];
     int     threads = r.n * r.D < 16384 ? 1 : c->threads;

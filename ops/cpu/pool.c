@@ -40,19 +40,19 @@ static void slide_of(const ot_node *n, const ot_value *x, const ot_value *y, ot_
 }
 
 /* Along one axis: position in x of the window's first element, and which elements are inside x. */
-typedef struct ot_span { int64_t first, from, to; } ot_span;
+typedef struct pool_span { int64_t first, from, to; } pool_span;
 
-OT_ALWAYS ot_span span_of(const ot_slide *s, int j, int64_t q)
+OT_ALWAYS pool_span span_of(const ot_slide *s, int j, int64_t q)
 {
     int64_t d = s->w.dilation[j], k = s->w.kernel[j];
-    ot_span r = { q * s->w.stride[j] - s->w.pad_lo[j], 0, k };
+    pool_span r = { q * s->w.stride[j] - s->w.pad_lo[j], 0, k };
     if (r.first < 0) r.from = (-r.first + d - 1) / d;
     if (r.first + (k - 1) * d >= s->in[j]) r.to = s->in[j] > r.first ? (s->in[j] - r.first + d - 1) / d : 0;
     return r;
 }
 
 /* Elements that an average divides by: inside x, or with include_pad up to the end of the padding. */
-OT_ALWAYS int64_t counted(const ot_slide *s, int j, ot_span r)
+OT_ALWAYS int64_t counted(const ot_slide *s, int j, pool_span r)
 {
     if (!s->include_pad) return r.to > r.from ? r.to - r.from : 0;
     int64_t room = s->in[j] + s->w.pad_hi[j] - r.first, d = s->w.dilation[j];
@@ -60,7 +60,7 @@ OT_ALWAYS int64_t counted(const ot_slide *s, int j, ot_span r)
     return k < s->w.kernel[j] ? k : s->w.kernel[j];
 }
 
-OT_ALWAYS float share(const ot_slide *s, const ot_span r[3])
+OT_ALWAYS float share(const ot_slide *s, const pool_span r[3])
 {
     int64_t n = counted(s, 0, r[0]) * counted(s, 1, r[1]) * counted(s, 2, r[2]);
     return n ? 1.0f / (float)n : 0;
@@ -79,7 +79,7 @@ OT_ALWAYS float share(const ot_slide *s, const ot_span r[3])
 /* The taps of one window: offsets in floats from the sample's first. */
 typedef struct ot_taps { int n; int32_t f[TAPS]; int64_t at[TAPS]; } ot_taps;
 
-OT_ALWAYS void taps_of(const ot_slide *s, const ot_span r[3], ot_taps *t)
+OT_ALWAYS void taps_of(const ot_slide *s, const pool_span r[3], ot_taps *t)
 {
     t->n = 0;
     FOR_SPANS(s, r, f, i) {
@@ -138,7 +138,7 @@ OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *wh
 OT_WIDE static void max_row(const ot_slide *s, const float *x, float *y, uint8_t *where, int64_t q0, int64_t q1)
 {
     ot_taps t;
-    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, y += s->C, where += s->C) {
         r[2] = span_of(s, 2, q2);
         taps_of(s, r, &t);
@@ -152,7 +152,7 @@ static void max_plane(const ot_slide *s, const float *x, float *y, void *where, 
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
     int64_t      at = n * s->C * s->O + c * s->yc;
-    ot_span      r[3];
+    pool_span      r[3];
     for (int64_t q0 = 0; q0 < s->out[0]; q0++)
         for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
             r[0] = span_of(s, 0, q0);
@@ -221,7 +221,7 @@ OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, 
 OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0, int64_t q1, int64_t n)
 {
     int32_t from[BLOCK];
-    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->C, where += s->C) {
         r[2] = span_of(s, 2, q2);
         for (int64_t c0 = 0; c0 < n; c0 += BLOCK) {
@@ -323,7 +323,7 @@ static ot_status max_dx_run(const ot_call *c)
 
 OT_WIDE static void avg_row(const ot_slide *s, const float *restrict x, float *restrict y, int64_t q0, int64_t q1)
 {
-    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, y += s->C) {
         r[2] = span_of(s, 2, q2);
         float part = share(s, r);
@@ -343,7 +343,7 @@ static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, in
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
     int64_t      at = n * s->C * s->O + c * s->yc;
-    ot_span      r[3];
+    pool_span      r[3];
     for (int64_t q0 = 0; q0 < s->out[0]; q0++)
         for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
             r[0] = span_of(s, 0, q0);
@@ -382,7 +382,7 @@ static ot_status avg_run(const ot_call *c)
 
 OT_WIDE static void avg_dx_row(const ot_slide *s, const float *restrict dy, float *restrict dx, int64_t q0, int64_t q1, int64_t n)
 {
-    ot_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->yp) {
         r[2] = span_of(s, 2, q2);
         float part = share(s, r);

@@ -2,6 +2,7 @@
  *
  * Rows are contiguous when the axis is the last; else the elements after the axis are the vector, a few at a
  * time.  Numerics: the maximum is subtracted; sums are f32, per lane, of values of one sign. */
+#include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 
 #include "ops/cpu/vector.h"
@@ -102,34 +103,34 @@ static bool can(const ot_node *n, const char **why)
 
 static ot_status rows_run(const ot_call *c)
 {
-    const ot_softmax_rows *a = c->node->attrs;
-    ot_rows_view           v = ot_rows_of(&c->node->in[0]->shape, a->axis);
+    const ot_softmax_axis *a = c->node->attrs;
+    ot_along           v = ot_along_axis(&c->node->in[0]->shape, a->axis);
     const float           *x = c->in[0];
     float                 *y = c->out[0];
-    int                    threads = v.before * v.n * v.after < 8192 ? 1 : c->threads;
-    int64_t                parts = (v.after + COLUMNS - 1) / COLUMNS;
+    int                    threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
+    int64_t                parts = (v.inner + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t b = 0; b < v.before * parts; b++) {
-        int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.after + k;
-        if (v.after == 1) row(x + at, y + at, v.n, a->log != 0);
-        else columns(x + at, y + at, v.n, v.after, v.after - k < COLUMNS ? v.after - k : COLUMNS, a->log != 0);
+    for (int64_t b = 0; b < v.outer * parts; b++) {
+        int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.inner + k;
+        if (v.inner == 1) row(x + at, y + at, v.n, a->log != 0);
+        else columns(x + at, y + at, v.n, v.inner, v.inner - k < COLUMNS ? v.inner - k : COLUMNS, a->log != 0);
     }
     return OT_OK;
 }
 
 static ot_status dx_run(const ot_call *c)
 {
-    const ot_softmax_rows *a = c->node->attrs;
-    ot_rows_view           v = ot_rows_of(&c->node->in[1]->shape, a->axis);
+    const ot_softmax_axis *a = c->node->attrs;
+    ot_along           v = ot_along_axis(&c->node->in[1]->shape, a->axis);
     const float           *dy = c->in[0], *y = c->in[1];
     float                 *dx = c->out[0];
-    int                    threads = v.before * v.n * v.after < 8192 ? 1 : c->threads;
-    int64_t                parts = (v.after + COLUMNS - 1) / COLUMNS;
+    int                    threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
+    int64_t                parts = (v.inner + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t b = 0; b < v.before * parts; b++) {
-        int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.after + k;
-        if (v.after == 1) row_grad(dy + at, y + at, dx + at, v.n, a->log != 0);
-        else columns_grad(dy + at, y + at, dx + at, v.n, v.after, v.after - k < COLUMNS ? v.after - k : COLUMNS, a->log != 0);
+    for (int64_t b = 0; b < v.outer * parts; b++) {
+        int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.inner + k;
+        if (v.inner == 1) row_grad(dy + at, y + at, dx + at, v.n, a->log != 0);
+        else columns_grad(dy + at, y + at, dx + at, v.n, v.inner, v.inner - k < COLUMNS ? v.inner - k : COLUMNS, a->log != 0);
     }
     return OT_OK;
 }

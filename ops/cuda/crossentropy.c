@@ -13,6 +13,7 @@
 #include "ops/cuda/group.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 
 enum { CHUNK = 8192, FOLD_THREADS = 512, WHOLE_THREADS = 512, WHOLE_MOST = 8 * WHOLE_THREADS };
@@ -27,7 +28,7 @@ typedef struct loss_state {
 typedef struct loss_node {
     const ot_cross_entropy *a;
     const ot_value         *x, *target, *weight, *loss;
-    ot_rows_view            v;
+    ot_along            v;
     int64_t                 samples;
     bool                    gradient, logp;
 } loss_node;
@@ -38,8 +39,8 @@ static loss_node node_of(const ot_node *n, bool gradient)
     loss_node l = { .a = n->attrs, .x = n->in[first], .target = n->in[first + 1],
                     .weight = n->n_in > first + 2 ? n->in[first + 2] : NULL, .loss = gradient ? n->in[0] : n->out[0],
                     .gradient = gradient, .logp = !gradient && n->n_out > 1 && n->out[1] };
-    l.v = ot_rows_of(&l.x->shape, l.a->axis);
-    l.samples = l.v.before * l.v.after;
+    l.v = ot_along_axis(&l.x->shape, l.a->axis);
+    l.samples = l.v.outer * l.v.inner;
     return l;
 }
 
@@ -81,7 +82,7 @@ static void choose(const loss_node *l, loss_state *s)
 {
     bool spread = l->a->probs || l->a->label_smoothing != 0 || l->logp;
     if (!l->gradient && l->a->log_input && !spread) s->g = ot_group_columns(l->samples, 1, 0); /* a pick per sample */
-    else if (l->v.after != 1) s->g = ot_group_columns(l->samples, l->v.n, l->gradient || spread);
+    else if (l->v.inner != 1) s->g = ot_group_columns(l->samples, l->v.n, l->gradient || spread);
     else s->g = ot_group_rows(l->v.n, l->x->dtype, l->gradient || spread);
     int64_t threads = (l->samples * s->g.group + 31) / 32 * 32;
     s->whole = !l->gradient && !each(l) && s->g.group <= 32 && threads <= WHOLE_MOST;
@@ -155,7 +156,7 @@ static ot_cross_entropy_args args_of(const ot_call *c, const loss_node *l)
     int first = l->gradient;
     return (ot_cross_entropy_args){
         .x = c->in[first], .target = c->in[first + 1], .weight = l->weight ? c->in[first + 2] : NULL,
-        .samples = l->samples, .n = l->v.n, .step = l->v.after, .ignore = l->a->ignore_index,
+        .samples = l->samples, .n = l->v.n, .step = l->v.inner, .ignore = l->a->ignore_index,
         .share = l->v.n ? l->a->label_smoothing / (double)l->v.n : 0, .rest = 1 - l->a->label_smoothing,
         .fault = c->device->fault, .step_number = c->step,
     };

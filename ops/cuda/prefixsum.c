@@ -6,6 +6,7 @@
 #include "ops/cuda/prefixsum.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/prefixsum.h"
 
@@ -29,7 +30,7 @@ static ot_status prefix_sum_prepare(const ot_node *n, ot_prep *p)
 static ot_status prefix_sum_run(const ot_call *c)
 {
     const ot_prefix_sum *at = c->node->attrs;
-    ot_rows            r = ot_rows_around(&c->node->in[0]->shape, at->axis);
+    ot_along            r = ot_along_axis(&c->node->in[0]->shape, at->axis);
     ot_prefix_sum_args   a = { .x = c->in[0], .y = c->out[0], .lines = r.outer * r.inner, .n = r.n, .inner = r.inner,
                              .exclusive = at->exclusive != 0, .reverse = at->reverse != 0 };
     if (!r.n) return OT_OK;

@@ -7,6 +7,7 @@
 #include "ops/cuda/order.h"
 #include "ops/cuda/scatter.cuh"
 #include "ops/cuda/types.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/take.h"
 
@@ -17,12 +18,12 @@ enum { THREADS = 256, NARROW = 1 << 30 };
 typedef struct plan {
     ot_order   order;
     ot_gpu_fn *parts, *joins; /* joins NULL: one chunk */
-    ot_rows    y;
+    ot_along    y;
     int64_t    chunks;
 } plan;
 
 /* What is joined: rows of type t, m of them, to rows of y. */
-typedef struct job { ot_dtype t; ot_rows y; int64_t m, op; bool fresh, negative; const ot_value *index; } job;
+typedef struct job { ot_dtype t; ot_along y; int64_t m, op; bool fresh, negative; const ot_value *index; } job;
 
 static const char *join_of(int64_t op, ot_dtype t)
 {
@@ -80,7 +81,7 @@ static bool add_can(const ot_node *n, const char **why) { return ot_cuda_type_ca
 static ot_status add_prepare(const ot_node *n, ot_prep *p)
 {
     const ot_take_dx *a = n->attrs;
-    job j = { .t = n->in[0]->dtype, .y = ot_rows_around(&a->shape, a->axis), .m = ot_numel(&n->in[1]->shape),
+    job j = { .t = n->in[0]->dtype, .y = ot_along_axis(&a->shape, a->axis), .m = ot_numel(&n->in[1]->shape),
               .op = OT_SCATTER_ADD, .fresh = true, .negative = true, .index = n->in[1] };
     return scatter_prepare(n, &j, p);
 }

@@ -2,6 +2,7 @@
  *
  * Memory    rows of up to some 50000 elements stay in registers between the passes over them (group.c)
  * Numerics  f32 (f64 for f64); maximum and sum in one pass, the sum rescaled when the maximum grows */
+#include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 
 #include <stdlib.h>
@@ -21,13 +22,13 @@ static bool rows_can(const ot_node *n, const char **why)
 
 static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 {
-    const ot_softmax_rows *a = n->attrs;
+    const ot_softmax_axis *a = n->attrs;
     const ot_value        *y = n->out[0];
-    ot_rows_view           v = ot_rows_of(&y->shape, a->axis);
+    ot_along           v = ot_along_axis(&y->shape, a->axis);
     rows_state            *s = calloc(1, sizeof *s);
     ot_text                prefix = { 0 };
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
-    s->g = v.after == 1 ? ot_group_rows(v.n, y->dtype, 1 + gradient) : ot_group_columns(v.before * v.after, v.n, 1 + gradient);
+    s->g = v.inner == 1 ? ot_group_rows(v.n, y->dtype, 1 + gradient) : ot_group_columns(v.outer * v.inner, v.n, 1 + gradient);
     ot_group_text(&s->g, y->dtype, &prefix);
     ot_text_add(&prefix, "#define LOG %d\n#define GRADIENT %d\n", a->log != 0, gradient);
     ot_status st = ot_gpu_compile(p->device, "softmax.cu", prefix.text, gradient ? "softmax_rows_dx" : "softmax_rows", &s->f, p->err);
@@ -42,10 +43,10 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p,
 
 static ot_status launch(const ot_call *c, const void *x, const void *dy)
 {
-    const ot_softmax_rows *at = c->node->attrs;
+    const ot_softmax_axis *at = c->node->attrs;
     const rows_state      *s = c->state;
-    ot_rows_view           v = ot_rows_of(&c->node->out[0]->shape, at->axis);
-    ot_softmax_rows_args   a = { .x = x, .dy = dy, .y = c->out[0], .samples = v.before * v.after, .n = v.n, .step = v.after };
+    ot_along           v = ot_along_axis(&c->node->out[0]->shape, at->axis);
+    ot_softmax_axis_args   a = { .x = x, .dy = dy, .y = c->out[0], .samples = v.outer * v.inner, .n = v.n, .step = v.inner };
     if (v.n == 0) return OT_OK;
     return ot_gpu_launch(c->device, s->f, ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g)), s->g.threads, 0, &a, c->err);
 }

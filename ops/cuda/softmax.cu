@@ -6,7 +6,7 @@
 
 #if !GRADIENT
 
-OT_KERNEL(softmax_rows, ot_softmax_rows_args, BOUNDS)
+OT_KERNEL(softmax_rows, ot_softmax_axis_args, BOUNDS)
 {
     OT_SHARED(ACC, shared, OT_GROUP_SHARED);
     OT_EACH_BLOCK_OF_SAMPLES(first, a.samples) {
@@ -30,7 +30,7 @@ OT_KERNEL(softmax_rows, ot_softmax_rows_args, BOUNDS)
 #else
 
 /* dx = y (dy - sum y dy); log: dx = dy - exp(y) sum dy. */
-OT_KERNEL(softmax_rows_dx, ot_softmax_rows_args, BOUNDS)
+OT_KERNEL(softmax_rows_dx, ot_softmax_axis_args, BOUNDS)
 {
     OT_SHARED(ACC, shared, OT_GROUP_SHARED);
     OT_EACH_BLOCK_OF_SAMPLES(first, a.samples) {

@@ -1,6 +1,6 @@
 /* softmax.cuh - what softmax.c hands to softmax.cu. */
-typedef struct ot_softmax_rows_args {
+typedef struct ot_softmax_axis_args {
     const void *x, *dy; /* the gradient has y for x */
     void       *y;      /* dx */
     long long   samples, n, step;
-} ot_softmax_rows_args;
+} ot_softmax_axis_args;

@@ -1,4 +1,5 @@
 /* take.c - Take: rows picked by index, in the widest words that they are made of. */
+#include "ops/kernels/move.h"
 #include "ops/kernels/take.h"
 
 #include "ops/cuda/kernels.h"
@@ -8,13 +9,13 @@
 
 enum { THREADS = 256, MANY = 4, NARROW = 1 << 30 };
 
-typedef struct sizes { ot_rows x; int64_t m, row, words; int each; const char *word; } sizes; /* row, words: in words */
+typedef struct sizes { ot_along x; int64_t m, row, words; int each; const char *word; } sizes; /* row, words: in words */
 
 static sizes sizes_of(const ot_node *n, const ot_device *d)
 {
     static const char *const names[] = { "unsigned char", "ot_u16", "ot_u32", "ot_u64", "ot_u128" };
     const ot_value *x = n->in[0];
-    sizes           s = { .x = ot_rows_around(&x->shape, ((const ot_take *)n->attrs)->axis), .m = ot_numel(&n->in[1]->shape) };
+    sizes           s = { .x = ot_along_axis(&x->shape, ((const ot_take *)n->attrs)->axis), .m = ot_numel(&n->in[1]->shape) };
     int64_t         bytes = s.x.inner * (ot_dtype_bits(x->dtype) / 8);
     int             k = 0;
     while (k < 4 && bytes % (2 << k) == 0) k++;

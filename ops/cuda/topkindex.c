@@ -6,6 +6,7 @@
 #include "ops/cuda/topkindex.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/topkindex.h"
 
@@ -13,7 +14,7 @@ enum { BLOCK = 256 };
 
 typedef struct plan {
     ot_gpu_fn *best, *chunks, *merge;
-    ot_rows    x;
+    ot_along    x;
     int64_t    runs;   /* of each line */
     int        tx, threads;
     size_t     keys, places; /* bytes of all runs */
@@ -82,7 +83,7 @@ static ot_status arg_prepare(const ot_node *n, ot_prep *prep)
     ot_text       types = { 0 };
     plan         *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: TopKIndex: no memory", n->name);
-    p->x = ot_rows_around(&n->in[0]->shape, a->axis);
+    p->x = ot_along_axis(&n->in[0]->shape, a->axis);
     bool wide = p->x.n >= INT32_MAX;
     type_text(&types, n, wide);
     ot_status s = a->k == 1 ? prepare_best(p, &types, prep)

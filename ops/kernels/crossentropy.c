@@ -60,7 +60,7 @@ static void loss_grad(ot_build *b)
         dx = n->n_in > 2 ? ot_emit(b, &ot_op_CrossEntropyDx, a, OT_IN(dloss, n->in[0], n->in[1], n->in[2]))
                          : ot_emit(b, &ot_op_CrossEntropyDx, a, OT_IN(dloss, n->in[0], n->in[1]));
     if (dlogp) {
-        ot_softmax_rows r = { .axis = a->axis, .log = 1 };
+        ot_softmax_axis r = { .axis = a->axis, .log = 1 };
         ot_value *d = ot_emit(b, &ot_op_SoftmaxAxisDx, &r, OT_IN(dlogp, n->out[1]));
         dx = dx ? ot_map2(b, OT_FN_Add, 0, 0, dx, d) : d;
     }

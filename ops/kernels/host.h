@@ -12,6 +12,7 @@
 #include "ops/kernels/copy.h"
 #include "ops/kernel.h"
 #include "ops/kernels/map.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/pool.h"
 #include "ops/kernels/reduce.h"
@@ -43,8 +44,7 @@
     R(const ot_fn_info *, ot_fn_of, (int row), (row))                                                        \
     R(int, ot_map_axes, (const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]), (n, s, axis))            \
     R(int64_t, ot_pool_window, (const ot_window *w), (w))                                                      \
-    R(ot_rows, ot_rows_around, (const ot_shape *x, int64_t axis), (x, axis))                                   \
-    R(ot_rows_view, ot_rows_of, (const ot_shape *s, int64_t axis), (s, axis))
+    R(ot_along, ot_along_axis, (const ot_shape *x, int64_t axis), (x, axis))
 
 /* These return nothing, so their forwarders do not either. */
 #define OT_HOST_CALLS_VOID(R)                                                                                  \

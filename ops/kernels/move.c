@@ -76,3 +76,11 @@ void *ot_const_alloc(ot_build *b, const ot_shape *s, ot_dtype t)
     if (ot_broken(b)) return NULL;
     return ot_graph_alloc(b->graph, ot_bytes(s, t) + 1);
 }
+
+ot_along ot_along_axis(const ot_shape *x, int64_t axis)
+{
+    ot_along r = { 1, x->dim[axis], 1 };
+    for (int d = 0; d < axis; d++) r.outer *= x->dim[d];
+    for (int d = (int)axis + 1; d < x->rank; d++) r.inner *= x->dim[d];
+    return r;
+}

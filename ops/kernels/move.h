@@ -29,4 +29,8 @@ ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes);
 /* Reduces x over a set of axes (bits); kind is an ot_reduce_kind. */
 ot_value *ot_reduce_axes(ot_build *b, ot_value *x, int64_t kind, int64_t axes, bool keepdims);
 
+/* x as (outer, n, inner): n elements along an axis, `inner` elements apart. */
+typedef struct ot_along { int64_t outer, n, inner; } ot_along;
+ot_along ot_along_axis(const ot_shape *x, int64_t axis);
+
 #endif

@@ -11,14 +11,6 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/take.h"
 
-ot_rows ot_rows_around(const ot_shape *x, int64_t axis)
-{
-    ot_rows r = { 1, x->dim[axis], 1 };
-    for (int d = 0; d < axis; d++) r.outer *= x->dim[d];
-    for (int d = (int)axis + 1; d < x->rank; d++) r.inner *= x->dim[d];
-    return r;
-}
-
 const char *const ot_scatter_reductions[] = { "none", "add", "mul", "min", "max", NULL };
 
 ot_value *ot_flat_indices(ot_build *b, const ot_flat_index *a)

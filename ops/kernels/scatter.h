@@ -36,8 +36,4 @@ ot_value *ot_flat_indices(ot_build *b, const ot_flat_index *a);
 ot_value *ot_as_matrix(ot_build *b, ot_value *x, int64_t n, int64_t r);
 ot_value *ot_as_list(ot_build *b, ot_value *x, int64_t n);
 
-/* x as (outer, n, inner) around an axis. */
-typedef struct ot_rows { int64_t outer, n, inner; } ot_rows;
-ot_rows ot_rows_around(const ot_shape *x, int64_t axis);
-
 #endif

@@ -7,16 +7,6 @@
 
 #include "ops/kernels/map.h"
 
-ot_rows_view ot_rows_of(const ot_shape *s, int64_t axis)
-{
-    ot_rows_view v = { 1, s->dim[axis], 1 };
-    for (int d = 0; d < s->rank; d++) {
-        if (d < axis) v.before *= s->dim[d];
-        if (d > axis) v.after *= s->dim[d];
-    }
-    return v;
-}
-
 static ot_status rows_infer(ot_node *n, ot_error *err)
 {
     (void)err;
@@ -43,17 +33,17 @@ static ot_value *without_nan(const ot_node *n)
 
 static void rows_grad(ot_build *b)
 {
-    const ot_softmax_rows *a = b->node->attrs;
+    const ot_softmax_axis *a = b->node->attrs;
     ot_value              *y = a->log ? NULL : without_nan(b->node);
     ot_set_din(b, 0, ot_emit(b, &ot_op_SoftmaxAxisDx, b->node->attrs, OT_IN(ot_dout(b, 0), y ? y : b->node->out[0])));
 }
 
 const ot_op ot_op_SoftmaxAxis = {
     .name = "SoftmaxAxis", .types = { "T", .T = OT_SET_FLOAT }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_softmax_rows), .infer = rows_infer, .grad = rows_grad,
+    .attr_size = sizeof(ot_softmax_axis), .infer = rows_infer, .grad = rows_grad,
 };
 
 const ot_op ot_op_SoftmaxAxisDx = {
     .name = "SoftmaxAxisDx", .types = { "T", .T = OT_SET_FLOAT }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_softmax_rows), .infer = rows_infer,
+    .attr_size = sizeof(ot_softmax_axis), .infer = rows_infer,
 };

@@ -300,7 +300,7 @@ static ot_value *probabilities(ot_build *b, ot_value *q, ot_value *k, const size
     }
     if (m->bias) scores = ot_map2(b, OT_FN_Add, 0, 0, scores, zero_unless(b, m->some, m->bias));
     scores = ot_cast(b, hide(b, scores, m->open, t == OT_F16 ? -65504 : -1e9), soft);
-    ot_value *p = ot_emit(b, &ot_op_SoftmaxAxis, &(ot_softmax_rows){ .axis = 3 }, OT_IN(scores));
+    ot_value *p = ot_emit(b, &ot_op_SoftmaxAxis, &(ot_softmax_axis){ .axis = 3 }, OT_IN(scores));
     p = ot_cast(b, p, t);
     if (a->qk_matmul_output_mode == PROBABILITIES) shown = zero_unless(b, m->some, p);
     if (n->n_out > 3 && n->out[3]) ot_yield(b, 3, shown);

@@ -26,7 +26,7 @@ static void lower(ot_build *b, bool log)
 {
     ot_value       *x = b->node->in[0];
     ot_shape        s = x->shape, row = { .rank = 1, .dim = { 1 } };
-    ot_softmax_rows r = { .log = log };
+    ot_softmax_axis r = { .log = log };
     int             axis = 0;
     ot_axis(((const ot_softmax *)b->node->attrs)->axis, s.rank, &axis);
     r.axis = axis;

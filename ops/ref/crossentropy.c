@@ -5,28 +5,29 @@
 
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 
-typedef struct ot_loss {
+typedef struct entropy {
     const ot_cross_entropy *a;
-    ot_rows_view            v;
+    ot_along            v;
     const void             *x, *target, *weight;
     ot_dtype                target_type, weight_type;
-} ot_loss;
+} entropy;
 
-static ot_loss loss_of(const ot_call *c, int x)
+static entropy loss_of(const ot_call *c, int x)
 {
     const ot_node          *n = c->node;
     const ot_cross_entropy *a = n->attrs;
-    return (ot_loss){ .a = a, .v = ot_rows_of(&n->in[x]->shape, a->axis), .x = c->in[x], .target = c->in[x + 1],
+    return (entropy){ .a = a, .v = ot_along_axis(&n->in[x]->shape, a->axis), .x = c->in[x], .target = c->in[x + 1],
                       .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL, .target_type = n->in[x + 1]->dtype,
                       .weight_type = n->n_in > x + 2 && n->in[x + 2] ? n->in[x + 2]->dtype : OT_F32 };
 }
 
-static double weight_of(const ot_loss *l, int64_t c) { return l->weight ? ot_load(l->weight, l->weight_type, c) : 1; }
+static double weight_of(const entropy *l, int64_t c) { return l->weight ? ot_load(l->weight, l->weight_type, c) : 1; }
 
 /* The class of sample r; -1: it does not count. */
-static ot_status class_of(const ot_loss *l, int64_t r, int64_t *label, const ot_call *c)
+static ot_status class_of(const entropy *l, int64_t r, int64_t *label, const ot_call *c)
 {
     *label = ot_get_i64(l->target, l->target_type, r);
     if (l->a->has_ignore && *label == l->a->ignore_index) *label = -1;
@@ -37,31 +38,31 @@ static ot_status class_of(const ot_loss *l, int64_t r, int64_t *label, const ot_
 }
 
 /* max + log sum exp of row r, or 0 where x is log-probabilities already. */
-OT_INLINE double log_sum(ot_dtype t, const ot_loss *l, int64_t at)
+OT_INLINE double log_sum(ot_dtype t, const entropy *l, int64_t at)
 {
     double max = -INFINITY, sum = 0;
     if (l->a->log_input) return 0;
     for (int64_t i = 0; i < l->v.n; i++) {
-        double e = ot_load(l->x, t, at + i * l->v.after);
+        double e = ot_load(l->x, t, at + i * l->v.inner);
         if (e > max) max = e;
     }
-    for (int64_t i = 0; i < l->v.n; i++) sum += exp(ot_load(l->x, t, at + i * l->v.after) - max);
+    for (int64_t i = 0; i < l->v.n; i++) sum += exp(ot_load(l->x, t, at + i * l->v.inner) - max);
     return max + log(sum);
 }
 
 /* What -log p[i] is multiplied by in the loss of the sample at `at`. */
-static double factor(const ot_loss *l, int64_t at, int64_t label, int64_t i)
+static double factor(const entropy *l, int64_t at, int64_t label, int64_t i)
 {
     double s = l->a->label_smoothing, share = s / (double)l->v.n;
     double w = weight_of(l, i);
-    if (l->a->probs) return w * ((1 - s) * ot_load(l->target, l->target_type, at + i * l->v.after) + share);
+    if (l->a->probs) return w * ((1 - s) * ot_load(l->target, l->target_type, at + i * l->v.inner) + share);
     return w * ((i == label ? 1 - s : 0) + share);
 }
 
 /* Sum of the weights of the samples that count. */
-static ot_status denominator(const ot_loss *l, const ot_call *c, double *out)
+static ot_status denominator(const entropy *l, const ot_call *c, double *out)
 {
-    int64_t rows = l->v.before * l->v.after;
+    int64_t rows = l->v.outer * l->v.inner;
     *out = (double)rows;
     if (l->a->probs) return OT_OK;
     double sum = 0;
@@ -76,19 +77,19 @@ static ot_status denominator(const ot_loss *l, const ot_call *c, double *out)
 
 OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
 {
-    ot_loss l = loss_of(c, 0);
+    entropy l = loss_of(c, 0);
     double  total = 0, count;
     void   *logp = c->node->n_out > 1 ? c->out[1] : NULL;
     OT_TRY(denominator(&l, c, &count));
-    for (int64_t b = 0; b < l.v.before; b++)
-        for (int64_t k = 0; k < l.v.after; k++) {
-            int64_t r = b * l.v.after + k, at = b * l.v.n * l.v.after + k, label = 0;
+    for (int64_t b = 0; b < l.v.outer; b++)
+        for (int64_t k = 0; k < l.v.inner; k++) {
+            int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
             double  lse = log_sum(t, &l, at), sum = 0;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
             for (int64_t i = 0; i < l.v.n; i++) {
-                double p = ot_load(l.x, t, at + i * l.v.after) - lse, f = label < 0 ? 0 : factor(&l, at, label, i);
+                double p = ot_load(l.x, t, at + i * l.v.inner) - lse, f = label < 0 ? 0 : factor(&l, at, label, i);
                 if (f != 0) sum -= f * p; /* 0 times an infinite logarithm counts nothing */
-                if (logp) ot_store(logp, t, at + i * l.v.after, p);
+                if (logp) ot_store(logp, t, at + i * l.v.inner, p);
             }
             if (l.a->reduction == OT_REDUCTION_NONE && c->out[0]) ot_store(c->out[0], c->node->out[0]->dtype, r, sum);
             total += sum;
@@ -100,20 +101,20 @@ OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
 
 OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
 {
-    ot_loss l = loss_of(c, 1);
+    entropy l = loss_of(c, 1);
     double  count = 1;
     bool    each = l.a->reduction == OT_REDUCTION_NONE;
     if (l.a->reduction == OT_REDUCTION_MEAN) OT_TRY(denominator(&l, c, &count));
-    for (int64_t b = 0; b < l.v.before; b++)
-        for (int64_t k = 0; k < l.v.after; k++) {
-            int64_t r = b * l.v.after + k, at = b * l.v.n * l.v.after + k, label = 0;
+    for (int64_t b = 0; b < l.v.outer; b++)
+        for (int64_t k = 0; k < l.v.inner; k++) {
+            int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
             double  lse = log_sum(t, &l, at), sum = 0, g = ot_load(c->in[0], c->node->in[0]->dtype, each ? r : 0) / count;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
             for (int64_t i = 0; i < l.v.n && !l.a->log_input && label >= 0; i++) sum += factor(&l, at, label, i);
             for (int64_t i = 0; i < l.v.n; i++) {
-                double p = l.a->log_input ? 0 : sum * exp(ot_load(l.x, t, at + i * l.v.after) - lse);
+                double p = l.a->log_input ? 0 : sum * exp(ot_load(l.x, t, at + i * l.v.inner) - lse);
                 double d = label < 0 ? 0 : g * (p - factor(&l, at, label, i));
-                ot_store(c->out[0], t, at + i * l.v.after, d);
+                ot_store(c->out[0], t, at + i * l.v.inner, d);
             }
         }
     return OT_OK;

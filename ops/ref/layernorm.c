@@ -6,16 +6,16 @@
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 
-typedef struct ot_rows { int64_t n, D; ot_dtype stat, par; bool center; double epsilon; } ot_rows; /* par: of scale and bias */
+typedef struct norm_rows { int64_t n, D; ot_dtype stat, par; bool center; double epsilon; } norm_rows; /* par: of scale and bias */
 
-static ot_rows rows_of(const ot_value *x, const ot_value *scale, const ot_layer_norm *a)
+static norm_rows rows_of(const ot_value *x, const ot_value *scale, const ot_layer_norm *a)
 {
-    ot_rows r = { .n = 1, .D = 1, .stat = x->dtype == OT_F64 ? OT_F64 : OT_F32, .par = scale ? scale->dtype : x->dtype, .center = a->center, .epsilon = a->epsilon };
+    norm_rows r = { .n = 1, .D = 1, .stat = x->dtype == OT_F64 ? OT_F64 : OT_F32, .par = scale ? scale->dtype : x->dtype, .center = a->center, .epsilon = a->epsilon };
     for (int d = 0; d < x->shape.rank; d++) *(d < a->axis ? &r.n : &r.D) *= x->shape.dim[d];
     return r;
 }
 
-OT_INLINE void norm(ot_dtype t, const ot_rows *r, const ot_call *c)
+OT_INLINE void norm(ot_dtype t, const norm_rows *r, const ot_call *c)
 {
     const void *x = c->in[0], *scale = c->node->n_in > 1 ? c->in[1] : NULL, *bias = c->node->n_in > 2 ? c->in[2] : NULL;
     for (int64_t i = 0; i < r->n; i++) {
@@ -37,12 +37,12 @@ OT_INLINE void norm(ot_dtype t, const ot_rows *r, const ot_call *c)
     }
 }
 
-OT_INLINE double normalised(ot_dtype t, const ot_rows *r, const ot_call *c, int64_t i, int64_t d)
+OT_INLINE double normalised(ot_dtype t, const norm_rows *r, const ot_call *c, int64_t i, int64_t d)
 {
     return (ot_load(c->in[1], t, i * r->D + d) - ot_load(c->in[2], r->stat, i)) * ot_load(c->in[3], r->stat, i);
 }
 
-OT_INLINE void norm_grad(ot_dtype t, const ot_rows *r, const ot_call *c)
+OT_INLINE void norm_grad(ot_dtype t, const norm_rows *r, const ot_call *c)
 {
     const void *dy = c->in[0], *scale = c->node->n_in > 4 ? c->in[4] : NULL;
     for (int64_t i = 0; i < r->n && c->out[0]; i++) {
@@ -73,14 +73,14 @@ OT_INLINE void norm_grad(ot_dtype t, const ot_rows *r, const ot_call *c)
 
 static ot_status norm_run(const ot_call *c)
 {
-    ot_rows r = rows_of(c->node->in[0], c->node->n_in > 1 ? c->node->in[1] : NULL, c->node->attrs);
+    norm_rows r = rows_of(c->node->in[0], c->node->n_in > 1 ? c->node->in[1] : NULL, c->node->attrs);
     OT_BY_TYPE(c->node->in[0]->dtype, norm, &r, c);
     return OT_OK;
 }
 
 static ot_status dx_run(const ot_call *c)
 {
-    ot_rows r = rows_of(c->node->in[1], c->node->n_in > 4 ? c->node->in[4] : NULL, c->node->attrs);
+    norm_rows r = rows_of(c->node->in[1], c->node->n_in > 4 ? c->node->in[4] : NULL, c->node->attrs);
     OT_BY_TYPE(c->node->in[1]->dtype, norm_grad, &r, c);
     return OT_OK;
 }

@@ -1,5 +1,6 @@
 /* prefixsum.c - PrefixSum, line after line; floats in f64, integers modulo 2^64. */
 #include "ops/kernel.h"
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/prefixsum.h"
 
@@ -8,7 +9,7 @@ static ot_status prefix_sum_run(const ot_call *c)
     const ot_prefix_sum *a = c->node->attrs;
     const ot_value    *x = c->node->in[0];
     ot_dtype           t = x->dtype;
-    ot_rows            r = ot_rows_around(&x->shape, a->axis);
+    ot_along            r = ot_along_axis(&x->shape, a->axis);
     for (int64_t l = 0; l < r.outer * r.inner; l++) {
         double   sum = 0;
         uint64_t whole = 0;

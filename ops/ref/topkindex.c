@@ -1,6 +1,7 @@
 /* topkindex.c - TopKIndex: a heap of the k best seen so far, then sorted.
  *
  * Memory  the heap lies in the workspace: k indices. */
+#include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/topkindex.h"
 
@@ -78,7 +79,7 @@ static ot_status arg_run(const ot_call *c)
 {
     const ot_topk_index   *a = c->node->attrs;
     const ot_value *x = c->node->in[0];
-    ot_rows         r = ot_rows_around(&x->shape, a->axis);
+    ot_along         r = ot_along_axis(&x->shape, a->axis);
     int64_t        *h = c->work, *y = c->out[0];
     for (int64_t o = 0; o < r.outer && a->k; o++)
         for (int64_t i = 0; i < r.inner; i++) {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ot_table {
+struct ot_columns {
     bool        header;      /* the file names the columns */
     int         columns;
     int64_t     rows;
@@ -190,7 +190,7 @@ static int by_text_there(const void *a, const void *b)
 }
 
 /* The column's distinct texts, sorted, become class_name; the target their numbers. */
-static ot_status classes(ot_dataset *d, const ot_table *t, int column, ot_array *y, ot_error *err)
+static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_array *y, ot_error *err)
 {
     const char **name = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *name);
     if (!name) return ot_fail(err, OT_E_NOMEM, "%s: no memory for class names", d->name);
@@ -210,7 +210,7 @@ static ot_status classes(ot_dataset *d, const ot_table *t, int column, ot_array 
     return OT_OK;
 }
 
-static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, locale_t point,
+static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, locale_t point,
                              ot_array *y, ot_error *err)
 {
     bool text = false, whole = true;
@@ -237,7 +237,7 @@ static ot_status fill_target(ot_dataset *d, const ot_table *t, int column, local
     return OT_OK;
 }
 
-static ot_status fill_input(ot_dataset *d, const ot_table *t, int target, locale_t point,
+static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, locale_t point,
                             ot_array *x, ot_error *err)
 {
     ot_shape shape = {.rank = 2, .dim = {t->rows, t->columns - 1}};
@@ -274,7 +274,7 @@ static ot_status arrange(ot_dataset *d, int column, locale_t point, ot_error *er
 
 ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
 {
-    const ot_table *t = d->table;
+    const ot_columns *t = d->table;
     for (int i = 0; i < t->columns; i++) {
         if (strcmp(t->name[i], name)) continue;
         locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -327,7 +327,7 @@ int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
 
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
-    const ot_table *t = d->table, *u = like->table;
+    const ot_columns *t = d->table, *u = like->table;
     if (!t || !u) return OT_OK;
     for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
         if (strcmp(t->name[i], u->name[i]))
@@ -398,7 +398,7 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
                        "are needed",
                        r->path, r->columns, r->columns == 1 ? "" : "s");
     bool header = is_header(r, point);
-    ot_table *t = ot_arena_alloc(d->arena, sizeof *t);
+    ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
     const char **name = ot_arena_alloc(d->arena, (size_t)r->columns * sizeof *name);
     int64_t skip = header ? r->columns : 0;
     if (!t || !name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);

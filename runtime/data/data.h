@@ -18,7 +18,7 @@ typedef struct ot_array {
     bool          picture;  /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
 } ot_array;
 
-typedef struct ot_table ot_table;
+typedef struct ot_columns ot_columns;
 
 typedef struct ot_dataset {
     ot_arena          *arena;      /* owns the arrays' bytes */
@@ -29,7 +29,7 @@ typedef struct ot_dataset {
     int                n_classes;  /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t           hash;       /* fingerprint of names, shapes and bytes */
-    const ot_table    *table;      /* of CSV: its columns; else NULL */
+    const ot_columns    *table;      /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
     const char        *column;     /* of CSV: the one that is the target */
     bool               last;       /* and it is so because it is the last */

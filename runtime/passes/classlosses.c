@@ -63,7 +63,7 @@ ot_value *ot_loss_dice(ot_loss *x)
     if (classes && axis < 0) return NULL;
     if (classes) ot_loss_accuracy(x, axis);
     t = classes ? ot_cast(&x->b, ot_loss_is_class(x, axis), x->z->dtype) : ot_loss_target(x);
-    if (x->tail.kind == OT_TAIL_NONE && classes) p = ot_emit(&x->b, &ot_op_SoftmaxAxis, &(ot_softmax_rows){ .axis = axis }, OT_IN(p));
+    if (x->tail.kind == OT_TAIL_NONE && classes) p = ot_emit(&x->b, &ot_op_SoftmaxAxis, &(ot_softmax_axis){ .axis = axis }, OT_IN(p));
     else if (x->tail.kind == OT_TAIL_NONE) p = row(x, OT_FN_Sigmoid, p);
     else if (x->tail.kind == OT_TAIL_LOG_SOFTMAX) p = row(x, OT_FN_Exp, p);
     if (!classes) ot_loss_binary_accuracy(x, t, x->tail.kind == OT_TAIL_NONE ? 0 : 0.5);

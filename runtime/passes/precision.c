@@ -160,7 +160,7 @@ static ot_status norm(narrowing *x, ot_node *n)
 
 static ot_status softmax(narrowing *x, ot_node *n)
 {
-    if (((const ot_softmax_rows *)n->attrs)->log) return widen(x, n, 0);
+    if (((const ot_softmax_axis *)n->attrs)->log) return widen(x, n, 0);
     return follow(x, n);
 }
 

@@ -166,7 +166,7 @@ static bool match(const known *k, const ot_node *n, attention *f)
     if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
     const ot_node *soft = n->in[0]->producer;
     if (!soft || soft->op != &ot_op_SoftmaxAxis || !ot_recognise_reader(&k->readers, n->in[0])) return false;
-    const ot_softmax_rows *rows = soft->attrs;
+    const ot_softmax_axis *rows = soft->attrs;
     if (rows->log || rows->axis != 3) return false;
     ot_value *at = soft->in[0];
     while (at->producer && ot_recognise_reader(&k->readers, at) && at->producer->op == &ot_op_Map)

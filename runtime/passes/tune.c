@@ -92,7 +92,7 @@ static void layer_norm_words(FILE *f, const void *attrs)
 
 static void softmax_words(FILE *f, const void *attrs)
 {
-    const ot_softmax_rows *a = attrs;
+    const ot_softmax_axis *a = attrs;
     fprintf(f, " axis %lld%s", (long long)a->axis, a->log ? " log" : "");
 }
 

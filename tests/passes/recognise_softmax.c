@@ -148,7 +148,7 @@ static int wanted;
 static bool has_it(const ot_node *n)
 {
     const ot_program *p = !strcmp(n->op->name, "Map") ? n->attrs : NULL;
-    if (!strcmp(n->op->name, "SoftmaxAxis")) return wanted == ANY_ROWS || wanted == (((const ot_softmax_rows *)n->attrs)->log ? LOG_ROWS : ROWS);
+    if (!strcmp(n->op->name, "SoftmaxAxis")) return wanted == ANY_ROWS || wanted == (((const ot_softmax_axis *)n->attrs)->log ? LOG_ROWS : ROWS);
     for (int i = 0; p && i < p->n_inst; i++)
         if (p->inst[i].row == wanted) return true;
     return false;
