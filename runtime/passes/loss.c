@@ -3,12 +3,23 @@
  * A loss named by the user acts on an output; where the graph ends in the operator that the loss
  * undoes (Softmax under cross_entropy, LogSoftmax under nll, Sigmoid under bce) the two are joined
  * and act on the value before it, which is the same function computed without cancellation.  A loss
- * left out is chosen from target and tail.  losses.c has the formulas. */
+ * left out is chosen from target and tail.  The formulas stand in runtime/losses. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/passes/loss.h"
+#include "runtime/losses/loss.h"
+#include "runtime/passes/passes.h"
+
+/* A loss that is chosen and built. */
+typedef struct choice {
+    ot_loss          l;
+    ot_spec          spec; /* what is built: its name and parameters */
+    ot_plan         *p;
+    const ot_config *c;
+    const ot_feed   *feed; /* of the target; NULL: there is none */
+    const char      *hint; /* what else a chosen loss could be, or why none was chosen; NULL */
+} choice;
 
 /* ---- choosing ------------------------------------------------------------------- */
 
@@ -33,25 +44,25 @@ static int find_target(const ot_plan *p, const ot_config *c, const char *output)
 }
 
 /* For a target of as many elements as the output: values, or shares of the classes, such as one-hot. */
-static const char *choose_by_values(ot_loss *x)
+static const char *choose_by_values(choice *x)
 {
     const ot_feed *f = x->feed;
-    int            axis = x->tail.axis, last = x->z->shape.rank - 1;
+    int            axis = x->l.tail.axis, last = x->l.z->shape.rank - 1;
     bool           shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
-    if (f->binary && x->tail.kind == OT_TAIL_SIGMOID) return "bce";
-    if (shares) return x->axis = axis, x->tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
-    if (f->binary && x->tail.kind == OT_TAIL_LOG_SOFTMAX) {
+    if (f->binary && x->l.tail.kind == OT_TAIL_SIGMOID) return "bce";
+    if (shares) return x->l.axis = axis, x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
+    if (f->binary && x->l.tail.kind == OT_TAIL_LOG_SOFTMAX) {
         x->hint = "it holds log-probabilities (LogSoftmax), and the 0 and 1 of a sample's target do not sum to 1. Several classes at once "
                   "need an output of scores (--loss bce_with_logits) or of Sigmoid (bce)";
         return NULL;
     }
-    bool one_hot = f->adds_up[0] && last > 0 && x->z->shape.dim[1] > 1;
-    if (ot_is_float(x->t->dtype)) {
+    bool one_hot = f->adds_up[0] && last > 0 && x->l.z->shape.dim[1] > 1;
+    if (ot_is_float(x->l.t->dtype)) {
         x->hint = one_hot && f->binary ? "; --loss cross_entropy takes the one-hot targets as classes" : NULL;
         return "mse";
     }
     if (one_hot) return "cross_entropy";
-    if (!f->binary && x->tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->z->shape) == x->z->shape.dim[0]) return "mse"; /* no classes: there is one value */
+    if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0]) return "mse"; /* no classes: there is one value */
     x->hint = f->binary ? "its target holds 0 and 1 in the shape of the output, which does not end in a Sigmoid: --loss bce_with_logits takes "
                           "the output as scores of yes and no, mse as values"
                         : "its target holds integers in the shape of the output: --loss mse takes them as values; class numbers would have that "
@@ -59,13 +70,13 @@ static const char *choose_by_values(ot_loss *x)
     return NULL;
 }
 
-static const char *choose(ot_loss *x)
+static const char *choose(choice *x)
 {
-    const ot_value *t = x->t, *z = x->z;
+    const ot_value *t = x->l.t, *z = x->l.z;
     if (!t) return ot_numel(&z->shape) == 1 || ot_numel(&z->shape) == x->p->micro ? "output" : NULL;
     if (ot_numel(&t->shape) == ot_numel(&z->shape)) return choose_by_values(x);
     if (!ot_is_int(t->dtype)) return NULL;
-    if (x->tail.kind != OT_TAIL_SIGMOID) return x->tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
+    if (x->l.tail.kind != OT_TAIL_SIGMOID) return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
     x->hint = "it ends in a Sigmoid, one probability for each class by itself, and its target holds class numbers. --loss bce takes a target "
               "of 0 and 1 in the shape of the output; class numbers need an output of scores or of Softmax (cross_entropy)";
     return NULL;
@@ -89,8 +100,10 @@ static ot_value *feed_value(ot_plan *p, const ot_config *c, int k)
     return v;
 }
 
-ot_value *ot_loss_array(ot_loss *x, const char *name)
+/* For formulas: what comes beside the targets. */
+static ot_value *array(void *user, const char *name)
 {
+    const choice *x = user;
     for (int k = 0; k < x->c->n_feeds; k++)
         if (x->c->feeds[k].target && !strcmp(x->c->feeds[k].name, name)) return feed_value(x->p, x->c, k);
     return NULL;
@@ -107,21 +120,12 @@ static ot_value *find_output(ot_graph *g, const char *name)
     return NULL;
 }
 
-ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v)
-{
-    int at = x->feed ? x->feed->batch_axis : 0, perm[OT_MAX_RANK] = { at }, n = 1;
-    if (!v || !at || at >= v->shape.rank) return v;
-    for (int d = 0; d < v->shape.rank; d++)
-        if (d != at) perm[n++] = d;
-    return ot_transpose(&x->b, v, perm);
-}
-
 /* tail=softmax and its like say how the graph ends: it must. */
-static bool tail_is_there(ot_loss *x, const ot_loss_row *r)
+static bool tail_is_there(choice *x, const ot_loss_kind *r)
 {
-    const char *said = ot_spec_text(x->how, "tail", "auto");
-    if (x->joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
-    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis", r->name, said, x->out->name,
+    const char *said = ot_spec_text(x->l.how, "tail");
+    if (x->l.joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
+    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis", r->entry.name, said, x->l.out->name,
             r->undoes & 1u << OT_TAIL_SOFTMAX       ? "Softmax"
             : r->undoes & 1u << OT_TAIL_LOG_SOFTMAX ? "LogSoftmax"
             : r->undoes                             ? "Sigmoid"
@@ -130,40 +134,40 @@ static bool tail_is_there(ot_loss *x, const ot_loss_row *r)
 }
 
 /* Where the graph ends in what the loss undoes, along the class axis and no other, the loss acts on what is before. */
-static void join(ot_loss *x, const ot_loss_row *r)
+static void join(choice *x, const ot_loss_kind *r)
 {
     unsigned sigmoid = 1u << OT_TAIL_SIGMOID, undoes = r->undoes;
-    bool     elements = x->t && ot_numel(&x->t->shape) == ot_numel(&x->z->shape);
+    bool     elements = x->l.t && ot_numel(&x->l.t->shape) == ot_numel(&x->l.z->shape);
     if (undoes & sigmoid && undoes & ~sigmoid) undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
-    if (!strcmp(ot_spec_text(x->how, "tail", "auto"), "none") || !(undoes >> x->tail.kind & 1)) return;
-    if (r->classes_last && x->z) x->axis = x->z->shape.rank - 1;
-    if (x->tail.kind != OT_TAIL_SIGMOID && (!x->t || x->tail.axis < 0 || x->tail.axis != ot_loss_axis(x))) return;
-    x->z = ot_loss_batch_first(x, ot_tail_undo(&x->b, &x->tail));
-    x->joined = true;
+    if (ot_spec_is(x->l.how, "tail", "none") || !(undoes >> x->l.tail.kind & 1)) return;
+    if (r->classes_last && x->l.z) x->l.axis = x->l.z->shape.rank - 1;
+    if (x->l.tail.kind != OT_TAIL_SIGMOID && (!x->l.t || x->l.tail.axis < 0 || x->l.tail.axis != ot_loss_axis(&x->l))) return;
+    x->l.z = ot_loss_batch_first(&x->l, ot_tail_undo(&x->l.b, &x->l.tail));
+    x->l.joined = true;
 }
 
 /* The graph ends in something that this loss cannot mean.  Probabilities taken for their logarithms have no loss at all: what
  * comes out is negative, and the less the surer the network is of anything. */
-static void doubt(ot_loss *x, const ot_loss_row *r)
+static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
-    if (x->joined || !(r->unlike >> x->tail.kind & 1) || !strcmp(ot_spec_text(x->how, "tail", "auto"), "none")) return;
-    const char *tail = ot_tail_name(&x->tail), *better = x->tail.kind == OT_TAIL_SIGMOID ? "bce" : x->tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
+    if (x->l.joined || !(r->unlike >> x->l.tail.kind & 1) || ot_spec_is(x->l.how, "tail", "none")) return;
+    const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID ? "bce" : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
     if (r->logs) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s takes %s, and output '%s' ends in a %s: --loss '%s=%s'; %s:tail=none says that this is meant", r->name,
-                r->takes, x->out->name, tail, x->out->name, better, r->name);
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s takes %s, and output '%s' ends in a %s: --loss '%s=%s'; %s:tail=none says that this is meant", r->entry.name,
+                r->acts_on, x->l.out->name, tail, x->l.out->name, better, r->entry.name);
         return;
     }
-    snprintf(remedy, sizeof remedy, "the loss of a %s is %s; %s:tail=none says that this is meant", tail, better, r->name);
-    ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s takes %s, and output '%s' ends in a %s", r->name, r->takes,
-            x->out->name, tail);
+    snprintf(remedy, sizeof remedy, "the loss of a %s is %s; %s:tail=none says that this is meant", tail, better, r->entry.name);
+    ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s takes %s, and output '%s' ends in a %s", r->entry.name, r->acts_on,
+            x->l.out->name, tail);
 }
 
 /* Another output to put a loss on, by its name, where there is one of floats. */
-static void other_output(ot_loss *x)
+static void other_output(choice *x)
 {
     const ot_graph *g = x->p->graph;
-    const char     *what = ot_dtype_name(x->out->dtype), *more = "; no output of the model is of floats";
+    const char     *what = ot_dtype_name(x->l.out->dtype), *more = "; no output of the model is of floats";
     char            named[300];
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
@@ -172,56 +176,61 @@ static void other_output(ot_loss *x)
         more = named;
         break;
     }
-    ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, and a loss needs floats%s", x->out->name, what, more);
+    ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, and a loss needs floats%s", x->l.out->name, what, more);
 }
 
 /* Class numbers and other integers have no gradient; the tensor they were made from may. */
-static void no_float(ot_loss *x)
+static void no_float(choice *x)
 {
-    const ot_node *n = x->out->producer;
+    const ot_node *n = x->l.out->producer;
     while (n && !strcmp(n->op->name, "Identity") && n->in[0]->producer) n = n->in[0]->producer;
     const ot_value *before = n && n->n_in ? n->in[0] : NULL;
     if (before && ot_is_float(before->dtype))
         ot_fail(x->p->graph->err, OT_E_MODEL,
-                "output '%s' is %s, made by %s: a loss needs floats. --output '%s' trains the tensor before it (--loss '%s=%s')", x->out->name,
-                ot_dtype_name(x->out->dtype), n->op->name, before->name, before->name, x->how->name);
-    else if (x->z)
+                "output '%s' is %s, made by %s: a loss needs floats. --output '%s' trains the tensor before it (--loss '%s=%s')", x->l.out->name,
+                ot_dtype_name(x->l.out->dtype), n->op->name, before->name, before->name, x->l.how->name);
+    else if (x->l.z)
         other_output(x);
 }
 
-static void say_loss(const ot_loss *x, const ot_loss_row *r, bool given)
+static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
 {
     char how[160] = "", behind[200];
     if (!given) snprintf(how, sizeof how, " (chosen; --loss names another%s)", x->hint ? x->hint : "");
-    if (x->joined)
-        ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s%s", r->name, ot_tail_name(&x->tail), x->out->name,
-                     ot_tail_moves(&x->tail, behind, sizeof behind), how);
-    else ot_plan_note(x->p, "loss %s on output '%s'%s", r->name, x->out->name, how);
+    if (x->l.joined)
+        ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s%s", r->entry.name, ot_tail_name(&x->l.tail), x->l.out->name,
+                     ot_tail_moves(&x->l.tail, behind, sizeof behind), how);
+    else ot_plan_note(x->p, "loss %s on output '%s'%s", r->entry.name, x->l.out->name, how);
 }
 
 /* The target with its leading axes as one, of as many elements as the output has rows. */
-static ot_value *by_rows(ot_loss *x)
+static ot_value *by_rows(choice *x)
 {
-    const ot_shape *t = &x->t->shape;
+    const ot_shape *t = &x->l.t->shape;
     ot_shape        s = { .rank = 1, .dim = { 1 } };
     for (int d = 0; d < t->rank; d++) {
-        if (s.rank == 1 && s.dim[0] < x->z->shape.dim[0]) s.dim[0] *= t->dim[d];
+        if (s.rank == 1 && s.dim[0] < x->l.z->shape.dim[0]) s.dim[0] *= t->dim[d];
         else s.dim[s.rank++] = t->dim[d];
     }
-    return ot_view(&x->b, x->t, &s);
+    return ot_view(&x->l.b, x->l.t, &s);
 }
 
 /* What acts on output z: its target, its tail. */
-static void look_at(ot_loss *x)
+static void look_at(choice *x)
 {
-    int k = find_target(x->p, x->c, x->out->name);
-    x->t = feed_value(x->p, x->c, k);
-    x->feed = x->t ? &x->c->feeds[k] : NULL;
-    x->tail = ot_tail_find(x->out);
-    x->z = ot_loss_batch_first(x, x->out);
-    if (x->z && x->feed && x->feed->by_rows) x->t = by_rows(x);
-    int front = x->feed ? x->feed->batch_axis : 0;
-    if (x->tail.axis >= 0 && x->tail.axis <= front) x->tail.axis = x->tail.axis == front ? 0 : x->tail.axis + 1;
+    int k = find_target(x->p, x->c, x->l.out->name);
+    x->l.t = feed_value(x->p, x->c, k);
+    x->feed = x->l.t ? &x->c->feeds[k] : NULL;
+    if (x->feed) {
+        x->l.batch_axis = x->feed->batch_axis;
+        x->l.ignores = x->feed->ignores;
+        memcpy(x->l.adds_up, x->feed->adds_up, sizeof x->l.adds_up);
+    }
+    x->l.tail = ot_tail_find(x->l.out);
+    x->l.z = ot_loss_batch_first(&x->l, x->l.out);
+    if (x->l.z && x->feed && x->feed->by_rows) x->l.t = by_rows(x);
+    int front = x->l.batch_axis;
+    if (x->l.tail.axis >= 0 && x->l.tail.axis <= front) x->l.tail.axis = x->l.tail.axis == front ? 0 : x->l.tail.axis + 1;
 }
 
 /* A loss by itself, and its right answers. */
@@ -235,33 +244,48 @@ typedef struct singles {
     single one[OT_HEADS];
 } singles;
 
+/* In an evaluation: the right answers are kept for the host, the first loss's under the plan's own names too. */
+static void keep_right(choice *x)
+{
+    ot_plan *p = x->p;
+    if (!x->l.right) return;
+    if (!p->correct) p->counted_of = x->l.out->name, p->correct = x->l.right, p->counted = x->l.of;
+    ot_plan_keep(p, x->l.right);
+    ot_plan_keep(p, x->l.of);
+}
+
 /* One loss, its scalar times its weight, on output z; *alone without it.  given: NULL: what follows from target and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
 {
     ot_graph *g = p->graph;
-    ot_spec  chosen = { 0 };
-    ot_loss   x = { .p = p, .c = c, .b = { .graph = g }, .how = given ? given : &chosen, .out = z, .axis = -1 };
+    choice    x = { .p = p, .c = c };
+    ot_loss  *l = &x.l;
+    if (given) x.spec = *given;
+    *l = (ot_loss){ .b = { .graph = g }, .how = &x.spec, .out = z, .axis = -1, .micro = p->micro, .eval = c->want == OT_WANT_EVAL,
+                    .findings = ot_plan_findings(p), .array = array, .user = &x };
     look_at(&x);
-    if (!x.z) return NULL;
-    if (!given && !(chosen.name = choose(&x))) {
+    if (!l->z) return NULL;
+    if (!given && !(x.spec.name = choose(&x))) {
         ot_fail(g->err, OT_E_USAGE, "no loss can be chosen for output '%s': %s", z->name,
                 x.hint ? x.hint : "name one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in the shape of the output), output "
                                   "(the output is the loss)");
         return NULL;
     }
-    const ot_loss_row *r = ot_loss_find(x.how->name);
-    if (!r) return ot_fail(g->err, OT_E_INTERNAL, "loss '%s' has no formula", x.how->name), NULL;
+    const ot_loss_kind *r = l->kind = ot_loss_find(x.spec.name);
+    if (!r) return ot_registry_unknown(&ot_losses, "loss", x.spec.name, g->arena, g->err), NULL;
+    x.spec.entry = &r->entry;
     join(&x, r);
     if (!tail_is_there(&x, r)) return NULL;
     say_loss(&x, r, given != NULL);
     doubt(&x, r);
     if (g->err->status) return NULL;
-    if (x.z && (x.z->dtype == OT_F16 || x.z->dtype == OT_BF16)) x.z = ot_cast(&x.b, x.z, OT_F32);
-    if (!x.z || !ot_is_float(x.z->dtype)) return no_float(&x), NULL;
-    ot_value *l = r->build(&x);
-    double    w = ot_spec_num(x.how, "weight", 1);
-    *alone = (single){ l, x.right, x.of, z->name };
-    return l && w != 1 ? mul(&x, l, num(&x, w)) : l;
+    if (l->z && (l->z->dtype == OT_F16 || l->z->dtype == OT_BF16)) l->z = ot_cast(&l->b, l->z, OT_F32);
+    if (!l->z || !ot_is_float(l->z->dtype)) return no_float(&x), NULL;
+    ot_value *v = r->build(l);
+    double    w = ot_spec_num(&x.spec, "weight");
+    keep_right(&x);
+    *alone = (single){ v, l->right, l->of, z->name };
+    return v && w != 1 ? mul(l, v, num(l, w)) : v;
 }
 
 /* The host reads single losses where there are several. */
@@ -332,7 +356,7 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
     for (int i = 0; i < c->n_losses; i++) {
         const ot_spec *t = &c->losses[i];
         bool            own = !t->output && !strcmp(t->name, "output");
-        if (ot_spec_num(t, "weight", 1) != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
+        if (ot_spec_num(t, "weight") != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
     }
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
 }

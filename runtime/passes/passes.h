@@ -10,6 +10,7 @@
 
 #include "runtime/backends/backend.h"
 #include "runtime/base/findings.h"
+#include "runtime/base/registry.h"
 #include "runtime/graph/graph.h"
 
 /*    pass       leaves                                                                    */
@@ -35,28 +36,6 @@
     P(schedule,    "one order")                                                                                      \
     P(memory,      "an offset in a slab per value")
 
-/* ---- "name:key=value,key=[1,2]" ------------------------------------------- */
-
-typedef struct ot_param {
-    const char   *key;
-    const char   *text;   /* the value as written */
-    double        num;    /* the value as a number, NaN if it is none; true/false are 1/0 */
-    int           n;      /* elements of a list; 0: no list */
-    const double *list;
-} ot_param;
-
-typedef struct ot_spec {
-    const char     *output;  /* losses: "cls=..." ; NULL: the only one */
-    const char     *name;
-    int             n;
-    const ot_param *param;
-} ot_spec;
-
-const ot_param *ot_spec_find(const ot_spec *t, const char *key); /* NULL: not given */
-double          ot_spec_num(const ot_spec *t, const char *key, double dflt);
-bool            ot_spec_flag(const ot_spec *t, const char *key, bool dflt);
-const char     *ot_spec_text(const ot_spec *t, const char *key, const char *dflt);
-
 /* ---- what is wanted -------------------------------------------------------- */
 
 typedef enum ot_want {
@@ -81,9 +60,6 @@ typedef struct ot_feed_set {
     int64_t      inner;
     const float *mul, *add;
 } ot_feed_set;
-
-/* The class number that counts nowhere, unless ignore_index names another: PyTorch's default. */
-enum { OT_IGNORED = -100 };
 
 /* A fed array, as the passes see it. */
 typedef struct ot_feed {
@@ -266,10 +242,6 @@ ot_status ot_lower(ot_graph *g);
 /* What b->yield has stands for the outputs of n, which goes; it was made between prev (NULL: the first of the list) and n. */
 struct ot_build;
 ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
-
-/* The rate, and the value of the momentum knob (momentum or beta1), that an optimizer starts with:
- * as given or its default.  false: no such optimizer. */
-bool ot_optimizer_defaults(const ot_spec *o, double *lr, double *momentum);
 
 /* The host will read v after a run; its place among the kept values, -1: no memory. */
 int  ot_plan_keep(ot_plan *p, ot_value *v);

@@ -10,28 +10,7 @@
 
 #include "ops/kernel.h"
 
-/* ---- things ---------------------------------------------------------------- */
-
-const ot_param *ot_spec_find(const ot_spec *t, const char *key)
-{
-    for (int i = 0; i < t->n; i++)
-        if (!strcmp(t->param[i].key, key)) return &t->param[i];
-    return NULL;
-}
-
-double ot_spec_num(const ot_spec *t, const char *key, double dflt)
-{
-    const ot_param *p = ot_spec_find(t, key);
-    return p && !isnan(p->num) ? p->num : dflt;
-}
-
-bool ot_spec_flag(const ot_spec *t, const char *key, bool dflt) { return ot_spec_num(t, key, dflt) != 0; }
-
-const char *ot_spec_text(const ot_spec *t, const char *key, const char *dflt)
-{
-    const ot_param *p = ot_spec_find(t, key);
-    return p ? p->text : dflt;
-}
+/* ---- patterns ------------------------------------------------------------------------ */
 
 int ot_pattern_rank(const char *pattern, const char *name)
 {

@@ -143,8 +143,8 @@ static void resolved(void **state)
                                      { "loss", "y=mse" },
                                      { NULL, NULL } };
     assert_ok(settings(pairs, &s, a, &err), err);
-    assert_near(ot_spec_num(&s.optimizer, "lr", 0), 0.25, 0);
-    assert_near(ot_spec_num(&s.optimizer, "momentum", 0), 0.5, 0);
+    assert_near(ot_spec_num(&s.optimizer, "lr"), 0.25, 0);
+    assert_near(ot_spec_num(&s.optimizer, "momentum"), 0.5, 0);
     assert_int_equal(s.n_no_decay, 2);
     assert_string_equal(s.no_decay[1], "biases");
     assert_string_equal(s.lr_scale[0], "a=b*");

@@ -13,7 +13,7 @@ static ot_status start(ot_schedule *s, const char *text, double base, double mom
 {
     ot_spec *t = ot_arena_alloc(arena, sizeof *t);
     *err = (ot_error){ 0 };
-    ot_status r = ot_spec_parse(text, "schedule", ot_schedules, NULL, arena, t, err);
+    ot_status r = ot_spec_parse(text, &ot_schedules, NULL, arena, t, err);
     return r ? r : ot_schedule_init(s, t, base, momentum, total, epoch, err);
 }
 

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "ops/op.h"
-#include "runtime/passes/tails.h"
+#include "runtime/losses/losses.h"
+#include "runtime/losses/tails.h"
 #include "runtime/train/commands/dry_run.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/variants.h"
@@ -80,13 +81,13 @@ static const char *probable_loss(const ot_value *of_file, const ot_value *y)
  */
 static void make_target(const ot_spec *t, const ot_value *y, const char *name, ot_feed *f)
 {
-    ot_takes takes = ot_loss_kind(t)->takes;
+    ot_takes takes = ot_loss_find(t->name)->takes;
     bool classes = takes == OT_TAKES_CLASSES || takes == OT_TAKES_NUMBERS;
     *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
     if (takes == OT_TAKES_SEQUENCES) f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
     if (takes == OT_TAKES_VECTORS || ot_spec_find(t, "other")) f->shape.rank -= f->shape.rank > 0;
     if (!classes || y->shape.rank < 1) return;
-    double given = ot_spec_num(t, "class_axis", y->shape.rank == 3 ? 2 : y->shape.rank > 1); /* (N, T, V): sequences */
+    double given = ot_spec_find(t, "class_axis") ? ot_spec_num(t, "class_axis") : y->shape.rank == 3 ? 2 : y->shape.rank > 1; /* (N, T, V): sequences */
     int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;
     if (axis < 0 || axis >= y->shape.rank) return;
     f->dtype = OT_I64;
@@ -140,7 +141,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     for (int i = 0; !r && i < c.n_losses; i++) {
         const ot_spec *t = &c.losses[i];
         const ot_value *y = output_of(run->graph, m, t->output);
-        if (ot_loss_kind(t)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight", 1) == 0) continue;
+        if (ot_loss_find(t->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight") == 0) continue;
         const char *name =
             t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
         make_target(t, y, name ? name : "target", &feeds[n++]);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ops/kernel.h"
+#include "runtime/optimizers/optimizers.h"
 #include "runtime/train/run/unfold.h"
 
 static const double  most_work = 1e11;           /* multiplications: a few seconds */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/losses/losses.h"
 #include "runtime/train/feed/bind_inputs.h"
-#include "runtime/train/options/specs.h"
 
 /* One target that is wanted. */
 typedef struct want {
@@ -21,10 +21,10 @@ typedef struct want {
 static ot_takes takes(const want *w)
 {
     if (!w->loss) return OT_TAKES_EITHER;
-    return ot_spec_find(w->loss, "other") ? OT_TAKES_VECTORS : ot_loss_kind(w->loss)->takes;
+    return ot_spec_find(w->loss, "other") ? OT_TAKES_VECTORS : ot_loss_find(w->loss->name)->takes;
 }
 
-static bool needs_target(const ot_spec *loss) { return ot_loss_kind(loss)->takes != OT_TAKES_NOTHING; }
+static bool needs_target(const ot_spec *loss) { return ot_loss_find(loss->name)->takes != OT_TAKES_NOTHING; }
 
 static const ot_output *find_output(const ot_output *o, int n, const char *name)
 {
@@ -93,7 +93,7 @@ static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_ou
 
 /* ---- which ----------------------------------------------------------------------------- */
 
-static bool left_out(const ot_spec *t) { return ot_spec_num(t, "weight", 1) == 0; }
+static bool left_out(const ot_spec *t) { return ot_spec_num(t, "weight") == 0; }
 
 /* The output that a target without an output's name is for: the first one.  Where that holds integers or texts, as the labels of
  * a classifier, and one other holds floats, that one: no loss acts on labels. */
@@ -246,7 +246,7 @@ static bool names_output(const ot_spec *t, const char *output)
 {
     static const char *const key[] = { "other", "positive", "negative", "var" };
     for (int i = 0; i < OT_LEN(key); i++)
-        if (!strcmp(ot_spec_text(t, key[i], ""), output)) return true;
+        if (ot_spec_is(t, key[i], output)) return true;
     return false;
 }
 
@@ -354,7 +354,7 @@ static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
     int axis, rows = row_axes(w, t), first = rows, last = o->rank - 1;
     if (first > last) return -1;
     if (w->loss && ot_spec_find(w->loss, "class_axis")) {
-        double given = ot_spec_num(w->loss, "class_axis", 1);
+        double given = ot_spec_num(w->loss, "class_axis");
         axis = (int)given - (given > 0 ? 1 - rows : 0) + (given < 0 ? o->rank : 0);
         if (given == 0 || axis < 0 || axis >= o->rank) return -1;
         first = last = axis;
@@ -382,7 +382,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
-    bool can_ignore = (!w->loss || ot_has_word(ot_loss_kind(w->loss)->keys, "ignore_index")) && !(ignore && isnan(ignore->num));
+    bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) && !(ignore && isnan(ignore->num));
     int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
@@ -401,7 +401,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
                             classes == 1 ? one : "");
     }
     f->ignores = ignored && !ignore;
-    f->uncounted = ignored && (!w->loss || strcmp(ot_spec_text(w->loss, "reduction", "mean"), "sum"));
+    f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
     f->ignored = skip;
     if (f->ignores)
         ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and count nowhere, as in PyTorch; ignore_index in --loss names another",
@@ -447,7 +447,7 @@ static ot_status check_texts(const want *w, ot_error *err)
     char              what[100];
     if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
     ot_takes t = takes(w);
-    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_has_word(ot_loss_kind(w->loss)->keys, "pos_weight"))) return OT_OK;
+    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight"))) return OT_OK;
     if (w->loss) snprintf(what, sizeof what, "loss %.40s takes numbers", w->loss->name);
     else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
     return ot_fail_more(err, OT_E_DATA, "the texts of column '%s' are %d classes ('%.60s', '%.60s'%s), and %s: cross_entropy takes classes, an output with a value "
@@ -536,7 +536,7 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
 {
     const ot_tensor *t = &w->array->t;
     const ot_output *o = w->output;
-    int64_t blank = (int64_t)ot_spec_num(w->loss, "blank", 0), most = sample->rank ? sample->dim[0] : 1;
+    int64_t blank = (int64_t)ot_spec_num(w->loss, "blank"), most = sample->rank ? sample->dim[0] : 1;
     int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
     ot_error whole = { 0 };
     if (sample->rank > 1 || !most)

@@ -48,14 +48,14 @@ static const row table[] = {
     ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
 #undef G
 #define G "Training"
-    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "cross_entropy nll bce bce_with_logits mse l1 huber smooth_l1 kl hinge focal dice ctc cosine triplet contrastive poisson_nll gaussian_nll output; else by target and tail", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "what is made small; without it, what follows from target and output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
     ROW("output", 0, "TENSOR", NULL, G, "trains this inner tensor in place of the model's outputs; the written file keeps them", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
-    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "sgd adam adamw adagrad adadelta rmsprop adamax nadam radam lion lamb lars muon", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "how gradients change the weights", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),
     ROW("weight-decay", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights that do not decay", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "step multistep exponential cosine cosine-restarts linear polynomial onecycle plateau; warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "how the learning rate changes; every one has warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
     ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, whichever is reached first ends the run", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),

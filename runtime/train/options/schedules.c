@@ -1,114 +1,163 @@
-/* schedules.c - the learning rate of every update.
+/* schedules.c - the learning rate of every update: a formula and a row for each schedule.
  *
- * Spec    k counts updates from 0, b is the optimizer's rate, g gamma.
- *           constant         b
- *           step             b g^floor(k / step_size)
- *           multistep        b g^(milestones <= k)
- *           exponential      b g^k
- *           cosine           m + (b - m)(1 + cos(pi k / T_max)) / 2,  m = eta_min
- *           cosine-restarts  the same within periods of T_0, T_0 T_mult, ... updates
- *           linear           b (s + (e - s) min(k, n) / n),  s, e the factors, n = total_iters
- *           polynomial       b (1 - min(k, n) / n)^power
- *           onecycle         up to max_lr at pct_start, down to max_lr / div_factor /
- * final_div_factor plateau          falls by factor when the loss no longer does With warmup W: b
- * (f + (1 - f) k / W) for k < W, then the schedule at k - W. T_max, T_0, total_iters and
- * total_steps default to the updates after the warm-up, max_lr to b, linear's factors to 1 and 0;
- * the other defaults are PyTorch's. */
+ * Spec    k counts updates (or epochs) from 0, b is the optimizer's rate; each formula stands in a comment above it.
+ *         With a warm-up of W: b (f + (1 - f) k / W) for k < W, then the schedule at k - W.  Defaults are PyTorch's where it
+ *         has one. */
+
+#include "runtime/train/options/schedules.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "runtime/train/options/schedules.h"
+typedef struct ot_schedule_kind {
+    ot_entry entry;
+    double (*rate)(const ot_schedule *s, double k);
+    double (*momentum)(const ot_schedule *s, double k); /* NULL: it leaves the momentum alone */
+    void (*feedback)(ot_schedule *s, double loss);      /* NULL: it looks at nothing */
+} ot_schedule_kind;
 
-enum {
-    CONSTANT,
-    STEP,
-    MULTISTEP,
-    EXPONENTIAL,
-    COSINE,
-    RESTARTS,
-    LINEAR,
-    POLYNOMIAL,
-    ONECYCLE,
-    PLATEAU
-};
+/* ---- keys ------------------------------------------------------------------------ */
 
-static const char *const names[] = { "constant",    "step",       "multistep",
-                                     "exponential", "cosine",     "cosine-restarts",
-                                     "linear",      "polynomial", "onecycle",
-                                     "plateau" };
+/* Every schedule has these. */
+#define EVERY                                                                                                                          \
+    { "warmup", "0", NULL, "updates in which the rate rises in a straight line", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },                 \
+    { "warmup_start_factor", "0", NULL, "factor on the rate that the warm-up starts with", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },         \
+    { "per", "update", NULL, "what is counted, in all keys", .kind = OT_KEY_WORD, .words = "update epoch" }
 
-static const double pi = 3.14159265358979323846;
+#define COUNT(name, meaning)       { name, NULL, "the updates of the run behind the warm-up", meaning, .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) }
+#define FACTOR(name, dflt, meaning) { name, dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
+#define SOME(name, dflt, meaning)  { name, dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
 
-/* What T_max and its like are when they are not given. */
-static double rest(const ot_schedule *s)
-{
-    double n = ceil((double)s->total / (double)s->per) - s->warmup;
-    return n > 1 ? n : 1;
-}
-
+/* The value of a COUNT. */
 static double count(const ot_schedule *s, const char *key)
 {
-    return ot_spec_num(s->spec, key, rest(s));
+    double n = ceil((double)s->total / (double)s->per) - s->warmup;
+    return ot_spec_find(s->spec, key) ? ot_spec_num(s->spec, key) : n > 1 ? n : 1;
 }
 
-ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum,
-                           int64_t total, int64_t epoch, ot_error *err)
+static double num(const ot_schedule *s, const char *key) { return ot_spec_num(s->spec, key); }
+
+/* ---- schedules --------------------------------------------------------------------- */
+
+/* b */
+static double constant(const ot_schedule *s, double k)
 {
-    *s = (ot_schedule){ .spec = t, .base = base, .momentum = momentum, .total = total, .per = 1 };
-    while (s->kind < OT_LEN(names) && strcmp(names[s->kind], t->name)) s->kind++;
-    if (s->kind == OT_LEN(names))
-        return ot_fail(err, OT_E_INTERNAL, "schedule '%s' has no formula", t->name);
-    if (!strcmp(ot_spec_text(t, "per", "update"), "epoch")) s->per = epoch > 0 ? epoch : 1;
-    s->warmup = ot_spec_num(t, "warmup", 0);
-    s->warmup_factor = ot_spec_num(t, "warmup_start_factor", 0);
-    s->rate = base;
-    s->best = !strcmp(ot_spec_text(t, "mode", "min"), "max") ? -INFINITY : INFINITY;
-    if (s->kind == ONECYCLE && ot_spec_flag(t, "cycle_momentum", false) && isnan(momentum))
-        return ot_fail(err, OT_E_USAGE, "--schedule onecycle: cycle_momentum needs an optimizer with momentum");
-    return OT_OK;
+    (void)k;
+    return s->base;
 }
 
-bool ot_schedule_moves_momentum(const ot_schedule *s)
+static const ot_key constant_keys[] = { EVERY, OT_KEYS_END };
+
+/* b gamma^floor(k / step_size) */
+static double step(const ot_schedule *s, double k)
 {
-    /* PyTorch cycles by default; an optimizer that has no momentum is left alone. */
-    return s->kind == ONECYCLE && !isnan(s->momentum) &&
-           ot_spec_flag(s->spec, "cycle_momentum", s->momentum > 0);
+    return s->base * pow(num(s, "gamma"), floor(k / num(s, "step_size")));
 }
 
-/* ---- formulas ------------------------------------------------------------------ */
+static const ot_key step_keys[] = {
+    EVERY,
+    { "step_size", NULL, NULL, "updates from one fall of the rate to the next", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
+    SOME("gamma", "0.1", "factor at each"),
+    OT_KEYS_END,
+};
 
-static double cosine(double from, double to, double part)
-{
-    return to + (from - to) * (1 + cos(pi * part)) / 2;
-}
-
+/* b gamma^(milestones <= k) */
 static double multistep(const ot_schedule *s, double k)
 {
     const ot_param *p = ot_spec_find(s->spec, "milestones");
     double passed = 0;
     for (int i = 0; i < p->n; i++) passed += p->list[i] <= k;
     if (!p->list) passed = p->num <= k;
-    return s->base * pow(ot_spec_num(s->spec, "gamma", 0.1), passed);
+    return s->base * pow(num(s, "gamma"), passed);
 }
 
+static const ot_key multistep_keys[] = {
+    EVERY,
+    { "milestones", NULL, NULL, "updates at which the rate falls", .kind = OT_KEY_WHOLE, .count = OT_KEY_RISING, OT_KEY_COUNT_FROM(0) },
+    SOME("gamma", "0.1", "factor at each"),
+    OT_KEYS_END,
+};
+
+/* b gamma^k */
+static double exponential(const ot_schedule *s, double k) { return s->base * pow(num(s, "gamma"), k); }
+
+static const ot_key exponential_keys[] = {
+    EVERY,
+    { "gamma", NULL, NULL, "factor at every update", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    OT_KEYS_END,
+};
+
+/* m + (b - m)(1 + cos(pi k / T_max)) / 2,  m = eta_min */
+static double half_wave(double from, double to, double part)
+{
+    static const double pi = 3.14159265358979323846;
+    return to + (from - to) * (1 + cos(pi * part)) / 2;
+}
+
+static double cosine(const ot_schedule *s, double k) { return half_wave(s->base, num(s, "eta_min"), k / count(s, "T_max")); }
+
+static const ot_key cosine_keys[] = {
+    EVERY,
+    COUNT("T_max", "updates until the rate is at its least"),
+    SOME("eta_min", "0", "the least rate"),
+    OT_KEYS_END,
+};
+
+/* The same within periods of T_0, T_0 T_mult, ... updates. */
 static double restarts(const ot_schedule *s, double k)
 {
-    double period = count(s, "T_0"), mult = ot_spec_num(s->spec, "T_mult", 1);
+    double period = count(s, "T_0"), mult = num(s, "T_mult");
     if (mult == 1) {
         k = fmod(k, period);
     } else {
         for (; k >= period; period *= mult) k -= period;
     }
-    return cosine(s->base, ot_spec_num(s->spec, "eta_min", 0), k / period);
+    return half_wave(s->base, num(s, "eta_min"), k / period);
 }
 
-/* Two phases between three values. */
+static const ot_key restarts_keys[] = {
+    EVERY,
+    COUNT("T_0", "updates until the first restart"),
+    { "T_mult", "1", NULL, "factor on the length of each next period", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
+    SOME("eta_min", "0", "the least rate"),
+    OT_KEYS_END,
+};
+
+/* b (s + (e - s) min(k, n) / n),  s, e the factors, n = total_iters */
+static double linear(const ot_schedule *s, double k)
+{
+    double n = count(s, "total_iters"), part = fmin(k, n) / n;
+    return s->base * (num(s, "start_factor") + (num(s, "end_factor") - num(s, "start_factor")) * part);
+}
+
+static const ot_key linear_keys[] = {
+    EVERY,
+    FACTOR("start_factor", "1", "factor on the rate at the start"),
+    FACTOR("end_factor", "0", "and at the end"),
+    COUNT("total_iters", "updates from the one to the other"),
+    OT_KEYS_END,
+};
+
+/* b (1 - min(k, n) / n)^power */
+static double polynomial(const ot_schedule *s, double k)
+{
+    double n = count(s, "total_iters");
+    return s->base * pow(1 - fmin(k, n) / n, num(s, "power"));
+}
+
+static const ot_key polynomial_keys[] = {
+    EVERY,
+    COUNT("total_iters", "updates until the rate is 0"),
+    SOME("power", "1", "of what is left of them"),
+    OT_KEYS_END,
+};
+
+/* Up to max_lr at pct_start, down to max_lr / div_factor / final_div_factor: two phases between three values. */
 static double cycle(const ot_schedule *s, double k, double start, double middle, double end)
 {
     double total = count(s, "total_steps");
-    double top = ot_spec_num(s->spec, "pct_start", 0.3) * total - 1, last = total - 1;
-    bool linear = !strcmp(ot_spec_text(s->spec, "anneal_strategy", "cos"), "linear");
+    double top = num(s, "pct_start") * total - 1, last = total - 1;
+    bool straight = ot_spec_is(s->spec, "anneal_strategy", "linear");
     double from = start, to = middle, part;
     if (k <= top && top > 0) {
         part = k / top;
@@ -118,75 +167,48 @@ static double cycle(const ot_schedule *s, double k, double start, double middle,
         part = last > top ? (k - top) / (last - top) : 1;
     }
     if (part > 1) part = 1;
-    return linear ? from + (to - from) * part : cosine(from, to, part);
+    return straight ? from + (to - from) * part : half_wave(from, to, part);
 }
 
 static double onecycle(const ot_schedule *s, double k)
 {
-    double most = ot_spec_num(s->spec, "max_lr", s->base);
-    double first = most / ot_spec_num(s->spec, "div_factor", 25);
-    return cycle(s, k, first, most, first / ot_spec_num(s->spec, "final_div_factor", 1e4));
+    double most = ot_spec_find(s->spec, "max_lr") ? num(s, "max_lr") : s->base;
+    double first = most / num(s, "div_factor");
+    return cycle(s, k, first, most, first / num(s, "final_div_factor"));
 }
 
-static double formula(const ot_schedule *s, double k)
+static double onecycle_momentum(const ot_schedule *s, double k)
+{
+    double most = num(s, "max_momentum");
+    return cycle(s, k, most, num(s, "base_momentum"), most);
+}
+
+static const ot_key onecycle_keys[] = {
+    EVERY,
+    { "max_lr", NULL, "the optimizer's rate", "rate at the top", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    COUNT("total_steps", "updates of the cycle"),
+    FACTOR("pct_start", "0.3", "share of them in which the rate rises"),
+    { "anneal_strategy", "cos", NULL, "how it moves", .kind = OT_KEY_WORD, .words = "cos linear" },
+    { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0", "the momentum falls while the rate rises, and back", .kind = OT_KEY_FLAG },
+    { "base_momentum", "0.85", NULL, "momentum at the top of the rate", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "max_momentum", "0.95", NULL, "momentum at start and end", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "div_factor", "25", NULL, "max_lr over the rate at the start", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    { "final_div_factor", "1e4", NULL, "the rate at the start over that at the end", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    OT_KEYS_END,
+};
+
+static double plateau(const ot_schedule *s, double k)
+{
+    (void)k;
+    return s->rate;
+}
+
+/* The rate falls by factor when the loss no longer does. */
+static void watch(ot_schedule *s, double loss)
 {
     const ot_spec *t = s->spec;
-    double n, part;
-    switch (s->kind) {
-    case STEP:
-        return s->base *
-               pow(ot_spec_num(t, "gamma", 0.1), floor(k / ot_spec_num(t, "step_size", 1)));
-    case MULTISTEP:
-        return multistep(s, k);
-    case EXPONENTIAL:
-        return s->base * pow(ot_spec_num(t, "gamma", 1), k);
-    case COSINE:
-        return cosine(s->base, ot_spec_num(t, "eta_min", 0), k / count(s, "T_max"));
-    case RESTARTS:
-        return restarts(s, k);
-    case LINEAR:
-        n = count(s, "total_iters");
-        part = fmin(k, n) / n;
-        return s->base *
-               (ot_spec_num(t, "start_factor", 1) +
-                (ot_spec_num(t, "end_factor", 0) - ot_spec_num(t, "start_factor", 1)) * part);
-    case POLYNOMIAL:
-        n = count(s, "total_iters");
-        return s->base * pow(1 - fmin(k, n) / n, ot_spec_num(t, "power", 1));
-    case ONECYCLE:
-        return onecycle(s, k);
-    case PLATEAU:
-        return s->rate;
-    default:
-        return s->base;
-    }
-}
-
-void ot_schedule_at(const ot_schedule *s, int64_t update, double *rate, double *momentum)
-{
-    double k = floor((double)update / (double)s->per);
-    *momentum = s->momentum;
-    if (k < s->warmup) {
-        *rate = s->base * (s->warmup_factor + (1 - s->warmup_factor) * k / s->warmup);
-        k = 0;
-    } else {
-        k -= s->warmup;
-        *rate = formula(s, k);
-    }
-    if (ot_schedule_moves_momentum(s)) {
-        double most = ot_spec_num(s->spec, "max_momentum", 0.95);
-        *momentum = cycle(s, k, most, ot_spec_num(s->spec, "base_momentum", 0.85), most);
-    }
-}
-
-void ot_schedule_feedback(ot_schedule *s, int64_t update, double loss)
-{
-    const ot_spec *t = s->spec;
-    if (s->kind != PLATEAU || floor((double)update / (double)s->per) < s->warmup) return;
-
-    bool max = !strcmp(ot_spec_text(t, "mode", "min"), "max");
-    bool relative = !strcmp(ot_spec_text(t, "threshold_mode", "rel"), "rel");
-    double threshold = ot_spec_num(t, "threshold", 1e-4), sign = max ? 1 : -1;
+    bool max = ot_spec_is(t, "mode", "max"), relative = ot_spec_is(t, "threshold_mode", "rel");
+    double threshold = ot_spec_num(t, "threshold"), sign = max ? 1 : -1;
     double bar = relative ? s->best * (1 + sign * threshold) : s->best + sign * threshold;
     if (isinf(s->best) || (max ? loss > bar : loss < bar)) {
         s->best = loss;
@@ -198,10 +220,98 @@ void ot_schedule_feedback(ot_schedule *s, int64_t update, double loss)
         s->cooldown--;
         s->bad = 0;
     }
-    if (s->bad > (int64_t)ot_spec_num(t, "patience", 10)) {
-        double next = fmax(s->rate * ot_spec_num(t, "factor", 0.1), ot_spec_num(t, "min_lr", 0));
+    if (s->bad > (int64_t)ot_spec_num(t, "patience")) {
+        double next = fmax(s->rate * ot_spec_num(t, "factor"), ot_spec_num(t, "min_lr"));
         if (next < s->rate) s->rate = next;
-        s->cooldown = (int64_t)ot_spec_num(t, "cooldown", 0);
+        s->cooldown = (int64_t)ot_spec_num(t, "cooldown");
         s->bad = 0;
     }
+}
+
+static const ot_key plateau_keys[] = {
+    EVERY,
+    { "mode", "min", NULL, "what is better: less (of the loss) or more (of the accuracy of evaluations)", .kind = OT_KEY_WORD, .words = "min max" },
+    { "factor", "0.1", NULL, "factor when the rate falls", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "patience", "10", NULL, "evaluations (updates, where nothing is evaluated) without a gain before it falls", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    SOME("threshold", "1e-4", "the least gain that counts"),
+    { "threshold_mode", "rel", NULL, "of the best so far, or in its own unit", .kind = OT_KEY_WORD, .words = "rel abs" },
+    { "cooldown", "0", NULL, "evaluations after a fall that are not counted", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    SOME("min_lr", "0", "the least rate"),
+    OT_KEYS_END,
+};
+
+/* ---- the table ------------------------------------------------------------------------ */
+
+/* X(formula, name, meaning, keys, momentum, feedback) */
+#define SCHEDULES(X) \
+    X(constant, "constant", "the optimizer's rate throughout", constant_keys, NULL, NULL) \
+    X(step, "step", "times gamma every step_size updates", step_keys, NULL, NULL) \
+    X(multistep, "multistep", "times gamma at each milestone", multistep_keys, NULL, NULL) \
+    X(exponential, "exponential", "times gamma at every update", exponential_keys, NULL, NULL) \
+    X(cosine, "cosine", "down half a cosine", cosine_keys, NULL, NULL) \
+    X(restarts, "cosine-restarts", "down half a cosine, again and again", restarts_keys, NULL, NULL) \
+    X(linear, "linear", "from one factor to another in a straight line", linear_keys, NULL, NULL) \
+    X(polynomial, "polynomial", "down to 0 with a power of what is left of the run", polynomial_keys, NULL, NULL) \
+    X(onecycle, "onecycle", "up, then down far below the start; the momentum the other way round", onecycle_keys, onecycle_momentum, NULL) \
+    X(plateau, "plateau", "times factor when loss or accuracy get no better", plateau_keys, NULL, watch)
+
+#define X(formula, name, meaning, keys, momentum, feedback) static const ot_schedule_kind kind_of_##formula = { { name, meaning, keys }, formula, momentum, feedback };
+SCHEDULES(X)
+#undef X
+
+static const ot_schedule_kind *const kinds[] = {
+#define X(formula, name, meaning, keys, momentum, feedback) &kind_of_##formula,
+    SCHEDULES(X)
+#undef X
+};
+
+static const ot_entry *const entries[] = {
+#define X(formula, name, meaning, keys, momentum, feedback) &kind_of_##formula.entry,
+    SCHEDULES(X)
+#undef X
+    NULL
+};
+
+const ot_registry ot_schedules = { "schedule", "how the learning rate changes from update to update (--schedule)", entries };
+
+ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum, int64_t total, int64_t epoch, ot_error *err)
+{
+    *s = (ot_schedule){ .spec = t, .base = base, .momentum = momentum, .total = total, .per = 1 };
+    for (int i = 0; i < OT_LEN(kinds); i++)
+        if (!strcmp(kinds[i]->entry.name, t->name)) s->kind = kinds[i];
+    if (!s->kind) return ot_fail(err, OT_E_INTERNAL, "schedule '%s' has no formula", t->name);
+    if (ot_spec_is(t, "per", "epoch")) s->per = epoch > 0 ? epoch : 1;
+    s->warmup = ot_spec_num(t, "warmup");
+    s->warmup_factor = ot_spec_num(t, "warmup_start_factor");
+    s->rate = base;
+    s->best = ot_spec_is(t, "mode", "max") ? -INFINITY : INFINITY;
+    if (s->kind->momentum && ot_spec_flag(t, "cycle_momentum") && isnan(momentum))
+        return ot_fail(err, OT_E_USAGE, "--schedule %s: cycle_momentum needs an optimizer with momentum", t->name);
+    return OT_OK;
+}
+
+bool ot_schedule_moves_momentum(const ot_schedule *s)
+{
+    if (!s->kind->momentum || isnan(s->momentum)) return false;
+    /* PyTorch cycles by default; an optimizer that has no momentum is left alone. */
+    return ot_spec_find(s->spec, "cycle_momentum") ? ot_spec_flag(s->spec, "cycle_momentum") : s->momentum > 0;
+}
+
+void ot_schedule_at(const ot_schedule *s, int64_t update, double *rate, double *momentum)
+{
+    double k = floor((double)update / (double)s->per);
+    *momentum = s->momentum;
+    if (k < s->warmup) {
+        *rate = s->base * (s->warmup_factor + (1 - s->warmup_factor) * k / s->warmup);
+        k = 0;
+    } else {
+        k -= s->warmup;
+        *rate = s->kind->rate(s, k);
+    }
+    if (ot_schedule_moves_momentum(s)) *momentum = s->kind->momentum(s, k);
+}
+
+void ot_schedule_feedback(ot_schedule *s, int64_t update, double loss)
+{
+    if (s->kind->feedback && floor((double)update / (double)s->per) >= s->warmup) s->kind->feedback(s, loss);
 }

@@ -2,11 +2,13 @@
 #ifndef OT_SCHEDULES_H
 #define OT_SCHEDULES_H
 
-#include "runtime/passes/passes.h"
+#include "runtime/base/registry.h"
+
+extern const ot_registry ot_schedules;
 
 typedef struct ot_schedule {
     const ot_spec *spec;
-    int kind;
+    const struct ot_schedule_kind *kind;
     double base;     /* rate the schedule scales */
     double momentum; /* of the optimizer (beta1 for the Adam family) */
     int64_t total;   /* updates of the whole run; what T_max and its like default to */

@@ -4,29 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/losses/losses.h"
+#include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/options.h"
+#include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
 
 /* --name X for the optimizer's parameter `key`. */
-static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s,
-                            ot_arena *a, ot_error *err)
+static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a, ot_error *err)
 {
-    const ot_spec_kind *k = ot_optimizers;
     if (!ot_options_get(o, name)) return OT_OK;
-    while (strcmp(k->name, s->optimizer.name)) k++;
-
-    if (ot_has_word(k->keys, key) || ot_has_word(k->common, key))
-        return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
+    if (ot_entry_key(s->optimizer.entry, key)) return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
     return ot_fail(err, OT_E_USAGE, "--%s: %s has no %s", name, s->optimizer.name, key);
 }
 
 static ot_status check_optimizer(const ot_spec *t, ot_error *err)
 {
-    if (!strcmp(t->name, "sgd") && ot_spec_flag(t, "nesterov", false) &&
-        (ot_spec_num(t, "momentum", 0) <= 0 || ot_spec_num(t, "dampening", 0) != 0))
-        return ot_fail(err, OT_E_USAGE,
-                       "--optimizer %s: nesterov needs a momentum and no dampening", t->name);
-    return OT_OK;
+    const ot_optimizer *o = ot_optimizer_find(t->name);
+    const char         *why = o->refuses ? o->refuses(t) : NULL;
+    return why ? ot_fail(err, OT_E_USAGE, "--optimizer %s: %s", t->name, why) : OT_OK;
 }
 
 static ot_status read_device(const char *device, ot_settings *s, ot_error *err)
@@ -135,8 +131,7 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     s->losses = ot_arena_alloc(a, sizeof *s->losses * (size_t)(n + 1));
     if (!s->losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     for (int i = 0; i < n; i++) {
-        OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), "loss", ot_losses, outputs, a,
-                              &s->losses[i], err));
+        OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->losses[i], err));
         for (int k = 0; k < i; k++) {
             const char *p = s->losses[k].output, *q = s->losses[i].output;
             if (p == q || (p && q && !strcmp(p, q)))
@@ -217,14 +212,12 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(read_added_dropout(o, &s->add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));
     OT_TRY(read_losses(o, s->n_outputs ? s->outputs : outputs, a, s, err));
-    OT_TRY(ot_spec_parse(ot_options_get(o, "optimizer"), "optimizer", ot_optimizers, NULL, a,
-                          &s->optimizer, err));
+    OT_TRY(ot_spec_parse(ot_options_get(o, "optimizer"), &ot_optimizers, NULL, a, &s->optimizer, err));
     OT_TRY(short_form(o, "lr", "lr", s, a, err));
     OT_TRY(short_form(o, "momentum", "momentum", s, a, err));
     OT_TRY(short_form(o, "weight-decay", "weight_decay", s, a, err));
     OT_TRY(check_optimizer(&s->optimizer, err));
-    OT_TRY(ot_spec_parse(ot_options_get(o, "schedule"), "schedule", ot_schedules, NULL, a,
-                          &s->schedule, err));
+    OT_TRY(ot_spec_parse(ot_options_get(o, "schedule"), &ot_schedules, NULL, a, &s->schedule, err));
     OT_TRY(copy_list(o, "train", a, &s->n_train, &s->train, err));
     OT_TRY(copy_list(o, "freeze", a, &s->n_freeze, &s->freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->n_no_decay, &s->no_decay, err));

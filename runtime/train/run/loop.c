@@ -358,7 +358,7 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
     if (t->cancelled) return OT_OK; /* half an evaluation is none */
     log_eval(t, loss, accuracy);
-    bool max = !strcmp(ot_spec_text(&t->s.schedule, "mode", "min"), "max");
+    bool max = ot_spec_is(&t->s.schedule, "mode", "max");
     ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);
     t->result.split = ot_trainer_split(t);
     t->result.loss = loss;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exporter/training.h"
+#include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
@@ -257,7 +258,7 @@ static void say_options(const ot_trainer *t)
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "plateau watches %s",
                        !t->eval_data ? "the loss of every update: there is nothing to evaluate on (--val)"
-                       : !strcmp(ot_spec_text(&s->schedule, "mode", "min"), "max") ? "the accuracy of every evaluation, or the loss where there is none"
+                       : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of every evaluation, or the loss where there is none"
                                                                                     : "the loss of every evaluation");
 }
 

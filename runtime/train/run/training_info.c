@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exporter/training.h"
+#include "runtime/optimizers/optimizers.h"
 #include "runtime/train/run/file_training.h"
 
 static ot_status check(const ot_trainer *t, ot_error *err)

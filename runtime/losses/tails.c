@@ -6,7 +6,7 @@
  *
  * Classifiers of scikit-learn end in probabilities that no Softmax made: Sigmoids divided by their sum, or 1 - p beside p.  What
  * sums to 1 is the Softmax of its logarithms, and the logarithm of a Sigmoid is computed without cancellation. */
-#include "runtime/passes/tails.h"
+#include "runtime/losses/tails.h"
 
 #include "ops/kernels/map.h"
 

@@ -1,4 +1,4 @@
-/* ctc.c - part of the pass `loss`: connectionist temporal classification.
+/* ctc.c - connectionist temporal classification.
  *
  * Shapes  z: (N, T, C) log-probabilities or scores, t: (N, L) class numbers, shorter ones padded at their end with negative
  *         numbers or the blank.  With l' = (blank, t1, blank, t2 ... blank), S = 2 L + 1 places:
@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/passes/control.h"
-#include "runtime/passes/loss.h"
+#include "runtime/losses/loss.h"
 
 #define NEVER (-1e30)
 
@@ -33,7 +32,7 @@ static ot_value *slice(ot_loss *x, ot_value *v, int64_t axis, int64_t from, int6
 
 static ot_value *along(ot_loss *x, const ot_op *op, int64_t axis, ot_value *a, ot_value *c)
 {
-    ot_graph *g = x->p->graph;
+    ot_graph *g = x->b.graph;
     ot_node  *n = g->err->status == OT_OK ? ot_graph_node(g, op, op->name, NULL, OT_IN(a, c), 1) : NULL;
     if (n) ot_set_attr(n, "axis", axis);
     return n && ot_node_infer(n, g->err) == OT_OK ? n->out[0] : NULL;
@@ -50,9 +49,9 @@ static ot_value *fill(ot_loss *x, ot_dtype t, int64_t rows, int64_t columns, dou
 /* Element (n, s) of (0 .. S-1). */
 static ot_value *places(ot_loss *x, int64_t n)
 {
-    int64_t *v = ot_graph_alloc(x->p->graph, (size_t)n * sizeof *v);
+    int64_t *v = ot_graph_alloc(x->b.graph, (size_t)n * sizeof *v);
     for (int64_t i = 0; v && i < n; i++) v[i] = i;
-    return v ? ot_graph_const(x->p->graph, "places", OT_I64, &(ot_shape){ .rank = 2, .dim = { 1, n } }, v) : NULL;
+    return v ? ot_graph_const(x->b.graph, "places", OT_I64, &(ot_shape){ .rank = 2, .dim = { 1, n } }, v) : NULL;
 }
 
 typedef struct ctc {
@@ -66,10 +65,10 @@ typedef struct ctc {
 /* l', lengths and skips, from the padded target. */
 static bool prepare(ot_loss *x, ctc *k)
 {
-    double    blank = ot_spec_num(x->how, "blank", 0);
+    double    blank = ot_spec_num(x->how, "blank");
     ot_value *t = ot_cast(&x->b, ot_view(&x->b, x->t, &(ot_shape){ .rank = 2, .dim = { k->N, k->L } }), OT_I64);
     ot_value *is = row2(x, OT_FN_And, row2(x, OT_FN_GreaterOrEqual, t, whole(x, 0)), row2(x, OT_FN_NotEqual, t, whole(x, blank)));
-    ot_value *lengths = ot_loss_array(x, "target_lengths"), *column = places(x, k->L);
+    ot_value *lengths = x->array(x->user, "target_lengths"), *column = places(x, k->L);
     if (lengths) is = row2(x, OT_FN_And, is, row2(x, OT_FN_Less, column, ot_view(&x->b, lengths, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } })));
     k->length = ot_loss_sum_axis(x, ot_cast(&x->b, is, OT_I64), 1, true);
     t = where(x, is, t, whole(x, blank));
@@ -79,7 +78,7 @@ static bool prepare(ot_loss *x, ctc *k)
     k->label = behind(x, ot_view(&x->b, pairs, &flat), fill(x, OT_I64, k->N, 1, blank));
     ot_value *before = behind(x, fill(x, OT_I64, k->N, 2, blank), slice(x, k->label, 1, 0, k->S - 2));
     k->skips = row2(x, OT_FN_And, row2(x, OT_FN_NotEqual, k->label, whole(x, blank)), row2(x, OT_FN_NotEqual, k->label, before));
-    k->steps = ot_loss_array(x, "input_lengths");
+    k->steps = x->array(x->user, "input_lengths");
     if (k->steps) k->steps = ot_view(&x->b, k->steps, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } });
     return k->skips != NULL;
 }
@@ -118,7 +117,7 @@ static ot_value *walk(ot_loss *x, const ctc *k)
     return row(x, OT_FN_Neg, log_add(x, ends[0], ends[1]));
 }
 
-ot_value *ot_loss_ctc(ot_loss *x)
+static ot_value *ctc_loss(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape;
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
@@ -127,11 +126,29 @@ ot_value *ot_loss_ctc(ot_loss *x)
     k.S = 2 * k.L + 1;
     if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N)
         return ot_loss_fail(x, OT_E_DATA, "neither of its first two axes has as many samples as the target; batch_first=true or false says which axis is the batch"), NULL;
-    if (!(ot_spec_num(x->how, "blank", 0) < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
+    if (!(ot_spec_num(x->how, "blank") < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);
     ot_value *lost = row2(x, OT_FN_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */
-    loss = where(x, lost, num(x, ot_spec_flag(x->how, "zero_infinity", false) ? 0 : INFINITY), loss);
-    if (!strcmp(ot_spec_text(x->how, "reduction", "mean"), "sum")) return ot_loss_reduce(x, loss, 0);
+    loss = where(x, lost, num(x, ot_spec_flag(x->how, "zero_infinity") ? 0 : INFINITY), loss);
+    if (ot_spec_is(x->how, "reduction", "sum")) return ot_loss_reduce(x, loss, 0);
     return ot_loss_reduce(x, quo(x, loss, row2(x, OT_FN_Max, steps, num(x, 1))), 0);
 }
+
+static const ot_key keys[] = {
+    OT_LOSS_KEYS,
+    { "blank", "0", NULL, "class that stands for no label", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    { "zero_infinity", "false", NULL, "a sample with more labels than steps costs nothing instead of infinity", .kind = OT_KEY_FLAG },
+    { "batch_first", NULL, "the axis with as many samples as the target", "the output is (N, T, C), else (T, N, C)", .kind = OT_KEY_FLAG },
+    OT_KEYS_END,
+};
+
+const ot_loss_kind ot_loss_kind_ctc = {
+    .entry = { "ctc", "label sequences without an alignment (connectionist temporal classification)", keys },
+    .build = ctc_loss,
+    .takes = OT_TAKES_SEQUENCES,
+    .undoes = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX),
+    .unlike = OT_TAIL_BIT(SIGMOID),
+    .acts_on = "log-probabilities",
+    .classes_last = true,
+};

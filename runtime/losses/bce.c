@@ -1,0 +1,60 @@
+/* bce.c - binary cross-entropy: yes or no for each element, from scores or from probabilities. */
+#include "runtime/losses/loss.h"
+
+/* pos_weight: a number, or a list as long as the last axis. */
+static ot_value *pos_weight(ot_loss *x)
+{
+    const ot_param *w = ot_spec_find(x->how, "pos_weight");
+    if (!w) return NULL;
+    if (!w->n) return num(x, w->num);
+    float *v = ot_graph_alloc(x->b.graph, (size_t)w->n * sizeof *v);
+    for (int i = 0; i < w->n && v; i++) v[i] = (float)w->list[i];
+    int last = x->z->shape.rank - 1;
+    if (w->n != 1 && (last < 0 || x->z->shape.dim[last] != w->n)) return ot_loss_fail(x, OT_E_USAGE, "pos_weight does not fit the last axis"), NULL;
+    ot_value *k = v ? ot_graph_const(x->b.graph, "pos_weight", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
+    return k ? ot_cast(&x->b, k, x->z->dtype) : NULL;
+}
+
+/* -(w y log s(z) + (1-y) log(1-s(z))) = (1-y) z + (1 + (w-1) y) softplus(-z) */
+static ot_value *bce_with_logits(ot_loss *x)
+{
+    ot_value *t = ot_loss_target(x), *w = pos_weight(x);
+    ot_loss_binary_accuracy(x, t, 0);
+    if (!w) return ot_loss_reduce(x, row2(x, OT_FN_BceWithLogits, x->z, t), 0);
+    ot_value *s = row(x, OT_FN_Softplus, row(x, OT_FN_Neg, x->z));
+    ot_value *f = add(x, num(x, 1), mul(x, sub(x, w, num(x, 1)), t));
+    return ot_loss_reduce(x, add(x, mul(x, sub(x, num(x, 1), t), x->z), mul(x, f, s)), 0);
+}
+
+static ot_value *bce(ot_loss *x)
+{
+    if (x->joined) return bce_with_logits(x);
+    ot_value *t = ot_loss_target(x);
+    ot_loss_binary_accuracy(x, t, 0.5);
+    return ot_loss_reduce(x, row2(x, OT_FN_Bce, x->z, t), 0);
+}
+
+static const ot_key keys[] = {
+    OT_LOSS_KEYS,
+    { "pos_weight", NULL, "1", "factor on the terms of a target of 1; a list has one for each place along the last axis", .kind = OT_KEY_NUMBER, .count = OT_KEY_EITHER,
+      OT_KEY_AT_LEAST(0) },
+    OT_KEYS_END,
+};
+
+const ot_loss_kind ot_loss_kind_bce = {
+    .entry = { "bce", "yes or no for each element, from probabilities (Sigmoid)", keys },
+    .build = bce,
+    .takes = OT_TAKES_VALUES,
+    .undoes = OT_TAIL_BIT(SIGMOID),
+    .unlike = OT_TAIL_BIT(LOG_SOFTMAX),
+    .acts_on = "probabilities",
+};
+
+const ot_loss_kind ot_loss_kind_bce_with_logits = {
+    .entry = { "bce_with_logits", "yes or no for each element, from scores", keys },
+    .build = bce_with_logits,
+    .takes = OT_TAKES_VALUES,
+    .undoes = OT_TAIL_BIT(SIGMOID),
+    .unlike = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX),
+    .acts_on = "scores of yes and no",
+};

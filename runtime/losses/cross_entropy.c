@@ -1,0 +1,42 @@
+/* cross_entropy.c - the losses of classifiers: cross_entropy over scores, nll over log-probabilities. */
+#include "runtime/losses/loss.h"
+
+#include "ops/kernels/crossentropy.h"
+
+static ot_value *over_classes(ot_loss *x)
+{
+    if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
+    int axis = ot_loss_axis(x);
+    if (axis < 0) return NULL;
+    ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]);
+    ot_loss_accuracy(x, axis);
+    return ot_loss_cross_entropy(x, axis, w, ot_spec_is(x->how, "reduction", "sum") ? OT_REDUCTION_SUM : OT_REDUCTION_MEAN);
+}
+
+
+static const ot_key cross_entropy_keys[] = {
+    OT_LOSS_KEYS,
+    OT_CLASS_KEYS,
+    { "label_smoothing", "0", NULL, "share of each target that is spread over all classes", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    OT_KEYS_END,
+};
+static const ot_key nll_keys[] = { OT_LOSS_KEYS, OT_CLASS_KEYS, OT_KEYS_END };
+
+const ot_loss_kind ot_loss_kind_cross_entropy = {
+    .entry = { "cross_entropy", "classes, from scores; the target has class numbers or shares of the classes", cross_entropy_keys },
+    .build = over_classes,
+    .takes = OT_TAKES_CLASSES,
+    .undoes = OT_TAIL_BIT(SOFTMAX),
+    .unlike = OT_TAIL_BIT(SIGMOID),
+    .acts_on = "scores, one for each class",
+};
+
+const ot_loss_kind ot_loss_kind_nll = {
+    .entry = { "nll", "classes, from log-probabilities (LogSoftmax)", nll_keys },
+    .build = over_classes,
+    .takes = OT_TAKES_CLASSES,
+    .undoes = OT_TAIL_BIT(LOG_SOFTMAX),
+    .unlike = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(SIGMOID),
+    .acts_on = "log-probabilities",
+    .logs = true,
+};

@@ -1,0 +1,44 @@
+/* focal.c - cross-entropy that looks at what is answered wrongly.
+ *
+ * Source  Lin et al. 2017; torchvision's sigmoid_focal_loss */
+#include "runtime/losses/loss.h"
+
+#include "ops/kernels/crossentropy.h"
+
+/* Of yes and no, as torchvision's sigmoid_focal_loss: the terms of binary cross-entropy, each times (1 - the probability of
+ * the right answer)^gamma and alpha or 1 - alpha.  With class numbers the same with softmax: gamma alone, and class_weights. */
+static ot_value *focal(ot_loss *x)
+{
+    double gamma = ot_spec_num(x->how, "gamma"), alpha = ot_spec_num(x->how, "alpha");
+    if (ot_loss_has_classes(x)) {
+        int axis = ot_loss_axis(x);
+        if (axis < 0) return NULL;
+        if (ot_spec_find(x->how, "alpha")) return ot_loss_fail(x, OT_E_USAGE, "alpha weighs yes against no; class_weights weighs classes"), NULL;
+        ot_loss_accuracy(x, axis);
+        ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]), *ce = ot_loss_cross_entropy(x, axis, NULL, OT_REDUCTION_NONE);
+        ot_value *wrong = sub(x, num(x, 1), row(x, OT_FN_Exp, row(x, OT_FN_Neg, ce)));
+        ot_value *l = mul(x, ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong), w ? ot_loss_cross_entropy(x, axis, w, OT_REDUCTION_NONE) : ce);
+        return ot_loss_reduce(x, l, 0);
+    }
+    ot_value *t = ot_loss_target(x), *z = x->z;
+    ot_loss_binary_accuracy(x, t, 0);
+    ot_value *no = sub(x, num(x, 1), t), *p = row(x, OT_FN_Sigmoid, z), *wrong = add(x, mul(x, t, sub(x, num(x, 1), p)), mul(x, no, p));
+    ot_value *l = mul(x, row2(x, OT_FN_BceWithLogits, z, t), ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong));
+    if (alpha >= 0) l = mul(x, l, add(x, mul(x, num(x, alpha), t), mul(x, num(x, 1 - alpha), no)));
+    return ot_loss_reduce(x, l, 0);
+}
+
+static const ot_key keys[] = {
+    OT_LOSS_KEYS,
+    { "gamma", "2", NULL, "power of the probability of a wrong answer", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "alpha", "0.25", NULL, "factor on the terms of a target of 1, those of 0 get 1 - alpha; not with class numbers", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    OT_CLASS_KEYS,
+    OT_KEYS_END,
+};
+
+const ot_loss_kind ot_loss_kind_focal = {
+    .entry = { "focal", "cross-entropy weighted towards wrong answers; classes, or yes and no for each element", keys },
+    .build = focal,
+    .takes = OT_TAKES_EITHER,
+    .undoes = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX) | OT_TAIL_BIT(SIGMOID),
+};

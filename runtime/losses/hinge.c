@@ -1,0 +1,35 @@
+/* hinge.c - a margin between the score of the right class and those of the others. */
+#include "runtime/losses/loss.h"
+
+/* MultiMarginLoss: (1/C) sum over j != y of max(0, margin - z[y] + z[j])^p, then the mean over samples. */
+static ot_value *hinge(ot_loss *x)
+{
+    if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
+    int axis = ot_loss_axis(x);
+    if (axis < 0) return NULL;
+    const ot_shape *s = &x->z->shape;
+    if (s->dim[axis] < 2)
+        return ot_loss_fail(x, OT_E_DATA, "hinge compares the scores of several classes, and this output has one score per sample; "
+                            "bce_with_logits takes targets of 0 and 1 for it"), NULL;
+    ot_loss_accuracy(x, axis);
+    ot_value *is = ot_loss_is_class(x, axis);
+    ot_value *zy = ot_loss_sum_axis(x, where(x, is, x->z, num(x, 0)), axis, true);
+    ot_value *m = row(x, OT_FN_Relu, add(x, sub(x, num(x, ot_spec_num(x->how, "margin")), zy), x->z));
+    if (ot_spec_num(x->how, "p") == 2) m = row(x, OT_FN_Square, m);
+    m = where(x, is, num(x, 0), m);
+    return ot_loss_reduce(x, mul(x, m, num(x, 1.0 / (double)s->dim[axis])), (double)(ot_numel(s) / s->dim[axis]));
+}
+
+static const ot_key keys[] = {
+    OT_LOSS_KEYS,
+    OT_LOSS_MARGIN("1", "how far the score of the right class is to be above the others"),
+    { "p", "1", NULL, "power of what is missing", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },
+    OT_CLASS_AXIS,
+    OT_KEYS_END,
+};
+
+const ot_loss_kind ot_loss_kind_hinge = {
+    .entry = { "hinge", "classes, by a margin between scores; the target has class numbers", keys },
+    .build = hinge,
+    .takes = OT_TAKES_NUMBERS,
+};

@@ -1,0 +1,111 @@
+/* loss.h - what losses are written in: a formula over an output and its target.
+ *
+ * The formulas are written with the builder of graphs; the pass `loss` decides which loss acts on what, and calls one for each.
+ * Source  PyTorch's formulas, defaults and names of keys; what it does not have says where it is from. */
+#ifndef OT_LOSS_H
+#define OT_LOSS_H
+
+#include "ops/kernels/map.h"
+#include "runtime/base/findings.h"
+#include "runtime/losses/losses.h"
+#include "runtime/losses/tails.h"
+
+/* One loss that is being built. */
+typedef struct ot_loss {
+    ot_build            b;
+    const ot_loss_kind *kind;
+    const ot_spec      *how;    /* its name and parameters */
+    ot_value           *out;    /* the graph's output */
+    ot_value           *z;      /* what the formula acts on, its batch axis first */
+    ot_value           *t;      /* the target, or NULL */
+    ot_tail             tail;   /* that out ends in; its axis is one of z */
+    bool                joined; /* z is the output without it */
+    int                 axis;   /* of z, of the classes; -1: not asked yet */
+    int                 batch_axis; /* of out */
+    bool                ignores;    /* some of the target's class numbers are OT_IGNORED */
+    bool                adds_up[2]; /* no value of the target is negative, and over the first axis of a sample (the last) they sum to 1 */
+    int64_t             micro;      /* batches of the file's own size that are one batch here; 0: the batch is the file's */
+    bool                eval;       /* right answers are counted: */
+    ot_value           *right, *of; /* how many there are, of how many; NULL: none */
+    ot_findings        *findings;
+    ot_value         *(*array)(void *user, const char *name); /* that comes beside the targets; NULL: the data has none of that name */
+    void               *user;
+} ot_loss;
+
+#define OT_TAIL_BIT(kind) (1u << OT_TAIL_##kind)
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+/* Every loss has these. */
+#define OT_LOSS_KEYS                                                                                                           \
+    { "weight", "1", NULL, "factor on this loss; 0 leaves its output out of the training", .kind = OT_KEY_NUMBER, OT_KEY_ANY },        \
+    { "reduction", "mean", NULL, "over the elements or samples of a batch", .kind = OT_KEY_WORD, .words = "mean sum" },                \
+    { "tail", "auto", NULL, "what the graph ends in and the loss is joined with; none: the output as it is", .kind = OT_KEY_WORD,      \
+      .words = "auto none softmax logsoftmax sigmoid" }
+
+#define OT_CLASS_AXIS                                                                                                          \
+    { "class_axis", NULL, "the axis that fits the target: 1 or the last", "axis of the output that holds the classes",         \
+      .kind = OT_KEY_WHOLE, OT_KEY_FROM(-OT_MAX_RANK, OT_MAX_RANK - 1) }
+#define OT_CLASS_KEYS                                                                                                          \
+    OT_CLASS_AXIS,                                                                                                             \
+    { "ignore_index", NULL, "-100 where the target has it", "class number that counts nowhere", .kind = OT_KEY_WHOLE,                  \
+      OT_KEY_FROM(-OT_KEY_EXACT, OT_KEY_EXACT) },                                                                              \
+    { "class_weights", NULL, "1 for each", "factor on the loss of each class", .kind = OT_KEY_NUMBER, .count = OT_KEY_LIST, OT_KEY_AT_LEAST(0) }
+#define OT_LOSS_EPS(dflt, meaning) { "eps", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
+#define OT_LOSS_MARGIN(dflt, meaning) { "margin", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_ANY }
+
+extern const ot_key ot_loss_keys[]; /* of a loss that has no others */
+
+/* ---- for formulas ------------------------------------------------------------------ */
+
+/* The class axis of z: as given, else what target and graph say.  -1: recorded failure. */
+int ot_loss_axis(ot_loss *x);
+
+ot_status ot_loss_fail(ot_loss *x, ot_status s, const char *what);
+
+/* ---- short forms --------------------------------------------------------------- */
+
+static inline ot_value *num(ot_loss *x, double v) { return ot_scalar(&x->b, x->z->dtype, v); }
+static inline ot_value *row(ot_loss *x, int r, ot_value *a) { return ot_map1(&x->b, r, 0, 0, a); }
+static inline ot_value *row2(ot_loss *x, int r, ot_value *a, ot_value *c) { return ot_map2(&x->b, r, 0, 0, a, c); }
+static inline ot_value *add(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Add, a, c); }
+static inline ot_value *sub(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Sub, a, c); }
+static inline ot_value *mul(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Mul, a, c); }
+static inline ot_value *quo(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Div, a, c); }
+static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c) { return ot_map3(&x->b, OT_FN_Where, 0, 0, is, a, c); }
+
+/* Mean or sum (reduction) over all elements; `count` other than 0 divides instead of the number of elements. */
+ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count);
+ot_value *ot_loss_sum_all(ot_loss *x, ot_value *v);
+ot_value *ot_loss_sum_axis(ot_loss *x, ot_value *v, int axis, bool keepdims);
+
+/* The target as floats of z's shape. */
+ot_value *ot_loss_target(ot_loss *x);
+
+/* Class numbers as i64 of z's shape with 1 along the axis; and truth values of z's shape: where the class is the target's. */
+ot_value *ot_loss_labels(ot_loss *x, int axis);
+ot_value *ot_loss_is_class(ot_loss *x, int axis);
+
+/* The class number that counts nowhere; false: there is none. */
+bool ot_loss_ignored(const ot_loss *x, int64_t *label);
+
+ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: none are given, or recorded */
+ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
+
+/* z's shape without an axis. */
+ot_shape ot_loss_without(const ot_shape *s, int axis);
+
+/* In an evaluation: counts what is right, by the largest along `axis`, and by the side of a threshold. */
+void ot_loss_accuracy(ot_loss *x, int axis);
+void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
+
+/* A value of the output's shape with the axis of the batch in front, where the data says that it is another. */
+ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v);
+
+/* The output of the graph that a parameter names, in z's type and order of axes; NULL: recorded. */
+ot_value *ot_loss_other(ot_loss *x, const char *key);
+
+/* The target has class numbers, and not a value for every element. */
+bool ot_loss_has_classes(const ot_loss *x);
+
+#endif
