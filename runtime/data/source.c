@@ -49,11 +49,12 @@ static ot_status refill(const ot_source *s, stream *x, ot_error *err)
     return OT_OK;
 }
 
-/* Whether another member follows; other bytes behind the last are nobody's. */
+/* Whether another member follows, if only its first byte, which is then cut off; other bytes behind the last are nobody's. */
 static bool next_member(stream *x)
 {
     const unsigned char *b = x->z.next_in;
-    x->within = x->z.avail_in >= 2 && b[0] == 0x1F && b[1] == 0x8B && inflateReset(&x->z) == Z_OK;
+    unsigned n = x->z.avail_in;
+    x->within = n && b[0] == 0x1F && (n == 1 || b[1] == 0x8B) && inflateReset(&x->z) == Z_OK;
     return x->within;
 }
 

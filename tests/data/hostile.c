@@ -286,6 +286,43 @@ static void packed_table(void **state)
     free(packed);
 }
 
+/* Text says nowhere how much of it there is: what tells that a packed table is cut is the packing alone, in its first
+   member, in a later one, and where the packed bytes are read in several pieces. */
+static void cut_table(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    char *raw = malloc(N), path[128];
+    unsigned char *packed = malloc(2 * N);
+    snprintf(path, sizeof path, "%s/t.csv.gz", ot_test_folder);
+    size_t first = gzip("1,2\n3,4\n", 8, packed, N), n = first + gzip("5,6\n", 4, packed + first, N);
+    for (int large = 0; large < 2; large++) {
+        ot_dataset *d;
+        ot_error e = {0};
+        size_t step = 1;
+        if (large) { /* digits that hardly pack: the file is longer than one read */
+            uint32_t r = 1;
+            for (size_t i = 0; i < N; i++) raw[i] = (char)(i % 8 == 7 ? '\n' : i % 8 == 3 ? ',' : '0' + (r = r * 1664525u + 1013904223u) / 429496730u);
+            first = n = gzip(raw, N, packed, 2 * N);
+            assert_true(n > 300000);
+            step = 4093;
+        }
+        ot_folder_put("t.csv.gz", packed, n);
+        if (ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e)) fail_msg("%s", e.text);
+        assert_int_equal(d->samples, large ? N / 8 : 3);
+        ot_dataset_free(d);
+        for (size_t keep = n - 1; keep >= 2 && keep < n; keep -= step) {
+            if (keep == first) continue; /* a whole file of one member */
+            e = (ot_error){0};
+            ot_folder_put("t.csv.gz", packed, keep);
+            assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
+            if (!strstr(e.text, "cut off")) fail_msg("%zu of %zu bytes: %s", keep, n, e.text);
+        }
+    }
+    free(raw);
+    free(packed);
+}
+
 /* Labels of another number are found by the headers, before the pictures are unpacked. */
 static void headers_first(void **state)
 {
@@ -353,6 +390,7 @@ int ot_test_hostile(void)
         cmocka_unit_test(lying_idx_headers),
         cmocka_unit_test(packed_bomb),
         cmocka_unit_test_setup_teardown(packed_table, ot_folder_make, ot_folder_remove),
+        cmocka_unit_test_setup_teardown(cut_table, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(headers_first, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(overlapping_members, ot_folder_make, ot_folder_remove),
     };
