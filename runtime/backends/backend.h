@@ -45,7 +45,7 @@ typedef struct ot_backend {
     void      (*info)(ot_device *d, ot_device_info *out);
 
     /* Kernel i of those compiled for the device so far: its name, and the compiler's words about it (NULL: it
-     * came from the cache).  false: there is none. */
+     * said nothing).  false: there is none. */
     bool (*compiled)(ot_device *d, int i, const char **name, const char **words);
 
     /* Candidates for an operator, best first, NULL-ended; no operator: an empty list. */

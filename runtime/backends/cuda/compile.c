@@ -100,10 +100,14 @@ static const char *file_text(const char *name)
     return NULL;
 }
 
-/* Of the texts that others include. */
+/* Beside the architecture. */
+static const char *const options[] = { "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
+
+/* Of the texts that others include, and of the options. */
 static uint64_t headers_hash(void)
 {
     uint64_t h = 0;
+    for (int i = 0; i < OT_LEN(options); i++) h = hash(options[i], strlen(options[i]) + 1, h);
     for (const ot_gpu_file *f = ot_gpu_files; f->name; f++)
         if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) h = hash(f->text, strlen(f->text), h);
     return h;
@@ -128,11 +132,12 @@ static ot_status compile(const ot_gpu *g, const char *name, const char *source, 
         if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) headers[n] = f->text, names[n++] = f->name;
 
     char        arch[64];
-    const char *options[] = { arch, "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
+    const char *all[1 + OT_LEN(options)] = { arch };
+    memcpy(all + 1, options, sizeof options);
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", g->arch_text);
     nvrtcProgram p = NULL;
     nvrtcResult  r = nvrtcCreateProgram(&p, source, name, n, headers, names);
-    if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(options), options);
+    if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(all), all);
     char *words = p ? log_of(p) : NULL;
     if (r == NVRTC_SUCCESS) r = nvrtcGetCUBINSize(p, &out->n);
     if (r == NVRTC_SUCCESS && !(out->bytes = malloc(out->n))) r = NVRTC_ERROR_OUT_OF_MEMORY;
@@ -148,7 +153,8 @@ static ot_status compile(const ot_gpu *g, const char *name, const char *source, 
     return err ? err->status : OT_E_INTERNAL;
 }
 
-typedef struct cached { char magic[8]; uint64_t length, check; } cached; /* head of a file; device code follows */
+/* Head of a file; device code and the report follow. */
+typedef struct cached { char magic[8]; uint64_t length, report, check; } cached;
 
 static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t length, image *out)
 {
@@ -157,9 +163,13 @@ static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t le
     cached h;
     if (bytes && n > sizeof h) {
         memcpy(&h, bytes, sizeof h);
-        if (!memcmp(h.magic, "otkern1", 8) && h.length == length && h.check == hash(source, length, length) + (n - sizeof h)) {
-            memmove(bytes, bytes + sizeof h, n - sizeof h);
-            *out = (image){ .bytes = bytes, .n = n - sizeof h };
+        n -= sizeof h;
+        if (!memcmp(h.magic, "otkern2", 8) && h.length == length && h.report < n && h.check == hash(source, length, length) + n)
+            out->report = strdup(bytes + sizeof h + n - h.report); /* what was read ends in a 0 */
+        if (out->report) {
+            memmove(bytes, bytes + sizeof h, n);
+            out->bytes = bytes;
+            out->n = n - h.report;
             return true;
         }
     }
@@ -169,12 +179,15 @@ static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t le
 
 static void to_disk(ot_gpu *g, const char *name, const char *source, size_t length, const image *i)
 {
-    cached h = { .magic = "otkern1", .length = length, .check = hash(source, length, length) + i->n };
-    char  *bytes = malloc(sizeof h + i->n);
+    const char *report = i->report ? i->report : "";
+    size_t words = strlen(report), n = i->n + words;
+    cached h = { .magic = "otkern2", .length = length, .report = words, .check = hash(source, length, length) + n };
+    char  *bytes = malloc(sizeof h + n);
     if (!bytes) return;
     memcpy(bytes, &h, sizeof h);
     memcpy(bytes + sizeof h, i->bytes, i->n);
-    ot_gpu_cache_write(&g->head, name, bytes, sizeof h + i->n);
+    memcpy(bytes + sizeof h + i->n, report, words);
+    ot_gpu_cache_write(&g->head, name, bytes, sizeof h + n);
     free(bytes);
 }
 
@@ -188,9 +201,10 @@ static ot_status load(ot_gpu *g, ot_gpu_fn *f, const image *i, ot_error *err)
 static ot_status make(ot_gpu *g, ot_gpu_fn *f, const char *file, const char *source, size_t length, ot_error *err)
 {
     image i = { 0 };
-    bool  stored = g->index >= 0 && from_disk(g, f->name, source, length, &i); /* a described device wants the report */
-    if (!stored) OT_TRY(compile(g, file, source, &i, err));
-    if (!stored && g->index >= 0) to_disk(g, f->name, source, length, &i);
+    if (!from_disk(g, f->name, source, length, &i)) {
+        OT_TRY(compile(g, file, source, &i, err));
+        to_disk(g, f->name, source, length, &i);
+    }
     f->report = i.report;
     ot_status s = load(g, f, &i, err);
     free(i.bytes);

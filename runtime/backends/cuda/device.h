@@ -12,7 +12,7 @@ struct ot_gpu_fn {
     char              entry[48];
     cudaLibrary_t     library;   /* NULL for a described device */
     cudaKernel_t      kernel;
-    char             *report;    /* the compiler's words about registers and spills; NULL: came from the cache */
+    char             *report;    /* the compiler's words about registers and spills; NULL: it said nothing */
 };
 
 typedef struct ot_gpu {
