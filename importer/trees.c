@@ -211,7 +211,7 @@ bool ot_ml_tree_ensemble(ot_form *f)
     if (!make_nodes(f, &t, all) || !make_weights(f, &t)) return false;
     for (int64_t i = 0; i < all; i++) {
         bool inner = i < n;
-        t.mode[i] = !inner ? LEAF : mode[i] >= LEQ && mode[i] <= MEMBER ? (int64_t)mode[i] : -1;
+        t.mode[i] = !inner ? LEAF : mode[i] >= 0 && mode[i] <= (double)MEMBER ? (int64_t)mode[i] : -1;
         t.yes[i] = inner ? child(yes[i], yes_leaf[i], n, leaves) : i;
         t.no[i] = inner ? child(no[i], no_leaf[i], n, leaves) : i;
         if (t.mode[i] < 0 || t.yes[i] < 0 || t.no[i] < 0) return ot_form_finding(f, "node %lld leads nowhere, or its mode is unknown", (long long)i);

@@ -61,7 +61,7 @@ static void box_add(const ot_box *whole, float *y, const float *x, int64_t part,
         const float *from = x + w.from;
         if (t == 0) {
             double sum = 0;
-            for (int64_t k = 0; k < n; k++) sum += from[k * f];
+            for (int64_t k = 0; k < n; k++) sum += (double)from[k * f];
             *to += (float)sum;
         } else if (t == 1 && f == 1) {
 #pragma omp simd

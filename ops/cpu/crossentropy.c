@@ -25,7 +25,7 @@ static entropy loss_of(const ot_call *c, int x)
                   .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL };
     double  sum = 0;
     l.v = ot_along_axis(&n->in[x]->shape, l.a->axis);
-    for (int64_t i = 0; i < l.v.n; i++) sum += l.weight ? l.weight[i] : 1;
+    for (int64_t i = 0; i < l.v.n; i++) sum += l.weight ? (double)l.weight[i] : 1;
     l.all = (float)sum;
     return l;
 }
@@ -45,7 +45,7 @@ static ot_status denominator(const entropy *l, const ot_call *c, double *out)
     if (l->a->probs) return OT_OK;
     for (int64_t r = 0; r < rows; r++) {
         int64_t t = label_of(l, r);
-        if (t >= 0 && t < l->v.n) sum += l->weight ? l->weight[t] : 1;
+        if (t >= 0 && t < l->v.n) sum += l->weight ? (double)l->weight[t] : 1;
         else if (t != -1 || !(l->a->has_ignore && ot_get_i64(l->target, l->target_type, r) == l->a->ignore_index))
             return ot_fail(c->err, OT_E_DATA, "%s: label %lld at sample %lld is outside 0..%lld", c->node->name,
                            (long long)t, (long long)r, (long long)(l->v.n - 1));
@@ -85,13 +85,13 @@ static double sample_loss(const entropy *l, int64_t at, int64_t label, float lse
     const float *x = l->x + at;
     double       sum = 0;
     if (label >= 0 && !l->a->probs) {
-        double own = (1 - l->a->label_smoothing) * (l->weight ? l->weight[label] : 1);
-        if (own != 0) sum -= own * (x[label * l->v.inner] - lse);
+        double own = (1 - l->a->label_smoothing) * (l->weight ? (double)l->weight[label] : 1);
+        if (own != 0) sum -= own * (double)(x[label * l->v.inner] - lse);
     }
     if ((l->a->probs || l->a->label_smoothing != 0) && label >= 0)
         for (int64_t i = 0; i < l->v.n; i++) {
             float f = spread(l, at, i);
-            if (f != 0) sum -= (double)f * (x[i * l->v.inner] - lse);
+            if (f != 0) sum -= (double)f * (double)(x[i * l->v.inner] - lse);
         }
     return sum;
 }
@@ -182,7 +182,7 @@ static ot_status dx_run(const ot_call *c)
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
-        sample_grad(&l, c->out[0], at, l.a->probs ? 0 : label_of(&l, r), (float)(dloss[each ? r : 0] / count));
+        sample_grad(&l, c->out[0], at, l.a->probs ? 0 : label_of(&l, r), (float)((double)dloss[each ? r : 0] / count));
     }
     return OT_OK;
 }

@@ -210,7 +210,7 @@ static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
     if (t.failed) s = ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for the text of a Reduce", n->name);
     if (s == OT_OK) s = ot_gpu_compile(prep->device, "reduce.cu", t.text, "reduce", &p->reduce, prep->err);
     if (s == OT_OK && (p->chunks > 1 || is_whole(p))) s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
-    if (p->chunks > 1) prep->work = (size_t)(p->chunks * p->results) * (adds(p) ? 8 : 4 + 4 * (strcmp(sum_type(p, false), "float") != 0));
+    if (p->chunks > 1) prep->work = (size_t)(p->chunks * p->results) * (!adds(p) && !strcmp(sum_type(p, false), "float") ? 4u : 8u);
     ot_text_free(&t);
     if (s == OT_OK) prep->state = p;
     else free(p);

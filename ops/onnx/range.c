@@ -13,8 +13,8 @@ static ot_status range_infer(ot_node *n, ot_error *err)
         if (!ot_is_const(n->in[i]) || ot_numel(&n->in[i]->shape) != 1 || n->in[i]->dtype != t)
             return ot_node_fail(n, err, "start, limit and delta must be numbers of one type, known before the run");
     double start = ot_get_f64(n->in[0]->data, t, 0), limit = ot_get_f64(n->in[1]->data, t, 0), delta = ot_get_f64(n->in[2]->data, t, 0);
-    double count = delta ? ceil((limit - start) / delta) : NAN;
-    if (ot_is_int(t) && delta) { /* exact, where doubles are not */
+    double count = delta != 0 ? ceil((limit - start) / delta) : (double)NAN;
+    if (ot_is_int(t) && delta != 0) { /* exact, where doubles are not */
         int64_t d = ot_get_i64(n->in[2]->data, t, 0), span;
         if (d == INT64_MIN || __builtin_sub_overflow(ot_get_i64(n->in[1]->data, t, 0), ot_get_i64(n->in[0]->data, t, 0), &span))
             return ot_node_fail(n, err, "start %g, limit %g, delta %g do not make a range", start, limit, delta);

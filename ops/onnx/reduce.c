@@ -124,7 +124,7 @@ static void log_sum_exp_lower(ot_build *b)
     ot_value *x = wide(b, true);
     int64_t   set;
     if (ot_broken(b) || axes_of(b->node, &set, b->graph->err) != OT_OK) return;
-    double top = x->dtype == OT_F64 ? DBL_MAX : FLT_MAX;
+    double top = x->dtype == OT_F64 ? DBL_MAX : (double)FLT_MAX;
     /* Any number near the maximum does: inside the finite numbers, so that infinite elements give
      * infinity and not NaN; rounded, because it cancels out of the result and Round lets no gradient
      * through. */

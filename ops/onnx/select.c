@@ -243,7 +243,7 @@ static int64_t suppress(const ot_node *n, const float *box, const float *score, 
     bool    center = ((const nms_attrs *)n->attrs)->center != 0;
     int64_t candidates = 0, count = 0;
     for (int64_t i = 0; i < B; i++)
-        if (score[i] > knobs[2]) list[candidates++] = (scored){ score[i], i };
+        if ((double)score[i] > knobs[2]) list[candidates++] = (scored){ score[i], i };
     if (!afford(n, B)) return -1;
     if (candidates) qsort(list, (size_t)candidates, sizeof *list, best_first);
     for (int64_t i = 0; i < candidates && (double)count < knobs[0]; i++) {

@@ -24,7 +24,7 @@ static const ot_attr mel_rows[] = {
 static double number(const ot_node *n, int i)
 {
     const ot_value *v = n->in[i];
-    return ot_is_const(v) && ot_numel(&v->shape) == 1 ? ot_get_f64(v->data, v->dtype, 0) : NAN;
+    return ot_is_const(v) && ot_numel(&v->shape) == 1 ? ot_get_f64(v->data, v->dtype, 0) : (double)NAN;
 }
 
 static ot_status set(ot_node *n, const ot_shape *y, ot_error *err)
@@ -105,7 +105,7 @@ static ot_status mel_infer(ot_node *n, ot_error *err)
     if (bins < 0 || length < 1 || rate < 1 || low < 0 || high < low)
         return ot_node_fail(n, err, "%g bins of a transform of %g elements at %g per second, from %g to %g Hz", bins, length, rate, low, high);
     ot_shape y = { .rank = 2, .dim = { (int64_t)length / 2 + 1, (int64_t)bins } };
-    if (bins && edge(n, y.dim[1] + 1) >= (double)y.dim[0]) return ot_node_fail(n, err, "the spectrum ends below %g Hz", high);
+    if (bins > 0 && edge(n, y.dim[1] + 1) >= (double)y.dim[0]) return ot_node_fail(n, err, "the spectrum ends below %g Hz", high);
     return set(n, &y, err);
 }
 

@@ -85,7 +85,7 @@ OT_INLINE void maximum(ot_dtype t, const ot_plane *p, const ot_call *c, bool col
     const ot_node *n = c->node;
     void          *where = c->out[1];
     int64_t       *indices = n->n_out > 2 ? c->out[2] : NULL;
-    double         least = ot_is_float(t) ? -INFINITY : t == OT_U8 ? 0 : t == OT_I8 ? -128 : -0x1p63;
+    double         least = ot_is_float(t) ? -(double)INFINITY : t == OT_U8 ? 0 : t == OT_I8 ? -128 : -0x1p63;
     for (int64_t z = 0; z < p->planes; z++)
         for (int64_t o = 0; o < p->O; o++) {
             double  best = least;

@@ -89,7 +89,7 @@ double ot_spec_num(const ot_spec *t, const char *key)
     if (p && !isnan(p->num)) return p->num;
     const ot_key *k = t->entry ? ot_entry_key(t->entry, key) : NULL;
     assert(k || !t->entry); /* whoever asks for a number knows the keys */
-    return k && k->dflt ? ot_key_number(k->dflt) : NAN;
+    return k && k->dflt ? ot_key_number(k->dflt) : (double)NAN;
 }
 
 bool ot_spec_flag(const ot_spec *t, const char *key) { return ot_spec_num(t, key) == 1; }
@@ -107,7 +107,7 @@ double ot_key_number(const char *text)
     double v;
     if (!strcmp(text, "true") || !strcmp(text, "True")) return 1;
     if (!strcmp(text, "false") || !strcmp(text, "False")) return 0;
-    return ot_number(text, &v) ? v : NAN;
+    return ot_number(text, &v) ? v : (double)NAN;
 }
 
 /* word is one of the blank-separated words. */

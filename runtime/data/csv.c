@@ -140,7 +140,7 @@ static ot_status read_row(reader *r, ot_error *err)
 /* What separates fields: whatever the first line has most of, outside of quotes. */
 static char find_mark(const char *p, const char *end)
 {
-    static const char mark[3] = ",;\t";
+    static const char mark[] = { ',', ';', '\t' };
     int count[3] = {0}, best = 0;
     bool quote = false;
     for (; p < end && (*p != '\n' || quote); p++) {

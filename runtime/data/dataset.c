@@ -234,7 +234,7 @@ static bool is_mask(const ot_tensor *t, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         double v = ot_get_f64(t->data, t->dtype, i);
-        if (v != 0 && v != -INFINITY) return false;
+        if (v != 0 && v != -(double)INFINITY) return false;
     }
     return true;
 }
@@ -279,9 +279,9 @@ static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err
 /* Finite values that would become infinite: beyond half a step above the largest of the type. */
 static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
 {
-    double most = t == OT_F16 ? 65520 : t == OT_F32 ? 0x1.ffffffp127 : INFINITY;
+    double most = t == OT_F16 ? 65520 : t == OT_F32 ? 0x1.ffffffp127 : (double)INFINITY;
     bool small = ot_dtype_bits(a->t.dtype) <= 8 || a->t.dtype == OT_F16 || a->t.dtype == OT_STRING;
-    if (small || most == INFINITY || (t == OT_F32 && a->t.dtype != OT_F64)) return OT_OK;
+    if (small || most == (double)INFINITY || (t == OT_F32 && a->t.dtype != OT_F64)) return OT_OK;
     for (int64_t i = 0, n = ot_array_elements(a); i < n; i++) {
         double v = fabs(ot_get_f64(a->t.data, a->t.dtype, i));
         if (v >= most && isfinite(v)) return no_room(a, i, t, err);

@@ -186,7 +186,7 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
         status = parse_dict(&q, h);
     }
     free(text);
-    *taken = 8 + wide + n;
+    *taken = 8 + wide + (int64_t)n;
     return status;
 }
 

@@ -219,7 +219,7 @@ static ot_status write_central(ot_replace *r, const member *m, int64_t *at, ot_e
     bytes b = {head}, x = {extra};
     if (wide || far) {
         put(&x, 1, 2);
-        put(&x, (wide ? 16 : 0) + (far ? 8 : 0), 2);
+        put(&x, (wide ? 16u : 0) + (far ? 8u : 0), 2);
         if (wide) put(&x, (uint64_t)m->size, 8);
         if (wide) put(&x, (uint64_t)m->size, 8);
         if (far) put(&x, (uint64_t)m->offset, 8);

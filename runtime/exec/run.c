@@ -446,7 +446,7 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
         const char     *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
         double         *of_head[] = { out->head, out->right, out->of }, *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
         const void     *constant = r && base_of(r)->slab == OT_SLAB_CONST ? base_of(r)->data : NULL; /* no kernel reads it: it may not be there */
-        *to = r ? ot_get_f64(constant ? constant : at ? at : address(x, r), r->dtype, 0) : NAN;
+        *to = r ? ot_get_f64(constant ? constant : at ? at : address(x, r), r->dtype, 0) : (double)NAN;
     }
     return OT_OK;
 }

@@ -52,7 +52,7 @@ ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count)
     bool sum = ot_spec_is(x->how, "reduction", "sum");
     if (count == 0) count = (double)ot_numel(&v->shape);
     ot_value *s = ot_loss_sum_all(x, v);
-    return sum ? s : mul(x, s, num(x, count ? 1 / count : NAN));
+    return sum ? s : mul(x, s, num(x, count != 0 ? 1 / count : (double)NAN));
 }
 
 ot_status ot_loss_fail(ot_loss *x, ot_status s, const char *what)

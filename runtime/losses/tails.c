@@ -77,7 +77,7 @@ static const mover movers[] = {
 static double bound(const ot_node *n, int i, double none)
 {
     if (n->n_in <= i || !n->in[i]) return none;
-    return ot_is_const(n->in[i]) && ot_numel(&n->in[i]->shape) == 1 ? ot_get_f64(n->in[i]->data, n->in[i]->dtype, 0) : NAN;
+    return ot_is_const(n->in[i]) && ot_numel(&n->in[i]->shape) == 1 ? ot_get_f64(n->in[i]->data, n->in[i]->dtype, 0) : (double)NAN;
 }
 
 /* It takes the ends off what is a probability: they have no logarithm. */

@@ -93,7 +93,7 @@ static void skipped_updates_are_no_divergence(void **state)
     bed *b = *state;
     train(b, "fp16");
     assert_string_equal(b->precision, "fp16");
-    assert_in_range(b->skipped, 1, STEPS - 4);
+    assert_true(b->skipped >= 1 && b->skipped <= STEPS - 4);
     for (int i = 0; i < STEPS; i++) assert_true(isfinite(b->loss[i]) && b->loss[i] > 0 && b->loss[i] < 1000); /* not the scaled one */
     train(b, "bf16");
     assert_string_equal(b->precision, "bf16");

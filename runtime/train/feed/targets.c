@@ -554,7 +554,7 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     }
     set_feed(f, w, OT_I64, sample);
     const ot_param *first = ot_spec_find(w->loss, "batch_first");
-    if (first) f->batch_axis = first->num ? 0 : 1;
+    if (first) f->batch_axis = first->num != 0 ? 0 : 1;
     return OT_OK;
 }
 

@@ -135,7 +135,7 @@ static void compare(trial *x, int k, int half, const double *one, const double *
         double a = one[i], b = both[place(&v->shape, axis, half, i)];
         if (isnan(a) && isnan(b)) continue;
         if (isfinite(a)) most = fmax(most, fabs(a));
-        if (a != b) off = isfinite(a - b) ? fmax(off, fabs(a - b)) : INFINITY;
+        if (a != b) off = isfinite(a - b) ? fmax(off, fabs(a - b)) : (double)INFINITY;
     }
     if (off / most <= x->off) return;
     x->off = off / most;

@@ -82,7 +82,7 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     if (!key || !text) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
     if (!*text)
         return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s has no value", p->sort, p->whole, key);
-    *out = (ot_param){ .key = key, .text = text, .num = list ? NAN : ot_key_number(text) };
+    *out = (ot_param){ .key = key, .text = text, .num = list ? (double)NAN : ot_key_number(text) };
     if (list) OT_TRY(parse_list(p, key, s + 1, n - 2, out));
     *at = s + n + (s[n] == ',');
     if (s[n] == ',' && !**at)

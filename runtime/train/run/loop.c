@@ -75,7 +75,7 @@ static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, 
     double seconds = ot_seconds() - began;
     ot_progress p = { .step = batches, .steps = of, .epoch = t->epoch + 1, .epochs = t->epochs, .in_epoch = batches, .of_epoch = of,
                       .loss = NAN, .accuracy = NAN, .seconds = seconds, .evaluating = true,
-                      .left = batches ? seconds / (double)batches * (double)(of - batches) : NAN };
+                      .left = batches ? seconds / (double)batches * (double)(of - batches) : (double)NAN };
     if (seconds > 0) p.rate = (double)(batches * t->x.slot[t->evaluation].batch) / seconds;
     t->cb.progress(t->cb.user, &p);
 }
@@ -101,8 +101,8 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
     while (ot_session_in_flight(&t->x)) OT_TRY(take_batch(t, &y, err));
     if (y.weight > 0) *loss = y.loss / y.weight;
     for (int k = 0; k < OT_HEADS; k++) {
-        t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : NAN;
-        t->evaluated_right[k] = y.of[k] > 0 ? y.right[k] / y.of[k] : NAN;
+        t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : (double)NAN;
+        t->evaluated_right[k] = y.of[k] > 0 ? y.right[k] / y.of[k] : (double)NAN;
     }
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
@@ -299,7 +299,7 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 /* The epoch's mean loss so far; NaN: every update was skipped. */
-static double epoch_mean(const ot_trainer *t) { return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : NAN; }
+static double epoch_mean(const ot_trainer *t) { return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : (double)NAN; }
 
 static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 {
@@ -319,7 +319,7 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .seconds = t->seconds,
-        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : NAN,
+        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : (double)NAN,
         .epoch_ends = epoch_ends,
     };
     t->cb.progress(t->cb.user, &p);
