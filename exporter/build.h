@@ -16,7 +16,7 @@ typedef struct ot_feature {
 
 typedef struct ot_net {
     ot_arena              *arena;
-    ot_new_options         o;       /* resolved: nothing is 0 but batch, seed and hidden */
+    ot_new_options         o;       /* resolved: nothing is 0 but batch, seed, and what its kind does not have */
     Onnx__ModelProto       model;
     Onnx__GraphProto       graph;
     Onnx__OperatorSetIdProto opset;
@@ -75,22 +75,17 @@ const char *ot_net_name(ot_net *b, const char *fmt, ...) OT_PRINTF(2, 3);
 /* c channels times the width option, at least 1; rounded to a multiple of `unit`. */
 int64_t ot_net_scaled(const ot_net *b, int64_t c, int64_t unit);
 
-/* recipes.c: the network of a kind; the defaults of its options. */
+/* recipes.c: the network of a kind.  The defaults and ranges of its options are those of its keys. */
 typedef struct ot_recipe {
-    ot_new_kind kind;
-    int64_t     channels, height, width; /* of pictures; channels 0: the input is (N, tokens) */
+    ot_entry    entry;
     bool        flat; /* the input is (N, channels * height * width) */
     ot_feature (*build)(ot_net *b, ot_feature x);
-    int64_t     classes;        /* 0: 10 */
-    int64_t     tokens, layers; /* of sequences */
-    int         opset;          /* the least it can be written in; 0: any */
 } ot_recipe;
+
+const ot_recipe *ot_recipe_find(const char *name); /* NULL: no such kind */
 
 /* transformers.c */
 ot_feature ot_recipe_gpt2(ot_net *b, ot_feature x);
 ot_feature ot_recipe_bert(ot_net *b, ot_feature x);
-
-extern const ot_recipe ot_recipes[];
-extern const int       ot_n_recipes;
 
 #endif

@@ -1,93 +1,101 @@
 /* new.c - `onnxtrain new`: checks the options, runs the recipe, writes the file. */
 #include "exporter/new.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "exporter/build.h"
 
-/* No network beyond these fits into the 2 GiB of a file; and their products do not overflow. */
-#define NEW_EXTENT_MAX 65536
-#define NEW_SCALE_MAX  64.0
-
-const ot_new_kind *ot_new_kind_at(int i)
+int ot_new_numbers(const char *text, char between, int64_t *list, int most)
 {
-    return i >= 0 && i < ot_n_recipes ? &ot_recipes[i].kind : NULL;
-}
-
-static const ot_recipe *recipe_find(const char *kind)
-{
-    for (int i = 0; i < ot_n_recipes; i++)
-        if (!strcmp(ot_recipes[i].kind.name, kind)) return &ot_recipes[i];
-    return NULL;
-}
-
-static ot_status recipe_unknown(const char *kind, ot_error *err)
-{
-    char known[256];
-    size_t at = 0;
-    for (int i = 0; i < ot_n_recipes && at < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, " %s", ot_recipes[i].kind.name);
-    return ot_fail(err, OT_E_USAGE, "new: no kind of model is called '%s'; there are%s", kind, known);
+    int n = 0;
+    while (n < most) {
+        char *end;
+        if (*text < '1' || *text > '9') return -1;
+        long long v = strtoll(text, &end, 10);
+        if (v <= 0 || v > 1000000000) return -1;
+        list[n++] = v;
+        if (!*end) return n;
+        if (*end != between) return -1;
+        text = end + 1;
+    }
+    return -1;
 }
 
 /* Puts the default where *v is 0. */
 static ot_status option_extent(const char *name, int64_t *v, int64_t usual, ot_error *err)
 {
     if (*v == 0) *v = usual;
-    if (*v < 1 || *v > NEW_EXTENT_MAX)
-        return ot_fail(err, OT_E_USAGE, "new: %s is %lld; it must be 1 to %d", name, (long long)*v,
-                       NEW_EXTENT_MAX);
+    if (*v < 1 || *v > OT_NEW_EXTENT_MAX)
+        return ot_fail(err, OT_E_USAGE, "new: %s is %lld; it must be 1 to %d", name, (long long)*v, OT_NEW_EXTENT_MAX);
     return OT_OK;
 }
 
-static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, ot_error *err)
+static int64_t usual(const ot_recipe *r, const char *key) { return (int64_t)ot_key_number(ot_entry_key(&r->entry, key)->dflt); }
+
+/* hidden: room for the usual hidden layers. */
+static ot_status hidden_resolve(const ot_recipe *r, ot_new_options *o, int64_t hidden[OT_NEW_HIDDEN], ot_error *err)
 {
-    if (o->opset == 0) o->opset = r->opset > 17 ? r->opset : 17;
+    const ot_key *k = ot_entry_key(&r->entry, "hidden");
+    if (o->n_hidden && !k) return ot_fail(err, OT_E_USAGE, "new: hidden layers are mlp's; %s has its own", r->entry.name);
+    if (k && !o->n_hidden) {
+        o->n_hidden = ot_new_numbers(k->dflt, ',', hidden, OT_NEW_HIDDEN);
+        o->hidden = hidden;
+    }
+    for (int i = 0; i < o->n_hidden; i++)
+        if (o->hidden[i] < 1 || o->hidden[i] > OT_NEW_EXTENT_MAX)
+            return ot_fail(err, OT_E_USAGE, "new: hidden layer %d has %lld units; it must be 1 to %d", i + 1, (long long)o->hidden[i], OT_NEW_EXTENT_MAX);
+    return OT_OK;
+}
+
+/* The input is (N, tokens). */
+static bool sequence(const ot_recipe *r) { return ot_entry_key(&r->entry, "input")->kind == OT_KEY_WHOLE; }
+
+static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, int64_t hidden[OT_NEW_HIDDEN], ot_error *err)
+{
+    const char *name = r->entry.name;
+    int         least = (int)ot_entry_key(&r->entry, "opset")->least;
+    if (o->opset == 0) o->opset = (int)usual(r, "opset");
     if (o->scale == 0) o->scale = 1;
     if (o->opset < OT_NEW_OPSET_MIN || o->opset > OT_NEW_OPSET_MAX)
-        return ot_fail(err, OT_E_USAGE, "new: opset is %d; it must be %d to %d", o->opset,
-                       OT_NEW_OPSET_MIN, OT_NEW_OPSET_MAX);
-    if (o->opset < r->opset)
-        return ot_fail(err, OT_E_USAGE, "new: %s needs operators of opset %d; opset is %d", r->kind.name, r->opset, o->opset);
-    if (!(o->scale > 0 && o->scale <= NEW_SCALE_MAX))
-        return ot_fail(err, OT_E_USAGE, "new: the width multiplier is %g; it must be above 0 and at most %g",
-                       o->scale, NEW_SCALE_MAX);
-    if (o->batch < 0 || o->batch > NEW_EXTENT_MAX)
-        return ot_fail(err, OT_E_USAGE, "new: batch is %lld; it must be 1 to %d, or 0 for a symbolic one",
-                       (long long)o->batch, NEW_EXTENT_MAX);
-    if (o->n_hidden && strcmp(r->kind.name, "mlp") != 0)
-        return ot_fail(err, OT_E_USAGE, "new: hidden layers are mlp's; %s has its own", r->kind.name);
-    for (int i = 0; i < o->n_hidden; i++)
-        if (o->hidden[i] < 1 || o->hidden[i] > NEW_EXTENT_MAX)
-            return ot_fail(err, OT_E_USAGE, "new: hidden layer %d has %lld units; it must be 1 to %d", i + 1,
-                           (long long)o->hidden[i], NEW_EXTENT_MAX);
-    OT_TRY(option_extent("classes", &o->classes, r->classes ? r->classes : 10, err));
-    bool sequence = r->tokens > 0;
-    if (sequence ? o->channels > 0 : o->tokens > 0 || o->layers > 0)
-        return ot_fail(err, OT_E_USAGE, sequence ? "new: the input of %s is a number of tokens" : "new: tokens and layers are gpt2's and bert's; %s has its own",
-                       r->kind.name);
-    if (sequence) {
-        OT_TRY(option_extent("tokens", &o->tokens, r->tokens, err));
-        return option_extent("layers", &o->layers, r->layers, err);
+        return ot_fail(err, OT_E_USAGE, "new: opset is %d; it must be %d to %d", o->opset, OT_NEW_OPSET_MIN, OT_NEW_OPSET_MAX);
+    if (o->opset < least) return ot_fail(err, OT_E_USAGE, "new: %s needs operators of opset %d; opset is %d", name, least, o->opset);
+    if (!(o->scale > 0 && o->scale <= OT_NEW_SCALE_MAX))
+        return ot_fail(err, OT_E_USAGE, "new: the width multiplier is %g; it must be above 0 and at most %g", o->scale, OT_NEW_SCALE_MAX);
+    if (o->batch < 0 || o->batch > OT_NEW_EXTENT_MAX)
+        return ot_fail(err, OT_E_USAGE, "new: batch is %lld; it must be 1 to %d, or 0 for a symbolic one", (long long)o->batch, OT_NEW_EXTENT_MAX);
+    OT_TRY(hidden_resolve(r, o, hidden, err));
+    OT_TRY(option_extent("classes", &o->classes, usual(r, "classes"), err));
+    if (sequence(r) ? o->channels > 0 : o->tokens > 0 || o->layers > 0)
+        return ot_fail(err, OT_E_USAGE, sequence(r) ? "new: the input of %s is a number of tokens" : "new: tokens and layers are gpt2's and bert's; %s has its own", name);
+    if (sequence(r)) {
+        OT_TRY(option_extent("tokens", &o->tokens, usual(r, "input"), err));
+        return option_extent("layers", &o->layers, usual(r, "layers"), err);
     }
-    OT_TRY(option_extent("channels", &o->channels, r->channels, err));
-    OT_TRY(option_extent("height", &o->height, r->height, err));
-    return option_extent("width", &o->width, r->width, err);
+    int64_t size[3] = { 0 };
+    (void)ot_new_numbers(ot_entry_key(&r->entry, "input")->dflt, 'x', size, 3);
+    OT_TRY(option_extent("channels", &o->channels, size[0], err));
+    OT_TRY(option_extent("height", &o->height, size[1], err));
+    return option_extent("width", &o->width, size[2], err);
 }
 
 ot_status ot_new_model(const char *kind, const ot_new_options *o, const char *path, ot_error *err)
 {
-    const ot_recipe *r = recipe_find(kind);
-    if (!r) return recipe_unknown(kind, err);
-    ot_new_options options = o ? *o : (ot_new_options){ 0 };
-    OT_TRY(options_resolve(r, &options, err));
+    const ot_recipe *r = ot_recipe_find(kind);
+    ot_new_options   options = o ? *o : (ot_new_options){ 0 };
+    int64_t          hidden[OT_NEW_HIDDEN];
+    ot_status        s = r ? options_resolve(r, &options, hidden, err) : OT_OK;
+    if (s) return s;
     ot_arena *arena = ot_arena_new();
     if (!arena) return ot_fail(err, OT_E_NOMEM, "new: out of memory");
+    if (!r) {
+        s = ot_registry_unknown(&ot_recipes, "kind of model", kind, arena, err);
+        ot_arena_free(arena);
+        return s;
+    }
     ot_net net;
-    ot_net_begin(&net, arena, r->kind.name, &options, err);
-    ot_feature y = r->build(&net, r->tokens ? ot_net_tokens(&net, "input") : ot_net_input(&net, r->flat));
-    ot_status s = ot_net_end(&net, y, path);
+    ot_net_begin(&net, arena, r->entry.name, &options, err);
+    ot_feature y = r->build(&net, sequence(r) ? ot_net_tokens(&net, "input") : ot_net_input(&net, r->flat));
+    s = ot_net_end(&net, y, path);
     ot_arena_free(arena);
     return s;
 }

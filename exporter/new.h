@@ -2,10 +2,16 @@
 #ifndef OT_NEW_H
 #define OT_NEW_H
 
-#include "runtime/base/base.h"
+#include "runtime/base/registry.h"
 
 #define OT_NEW_OPSET_MIN 7
 #define OT_NEW_OPSET_MAX 25
+
+/* No network beyond these fits into the 2 GiB of a file; and their products do not overflow. */
+#define OT_NEW_EXTENT_MAX 65536
+#define OT_NEW_SCALE_MAX  64.0
+
+enum { OT_NEW_HIDDEN = 64 }; /* hidden layers, at most */
 
 /* 0 everywhere is the kind's own choice. */
 typedef struct ot_new_options {
@@ -20,12 +26,11 @@ typedef struct ot_new_options {
     int64_t        tokens, layers;          /* gpt2, bert: length of a sequence, number of blocks */
 } ot_new_options;
 
-typedef struct ot_new_kind {
-    const char *name, *text; /* "lenet", one line for the help */
-} ot_new_kind;
+/* The kinds, with the keys that each takes: their defaults are those of the options. */
+extern const ot_registry ot_recipes;
 
-/* The i-th kind in the order of the help; NULL after the last. */
-const ot_new_kind *ot_new_kind_at(int i);
+/* Whole numbers above 0: "3x32x32" or "128,64".  Returns how many, -1: something else, or more than `most`. */
+int ot_new_numbers(const char *text, char between, int64_t *list, int most);
 
 /* Writes the model to `path`, complete or not at all.  The same kind, options and seed give the
  * same bytes.  o may be NULL.  Errors: OT_E_USAGE (no such kind, an option out of range, a picture

@@ -1,12 +1,14 @@
 /* recipes.c - the networks `onnxtrain new` makes.
  *
- * A new kind is a function of a few lines and a row at the end of this file.
+ * A new kind is a function of a few lines and a row at the end of this file, with the keys that it takes.
  *
  * Source  AlexNet: Krizhevsky 2014, the form with one column.  ResNet-50: He et al. 2016 with the stride in the 3x3
  *         convolution.  LeNet: LeCun et al. 1998 in the widely used 20-50-500 form.  VGG: Simonyan & Zisserman 2015
  *         with batch normalisation, narrow, for 32x32.  ResNet-18: He et al. 2016 with the 3x3 stem
  *         for 32x32.  MobileNetV2: Sandler et al. 2018 with the strides usual for 32x32. */
 #include "exporter/build.h"
+
+#include <string.h>
 
 static ot_feature lenet(ot_net *b, ot_feature x)
 {
@@ -22,9 +24,8 @@ static ot_feature lenet(ot_net *b, ot_feature x)
 
 static ot_feature mlp(ot_net *b, ot_feature x)
 {
-    static const int64_t usual[] = { 128, 64 };
-    const int64_t *hidden = b->o.n_hidden ? b->o.hidden : usual;
-    int n = b->o.n_hidden ? b->o.n_hidden : OT_LEN(usual);
+    const int64_t *hidden = b->o.hidden;
+    int n = b->o.n_hidden;
     for (int i = 0; i < n; i++) {
         int64_t units = ot_net_scaled(b, hidden[i], 1);
         x = ot_net_linear(b, x, ot_net_name(b, "fc%d", i + 1), units);
@@ -184,18 +185,65 @@ static ot_feature autoencoder(ot_net *b, ot_feature x)
     return ot_net_sigmoid(b, ot_net_deconv(b, x, "decoder2", half), "decoder2_sigmoid");
 }
 
-const ot_recipe ot_recipes[] = {
-    { .kind = { "lenet", "two convolutions and two dense layers (1x28x28)" }, 1, 28, 28, .build = lenet },
-    { .kind = { "mlp", "dense layers with Relu (784 inputs, --hidden 128,64)" }, 1, 28, 28, .flat = true, .build = mlp },
-    { .kind = { "vgg", "narrow VGG with BatchNormalization (3x32x32)" }, 3, 32, 32, .build = vgg },
-    { .kind = { "resnet18", "ResNet-18 with a 3x3 stem (3x32x32)" }, 3, 32, 32, .build = resnet18 },
-    { .kind = { "mobilenet", "MobileNetV2, depthwise convolutions (3x32x32)" }, 3, 32, 32, .build = mobilenet },
-    { .kind = { "autoencoder", "convolutions down and up again, output as input (1x28x28)" }, 1, 28, 28, .build = autoencoder },
-    { .kind = { "alexnet", "AlexNet (3x224x224, 1000 classes)" }, 3, 224, 224, .build = alexnet, .classes = 1000 },
-    { .kind = { "resnet50", "ResNet-50 (3x224x224, 1000 classes)" }, 3, 224, 224, .build = resnet50, .classes = 1000 },
-    { .kind = { "gpt2", "GPT-2 (12 blocks, 1024 tokens, next of 50257: 124M parameters)" }, .build = ot_recipe_gpt2, .classes = 50257,
-      .tokens = 1024, .layers = 12, .opset = 20 },
-    { .kind = { "bert", "BERT base (12 blocks, 512 tokens and attention_mask, 2 classes)" }, .build = ot_recipe_bert, .classes = 2,
-      .tokens = 512, .layers = 12, .opset = 20 },
+/* ---- the table ------------------------------------------------------------------------ */
+
+#define EXTENT(name, dflt, meaning) { name, dflt, NULL, meaning, .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, OT_NEW_EXTENT_MAX) }
+#define OPSET(dflt, least)          { "opset", dflt, NULL, "opset of the file", .kind = OT_KEY_WHOLE, OT_KEY_FROM(least, OT_NEW_OPSET_MAX) }
+#define SCALE                       { "scale", "1", NULL, "factor on the number of filters or hidden units", .kind = OT_KEY_NUMBER, .most = OT_NEW_SCALE_MAX, .above = true }
+
+/* --input CxHxW, --classes, --scale, --opset of a network over pictures. */
+#define PICTURE(input, classes)                                                                                         \
+    { "input", input, NULL, "channels, height and width of the input", .kind = OT_KEY_TEXT, .words = "CxHxW" },         \
+    EXTENT("classes", classes, "extent of the output"), SCALE, OPSET("17", OT_NEW_OPSET_MIN)
+#define SEQUENCE(tokens, classes, of)                                                                                   \
+    EXTENT("input", tokens, "tokens of a sequence"), EXTENT("classes", classes, of), EXTENT("layers", "12", "blocks"),  \
+    SCALE, OPSET("20", 20)
+
+static const ot_key small_keys[] = { PICTURE("1x28x28", "10"), OT_KEYS_END };
+static const ot_key mlp_keys[] = {
+    PICTURE("1x28x28", "10"),
+    { "hidden", "128,64", NULL, "units of its hidden layers", .kind = OT_KEY_TEXT, .words = "N,N,..." },
+    OT_KEYS_END,
 };
-const int ot_n_recipes = OT_LEN(ot_recipes);
+static const ot_key colour_keys[] = { PICTURE("3x32x32", "10"), OT_KEYS_END };
+static const ot_key large_keys[] = { PICTURE("3x224x224", "1000"), OT_KEYS_END };
+static const ot_key gpt2_keys[] = { SEQUENCE("1024", "50257", "words of the vocabulary"), OT_KEYS_END };
+static const ot_key bert_keys[] = { SEQUENCE("512", "2", "extent of the output"), OT_KEYS_END };
+
+/* X(name, formula, the input is (N, C H W), keys, meaning) */
+#define RECIPES(X) \
+    X(lenet, lenet, false, small_keys, "two convolutions and two dense layers") \
+    X(mlp, mlp, true, mlp_keys, "dense layers with Relu") \
+    X(vgg, vgg, false, colour_keys, "narrow VGG with BatchNormalization") \
+    X(resnet18, resnet18, false, colour_keys, "ResNet-18 with a 3x3 stem") \
+    X(mobilenet, mobilenet, false, colour_keys, "MobileNetV2, depthwise convolutions") \
+    X(autoencoder, autoencoder, false, small_keys, "convolutions down and up again, output as input") \
+    X(alexnet, alexnet, false, large_keys, "AlexNet") \
+    X(resnet50, resnet50, false, large_keys, "ResNet-50") \
+    X(gpt2, ot_recipe_gpt2, false, gpt2_keys, "GPT-2") \
+    X(bert, ot_recipe_bert, false, bert_keys, "BERT base")
+
+#define X(name, formula, flat, keys, meaning) static const ot_recipe recipe_##name = { { #name, meaning, keys }, flat, formula };
+RECIPES(X)
+#undef X
+
+static const ot_entry *const entries[] = {
+#define X(name, formula, flat, keys, meaning) &recipe_##name.entry,
+    RECIPES(X)
+#undef X
+    NULL
+};
+
+const ot_registry ot_recipes = { "new", "networks that can be made with fresh weights (onnxtrain new KIND -o FILE)", entries };
+
+const ot_recipe *ot_recipe_find(const char *name)
+{
+    static const ot_recipe *const list[] = {
+#define X(name, formula, flat, keys, meaning) &recipe_##name,
+        RECIPES(X)
+#undef X
+    };
+    for (int i = 0; i < OT_LEN(list); i++)
+        if (!strcmp(list[i]->entry.name, name)) return list[i];
+    return NULL;
+}

@@ -419,6 +419,29 @@ static int help(bool all)
     return bad ? OT_E_IO : OT_OK;
 }
 
+/* onnxtrain help [--markdown] [TOPIC [NAME]] */
+static int help_about(int argc, char **argv)
+{
+    const char *word[2] = { NULL, NULL };
+    bool        markdown = false;
+    char       *text = NULL;
+    ot_error    err = { 0 };
+    for (int i = 0, n = 0; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(false);
+        if (!strcmp(argv[i], "--markdown")) markdown = true;
+        else if (n < 2) word[n++] = argv[i];
+        else return usage("help takes a topic and a name");
+    }
+    if (ot_help_about(word[0], word[1], markdown, &text, &err)) {
+        if (err.status == OT_E_USAGE) return usage(err.text);
+        fprintf(stderr, "onnxtrain: %s\n", err.text);
+        return err.status;
+    }
+    bool bad = fputs(text, stdout) < 0 || fflush(stdout);
+    free(text);
+    return bad ? OT_E_IO : OT_OK;
+}
+
 static int version(void)
 {
     printf("onnxtrain %s\nApache License 2.0\n", OT_VERSION);
@@ -469,6 +492,7 @@ static int no_command(const char *name)
     int n = snprintf(text, sizeof text, "unknown command '%.80s'; there are", shown(name));
     for (int i = 0; i < N_COMMANDS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", commands[i].name);
+    snprintf(text + n, sizeof text - (size_t)n, ", help");
     return usage(text);
 }
 
@@ -495,6 +519,7 @@ static int read_subject(job *j, const command *c, int argc, char **argv)
 static int work(job *j, int argc, char **argv)
 {
     table t = { 0 };
+    if (argc > 1 && !strcmp(argv[1], "help")) return help_about(argc - 2, argv + 2);
     const command *c = argc > 1 ? find_command(argv[1]) : NULL;
     if (c) argc--, argv++;
     else c = &commands[0];

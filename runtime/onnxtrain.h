@@ -308,6 +308,11 @@ OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error
 OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);
 
+/* What may be given for a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "option"), or the keys, defaults and
+ * ranges of one name of it.  topic NULL: the topics; name NULL: every name.  markdown: as tables.  OT_E_USAGE: no such
+ * topic or name; the error lists them. */
+OT_API OT_CHECK ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err);
+
 /* Writes a fresh model ("lenet", "resnet18"; weights by "seed") to the option "o". */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 

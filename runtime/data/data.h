@@ -7,6 +7,7 @@
 #define OT_DATA_H
 
 #include "runtime/base/io.h"
+#include "runtime/base/registry.h"
 
 typedef enum ot_array_role { OT_ARRAY_INPUT, OT_ARRAY_TARGET } ot_array_role;
 
@@ -43,6 +44,8 @@ typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 /* Opens a named set or a path.  OT_SPLIT_TEST: the set's own test part; *out is NULL and
  * the status OT_OK when it has none.  `search`: more folders to look named sets up in, NULL-ended,
  * or NULL.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO, OT_E_NOMEM. */
+extern const ot_registry ot_data_sources; /* what `spec` may be: named sets, formats of files */
+
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
 void      ot_dataset_free(ot_dataset *d);
 

@@ -20,7 +20,7 @@ enum { MOST_ROOTS = 32 };
 /* ---- named sets -------------------------------------------------------------- */
 
 typedef struct named {
-    const char *name;
+    ot_entry    entry;
     const char *folder[3];         /* below a root: our name, then the one torchvision uses */
     const char *system;            /* where a package of the system puts it, or NULL */
     bool        idx;               /* else CIFAR's binary batches */
@@ -36,52 +36,69 @@ static const char *const kuzushiji[] = {"o", "ki", "su", "tsu", "na", "ha", "ma"
 static const char *const thing[] = {"airplane", "automobile", "bird", "cat", "deer",
                                     "dog", "frog", "horse", "ship", "truck"};
 
-static const named set[] = {
-    { "mnist",
-      { "mnist", "MNIST/raw" },
-      NULL,
-      true,
-      10,
-      digit,
-      "it comes with onnxtrain (models/data/mnist); else put the four files of "
-      "http://yann.lecun.com/exdb/mnist into <folder>/mnist" },
-    { "fashion-mnist",
-      { "fashion-mnist", "FashionMNIST/raw" },
-      "/usr/share/datasets/fashion-mnist",
-      true,
-      10,
-      garment,
-      "apt-get install dataset-fashion-mnist, or put the four files of "
-      "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist" },
-    { "kmnist",
-      { "kmnist", "KMNIST/raw" },
-      NULL,
-      true,
-      10,
-      kuzushiji,
-      "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist" },
-    { "cifar10",
-      { "cifar10", "cifar-10-batches-bin" },
-      NULL,
-      false,
-      10,
-      thing,
-      "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
-      "<folder>/cifar10" },
-    { "cifar100",
-      { "cifar100", "cifar-100-binary" },
-      NULL,
-      false,
-      100,
-      NULL,
-      "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
-      "<folder>/cifar100" },
+/* Each is a row of SETS. */
+static const named set_mnist = {
+    { "mnist", "28x28 digits, 10 classes; comes with onnxtrain", NULL },
+    { "mnist", "MNIST/raw" },
+    NULL,
+    true,
+    10,
+    digit,
+    "it comes with onnxtrain (models/data/mnist); else put the four files of "
+    "http://yann.lecun.com/exdb/mnist into <folder>/mnist"
+};
+static const named set_fashion_mnist = {
+    { "fashion-mnist", "28x28 garments, 10 classes", NULL },
+    { "fashion-mnist", "FashionMNIST/raw" },
+    "/usr/share/datasets/fashion-mnist",
+    true,
+    10,
+    garment,
+    "apt-get install dataset-fashion-mnist, or put the four files of "
+    "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist"
+};
+static const named set_kmnist = {
+    { "kmnist", "28x28 Japanese characters, 10 classes", NULL },
+    { "kmnist", "KMNIST/raw" },
+    NULL,
+    true,
+    10,
+    kuzushiji,
+    "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist"
+};
+static const named set_cifar10 = {
+    { "cifar10", "32x32 photographs in colour, 10 classes", NULL },
+    { "cifar10", "cifar-10-batches-bin" },
+    NULL,
+    false,
+    10,
+    thing,
+    "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+    "<folder>/cifar10"
+};
+static const named set_cifar100 = {
+    { "cifar100", "32x32 photographs in colour, 100 classes", NULL },
+    { "cifar100", "cifar-100-binary" },
+    NULL,
+    false,
+    100,
+    NULL,
+    "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+    "<folder>/cifar100"
+};
+
+#define SETS(X) X(mnist) X(fashion_mnist) X(kmnist) X(cifar10) X(cifar100)
+
+static const named *const sets[] = {
+#define X(name) &set_##name,
+    SETS(X)
+#undef X
 };
 
 static const named *named_find(const char *spec)
 {
-    for (int i = 0; i < OT_LEN(set); i++)
-        if (!strcmp(set[i].name, spec)) return &set[i];
+    for (int i = 0; i < OT_LEN(sets); i++)
+        if (!strcmp(sets[i]->entry.name, spec)) return sets[i];
     return NULL;
 }
 
@@ -141,7 +158,7 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
     for (int i = 0; i < n_roots; i++) {
         for (int k = 0; k < OT_LEN(s->folder) && s->folder[k]; k++) {
             folder[n] = root[i] ? ot_arena_printf(d->arena, "%s/%s", root[i], s->folder[k]) : NULL;
-            if (!folder[n++]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
+            if (!folder[n++]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->entry.name);
         }
     }
     if (s->system) folder[n++] = s->system;
@@ -151,9 +168,9 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
         d->class_name = s->class_name;
         return read_folder(folder[i], s->idx, split, d, found, err);
     }
-    if (is_folder(s->name) && holds(s->name, s->idx))
-        return read_folder(s->name, s->idx, split, d, found, err);
-    ot_fail(err, OT_E_DATA, "%s: this data set was not found in any of the folders", s->name);
+    if (is_folder(s->entry.name) && holds(s->entry.name, s->idx))
+        return read_folder(s->entry.name, s->idx, split, d, found, err);
+    ot_fail(err, OT_E_DATA, "%s: this data set was not found in any of the folders", s->entry.name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
     return ot_fail_more(err, OT_E_DATA,
                         "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
@@ -179,25 +196,58 @@ static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
     return status;
 }
 
-/* By content, not by name; only text has no signature. */
+/* Formats of files: by their first four bytes, where there are as many; text alone has no signature. */
+static bool is_npy(const char *path, const unsigned char *head)
+{
+    (void)path;
+    return head && !memcmp(head, "\x93NUM", 4);
+}
+
+static bool is_npz(const char *path, const unsigned char *head)
+{
+    (void)path;
+    return head && !memcmp(head, "PK", 2);
+}
+
+static bool is_csv(const char *path, const unsigned char *head)
+{
+    (void)head;
+    return ends_in(path, ".csv") || ends_in(path, ".csv.gz");
+}
+
+static bool is_idx(const char *path, const unsigned char *head)
+{
+    (void)path;
+    return head && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3];
+}
+
+/* X(name, reader, meaning); the first that fits is taken. */
+#define FORMATS(X) \
+    X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
+    X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
+    X(csv, ot_csv_open, "a table (.csv, .csv.gz) with a line of names; the column target, else the last, is the target (--target names another)") \
+    X(idx, ot_idx_open, "MNIST's format (plain or .gz): pictures, and labels where they lie beside them")
+
 static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
 {
+    static const struct { const char *name; bool (*is)(const char *, const unsigned char *); ot_status (*open)(const char *, ot_dataset *, ot_error *); } format[] = {
+#define X(name, open, meaning) { #name, is_##name, open },
+        FORMATS(X)
+#undef X
+    };
     ot_source s;
+    char known[200] = "";
     unsigned char head[4] = {0};
     OT_TRY(ot_dataset_note(d, path, err));
     OT_TRY(ot_source_open(&s, path, err));
     int64_t got = s.read(&s, head, sizeof head, err);
     ot_source_close(&s);
     if (got < 0) return err ? err->status : OT_E_DATA;
-    if (got == 4 && !memcmp(head, "\x93NUM", 4)) return open_npy(path, d, err);
-    if (got == 4 && !memcmp(head, "PK", 2)) return ot_npz_open(path, d, err);
-    if (ends_in(path, ".csv") || ends_in(path, ".csv.gz")) return ot_csv_open(path, d, err);
-    if (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3])
-        return ot_idx_open(path, d, err);
-    return ot_fail(err, OT_E_DATA,
-                   "%s: is of a format that is not known; known are .npz, .npy, idx (plain or .gz), "
-                   ".csv, or a folder with the files of MNIST or CIFAR (binary)",
-                   path);
+    for (int i = 0; i < OT_LEN(format); i++) {
+        if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
+    }
+    return ot_fail(err, OT_E_DATA, "%s: is of a format that is not known; known are %sor a folder with the files of MNIST or CIFAR (binary)", path, known);
 }
 
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found,
@@ -211,6 +261,24 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
                    path);
 }
 
+/* ---- what there is ------------------------------------------------------------- */
+
+#define X(name, open, meaning) static const ot_entry format_##name = { #name, meaning, NULL };
+FORMATS(X)
+#undef X
+
+static const ot_entry *const entries[] = {
+#define X(name) &set_##name.entry,
+    SETS(X)
+#undef X
+#define X(name, open, meaning) &format_##name,
+    FORMATS(X)
+#undef X
+    NULL
+};
+
+const ot_registry ot_data_sources = { "data", "named sets, and formats of files; a folder with the files of MNIST or CIFAR (binary) does too (--data)", entries };
+
 static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found,
                            ot_error *err)
 {
@@ -221,7 +289,7 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
             return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path,
                            strerror_r(number, (char[128]){0}, 128));
         ot_fail(err, OT_E_DATA, "%s: is neither a file nor the name of a data set; known data sets:", path);
-        for (int i = 0; i < OT_LEN(set); i++) ot_fail_more(err, OT_E_DATA, "  %s", set[i].name);
+        for (int i = 0; i < OT_LEN(sets); i++) ot_fail_more(err, OT_E_DATA, "  %s", sets[i]->entry.name);
         return OT_E_DATA;
     }
     if (S_ISDIR(st.st_mode)) return open_folder(path, split, d, found, err);

@@ -14,7 +14,7 @@ static const ot_entry *const entries[] = {
     NULL
 };
 
-const ot_registry ot_losses = { "loss", "what is made small (--loss)", entries };
+const ot_registry ot_losses = { "loss", "the functions that training minimises (--loss)", entries };
 
 const ot_key ot_loss_keys[] = { OT_LOSS_KEYS, OT_KEYS_END };
 

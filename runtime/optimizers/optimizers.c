@@ -10,7 +10,7 @@ static const ot_entry *const entries[] = {
     NULL
 };
 
-const ot_registry ot_optimizers = { "optimizer", "how gradients change the weights (--optimizer)", entries };
+const ot_registry ot_optimizers = { "optimizer", "the rules by which gradients change weights (--optimizer)", entries };
 
 const ot_optimizer *ot_optimizer_find(const char *name)
 {

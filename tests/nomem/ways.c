@@ -163,6 +163,7 @@ static ot_status ops(char **text, ot_error *err)
 }
 
 static ot_status help(char **text, ot_error *err) { return ot_help_text(true, text, err); }
+static ot_status help_about(char **text, ot_error *err) { return ot_help_about("optimizer", "lars", false, text, err); }
 
 /* ---- training ------------------------------------------------------------------------------- */
 
@@ -386,6 +387,7 @@ const way ways[] = {
     { .name = "ops", .go = ops },
     { .name = "env", .go = env, .varies = true }, /* how much memory is free */
     { .name = "help", .go = help },
+    { .name = "help about", .go = help_about },
     { .name = "config", .prepare = tables, .go = config },
     { .name = "data", .prepare = tables, .go = data },
     { .name = "picture", .go = picture },

@@ -10,6 +10,7 @@
 
 #include "ops/op.h"
 #include "runtime/base/random.h"
+#include "runtime/optimizers/optimizers.h"
 #include "tests/passes/build.h"
 
 enum { WEIGHTS = 3, UPDATES = 4, BATCH = 5, SHORT = 2, BYTES = 512 };
@@ -149,6 +150,11 @@ static void names_change_nothing(void **state)
 {
     (void)state;
     static char plain[WEIGHTS][BYTES], got[WEIGHTS][BYTES], name[WEIGHTS][256];
+    for (const ot_entry *const *e = ot_optimizers.entries; *e; e++) {
+        int found = 0;
+        for (int i = 0; i < OT_LEN(variants); i++) found += !strcmp(variants[i].optimizer, (*e)->name);
+        if (!found) fail_msg("optimizer %s is in no variant", (*e)->name);
+    }
     for (int i = 0; i < OT_LEN(variants); i++) {
         names(PLAIN, "", name);
         train(&variants[i], name, plain);

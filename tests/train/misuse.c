@@ -87,6 +87,7 @@ static void objects(void **state)
     REFUSED("text is NULL", ot_ops_text(none, NULL, err));
     REFUSED("o is NULL", ot_env_text(NULL, &text, err));
     REFUSED("text is NULL", ot_env_text(none, NULL, err));
+    REFUSED("text is NULL", ot_help_about(NULL, NULL, false, NULL, err));
     REFUSED("text is NULL", ot_help_text(false, NULL, err));
     REFUSED("kind is NULL", ot_new_file(NULL, none, NULL, err));
     REFUSED("o is NULL", ot_new_file("lenet", NULL, NULL, err));

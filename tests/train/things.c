@@ -2,10 +2,13 @@
 
 #include <math.h>
 
+#include "exporter/new.h"
+#include "runtime/data/data.h"
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
+#include "runtime/train/run/metrics.h"
 #include "tests/train/train.h"
 
 static ot_status parse(const char *text, const ot_registry *known, const char *const *outputs,
@@ -185,7 +188,7 @@ static void possible_values(void **state)
 static void registries(void **state)
 {
     (void)state;
-    const ot_registry *const sorts[] = { &ot_losses, &ot_optimizers, &ot_schedules };
+    const ot_registry *const sorts[] = { &ot_losses, &ot_optimizers, &ot_schedules, &ot_recipes, &ot_data_sources, &ot_metrics };
     ot_arena *a = ot_arena_new();
     int keys = 0;
     for (int i = 0; i < OT_LEN(sorts); i++)
@@ -202,7 +205,7 @@ static void registries(void **state)
                 if (k->without) fail_msg("%s: %s has two defaults", (*e)->name, k->name);
             }
         }
-    assert_true(keys > 180);
+    assert_true(keys > 220);
     ot_arena_free(a);
 }
 

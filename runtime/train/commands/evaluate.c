@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 enum { MOST_CLASSES = 100 };
@@ -94,9 +95,9 @@ static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page
     ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
     ot_json_set(&p->json, "data", ot_json_text(t->eval_data->name));
     ot_json_set(&p->json, "samples", json_integer(t->eval.samples));
-    ot_json_real(&p->json, "loss", loss);
+    ot_json_real(&p->json, ot_metrics.entries[OT_METRIC_LOSS]->name, loss);
     ot_log_heads(&p->json, t);
-    if (!isnan(accuracy)) ot_json_real(&p->json, "accuracy", accuracy);
+    if (!isnan(accuracy)) ot_json_real(&p->json, ot_metrics.entries[OT_METRIC_ACCURACY]->name, accuracy);
     if (!t->confusion) return;
     json_t *m = json_array();
     for (int64_t r = 0; r < t->classes; r++) {

@@ -2,47 +2,19 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exporter/new.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/run/files.h"
 #include "runtime/train/options/options.h"
-#include "runtime/train/options/specs.h"
 
-/* "3x32x32" or "128,64": whole numbers above 0.  Returns how many, -1: something else. */
-static int read_numbers(const char *text, char between, int64_t *list, int most)
+static ot_status unknown_kind(const char *kind, ot_error *err)
 {
-    int n = 0;
-    while (n < most) {
-        char *end;
-        if (*text < '1' || *text > '9') return -1;
-        long long v = strtoll(text, &end, 10);
-        if (v <= 0 || v > 1000000000) return -1;
-        list[n++] = v;
-        if (!*end) return n;
-        if (*end != between) return -1;
-        text = end + 1;
-    }
-    return -1;
-}
-
-static ot_status no_kind(const char *kind, ot_error *err)
-{
-    int best = 3;
-    const ot_new_kind *k, *near = NULL;
-    char names[512] = "";
-    for (int i = 0; (k = ot_new_kind_at(i)); i++) {
-        int d = ot_edit_distance(kind, k->name, 2);
-        if (d < best) best = d, near = k;
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-                 k->name);
-    }
-    if (near)
-        return ot_fail(err, OT_E_USAGE, "new: unknown kind '%s'; did you mean '%s'?", kind,
-                       near->name);
-    return ot_fail(err, OT_E_USAGE, "new: unknown kind '%s'; there are %s", kind, names);
+    ot_arena *a = ot_arena_new();
+    ot_status s = a ? ot_registry_unknown(&ot_recipes, "kind of model", kind, a, err) : ot_fail(err, OT_E_NOMEM, "new: out of memory");
+    ot_arena_free(a);
+    return s;
 }
 
 static ot_status check_place(const ot_options *o, const char *path, ot_error *err)
@@ -67,8 +39,8 @@ static void add_ends(char *line, size_t most, ot_value *const *list, int n)
     }
 }
 
-/* What the file says, as it was written: the text of its kind is about the usual sizes. */
-static ot_status describe(const char *path, const ot_new_kind *k, bool replaced, const ot_callbacks *cb, ot_error *err)
+/* What the file says, as it was written. */
+static ot_status describe(const char *path, const ot_entry *k, bool replaced, const ot_callbacks *cb, ot_error *err)
 {
     char line[6000], name[4096], ends[600] = "";
     int64_t elements = 0, open;
@@ -83,7 +55,7 @@ static ot_status describe(const char *path, const ot_new_kind *k, bool replaced,
     add_ends(ends, sizeof ends, f->graph->inputs, f->graph->n_inputs);
     snprintf(ends + strlen(ends), sizeof ends - strlen(ends), " -> ");
     add_ends(ends, sizeof ends, g->outputs, g->n_outputs);
-    snprintf(line, sizeof line, "%s: %.*s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), (int)strcspn(k->text, "(") - 1, k->text, ends, (long long)elements,
+    snprintf(line, sizeof line, "%s: %s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), k->meaning, ends, (long long)elements,
              replaced ? "; the model that was there is replaced" : "");
     cb->message(cb->user, OT_INFO, line);
     if (shaped) ot_graph_free(shaped);
@@ -95,19 +67,16 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
 {
     OT_GIVEN(kind);
     OT_GIVEN(o);
-    enum { MOST_HIDDEN = 64 };
-    int64_t size[3] = { 0 }, hidden[MOST_HIDDEN];
+    int64_t size[3] = { 0 }, hidden[OT_NEW_HIDDEN];
     int n_hidden = 0;
-    const ot_new_kind *k, *found = NULL;
+    const ot_entry *found = ot_registry_find(&ot_recipes, kind);
     const char *input = ot_options_get(o, "input"), *layers = ot_options_get(o, "hidden"),
                *path = ot_options_get(o, "o");
-    for (int i = 0; (k = ot_new_kind_at(i)); i++)
-        if (!strcmp(k->name, kind)) found = k;
-    if (!found) return no_kind(kind, err);
-    bool tokens = input && !strchr(input, 'x') && read_numbers(input, 'x', size, 1) == 1;
-    if (input && !tokens && read_numbers(input, 'x', size, 3) != 3)
+    if (!found) return unknown_kind(kind, err);
+    bool tokens = input && !strchr(input, 'x') && ot_new_numbers(input, 'x', size, 1) == 1;
+    if (input && !tokens && ot_new_numbers(input, 'x', size, 3) != 3)
         return ot_fail(err, OT_E_USAGE, "--input: '%s' is neither CxHxW (such as 3x32x32) nor a number of tokens", input);
-    if (layers && (n_hidden = read_numbers(layers, ',', hidden, MOST_HIDDEN)) < 0)
+    if (layers && (n_hidden = ot_new_numbers(layers, ',', hidden, OT_NEW_HIDDEN)) < 0)
         return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is not a list such as 128,64", layers);
 
     ot_new_options w = {

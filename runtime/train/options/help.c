@@ -9,7 +9,7 @@
 static const char usage[] =
     "onnxtrain trains an ONNX model and writes the same file back with new weights.\n"
     "\n"
-    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  DATA: mnist, cifar10 ... or .npz .npy .csv, idx files\n"
+    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  DATA: mnist, cifar10 ... or a file\n"
     "  onnxtrain eval    MODEL --data DATA             loss, accuracy, confusion matrix\n"
     "  onnxtrain run     MODEL --data X.npz -o Y.npz   outputs by name\n"
     "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient per trained initializer\n"
@@ -18,7 +18,8 @@ static const char usage[] =
     "  onnxtrain inspect MODEL                         what trains, and why; --graph: every node\n"
     "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a step\n"
     "  onnxtrain new     KIND -o MODEL                 lenet, mlp, vgg, resnet18, mobilenet ...\n"
-    "  onnxtrain ops | env                             operators; this build and machine\n";
+    "  onnxtrain ops | env                             operators; this build and machine\n"
+    "  onnxtrain help    TOPIC [NAME]                  optimizer, loss, schedule, data, new, metric, option: names, keys, defaults\n";
 
 static const char examples[] =
     "\n"
@@ -32,6 +33,7 @@ static const char examples[] =
 
 static void print_row(const ot_option_info *r, FILE *f)
 {
+    const ot_registry *names = ot_topic_find(r->name);
     char name[80], extra[80] = "";
     snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name,
              r->argument ? " " : "", r->argument ? r->argument : "",
@@ -40,6 +42,13 @@ static void print_row(const ot_option_info *r, FILE *f)
     if (strlen(name) > 27) fprintf(f, "  %s\n  %27s", name, "");
     else fprintf(f, "  %-27s", name);
     fprintf(f, " %s%s%s\n", r->help, extra, r->repeats ? "; may be repeated" : "");
+    if (!names) return;
+    int at = fprintf(f, "  %27s", "");
+    for (const ot_entry *const *e = names->entries; *e; e++) {
+        if (at > 110) at = fprintf(f, "\n  %27s", "");
+        at += fprintf(f, " %s", (*e)->name);
+    }
+    fputc('\n', f);
 }
 
 static void print_options(bool all, FILE *f)

@@ -39,7 +39,7 @@ typedef struct row {
 
 static const row table[] = {
 #define G "Data"
-    ROW("data", 0, "NAME|PATH", NULL, G, "mnist, fashion-mnist, kmnist, cifar10, cifar100; .npz, .npy, .csv, idx files", FED, 0, BASIC, TEXT, 0, 0),
+    ROW("data", 0, "NAME|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
     ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("test", 0, "NAME|PATH", NULL, G, "evaluation set; a named data set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "scaling of uint8 pictures", FED, 0, 0, TEXT, 0, 0),
@@ -48,14 +48,14 @@ static const row table[] = {
     ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
 #undef G
 #define G "Training"
-    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "what is made small; without it, what follows from target and output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "loss function; without it, the one that follows from target and output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
     ROW("output", 0, "TENSOR", NULL, G, "trains this inner tensor in place of the model's outputs; the written file keeps them", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
-    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "how gradients change the weights", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "update rule", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),
     ROW("weight-decay", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights that do not decay", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "how the learning rate changes; every one has warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
     ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, whichever is reached first ends the run", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
@@ -102,12 +102,12 @@ static const row table[] = {
     ROW("config", 0, "FILE", NULL, G, "key = value, the same names; arguments win", ALL, 0, 0, TEXT, 0, 0),
 #undef G
 #define G "New models"
-    ROW("opset", 0, "N", NULL, G, "opset of the file (17; gpt2, bert: 20)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
-    ROW("classes", 0, "N", NULL, G, "extent of the output (10; alexnet, resnet50: 1000; gpt2: 50257; bert: 2)", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
-    ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks (12)", OT_CMD_NEW, 0, 0, INT, 1, 65536),
+    ROW("opset", 0, "N", NULL, G, "opset of the file ('onnxtrain help new KIND' has the defaults)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
+    ROW("classes", 0, "N", NULL, G, "extent of the output", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
+    ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks", OT_CMD_NEW, 0, 0, INT, 1, 65536),
     ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
-    ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units (1)", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
-    ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers (128,64)", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+    ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
+    ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
 #undef G
 };
 
@@ -141,6 +141,19 @@ static int index_of(const char *name)
 const ot_option_info *ot_option_find(const char *name)
 {
     return name ? ot_option_at(index_of(name)) : NULL;
+}
+
+const char *ot_option_wants(const ot_option_info *o, ot_arena *a)
+{
+    const row  *r = &table[index_of(o->name)];
+    ot_key      k = { .kind = OT_KEY_TEXT, .words = o->argument ? o->argument : "true or false", .least = r->min, .most = r->max };
+    char       *words = r->kind == CHOICE ? ot_arena_strdup(a, o->argument) : NULL;
+    for (char *c = words; c && *c; c++)
+        if (*c == '|') *c = ' ';
+    if (words) k.kind = OT_KEY_WORD, k.words = words;
+    if (r->kind == INT || r->kind == NUM) k.kind = r->kind == INT ? OT_KEY_WHOLE : OT_KEY_NUMBER;
+    const char *wants = ot_key_wants(&k, a);
+    return wants ? wants : "";
 }
 
 const char *ot_option_nearest(const char *name)

@@ -3,6 +3,7 @@
 #define OT_OPTIONS_H
 
 #include "runtime/base/io.h"
+#include "runtime/base/registry.h"
 #include "runtime/passes/passes.h"
 
 typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
@@ -51,6 +52,12 @@ int64_t ot_options_int(const ot_options *o,
                        const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);
 bool ot_options_flag(const ot_options *o, const char *name);
+
+/* What the value of an option must be, in words, in the arena; "" without memory. */
+const char *ot_option_wants(const ot_option_info *o, ot_arena *a);
+
+/* topics.c: the registry of a topic of the help, which an option may share its name with; NULL: none. */
+const ot_registry *ot_topic_find(const char *name);
 
 /* A config file that options were read from. */
 typedef struct ot_config_file {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
 
@@ -163,9 +164,9 @@ static void log_eval(ot_trainer *t, double loss, double accuracy)
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
                           "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
                           "samples", (json_int_t)t->eval.samples);
-    ot_json_real(&e, "loss", loss);
+    ot_json_real(&e, ot_metrics.entries[OT_METRIC_LOSS]->name, loss);
     ot_log_heads(&e, t);
-    if (!isnan(accuracy)) ot_json_real(&e, "accuracy", accuracy);
+    if (!isnan(accuracy)) ot_json_real(&e, ot_metrics.entries[OT_METRIC_ACCURACY]->name, accuracy);
     ot_log_write(&t->log, e);
 }
 

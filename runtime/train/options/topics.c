@@ -1,0 +1,193 @@
+/* topics.c - `onnxtrain help TOPIC [NAME]`: what the registries say, as text and as tables for the documents. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/new.h"
+#include "runtime/data/data.h"
+#include "runtime/losses/losses.h"
+#include "runtime/optimizers/optimizers.h"
+#include "runtime/train/options/options.h"
+#include "runtime/train/options/schedules.h"
+#include "runtime/train/run/metrics.h"
+
+static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses, &ot_schedules, &ot_data_sources, &ot_recipes, &ot_metrics };
+
+static const char options_meaning[] = "options of the program, which are the keys of config files";
+
+typedef struct page {
+    FILE     *f;
+    ot_arena *a;
+    bool      markdown, lost; /* there was no memory for a part of it */
+} page;
+
+/* Text that is never empty but for want of memory. */
+static const char *whole(page *p, const char *text)
+{
+    p->lost |= !text || !*text;
+    return text ? text : "";
+}
+
+const ot_registry *ot_topic_find(const char *name)
+{
+    for (int i = 0; i < OT_LEN(topics); i++)
+        if (!strcmp(topics[i]->sort, name)) return topics[i];
+    return NULL;
+}
+
+/* A cell of a table: `|` ends one. */
+static void print_cell(page *p, const char *text)
+{
+    for (; *text; text++) fprintf(p->f, *text == '|' ? "\\%c" : "%c", *text);
+}
+
+static void print_key(page *p, const ot_entry *e, const ot_key *k)
+{
+    const char *wants = whole(p, ot_key_wants(k, p->a)), *dflt = k->dflt ? k->dflt : k->without ? k->without : "must be given";
+    if (!p->markdown) {
+        ot_print(p->f, "\n  %s%s%s%s\n      %s\n      %s\n", k->name, k->dflt ? "=" : " (", dflt, k->dflt ? "" : ")", k->meaning, wants);
+        return;
+    }
+    fprintf(p->f, "| %s | `%s` | ", e->name, k->name);
+    print_cell(p, dflt);
+    fputs(" | ", p->f);
+    print_cell(p, wants);
+    fputs(" | ", p->f);
+    print_cell(p, k->meaning);
+    fputs(" |\n", p->f);
+}
+
+/* How a command line says it. */
+static void print_use(page *p, const ot_registry *r, const ot_entry *e)
+{
+    bool keys = e->keys && e->keys->name;
+    if (r == &ot_recipes) ot_print(p->f, "\n  onnxtrain new %s -o FILE [--KEY VALUE ...]\n", e->name);
+    else if (keys) ot_print(p->f, "\n  --%s %s[:key=value,key=value]\n", r->sort, e->name);
+}
+
+static void print_entry(page *p, const ot_registry *r, const ot_entry *e)
+{
+    ot_print(p->f, "%s %s: %s\n", r->sort, e->name, e->meaning);
+    print_use(p, r, e);
+    for (const ot_key *k = e->keys; k && k->name; k++) print_key(p, e, k);
+}
+
+static void print_registry(page *p, const ot_registry *r)
+{
+    bool keys = false;
+    if (p->markdown) fprintf(p->f, "| %s | what it is |\n|---|---|\n", r->sort);
+    else ot_print(p->f, "%s\n\n", r->meaning);
+    for (const ot_entry *const *e = r->entries; *e; e++) {
+        keys |= (*e)->keys && (*e)->keys->name;
+        if (!p->markdown) {
+            ot_print(p->f, "  %-16s %s\n", (*e)->name, (*e)->meaning);
+            continue;
+        }
+        fprintf(p->f, "| `%s` | ", (*e)->name);
+        print_cell(p, (*e)->meaning);
+        fputs(" |\n", p->f);
+    }
+    if (!p->markdown && keys) ot_print(p->f, "\n'onnxtrain help %s NAME' has the keys of one.\n", r->sort);
+    if (!p->markdown || !keys) return;
+    fprintf(p->f, "\n| %s | key | without it | value | meaning |\n|---|---|---|---|---|\n", r->sort);
+    for (const ot_entry *const *e = r->entries; *e; e++)
+        for (const ot_key *k = (*e)->keys; k && k->name; k++) print_key(p, *e, k);
+}
+
+/* ---- options -------------------------------------------------------------------------- */
+
+static void print_option(page *p, const ot_option_info *o)
+{
+    const ot_registry *r = ot_topic_find(o->name);
+    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument ? " " : "", o->argument ? o->argument : "", o->help);
+    if (o->argument) ot_print(p->f, "  %s\n", whole(p, ot_option_wants(o, p->a)));
+    if (o->value) ot_print(p->f, "  without it: %s\n", o->value);
+    if (o->repeats) ot_print(p->f, "  may be given more than once\n");
+    if (strlen(o->name) > 1) ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->argument ? o->argument : "true");
+    if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, whole(p, ot_registry_names(r, p->a)));
+}
+
+static void print_options(page *p)
+{
+    const ot_option_info *o;
+    const char           *group = "";
+    if (p->markdown) fputs("| option | without it | meaning |\n|---|---|---|\n", p->f);
+    else ot_print(p->f, "%s\n", options_meaning);
+    for (int i = 0; (o = ot_option_at(i)); i++) {
+        const char *dashes = strlen(o->name) > 1 ? "--" : "-";
+        if (!p->markdown) {
+            if (strcmp(group, o->group)) ot_print(p->f, "\n%s\n", o->group);
+            ot_print(p->f, "  %s%-18s %s\n", dashes, o->name, o->help);
+        } else {
+            fprintf(p->f, "| `%s%s%s", dashes, o->name, o->argument ? " " : "");
+            print_cell(p, o->argument ? o->argument : "");
+            fputs("` | ", p->f);
+            print_cell(p, o->value ? o->value : "");
+            fputs(" | ", p->f);
+            print_cell(p, o->help);
+            fputs(" |\n", p->f);
+        }
+        group = o->group;
+    }
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static void print_topics(page *p)
+{
+    if (p->markdown) {
+        fputs("| `onnxtrain help` | what there is |\n|---|---|\n", p->f);
+        for (int i = 0; i < OT_LEN(topics); i++) fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, whole(p, ot_registry_names(topics[i], p->a)));
+        return;
+    }
+    fputs("onnxtrain help TOPIC [NAME]\n\n", p->f);
+    for (int i = 0; i < OT_LEN(topics); i++) ot_print(p->f, "  %-10s %s\n", topics[i]->sort, topics[i]->meaning);
+    ot_print(p->f, "  %-10s %s\n", "option", options_meaning);
+    fputs("\n'onnxtrain --help' has the commands and the usual options.\n", p->f);
+}
+
+static ot_status print_about(page *p, const char *topic, const char *name, ot_error *err)
+{
+    const ot_registry *r = topic ? ot_topic_find(topic) : NULL;
+    if (!topic) {
+        print_topics(p);
+        return OT_OK;
+    }
+    if (r) {
+        const ot_entry *e = name ? ot_registry_find(r, name) : NULL;
+        if (name && !e) return ot_registry_unknown(r, r == &ot_recipes ? "kind of model" : r == &ot_data_sources ? "kind of data" : r->sort, name, p->a, err);
+        if (e) print_entry(p, r, e);
+        else print_registry(p, r);
+        return OT_OK;
+    }
+    if (strcmp(topic, "option")) {
+        const char *names = "";
+        for (int i = 0; i < OT_LEN(topics) && names; i++) names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
+        return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; there are %soption", topic, names ? names : "");
+    }
+    const ot_option_info *o = name ? ot_option_find(name + strspn(name, "-")) : NULL;
+    if (name && !o) {
+        const char *near = ot_option_nearest(name + strspn(name, "-"));
+        return ot_fail(err, OT_E_USAGE, "unknown option '%s'%s%s%s; 'onnxtrain help option' lists them", name, near ? "; did you mean '" : "", near ? near : "",
+                       near ? "'" : "");
+    }
+    if (o) print_option(p, o);
+    else print_options(p);
+    return OT_OK;
+}
+
+ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err)
+{
+    OT_GIVEN(text);
+    size_t size = 0;
+    *text = NULL;
+    page p = { .a = ot_arena_new(), .markdown = markdown };
+    if (p.a) p.f = open_memstream(text, &size);
+    ot_status s = p.f ? print_about(&p, topic, name, err) : OT_E_NOMEM;
+    if (p.f && (!ot_memstream_close(p.f) || p.lost) && !s) s = OT_E_NOMEM;
+    ot_arena_free(p.a);
+    if (!s) return OT_OK;
+    free(*text);
+    *text = NULL;
+    return ot_fail(err, s, "no memory for the help"); /* what else went wrong is said */
+}

@@ -1,0 +1,15 @@
+/* metrics.c - what evaluations measure. */
+#include "runtime/train/run/metrics.h"
+
+#define X(id, name, meaning) static const ot_entry metric_##id = { name, meaning, NULL };
+OT_METRICS(X)
+#undef X
+
+static const ot_entry *const entries[] = {
+#define X(id, name, meaning) &metric_##id,
+    OT_METRICS(X)
+#undef X
+    NULL
+};
+
+const ot_registry ot_metrics = { "metric", "what evaluations measure (onnxtrain eval, --val, --test)", entries };
