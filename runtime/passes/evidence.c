@@ -270,6 +270,29 @@ static bool is_copies(const ot_value *v, int64_t n)
     return found && distinct >= 4 && distinct <= n / 2 && chosen * 20 <= distinct;
 }
 
+/* Is a quarter of the lines along an axis, those of one value and zeros at the ends aside, the same from both ends?  Kernels of filters
+ * are; tables of positions are not. */
+static bool is_mirrored(const ot_value *v)
+{
+    for (int axis = v->shape.rank - 1; axis >= 0; axis--) {
+        int64_t size = v->shape.dim[axis], inner = 1, lines = 0, same = 0;
+        if (size < 3) continue;
+        for (int d = axis + 1; d < v->shape.rank; d++) inner *= v->shape.dim[d];
+        for (int64_t i = 0; i < ot_numel(&v->shape) / size; i++) {
+            int64_t first = i / inner * size * inner + i % inner, lo = 0, hi = size - 1;
+            while (lo < hi && at(v, first + lo * inner) == 0) lo++;
+            while (lo < hi && at(v, first + hi * inner) == 0) hi--;
+            bool varies = false;
+            for (int64_t k = lo + 1; k <= hi && !varies; k++) varies = at(v, first + k * inner) != at(v, first + lo * inner);
+            lines += varies;
+            while (lo < hi && at(v, first + lo * inner) == at(v, first + hi * inner)) lo++, hi--;
+            same += varies && lo >= hi;
+        }
+        if (lines && same * 4 >= lines) return true;
+    }
+    return false;
+}
+
 bool ot_holds_copies(const ot_value *v)
 {
     return (v->from_constant || ot_name_is_made(v->name)) && ot_pattern_of(v) == OT_PATTERN_COPIES;
@@ -354,7 +377,7 @@ ot_pattern ot_pattern_of(const ot_value *v)
     if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
     if (is_angles(v, n)) return OT_PATTERN_ANGLES;
     if (is_whole(v, n)) return OT_PATTERN_FEW;
-    return is_copies(v, n) ? OT_PATTERN_COPIES : has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
+    return is_copies(v, n) && !is_mirrored(v) ? OT_PATTERN_COPIES : has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
 }
 
 const char *ot_pattern_name(ot_pattern p)
