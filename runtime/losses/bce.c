@@ -42,7 +42,7 @@ static const ot_key keys[] = {
 };
 
 const ot_loss_kind ot_loss_kind_bce = {
-    .entry = { "bce", "yes or no for each element, from probabilities (Sigmoid)", keys },
+    .entry = { "bce", "binary cross-entropy for each element, from probabilities (Sigmoid)", keys },
     .build = bce,
     .takes = OT_TAKES_VALUES,
     .undoes = OT_TAIL_BIT(SIGMOID),
@@ -51,7 +51,7 @@ const ot_loss_kind ot_loss_kind_bce = {
 };
 
 const ot_loss_kind ot_loss_kind_bce_with_logits = {
-    .entry = { "bce_with_logits", "yes or no for each element, from scores", keys },
+    .entry = { "bce_with_logits", "binary cross-entropy for each element, from scores", keys },
     .build = bce_with_logits,
     .takes = OT_TAKES_VALUES,
     .undoes = OT_TAIL_BIT(SIGMOID),

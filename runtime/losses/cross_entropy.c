@@ -17,13 +17,13 @@ static ot_value *over_classes(ot_loss *x)
 static const ot_key cross_entropy_keys[] = {
     OT_LOSS_KEYS,
     OT_CLASS_KEYS,
-    { "label_smoothing", "0", NULL, "share of each target that is spread over all classes", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    { "label_smoothing", "0", NULL, "part of each target that is spread evenly over all classes", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     OT_KEYS_END,
 };
 static const ot_key nll_keys[] = { OT_LOSS_KEYS, OT_CLASS_KEYS, OT_KEYS_END };
 
 const ot_loss_kind ot_loss_kind_cross_entropy = {
-    .entry = { "cross_entropy", "classes, from scores; the target has class numbers or shares of the classes", cross_entropy_keys },
+    .entry = { "cross_entropy", "cross-entropy over classes, from scores; the target holds class numbers or probabilities", cross_entropy_keys },
     .build = over_classes,
     .takes = OT_TAKES_CLASSES,
     .undoes = OT_TAIL_BIT(SOFTMAX),
@@ -32,7 +32,7 @@ const ot_loss_kind ot_loss_kind_cross_entropy = {
 };
 
 const ot_loss_kind ot_loss_kind_nll = {
-    .entry = { "nll", "classes, from log-probabilities (LogSoftmax)", nll_keys },
+    .entry = { "nll", "negative log-likelihood of classes, from log-probabilities (LogSoftmax)", nll_keys },
     .build = over_classes,
     .takes = OT_TAKES_CLASSES,
     .undoes = OT_TAIL_BIT(LOG_SOFTMAX),

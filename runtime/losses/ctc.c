@@ -137,8 +137,8 @@ static ot_value *ctc_loss(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "blank", "0", NULL, "class that stands for no label", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
-    { "zero_infinity", "false", NULL, "a sample with more labels than steps costs nothing instead of infinity", .kind = OT_KEY_FLAG },
+    { "blank", "0", NULL, "class number of the blank", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    { "zero_infinity", "false", NULL, "an infinite loss (more labels than steps) counts as 0", .kind = OT_KEY_FLAG },
     { "batch_first", NULL, "the axis with as many samples as the target", "the output is (N, T, C), else (T, N, C)", .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };

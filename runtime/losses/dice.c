@@ -32,8 +32,8 @@ static ot_value *dice(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "smooth", "0", NULL, "added to overlap and size", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
-    OT_LOSS_EPS("1e-7", "the least size that the overlap is divided by"),
+    { "smooth", "0", NULL, "added to numerator and denominator", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    OT_LOSS_EPS("1e-7", "minimum of the denominator"),
     OT_CLASS_AXIS,
     OT_KEYS_END,
 };

@@ -16,35 +16,35 @@ static ot_value *smooth_l1(ot_loss *x)
 
 static const ot_key huber_keys[] = {
     OT_LOSS_KEYS,
-    { "delta", "1", NULL, "difference from which on the loss grows in a straight line", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    { "delta", "1", NULL, "difference above which the loss is linear", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
     OT_KEYS_END,
 };
 static const ot_key smooth_l1_keys[] = {
     OT_LOSS_KEYS,
-    { "beta", "1", NULL, "difference from which on the loss grows in a straight line", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "beta", "1", NULL, "difference above which the loss is linear", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 
 const ot_loss_kind ot_loss_kind_mse = {
-    .entry = { "mse", "the square of the difference", ot_loss_keys },
+    .entry = { "mse", "mean squared error", ot_loss_keys },
     .build = mse,
     .takes = OT_TAKES_VALUES,
 };
 
 const ot_loss_kind ot_loss_kind_l1 = {
-    .entry = { "l1", "the size of the difference", ot_loss_keys },
+    .entry = { "l1", "mean absolute error", ot_loss_keys },
     .build = l1,
     .takes = OT_TAKES_VALUES,
 };
 
 const ot_loss_kind ot_loss_kind_huber = {
-    .entry = { "huber", "squares of small differences, sizes of large ones times delta", huber_keys },
+    .entry = { "huber", "squared error for small differences, linear for large ones", huber_keys },
     .build = huber,
     .takes = OT_TAKES_VALUES,
 };
 
 const ot_loss_kind ot_loss_kind_smooth_l1 = {
-    .entry = { "smooth_l1", "squares of small differences over beta, sizes of large ones", smooth_l1_keys },
+    .entry = { "smooth_l1", "huber divided by beta", smooth_l1_keys },
     .build = smooth_l1,
     .takes = OT_TAKES_VALUES,
 };

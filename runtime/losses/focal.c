@@ -30,14 +30,14 @@ static ot_value *focal(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "gamma", "2", NULL, "power of the probability of a wrong answer", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "gamma", "2", NULL, "exponent of the probability of the wrong answer", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     { "alpha", "0.25", NULL, "factor on the terms of a target of 1, those of 0 get 1 - alpha; not with class numbers", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     OT_CLASS_KEYS,
     OT_KEYS_END,
 };
 
 const ot_loss_kind ot_loss_kind_focal = {
-    .entry = { "focal", "cross-entropy weighted towards wrong answers; classes, or yes and no for each element", keys },
+    .entry = { "focal", "cross-entropy with less weight on easy samples; over classes, or binary for each element", keys },
     .build = focal,
     .takes = OT_TAKES_EITHER,
     .undoes = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX) | OT_TAIL_BIT(SIGMOID),

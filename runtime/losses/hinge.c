@@ -22,14 +22,14 @@ static ot_value *hinge(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    OT_LOSS_MARGIN("1", "how far the score of the right class is to be above the others"),
-    { "p", "1", NULL, "power of what is missing", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },
+    OT_LOSS_MARGIN("1", "required distance between the score of the right class and the others"),
+    { "p", "1", NULL, "exponent of what is missing to the margin", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },
     OT_CLASS_AXIS,
     OT_KEYS_END,
 };
 
 const ot_loss_kind ot_loss_kind_hinge = {
-    .entry = { "hinge", "classes, by a margin between scores; the target has class numbers", keys },
+    .entry = { "hinge", "multi-class margin loss; the target holds class numbers", keys },
     .build = hinge,
     .takes = OT_TAKES_NUMBERS,
 };

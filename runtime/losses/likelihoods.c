@@ -38,18 +38,18 @@ static const ot_key gaussian_keys[] = {
     OT_LOSS_KEYS,
     { "var", NULL, NULL, "output that holds the variance", .kind = OT_KEY_OUTPUT },
     { "full", "false", NULL, "with the constant log(2 pi) / 2", .kind = OT_KEY_FLAG },
-    OT_LOSS_EPS("1e-6", "the least variance"),
+    OT_LOSS_EPS("1e-6", "minimum of the variance"),
     OT_KEYS_END,
 };
 
 const ot_loss_kind ot_loss_kind_poisson_nll = {
-    .entry = { "poisson_nll", "counts of a Poisson distribution", poisson_keys },
+    .entry = { "poisson_nll", "negative log-likelihood of counts under a Poisson distribution", poisson_keys },
     .build = poisson_nll,
     .takes = OT_TAKES_VALUES,
 };
 
 const ot_loss_kind ot_loss_kind_gaussian_nll = {
-    .entry = { "gaussian_nll", "values of a normal distribution whose variance is another output", gaussian_keys },
+    .entry = { "gaussian_nll", "negative log-likelihood under a normal distribution whose variance is another output", gaussian_keys },
     .build = gaussian_nll,
     .takes = OT_TAKES_VALUES,
 };

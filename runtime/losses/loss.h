@@ -39,16 +39,16 @@ typedef struct ot_loss {
 /* Every loss has these. */
 #define OT_LOSS_KEYS                                                                                                           \
     { "weight", "1", NULL, "factor on this loss; 0 leaves its output out of the training", .kind = OT_KEY_NUMBER, OT_KEY_ANY },        \
-    { "reduction", "mean", NULL, "over the elements or samples of a batch", .kind = OT_KEY_WORD, .words = "mean sum" },                \
-    { "tail", "auto", NULL, "what the graph ends in and the loss is joined with; none: the output as it is", .kind = OT_KEY_WORD,      \
+    { "reduction", "mean", NULL, "how the losses of a batch are combined", .kind = OT_KEY_WORD, .words = "mean sum" },                \
+    { "tail", "auto", NULL, "activation at the end of the graph that the loss is computed together with; none: the output as it is", .kind = OT_KEY_WORD,      \
       .words = "auto none softmax logsoftmax sigmoid" }
 
 #define OT_CLASS_AXIS                                                                                                          \
-    { "class_axis", NULL, "the axis that fits the target: 1 or the last", "axis of the output that holds the classes",         \
+    { "class_axis", NULL, "the axis that fits the target: 1 or the last", "axis of the output along which the classes lie",         \
       .kind = OT_KEY_WHOLE, OT_KEY_FROM(-OT_MAX_RANK, OT_MAX_RANK - 1) }
 #define OT_CLASS_KEYS                                                                                                          \
     OT_CLASS_AXIS,                                                                                                             \
-    { "ignore_index", NULL, "-100 where the target has it", "class number that counts nowhere", .kind = OT_KEY_WHOLE,                  \
+    { "ignore_index", NULL, "-100 where the target has it", "class number that is ignored", .kind = OT_KEY_WHOLE,                  \
       OT_KEY_FROM(-OT_KEY_EXACT, OT_KEY_EXACT) },                                                                              \
     { "class_weights", NULL, "1 for each", "factor on the loss of each class", .kind = OT_KEY_NUMBER, .count = OT_KEY_LIST, OT_KEY_AT_LEAST(0) }
 #define OT_LOSS_EPS(dflt, meaning) { "eps", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }

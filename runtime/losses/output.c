@@ -13,7 +13,7 @@ static ot_value *output(ot_loss *x)
 }
 
 const ot_loss_kind ot_loss_kind_output = {
-    .entry = { "output", "the output is the loss; there is no target", ot_loss_keys },
+    .entry = { "output", "the output of the model is the loss; no target", ot_loss_keys },
     .build = output,
     .takes = OT_TAKES_NOTHING,
 };

@@ -67,28 +67,28 @@ static ot_value *triplet(ot_loss *x)
 }
 
 #define DISTANCE_KEYS                                                                                       \
-    { "p", "2", NULL, "power of the distance's norm", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },                    \
+    { "p", "2", NULL, "the norm of the distance: 1 or 2", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },                    \
     OT_LOSS_EPS("1e-6", "added to each difference")
 
 static const ot_key cosine_keys[] = {
     OT_LOSS_KEYS,
     { "other", NULL, "the target", "output to compare with; the target is then 1 (alike) or -1 for each vector", .kind = OT_KEY_OUTPUT },
-    OT_LOSS_MARGIN("0", "cosine above which vectors that are not alike cost something"),
+    OT_LOSS_MARGIN("0", "cosine up to which unlike vectors have no loss"),
     OT_KEYS_END,
 };
 static const ot_key triplet_keys[] = {
     OT_LOSS_KEYS,
-    { "positive", NULL, NULL, "output that is alike", .kind = OT_KEY_OUTPUT },
-    { "negative", NULL, NULL, "output that is not", .kind = OT_KEY_OUTPUT },
-    OT_LOSS_MARGIN("1", "how much farther the negative is to be"),
+    { "positive", NULL, NULL, "output of the positive example", .kind = OT_KEY_OUTPUT },
+    { "negative", NULL, NULL, "output of the negative example", .kind = OT_KEY_OUTPUT },
+    OT_LOSS_MARGIN("1", "required difference of the two distances"),
     DISTANCE_KEYS,
-    { "swap", "false", NULL, "take the distance of positive and negative where it is smaller", .kind = OT_KEY_FLAG },
+    { "swap", "false", NULL, "use the distance of positive and negative where it is smaller (distance swap)", .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 static const ot_key contrastive_keys[] = {
     OT_LOSS_KEYS,
     { "other", NULL, NULL, "output to compare with", .kind = OT_KEY_OUTPUT },
-    OT_LOSS_MARGIN("1", "distance from which on vectors that are not alike cost nothing"),
+    OT_LOSS_MARGIN("1", "distance from which on unlike vectors have no loss"),
     DISTANCE_KEYS,
     OT_KEYS_END,
 };
@@ -100,13 +100,13 @@ const ot_loss_kind ot_loss_kind_cosine = {
 };
 
 const ot_loss_kind ot_loss_kind_triplet = {
-    .entry = { "triplet", "an output nearer to one output than to another; there is no target", triplet_keys },
+    .entry = { "triplet", "distances of an output to a positive and a negative example, which are outputs too; no target", triplet_keys },
     .build = triplet,
     .takes = OT_TAKES_NOTHING,
 };
 
 const ot_loss_kind ot_loss_kind_contrastive = {
-    .entry = { "contrastive", "the distance of two outputs; the target is 1 (alike) or 0 for each vector", contrastive_keys },
+    .entry = { "contrastive", "contrastive loss over the distance of two outputs; the target is 1 (alike) or 0 for each vector", contrastive_keys },
     .build = contrastive,
     .takes = OT_TAKES_VECTORS,
 };

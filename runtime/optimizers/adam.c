@@ -23,4 +23,4 @@ static const ot_key adam_keys[] = { OT_LR("1e-3"), OT_L2("0"), OT_BETA1, OT_BETA
 static const ot_key adamw_keys[] = { OT_LR("1e-3"), OT_DECAY("1e-2"), OT_BETA1, OT_BETA2("0.999"), OT_EPS("1e-8"), OT_AMSGRAD, OT_KEYS_END };
 
 const ot_optimizer ot_optimizer_adam = { { "adam", "rates adapted by averages of the gradient and of its square", adam_keys }, adam, "beta1", NULL };
-const ot_optimizer ot_optimizer_adamw = { { "adamw", "adam whose decay shrinks the weights by itself", adamw_keys }, adamw, "beta1", NULL };
+const ot_optimizer ot_optimizer_adamw = { { "adamw", "adam with decoupled weight decay", adamw_keys }, adamw, "beta1", NULL };

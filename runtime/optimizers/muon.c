@@ -44,9 +44,9 @@ static ot_value *muon(ot_update *x)
 static const ot_key keys[] = {
     OT_LR("1e-3"), OT_DECAY("0.1"),
     { "momentum", "0.95", NULL, "decay of the running average of gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
-    { "nesterov", "true", NULL, "look one step ahead along the average", .kind = OT_KEY_FLAG },
+    { "nesterov", "true", NULL, "Nesterov momentum", .kind = OT_KEY_FLAG },
     { "ns_steps", "5", NULL, "Newton-Schulz steps of the orthogonalisation", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 99) },
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_muon = { { "muon", "matrices take orthogonalised steps; vectors must be frozen", keys }, muon, "momentum", NULL };
+const ot_optimizer ot_optimizer_muon = { { "muon", "orthogonalised momentum, for matrices; vectors must be frozen", keys }, muon, "momentum", NULL };

@@ -28,7 +28,7 @@ static const ot_key keys[] = {
     OT_BETA1,
     OT_BETA2("0.999"),
     OT_EPS("1e-8"),
-    { "momentum_decay", "4e-3", NULL, "how fast the momentum comes to beta1", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "momentum_decay", "4e-3", NULL, "rate at which the momentum approaches beta1", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     OT_DECOUPLED,
     OT_KEYS_END,
 };

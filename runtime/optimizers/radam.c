@@ -25,4 +25,4 @@ static ot_value *radam(ot_update *x)
 
 static const ot_key keys[] = { OT_LR("1e-3"), OT_L2("0"), OT_BETA1, OT_BETA2("0.999"), OT_EPS("1e-8"), OT_DECOUPLED, OT_KEYS_END };
 
-const ot_optimizer ot_optimizer_radam = { { "radam", "adam that begins with momentum alone", keys }, radam, "beta1", NULL };
+const ot_optimizer ot_optimizer_radam = { { "radam", "adam with a rectified rate: momentum alone in the first updates", keys }, radam, "beta1", NULL };

@@ -24,8 +24,8 @@ static const char *refuses(const ot_spec *o)
 static const ot_key keys[] = {
     OT_LR("1e-2"), OT_L2("0"),
     OT_MOMENTUM("0"),
-    { "dampening", "0", NULL, "what is left out of each gradient that joins the momentum", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
-    { "nesterov", "false", NULL, "look one step ahead along the momentum", .kind = OT_KEY_FLAG },
+    { "dampening", "0", NULL, "part of each gradient that does not enter the momentum", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "nesterov", "false", NULL, "Nesterov momentum", .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 

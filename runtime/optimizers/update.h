@@ -29,14 +29,14 @@ ot_value *ot_cast_from(const ot_value *v);
 /* ---- keys that several have --------------------------------------------------------------------- */
 
 #define OT_LR(dflt)       { "lr", dflt, NULL, "learning rate; --lr is short for it", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
-#define OT_L2(dflt)       { "weight_decay", dflt, NULL, "this times the weight is added to its gradient", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
-#define OT_DECAY(dflt)    { "weight_decay", dflt, NULL, "every update takes lr times this from the weight itself", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
-#define OT_MOMENTUM(dflt) { "momentum", dflt, NULL, "factor on what earlier gradients have added up to", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
+#define OT_L2(dflt)       { "weight_decay", dflt, NULL, "L2 penalty: this times the weight is added to its gradient", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
+#define OT_DECAY(dflt)    { "weight_decay", dflt, NULL, "decoupled decay: every update multiplies the weight by 1 - lr * weight_decay", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
+#define OT_MOMENTUM(dflt) { "momentum", dflt, NULL, "decay of the running sum of gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
 #define OT_BETA1          { "beta1", "0.9", NULL, "decay of the running average of gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) }
 #define OT_BETA2(dflt)    { "beta2", dflt, NULL, "decay of the running average of squared gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) }
 #define OT_EPS(dflt)      { "eps", dflt, NULL, "added to the denominator", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
-#define OT_AMSGRAD        { "amsgrad", "false", NULL, "divide by the largest average of squares so far", .kind = OT_KEY_FLAG }
-#define OT_DECOUPLED      { "decoupled_weight_decay", "false", NULL, "decay shrinks the weight as in adamw", .kind = OT_KEY_FLAG }
+#define OT_AMSGRAD        { "amsgrad", "false", NULL, "use the maximum of the averages of squares so far", .kind = OT_KEY_FLAG }
+#define OT_DECOUPLED      { "decoupled_weight_decay", "false", NULL, "weight_decay acts as in adamw", .kind = OT_KEY_FLAG }
 
 /* ---- vocabulary ----------------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@ static const char usage[] =
     "  onnxtrain check   MODEL [--data DATA]           can it be trained, and how\n"
     "  onnxtrain inspect MODEL                         what trains, and why; --graph: every node\n"
     "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a step\n"
-    "  onnxtrain new     KIND -o MODEL                 lenet, mlp, vgg, resnet18, mobilenet ...\n"
+    "  onnxtrain new     KIND -o MODEL                 a network with fresh weights\n"
     "  onnxtrain ops | env                             operators; this build and machine\n"
     "  onnxtrain help    TOPIC [NAME]                  optimizer, loss, schedule, data, new, metric, option: names, keys, defaults\n";
 

@@ -20,9 +20,9 @@ typedef struct ot_schedule_kind {
 
 /* Every schedule has these. */
 #define EVERY                                                                                                                          \
-    { "warmup", "0", NULL, "updates in which the rate rises in a straight line", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },                 \
-    { "warmup_start_factor", "0", NULL, "factor on the rate that the warm-up starts with", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },         \
-    { "per", "update", NULL, "what is counted, in all keys", .kind = OT_KEY_WORD, .words = "update epoch" }
+    { "warmup", "0", NULL, "updates of a linear warm-up before the schedule begins", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },                 \
+    { "warmup_start_factor", "0", NULL, "factor on the rate at the start of the warm-up", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },         \
+    { "per", "update", NULL, "unit of all counts", .kind = OT_KEY_WORD, .words = "update epoch" }
 
 #define COUNT(name, meaning)       { name, NULL, "the updates of the run behind the warm-up", meaning, .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) }
 #define FACTOR(name, dflt, meaning) { name, dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
@@ -56,8 +56,8 @@ static double step(const ot_schedule *s, double k)
 
 static const ot_key step_keys[] = {
     EVERY,
-    { "step_size", NULL, NULL, "updates from one fall of the rate to the next", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
-    SOME("gamma", "0.1", "factor at each"),
+    { "step_size", NULL, NULL, "updates between two reductions", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
+    SOME("gamma", "0.1", "factor of each reduction"),
     OT_KEYS_END,
 };
 
@@ -73,8 +73,8 @@ static double multistep(const ot_schedule *s, double k)
 
 static const ot_key multistep_keys[] = {
     EVERY,
-    { "milestones", NULL, NULL, "updates at which the rate falls", .kind = OT_KEY_WHOLE, .count = OT_KEY_RISING, OT_KEY_COUNT_FROM(0) },
-    SOME("gamma", "0.1", "factor at each"),
+    { "milestones", NULL, NULL, "updates at which the rate is reduced", .kind = OT_KEY_WHOLE, .count = OT_KEY_RISING, OT_KEY_COUNT_FROM(0) },
+    SOME("gamma", "0.1", "factor of each reduction"),
     OT_KEYS_END,
 };
 
@@ -98,8 +98,8 @@ static double cosine(const ot_schedule *s, double k) { return half_wave(s->base,
 
 static const ot_key cosine_keys[] = {
     EVERY,
-    COUNT("T_max", "updates until the rate is at its least"),
-    SOME("eta_min", "0", "the least rate"),
+    COUNT("T_max", "updates until the rate is eta_min"),
+    SOME("eta_min", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
 
@@ -119,7 +119,7 @@ static const ot_key restarts_keys[] = {
     EVERY,
     COUNT("T_0", "updates until the first restart"),
     { "T_mult", "1", NULL, "factor on the length of each next period", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
-    SOME("eta_min", "0", "the least rate"),
+    SOME("eta_min", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
 
@@ -133,8 +133,8 @@ static double linear(const ot_schedule *s, double k)
 static const ot_key linear_keys[] = {
     EVERY,
     FACTOR("start_factor", "1", "factor on the rate at the start"),
-    FACTOR("end_factor", "0", "and at the end"),
-    COUNT("total_iters", "updates from the one to the other"),
+    FACTOR("end_factor", "0", "factor on the rate at the end"),
+    COUNT("total_iters", "updates between the two"),
     OT_KEYS_END,
 };
 
@@ -148,7 +148,7 @@ static double polynomial(const ot_schedule *s, double k)
 static const ot_key polynomial_keys[] = {
     EVERY,
     COUNT("total_iters", "updates until the rate is 0"),
-    SOME("power", "1", "of what is left of them"),
+    SOME("power", "1", "exponent of the part of the updates that is left"),
     OT_KEYS_END,
 };
 
@@ -187,8 +187,8 @@ static const ot_key onecycle_keys[] = {
     EVERY,
     { "max_lr", NULL, "the optimizer's rate", "rate at the top", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     COUNT("total_steps", "updates of the cycle"),
-    FACTOR("pct_start", "0.3", "share of them in which the rate rises"),
-    { "anneal_strategy", "cos", NULL, "how it moves", .kind = OT_KEY_WORD, .words = "cos linear" },
+    FACTOR("pct_start", "0.3", "part of the cycle in which the rate rises"),
+    { "anneal_strategy", "cos", NULL, "shape of the two phases", .kind = OT_KEY_WORD, .words = "cos linear" },
     { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0", "the momentum falls while the rate rises, and back", .kind = OT_KEY_FLAG },
     { "base_momentum", "0.85", NULL, "momentum at the top of the rate", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
     { "max_momentum", "0.95", NULL, "momentum at start and end", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
@@ -230,13 +230,13 @@ static void watch(ot_schedule *s, double loss)
 
 static const ot_key plateau_keys[] = {
     EVERY,
-    { "mode", "min", NULL, "what is better: less (of the loss) or more (of the accuracy of evaluations)", .kind = OT_KEY_WORD, .words = "min max" },
-    { "factor", "0.1", NULL, "factor when the rate falls", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
-    { "patience", "10", NULL, "evaluations (updates, where nothing is evaluated) without a gain before it falls", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
-    SOME("threshold", "1e-4", "the least gain that counts"),
-    { "threshold_mode", "rel", NULL, "of the best so far, or in its own unit", .kind = OT_KEY_WORD, .words = "rel abs" },
-    { "cooldown", "0", NULL, "evaluations after a fall that are not counted", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
-    SOME("min_lr", "0", "the least rate"),
+    { "mode", "min", NULL, "min: the loss is watched; max: the accuracy of evaluations", .kind = OT_KEY_WORD, .words = "min max" },
+    { "factor", "0.1", NULL, "factor of each reduction", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "patience", "10", NULL, "evaluations (updates, where nothing is evaluated) without improvement before a reduction", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    SOME("threshold", "1e-4", "smallest improvement that counts"),
+    { "threshold_mode", "rel", NULL, "threshold is relative to the best value, or absolute", .kind = OT_KEY_WORD, .words = "rel abs" },
+    { "cooldown", "0", NULL, "evaluations after a reduction that are not counted", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    SOME("min_lr", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
 
@@ -249,11 +249,11 @@ static const ot_key plateau_keys[] = {
     X(multistep, "multistep", "times gamma at each milestone", multistep_keys, NULL, NULL) \
     X(exponential, "exponential", "times gamma at every update", exponential_keys, NULL, NULL) \
     X(cosine, "cosine", "down half a cosine", cosine_keys, NULL, NULL) \
-    X(restarts, "cosine-restarts", "down half a cosine, again and again", restarts_keys, NULL, NULL) \
+    X(restarts, "cosine-restarts", "down half a cosine, with restarts", restarts_keys, NULL, NULL) \
     X(linear, "linear", "from one factor to another in a straight line", linear_keys, NULL, NULL) \
     X(polynomial, "polynomial", "down to 0 with a power of what is left of the run", polynomial_keys, NULL, NULL) \
-    X(onecycle, "onecycle", "up, then down far below the start; the momentum the other way round", onecycle_keys, onecycle_momentum, NULL) \
-    X(plateau, "plateau", "times factor when loss or accuracy get no better", plateau_keys, NULL, watch)
+    X(onecycle, "onecycle", "one cycle: up to max_lr, then down far below the start; momentum cycles inversely", onecycle_keys, onecycle_momentum, NULL) \
+    X(plateau, "plateau", "times factor when loss or accuracy stop improving", plateau_keys, NULL, watch)
 
 #define X(formula, name, meaning, keys, momentum, feedback) static const ot_schedule_kind kind_of_##formula = { { name, meaning, keys }, formula, momentum, feedback };
 SCHEDULES(X)

@@ -6,8 +6,8 @@
 
 /* X(id, name, meaning) */
 #define OT_METRICS(X)                                                                                                          \
-    X(LOSS, "loss", "the mean over the set; of several losses their weighted sum. Less is better; watched where there is no accuracy") \
-    X(ACCURACY, "accuracy", "the share of right answers, of losses over classes or yes and no. More is better")
+    X(LOSS, "loss", "mean over the evaluation set, the weighted sum of several losses; the best model is chosen by it where there is no accuracy") \
+    X(ACCURACY, "accuracy", "part of the answers that are right, for losses over classes and binary ones; the best model is chosen by it")
 
 enum {
 #define X(id, name, meaning) OT_METRIC_##id,
