@@ -1,9 +1,11 @@
-# Language, warnings, sanitizers: the interface target ot_flags.
+# Language, warnings, sanitizers: the interface target ot_flags, and ot_strict for what is not a test.
 
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
 endif()
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+if(CMAKE_C_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG") # CMake's own; flags that a user gives are kept
+    set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+endif()
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
@@ -18,14 +20,25 @@ endif()
 
 add_library(ot_flags INTERFACE)
 target_compile_definitions(ot_flags INTERFACE _GNU_SOURCE)
-target_compile_options(ot_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+target_compile_options(ot_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(OT_WERROR)
+    target_compile_options(ot_flags INTERFACE -Werror)
+endif()
 if(CMAKE_C_COMPILER_ID MATCHES Clang) # an extension of GNU C that C23 took over
     target_compile_options(ot_flags INTERFACE -Wno-gnu-zero-variadic-macro-arguments)
     target_compile_options(ot_flags INTERFACE -Wno-missing-field-initializers) # told of { "T" } inside a designated one, too
 endif()
+# The library and the program. clang counts a float given to a double, and an enum given to an int, as such conversions.
+add_library(ot_strict INTERFACE)
+target_compile_options(ot_strict INTERFACE -Wconversion -Wcast-qual)
+if(CMAKE_C_COMPILER_ID MATCHES Clang)
+    target_compile_options(ot_strict INTERFACE -Wno-sign-conversion)
+else()
+    target_compile_options(ot_strict INTERFACE -Wdouble-promotion)
+endif()
 if(OT_SANITIZE)
     set(ot_sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_compile_options(ot_flags INTERFACE ${ot_sanitizers})
+    target_compile_options(ot_flags INTERFACE ${ot_sanitizers} -UNDEBUG)
     target_link_options(ot_flags INTERFACE ${ot_sanitizers})
 endif()
 if(OT_FUZZ) # edges are counted everywhere; the main() of libFuzzer is linked to the targets alone

@@ -53,7 +53,7 @@ function(ot_cuda_module name)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
     target_include_directories(${name} SYSTEM PRIVATE ${OT_CUDA_runtime_INCLUDE} ${OT_CUDA_nvrtc_INCLUDE}
         ${OT_CUDA_cublasLt_INCLUDE} ${OT_CUDA_cuDNN_INCLUDE} ${OT_RANDOM123_INCLUDE})
-    target_link_libraries(${name} PRIVATE ot_flags ${ARGN} Threads::Threads m)
+    target_link_libraries(${name} PRIVATE ot_flags ot_strict ${ARGN} Threads::Threads m)
     if(NOT OT_SANITIZE) # the sanitizers' own symbols come with the program
         target_link_options(${name} PRIVATE -Wl,-z,defs)
     endif()

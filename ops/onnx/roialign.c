@@ -113,7 +113,7 @@ static int64_t most_points(const ot_node *n, int k)
     for (int64_t r = 0; r < rois->shape.dim[0]; r++) {
         double from = ot_get_f64(rois->data, rois->dtype, 4 * r + (k ? 0 : 1)), to = ot_get_f64(rois->data, rois->dtype, 4 * r + (k ? 2 : 3));
         double points = ceil((to - from) * a->scale / (double)(k ? a->width : a->height)) + 1; /* rounding may add one */
-        if (points > MOST_POINTS) return MOST_POINTS + 1;
+        if (points > (double)MOST_POINTS) return MOST_POINTS + 1;
         if (points > (double)most) most = (int64_t)points;
     }
     return most;

@@ -28,7 +28,7 @@ void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
     if (c->precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / LOOKED_AT));
+        p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / (double)LOOKED_AT));
     }
 }
 

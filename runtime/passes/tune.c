@@ -325,7 +325,7 @@ static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, dou
     OT_TRY(between(t, k, c, NULL, &once, err));
     *seconds = once;
     if (best > 0 && once > 4 * best + 1e-4) return OT_OK;
-    int       runs = once < 1e-3 / MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
+    int       runs = once < 1e-3 / (double)MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
     ot_status s = record(t, k, c, runs, &r, err);
     for (int i = -1; i < REPLAYS && s == OT_OK; i++) s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
     t->backend->graph_free(t->device, r);
