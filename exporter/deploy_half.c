@@ -17,21 +17,7 @@ typedef struct half {
     int       tensors, items;
 } half;
 
-static const char *const computes[] = { "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization" };
-static const char *const follows[] = {
-    "Abs", "Add", "AveragePool", "Clip", "Concat", "DepthToSpace", "Div", "Elu", "Erf", "Expand", "Flatten", "Gather",
-    "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Max", "MaxPool",
-    "Min", "Mish", "Mul", "Neg", "PRelu", "Pad", "Relu", "Reshape", "Selu", "Sigmoid", "Slice", "SpaceToDepth", "Split",
-    "Squeeze", "Sub", "Sum", "Swish", "Tanh", "Tile", "Transpose", "Unsqueeze", "Where",
-};
-static const char *const looks[] = { "Shape", "Size" }; /* take any type: no cast for them */
-
-static bool is_one_of(const ot_item *i, const char *const *list, int n)
-{
-    for (int k = 0; k < n; k++)
-        if (ot_item_is(i, list[k])) return true;
-    return false;
-}
+static const ot_op *op_of(const ot_item *i) { return i->dead ? NULL : ot_find_op(ot_domain(i->n->domain), ot_text(i->n->op_type)); }
 
 static ot_dtype type_of(const half *h, const ot_name *v)
 {
@@ -59,9 +45,11 @@ static ot_status fits_half(const ot_body *b, const Onnx__TensorProto *t, bool *f
 
 static ot_status decide(half *h, ot_item *i)
 {
-    bool product = is_one_of(i, computes, OT_LEN(computes)), float_in = false;
+    const ot_op *op = op_of(i);
+    ot_half how = op ? op->half : OT_HALF_NEVER;
+    bool product = how == OT_HALF_PRODUCT || how == OT_HALF_NORM, float_in = false;
     bool table = ot_item_is(i, "Gather") && ot_body_constant(h->b, ot_item_in(h->b, i, 0), NULL);
-    if (!product && !is_one_of(i, follows, OT_LEN(follows))) return OT_OK;
+    if (!product && how != OT_HALF_FOLLOWS) return OT_OK;
     const ot_name *y = ot_item_out(h->b, i, 0);
     if (!y || y->makers != 1 || type_of(h, y) != OT_F32) return OT_OK;
     if (ot_item_is(i, "Div") && !ot_body_constant(h->b, ot_item_in(h->b, i, 1), NULL)) return OT_OK;
@@ -83,7 +71,8 @@ static ot_status decide(half *h, ot_item *i)
 
 static bool wants_float(const ot_use *u)
 {
-    return !u->item || (!u->item->half && !is_one_of(u->item, looks, OT_LEN(looks)));
+    const ot_op *op = u->item ? op_of(u->item) : NULL;
+    return !u->item || (!u->item->half && !(op && op->flags & OT_FROM_SHAPES)); /* which takes any type */
 }
 
 static void cast(half *h, ot_item *by, bool before, ot_name *in, ot_name *out, ot_dtype to)

@@ -9,15 +9,12 @@
 
 #include "exporter/remake.h"
 
-static const struct { const char *op; unsigned inputs; } slots[] = {
-    { "Conv", 6 }, { "ConvTranspose", 6 }, { "Gemm", 6 }, { "MatMul", 3 }, { "Gather", 1 }, { "BatchNormalization", 6 },
-};
-
+/* A weight's, or a norm's parameter's. */
 static bool is_slot(const Onnx__NodeProto *n, size_t input)
 {
-    for (int i = 0; i < OT_LEN(slots) && !*ot_domain(n->domain); i++)
-        if (input < 8 && !strcmp(ot_text(n->op_type), slots[i].op) && slots[i].inputs >> input & 1) return true;
-    return false;
+    const ot_op *op = ot_find_op(ot_domain(n->domain), ot_text(n->op_type));
+    char         slot = op ? ot_slot_at(op, (int)input) : '-';
+    return ot_slot_is_strong(slot) || slot == 'n' || slot == 'o';
 }
 
 /* What the graph calls its tensors, of initializers and Constants, and what stands in slots of weights. */

@@ -30,10 +30,8 @@ typedef struct read { use first; int n; } read;
 /* Nodes that pass a tensor on, as exporters put between a weight and its layer. */
 static bool carries(const Onnx__NodeProto *n)
 {
-    static const char *const ops[] = { "Identity", "Transpose", "Reshape", "Cast", "Squeeze", "Unsqueeze" };
-    for (int i = 0; i < OT_LEN(ops); i++)
-        if (!*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), ops[i])) return true;
-    return false;
+    const ot_op *op = ot_find_op(ot_domain(n->domain), ot_text(n->op_type));
+    return op && op->flags & OT_SAME;
 }
 
 static bool index_names(untie *x)

@@ -18,25 +18,21 @@ void ot_hints_clear(ot_graph *g)
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
+/* Which input has the type of the outputs where the operator does not say: the first whose letter is T, else the first. */
+static int typed_like(const ot_op *op)
 {
-    while (*names && strcmp(name, *names)) names++;
-    return *names != NULL;
+    const char *letters = op->types.in ? op->types.in : "", *t = strchr(letters, 'T');
+    return t ? (int)(t - letters) : 0;
 }
 
-static ot_dtype output_type(const ot_form *f)
+static ot_dtype output_type(const ot_form *f, const ot_op *op)
 {
-    static const char *const bools[] = { "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less",
-                                         "LessOrEqual", "Not", "Or", "Xor", NULL };
-    static const char *const counts[] = { "ArgMax", "ArgMin", "NonZero", "Shape", "Size", NULL };
-    if (is_one_of(f->op, bools)) return OT_BOOL;
-    if (is_one_of(f->op, counts)) return OT_I64;
-    if (!strcmp(f->op, "Cast"))
-        for (int i = 0; i < f->n_attr; i++)
-            if (!strcmp(f->attr[i]->name, "to")) return (ot_dtype)f->attr[i]->i;
-    if (!strcmp(f->op, "ConstantOfShape"))
-        return f->n_attr && f->attr[0]->t ? (ot_dtype)f->attr[0]->t->data_type : OT_F32;
-    return ot_hint(f->n_in > (!strcmp(f->op, "Where")) ? f->in[!strcmp(f->op, "Where")] : NULL);
+    int like = typed_like(op);
+    if (!op->gives) return ot_hint(f->n_in > like ? f->in[like] : NULL);
+    if (*op->gives != '=') return *op->gives == 'b' ? OT_BOOL : OT_I64;
+    for (int i = 0; i < f->n_attr; i++)
+        if (!strcmp(f->attr[i]->name, op->gives + 1)) return (ot_dtype)(f->attr[i]->t ? f->attr[i]->t->data_type : (int32_t)f->attr[i]->i);
+    return OT_F32;
 }
 
 /* ---- what is not supported --------------------------------------------------------------- */
@@ -115,7 +111,7 @@ bool ot_form_emit(ot_form *f)
     for (int i = 0; i < n->n_out; i++) {
         if (i < f->n_out && *f->out_name[i]) {
             f->out[i] = n->out[i];
-            n->out[i]->mark = output_type(f);
+            n->out[i]->mark = output_type(f, op);
         } else if (i > 0) { /* nobody asks; output 0 always stands */
             n->out[i]->producer = NULL;
             n->out[i] = NULL;

@@ -27,6 +27,18 @@ const ot_op *ot_find_op(const char *domain, const char *name)
     return NULL;
 }
 
+/* ---- slots ----------------------------------------------------------------- */
+
+char ot_slot_at(const ot_op *op, int input)
+{
+    const char *s = op->slots ? op->slots : "-";
+    while (input-- > 0 && s[1]) s++;
+    return *s;
+}
+
+bool ot_slot_is_strong(char slot) { return slot >= 'A' && slot <= 'Z'; }
+bool ot_slot_is_weak(char slot) { return slot >= 'a' && slot <= 'z' && slot != 't'; }
+
 /* ---- kernels --------------------------------------------------------------- */
 
 #define HAVE_0(sym) NULL
@@ -171,6 +183,14 @@ static uint32_t set_of(const ot_types *s, char letter)
     case 'f': return OT_TYPE(OT_F32);
     default: return UINT32_MAX;
     }
+}
+
+uint32_t ot_types_of(const ot_op *op, int input)
+{
+    const char *l = op->types.in;
+    if (!l) return 0;
+    while (input-- > 0 && l[1]) l++;
+    return set_of(&op->types, *l);
 }
 
 /* The first input of n that has the letter; -1: none. */

@@ -7,6 +7,7 @@
 #define OT_OP_H
 
 #include <math.h>
+#include <stdio.h>
 
 #include "runtime/graph/graph.h"
 
@@ -107,6 +108,21 @@ typedef struct ot_types {
     uint32_t    T, U, V; /* OT_TYPE(...) | ... */
 } ot_types;
 
+uint32_t ot_types_of(const ot_op *op, int input); /* those that its letter allows, OT_TYPE(...) | ... */
+
+/* What a tensor of the file is that feeds an input: a letter for each input, the last one also for those behind it; "-" alone:
+ * none takes a parameter.  Pass classify judges tensors by these letters.
+ * Strong slots, whose tensors train:
+ *   W  a weight    B  a bias beside it    M  an operand of a matrix product    A  what is added to one    G  a table that is looked up in
+ * Weak slots, where rank, names and values of a tensor decide:
+ *   n  an operand of a norm    o  its offset    s  a slope    a  a term    x  a factor    d  subtracted, or a divisor    e  an exponent
+ *   c  chosen or compared      j  joined, repeated or added up with others
+ * Others:
+ *   t  a running statistic     >  passed on: what reads the outputs decides     ~  the same, but elements are blended     -  no parameter */
+char ot_slot_at(const ot_op *op, int input);
+bool ot_slot_is_strong(char slot);
+bool ot_slot_is_weak(char slot);
+
 /* ---- the operator -------------------------------------------------------- */
 
 typedef struct ot_arity { int min, max; } ot_arity;
@@ -115,10 +131,32 @@ typedef struct ot_arity { int min, max; } ot_arity;
 enum {
     OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */
     OT_RANDOM   = 2, /* results differ from run to run: never folded, never merged */
-    OT_HOST     = 4, /* result depends on shapes only; infer sets the outputs' data */
+    OT_FROM_SHAPES = 4, /* results depend on the shapes of the inputs alone */
     OT_LISTS    = 8, /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
-    OT_SPELLED  = 16 /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
+    OT_SPELLED  = 16, /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
+    OT_COUNTED  = 32, /* how large the results are depends on elements of the inputs */
+    OT_MOVES    = 64, /* the results hold elements of input 0 as they are, of Concat's all inputs, and nothing else */
+    OT_SAME     = 128, /* the result is input 0 in another shape, order of axes or type */
+    OT_PRODUCT  = 256, /* a matrix product or a convolution, which is most of the work of a network; attention's kernel too */
+    OT_IN_TRAINING = 512, /* what OT_RANDOM says holds in training mode alone */
+    OT_WHOLE_BATCH = 1024, /* meant for a whole batch: statistics, means over samples, numbers drawn */
+    OT_ALIAS    = 2048 /* the result may lie where input 0 lies: the same bytes */
 };
+
+/* What becomes of an operator where 16 bits are enough for much: in pass precision, and in the fp16 form that the
+ * exporter writes. */
+typedef enum ot_half {
+    OT_HALF_NEVER,     /* computed in 32 bits */
+    OT_HALF_PRODUCT,   /* takes and gives 16 bits */
+    OT_HALF_FOLLOWS,   /* gives 16 bits where it gets them: moves elements, or keeps their range */
+    OT_HALF_NORM,      /* x and y in 16 bits; parameters and statistics in 32 */
+    /* kernels with a rule of their own */
+    OT_HALF_ATTENTION, OT_HALF_TAKE, OT_HALF_SOFTMAX, OT_HALF_REDUCE, OT_HALF_LOSS, OT_HALF_MAP,
+    OT_HALF_END
+} ot_half;
+
+struct ot_batching;
+struct ot_batched;
 
 struct ot_op {
     const char    *name;      /* ONNX op_type, or ours */
@@ -126,11 +164,21 @@ struct ot_op {
     int            since;     /* the opset form it implements; older files go through importer/upgrade.c */
     ot_arity       in, out;
     ot_types       types;     /* of the inputs; in NULL: it has none */
+    const char    *slots;     /* ot_slot_at; NULL: no gradient reaches a float input */
     unsigned       flags;
     uint32_t       nondiff;   /* bit i: no gradient flows into input i, by nature (indices, shapes) */
     uint32_t       like;      /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
     const ot_attr *attrs;     /* NULL: none */
     size_t         attr_size;
+
+    /* Element type of the outputs, for what is built before types are inferred: 'b' or 'i' as in `types`, or "=NAME", the attribute
+     * that says it (left out: float32).  NULL: that of the first input whose letter is T, else of input 0. */
+    const char    *gives;
+
+    ot_half        half;
+
+    /* How it runs over several micro-batches at once (ops/onnx/batching.h); NULL: once for each. */
+    bool (*batch)(struct ot_batching *b, const ot_node *n, const ot_shape *own, struct ot_batched *r);
 
     /* Sets dtype and shape of every non-NULL output from inputs whose shapes are known.  May read
      * in[i]->data where a shape depends on a value; fails when it is not constant.  Called by
@@ -143,6 +191,18 @@ struct ot_op {
     /* Kernel operators: builds the backward.  NULL with grad_zero NULL: not differentiable. */
     void (*grad)(ot_build *b);
     const char *grad_zero;    /* why the gradient is zero everywhere it exists; NULL: it is not */
+
+    /* Kernel operators.  Elements of an input that go into one element of the result, or a bound of it; NULL: 1. */
+    int64_t (*inner)(const ot_node *n);
+
+    /* Which operand holds a convolution's weights (M, C, k...), inputs first, then outputs, from 1; 0: none. */
+    int filters;
+
+    /* Where there is a choice of kernels: what the attributes say about the work, in words.  NULL: there is none. */
+    void (*words)(FILE *f, const void *attrs);
+
+    /* Records what is wrong with a number that a kernel found on a device.  NULL: an index outside its axis. */
+    ot_status (*fault)(const ot_node *n, int64_t value, ot_error *err);
 };
 
 /* Declares ot_op_<Name> for every row of list.h. */

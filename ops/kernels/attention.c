@@ -136,14 +136,25 @@ static void attention_grad(ot_build *b)
     for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
 }
 
+static int64_t inner(const ot_node *n) { return ot_numel(&n->in[1]->shape); } /* a bound */
+
+static void words(FILE *f, const void *attrs)
+{
+    const ot_attention *a = attrs;
+    fprintf(f, "%s", a->causal ? " causal" : "");
+}
+
 const ot_op ot_op_FusedAttention = {
     .name = "FusedAttention", .types = { "TTTU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
-    .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL, .nondiff = 1u << 3,
+    .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL | OT_PRODUCT, .nondiff = 1u << 3,
     .attrs = rows, .attr_size = sizeof(ot_attention), .infer = attention_infer, .grad = attention_grad,
+    .half = OT_HALF_ATTENTION,
+    .inner = inner, .words = words,
 };
 
 const ot_op ot_op_FusedAttentionDx = {
     .name = "FusedAttentionDx", .types = { "TTTTTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
     .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
     .attrs = rows, .attr_size = sizeof(ot_attention), .infer = dx_infer,
+    .words = words,
 };

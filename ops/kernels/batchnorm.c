@@ -68,14 +68,19 @@ static void norm_grad(ot_build *b)
     if (ot_wants(b, 2)) ot_set_din(b, 2, d->out[2]);
 }
 
+static void words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
+
 const ot_op ot_op_BatchNorm = {
     .name = "BatchNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
     .in = { 3, 3 }, .out = { 4, 4 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_batch_norm), .infer = norm_infer, .grad = norm_grad,
+    .half = OT_HALF_NORM,
+    .words = words,
 };
 
 const ot_op ot_op_BatchNormDx = {
     .name = "BatchNormDx", .types = { "TTUUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
     .in = { 5, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_batch_norm), .infer = dx_infer,
+    .words = words,
 };

@@ -121,17 +121,36 @@ void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y
     ot_window_3d(&a->window, &s->w);
 }
 
+/* Of weights (M, C, ...): those of one element of axis. */
+static int64_t of_axis(const ot_shape *w, int axis) { return w->dim[axis] > 0 ? ot_numel(w) / w->dim[axis] : 0; }
+
+static int64_t inner(const ot_node *n) { return of_axis(&n->in[1]->shape, 0); }
+static int64_t dx_inner(const ot_node *n) { return of_axis(&n->in[1]->shape, 1); }
+
+static void words(FILE *f, const void *attrs)
+{
+    const ot_convolve *a = attrs;
+    ot_window_words(f, &a->window);
+    fprintf(f, " g%lld", (long long)a->group);
+}
+
 const ot_op ot_op_Convolve = {
-    .name = "Convolve", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Convolve", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_PRODUCT,
     .attr_size = sizeof(ot_convolve), .infer = convolve_infer, .grad = convolve_grad,
+    .half = OT_HALF_PRODUCT,
+    .inner = inner, .filters = 2, .words = words,
 };
 
 const ot_op ot_op_ConvolveDx = {
-    .name = "ConvolveDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "ConvolveDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_PRODUCT,
     .attr_size = sizeof(ot_convolve), .infer = dx_infer, .grad = dx_grad,
+    .half = OT_HALF_PRODUCT,
+    .inner = dx_inner, .filters = 2, .words = words,
 };
 
 const ot_op ot_op_ConvolveDw = {
-    .name = "ConvolveDw", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 2 }, .flags = OT_INTERNAL,
+    .name = "ConvolveDw", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 2 }, .flags = OT_INTERNAL | OT_PRODUCT,
     .attr_size = sizeof(ot_convolve), .infer = dw_infer, .grad = dw_grad,
+    .half = OT_HALF_PRODUCT,
+    .filters = 3, .words = words,
 };

@@ -231,8 +231,9 @@ static void copy_add_grad(ot_build *b)
 }
 
 const ot_op ot_op_Copy = {
-    .name = "Copy", .types = { "T", .T = OT_SET_ALL }, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Copy", .types = { "T", .T = OT_SET_ALL }, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_MOVES,
     .attr_size = sizeof(ot_copy), .infer = copy_infer, .grad = copy_grad,
+    .half = OT_HALF_FOLLOWS,
 };
 
 const ot_op ot_op_CopyDx = {

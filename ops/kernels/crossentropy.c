@@ -67,14 +67,26 @@ static void loss_grad(ot_build *b)
     ot_set_din(b, 0, dx);
 }
 
+static ot_status bad_label(const ot_node *n, const ot_value *logits, int64_t value, ot_error *err)
+{
+    const ot_cross_entropy *a = n->attrs;
+    return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)value, (long long)(logits->shape.dim[a->axis] - 1));
+}
+
+static ot_status fault(const ot_node *n, int64_t value, ot_error *err) { return bad_label(n, n->in[0], value, err); }
+static ot_status dx_fault(const ot_node *n, int64_t value, ot_error *err) { return bad_label(n, n->in[1], value, err); }
+
 const ot_op ot_op_CrossEntropy = {
     .name = "CrossEntropy", .types = { "Tnr", .T = OT_SET_FLOAT },
     .in = { 2, 3 }, .out = { 1, 2 }, .flags = OT_INTERNAL, .nondiff = 1u << 1 | 1u << 2,
     .attr_size = sizeof(ot_cross_entropy), .infer = loss_infer, .grad = loss_grad,
+    .half = OT_HALF_LOSS,
+    .fault = fault,
 };
 
 const ot_op ot_op_CrossEntropyDx = {
     .name = "CrossEntropyDx", .types = { "WTnr", .T = OT_SET_FLOAT },
     .in = { 3, 4 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 2 | 1u << 3,
     .attr_size = sizeof(ot_cross_entropy), .infer = dx_infer,
+    .fault = dx_fault,
 };

@@ -39,7 +39,21 @@ static void dot_grad(ot_build *b)
     if (ot_wants(b, 2)) ot_set_din(b, 2, dy); /* the driver sums over what the bias was broadcast along */
 }
 
+static int64_t inner(const ot_node *n)
+{
+    const ot_shape *a = &n->in[0]->shape;
+    return a->dim[a->rank - (((const ot_dot *)n->attrs)->ta ? 2 : 1)];
+}
+
+static void words(FILE *f, const void *attrs)
+{
+    const ot_dot *a = attrs;
+    fprintf(f, "%s%s", a->ta ? " ta" : "", a->tb ? " tb" : "");
+}
+
 const ot_op ot_op_Dot = {
-    .name = "Dot", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "Dot", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_PRODUCT,
     .attr_size = sizeof(ot_dot), .infer = dot_infer, .grad = dot_grad,
+    .half = OT_HALF_PRODUCT,
+    .inner = inner, .words = words,
 };

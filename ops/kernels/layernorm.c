@@ -95,13 +95,22 @@ static void norm_grad(ot_build *b)
     if (ot_wants(b, 2)) ot_set_din(b, 2, ot_view(b, d->out[2], &n->in[2]->shape));
 }
 
+static void words(FILE *f, const void *attrs)
+{
+    const ot_layer_norm *a = attrs;
+    fprintf(f, " axis %lld%s", (long long)a->axis, a->center ? " centered" : "");
+}
+
 const ot_op ot_op_LayerNorm = {
     .name = "LayerNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .in = { 1, 3 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_layer_norm), .infer = norm_infer, .grad = norm_grad,
+    .half = OT_HALF_NORM,
+    .words = words,
 };
 
 const ot_op ot_op_LayerNormDx = {
     .name = "LayerNormDx", .types = { "TTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
     .in = { 4, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_layer_norm), .infer = dx_infer,
+    .words = words,
 };

@@ -347,4 +347,5 @@ const ot_op ot_op_Map = {
     .attr_size = sizeof(ot_program),
     .infer = map_infer,
     .grad = map_grad,
+    .half = OT_HALF_MAP,
 };

@@ -62,23 +62,38 @@ static void avg_dx_grad(ot_build *b) /* linear: its gradient is the average of g
     if (ot_wants(b, 0)) ot_set_din(b, 0, ot_emit(b, &ot_op_PoolAvg, b->node->attrs, OT_IN(ot_dout(b, 0))));
 }
 
+static int64_t inner(const ot_node *n) { return ot_pool_window(&((const ot_pool *)n->attrs)->window); }
+
+static void words(FILE *f, const void *attrs)
+{
+    const ot_pool *a = attrs;
+    ot_window_words(f, &a->window);
+    fprintf(f, "%s%s", a->include_pad ? " pads" : "", a->column_major ? " columns" : "");
+}
+
 const ot_op ot_op_PoolMax = {
     .name = "PoolMax", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 2, 3 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = max_infer, .grad = max_grad,
+    .half = OT_HALF_FOLLOWS,
+    .inner = inner, .words = words,
 };
 
 const ot_op ot_op_PoolMaxDx = {
     .name = "PoolMaxDx", .types = { "TU", .T = OT_SET_NUMBER, .U = OT_TYPE(OT_U8) | OT_TYPE(OT_I32) },
     .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_pool), .infer = dx_infer,
+    .words = words,
 };
 
 const ot_op ot_op_PoolAvg = {
     .name = "PoolAvg", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = avg_infer, .grad = avg_grad,
+    .half = OT_HALF_FOLLOWS,
+    .inner = inner, .words = words,
 };
 
 const ot_op ot_op_PoolAvgDx = {
     .name = "PoolAvgDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_pool), .infer = dx_infer, .grad = avg_dx_grad,
+    .words = words,
 };

@@ -67,7 +67,15 @@ static void reduce_grad(ot_build *b)
     }
 }
 
+static void words(FILE *f, const void *attrs)
+{
+    const ot_reduce *a = attrs;
+    fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
+}
+
 const ot_op ot_op_Reduce = {
     .name = "Reduce", .types = { "n" }, .in = { 1, OT_MAP_IN }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_reduce), .infer = reduce_infer, .grad = reduce_grad,
+    .half = OT_HALF_REDUCE,
+    .words = words,
 };

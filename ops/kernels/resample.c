@@ -41,4 +41,5 @@ static void interp_grad(ot_build *b)
 const ot_op ot_op_Resample = {
     .name = "Resample", .types = { "r" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_resample), .infer = interp_infer, .grad = interp_grad,
+    .half = OT_HALF_FOLLOWS,
 };

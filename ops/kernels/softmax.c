@@ -38,12 +38,21 @@ static void rows_grad(ot_build *b)
     ot_set_din(b, 0, ot_emit(b, &ot_op_SoftmaxAxisDx, b->node->attrs, OT_IN(ot_dout(b, 0), y ? y : b->node->out[0])));
 }
 
+static void words(FILE *f, const void *attrs)
+{
+    const ot_softmax_axis *a = attrs;
+    fprintf(f, " axis %lld%s", (long long)a->axis, a->log ? " log" : "");
+}
+
 const ot_op ot_op_SoftmaxAxis = {
     .name = "SoftmaxAxis", .types = { "T", .T = OT_SET_FLOAT }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_softmax_axis), .infer = rows_infer, .grad = rows_grad,
+    .half = OT_HALF_SOFTMAX,
+    .words = words,
 };
 
 const ot_op ot_op_SoftmaxAxisDx = {
     .name = "SoftmaxAxisDx", .types = { "T", .T = OT_SET_FLOAT }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_softmax_axis), .infer = rows_infer,
+    .words = words,
 };

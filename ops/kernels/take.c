@@ -67,9 +67,17 @@ static void take_add_grad(ot_build *b)
     ot_set_din(b, 0, ot_emit(b, &ot_op_Take, &(ot_take){ a->axis }, OT_IN(ot_dout(b, 0), b->node->in[1])));
 }
 
+static ot_status fault(const ot_node *n, int64_t value, ot_error *err)
+{
+    long long dim = n->in[0]->shape.dim[((const ot_take *)n->attrs)->axis];
+    return ot_fail(err, OT_E_DATA, "%s: index %lld; %lld to %lld are possible", n->name, (long long)value, -dim, dim - 1);
+}
+
 const ot_op ot_op_Take = {
     .name = "Take", .types = { "Tx", .T = OT_SET_BYTE }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
     .attr_size = sizeof(ot_take), .infer = take_infer, .grad = take_grad,
+    .half = OT_HALF_TAKE,
+    .fault = fault,
 };
 
 const ot_op ot_op_TakeDx = {

@@ -23,6 +23,7 @@ static void view_grad(ot_build *b)
 }
 
 const ot_op ot_op_View = {
-    .name = "View", .types = { "t" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
+    .name = "View", .types = { "t" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_ALIAS | OT_MOVES,
     .attr_size = sizeof(ot_view_attrs), .infer = view_infer, .grad = view_grad,
+    .half = OT_HALF_FOLLOWS,
 };

@@ -97,3 +97,10 @@ void ot_spatial_3d(const ot_shape *s, int64_t out[OT_WINDOW_AXES])
     int lead = OT_WINDOW_AXES - (s->rank - 2);
     for (int j = 0; j < OT_WINDOW_AXES; j++) out[j] = j < lead ? 1 : s->dim[2 + j - lead];
 }
+
+void ot_window_words(FILE *f, const ot_window *w)
+{
+    for (int d = 0; d < (int)w->nd; d++)
+        fprintf(f, " %lld/%lld*%lld+%lld+%lld", (long long)w->kernel[d], (long long)w->stride[d], (long long)w->dilation[d],
+                (long long)w->pad_lo[d], (long long)w->pad_hi[d]);
+}

@@ -43,4 +43,7 @@ int64_t ot_window_out(const ot_window *w, int axis, int64_t in);
 void ot_window_3d(const ot_window *w, ot_window *out);
 void ot_spatial_3d(const ot_shape *s, int64_t out[OT_WINDOW_AXES]); /* extents of axes 2.., 1 in front */
 
+/* What a window says about the work, in words (ot_op.words). */
+void ot_window_words(FILE *f, const ot_window *w);
+
 #endif

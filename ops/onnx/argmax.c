@@ -3,6 +3,7 @@
  * Spec    ai.onnx ArgMax, ArgMin 1 to 13.  Of equal elements the first counts (select_last_index: the last); NaN is largest.
  * Grad    none: indices */
 #include "ops/kernels/topkindex.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -45,7 +46,7 @@ static void argmin_lower(ot_build *b) { argmax_emit(b, true); }
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1, \
         .attrs = argmax_rows, .attr_size = sizeof(argmax_attrs), .infer = argmax_infer,            \
-        .lower = rule, .grad_zero = "the output holds indices",                                    \
+        .gives = "i", .batch = ot_batch_by_axis, .lower = rule, .grad_zero = "the output holds indices",                       \
     };
 
 ARGMAX(ArgMax, argmax_lower)

@@ -14,6 +14,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/softmax.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -327,8 +328,25 @@ static void attention_lower(ot_build *b)
     ot_yield(b, 0, y);
 }
 
+/* Q, K, V, the cache and its lengths; a mask meets the scores, (B, heads, queries, keys). */
+static bool attention_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    unsigned set = 0x77;
+    if (ot_batch_given(n, MASK)) {
+        ot_value *m = n->in[MASK];
+        ot_shape  s = ot_own_shape(b, m), p = ot_padded_shape(&s, 4);
+        if (s.rank > 4 || p.dim[0] != (m->mark || s.rank == 4 ? own[0].dim[0] : 1)) return false;
+        if (m->mark && !(r->in[MASK] = ot_batch_placed(b, m, 4, 0))) return false;
+        if (!m->mark && p.dim[0] != 1 && !(r->in[MASK] = ot_batch_spread(b, m, 0))) return false;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (set >> i & 1 && ot_batch_given(n, i) && !(r->in[i] = ot_batch_spread(b, n->in[i], 0))) return false;
+    return ot_batch_on(r, n, 0);
+}
+
 const ot_op ot_op_Attention = {
-    .name = "Attention", .types = { "TTUVTUi", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .name = "Attention", .types = { "TTUVTUi", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT | OT_TYPE(OT_BOOL) }, .slots = "WWW----",
     .since = 25, .in = { 3, 7 }, .out = { 1, 4 }, .nondiff = 1u << LENGTHS,
     .attrs = rows, .attr_size = sizeof(attention_attrs), .infer = attention_infer, .lower = attention_lower,
+    .batch = attention_batch,
 };

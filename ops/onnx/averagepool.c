@@ -3,6 +3,7 @@
  * Spec    ai.onnx AveragePool 7, 10, 11, 19, 22.  What ceil_mode adds beyond the padding is never counted.
  * Shapes  x: (N, C, i1..id)  y: (N, C, o1..od) */
 #include "ops/kernels/pool.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_averagepool { ot_window_attrs window; int64_t include_pad; } ot_averagepool;
 
@@ -47,6 +48,8 @@ static void averagepool_lower(ot_build *b)
 }
 
 const ot_op ot_op_AveragePool = {
-    .name = "AveragePool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "AveragePool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_averagepool), .infer = averagepool_infer, .lower = averagepool_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };

@@ -6,6 +6,7 @@
  * Grad    through batch statistics while training; evaluation is a Map, its statistics constants. */
 #include "ops/kernels/batchnorm.h"
 #include "ops/kernels/map.h"
+#include "ops/onnx/batching.h"
 
 #define AT(field) offsetof(ot_batch_normalization, field)
 static const ot_attr attrs[] = {
@@ -77,7 +78,9 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_BatchNormalization = {
-    .name = "BatchNormalization", .types = { "TUUVV", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT },
+    .name = "BatchNormalization", .types = { "TUUVV", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT }, .slots = "-nott",
     .since = 15, .in = { 5, 5 }, .out = { 1, 3 }, .nondiff = 1u << 3 | 1u << 4,
     .attrs = attrs, .attr_size = sizeof(ot_batch_normalization), .infer = infer, .lower = lower,
+    .flags = OT_WHOLE_BATCH, .half = OT_HALF_NORM,
+    .batch = ot_batch_first,
 };

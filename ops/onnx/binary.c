@@ -7,29 +7,32 @@
 
 #include <math.h>
 
+#include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
 #define I OT_SET_INT
 #define N OT_SET_NUMBER
 #define L OT_TYPE(OT_BOOL)
-#define BINARY(B, T)                                                                               \
-    B(Add, 14, Add, N) B(BitwiseAnd, 18, BitAnd, I) B(BitwiseOr, 18, BitOr, I)                     \
-    B(BitwiseXor, 18, BitXor, I) B(Div, 14, Div, N) B(Mul, 14, Mul, N) B(Sub, 14, Sub, N)          \
-    T(And, 7, And, L) T(Greater, 13, Greater, N) T(GreaterOrEqual, 16, GreaterOrEqual, N)          \
-    T(Less, 13, Less, N) T(LessOrEqual, 16, LessOrEqual, N) T(Or, 7, Or, L) T(Xor, 7, Xor, L)
+#define BINARY(B, T)                                                                                            \
+    B(Add, 14, Add, N, "aa", OT_HALF_FOLLOWS) B(BitwiseAnd, 18, BitAnd, I, "-", OT_HALF_NEVER)                  \
+    B(BitwiseOr, 18, BitOr, I, "-", OT_HALF_NEVER) B(BitwiseXor, 18, BitXor, I, "-", OT_HALF_NEVER)             \
+    B(Div, 14, Div, N, "dd", OT_HALF_FOLLOWS) B(Mul, 14, Mul, N, "xx", OT_HALF_FOLLOWS)                         \
+    B(Sub, 14, Sub, N, "dd", OT_HALF_FOLLOWS) T(And, 7, And, L) T(Greater, 13, Greater, N)                      \
+    T(GreaterOrEqual, 16, GreaterOrEqual, N) T(Less, 13, Less, N) T(LessOrEqual, 16, LessOrEqual, N)            \
+    T(Or, 7, Or, L) T(Xor, 7, Xor, L)
 
-#define LOWER(op, since, row, set) static void op##_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_##row); }
+#define LOWER(op, since, row, ...) static void op##_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_##row); }
 BINARY(LOWER, LOWER)
 
-#define NUMBER(op, version, row, set)                                                              \
+#define NUMBER(op, version, row, set, letters, narrow)                                             \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
-        .infer = ot_elementwise_infer, .lower = op##_lower,                                        \
+        .name = #op, .types = { "T", .T = set }, .slots = letters, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
+        .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
     };
 #define TRUTH(op, version, row, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
-        .infer = ot_elementwise_infer_truth, .lower = op##_lower,                                  \
+        .gives = "b", .batch = ot_batch_pointwise, .infer = ot_elementwise_infer_truth, .lower = op##_lower,                    \
         .grad_zero = "a truth value is piecewise constant",                                        \
     };
 BINARY(NUMBER, TRUTH)
@@ -52,6 +55,8 @@ const ot_op ot_op_Equal = {
     .name = "Equal", .types = { "T", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
     .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
     .grad_zero = "a truth value is piecewise constant",
+    .gives = "b",
+    .batch = ot_batch_pointwise,
 };
 
 /* ---- any number of inputs ------------------------------------------------------- */
@@ -74,15 +79,15 @@ static void mean_lower(ot_build *b)
     if (y) ot_yield(b, 0, ot_map2(b, OT_FN_Div, 0, 0, y, ot_scalar(b, y->dtype, b->node->n_in)));
 }
 
-#define MANY(op, version, rule, set)                                                               \
+#define MANY(op, version, rule, set, letters, narrow)                                              \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .types = { "T", .T = set }, .since = version, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, \
-        .infer = ot_elementwise_infer, .lower = rule,                                              \
+        .name = #op, .types = { "T", .T = set }, .slots = letters, .since = version, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, \
+        .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = rule, \
     };
-MANY(Max, 13, max_lower, OT_SET_NUMBER)
-MANY(Mean, 13, mean_lower, OT_SET_FLOAT)
-MANY(Min, 13, min_lower, OT_SET_NUMBER)
-MANY(Sum, 13, sum_lower, OT_SET_FLOAT)
+MANY(Max, 13, max_lower, OT_SET_NUMBER, "c", OT_HALF_FOLLOWS)
+MANY(Mean, 13, mean_lower, OT_SET_FLOAT, "-", OT_HALF_NEVER)
+MANY(Min, 13, min_lower, OT_SET_NUMBER, "c", OT_HALF_FOLLOWS)
+MANY(Sum, 13, sum_lower, OT_SET_FLOAT, "j", OT_HALF_FOLLOWS)
 
 /* ---- Pow ------------------------------------------------------------------------ */
 
@@ -135,8 +140,9 @@ static void pow_lower(ot_build *b)
 }
 
 const ot_op ot_op_Pow = {
-    .name = "Pow", .types = { "TU", .T = OT_SET_FLOAT | OT_SET_INDEX, .U = OT_SET_NUMBER },
+    .name = "Pow", .types = { "TU", .T = OT_SET_FLOAT | OT_SET_INDEX, .U = OT_SET_NUMBER }, .slots = "-e",
     .since = 15, .in = { 2, 2 }, .out = { 1, 1 }, .infer = pow_infer, .lower = pow_lower,
+    .batch = ot_batch_pointwise,
 };
 
 /* ---- PRelu, Mod, BitShift ------------------------------------------------------- */
@@ -154,8 +160,10 @@ static ot_status prelu_infer(ot_node *n, ot_error *err)
 static void prelu_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_PRelu); }
 
 const ot_op ot_op_PRelu = {
-    .name = "PRelu", .types = { "T", .T = OT_SET_WIDE }, .since = 16, .in = { 2, 2 }, .out = { 1, 1 },
+    .name = "PRelu", .types = { "T", .T = OT_SET_WIDE }, .slots = "-s", .since = 16, .in = { 2, 2 }, .out = { 1, 1 },
     .infer = prelu_infer, .lower = prelu_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_pointwise,
 };
 
 typedef struct choice { int64_t which; } choice;
@@ -176,8 +184,9 @@ static void mod_lower(ot_build *b)
 }
 
 const ot_op ot_op_Mod = {
-    .name = "Mod", .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
+    .name = "Mod", .types = { "T", .T = OT_SET_NUMBER }, .slots = "-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
     .attr_size = sizeof(choice), .infer = mod_infer, .lower = mod_lower,
+    .batch = ot_batch_pointwise,
 };
 
 static const char *const directions[] = { "LEFT", "RIGHT", NULL };
@@ -194,4 +203,5 @@ static void shift_lower(ot_build *b)
 const ot_op ot_op_BitShift = {
     .name = "BitShift", .types = { "T", .T = OT_SET_INT }, .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = shift_rows,
     .attr_size = sizeof(choice), .infer = ot_elementwise_infer, .lower = shift_lower,
+    .batch = ot_batch_pointwise,
 };

@@ -4,6 +4,7 @@
  *          int64, then its low bits; NaN becomes 0.  Strings are not cast.
  * Grad     between floats: the gradient, cast back. */
 
+#include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
 typedef struct cast_attrs { int64_t to, saturate, round_mode; } cast_attrs;
@@ -55,11 +56,15 @@ static void cast_lower(ot_build *b)
 }
 
 const ot_op ot_op_Cast = {
-    .name = "Cast", .types = { "n" }, .since = 24, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = cast_rows,
+    .name = "Cast", .types = { "n" }, .slots = ">", .since = 24, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = cast_rows,
     .attr_size = sizeof(cast_attrs), .infer = cast_infer, .lower = cast_lower,
+    .flags = OT_SAME, .gives = "=to",
+    .batch = ot_batch_pointwise,
 };
 
 const ot_op ot_op_CastLike = {
-    .name = "CastLike", .types = { "n" }, .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .like = 2, .attrs = like_rows,
+    .name = "CastLike", .types = { "n" }, .slots = ">-", .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .like = 2, .attrs = like_rows,
     .attr_size = sizeof(cast_attrs), .infer = castlike_infer, .lower = cast_lower,
+    .flags = OT_SAME,
+    .batch = ot_batch_pointwise,
 };

@@ -58,6 +58,6 @@ static void causal_lower(ot_build *b)
 }
 
 const ot_op ot_op_CausalConvWithState = {
-    .name = "CausalConvWithState", .types = { "TTTT", .T = OT_SET_FLOAT }, .since = 27, .in = { 2, 4 }, .out = { 1, 2 },
+    .name = "CausalConvWithState", .types = { "TTTT", .T = OT_SET_FLOAT }, .slots = "-WW-", .since = 27, .in = { 2, 4 }, .out = { 1, 2 },
     .attrs = causal_rows, .attr_size = sizeof(causal_attrs), .infer = causal_infer, .lower = causal_lower,
 };

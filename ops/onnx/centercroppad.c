@@ -52,6 +52,6 @@ static void center_lower(ot_build *b)
 }
 
 const ot_op ot_op_CenterCropPad = {
-    .name = "CenterCropPad", .types = { "Tx", .T = OT_SET_COMMON }, .since = 18, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "CenterCropPad", .types = { "Tx", .T = OT_SET_COMMON }, .slots = "-", .since = 18, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = center_rows, .attr_size = sizeof(center_attrs), .infer = center_infer, .lower = center_lower,
 };

@@ -5,6 +5,7 @@
  * Grad    1 between the bounds and on them, as PyTorch */
 #include <math.h>
 
+#include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
 static ot_status clip_infer(ot_node *n, ot_error *err)
@@ -36,6 +37,8 @@ static void clip_lower(ot_build *b)
 }
 
 const ot_op ot_op_Clip = {
-    .name = "Clip", .types = { "T", .T = OT_SET_NUMBER },
+    .name = "Clip", .types = { "T", .T = OT_SET_NUMBER }, .slots = "-",
     .since = 13, .in = { 1, 3 }, .out = { 1, 1 }, .infer = clip_infer, .lower = clip_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_pointwise,
 };

@@ -6,6 +6,7 @@
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/window.h"
+#include "ops/onnx/batching.h"
 
 static const ot_attr attrs[] = {
     { "dilations", OT_INTS, offsetof(ot_window_attrs, dilations), 0, NULL },
@@ -120,6 +121,7 @@ static void col2im_lower(ot_build *b)
 }
 
 const ot_op ot_op_Col2Im = {
-    .name = "Col2Im", .types = { "Tii", .T = OT_SET_NUMBER }, .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 6,
+    .name = "Col2Im", .types = { "Tii", .T = OT_SET_NUMBER }, .slots = "-", .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 6,
     .attrs = attrs, .attr_size = sizeof(ot_window_attrs), .infer = col2im_infer, .lower = col2im_lower,
+    .batch = ot_batch_first,
 };

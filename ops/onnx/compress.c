@@ -63,6 +63,6 @@ static void compress_lower(ot_build *b)
 }
 
 const ot_op ot_op_Compress = {
-    .name = "Compress", .types = { "Tb", .T = OT_SET_COMMON }, .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Compress", .types = { "Tb", .T = OT_SET_COMMON }, .slots = "-", .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = compress_rows, .attr_size = sizeof(compress_attrs), .infer = compress_infer, .lower = compress_lower,
 };

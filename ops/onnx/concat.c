@@ -4,6 +4,7 @@
  * Grad    of Copy */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -58,8 +59,23 @@ static void concat_lower(ot_build *b)
     ot_yield(b, 0, ot_copy_emit(b, y, 0, p, n->n_in, n->in, n->n_in));
 }
 
+static bool concat_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    int along_axis, lead = ot_batch_leader(b, n);
+    if (n->in[lead]->mark == OT_ALONE || !ot_axis(ot_attr_get(n, "axis", 0), own[0].rank, &along_axis)) return false;
+    int  axis = ot_batch_axis(n->in[lead]);
+    bool as_is = axis != along_axis;
+    for (int i = 0; i < n->n_in; i++)
+        if (!(r->in[i] = as_is ? ot_batch_spread(b, n->in[i], axis) : ot_batch_full(b, n->in[i]))) return false;
+    if (as_is) return ot_batch_on(r, n, axis);
+    ot_attr_set(n->op, r->attrs, "axis", along_axis + 1);
+    return ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_Concat = {
-    .name = "Concat", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
+    .name = "Concat", .types = { "T", .T = OT_SET_COMMON }, .slots = "j", .since = 13, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
     .attrs = concat_rows, .attr_size = sizeof(concat_attrs),
     .infer = concat_infer, .lower = concat_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = concat_batch,
 };

@@ -65,7 +65,7 @@ static void constant_lower(ot_build *b)
 }
 
 const ot_op ot_op_Constant = {
-    .name = "Constant", .since = 25, .in = { 0, 0 }, .out = { 1, 1 }, .flags = OT_HOST,
+    .name = "Constant", .since = 25, .in = { 0, 0 }, .out = { 1, 1 },
     .attrs = constant_rows, .attr_size = sizeof(constant_attrs),
     .infer = constant_infer, .lower = constant_lower, .grad_zero = "it has no inputs",
 };
@@ -105,4 +105,5 @@ const ot_op ot_op_ConstantOfShape = {
     .attrs = filled_rows, .attr_size = sizeof(filled_attrs),
     .infer = filled_infer, .lower = filled_lower,
     .grad_zero = "a shape does not change with the elements",
+    .gives = "=value",
 };

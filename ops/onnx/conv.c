@@ -3,6 +3,7 @@
  * Spec    ai.onnx Conv 1, 11, 22: 1 to 3 spatial axes.
  * Shapes  x: (N, C, i1..id)  w: (M, C/group, k1..kd)  b: (M), optional  y: (N, M, o1..od)  (convolve.c) */
 #include "ops/kernels/convolve.h"
+#include "ops/onnx/batching.h"
 
 #define AT(field) offsetof(ot_conv, field)
 const ot_attr ot_conv_rows[] = {
@@ -57,7 +58,9 @@ static void conv_lower(ot_build *b)
 }
 
 const ot_op ot_op_Conv = {
-    .name = "Conv", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "Conv", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-WB",
     .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = ot_conv_rows, .attr_size = sizeof(ot_conv),
     .infer = conv_infer, .lower = conv_lower,
+    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .batch = ot_batch_first,
 };

@@ -6,6 +6,7 @@
  * Grad    of its kernel, ConvolveDx (convolve.c) */
 #include "ops/kernels/convolve.h"
 #include "ops/kernels/map.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_conv_transpose {
     ot_window_attrs window;
@@ -107,6 +108,8 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_ConvTranspose = {
-    .name = "ConvTranspose", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "ConvTranspose", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-WB", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_conv_transpose), .infer = infer, .lower = lower,
+    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .batch = ot_batch_first,
 };

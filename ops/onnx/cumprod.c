@@ -7,6 +7,7 @@
 #include "ops/kernels/arith.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -61,6 +62,7 @@ static void cumprod_lower(ot_build *b)
 }
 
 const ot_op ot_op_CumProd = {
-    .name = "CumProd", .types = { "Tx", .T = OT_SET_WIDE }, .since = 26, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "CumProd", .types = { "Tx", .T = OT_SET_WIDE }, .slots = "-", .since = 26, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = cumprod_rows, .attr_size = sizeof(cumprod_attrs), .infer = cumprod_infer, .lower = cumprod_lower,
+    .batch = ot_batch_cumulated,
 };

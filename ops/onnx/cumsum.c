@@ -5,6 +5,7 @@
  * Grad    of PrefixSum */
 #include "ops/kernels/move.h"
 #include "ops/kernels/prefixsum.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -38,6 +39,7 @@ static void cumsum_lower(ot_build *b)
 }
 
 const ot_op ot_op_CumSum = {
-    .name = "CumSum", .types = { "Tx", .T = OT_SET_WIDE }, .since = 14, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "CumSum", .types = { "Tx", .T = OT_SET_WIDE }, .slots = "-", .since = 14, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = cumsum_rows, .attr_size = sizeof(cumsum_attrs), .infer = cumsum_infer, .lower = cumsum_lower,
+    .batch = ot_batch_cumulated,
 };

@@ -8,6 +8,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/sample.h"
 #include "ops/kernels/window.h"
+#include "ops/onnx/batching.h"
 
 typedef struct deform_attrs { ot_window_attrs window; int64_t group, offset_group; } deform_attrs;
 
@@ -127,7 +128,15 @@ static void deform_lower(ot_build *b)
     ot_yield(b, 0, bias ? ot_plus(b, v, ot_view(b, bias, &per_filter)) : v);
 }
 
+/* X, offsets and mask. */
+static bool deform_conv_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return ot_batch_operands_first(b, n, 0x15, r);
+}
+
 const ot_op ot_op_DeformConv = {
-    .name = "DeformConv", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 3, 5 }, .out = { 1, 1 },
+    .name = "DeformConv", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-W-W-", .since = 22, .in = { 3, 5 }, .out = { 1, 1 },
     .attrs = attrs, .attr_size = sizeof(deform_attrs), .infer = deform_infer, .lower = deform_lower,
+    .batch = deform_conv_batch,
 };

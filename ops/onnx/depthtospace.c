@@ -4,6 +4,7 @@
  *         SpaceToDepth 1, 13.
  * Shapes  (N, C, H, W) <-> (N, C/b/b, H*b, W*b) */
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -67,11 +68,15 @@ static void space_lower(ot_build *b)
 }
 
 const ot_op ot_op_DepthToSpace = {
-    .name = "DepthToSpace", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "DepthToSpace", .types = { "T", .T = OT_SET_COMMON }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = depth_rows, .attr_size = sizeof(block_attrs), .infer = depth_infer, .lower = depth_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };
 
 const ot_op ot_op_SpaceToDepth = {
-    .name = "SpaceToDepth", .types = { "T", .T = OT_SET_COMMON }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "SpaceToDepth", .types = { "T", .T = OT_SET_COMMON }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = space_rows, .attr_size = sizeof(block_attrs), .infer = space_infer, .lower = space_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };

@@ -12,6 +12,7 @@
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/topkindex.h"
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 enum { MOST = 1024 }; /* rows: each is a step of some twenty nodes */
 
@@ -83,7 +84,15 @@ static void det_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, ot_cast(b, y, t), &b->node->out[0]->shape));
 }
 
+static bool det_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int64_t last = ot_batch_has(n, 0) ? INT64_C(3) << (n->in[0]->shape.rank - 2) : 0;
+    return last && ot_batch_along(b, n, last, last, r);
+}
+
 const ot_op ot_op_Det = {
-    .name = "Det", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Det", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 },
     .infer = det_infer, .lower = det_lower,
+    .batch = det_batch,
 };

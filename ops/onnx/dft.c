@@ -12,6 +12,7 @@
 #include "ops/kernels/arith.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -221,9 +222,23 @@ static void dft_lower(ot_build *b)
     if (!ot_broken(b)) ot_yield(b, 0, ot_cast(b, ot_transpose(b, x, perm), t));
 }
 
+/* Along an axis, and along the last, which holds real and imaginary part. */
+static bool dft_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int rank = n->in[0]->shape.rank, axis = rank - 2;
+    if (!ot_batch_first_alone(n) || rank < 2) return false;
+    if (ot_batch_given(n, 2) && (!ot_is_const(n->in[2]) || !ot_axis(ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0), rank, &axis))) return false;
+    if (!ot_batch_mixed_along(b, n, INT64_C(1) << axis | INT64_C(1) << (rank - 1), 0, r)) return false;
+    int64_t shifted = axis + 1;
+    if (ot_batch_given(n, 2) && r->explicit_at >= 0) r->in[2] = ot_graph_const(b->g, "", OT_I64, &OT_SCALAR, &shifted);
+    return true;
+}
+
 const ot_op ot_op_DFT = {
-    .name = "DFT", .types = { "TUi", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .since = 20, .in = { 1, 3 }, .out = { 1, 1 }, .nondiff = 6,
+    .name = "DFT", .types = { "TUi", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .slots = "-", .since = 20, .in = { 1, 3 }, .out = { 1, 1 }, .nondiff = 6,
     .attrs = dft_rows, .attr_size = sizeof(dft_attrs), .infer = dft_infer, .lower = dft_lower,
+    .batch = dft_batch,
 };
 
 /* ---- STFT ------------------------------------------------------------------ */
@@ -286,6 +301,7 @@ static void stft_lower(ot_build *b)
 }
 
 const ot_op ot_op_STFT = {
-    .name = "STFT", .types = { "TUTU", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .since = 17, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 0xa,
+    .name = "STFT", .types = { "TUTU", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .slots = "-", .since = 17, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 0xa,
     .attrs = stft_rows, .attr_size = sizeof(stft_attrs), .infer = stft_infer, .lower = stft_lower,
+    .batch = ot_batch_first,
 };

@@ -4,6 +4,7 @@
  *         the run's seed decides, and the place of the node in the graph.
  * Grad    dx = dy * mask / (1 - ratio). */
 
+#include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
 typedef struct dropout_attrs { int64_t seed; } dropout_attrs;
@@ -65,7 +66,8 @@ static void dropout_lower(ot_build *b)
 }
 
 const ot_op ot_op_Dropout = {
-    .name = "Dropout", .types = { "TUb", .T = OT_SET_FLOAT | OT_SET_FLOAT8, .U = OT_SET_FLOAT | OT_SET_FLOAT8 },
-    .since = 22, .in = { 1, 3 }, .out = { 1, 2 }, .flags = OT_RANDOM, .nondiff = 6,
+    .name = "Dropout", .types = { "TUb", .T = OT_SET_FLOAT | OT_SET_FLOAT8, .U = OT_SET_FLOAT | OT_SET_FLOAT8 }, .slots = "-",
+    .since = 22, .in = { 1, 3 }, .out = { 1, 2 }, .flags = OT_RANDOM | OT_IN_TRAINING, .nondiff = 6,
     .attrs = rows, .attr_size = sizeof(dropout_attrs), .infer = dropout_infer, .lower = dropout_lower,
+    .batch = ot_batch_pointwise,
 };

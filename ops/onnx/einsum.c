@@ -12,9 +12,11 @@
 
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/kernels/reduce.h"
+#include "ops/onnx/batching.h"
 
 /* Letters are labels 0 to 51, axes of the ellipsis 52 on, counted from its left. */
 enum { DOTS = 52, LABELS = DOTS + OT_MAX_RANK, MOST = 32 };
@@ -272,7 +274,42 @@ static void einsum_lower(ot_build *b)
     ot_yield(b, 0, o[0].v);
 }
 
+/* Is a letter of an einsum, that of axis a of its operand `part`, summed over? */
+static bool is_summed(const char *part, int a, const char *arrow)
+{
+    for (int i = 0; i <= a; i++)
+        if (part[i] < 'A') return false; /* an ellipsis, or another operand */
+    return !strchr(arrow, part[a]);
+}
+
+/* The operands with a batch get a letter more. */
+static bool einsum_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    const ot_attr *a = ot_attr_of(n->op, "equation");
+    const char    *text = *(const char *const *)((const char *)n->attrs + a->offset);
+    const char    *arrow = text ? strstr(text, "->") : NULL;
+    char           extra = 'A';
+    if (!arrow) return false;
+    while (strchr(text, extra) && extra < 'Z') extra++;
+    char *now = ot_graph_alloc(b->g, strlen(text) + (size_t)n->n_in + 2), *to = now;
+    if (!now || strchr(text, extra)) return false;
+    const char *s = text;
+    for (int i = 0; i < n->n_in; i++) {
+        if (ot_batch_has(n, i)) *to++ = extra;
+        if (ot_batch_has(n, i) && n->in[i]->mark != OT_ALONE && is_summed(s, ot_batch_axis(n->in[i]), arrow)) ot_batch_mixes(b, n, i, ot_batch_axis(n->in[i]));
+        while (s < arrow && *s != ',') *to++ = *s++;
+        if (s < arrow) *to++ = *s++;
+        if (ot_batch_has(n, i) && !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
+    }
+    sprintf(to, "->%c%s", extra, arrow + 2);
+    memcpy((char *)r->attrs + a->offset, &now, sizeof now);
+    return ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_Einsum = {
-    .name = "Einsum", .types = { "T", .T = OT_SET_NUMBER }, .since = 12, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
+    .name = "Einsum", .types = { "T", .T = OT_SET_NUMBER }, .slots = "M", .since = 12, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
     .attrs = einsum_rows, .attr_size = sizeof(einsum_attrs), .infer = einsum_infer, .lower = einsum_lower,
+    .flags = OT_PRODUCT,
+    .batch = einsum_batch,
 };

@@ -37,4 +37,5 @@ const ot_op ot_op_EyeLike = {
     .name = "EyeLike", .types = { "T", .T = OT_SET_COMMON }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = eye_rows, .attr_size = sizeof(eye_attrs), .infer = eye_infer, .lower = eye_lower,
     .grad_zero = "only the shape of x is read",
+    .flags = OT_FROM_SHAPES,
 };

@@ -3,6 +3,7 @@
  * Spec    ai.onnx Flatten 1, 9, 11, 13, 21, 23, 24, 25.
  * Shapes  x: (d0..dr)   y: (d0*..*d(axis-1), d(axis)*..*dr) */
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -34,7 +35,9 @@ static void flatten_lower(ot_build *b)
 }
 
 const ot_op ot_op_Flatten = {
-    .name = "Flatten", .types = { "t" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Flatten", .types = { "t" }, .slots = ">", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = flatten_rows, .attr_size = sizeof(flatten_attrs),
     .infer = flatten_infer, .lower = flatten_lower,
+    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_viewed,
 };

@@ -32,6 +32,6 @@ static ot_status flex_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_FlexAttention = {
-    .name = "FlexAttention", .domain = "ai.onnx.preview", .types = { "T", .T = OT_SET_FLOAT }, .since = 1, .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_SPELLED,
+    .name = "FlexAttention", .domain = "ai.onnx.preview", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 1, .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_SPELLED,
     .attrs = rows, .attr_size = sizeof(ot_flex_attrs), .infer = flex_infer,
 };

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 typedef struct gather_attrs { int64_t axis; } gather_attrs;
 
@@ -91,8 +92,42 @@ static void gather_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, ot_copy_emit(b, &s, 0, p, 1, &x, 1), &b->node->out[0]->shape));
 }
 
+/* Both have a batch: each micro-batch's indices into its own rows. */
+static bool gathered_both(ot_batching *b, const ot_node *n, int axis, ot_batched *r)
+{
+    ot_value *x = ot_batch_full(b, n->in[0]), *index = ot_batch_full(b, n->in[1]);
+    ot_shape  one;
+    if (axis || !x || !index || index->dtype != OT_I64 || !ot_with_axis(&index->shape, index->shape.rank, 1, &one)) return false;
+    if (!ot_batch_other_op(b, r, &ot_op_GatherND)) return false;
+    ot_attr_set(r->op, r->attrs, "batch_dims", 1);
+    r->in[0] = x;
+    r->in[1] = ot_batch_reshape(b, index, &one, index->mark);
+    return r->in[1] && ot_batch_explicit(r, 0);
+}
+
+static bool gather_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    ot_shape s = ot_own_shape(b, n->in[0]), index = ot_own_shape(b, n->in[1]);
+    int      axis;
+    if (!ot_axis(ot_attr_get(n, "axis", 0), s.rank, &axis)) return false;
+    if (ot_batch_has(n, 0) && ot_batch_has(n, 1)) return gathered_both(b, n, axis, r);
+    if (ot_batch_has(n, 1)) {
+        if (n->in[1]->mark != OT_ALONE) return ot_batch_on(r, n, axis + ot_batch_axis(n->in[1]));
+        return s.rank == 1 ? ot_batch_on(r, n, OT_ALONE - 1) : axis == 0 && ot_batch_explicit(r, 0);
+    }
+    int a = ot_batch_axis(n->in[0]);
+    if (!ot_batch_first_alone(n)) return false;
+    if (a != axis) return ot_batch_on(r, n, a < axis ? a : a - 1 + index.rank);
+    r->in[0] = ot_batch_full(b, n->in[0]);
+    ot_attr_set(n->op, r->attrs, "axis", axis + 1);
+    return r->in[0] && ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_Gather = {
-    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) }, .slots = "G-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_rows, .attr_size = sizeof(gather_attrs),
     .infer = gather_infer, .lower = gather_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = gather_batch,
 };

@@ -6,6 +6,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -74,15 +75,28 @@ static void scatter_elements_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, ot_emit(b, &ot_op_Scatter, &p, OT_IN(x, ot_as_list(b, ot_flat_indices(b, &a), m), u)), &a.x));
 }
 
+static bool elements_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int axis;
+    if (!ot_axis(ot_attr_get(n, "axis", 0), n->in[0]->shape.rank, &axis)) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->mark == OT_ALONE || !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
+    ot_attr_set(n->op, r->attrs, "axis", axis + 1);
+    return ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_GatherElements = {
-    .name = "GatherElements", .types = { "Tx", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "GatherElements", .types = { "Tx", .T = OT_SET_COMMON }, .slots = "G-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_rows, .attr_size = sizeof(along_attrs),
     .infer = gather_elements_infer, .lower = gather_elements_lower,
+    .batch = elements_batch,
 };
 
 const ot_op ot_op_ScatterElements = {
-    .name = "ScatterElements", .types = { "TxT", .T = OT_SET_COMMON },
+    .name = "ScatterElements", .types = { "TxT", .T = OT_SET_COMMON }, .slots = "-",
     .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = scatter_rows, .attr_size = sizeof(along_attrs),
     .infer = scatter_elements_infer, .lower = scatter_elements_lower,
+    .batch = elements_batch,
 };

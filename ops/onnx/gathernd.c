@@ -6,6 +6,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -92,14 +93,50 @@ static void scatter_nd_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, ot_emit(b, &ot_op_Scatter, &p, OT_IN(x, ot_as_list(b, ot_flat_indices(b, &a), m), u)), &a.x));
 }
 
+static bool gather_nd_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int64_t dims = ot_attr_get(n, "batch_dims", 0);
+    int     last = n->in[1]->shape.rank - 1;
+    if (n->in[0]->mark == OT_ALONE || n->in[1]->mark == OT_ALONE) return false;
+    if (!ot_batch_has(n, 0) && !dims && ot_batch_axis(n->in[1]) < last) return ot_batch_on(r, n, ot_batch_axis(n->in[1]));
+    for (int i = 0; i < 2; i++)
+        if (!(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
+    ot_attr_set(n->op, r->attrs, "batch_dims", dims + 1);
+    return ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_GatherND = {
-    .name = "GatherND", .types = { "Ti", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "GatherND", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "G-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = gather_nd_rows, .attr_size = sizeof(tuple_attrs),
     .infer = gather_nd_infer, .lower = gather_nd_lower,
+    .batch = gather_nd_batch,
 };
 
+/* ScatterND knows no batch: the number of the micro-batch becomes the first index. */
+static bool scatter_nd_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    for (int i = 0; i < 3; i++)
+        if (n->in[i]->mark == OT_ALONE || !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
+    ot_shape all = r->in[1]->shape, first = { .rank = all.rank };
+    int64_t *number = ot_graph_alloc(b->g, (size_t)b->count * sizeof *number);
+    if (!number || all.rank < 2) return false;
+    for (int64_t k = 0; k < b->count; k++) number[k] = k;
+    for (int d = 0; d < first.rank; d++) first.dim[d] = d ? 1 : b->count;
+    all.dim[all.rank - 1] = 1;
+    ot_value *numbers = ot_batch_expand(b, ot_graph_const_of(b->g, "", OT_I64, &first, number), &all);
+    ot_node  *c = numbers ? ot_graph_node(b->g, &ot_op_Concat, "", NULL, OT_IN(numbers, r->in[1]), 1) : NULL;
+    if (!c) return false;
+    ot_set_attr(c, "axis", all.rank - 1);
+    if (ot_node_infer(c, b->g->err) != OT_OK) return false;
+    r->in[1] = c->out[0];
+    return ot_batch_explicit(r, 0);
+}
+
 const ot_op ot_op_ScatterND = {
-    .name = "ScatterND", .types = { "TiT", .T = OT_SET_COMMON }, .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "ScatterND", .types = { "TiT", .T = OT_SET_COMMON }, .slots = "-", .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = scatter_nd_rows, .attr_size = sizeof(tuple_attrs),
     .infer = scatter_nd_infer, .lower = scatter_nd_lower,
+    .batch = scatter_nd_batch,
 };

@@ -5,6 +5,7 @@
 #include "ops/kernels/dot.h"
 #include "ops/kernels/functions.h"
 #include "ops/kernels/map.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_gemm { double alpha, beta; int64_t ta, tb; } ot_gemm;
 
@@ -56,8 +57,21 @@ static void gemm_lower(ot_build *b)
     ot_yield(b, 0, c ? ot_map2(b, OT_FN_Add, 0, 0, y, c) : y);
 }
 
+static bool gemm_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    if (!ot_batch_has(n, 0) || ot_batch_has(n, 1) || n->in[0]->mark == OT_ALONE) return false;
+    if (!(r->in[0] = ot_batch_move(b, n->in[0], ot_attr_get(n, "transA", 0) ? 1 : 0))) return false;
+    if (!ot_batch_given(n, 2)) return ot_batch_on(r, n, 0);
+    ot_shape s = ot_own_shape(b, n->in[2]), p = ot_padded_shape(&s, 2);
+    if (p.dim[0] != (n->in[2]->mark ? own[0].dim[0] : 1)) return false;
+    if (n->in[2]->mark && !(r->in[2] = ot_batch_placed(b, n->in[2], 2, 0))) return false;
+    return ot_batch_on(r, n, 0);
+}
+
 const ot_op ot_op_Gemm = {
-    .name = "Gemm", .types = { "T", .T = OT_SET_WIDE },
+    .name = "Gemm", .types = { "T", .T = OT_SET_WIDE }, .slots = "MMA",
     .since = 13, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_gemm),
     .infer = gemm_infer, .lower = gemm_lower,
+    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .batch = gemm_batch,
 };

@@ -5,6 +5,7 @@
  * Grad    the maximum's is split equally among ties, as of every reduction. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/reduce.h"
+#include "ops/onnx/batching.h"
 
 static ot_status infer(ot_node *n, ot_error *err)
 {
@@ -43,11 +44,15 @@ static void max_lower(ot_build *b)
 }
 
 const ot_op ot_op_GlobalAveragePool = {
-    .name = "GlobalAveragePool", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "GlobalAveragePool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-",
     .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = average_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GlobalMaxPool = {
-    .name = "GlobalMaxPool", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "GlobalMaxPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-",
     .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = max_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };

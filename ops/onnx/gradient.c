@@ -32,7 +32,7 @@ static ot_status gradient_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Gradient = {
-    .name = "Gradient", .domain = "ai.onnx.preview.training", .since = 1, .types = { "*" }, .in = { 2, OT_VARIADIC }, .out = { 1, OT_VARIADIC },
+    .name = "Gradient", .domain = "ai.onnx.preview.training", .since = 1, .types = { "*" }, .slots = "-", .in = { 2, OT_VARIADIC }, .out = { 1, OT_VARIADIC },
     .flags = OT_RANDOM | OT_SPELLED, /* never folded, never merged; autodiff spells it out */
     .attrs = rows, .attr_size = sizeof(gradient_attrs), .infer = gradient_infer,
 };

@@ -8,6 +8,7 @@
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/sample.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -75,9 +76,17 @@ static void gridsample_lower(ot_build *b)
     if (!ot_broken(b)) ot_yield(b, 0, ot_view(b, ot_transpose(b, v, (int[]){ 0, 2, 1 }), y));
 }
 
+/* X and the grid. */
+static bool grid_sample_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return ot_batch_operands_first(b, n, 3, r);
+}
+
 const ot_op ot_op_GridSample = {
-    .name = "GridSample", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_FLOAT }, .since = 22, .in = { 2, 2 }, .out = { 1, 1 },
+    .name = "GridSample", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 2, 2 }, .out = { 1, 1 },
     .attrs = gridsample_rows, .attr_size = sizeof(gridsample_attrs), .infer = gridsample_infer, .lower = gridsample_lower,
+    .batch = grid_sample_batch,
 };
 
 /* ---- AffineGrid ------------------------------------------------------------ */
@@ -131,6 +140,6 @@ static void affinegrid_lower(ot_build *b)
 }
 
 const ot_op ot_op_AffineGrid = {
-    .name = "AffineGrid", .types = { "Ti", .T = OT_SET_FLOAT }, .since = 20, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "AffineGrid", .types = { "Ti", .T = OT_SET_FLOAT }, .slots = "-", .since = 20, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = affinegrid_rows, .attr_size = sizeof(affinegrid_attrs), .infer = affinegrid_infer, .lower = affinegrid_lower,
 };

@@ -6,6 +6,7 @@
 
 #include "ops/kernels/map.h"
 #include "ops/kernels/layernorm.h"
+#include "ops/onnx/batching.h"
 
 typedef struct group_attrs { double epsilon; int64_t groups, stash_type; } group_attrs;
 
@@ -79,13 +80,15 @@ static void instance_lower(ot_build *b)
 static void group_lower(ot_build *b) { lower_with(b, ((const group_attrs *)b->node->attrs)->groups); }
 
 const ot_op ot_op_InstanceNormalization = {
-    .name = "InstanceNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "InstanceNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-no",
     .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = instance_rows,
     .attr_size = sizeof(group_attrs), .infer = instance_infer, .lower = instance_lower,
+    .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GroupNormalization = {
-    .name = "GroupNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "GroupNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-no",
     .since = 21, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = group_rows,
     .attr_size = sizeof(group_attrs), .infer = group_infer, .lower = group_lower,
+    .batch = ot_batch_first,
 };

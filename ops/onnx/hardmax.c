@@ -5,6 +5,7 @@
  * Grad    zero: a step function */
 #include "ops/kernels/map.h"
 #include "ops/kernels/topkindex.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -43,4 +44,5 @@ const ot_op ot_op_Hardmax = {
     .name = "Hardmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = hardmax_rows,
     .attr_size = sizeof(hardmax_attrs), .infer = hardmax_infer, .lower = hardmax_lower,
     .grad_zero = "a step function",
+    .batch = ot_batch_by_axis,
 };

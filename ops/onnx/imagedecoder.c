@@ -86,6 +86,6 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_ImageDecoder = {
-    .name = "ImageDecoder", .types = { "T", .T = OT_TYPE(OT_U8) }, .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_HOST, .nondiff = 1,
+    .name = "ImageDecoder", .types = { "T", .T = OT_TYPE(OT_U8) }, .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 1,
     .attrs = rows, .attr_size = sizeof(decoder_attrs), .infer = infer, .lower = lower, .grad_zero = "its input is a stream of bytes",
 };

@@ -4,6 +4,7 @@
  * Shapes  x, y: any   scale, b: broadcast to x   mean, inv_std_dev: x's shape with ones from `axis` on */
 #include "ops/kernels/map.h"
 #include "ops/kernels/layernorm.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_layer_normalization { int64_t axis, stash_type; double epsilon; } ot_layer_normalization;
 
@@ -63,13 +64,15 @@ static void layer_lower(ot_build *b) { lower(b, true); }
 static void rms_lower(ot_build *b) { lower(b, false); }
 
 const ot_op ot_op_LayerNormalization = {
-    .name = "LayerNormalization", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .name = "LayerNormalization", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .slots = "nno",
     .since = 17, .in = { 2, 3 }, .out = { 1, 3 }, .attrs = attrs,
     .attr_size = sizeof(ot_layer_normalization), .infer = infer, .lower = layer_lower,
+    .batch = ot_batch_from_axis,
 };
 
 const ot_op ot_op_RMSNormalization = {
-    .name = "RMSNormalization", .types = { "TU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .name = "RMSNormalization", .types = { "TU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .slots = "nn",
     .since = 23, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_layer_normalization), .infer = infer, .lower = rms_lower,
+    .batch = ot_batch_from_axis,
 };

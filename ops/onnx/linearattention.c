@@ -141,6 +141,6 @@ static void linear_lower(ot_build *b)
 }
 
 const ot_op ot_op_LinearAttention = {
-    .name = "LinearAttention", .types = { "TTTUTT", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .since = 27, .in = { 3, 6 }, .out = { 1, 2 },
+    .name = "LinearAttention", .types = { "TTTUTT", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .slots = "-", .since = 27, .in = { 3, 6 }, .out = { 1, 2 },
     .attrs = linear_rows, .attr_size = sizeof(linear_attrs), .infer = linear_infer, .lower = linear_lower,
 };

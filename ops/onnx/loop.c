@@ -97,11 +97,11 @@ static ot_status scan_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Loop = {
-    .name = "Loop", .types = { "ib*" }, .since = 11, .in = { 0, OT_VARIADIC }, .out = { 1, OT_VARIADIC }, .flags = OT_LISTS | OT_SPELLED, .nondiff = 3,
+    .name = "Loop", .types = { "ib*" }, .slots = "-", .since = 11, .in = { 0, OT_VARIADIC }, .out = { 1, OT_VARIADIC }, .flags = OT_LISTS | OT_SPELLED, .nondiff = 3,
     .attrs = loop_attrs, .attr_size = sizeof(ot_loop_attrs), .infer = loop_infer,
 };
 
 const ot_op ot_op_Scan = {
-    .name = "Scan", .types = { "*" }, .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, OT_VARIADIC }, .flags = OT_SPELLED,
+    .name = "Scan", .types = { "*" }, .slots = "-", .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, OT_VARIADIC }, .flags = OT_SPELLED,
     .attrs = scan_attrs, .attr_size = sizeof(ot_scan_attrs), .infer = scan_infer,
 };

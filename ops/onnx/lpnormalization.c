@@ -4,6 +4,7 @@
  * Shapes  x, y: any
  * Grad    a row of zeros counts as one of norm 1 */
 #include "ops/kernels/map.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -40,6 +41,7 @@ static void lp_lower(ot_build *b)
 }
 
 const ot_op ot_op_LpNormalization = {
-    .name = "LpNormalization", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = lp_rows,
+    .name = "LpNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = lp_rows,
     .attr_size = sizeof(lp_attrs), .infer = lp_infer, .lower = lp_lower,
+    .batch = ot_batch_by_axis,
 };

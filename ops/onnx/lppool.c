@@ -6,6 +6,7 @@
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
 #include "ops/kernels/reduce.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_lppool { ot_window_attrs window; int64_t p; } ot_lppool;
 
@@ -95,11 +96,13 @@ static void global_lower(ot_build *b)
 }
 
 const ot_op ot_op_LpPool = {
-    .name = "LpPool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LpPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_lppool), .infer = infer, .lower = lower,
+    .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GlobalLpPool = {
-    .name = "GlobalLpPool", .types = { "T", .T = OT_SET_FLOAT }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = global_attrs,
+    .name = "GlobalLpPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = global_attrs,
     .attr_size = sizeof(ot_lppool), .infer = global_infer, .lower = global_lower,
+    .batch = ot_batch_first,
 };

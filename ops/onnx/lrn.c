@@ -5,6 +5,7 @@
  * The mean over neighbours, padding counted, is an average pool along C. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_lrn { double alpha, beta, bias; int64_t size; } ot_lrn;
 
@@ -43,6 +44,7 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_LRN = {
-    .name = "LRN", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LRN", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_lrn), .infer = infer, .lower = lower,
+    .batch = ot_batch_first,
 };

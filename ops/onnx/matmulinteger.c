@@ -6,6 +6,7 @@
 #include "ops/kernels/convolve.h"
 #include "ops/kernels/dot.h"
 #include "ops/kernels/map.h"
+#include "ops/onnx/batching.h"
 
 /* x as int32 less its zero point, which lies along `axis` of x's rank or is one. */
 static ot_value *centred(ot_build *b, ot_value *x, ot_value *zero, int axis)
@@ -80,4 +81,5 @@ const ot_op ot_op_ConvInteger = {
     .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
     .attrs = ot_conv_rows, .attr_size = sizeof(ot_conv), .infer = conv_infer, .lower = conv_lower,
     .grad_zero = "integers",
+    .batch = ot_batch_first,
 };

@@ -8,6 +8,7 @@
  * the same; so is the gradient, for where every element of a window is negative Relu lets none through. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_maxpool { ot_window_attrs window; int64_t storage_order; } ot_maxpool;
 
@@ -79,7 +80,9 @@ static void maxpool_lower(ot_build *b)
 }
 
 const ot_op ot_op_MaxPool = {
-    .name = "MaxPool", .types = { "T", .T = OT_SET_FLOAT | OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .name = "MaxPool", .types = { "T", .T = OT_SET_FLOAT | OT_TYPE(OT_I8) | OT_TYPE(OT_U8) }, .slots = "-",
     .since = 22, .in = { 1, 1 }, .out = { 1, 2 }, .attrs = attrs,
     .attr_size = sizeof(ot_maxpool), .infer = maxpool_infer, .lower = maxpool_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_first,
 };

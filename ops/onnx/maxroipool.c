@@ -158,6 +158,6 @@ static void roi_lower(ot_build *b)
 }
 
 const ot_op ot_op_MaxRoiPool = {
-    .name = "MaxRoiPool", .types = { "TT", .T = OT_SET_FLOAT }, .since = 22, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "MaxRoiPool", .types = { "TT", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = roi_rows, .attr_size = sizeof(roi_attrs), .infer = roi_infer, .lower = roi_lower,
 };

@@ -72,6 +72,6 @@ static void maxunpool_lower(ot_build *b)
 }
 
 const ot_op ot_op_MaxUnpool = {
-    .name = "MaxUnpool", .types = { "Tii", .T = OT_SET_FLOAT }, .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6,
+    .name = "MaxUnpool", .types = { "Tii", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6,
     .attrs = attrs, .attr_size = sizeof(ot_window_attrs), .infer = maxunpool_infer, .lower = maxunpool_lower,
 };

@@ -55,7 +55,7 @@ static void mvn_lower(ot_build *b)
 }
 
 const ot_op ot_op_MeanVarianceNormalization = {
-    .name = "MeanVarianceNormalization", .types = { "T", .T = OT_SET_FLOAT },
+    .name = "MeanVarianceNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-",
     .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = mvn_attrs,
     .attr_size = sizeof(ot_mvn), .infer = mvn_infer, .lower = mvn_lower,
 };

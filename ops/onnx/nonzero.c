@@ -39,6 +39,7 @@ static void nonzero_lower(ot_build *b)
 
 const ot_op ot_op_NonZero = {
     .name = "NonZero", .types = { "T", .T = OT_SET_COMMON },
-    .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_HOST, .nondiff = 1,
+    .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 1,
     .infer = nonzero_infer, .lower = nonzero_lower, .grad_zero = "the output holds indices",
+    .gives = "i",
 };

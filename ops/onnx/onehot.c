@@ -4,6 +4,7 @@
  * Grad    of values. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -68,8 +69,17 @@ static void onehot_lower(ot_build *b)
     ot_yield(b, 0, ot_map3(b, OT_FN_Where, 0, 0, hit, pick(b, values, 1), pick(b, values, 0)));
 }
 
+static bool one_hot_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)b;
+    int axis, a = ot_batch_axis(n->in[0]);
+    if (!ot_batch_first_alone(n) || !ot_axis(ot_attr_get(n, "axis", -1), own[0].rank, &axis)) return false;
+    return ot_batch_on(r, n, a < axis ? a : a + 1);
+}
+
 const ot_op ot_op_OneHot = {
-    .name = "OneHot", .types = { "UVT", .T = OT_SET_COMMON, .U = OT_SET_NUMBER, .V = OT_SET_NUMBER },
+    .name = "OneHot", .types = { "UVT", .T = OT_SET_COMMON, .U = OT_SET_NUMBER, .V = OT_SET_NUMBER }, .slots = "-",
     .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 3,
     .attrs = onehot_rows, .attr_size = sizeof(onehot_attrs), .infer = onehot_infer, .lower = onehot_lower,
+    .batch = one_hot_batch,
 };

@@ -5,6 +5,7 @@
  * Grad    dx: dy added where it was read, mirrored and repeated parts too.  dvalue: sum of the frame. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -217,8 +218,35 @@ static void pad_lower(ot_build *b)
     ot_yield(b, 0, x);
 }
 
+static bool pad_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    ot_ints  pads, axes;
+    ot_error e = { 0 };
+    int64_t  set, acts = 0, list[2 * (OT_MAX_RANK + 1)] = { 0 };
+    if (!ot_batch_first_alone(n)) return false;
+    int rank = n->in[0]->shape.rank;
+    if (ot_const_ints(n, 1, &pads, &e) != OT_OK || ot_axes_input(n, 3, rank, &set, &axes, &e) != OT_OK) return false;
+    int m = ot_batch_given(n, 3) ? axes.n : rank;
+    if (pads.n != 2 * m) return false;
+    for (int i = 0; i < m; i++) {
+        int d = i;
+        if (ot_batch_given(n, 3)) ot_axis(axes.v[i], rank, &d);
+        list[d + 1] = pads.v[i];
+        list[d + 1 + rank + 1] = pads.v[i + m];
+        if (pads.v[i] || pads.v[i + m]) acts |= INT64_C(1) << d;
+    }
+    if (!ot_batch_along(b, n, acts, 0, r)) return false;
+    if (r->explicit_at < 0) return true;
+    r->in[1] = ot_batch_ints(b, list, 2 * (rank + 1));
+    if (n->n_in > 3) r->in[3] = NULL;
+    return true;
+}
+
 const ot_op ot_op_Pad = {
-    .name = "Pad", .types = { "TiTx", .T = OT_SET_ALL }, .since = 25, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 3,
+    .name = "Pad", .types = { "TiTx", .T = OT_SET_ALL }, .slots = "-", .since = 25, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 3,
     .attrs = pad_rows, .attr_size = sizeof(pad_attrs),
     .infer = pad_infer, .lower = pad_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = pad_batch,
 };

@@ -7,6 +7,7 @@
  * Grad    an integer has none.  DequantizeLinear behind QuantizeLinear with the same scale is one rounding
  *         (pass fake_quant), and the gradient goes through it as if it did not round, 0 where it saturates;
  *         none to scales and zero points. */
+#include "ops/onnx/batching.h"
 #include "ops/onnx/quantize.h"
 
 #include <math.h>
@@ -199,16 +200,28 @@ static void dequantize_lower(ot_build *b)
     ot_yield(b, 0, ot_cast(b, x, n->out[0]->dtype));
 }
 
+static bool quantize_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int axis = -1;
+    if (!ot_batch_first_alone(n) || ot_attr_get(n, "block_size", 0)) return false;
+    if (ot_numel(&n->in[1]->shape) != 1 && !ot_axis(ot_attr_get(n, "axis", 1), n->in[0]->shape.rank, &axis)) return false;
+    if (ot_batch_axis(n->in[0]) != axis) return ot_batch_on(r, n, ot_batch_axis(n->in[0]));
+    return axis && (r->in[0] = ot_batch_move(b, n->in[0], 0)) && ot_batch_on(r, n, 0);
+}
+
 const ot_op ot_op_QuantizeLinear = {
-    .name = "QuantizeLinear", .types = { "*" },
+    .name = "QuantizeLinear", .types = { "*" }, .slots = ">--",
     .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = quantize_rows,
     .attr_size = sizeof(ot_quantize), .infer = quantize_infer, .lower = quantize_lower,
+    .batch = quantize_batch,
 };
 
 const ot_op ot_op_DequantizeLinear = {
-    .name = "DequantizeLinear", .types = { "nrn" },
+    .name = "DequantizeLinear", .types = { "nrn" }, .slots = ">--",
     .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = dequantize_rows,
     .attr_size = sizeof(ot_dequantize), .infer = dequantize_infer, .lower = dequantize_lower,
+    .batch = quantize_batch,
 };
 
 /* ---- DynamicQuantizeLinear ---------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/topkindex.h"
+#include "ops/onnx/batching.h"
 
 /* Numbers of one node keep clear of Dropout's and of each other: one stream per value and purpose. */
 enum { SECOND = 0x800000 };
@@ -124,9 +125,21 @@ static void uniform_lower(ot_build *b)
     if (v) ot_yield(b, 0, ot_cast(b, v, y->dtype));
 }
 
+static bool random_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    ot_shape y;
+    if (n->n_in && !ot_batch_has(n, 0)) r->in[0] = ot_batch_spread(b, n->in[0], 0);
+    if (n->n_in) return r->in[0] && r->in[0]->mark != OT_ALONE && ot_batch_on(r, n, ot_batch_axis(r->in[0]));
+    int64_t *list = ot_graph_alloc(b->g, OT_MAX_RANK * sizeof *list);
+    if (!list || !ot_joined_shape(b, &own[0], ot_on_axis(0), &y)) return false;
+    for (int d = 0; d < y.rank; d++) list[d] = y.dim[d];
+    *(ot_ints *)((char *)r->attrs + ot_attr_of(n->op, "shape")->offset) = (ot_ints){ y.rank, list };
+    return ot_batch_on(r, n, 0);
+}
+
 #define RANDOM(op, inputs, rows, rule)                                                             \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .types = { "*" }, .since = 22, .in = { inputs, inputs }, .out = { 1, 1 }, .flags = OT_RANDOM,   \
+        .name = #op, .types = { "*" }, .since = 22, .in = { inputs, inputs }, .out = { 1, 1 }, .flags = OT_RANDOM | OT_WHOLE_BATCH, .batch = random_batch, \
         .nondiff = 1, .attrs = rows, .attr_size = sizeof(random_attrs), .infer = random_infer,     \
         .lower = rule, .grad_zero = "random numbers depend on no input",                           \
     };
@@ -155,9 +168,10 @@ static void bernoulli_lower(ot_build *b)
 
 const ot_op ot_op_Bernoulli = {
     .name = "Bernoulli", .types = { "T", .T = OT_SET_FLOAT },
-    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
+    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM | OT_WHOLE_BATCH, .nondiff = 1,
     .attrs = bernoulli_rows, .attr_size = sizeof(random_attrs), .infer = bernoulli_infer,
     .lower = bernoulli_lower, .grad_zero = "a random draw is not differentiable in its probability",
+    .batch = random_batch,
 };
 
 /* ---- Multinomial -------------------------------------------------------------- */
@@ -195,4 +209,5 @@ const ot_op ot_op_Multinomial = {
     .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
     .attrs = multinomial_rows, .attr_size = sizeof(random_attrs), .infer = multinomial_infer,
     .lower = multinomial_lower, .grad_zero = "a random draw is not differentiable in its probabilities",
+    .batch = ot_batch_first,
 };

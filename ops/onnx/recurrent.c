@@ -18,6 +18,7 @@
 #include "ops/kernels/dot.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
 enum { X, W, R, B, LENS, H0, C0, P };
@@ -425,20 +426,39 @@ static void lstm_lower(ot_build *b) { lower(b, 4, usual_lstm, 3, lstm_step); }
 static void gru_lower(ot_build *b) { lower(b, 3, usual_gru, 2, gru_step); }
 static void rnn_lower(ot_build *b) { lower(b, 1, usual_rnn, 1, rnn_step); }
 
+static bool recurrent_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    static const int with_state[] = { -1, -1, -1, -1, 0, 1, 1, -1 }; /* X W R B lens h0 c0 P */
+    int batch = ot_attr_get(n, "layout", 0) ? 0 : 1;
+    for (int i = 1; i < n->n_in; i++) {
+        if (!ot_batch_given(n, i)) continue;
+        if (with_state[i] < 0 && ot_batch_has(n, i)) return false;
+        if (with_state[i] >= 0 && !(r->in[i] = ot_batch_spread(b, n->in[i], with_state[i] ? batch : 0))) return false;
+    }
+    if (!(r->in[0] = ot_batch_spread(b, n->in[0], batch))) return false;
+    ot_batch_on(r, n, batch);
+    if (batch) r->mark[0] = ot_on_axis(2);
+    return true;
+}
+
 const ot_op ot_op_LSTM = {
-    .name = "LSTM", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .name = "LSTM", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW----",
     .since = 22, .in = { 3, 8 }, .out = { 0, 3 }, .nondiff = 1u << LENS, .attrs = lstm_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = lstm_infer, .lower = lstm_lower,
+    .batch = recurrent_batch,
 };
 
 const ot_op ot_op_GRU = {
-    .name = "GRU", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .name = "GRU", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW--",
     .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = gru_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = gru_infer, .lower = gru_lower,
+    .batch = recurrent_batch,
 };
 
 const ot_op ot_op_RNN = {
-    .name = "RNN", .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .name = "RNN", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW--",
     .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = rnn_rows,
     .attr_size = sizeof(recurrent_attrs), .infer = rnn_infer, .lower = rnn_lower,
+    .batch = recurrent_batch,
 };

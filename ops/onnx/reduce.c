@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "ops/kernels/reduce.h"
+#include "ops/onnx/batching.h"
 
 typedef struct reduction { int64_t keepdims, noop; } reduction;
 
@@ -136,10 +137,35 @@ static void log_sum_exp_lower(ot_build *b)
     yield(b, ot_map2(b, OT_FN_Add, 0, 0, ot_map1(b, OT_FN_Log, 0, 0, s), ot_view(b, m, &s->shape)));
 }
 
+static ot_value *axes_const(ot_batching *b, int64_t set, int by)
+{
+    int64_t list[OT_MAX_RANK];
+    int     m = 0;
+    for (int d = 0; d < OT_MAX_RANK; d++)
+        if (set >> d & 1) list[m++] = d + by;
+    return ot_batch_ints(b, list, m);
+}
+
+static bool reduce_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int64_t  set;
+    ot_error e = { 0 };
+    if (!ot_batch_first_alone(n)) return false;
+    int rank = n->in[0]->shape.rank;
+    if (ot_axes_input(n, 1, rank, &set, NULL, &e) != OT_OK) return false;
+    if (!set && ot_attr_get(n, "noop_with_empty_axes", 0)) return ot_batch_on(r, n, ot_batch_axis(n->in[0]));
+    if (!set) set = (INT64_C(1) << rank) - 1;
+    if (!ot_batch_mixed_along(b, n, set, ot_attr_get(n, "keepdims", 1) ? 0 : set, r)) return false;
+    r->in[1] = axes_const(b, set, r->explicit_at >= 0);
+    r->n_in = 2;
+    return true;
+}
+
 #define REDUCTION(op, opset, rule, set)                                                            \
     const ot_op ot_op_##op = {                                                                     \
-        .name = #op, .types = { "Ti", .T = set }, .since = opset, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1, \
-        .attrs = rows, .attr_size = sizeof(reduction), .infer = infer, .lower = rule,              \
+        .name = #op, .types = { "Ti", .T = set }, .slots = "-", .since = opset, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1, \
+        .attrs = rows, .attr_size = sizeof(reduction), .batch = reduce_batch, .infer = infer, .lower = rule, \
     };
 
 REDUCTION(ReduceL1, 18, l1_lower, OT_SET_WIDE)

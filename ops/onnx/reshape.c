@@ -4,6 +4,7 @@
  * Shapes  x: any   shape: (r), constant: 0 takes the size of x's axis (allowzero: is zero), one -1
  *         takes what is left   y: shape */
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -62,7 +63,9 @@ static void reshape_lower(ot_build *b)
 }
 
 const ot_op ot_op_Reshape = {
-    .name = "Reshape", .types = { "ti" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Reshape", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = reshape_rows, .attr_size = sizeof(reshape_attrs),
     .infer = reshape_infer, .lower = reshape_lower,
+    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_viewed,
 };

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 enum { NEAREST, LINEAR, CUBIC };
 enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP, TF_HALF_PIXEL };
@@ -276,7 +277,32 @@ static void resize_lower(ot_build *b)
     if (stretches(b->node, s, b->graph->err) == OT_OK) resize_emit(b, b->node->attrs, s);
 }
 
+static bool resize_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    if (!ot_batch_first_alone(n) || ot_attr_get(n, "coordinate_transformation_mode", 0) == TF_CROP) return false;
+    ot_ints  axes = ot_attr_ints(n, "axes");
+    ot_shape s = ot_own_shape(b, n->in[0]);
+    int      a = ot_batch_axis(n->in[0]);
+    if (own[0].dim[a] != s.dim[a] && a) r->in[0] = ot_batch_move(b, n->in[0], a = 0);
+    if (!r->in[0] || own[0].dim[a] != s.dim[a]) return false;
+    for (int i = 0, d = 0; i < (axes.n ? axes.n : s.rank); i++) {
+        d = i;
+        if (axes.n && !ot_axis(axes.v[i], s.rank, &d)) return false;
+        if (d != a) continue;
+        if (ot_batch_given(n, 2) && ot_is_const(n->in[2]) && ot_numel(&n->in[2]->shape) && ot_get_f64(n->in[2]->data, n->in[2]->dtype, i) != 1) return false;
+        ot_ints  sizes = { 0 };
+        ot_error e = { 0 };
+        if (!ot_batch_given(n, 3) || ot_const_ints(n, 3, &sizes, &e) != OT_OK || sizes.n <= i) continue;
+        int64_t list[OT_MAX_RANK];
+        for (int k = 0; k < sizes.n; k++) list[k] = sizes.v[k];
+        list[i] = r->in[0]->shape.dim[a];
+        r->in[3] = ot_batch_ints(b, list, sizes.n);
+    }
+    return ot_batch_on(r, n, a);
+}
+
 const ot_op ot_op_Resize = {
-    .name = "Resize", .types = { "Trri", .T = OT_SET_COMMON }, .since = 19, .in = { 1, 4 }, .out = { 1, 1 }, .nondiff = 0xe,
+    .name = "Resize", .types = { "Trri", .T = OT_SET_COMMON }, .slots = "~---", .since = 19, .in = { 1, 4 }, .out = { 1, 1 }, .nondiff = 0xe,
     .attrs = resize_rows, .attr_size = sizeof(resize_attrs), .infer = resize_infer, .lower = resize_lower,
+    .batch = resize_batch,
 };

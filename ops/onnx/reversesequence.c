@@ -6,6 +6,7 @@
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/take.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -54,8 +55,18 @@ static void reverse_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, y, x));
 }
 
+static bool reverse_sequence_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    int batch = (int)ot_attr_get(n, "batch_axis", 1);
+    r->in[0] = ot_batch_spread(b, n->in[0], batch);
+    r->in[1] = ot_batch_spread(b, n->in[1], 0);
+    return r->in[0] && r->in[1] && ot_batch_on(r, n, batch);
+}
+
 const ot_op ot_op_ReverseSequence = {
-    .name = "ReverseSequence", .types = { "Ti", .T = OT_SET_COMMON },
+    .name = "ReverseSequence", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-",
     .since = 10, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = reverse_rows, .attr_size = sizeof(reverse_attrs), .infer = reverse_infer, .lower = reverse_lower,
+    .batch = reverse_sequence_batch,
 };

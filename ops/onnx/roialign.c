@@ -10,6 +10,7 @@
 #include "ops/kernels/move.h"
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/sample.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -245,7 +246,26 @@ static void roialign_lower(ot_build *b)
     ot_yield(b, 0, ot_cast(b, y, x->dtype));
 }
 
+/* Boxes of all micro-batches; each names a picture of its own micro-batch. */
+static bool roi_align_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    ot_shape  one = { .rank = 2, .dim = { b->count, 1 } }, all;
+    ot_value *index = b->count ? ot_batch_full(b, n->in[2]) : NULL;
+    int64_t  *first = ot_graph_alloc(b->g, (size_t)b->count * sizeof *first + 1);
+    if (!index || !first || index->dtype != OT_I64) return false;
+    ot_shape s = ot_own_shape(b, n->in[0]);
+    for (int64_t k = 0; k < b->count; k++) first[k] = k * s.dim[0];
+    index = ot_batch_emit(b, "Add", OT_IN(index, ot_graph_const_of(b->g, "", OT_I64, &one, first)));
+    if (!index) return false;
+    all = (ot_shape){ .rank = 1, .dim = { ot_numel(&index->shape) } };
+    if (!ot_batch_operands_first(b, n, 7, r)) return false;
+    r->in[2] = ot_batch_reshape(b, index, &all, ot_on_axis(0));
+    return r->in[2] != NULL;
+}
+
 const ot_op ot_op_RoiAlign = {
-    .name = "RoiAlign", .types = { "TTi", .T = OT_SET_FLOAT }, .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 2,
+    .name = "RoiAlign", .types = { "TTi", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 2,
     .attrs = roialign_rows, .attr_size = sizeof(roialign_attrs), .infer = roialign_infer, .lower = roialign_lower,
+    .batch = roi_align_batch,
 };

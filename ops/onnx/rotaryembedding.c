@@ -7,6 +7,7 @@
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -122,7 +123,15 @@ static void rotary_lower(ot_build *b)
     if (!ot_broken(b)) ot_yield(b, 0, ot_view(b, y, &b->node->out[0]->shape));
 }
 
+/* Tables of sines and cosines: for each sample, or rows that positions choose. */
+static bool rotary_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return ot_batch_operands_first(b, n, ot_batch_given(n, 3) ? 9 : 7, r);
+}
+
 const ot_op ot_op_RotaryEmbedding = {
-    .name = "RotaryEmbedding", .types = { "TTTi", .T = OT_SET_FLOAT }, .since = 23, .in = { 3, 4 }, .out = { 1, 1 }, .nondiff = 1u << 3,
+    .name = "RotaryEmbedding", .types = { "TTTi", .T = OT_SET_FLOAT }, .slots = "-", .since = 23, .in = { 3, 4 }, .out = { 1, 1 }, .nondiff = 1u << 3,
     .attrs = rows, .attr_size = sizeof(rotary_attrs), .infer = rotary_infer, .lower = rotary_lower,
+    .batch = rotary_batch,
 };

@@ -173,7 +173,7 @@ static ot_status unique_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Unique = {
-    .name = "Unique", .types = { "T", .T = OT_SET_COMMON }, .since = 28, .in = { 1, 1 }, .out = { 1, 4 }, .flags = OT_HOST, .nondiff = 1,
+    .name = "Unique", .types = { "T", .T = OT_SET_COMMON }, .since = 28, .in = { 1, 1 }, .out = { 1, 4 }, .flags = OT_COUNTED, .nondiff = 1,
     .attrs = unique_rows, .attr_size = sizeof(unique_attrs), .infer = unique_infer, .lower = lower, .grad_zero = "its input is a constant",
 };
 
@@ -291,6 +291,6 @@ static ot_status nms_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_NonMaxSuppression = {
-    .name = "NonMaxSuppression", .types = { "ffiff" }, .since = 11, .in = { 2, 5 }, .out = { 1, 1 }, .flags = OT_HOST, .nondiff = 0x1f,
+    .name = "NonMaxSuppression", .types = { "ffiff" }, .since = 11, .in = { 2, 5 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 0x1f,
     .attrs = nms_rows, .attr_size = sizeof(nms_attrs), .infer = nms_infer, .lower = lower, .grad_zero = "the output holds indices",
 };

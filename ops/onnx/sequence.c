@@ -30,12 +30,12 @@ bool ot_is_list(const ot_value *v) { return v && v->producer && v->producer->op 
 bool ot_is_optional(const ot_value *v) { return v && v->producer && v->producer->op == &ot_op_Optional; }
 
 const ot_op ot_op_SequenceConstruct = {
-    .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
+    .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .slots = ">", .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
     .flags = OT_SPELLED, .infer = list_infer,
 };
 
 const ot_op ot_op_Optional = {
-    .name = "Optional", .types = { "*" }, .since = 15, .in = { 0, 1 }, .out = { 1, 1 }, .flags = OT_LISTS | OT_SPELLED,
+    .name = "Optional", .types = { "*" }, .slots = ">", .since = 15, .in = { 0, 1 }, .out = { 1, 1 }, .flags = OT_LISTS | OT_SPELLED,
     .infer = list_infer,
 };
 
@@ -62,20 +62,20 @@ static const ot_attr map_rows[] = {
 };
 
 /* passive: inputs without a gradient; made: the most outputs; why: it has no gradient at all. */
-#define SPELLED_OUT(op, version, least, most, made, passive, rows, why)                                       \
+#define SPELLED_OUT(op, version, letters, least, most, made, passive, rows, why)                              \
     const ot_op ot_op_##op = {                                                                                \
-        .name = #op, .types = { "*" }, .since = version, .in = { least, most }, .out = { 1, made },           \
+        .name = #op, .types = { "*" }, .slots = letters, .since = version, .in = { least, most }, .out = { 1, made }, \
         .flags = OT_LISTS | OT_SPELLED, .nondiff = passive, .attrs = rows, .attr_size = sizeof(ot_sequence_attrs),         \
         .infer = unknown_infer, .grad_zero = why                                                              \
     }
 
-SPELLED_OUT(ConcatFromSequence, 11, 1, 1, 1, 0, concat_rows, NULL);
-SPELLED_OUT(OptionalGetElement, 18, 1, 1, 1, 0, NULL, NULL);
-SPELLED_OUT(OptionalHasElement, 18, 0, 1, 1, 1, NULL, "its result is a truth value");
-SPELLED_OUT(SequenceAt, 11, 2, 2, 1, 2, NULL, NULL);
-SPELLED_OUT(SequenceEmpty, 11, 0, 0, 1, 0, empty_rows, "it has no inputs");
-SPELLED_OUT(SequenceErase, 11, 1, 2, 1, 2, NULL, NULL);
-SPELLED_OUT(SequenceInsert, 11, 2, 3, 1, 4, NULL, NULL);
-SPELLED_OUT(SequenceLength, 11, 1, 1, 1, 1, NULL, "its result is a number of elements");
-SPELLED_OUT(SequenceMap, 17, 1, OT_VARIADIC, OT_VARIADIC, 0, map_rows, NULL);
-SPELLED_OUT(SplitToSequence, 24, 1, 2, 1, 2, split_rows, NULL);
+SPELLED_OUT(ConcatFromSequence, 11, "j", 1, 1, 1, 0, concat_rows, NULL);
+SPELLED_OUT(OptionalGetElement, 18, ">", 1, 1, 1, 0, NULL, NULL);
+SPELLED_OUT(OptionalHasElement, 18, NULL, 0, 1, 1, 1, NULL, "its result is a truth value");
+SPELLED_OUT(SequenceAt, 11, ">-", 2, 2, 1, 2, NULL, NULL);
+SPELLED_OUT(SequenceEmpty, 11, NULL, 0, 0, 1, 0, empty_rows, "it has no inputs");
+SPELLED_OUT(SequenceErase, 11, ">-", 1, 2, 1, 2, NULL, NULL);
+SPELLED_OUT(SequenceInsert, 11, ">>-", 2, 3, 1, 4, NULL, NULL);
+SPELLED_OUT(SequenceLength, 11, NULL, 1, 1, 1, 1, NULL, "its result is a number of elements");
+SPELLED_OUT(SequenceMap, 17, "-", 1, OT_VARIADIC, OT_VARIADIC, 0, map_rows, NULL);
+SPELLED_OUT(SplitToSequence, 24, ">-", 1, 2, 1, 2, split_rows, NULL);

@@ -5,6 +5,7 @@
  * Grad    dx = dy where it came from, 0 elsewhere */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 typedef struct box { int64_t start[OT_MAX_RANK], step[OT_MAX_RANK], extent[OT_MAX_RANK]; } box;
 
@@ -76,8 +77,41 @@ static void slice_lower(ot_build *b)
     ot_yield(b, 0, ot_copy_emit(b, &b->node->out[0]->shape, 0, p, 1, b->node->in, 1));
 }
 
+static bool slice_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    ot_ints  starts, ends, axes, steps;
+    ot_error e = { 0 };
+    int64_t  set, acts = 0, list[4][OT_MAX_RANK];
+    int      m = 0;
+    if (!ot_batch_first_alone(n)) return false;
+    int rank = n->in[0]->shape.rank, a = ot_batch_axis(n->in[0]);
+    if (ot_const_ints(n, 1, &starts, &e) != OT_OK || ot_const_ints(n, 2, &ends, &e) != OT_OK || ot_const_ints(n, 4, &steps, &e) != OT_OK ||
+        ot_axes_input(n, 3, rank, &set, &axes, &e) != OT_OK || starts.n > rank)
+        return false;
+    ot_shape s = ot_own_shape(b, n->in[0]);
+    for (int i = 0; i < starts.n; i++) {
+        int     d = i;
+        int64_t step = ot_batch_given(n, 4) ? steps.v[i] : 1;
+        if (ot_batch_given(n, 3)) ot_axis(axes.v[i], rank, &d);
+        if (d == a && step == 1 && own[0].dim[d] == s.dim[d]) continue; /* it takes all */
+        acts |= INT64_C(1) << d;
+        list[0][m] = starts.v[i];
+        list[1][m] = ends.v[i];
+        list[2][m] = d;
+        list[3][m++] = step;
+    }
+    if (!ot_batch_along(b, n, acts, 0, r)) return false;
+    for (int i = 0; i < m && r->explicit_at >= 0; i++) list[2][i]++;
+    if (!m) r->op = &ot_op_Identity;
+    r->n_in = m ? 5 : 1;
+    for (int k = 0; k < 4; k++) r->in[k + 1] = ot_batch_ints(b, list[k], m);
+    return true;
+}
+
 const ot_op ot_op_Slice = {
-    .name = "Slice", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_INDEX },
+    .name = "Slice", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_INDEX }, .slots = ">----",
     .since = 13, .in = { 3, 5 }, .out = { 1, 1 }, .nondiff = 0x1e,
     .infer = slice_infer, .lower = slice_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = slice_batch,
 };

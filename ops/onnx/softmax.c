@@ -3,6 +3,7 @@
  * Spec    ai.onnx Softmax, LogSoftmax 13: one axis, the last by default.  Older forms, which make one row
  *         of all axes from `axis` on, have `flatten` set by importer/upgrade.c. */
 #include "ops/kernels/softmax.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_softmax { int64_t axis, flatten; } ot_softmax;
 
@@ -47,11 +48,13 @@ static void softmax_lower(ot_build *b) { lower(b, false); }
 static void logsoftmax_lower(ot_build *b) { lower(b, true); }
 
 const ot_op ot_op_Softmax = {
-    .name = "Softmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "Softmax", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = softmax_lower,
+    .batch = ot_batch_by_axis,
 };
 
 const ot_op ot_op_LogSoftmax = {
-    .name = "LogSoftmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
+    .name = "LogSoftmax", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
     .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = logsoftmax_lower,
+    .batch = ot_batch_by_axis,
 };

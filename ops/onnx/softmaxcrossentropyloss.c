@@ -4,6 +4,7 @@
  * Shapes  x: (N, C, d1..dk)  target: (N, d1..dk)  weight: (C)  loss: rank 0 or (N, d1..dk)
  *         log_prob: (N, C, d1..dk) */
 #include "ops/kernels/crossentropy.h"
+#include "ops/onnx/batching.h"
 
 typedef struct ot_scel { int64_t ignore_index, reduction; } ot_scel;
 
@@ -68,14 +69,30 @@ static void lower(ot_build *b, bool log_input)
 static void softmax_lower(ot_build *b) { lower(b, false); }
 static void nll_lower(ot_build *b) { lower(b, true); }
 
+/* A loss in the graph is the mean over all that is counted in the batch, as it is for one that was exported with an
+ * open batch. */
+static bool loss_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    if (!ot_batch_has(n, 0) || !ot_batch_has(n, 1) || ot_batch_has(n, 2)) return false;
+    for (int i = 0; i < 2; i++)
+        if (!(r->in[i] = ot_batch_move(b, n->in[i], 0))) return false;
+    ot_batch_on(r, n, 0);
+    if (!own[0].rank) r->mark[0] = 0;
+    return true;
+}
+
 const ot_op ot_op_SoftmaxCrossEntropyLoss = {
-    .name = "SoftmaxCrossEntropyLoss", .types = { "TxT", .T = OT_SET_FLOAT },
+    .name = "SoftmaxCrossEntropyLoss", .types = { "TxT", .T = OT_SET_FLOAT }, .slots = "-",
     .since = 13, .in = { 2, 3 }, .out = { 1, 2 }, .nondiff = 1u << 1 | 1u << 2,
     .attrs = attrs, .attr_size = sizeof(ot_scel), .infer = loss_infer, .lower = softmax_lower,
+    .flags = OT_WHOLE_BATCH,
+    .batch = loss_batch,
 };
 
 const ot_op ot_op_NegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss", .types = { "TxT", .T = OT_SET_FLOAT },
+    .name = "NegativeLogLikelihoodLoss", .types = { "TxT", .T = OT_SET_FLOAT }, .slots = "-",
     .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 2,
     .attrs = attrs, .attr_size = sizeof(ot_scel), .infer = loss_infer, .lower = nll_lower,
+    .flags = OT_WHOLE_BATCH,
+    .batch = loss_batch,
 };

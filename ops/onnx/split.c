@@ -5,6 +5,7 @@
  * Grad    of Copy */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -79,7 +80,9 @@ static void split_lower(ot_build *b)
 }
 
 const ot_op ot_op_Split = {
-    .name = "Split", .types = { "Ti", .T = OT_SET_COMMON }, .since = 18, .in = { 1, 2 }, .out = { 1, OT_VARIADIC }, .nondiff = 1u << 1,
+    .name = "Split", .types = { "Ti", .T = OT_SET_COMMON }, .slots = ">-", .since = 18, .in = { 1, 2 }, .out = { 1, OT_VARIADIC }, .nondiff = 1u << 1,
     .attrs = split_rows, .attr_size = sizeof(split_attrs),
     .infer = split_infer, .lower = split_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_by_axis,
 };

@@ -3,6 +3,7 @@
  * Spec    ai.onnx Squeeze 1, 11, 13, 21, 23, 24, 25 and Unsqueeze likewise; axes are an input.
  * Shapes  Squeeze without axes drops every axis of size 1.  Unsqueeze's axes count in y. */
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 static ot_status squeeze_infer(ot_node *n, ot_error *err)
 {
@@ -41,11 +42,15 @@ static void view_lower(ot_build *b)
 }
 
 const ot_op ot_op_Squeeze = {
-    .name = "Squeeze", .types = { "ti" }, .since = 25, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Squeeze", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = squeeze_infer, .lower = view_lower,
+    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_viewed,
 };
 
 const ot_op ot_op_Unsqueeze = {
-    .name = "Unsqueeze", .types = { "ti" }, .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Unsqueeze", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = unsqueeze_infer, .lower = view_lower,
+    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_viewed,
 };

@@ -28,6 +28,6 @@ static void swiglu_lower(ot_build *b)
 }
 
 const ot_op ot_op_SwiGLU = {
-    .name = "SwiGLU", .types = { "TT", .T = OT_SET_FLOAT }, .since = 28, .in = { 2, 2 }, .out = { 1, 1 },
+    .name = "SwiGLU", .types = { "TT", .T = OT_SET_FLOAT }, .slots = "-", .since = 28, .in = { 2, 2 }, .out = { 1, 1 },
     .attrs = swiglu_rows, .attr_size = sizeof(swiglu_attrs), .infer = swiglu_infer, .lower = swiglu_lower,
 };

@@ -73,6 +73,6 @@ static void cache_lower(ot_build *b)
 }
 
 const ot_op ot_op_TensorScatter = {
-    .name = "TensorScatter", .types = { "TTi", .T = OT_SET_BYTE }, .since = 24, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 1u << 2,
+    .name = "TensorScatter", .types = { "TTi", .T = OT_SET_BYTE }, .slots = "-", .since = 24, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 1u << 2,
     .attrs = cache_rows, .attr_size = sizeof(cache_attrs), .infer = cache_infer, .lower = cache_lower,
 };

@@ -59,7 +59,7 @@ static void lower(ot_build *b)
 #define TEXTS(op, version, least, most, results, rows, size, rule)                                                     \
     const ot_op ot_op_##op = {                                                                                         \
         .name = #op, .types = { .in = "s" }, .since = version, .in = { least, most }, .out = { 1, results },           \
-        .flags = OT_HOST, .nondiff = 3, .attrs = rows, .attr_size = size, .infer = rule, .lower = lower,               \
+        .nondiff = 3, .attrs = rows, .attr_size = size, .infer = rule, .lower = lower,               \
         .grad_zero = "strings have no gradient",                                                                      \
     }
 

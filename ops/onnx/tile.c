@@ -4,6 +4,7 @@
  * Grad    dx = dy summed over the repetitions */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 static ot_status tile_infer(ot_node *n, ot_error *err)
 {
@@ -61,7 +62,25 @@ static void tile_lower(ot_build *b)
     ot_yield(b, 0, x);
 }
 
+static bool tile_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    ot_ints  times;
+    ot_error e = { 0 };
+    int64_t  list[OT_MAX_RANK + 1] = { 1 }, set = 0;
+    if (!ot_batch_first_alone(n) || ot_const_ints(n, 1, &times, &e) != OT_OK || times.n > OT_MAX_RANK) return false;
+    for (int d = 0; d < times.n; d++) {
+        list[d + 1] = times.v[d];
+        if (times.v[d] != 1) set |= INT64_C(1) << d;
+    }
+    if (!ot_batch_along(b, n, set, 0, r)) return false;
+    if (r->explicit_at >= 0) r->in[1] = ot_batch_ints(b, list, times.n + 1);
+    return true;
+}
+
 const ot_op ot_op_Tile = {
-    .name = "Tile", .types = { "Ti", .T = OT_SET_COMMON }, .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Tile", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .infer = tile_infer, .lower = tile_lower,
+    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .batch = tile_batch,
 };

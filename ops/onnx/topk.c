@@ -8,6 +8,7 @@
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/take.h"
 #include "ops/kernels/topkindex.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -53,6 +54,7 @@ static void topk_lower(ot_build *b)
 }
 
 const ot_op ot_op_TopK = {
-    .name = "TopK", .types = { "Ti", .T = OT_SET_NUMBER }, .since = 24, .in = { 2, 2 }, .out = { 1, 2 }, .nondiff = 1u << 1,
+    .name = "TopK", .types = { "Ti", .T = OT_SET_NUMBER }, .slots = "-", .since = 24, .in = { 2, 2 }, .out = { 1, 2 }, .nondiff = 1u << 1,
     .attrs = topk_rows, .attr_size = sizeof(topk_attrs), .infer = topk_infer, .lower = topk_lower,
+    .batch = ot_batch_by_axis,
 };

@@ -2,6 +2,7 @@
  *
  * Spec    ai.onnx Transpose 1, 13, 21, 23, 24, 25.  Without perm the axes are reversed. */
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -52,8 +53,24 @@ static void transpose_lower(ot_build *b)
     ot_yield(b, 0, free ? ot_view(b, x, y) : ot_transpose(b, x, perm));
 }
 
+static bool transpose_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)b;
+    ot_ints perm = ot_attr_ints(n, "perm");
+    int     a = ot_batch_axis(n->in[0]), rank = own[0].rank;
+    if (!ot_batch_first_alone(n)) return false;
+    for (int d = 0, from; d < rank; d++) {
+        if (!perm.n) from = rank - 1 - d;
+        else if (!ot_axis(perm.v[d], rank, &from)) return false;
+        if (from == a) return ot_batch_on(r, n, d);
+    }
+    return false;
+}
+
 const ot_op ot_op_Transpose = {
-    .name = "Transpose", .types = { "n" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
+    .name = "Transpose", .types = { "n" }, .slots = ">", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
     .attrs = transpose_rows, .attr_size = sizeof(transpose_attrs),
     .infer = transpose_infer, .lower = transpose_lower,
+    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .batch = transpose_batch,
 };

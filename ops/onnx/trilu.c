@@ -4,6 +4,7 @@
  * Grad    of a Where with a constant mask: dy in the triangle, zero elsewhere. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
+#include "ops/onnx/batching.h"
 
 #include <stddef.h>
 
@@ -40,7 +41,14 @@ static void trilu_lower(ot_build *b)
     ot_yield(b, 0, ot_map3(b, OT_FN_Where, 0, 0, m, b->node->in[0], zero));
 }
 
+static bool trilu_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
+{
+    (void)own;
+    return ot_batch_has(n, 0) && ot_batch_along(b, n, INT64_C(3) << (n->in[0]->shape.rank - 2), 0, r);
+}
+
 const ot_op ot_op_Trilu = {
-    .name = "Trilu", .types = { "Ti", .T = OT_SET_COMMON }, .since = 14, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
+    .name = "Trilu", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-", .since = 14, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
     .attrs = trilu_rows, .attr_size = sizeof(trilu_attrs), .infer = trilu_infer, .lower = trilu_lower,
+    .batch = trilu_batch,
 };

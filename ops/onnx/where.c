@@ -4,6 +4,7 @@
  * Shapes  all three broadcast
  * Grad    to the operand that was taken */
 
+#include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
 static ot_status where_infer(ot_node *n, ot_error *err)
@@ -25,6 +26,8 @@ static ot_status where_infer(ot_node *n, ot_error *err)
 static void where_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_Where); }
 
 const ot_op ot_op_Where = {
-    .name = "Where", .types = { "bT", .T = OT_SET_COMMON }, .since = 16, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1,
+    .name = "Where", .types = { "bT", .T = OT_SET_COMMON }, .slots = "-cc", .since = 16, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1,
     .infer = where_infer, .lower = where_lower,
+    .half = OT_HALF_FOLLOWS,
+    .batch = ot_batch_pointwise,
 };

@@ -18,11 +18,9 @@ struct ot_kernel;
 /* What a kernel found while running: the first one stays. */
 typedef struct ot_fault {
     int32_t step;   /* the call's `step` + 1; 0: nothing happened */
-    int32_t kind;   /* ot_fault_kind */
+    int32_t kind;   /* of the kernel's own; 0: none */
     int64_t value;  /* the offending number */
 } ot_fault;
-
-typedef enum ot_fault_kind { OT_FAULT_NONE, OT_FAULT_INDEX, OT_FAULT_LABEL } ot_fault_kind;
 
 typedef struct ot_device_info {
     char    name[128];       /* "NVIDIA H200" */

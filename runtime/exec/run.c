@@ -10,9 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ops/kernels/crossentropy.h"
 #include "ops/kernel.h"
-#include "ops/kernels/take.h"
 #include "runtime/exec/memory.h"
 
 typedef struct slot { /* a step with its addresses */
@@ -117,8 +115,8 @@ static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, int first, 
         if (!s[i].in || !s[i].out) return no_memory(err);
         for (int j = 0; j < k->n_in; j++) s[i].in[j] = k->in[j] ? address(x, k->in[j]) : NULL;
         for (int j = 0; j < k->n_out; j++) s[i].out[j] = k->out[j] ? address(x, k->out[j]) : NULL;
-        bool view = k->op == &ot_op_View && k->out[0]->base == (k->in[0]->base ? k->in[0]->base : k->in[0]);
-        s[i].run = view ? NULL : steps[i].kernel->run;
+        bool alias = k->op->flags & OT_ALIAS && k->out[0]->base == (k->in[0]->base ? k->in[0]->base : k->in[0]);
+        s[i].run = alias ? NULL : steps[i].kernel->run;
         s[i].call = (ot_call){ .node = k, .in = s[i].in, .out = s[i].out, .state = steps[i].state, .step = first + i,
                                .work = steps[i].work >= 0 ? x->memory->scratch + steps[i].work : NULL, .device = x->device };
         OT_TRY(bind_table(x, &steps[i], &s[i], err));
@@ -409,7 +407,7 @@ ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err)
     return x->device->backend->download(x->device, outbox, x->device->fault, OT_OUTBOX, err);
 }
 
-/* What a kernel found, in the words of the CPU's kernels. */
+/* What a kernel found, in the words of its operator. */
 static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
 {
     const ot_plan *p = x->plan;
@@ -419,17 +417,7 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
     const ot_node *n = !known ? NULL : i < p->n_batch_steps ? p->batch_steps[i].node : p->update_steps[i - p->n_batch_steps].node;
     (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
     if (!n) return ot_fail(err, OT_E_DEVICE, "a fault of kind %d at step %d, value %lld", f->kind, i, (long long)f->value);
-    if (f->kind == OT_FAULT_LABEL && (n->op == &ot_op_CrossEntropy || n->op == &ot_op_CrossEntropyDx)) {
-        const ot_cross_entropy *a = n->attrs;
-        const ot_value         *logits = n->in[n->op == &ot_op_CrossEntropyDx];
-        return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)f->value,
-                       (long long)(logits->shape.dim[a->axis] - 1));
-    }
-    if (n->op == &ot_op_Take) {
-        const ot_take *a = n->attrs;
-        long long      dim = n->in[0]->shape.dim[a->axis];
-        return ot_fail(err, OT_E_DATA, "%s: index %lld; %lld to %lld are possible", n->name, (long long)f->value, -dim, dim - 1);
-    }
+    if (n->op->fault) return n->op->fault(n, f->value, err);
     return ot_fail(err, OT_E_DATA, "%s: index %lld is outside its axis", n->name, (long long)f->value);
 }
 

@@ -22,44 +22,10 @@
 
 typedef enum strength { NO_SLOT, WEAK, STRONG, STATISTIC } strength;
 
-typedef struct slot_rule {
-    const char *op;
-    uint32_t    inputs; /* bit i: input i is such a slot */
-    strength    how;
-} slot_rule;
+static bool is_one_of(char slot, const char *letters) { return strchr(letters, slot) != NULL; }
 
-static const slot_rule rules[] = {
-    { "Conv", 6, STRONG }, { "ConvTranspose", 6, STRONG }, { "Gemm", 7, STRONG }, { "MatMul", 3, STRONG },
-    { "Gather", 1, STRONG }, { "GatherND", 1, STRONG }, { "GatherElements", 1, STRONG }, { "Einsum", 0xffffffff, STRONG },
-    { "LSTM", 14, STRONG }, { "GRU", 14, STRONG },
-    { "RNN", 14, STRONG }, { "DeformConv", 0xa, STRONG }, { "BatchNormalization", 6, WEAK },
-    { "BatchNormalization", 24, STATISTIC }, { "LayerNormalization", 7, WEAK }, { "InstanceNormalization", 6, WEAK },
-    { "GroupNormalization", 6, WEAK }, { "RMSNormalization", 3, WEAK }, { "Add", 3, WEAK }, { "Mul", 3, WEAK },
-    { "Sub", 3, WEAK }, { "Div", 3, WEAK }, { "Sum", 0xffffffff, WEAK }, { "Pow", 2, WEAK }, { "Where", 6, WEAK },
-    { "Max", 0xffffffff, WEAK }, { "Min", 0xffffffff, WEAK }, { "Concat", 0xffffffff, WEAK }, { "Expand", 1, WEAK }, { "PRelu", 2, WEAK },
-    { "ConcatFromSequence", 1, WEAK }, { "Attention", 7, STRONG }, { "CausalConvWithState", 6, STRONG },
-};
-
-/* Operators that pass their first input on: its slot is the slot of what they make. */
-static const char *const carriers[] = { "Identity", "Transpose", "Reshape", "Cast", "CastLike", "Slice",
-                                        "DequantizeLinear", "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", "Split",
-                                        "SplitToSequence", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SequenceAt",
-                                        "Optional", "OptionalGetElement", NULL };
-
-static bool named(const ot_node *n, const char *const *list)
-{
-    for (; *list; list++)
-        if (!strcmp(n->op->name, *list)) return true;
-    return false;
-}
-
-/* Does n pass on what it gets there?  A sequence takes elements at every input; positions that are resized to the size of a
- * picture are sums of what they were. */
-static bool carries(const ot_node *n, int input)
-{
-    if (n->op == &ot_op_Resize) return !input;
-    return named(n, carriers) && (!input || n->op == &ot_op_SequenceConstruct || (n->op == &ot_op_SequenceInsert && input == 1));
-}
+/* Add, Sub, Mul, Div. */
+static bool is_arithmetic(char slot) { return is_one_of(slot, "axd"); }
 
 /* ---- uses ------------------------------------------------------------------ */
 
@@ -128,16 +94,13 @@ static void mark_captured(const ot_graph *g, const ot_graph *sub)
         if (of_graph(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
 }
 
-static const char *const arithmetic[] = { "Add", "Sub", "Mul", "Div", NULL };
-
 /* Do the elements that n makes depend on an input of the graph, or are they drawn at random?  Types and shapes of inputs do
  * not count; bodies of If, Loop, Scan count as fed. */
 static bool is_fed(const ot_node *n)
 {
-    static const char *const shapes[] = { "Shape", "Size", NULL }, *const typed[] = { "CastLike", NULL };
-    int  n_in = named(n, shapes) ? 0 : named(n, typed) ? 1 : n->n_in;
     bool fed = n->n_in == 0;
-    for (int i = 0; i < n_in; i++) fed |= n->in[i] && n->in[i]->mark & FED;
+    for (int i = 0; i < n->n_in && !(n->op->flags & OT_FROM_SHAPES); i++)
+        fed |= n->in[i] && n->in[i]->mark & FED && !(i < 32 && n->op->like >> i & 1);
     for (const ot_attr *a = n->op->attrs; a && a->name; a++) fed |= a->kind == OT_GRAPH;
     return fed;
 }
@@ -152,14 +115,14 @@ static void mark_values(ot_graph *g)
         bool fed = is_fed(n);
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && fed) n->out[i]->mark |= FED;
-        bool arith = named(n, arithmetic), any = false, all = true;
+        bool arith = is_arithmetic(ot_slot_at(n->op, 0)), any = false, all = true;
         for (int i = 0; i < n->n_in; i++) {
             const ot_value *v = n->in[i];
             if (!v || (i && !arith)) continue;
             any |= (v->mark & NORMALISED) != 0;
             all &= (v->mark & NORMALISED) || v->role == OT_CONST;
         }
-        if (any && all && (arith || named(n, carriers)) && n->out[0]) n->out[0]->mark |= NORMALISED;
+        if (any && all && (arith || ot_slot_at(n->op, 0) == '>') && n->out[0]) n->out[0]->mark |= NORMALISED;
     }
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark |= REACHES;
     for (ot_node *n = g->last; n; n = n->prev) {
@@ -217,12 +180,9 @@ typedef struct verdict {
     int            uses; /* nodes that read the initializer */
 } verdict;
 
-static strength slot_strength(const ot_node *n, int input)
+static strength strength_of(char slot)
 {
-    if (n->op->domain && *n->op->domain) return NO_SLOT;
-    for (int i = 0; i < OT_LEN(rules); i++)
-        if (input < 32 && rules[i].inputs >> input & 1 && !strcmp(rules[i].op, n->op->name)) return rules[i].how;
-    return NO_SLOT;
+    return slot == 't' ? STATISTIC : ot_slot_is_strong(slot) ? STRONG : ot_slot_is_weak(slot) ? WEAK : NO_SLOT;
 }
 
 static bool at_input(const ot_node *n, int input) /* arithmetic between this and a normalised input */
@@ -251,7 +211,8 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         const use     *k = &u->list[i];
         const ot_node *n = k->node;
         bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
-        bool moved = here && carries(n, k->input);
+        char slot = ot_slot_at(n->op, k->input);
+        bool moved = here && is_one_of(slot, ">~");
         bool apart = here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
         if (depth < DEEP && (moved || (apart && !start->from_constant && !ot_name_is_made(start->name)))) {
             verdict before = *best;
@@ -259,14 +220,14 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
                 if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
             if (moved || best->how > before.how) continue;
         }
-        strength s = slot_strength(n, k->input);
+        strength s = strength_of(slot);
         if (s == STATISTIC && computed) continue;
         if (s != STATISTIC && here && !reaches(n)) continue;
-        if (s == WEAK && named(n, arithmetic) && at_input(n, k->input)) {
+        if (is_arithmetic(slot) && at_input(n, k->input)) {
             best->normaliser = true;
             continue;
         }
-        if (s == WEAK && !strcmp(n->op->name, "Mul") && is_rotary(g, start)) {
+        if (slot == 'x' && is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }
@@ -354,7 +315,7 @@ static habits habits_of(ot_graph *g, const uses *u)
     return h;
 }
 
-static bool is_op(const verdict *d, const char *const *list) { return d->node && named(d->node, list); }
+static char slot_of(const verdict *d) { return d->node ? ot_slot_at(d->node->op, d->input) : '-'; }
 
 /* One axis of more than one element, with axes of one behind it: a value per channel. */
 static bool is_per_channel(const ot_shape *s)
@@ -374,17 +335,14 @@ static ot_pattern pattern(const ot_value *v)
 /* A tensor whose name the exporter made up: do its values say that it is no parameter?  NULL: they do not. */
 static const char *no_parameter(const ot_graph *g, const ot_value *v, const verdict *d, const habits *h)
 {
-    static const char *const norms[] = { "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
-                                         "RMSNormalization", NULL };
-    static const char *const products[] = { "MatMul", "Gemm", "Einsum", NULL }, *const tables[] = { "Gather", "GatherND", "GatherElements", NULL };
-    static const char *const slopes[] = { "PRelu", NULL }, *const sums[] = { "Add", NULL };
     ot_pattern p = pattern(v);
-    bool factor = is_op(d, products), product = factor || is_op(d, tables), left = factor && d->input == 0;
+    char       slot = slot_of(d);
+    bool       factor = is_one_of(slot, "MA"), product = factor || slot == 'G', left = factor && d->input == 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
     if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "whole numbers that were converted";
     if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) && !ot_copies_listed(g, v)) return "computed from buffers";
-    if (is_op(d, slopes) || (d->how == STRONG && (!product || !h->names))) return NULL;
+    if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
     case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;
@@ -392,8 +350,8 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
         if (!h->names || (d->how == STRONG && !left)) return NULL;
         /* A norm without a bias: exporters add zeros. */
-        if (h->listed && !h->biases && is_op(d, sums) && ot_get_f64(v->data, v->dtype, 0) == 0) return ot_pattern_name(p);
-        return left || is_op(d, norms) || !is_per_channel(&v->shape) ? ot_pattern_name(p) : NULL;
+        if (h->listed && !h->biases && slot == 'a' && ot_get_f64(v->data, v->dtype, 0) == 0) return ot_pattern_name(p);
+        return left || is_one_of(slot, "no") || !is_per_channel(&v->shape) ? ot_pattern_name(p) : NULL;
     default: return ot_pattern_name(p);
     }
 }
@@ -403,9 +361,9 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
  * alone reads (a scale that all layers share is a constant of the author's). What is compared or chosen never trains. */
 static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
-    static const char *const chosen[] = { "Where", "Max", "Min", NULL }, *const odd[] = { "Sub", "Div", "Pow", NULL };
-    if (is_op(d, chosen)) return false;
-    if (v->shape.rank > 0 && !is_op(d, odd)) return true;
+    char slot = slot_of(d);
+    if (slot == 'c') return false;
+    if (v->shape.rank > 0 && !is_one_of(slot, "de")) return true;
     if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || d->uses == 1));
 }

@@ -404,15 +404,12 @@ static ot_status results(decider *x, ot_graph *g, const ot_node *n, ot_node **ou
 
 ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
 {
-    static const ot_op *const ops[] = { &ot_op_NonZero, &ot_op_NonMaxSuppression, &ot_op_Unique, &ot_op_ImageDecoder };
     decider *x = g->room->decider;
     ot_node *twin = NULL;
     bool     fed = false;
-    int      k = 0;
     *over = false;
-    while (k < OT_LEN(ops) && ops[k] != n->op) k++;
     for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && !ot_is_const(n->in[i]);
-    if (!x || !fed || k == OT_LEN(ops)) return OT_OK;
+    if (!x || !fed || !(n->op->flags & OT_COUNTED)) return OT_OK;
     if (!x->d->complete) OT_TRY(results(x, g, n, &twin));
     for (int i = 0; i < n->n_out; i++) {
         const ot_decision *one;
@@ -431,7 +428,7 @@ enum { MOST_SIZES = 4096 }; /* elements of an input that a rule looks at: sizes,
 ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
 {
     *some = false;
-    if (n->op == &ot_op_Dropout) return OT_OK; /* whether it trains is not for data to say */
+    if (n->op->flags & OT_IN_TRAINING) return OT_OK; /* whether it trains is not for data to say */
     for (int i = 0; i < n->n_in && i < 32; i++) {
         const ot_value *v = n->in[i];
         if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) || ot_numel(&v->shape) > MOST_SIZES) continue;

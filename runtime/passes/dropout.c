@@ -2,26 +2,14 @@
  *
  * The classifier is the last layer with a weight on the way to the loss: Gemm, MatMul, Conv or Einsum; of several
  * outputs each its own.  What is fed into it is dropped. */
-#include <string.h>
-
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
 enum { SEEN = 2 }; /* node->mark */
 
-static const char *const layers[] = { "Gemm", "MatMul", "Conv", "ConvTranspose", "Einsum", NULL };
-static const char *const views[] = { "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Transpose", "Cast", NULL };
-
-static bool is_in(const char *name, const char *const *list)
-{
-    for (; *list; list++)
-        if (!strcmp(name, *list)) return true;
-    return false;
-}
-
 static const ot_value *behind(const ot_value *v)
 {
-    while (v && v->producer && v->producer->n_in && is_in(v->producer->op->name, views)) v = v->producer->in[0];
+    while (v && v->producer && v->producer->n_in && v->producer->op->flags & OT_SAME) v = v->producer->in[0];
     return v;
 }
 
@@ -30,7 +18,7 @@ static int data_input(const ot_node *n)
 {
     int  data = -1;
     bool weight = false;
-    if (!is_in(n->op->name, layers)) return -1;
+    if (!(n->op->flags & OT_PRODUCT)) return -1;
     for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i], *from = behind(v);
         if (v && v->mark == OT_FED && data < 0) data = i;
@@ -43,7 +31,7 @@ static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
 {
     ot_graph       *g = p->graph;
     const ot_value *from = behind(n->in[input]);
-    if (from && from->producer && !strcmp(from->producer->op->name, "Dropout")) {
+    if (from && from->producer && from->producer->op == &ot_op_Dropout) {
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "--dropout P changes its ratio", "--add-dropout: the classifier has a Dropout before it; none is added");
         return;
     }

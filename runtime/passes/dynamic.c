@@ -8,6 +8,8 @@
  * Weights that are moved as integers (an embedding: Gather, then DequantizeLinear) are dequantised first, for the same reason.
  *
  * Numerics  Sums of floats in place of exact integers: equal but for rounding.  A plan that runs the file as it is keeps the integers. */
+#include <string.h>
+
 #include "ops/onnx/quantize.h"
 #include "runtime/passes/stored.h"
 
@@ -90,8 +92,7 @@ static ot_status spell(ot_graph *g, ot_node *n)
 /* What only moves or picks elements of its first input. */
 static bool picks(const ot_node *n)
 {
-    return ot_is(n, &ot_op_Gather) || ot_is(n, &ot_op_Transpose) || ot_is(n, &ot_op_Reshape) || ot_is(n, &ot_op_Slice) || ot_is(n, &ot_op_Identity) ||
-           ot_is(n, &ot_op_Squeeze) || ot_is(n, &ot_op_Unsqueeze);
+    return n && n->op->flags & OT_MOVES && n->n_out == 1 && strchr(">G", ot_slot_at(n->op, 0));
 }
 
 /* DequantizeLinear dq of elements that were picked from weights, with one scale for all: weights first, then the picking. */

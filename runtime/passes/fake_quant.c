@@ -40,18 +40,8 @@ static ot_status join(ot_graph *g, ot_node *n, const ot_node *q)
 
 /* ---- operators between the two --------------------------------------------------- */
 
-/* Their outputs hold elements of their first inputs; of Concat, of all. */
-static const ot_op *const movers[] = {
-    &ot_op_Clip, &ot_op_Concat, &ot_op_DepthToSpace, &ot_op_Expand, &ot_op_Flatten, &ot_op_Gather, &ot_op_Identity, &ot_op_MaxPool,
-    &ot_op_Reshape, &ot_op_Slice, &ot_op_SpaceToDepth, &ot_op_Split, &ot_op_Squeeze, &ot_op_Tile, &ot_op_Transpose, &ot_op_Unsqueeze,
-};
-
-static bool moves(const ot_node *n)
-{
-    for (int i = 0; n && i < OT_LEN(movers); i++)
-        if (n->op == movers[i]) return true;
-    return false;
-}
+/* They take numbers of one scale and give numbers of that scale: a pool of maxima and a clip choose among them. */
+static bool moves(const ot_node *n) { return n && (n->op->flags & OT_MOVES || n->op == &ot_op_MaxPool || n->op == &ot_op_Clip); }
 
 static ot_value *dequantised(ot_graph *g, const ot_node *dq, ot_value *v)
 {

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/kernels/dot.h"
 #include "ops/kernel.h"
-#include "ops/kernels/pool.h"
 #include "ops/onnx/sequence.h"
 #include "runtime/passes/decide.h"
 #include "runtime/passes/passes.h"
@@ -31,9 +29,6 @@ static void bytes_free(bytes *b)
 
 static const void *read_from(const bytes *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
 
-/* Of weights [M, C, ...]: those of one element of axis. */
-static int64_t of_channel(const ot_shape *w, int axis) { return w->dim[axis] > 0 ? ot_numel(w) / w->dim[axis] : 0; }
-
 int64_t ot_node_work(const ot_node *n)
 {
     int64_t sum = 1, out = 0, inner = 1;
@@ -43,16 +38,7 @@ int64_t ot_node_work(const ot_node *n)
         if (!ot_add(sum, count, &sum)) return INT64_MAX;
         if (i >= n->n_in && count > out) out = count;
     }
-    if (n->op == &ot_op_Dot) {
-        const ot_shape *a = &n->in[0]->shape;
-        inner = a->dim[a->rank - (((const ot_dot *)n->attrs)->ta ? 2 : 1)];
-    } else if (n->op == &ot_op_PoolMax || n->op == &ot_op_PoolAvg) {
-        inner = ot_pool_window(&((const ot_pool *)n->attrs)->window);
-    } else if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx) {
-        inner = of_channel(&n->in[1]->shape, n->op == &ot_op_ConvolveDx);
-    } else if (n->op == &ot_op_FusedAttention) {
-        inner = ot_numel(&n->in[1]->shape); /* a bound */
-    }
+    if (n->op->inner) inner = n->op->inner(n);
     return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;
 }
 

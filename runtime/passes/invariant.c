@@ -48,9 +48,7 @@ static bool is_of(const ot_graph *g, const ot_value *v) { return v->id < g->n_va
 /* Does n only move elements of what is outside?  What computes stays: an iteration that never comes must not fail. */
 static bool moves(const ot_graph *body, const ot_node *n)
 {
-    static const char *const ops[] = { "Identity", "Transpose", "Reshape", "Cast", "Slice", "Squeeze", "Unsqueeze", "Flatten", "Split" };
-    bool known = false;
-    for (int i = 0; i < OT_LEN(ops); i++) known |= !strcmp(n->op->name, ops[i]);
+    bool known = n->op->flags & (OT_MOVES | OT_SAME) && ot_slot_at(n->op, 0) == '>';
     for (int i = 0; i < n->n_in && known; i++)
         if (n->in[i] && is_of(body, n->in[i])) known = i > 0 && ot_is_const(n->in[i]) && n->in[i]->source < 0;
     return known;

@@ -150,8 +150,6 @@ static void follow(ot_node *n)
     }
 }
 
-static bool is_convolution(const ot_node *n) { return n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx; }
-
 /* What a convolution makes lies as its kernel wants it. */
 static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
 {
@@ -165,8 +163,8 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
-        if (is_convolution(n)) lay_convolution(n, k, c);
-        else if (n->op != &ot_op_ConvolveDw) follow(n); /* dw lies as the weight does */
+        if (!n->op->filters) follow(n);
+        else if (n->op->filters <= n->n_in) lay_convolution(n, k, c); /* else: dw lies as the weight does */
         return OT_OK;
     }
     for (int i = 0; i < n->n_in; i++) {

@@ -34,13 +34,6 @@ static void meet(sets *s, const ot_value *a, const ot_value *b)
     s->spoilt[x] |= s->spoilt[y];
 }
 
-/* The weight's slot of a convolution: input 1, of ConvolveDw output 0. */
-static const ot_value *weight_slot(const ot_node *n)
-{
-    if (n->op == &ot_op_Convolve || n->op == &ot_op_ConvolveDx) return n->in[1];
-    return n->op == &ot_op_ConvolveDw ? n->out[0] : NULL;
-}
-
 /* A reduction to one element, which any order of the elements serves. */
 static bool reduces_all(const ot_node *n)
 {
@@ -59,11 +52,14 @@ static bool fills(const ot_node *n)
 
 static const ot_value *operand(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : n->out[i - n->n_in]; }
 
+/* The weights of a convolution, or their gradient. */
+static const ot_value *filters(const ot_node *n) { return n->op->filters ? operand(n, n->op->filters - 1) : NULL; }
+
 static void visit(sets *s, const ot_node *n, const ot_config *c)
 {
     const char      *why;
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
-    const ot_value  *w = k && k->any_layout ? weight_slot(n) : NULL, *one;
+    const ot_value  *w = k && k->any_layout ? filters(n) : NULL, *one;
     bool             joins = fills(n) || (k && k->any_layout && (n->op == &ot_op_Map || reduces_all(n)));
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = operand(n, i);

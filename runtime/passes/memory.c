@@ -123,7 +123,7 @@ static ot_status assignments(ot_plan *p, life *l)
 static void share_view(ot_plan *p, int t, life *l)
 {
     const ot_node *n = step_at(p, t)->node;
-    if (n->op == &ot_op_View && n->out[0] && n->in[0]->layout == OT_PLAIN) share(n->out[0], n->in[0], l);
+    if (n->op->flags & OT_ALIAS && n->out[0] && n->in[0]->layout == OT_PLAIN) share(n->out[0], n->in[0], l);
 }
 
 /* Results in place, where the kernel allows it and the input dies here. */

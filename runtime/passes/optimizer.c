@@ -24,10 +24,8 @@ typedef struct updates {
 /* Is it one of "norms", "biases", or does a glob match? */
 static bool no_decay(const ot_config *c, const ot_value *w)
 {
-    const char *op = w->slot_op ? w->slot_op->name : "";
-    bool        is_norm = strstr(op, "Normalization") != NULL;
-    bool        is_bias = (w->slot_input == 2 && (!strcmp(op, "Conv") || !strcmp(op, "ConvTranspose") || !strcmp(op, "Gemm"))) ||
-                   (w->shape.rank == 1 && !strcmp(op, "Add")) || (is_norm && w->slot_input == 2);
+    char slot = w->slot_op ? ot_slot_at(w->slot_op, w->slot_input) : '-';
+    bool is_norm = strchr("no", slot) != NULL, is_bias = strchr("BAo", slot) || (slot == 'a' && w->shape.rank == 1);
     for (int i = 0; i < c->n_no_decay; i++) {
         const char *k = c->no_decay[i];
         if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_pattern_rank(k, w->name) >= 0) return true;

@@ -216,16 +216,9 @@ static ot_status map(narrowing *x, ot_node *n)
     return follow(x, n);
 }
 
-typedef struct rule {
-    const ot_op *op;
-    ot_status  (*apply)(narrowing *x, ot_node *n);
-} rule;
-
-static const rule rules[] = {
-    { &ot_op_Dot, product }, { &ot_op_FusedAttention, attend }, { &ot_op_Convolve, product }, { &ot_op_ConvolveDx, product }, { &ot_op_ConvolveDw, product },
-    { &ot_op_View, movement }, { &ot_op_Copy, movement }, { &ot_op_PoolMax, movement }, { &ot_op_PoolAvg, movement },
-    { &ot_op_Resample, movement }, { &ot_op_Take, take }, { &ot_op_BatchNorm, norm }, { &ot_op_LayerNorm, norm },
-    { &ot_op_SoftmaxAxis, softmax }, { &ot_op_Reduce, reduce }, { &ot_op_CrossEntropy, loss }, { &ot_op_Map, map },
+static ot_status (*const rules[OT_HALF_END])(narrowing *x, ot_node *n) = {
+    [OT_HALF_PRODUCT] = product, [OT_HALF_FOLLOWS] = movement, [OT_HALF_NORM] = norm, [OT_HALF_ATTENTION] = attend, [OT_HALF_TAKE] = take,
+    [OT_HALF_SOFTMAX] = softmax, [OT_HALF_REDUCE] = reduce, [OT_HALF_LOSS] = loss, [OT_HALF_MAP] = map,
 };
 
 static ot_status apply(narrowing *x, ot_node *n)
@@ -235,12 +228,9 @@ static ot_status apply(narrowing *x, ot_node *n)
         if (n->in[i]) mark |= n->in[i]->mark & (FED | TARGET);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) n->out[i]->mark = mark | (n->out[i]->mark & PLACE);
-    for (int i = 0; i < OT_LEN(rules); i++) {
-        if (rules[i].op != n->op) continue;
-        if (!(mark & TARGET) || n->op == &ot_op_CrossEntropy) return rules[i].apply(x, n);
-        return n->op == &ot_op_Map ? OT_OK : widen(x, n, 0); /* a Map reads any type */
-    }
-    return widen(x, n, 0);
+    ot_half half = n->op->half;
+    if (half != OT_HALF_NEVER && (!(mark & TARGET) || half == OT_HALF_LOSS)) return rules[half](x, n);
+    return half == OT_HALF_MAP ? OT_OK : widen(x, n, 0); /* a Map reads any type */
 }
 
 /* ---- the pass ------------------------------------------------------------------ */
@@ -256,8 +246,9 @@ static bool rounds(const ot_program *m)
 static void mark_places(ot_graph *g)
 {
     for (ot_node *n = g->last; n; n = n->prev) {
-        if ((n->op != &ot_op_Map && n->op != &ot_op_View && n->op != &ot_op_Copy) || !n->out[0]) continue;
-        bool place = (n->out[0]->mark & PLACE) || (n->op == &ot_op_Map && n->out[0]->dtype != OT_BOOL && rounds(n->attrs));
+        bool maps = n->op->half == OT_HALF_MAP;
+        if ((!maps && !(n->op->flags & OT_MOVES)) || !n->out[0]) continue;
+        bool place = (n->out[0]->mark & PLACE) || (maps && n->out[0]->dtype != OT_BOOL && rounds(n->attrs));
         for (int i = 0; i < n->n_in && place; i++)
             if (full(n->in[i])) n->in[i]->mark |= PLACE;
     }

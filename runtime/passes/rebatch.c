@@ -3,7 +3,7 @@
  * Exporters write the batch of the example they traced into inputs, into the constants of Reshape and Expand, into index
  * tables and masks.  Such a file says what one micro-batch of its own size gives, and that is what several of them give
  * here: the graph is inferred at the file's own sizes, which folds what depends on them, and then every operator is made
- * to work on all micro-batches at once by its rule (batchrules.c), or stands there once for each where it has none.  The
+ * to work on all micro-batches at once by its rule (ot_op.batch), or stands there once for each where it has none.  The
  * loss is put on the joined outputs afterwards: its mean is over the whole batch, whatever it leaves out.
  *
  * A batch that the file's does not divide goes by rows where no operator acts along the batch; else the last micro-batch
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "ops/op.h"
-#include "runtime/passes/batching.h"
+#include "ops/onnx/batching.h"
 #include "runtime/passes/passes.h"
 
 /* ---- binding inputs -------------------------------------------------------- */
@@ -113,10 +113,11 @@ static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t 
 
 /* ---- joining --------------------------------------------------------------- */
 
+/* An operator may ask an input for its type alone. */
 static bool any_batch(const ot_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->mark) return true;
+        if (n->in[i] && n->in[i]->mark && !(i < 32 && n->op->like >> i & 1)) return true;
     return false;
 }
 
@@ -126,9 +127,6 @@ static bool draws_batch(const ot_batching *b, const ot_node *n)
     const ot_value *y = n->out[0];
     return (n->op->flags & OT_RANDOM) && (!n->n_in || ot_is_const(n->in[0])) && y && y->shape.rank && y->shape.dim[0] == b->from;
 }
-
-/* Does only the type of the values that have a batch matter? */
-static bool takes_type(const ot_node *n) { return !strcmp(n->op->name, "CastLike") && !n->in[0]->mark; }
 
 /* The value `v` is made by a new node behind the cursor, from what n gives instead; its micro-batches are `mark`. */
 static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own, int mark)
@@ -317,7 +315,7 @@ static ot_status join_all(ot_batching *b, bool *fits)
     *fits = true;
     for (ot_node *n = g->first, *next; n; n = next) {
         next = n->next;
-        if (takes_type(n) || (!any_batch(n) && !draws_batch(b, n))) continue;
+        if (!any_batch(n) && !draws_batch(b, n)) continue;
         ot_shape *own = ot_graph_alloc(g, (size_t)(n->n_out + 1) * sizeof *own);
         if (!own) return g->err->status;
         for (int i = 0; i < n->n_out; i++)

@@ -33,13 +33,6 @@ static void find(const review *r, ot_severity s, const char *name, const char *r
 
 /* ---- nodes -------------------------------------------------------------------- */
 
-static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
-
-static bool draws(const ot_node *n)
-{
-    return starts(n->op->name, "Random") || !strcmp(n->op->name, "Bernoulli") || !strcmp(n->op->name, "Multinomial");
-}
-
 static bool is_true(const ot_value *v)
 {
     return ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0);
@@ -47,25 +40,24 @@ static bool is_true(const ot_value *v)
 
 static void look_at_node(const review *r, const ot_node *n)
 {
-    const char *op = n->op->name;
     if (n->op->domain && *n->op->domain) return;
-    if (!strcmp(op, "BatchNormalization") && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
+    if (n->op == &ot_op_BatchNormalization && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
         r->out->norms++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes normalise with the statistics of each batch, "
              "and their answers differ from those of the evaluation here");
     }
-    if (!strcmp(op, "Dropout") && n->n_in > 2 && is_true(n->in[2])) {
+    if (n->op == &ot_op_Dropout && n->n_in > 2 && is_true(n->in[2])) {
         r->out->dropouts++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "Dropout has training_mode=true in the file and keeps it: other runtimes drop elements at random");
     }
-    r->out->roundings += !strcmp(op, "QuantizeLinear") || !strcmp(op, "DynamicQuantizeLinear");
-    if (draws(n)) {
+    r->out->roundings += n->op == &ot_op_QuantizeLinear || n->op == &ot_op_DynamicQuantizeLinear;
+    if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) {
         r->out->draws++;
         find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
     }
-    if (!r->out->eval && !r->out->unfolds && !strcmp(op, "Conv") && ot_took_a_norm_in(n, r->producer, r->named))
+    if (!r->out->eval && !r->out->unfolds && n->op == &ot_op_Conv && ot_took_a_norm_in(n, r->producer, r->named))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
              "the exporter folded BatchNormalization into convolutions, which now train without normalisation");
 }
@@ -124,7 +116,6 @@ static bool all_finite(const ot_value *v)
 /* NaN, or an infinity where only a product can be meant: masks are added, and hold infinities rightly. */
 static const char *bad_number(const ot_value *v)
 {
-    static const char *const arithmetic[] = { "Add", "Sub", "Sum", "Mul", "Div", "Pow", "Where", "Max", "Min", "Concat", "Expand" };
     bool infinity = false;
     if (all_finite(v)) return NULL;
     for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
@@ -132,9 +123,8 @@ static const char *bad_number(const ot_value *v)
         if (isnan(d)) return "NaN";
         infinity |= isinf(d) != 0;
     }
-    for (int i = 0; v->slot_op && i < OT_LEN(arithmetic); i++)
-        if (!strcmp(arithmetic[i], v->slot_op->name)) return NULL;
-    return infinity ? "an infinity" : NULL;
+    bool arithmetic = v->slot_op && strchr("axdecj", ot_slot_at(v->slot_op, v->slot_input));
+    return infinity && !arithmetic ? "an infinity" : NULL;
 }
 
 static bool all_zero(const ot_value *v)

@@ -94,11 +94,6 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
                    c->device ? " on this device" : "", why ? ": " : "", why ? why : "");
 }
 
-static bool is_product(const ot_op *op)
-{
-    return op == &ot_op_Dot || op == &ot_op_Convolve || op == &ot_op_ConvolveDx || op == &ot_op_ConvolveDw || op == &ot_op_FusedAttention;
-}
-
 /* Reference kernels are plain loops over elements that are converted one by one. */
 static void warn_of_slow(ot_plan *p, const ot_config *c)
 {
@@ -106,7 +101,7 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
     if (c->device || c->ref_only) return;
     for (int i = 0; i < p->n_batch_steps; i++) {
         const ot_step *s = &p->batch_steps[i];
-        slow |= is_product(s->node->op) && ot_dtype_bits(s->node->in[0]->dtype) == 16 && !strcmp(s->kernel->name, "ref");
+        slow |= s->node->op->flags & OT_PRODUCT && ot_dtype_bits(s->node->in[0]->dtype) == 16 && !strcmp(s->kernel->name, "ref");
     }
     bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
     if (slow)

@@ -20,13 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ops/kernels/attention.h"
-#include "ops/kernels/convolve.h"
-#include "ops/kernels/dot.h"
-#include "ops/kernels/pool.h"
-#include "ops/kernels/reduce.h"
-#include "ops/kernels/layernorm.h"
-#include "ops/kernels/softmax.h"
 #include "runtime/base/io.h"
 
 enum { MOST_VARIANTS = 16, MOST_RUNS = 16, REPLAYS = 5, MOST_VALUES = 32, PATTERN = 1 << 18, LARGEST_FILE = 64 << 20 };
@@ -57,80 +50,6 @@ struct ot_tune {
 
 /* ---- keys -------------------------------------------------------------------------- */
 
-static void add_window(FILE *f, const ot_window *w)
-{
-    for (int d = 0; d < (int)w->nd; d++)
-        fprintf(f, " %lld/%lld*%lld+%lld+%lld", (long long)w->kernel[d], (long long)w->stride[d], (long long)w->dilation[d],
-                (long long)w->pad_lo[d], (long long)w->pad_hi[d]);
-}
-
-static void dot_words(FILE *f, const void *attrs)
-{
-    const ot_dot *a = attrs;
-    fprintf(f, "%s%s", a->ta ? " ta" : "", a->tb ? " tb" : "");
-}
-
-static void convolve_words(FILE *f, const void *attrs)
-{
-    const ot_convolve *a = attrs;
-    add_window(f, &a->window);
-    fprintf(f, " g%lld", (long long)a->group);
-}
-
-static void pool_words(FILE *f, const void *attrs)
-{
-    const ot_pool *a = attrs;
-    add_window(f, &a->window);
-    fprintf(f, "%s%s", a->include_pad ? " pads" : "", a->column_major ? " columns" : "");
-}
-
-static void layer_norm_words(FILE *f, const void *attrs)
-{
-    const ot_layer_norm *a = attrs;
-    fprintf(f, " axis %lld%s", (long long)a->axis, a->center ? " centered" : "");
-}
-
-static void softmax_words(FILE *f, const void *attrs)
-{
-    const ot_softmax_axis *a = attrs;
-    fprintf(f, " axis %lld%s", (long long)a->axis, a->log ? " log" : "");
-}
-
-static void reduce_words(FILE *f, const void *attrs)
-{
-    const ot_reduce *a = attrs;
-    fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
-}
-
-static void attention_words(FILE *f, const void *attrs)
-{
-    const ot_attention *a = attrs;
-    fprintf(f, "%s", a->causal ? " causal" : "");
-}
-
-static void no_words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
-
-/* Operators with a choice of kernels, and the words for what their attributes say about the work. */
-static const struct { const ot_op *op; void (*words)(FILE *f, const void *attrs); } operators[] = {
-    { &ot_op_Dot, dot_words },
-    { &ot_op_FusedAttention, attention_words },
-    { &ot_op_FusedAttentionDx, attention_words },
-    { &ot_op_Convolve, convolve_words },
-    { &ot_op_ConvolveDw, convolve_words },
-    { &ot_op_ConvolveDx, convolve_words },
-    { &ot_op_PoolAvg, pool_words },
-    { &ot_op_PoolAvgDx, pool_words },
-    { &ot_op_PoolMax, pool_words },
-    { &ot_op_PoolMaxDx, pool_words },
-    { &ot_op_BatchNorm, no_words },
-    { &ot_op_BatchNormDx, no_words },
-    { &ot_op_LayerNorm, layer_norm_words },
-    { &ot_op_LayerNormDx, layer_norm_words },
-    { &ot_op_SoftmaxAxis, softmax_words },
-    { &ot_op_SoftmaxAxisDx, softmax_words },
-    { &ot_op_Reduce, reduce_words },
-};
-
 static void add_value(FILE *f, const ot_value *v)
 {
     char shape[128];
@@ -138,19 +57,17 @@ static void add_value(FILE *f, const ot_value *v)
     else fprintf(f, " %s%s%s", ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), v->layout == OT_CHANNELS_LAST ? "last" : "");
 }
 
-/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: not of `operators`, or no memory. */
+/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: there is no choice of kernels, or no memory. */
 static char *key_of(const ot_tune *t, const ot_node *n)
 {
     char   *text = NULL;
     size_t  size = 0;
     ot_prep p = ot_schedule_prep(t->plan, t->config, 0);
-    int     at = 0;
-    while (at < OT_LEN(operators) && operators[at].op != n->op) at++;
-    if (at == OT_LEN(operators) || n->n_in > MOST_VALUES || n->n_out > MOST_VALUES) return NULL;
+    if (!n->op->words || n->n_in > MOST_VALUES || n->n_out > MOST_VALUES) return NULL;
     FILE *f = open_memstream(&text, &size);
     if (!f) return NULL;
     fputs(n->op->name, f);
-    operators[at].words(f, n->attrs);
+    n->op->words(f, n->attrs);
     fprintf(f, "%s%s", p.tf32 ? " tf32" : "", p.precise ? " precise" : "");
     for (int i = 0; i < n->n_in; i++) add_value(f, n->in[i]);
     fputs(" ->", f);

@@ -453,6 +453,48 @@ static int type_table(void)
     return failed || !answered || !refused;
 }
 
+/* Does op say of every input that gradients of floats reach what a tensor of the file would be there (.slots)?  Else a weight
+ * could stand there and never train. */
+static bool slots_said(const ot_op *op)
+{
+    const char *letters = op->slots ? op->slots : "";
+    int         n = (int)strlen(letters), inputs = op->in.max < OT_VARIADIC ? op->in.max : 1;
+    bool        floats = false;
+    for (int i = 0; i < inputs; i++) floats |= !(op->nondiff >> i & 1) && ot_types_of(op, i) & OT_TYPE(OT_F32);
+    bool whole = n == inputs || !strcmp(letters, "-") || (n && op->in.max == OT_VARIADIC);
+    if (op->flags & OT_INTERNAL || (!op->slots && (!floats || op->grad_zero))) return true;
+    if (!whole) printf("FAIL %s: .slots says \"%s\"; a letter for each of its %d inputs is needed, or \"-\" where none takes a parameter\n", op->name, letters, inputs);
+    for (const char *l = letters; *l && whole; l++)
+        if (!strchr("WBMAGnosaxdecjt>~-", *l)) printf("FAIL %s: .slots: letter '%c' is not known\n", op->name, *l), whole = false;
+    return whole;
+}
+
+/* Over several micro-batches, an element-wise operator is one operator: by the rule of its family, or by one of its own. */
+static int batch_rules(void)
+{
+    static const ot_op *const list[] = {
+#define ROW(name, ...) &ot_op_##name,
+        OT_ELEMENTWISE_OPS(ROW)
+#undef ROW
+    };
+    int failed = 0;
+    for (int i = 0; i < OT_LEN(list); i++)
+        if (!list[i]->batch) printf("FAIL %s is element-wise, and has no rule for several micro-batches (.batch)\n", list[i]->name), failed++;
+    return failed;
+}
+
+static int slot_table(void)
+{
+    int failed = batch_rules(), strong = 0, weak = 0, carried = 0;
+    const ot_op *op;
+    for (int i = 0; (op = ot_op_at(i)); i++) {
+        failed += !slots_said(op);
+        for (const char *l = op->slots ? op->slots : ""; *l; l++) strong += ot_slot_is_strong(*l), weak += ot_slot_is_weak(*l), carried += *l == '>';
+    }
+    printf("%d strong slots, %d weak, %d carried; %d operators failed\n", strong, weak, carried, failed);
+    return failed || !strong || !weak || !carried;
+}
+
 int main(int argc, char **argv)
 {
     bool        on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
@@ -462,6 +504,7 @@ int main(int argc, char **argv)
     ot_device  *device = NULL;
     if (!on_device && !compile) guards_watch();
     if (argc > 1 && !strcmp(argv[1], "--types")) return type_table();
+    if (argc > 1 && !strcmp(argv[1], "--slots")) return slot_table();
     if (on_device || compile) {
         int code = device_open(compile ? argv[2] : NULL, &device);
         if (code) return code;

@@ -70,7 +70,7 @@ static double work_of(const ot_plan *p, const ot_op *op)
     for (int i = 0; i < p->n_batch_steps; i++) {
         const ot_step *s = &p->batch_steps[i];
         bool           ref = s->kernel && !strcmp(s->kernel->name, "ref");
-        if (s->node->op == &ot_op_View) continue; /* the same bytes under another shape */
+        if (s->node->op->flags & OT_ALIAS) continue; /* the same bytes under another shape */
         if (!op || (ref && s->node->op == op)) work += (double)ot_node_work(s->node);
     }
     return work;

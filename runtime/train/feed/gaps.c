@@ -6,15 +6,6 @@
 #include "ops/op.h"
 #include "runtime/train/feed/bind_inputs.h"
 
-/* Whether n's outputs hold elements of its inputs and nothing else. */
-static bool moves(const ot_node *n)
-{
-    static const char *const ops[] = { "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Gather", "Split", "Concat" };
-    for (int i = 0; i < OT_LEN(ops); i++)
-        if (!strcmp(n->op->name, ops[i])) return true;
-    return false;
-}
-
 static bool asks(const ot_graph *g, const ot_value *input)
 {
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = g->values[i] == input;
@@ -22,7 +13,7 @@ static bool asks(const ot_graph *g, const ot_value *input)
         bool some = false;
         for (int i = 0; i < n->n_in; i++) some |= n->in[i] && n->in[i]->mark;
         if (some && !strcmp(n->op->name, "IsNaN")) return true;
-        for (int i = 0; i < n->n_out && some && moves(n); i++)
+        for (int i = 0; i < n->n_out && some && n->op->flags & (OT_MOVES | OT_SAME); i++)
             if (n->out[i]) n->out[i]->mark = 1;
     }
     return false;

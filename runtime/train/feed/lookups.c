@@ -11,11 +11,8 @@
 /* The graph input whose elements v has, all of them, in whatever shape and type; NULL: it is computed. */
 static const ot_value *origin(const ot_value *v)
 {
-    static const char *const same[] = { "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose" };
     while (v && v->producer) {
-        bool through = false;
-        for (int i = 0; i < OT_LEN(same); i++) through |= !strcmp(v->producer->op->name, same[i]);
-        if (!through || !v->producer->n_in) return NULL;
+        if (!(v->producer->op->flags & OT_SAME) || !v->producer->n_in) return NULL;
         v = v->producer->in[0];
     }
     return v && v->role == OT_INPUT ? v : NULL;
@@ -59,7 +56,7 @@ ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error
 {
     ot_error found = { 0 };
     for (const ot_node *n = e->graph->first; n; n = n->next) {
-        if (strcmp(n->op->name, "Gather") || n->n_in < 2) continue;
+        if (n->op != &ot_op_Gather || n->n_in < 2) continue;
         const ot_value  *input = origin(n->in[1]);
         const ot_feeder *f = input ? fed_with(fs, input) : NULL;
         int64_t          rows = f ? rows_of(n) : -1;

@@ -1,6 +1,6 @@
 /* together.c - a batch that a file has baked in was changed: two of the file's batches together against each apart.
  *
- * Rules say how every operator works on more than one batch of the file's size (passes/batchrules.c).  This asks the
+ * Rules say how every operator works on more than one batch of the file's size (ot_op.batch).  This asks the
  * finished plans: the network in inference mode, on numbers of its own, on the CPU.  Where the answers differ, no rule is
  * trusted: every operator runs once for each of the file's batches (ot_settings.apart), and that is said.
  *
@@ -175,7 +175,7 @@ static void drop(trial *x)
 static bool askable(const ot_graph *g, const trial *x)
 {
     for (const ot_node *n = g->first; n; n = n->next)
-        if ((n->op->flags & OT_RANDOM) && strcmp(n->op->name, "Dropout")) return false;
+        if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) return false;
     for (int i = 0; i < x->n; i++)
         if (x->one[i].dtype == OT_STRING || !ot_dtype_bits(x->one[i].dtype)) return false;
     return true;

@@ -1,5 +1,5 @@
 /* batching.c - where several micro-batches lie in a value, and how they get to another place of it. */
-#include "runtime/passes/batching.h"
+#include "ops/onnx/batching.h"
 
 #include <string.h>
 

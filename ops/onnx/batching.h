@@ -1,5 +1,6 @@
 /* batching.h - one operator of a file's graph over several micro-batches at once: between rebatch.c, which walks the
- * graph, and batchrules.c, which has the rules. */
+ * graph, and the operators' rules (ot_op.batch).  A rule that one operator alone has stands in that operator's file, those
+ * of families in batchrules.c. */
 #ifndef OT_BATCHING_H
 #define OT_BATCHING_H
 
@@ -80,5 +81,50 @@ int64_t ot_elements(const ot_shape *s, int from, int to); /* of axes from .. to 
 
 /* s with axes of one element in front, up to `rank`. */
 ot_shape ot_padded_shape(const ot_shape *s, int rank);
+
+/* ---- rules of families (ot_op.batch) ---- */
+
+bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* element-wise, over operands that broadcast */
+bool ot_batch_by_axis(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);    /* along an attribute `axis` */
+bool ot_batch_from_axis(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* along all axes from there on */
+bool ot_batch_cumulated(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* along the axis that input 1 says */
+bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);     /* the same elements in another shape */
+bool ot_batch_first(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);      /* input 0 has a batch on axis 0 by nature */
+
+/* ---- what rules are made of ---- */
+
+bool ot_batch_given(const ot_node *n, int i); /* is input i there, */
+bool ot_batch_has(const ot_node *n, int i);   /* and has it a batch? */
+
+/* Is input 0 the only one with a batch, and no list of scalars? */
+bool ot_batch_first_alone(const ot_node *n);
+
+/* What a rule answers: all results have their micro-batches on `axis`; have an axis of their own for them there. */
+bool ot_batch_on(ot_batched *r, const ot_node *n, int axis);
+bool ot_batch_explicit(ot_batched *r, int at);
+
+/* Input 0 of an operator that acts along the axes `set` of it and leaves `gone` of them out. */
+bool ot_batch_along(ot_batching *b, const ot_node *n, int64_t set, int64_t gone, ot_batched *r);
+
+/* The same of one whose results there depend on all elements along them. */
+bool ot_batch_mixed_along(ot_batching *b, const ot_node *n, int64_t set, int64_t gone, ot_batched *r);
+
+/* n acts along axis `a` of input i: where that is the batch of the file, it mixes the samples of one. */
+void ot_batch_mixes(ot_batching *b, const ot_node *n, int i, int a);
+
+/* Another operator does it, with its attributes' defaults. */
+bool ot_batch_other_op(ot_batching *b, ot_batched *r, const ot_op *op);
+
+/* The operand whose place the others take: the largest. */
+int ot_batch_leader(const ot_batching *b, const ot_node *n);
+
+/* The axis of a result of y's rank where operand `lead` has its batch; among so many axes from the left that broadcast. */
+int ot_batch_axis_in(const ot_batching *b, const ot_value *lead, const ot_shape *y);
+
+/* Can operands broadcast to y as they are, with the batch on `axis`? */
+bool ot_batch_meet(const ot_batching *b, const ot_node *n, const ot_shape *y, int axis, int operands);
+
+/* Operands `set` (bit i: input i) have a batch on axis 0, and so do all results; the others are the same for every sample. */
+bool ot_batch_operands_first(ot_batching *b, const ot_node *n, unsigned set, ot_batched *r);
 
 #endif
