@@ -328,7 +328,7 @@ static bool sweep_once(ot_body *b)
         }
         bool open = v->input && !v->tensor, fed = v->input && (!v->tensor || b->can_be_fed);
         if (!v->tensor && (!open || !v->frame->graph || v->frame->owner)) continue; /* counts by place */
-        if (fed) ot_body_say(b, "input '%.200s' removed: nothing uses it any more", v->text);
+        if (fed) ot_body_say(b, "input '%.200s' removed: it is not used any more", v->text);
         v->gone = true;
     }
     return more;

@@ -124,7 +124,7 @@ static void *net_bytes(ot_net *b, const char *name, ot_dtype type, int rank, con
     for (int i = 0; i < rank; i++) fits = fits && ot_mul(n, dim[i], &n);
     if (!fits || !ot_mul(n, ot_dtype_bits(type) / 8, &bytes) || bytes > INT32_MAX) {
         if (b->status == OT_OK)
-            b->status = ot_fail(b->err, OT_E_USAGE, "%s: larger than the 2 GiB an ONNX file holds", name);
+            b->status = ot_fail(b->err, OT_E_USAGE, "%s: larger than 2 GiB, the limit of an ONNX file", name);
         return NULL;
     }
     Onnx__TensorProto *t = net_alloc(b, sizeof *t);
@@ -331,7 +331,7 @@ static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window 
     int64_t h = x->h + 2 * w->pad - w->kernel, v = x->w + 2 * w->pad - w->kernel;
     if (b->status == OT_OK && (h < 0 || v < 0))
         b->status = ot_fail(b->err, OT_E_USAGE,
-                            "%s: a window of %lld does not fit in %lldx%lld; a larger input is needed",
+                            "%s: a window of %lld does not fit in %lldx%lld; use a larger input",
                             name, (long long)w->kernel, (long long)x->h, (long long)x->w);
     if (b->status != OT_OK) return false;
     x->h = h / w->stride + 1;
@@ -526,7 +526,7 @@ ot_status ot_net_end(ot_net *b, ot_feature y, const char *path)
     if (b->status != OT_OK) return b->status;
     size_t n = onnx__model_proto__get_packed_size(&b->model);
     if (n > INT32_MAX)
-        return ot_fail(b->err, OT_E_USAGE, "%s: %zu bytes; an ONNX file holds less than 2 GiB", path, n);
+        return ot_fail(b->err, OT_E_USAGE, "%s: %zu bytes; the limit of an ONNX file is 2 GiB", path, n);
     uint8_t *bytes = malloc(n);
     if (!bytes) return ot_fail(b->err, OT_E_NOMEM, "%s: no memory for %zu bytes", path, n);
     onnx__model_proto__pack(&b->model, bytes);

@@ -115,7 +115,8 @@ static ot_status file_write(ot_body *b, ot_pending *to, const ot_deploy_options 
     size_t size = b->no_memory ? 0 : onnx__model_proto__get_packed_size(b->model);
     if (b->no_memory) return ot_fail(b->err, OT_E_NOMEM, "%s: no memory to export it", to->to.path);
     if (size > OT_LARGEST_FILE)
-        return ot_fail(b->err, OT_E_MODEL, "%s: would have %zu bytes; an ONNX file has at most %zu", to->to.path, size,
+        return ot_fail(b->err, OT_E_MODEL, "%s: would have %zu bytes; the limit of an ONNX file is %zu",
+                       to->to.path, size,
                        OT_LARGEST_FILE);
     pack_sink sink = { .base = { pack_append }, .r = to->r, .err = b->err };
     onnx__model_proto__pack_to_buffer(b->model, &sink.base);
@@ -146,7 +147,8 @@ ot_status ot_deploy(const ot_imported *m, const char *path, const ot_deploy_opti
     ot_error own = { 0 };
     ot_body b = { .m = (ot_imported *)(uintptr_t)m, .lines = "", .err = err ? err : &own };
     *lines = "";
-    if (o->half && !o->typed) return ot_fail(err, OT_E_INTERNAL, "export: float16 needs the types of all values");
+    if (o->half && !o->typed) return ot_fail(err, OT_E_INTERNAL, "internal error: export to float16 needs the types "
+                                                                 "of all values");
     b.arena = ot_arena_new();
     if (!b.arena) return ot_fail(err, OT_E_NOMEM, "%s: no memory to export it", path);
     ot_status s = deploy(&b, path, o);

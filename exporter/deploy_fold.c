@@ -24,7 +24,7 @@ typedef struct norm {
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-static const char not_per_channel[] = "its scale, bias, mean and variance do not have one element per channel each";
+static const char not_per_channel[] = "its scale, bias, mean and variance do not have one element per channel";
 static const char out_of_range[] = "the folded weight or bias would be out of range for its element type";
 
 /* One of the four vectors. */
@@ -33,7 +33,7 @@ static ot_status vector(norm *n, size_t at, ot_blob *out)
     ot_status s;
     *out = (ot_blob){ 0 };
     if (!ot_body_known(n->b, ot_item_in(n->b, n->item, at), out, &s)) {
-        n->why = "its scale, bias, mean or variance is not a constant of the file";
+        n->why = "its scale, bias, mean or variance is not a constant";
         return s;
     }
     if (out->shape.rank != 1 || !ot_is_float(out->dtype)) n->why = not_per_channel;
@@ -78,7 +78,7 @@ static void axes_find(norm *n)
     if (fits && n->transposed) fits = s->dim[1] * n->group == n->channels && s->dim[0] % n->group == 0;
     else if (fits) fits = s->dim[0] == n->channels;
     for (int k = n->transposed ? 2 : 1; fits && k < s->rank; k++) n->inner *= s->dim[k];
-    if (!fits) n->why = "the weight of the layer before it does not have one row or filter per channel of the BatchNormalization";
+    if (!fits) n->why = "the weight of the layer before it does not have one row or filter per channel";
 }
 
 static int64_t channel_of(const norm *n, int64_t i)
@@ -97,7 +97,7 @@ static ot_status bias_read(norm *n)
     if (!v) return OT_OK;
     ot_status known;
     if (!ot_body_known(n->b, v, &n->bias, &known)) {
-        n->why = "the bias of the layer before it is not a constant of the file";
+        n->why = "the bias of the layer before it is not a constant";
         return known;
     }
     const ot_shape *s = &n->bias.shape;
@@ -121,7 +121,7 @@ static ot_status layer_find(norm *n)
         return OT_OK;
     }
     if (n->x->n_use != 1 || n->x->output) {
-        n->why = "the output of the layer before it is also used by another node, or is an output of the model";
+        n->why = "the output of the layer before it has other uses";
         return OT_OK;
     }
     bool matmul = ot_item_is(n->layer, "MatMul");
@@ -132,7 +132,7 @@ static ot_status layer_find(norm *n)
     }
     ot_status s;
     if (!ot_body_known(n->b, ot_item_in(n->b, n->layer, 1), &n->w, &s)) {
-        n->why = "the weight of the layer before it is not a constant of the file";
+        n->why = "the weight of the layer before it is not a constant";
         return s;
     }
     axes_find(n);
@@ -230,7 +230,7 @@ ot_status ot_deploy_fold(ot_body *b)
         }
     if (folded || !left->why) ot_body_say(b, "%d BatchNormalization folded into the layer before", folded);
     for (const reason *r = left; r->why; r++)
-        ot_body_say(b, "%d BatchNormalization not folded, kept in inference mode ('%.200s'%s): %s", r->n, r->first,
+        ot_body_say(b, "%d BatchNormalization not folded, but set to inference mode ('%.200s'%s): %s", r->n, r->first,
                     r->n > 1 ? ", …" : "", r->why);
     return OT_OK;
 }

@@ -198,7 +198,8 @@ static void say(half *h)
         kind[k].n++;
     }
     for (int k = 0; k < kinds && at < sizeof text - 80; k++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.60s %d", k ? ", " : "; float32 stay: ", kind[k].op, kind[k].n);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.60s %d", k ? ", " : "; still float32: ",
+                               kind[k].op, kind[k].n);
     ot_body_say(h->b, "float16: %d tensors, %d operators%s", h->tensors, h->items, text);
 }
 

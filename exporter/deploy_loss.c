@@ -94,7 +94,7 @@ static void losses_drop(ot_body *b, ot_name **out, const bool *loss, int n)
     for (int k = 0; k < n; k++) {
         if (!loss[k]) continue;
         if (!left) {
-            ot_body_say(b, "output '%.200s' is a loss, and kept: the file has no other output", out[k]->text);
+            ot_body_say(b, "output '%.200s' is a loss, but is kept because the file has no other output", out[k]->text);
             continue;
         }
         ot_body_drop_output(b, out[k]);

@@ -73,11 +73,12 @@ static bool norm_infer(ot_body *b, ot_item *i)
                   (b->version >= 14 && mode && (mode->i || (mode->ref_attr_name && *mode->ref_attr_name)));
     const ot_name *x = ot_item_in(b, i, 0);
     if (trains && x && !x->fed) {
-        ot_body_say(b, "BatchNormalization '%.200s' stays as it is: it normalises a weight, not data", ot_text(n->name));
+        ot_body_say(b, "BatchNormalization '%.200s' unchanged: it normalises a weight, not data", ot_text(n->name));
         return false;
     }
     if (!outputs_cut(b, i)) {
-        ot_body_say(b, "BatchNormalization '%.200s' stays in training mode: its outputs of batch statistics are used", ot_text(n->name));
+        ot_body_say(b, "BatchNormalization '%.200s' kept in training mode: its batch statistics are used",
+                    ot_text(n->name));
         return false;
     }
     if (b->version >= 14) ot_attr_drop(n, "training_mode");
@@ -111,7 +112,8 @@ static bool dropout_remove(ot_body *b, ot_item *i)
     if (mask && (mask->n_use || mask->output)) {
         if (b->version < 7) ot_attr_set_int(b, i->n, "is_test", 1);
         ot_item_cut_in(b, i, 2);
-        ot_body_say(b, "Dropout '%.200s' stays, in inference mode: its mask output '%.200s' is used", ot_text(i->n->name), mask->text);
+        ot_body_say(b, "Dropout '%.200s' kept in inference mode: its mask output '%.200s' is used",
+                    ot_text(i->n->name), mask->text);
         return false;
     }
     ot_item_cut_out(b, i, 1);

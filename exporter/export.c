@@ -32,20 +32,20 @@ static ot_status tensor_patch(export *x, const ot_export_tensor *t)
 {
     const ot_imported *m = x->m;
     if (t->source < 0 || t->source >= m->n_sources || !t->bytes)
-        return ot_fail(x->err, OT_E_INTERNAL, "export: there is no tensor %d", t->source);
+        return ot_fail(x->err, OT_E_INTERNAL, "export: unknown tensor %d", t->source);
     const ot_source *s = &m->sources[t->source];
-    if (s->dtype == OT_STRING) return ot_fail(x->err, OT_E_INTERNAL, "export: %s: holds strings", s->name);
+    if (s->dtype == OT_STRING) return ot_fail(x->err, OT_E_INTERNAL, "export: %s: contains strings", s->name);
     const void *payload;
     OT_TRY(ot_payload_merge(x->patch.arena, s, t->bytes, &payload, x->err));
     if (payload == s->data) return OT_OK;
     if (s->order < 0 || (size_t)s->order >= x->patch.n_tensor)
-        return ot_fail(x->err, OT_E_INTERNAL, "export: %s: has no place of its own in the file", s->name);
+        return ot_fail(x->err, OT_E_INTERNAL, "export: %s: is not stored in the file on its own", s->name);
     x->payload[t->source] = payload;
     const void *earlier = x->of_tensor[s->order];
     if (earlier) {
         /* A function called twice: one tensor in the file, which can hold one value. */
         if (memcmp(earlier, payload, ot_bytes(&s->shape, s->dtype)) != 0)
-            return ot_fail(x->err, OT_E_INTERNAL, "export: %s: was given two values", s->name);
+            return ot_fail(x->err, OT_E_INTERNAL, "export: %s: is given two values", s->name);
         return OT_OK;
     }
     x->of_tensor[s->order] = payload;
@@ -83,7 +83,7 @@ static ot_status source_verify(const export *x, int i, const ot_source *is)
         same = !n || !memcmp(want, is->data, n);
     }
     return same ? OT_OK
-                : ot_fail(x->err, OT_E_IO, "%s: '%s' reads back other than it was written; nothing is replaced",
+                : ot_fail(x->err, OT_E_IO, "%s: '%s' differs when read back; the existing file is unchanged",
                           x->path, was->name);
 }
 
@@ -94,7 +94,8 @@ static ot_status written_verify(const export *x)
     OT_TRY(ot_pending_import(&x->new, &w, x->err));
     ot_status s = OT_OK;
     if (w->n_sources != x->m->n_sources)
-        s = ot_fail(x->err, OT_E_IO, "%s: %d tensors read back, %d were written; nothing is replaced", x->path,
+        s = ot_fail(x->err, OT_E_IO, "%s: %d tensors were read back, but %d were written; the existing file is "
+                                     "unchanged", x->path,
                     w->n_sources, x->m->n_sources);
     for (int i = 0; s == OT_OK && i < w->n_sources; i++) s = source_verify(x, i, &w->sources[i]);
     if (s == OT_OK && x->o && x->o->check) s = x->o->check(w, x->o->user, x->err);

@@ -87,7 +87,8 @@ static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *
     if (!read_fill(known, k, a, &shape, &element)) return ot_fail(err, OT_E_INTERNAL, "%s: is not a ConstantOfShape with a constant shape", ot_text(k->name));
     size_t    n = ot_bytes(&shape, element.dtype), each = (size_t)ot_dtype_bits(element.dtype) / 8;
     uint8_t  *raw = n <= *room ? ot_arena_alloc(a, n + 1) : NULL;
-    if (n > *room) return ot_fail(err, OT_E_MODEL, "--train %s: with it the tensors that ConstantOfShape fills would be too large for an ONNX file", k->output[0]);
+    if (n > *room) return ot_fail(err, OT_E_MODEL, "--train %s: with the tensors filled by ConstantOfShape the ONNX "
+                                                   "file would be too large", k->output[0]);
     if (!raw) return ot_fail(err, OT_E_NOMEM, "--train %s: no memory", k->output[0]);
     *room -= n;
     for (size_t i = 0; i < n; i += each) memcpy(raw + i, element.data, each);

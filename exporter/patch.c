@@ -106,7 +106,7 @@ ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error 
     if (p->n_edit) qsort(p->edit, p->n_edit, sizeof *p->edit, by_place);
     int64_t total = (int64_t)p->n + p->span[0].delta;
     if (total > INT32_MAX)
-        return ot_fail(err, OT_E_MODEL, "%s: would have %lld bytes; an ONNX file has at most %d", path,
+        return ot_fail(err, OT_E_MODEL, "%s: would have %lld bytes; the limit of an ONNX file is %d", path,
                        (long long)total, INT32_MAX);
     *size = (size_t)total;
     return OT_OK;

@@ -131,7 +131,7 @@ ot_status ot_pending_data(ot_pending *p, const ot_content *c, const char *own, c
         if (same) return OT_OK;
         if (!there) return data_make(p, c, *name, err);
     }
-    return ot_fail(err, OT_E_IO, "%s: no free name for its external data", p->to.path);
+    return ot_fail(err, OT_E_IO, "%s: no unused name for its external data", p->to.path);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------- */
@@ -150,7 +150,8 @@ ot_status ot_pending_import(const ot_pending *p, ot_imported **out, ot_error *er
     ot_unnamed u = { .fd = ot_replace_fd(p->r), .folder = p->to.dir, .n = n, .data = data };
     ot_status s = ot_import_unnamed(&u, p->to.path, out, &found);
     if (s == OT_OK) return OT_OK;
-    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: what was written does not read back: %-s", p->to.path, found.text);
+    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: the written file cannot be read back: %-s",
+                   p->to.path, found.text);
 }
 
 /* The data first. */

@@ -24,7 +24,9 @@ ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
             if (node.number == GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node) x->node[n++] = ot_patch_span(&x->patch, span, &node);
     }
     if (x->patch.no_memory) return ot_remake_end(x), no_memory(err);
-    if (n != f->model->graph->n_node) return ot_remake_end(x), ot_fail(err, OT_E_INTERNAL, "%s: %zu nodes on the wire, %zu read", f->path, n, f->model->graph->n_node);
+    if (n != f->model->graph->n_node) return ot_remake_end(x), ot_fail(err, OT_E_INTERNAL, "%s: internal error: %zu nodes in the "
+                                                                                           "file, %zu read",
+                                                                       f->path, n, f->model->graph->n_node);
     return OT_OK;
 }
 
@@ -173,7 +175,8 @@ typedef struct memory { uint8_t *p; size_t n, most; } memory;
 static ot_status to_memory(void *to, const void *bytes, size_t n, ot_error *err)
 {
     memory *x = to;
-    if (n > x->most - x->n) return ot_fail(err, OT_E_INTERNAL, "the changed graph is longer than it was said to be");
+    if (n > x->most - x->n) return ot_fail(err, OT_E_INTERNAL, "internal error: the changed graph is longer than "
+                                                               "computed");
     if (n) memcpy(x->p + x->n, bytes, n);
     x->n += n;
     return OT_OK;

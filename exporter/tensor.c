@@ -41,7 +41,7 @@ static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned 
         bool finite;
         if (!same_number(was, is, s->dtype, i, &finite)) {
             if (!finite)
-                return ot_fail(err, OT_E_DIVERGED, "%s: element %lld became %g; nothing is written", s->name,
+                return ot_fail(err, OT_E_DIVERGED, "%s: element %lld is %g; nothing is written", s->name,
                                (long long)i, ot_get_f64(is, s->dtype, i));
             continue;
         }
@@ -159,7 +159,7 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
     bool   list = p->span[span].floats;
     if (!list && ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
         if (f.end - f.body != bytes)
-            return ot_fail(err, OT_E_INTERNAL, "%s: raw_data is not where it was read", s->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: internal error: raw_data is not at its offset", s->name);
         ot_patch_edit(p, span, f.body, f.end, payload, bytes);
         return OT_OK;
     }
@@ -176,6 +176,6 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
         else edit_varints(&t, &f);
     }
     if (t.k != t.n && !p->no_memory)
-        return ot_fail(err, OT_E_INTERNAL, "%s: %zu entries where %zu were read", s->name, t.k, t.n);
+        return ot_fail(err, OT_E_INTERNAL, "%s: internal error: %zu entries, but %zu were read", s->name, t.k, t.n);
     return OT_OK;
 }

@@ -241,7 +241,7 @@ static const char *batch(writer *w)
     int             axis;
     const ot_value *v = with_batch(w, &axis);
     if (w->batch) return w->batch;
-    if (!v) return fail(w, "the size of a batch cannot be told from the inputs");
+    if (!v) return fail(w, "the batch size cannot be determined from the inputs");
     return w->batch = cast(w, emit(w, "Gather", emit(w, "Shape", name_of(w, v), NULL, NULL), number(w, OT_I64, axis), NULL), OT_F64);
 }
 
@@ -260,7 +260,7 @@ static const char *by_batch(writer *w, const ot_value *v, const ot_value *o)
     if (per > 0 && ot_get_f64(&a, v->dtype, 0) == c0 && ot_get_f64(&b, v->dtype, 0) == c1)
         y = emit(w, "Div", number(w, OT_F64, 1), per == 1 ? batch(w) : emit(w, "Mul", batch(w), number(w, OT_F64, per), NULL), NULL);
     else if (each * n1 == c1) y = emit(w, "Mul", batch(w), number(w, OT_F64, each), NULL);
-    else return fail(w, "a constant of the loss depends on the batch in a way that is not known");
+    else return fail(w, "a constant of the loss depends on the batch in an unsupported way");
     return v->dtype == OT_F64 || !y ? y : cast(w, y, v->dtype);
 }
 
@@ -290,7 +290,8 @@ static const char *file_name(writer *w, const ot_value *v)
         for (size_t k = 0; k < g->node[i]->n_output; k++) there |= !strcmp(g->node[i]->output[k], v->name);
     for (size_t i = 0; i < g->n_input; i++) there |= !strcmp(ot_text(g->input[i]->name), v->name);
     for (size_t i = 0; i < g->n_initializer; i++) there |= !strcmp(ot_text(g->initializer[i]->name), v->name);
-    return there && alike == 1 ? v->name : fail(w, "'%s', which the training reads, is no tensor of the file's graph itself", v->name);
+    return there && alike == 1 ? v->name : fail(w, "'%s', which the training uses, is not in the main graph of the "
+                                                   "file", v->name);
 }
 
 /* A state of the training starts in the file as it starts here. */
@@ -306,7 +307,7 @@ static const char *state(writer *w, const ot_value *v)
 static const char *constant(writer *w, const ot_value *v)
 {
     const ot_value *o = twin(w, v);
-    if (!o || !o->data || o->dtype != v->dtype) return fail(w, "the loss has another form for another batch");
+    if (!o || !o->data || o->dtype != v->dtype) return fail(w, "the loss has another form for other batch sizes");
     if (ot_shape_eq(&v->shape, &o->shape) && !memcmp(v->data, o->data, ot_bytes(&v->shape, v->dtype))) return initializer(w, fresh(w, "constant"), v->dtype, &v->shape, v->data);
     return by_batch(w, v, o);
 }
@@ -376,7 +377,7 @@ static const char *term(writer *w, const ot_inst *i, const char *const in[3], ot
     }
     case OT_FN_Huber: return bend(w, in[0], t, "LessOrEqual", i->p, i->p, false);
     case OT_FN_SmoothL1: return bend(w, in[0], t, "Less", i->p, 1, true);
-    default: return fail(w, "%s needs %s, which is no operator of ONNX", w->where, ot_fn_of(i->row)->name);
+    default: return fail(w, "%s needs %s, which is not an ONNX operator", w->where, ot_fn_of(i->row)->name);
     }
 }
 
@@ -387,7 +388,8 @@ static const char *map(writer *w, const ot_node *n)
     const char       *in[3] = { NULL }, *out = NULL;
     int               row = m->inst[0].row;
     ot_dtype          t = y->dtype;
-    if (m->n_inst != 1 || m->n_out != 1 || m->n_in > 3 || m->n_in < 1) return fail(w, "%s has a form that no operator of ONNX has", w->where);
+    if (m->n_inst != 1 || m->n_out != 1 || m->n_in > 3 || m->n_in < 1) return fail(w, "%s has a form that ONNX does not "
+                                                                                      "support", w->where);
     if (ot_fn_is_compare(row)) /* computed in the type of what is compared */
         for (int i = m->n_in - 1; i >= 0; i--) t = n->in[i]->dtype == OT_BOOL && t != y->dtype ? t : n->in[i]->dtype;
     for (int i = 0; i < m->n_in; i++) {
@@ -409,7 +411,8 @@ static const char *reduce(writer *w, const ot_node *n)
     int64_t          axes[OT_MAX_RANK];
     int              k = 0;
     bool             half = ot_dtype_bits(n->in[0]->dtype) == 16;
-    if (a->program || n->n_in != 1 || half || (a->kind != OT_REDUCE_SUM && a->kind != OT_REDUCE_SUMSQ)) return fail(w, "%s has a reduction that is not written", w->where);
+    if (a->program || n->n_in != 1 || half || (a->kind != OT_REDUCE_SUM && a->kind != OT_REDUCE_SUMSQ)) return fail(w, "%s has an unsupported reduction",
+                                                                                                                    w->where);
     for (int d = 0; d < n->in[0]->shape.rank; d++)
         if (a->axes >> d & 1) axes[k++] = d;
     if (a->kind == OT_REDUCE_SUMSQ && x) x = emit(w, "Mul", x, x, NULL);
@@ -437,13 +440,15 @@ static const char *cross_entropy(writer *w, const ot_node *n)
     const char *x = name_of(w, n->in[0]), *t = name_of(w, n->in[1]), *k = n->n_in > 2 && n->in[2] ? name_of(w, n->in[2]) : NULL;
     int         rank = n->in[0]->shape.rank;
     double      s = a->label_smoothing;
-    if (a->probs) return fail(w, "cross_entropy with targets of probabilities is not written");
+    if (a->probs) return fail(w, "cross_entropy with targets of probabilities is not supported");
     if (s != 0 && (k || a->has_ignore || a->log_input || a->reduction != OT_REDUCTION_MEAN))
-        return fail(w, "cross_entropy with label_smoothing is not written beside class weights, an ignored class, log-probabilities or a sum");
-    if (n->n_out > 1 && n->out[1]) return fail(w, "%s has a form that is not written", w->where);
+        return fail(w, "cross_entropy with label_smoothing is not supported together with class weights, an ignored "
+                       "class, log-probabilities or a sum");
+    if (n->n_out > 1 && n->out[1]) return fail(w, "%s has an unsupported form", w->where);
     if (a->axis != 1) {
         int64_t *perm = room(w, (size_t)rank * sizeof *perm);
-        if (!perm || rank < 2 || !a->axis) return fail(w, "classes along axis %lld are not written", (long long)a->axis);
+        if (!perm || rank < 2 || !a->axis) return fail(w, "classes along axis %lld are not supported",
+                                                       (long long)a->axis);
         x = emit(w, "Transpose", x, NULL, NULL);
         Onnx__AttributeProto *p = x ? attribute(w, last(w), "perm", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS) : NULL;
         for (int d = 0, at = 1; d < rank; d++) perm[d] = d == 0 ? 0 : d == 1 ? a->axis : at == a->axis ? ++at, at++ : at++;
@@ -493,7 +498,7 @@ static bool write_node(writer *w, const ot_node *n)
         const ot_value *o = twin(w, n->out[0]);
         const char     *x = name_of(w, n->in[0]);
         y = o && x ? emit(w, "Reshape", x, shape_of(w, n->out[0], o), NULL) : NULL;
-    } else fail(w, "%s needs %s, which is not written", w->where, n->op->name);
+    } else fail(w, "%s needs %s, which is not supported", w->where, n->op->name);
     if (y) w->name[n->out[0]->id] = y;
     return y != NULL;
 }
@@ -526,7 +531,8 @@ static bool write_inputs(writer *w)
         const Onnx__GraphProto *f = w->x.f->model->graph;
         for (size_t k = 0; k < f->n_node; k++)
             for (size_t j = 0; j < f->node[k]->n_output; j++)
-                if (!strcmp(f->node[k]->output[j], v->name)) return fail(w, "a tensor of the file is called '%s', like the target", v->name) != NULL;
+                if (!strcmp(f->node[k]->output[j], v->name)) return fail(w, "a tensor of the file has the name of the "
+                                                                            "target, '%s'", v->name) != NULL;
         if (!push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2], info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL))) return false;
         w->name[v->id] = v->name;
     }
@@ -595,7 +601,8 @@ ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_impo
 {
     *out = NULL;
     if (m->opset < OLDEST)
-        return ot_fail(err, OT_E_MODEL, "--training-info: the file has opset %lld; a training is written in operators of opset %d or newer", (long long)m->opset, OLDEST);
+        return ot_fail(err, OT_E_MODEL, "--training-info: the file has opset %lld; training needs opset %d or newer",
+                       (long long)m->opset, OLDEST);
     ot_error first = { 0 };
     writer   w = { .d = d, .err = &first, .info = ONNX__TRAINING_INFO_PROTO__INIT };
     OT_TRY(ot_remake_begin(&w.x, m, err));
@@ -604,6 +611,7 @@ ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_impo
     ot_status s = whole ? add_to_file(&w) : first.status ? first.status : OT_E_NOMEM;
     if (!s) s = ot_remake_finish(&w.x, out, &first);
     ot_remake_end(&w.x);
-    const char *remedy = s == OT_E_MODEL ? "; another loss or optimizer may be, or train without --training-info: 'onnxtrain resume RUN' goes on with it" : "";
+    const char *remedy = s == OT_E_MODEL ? "; use another loss or optimizer, or train without --training-info and "
+                                           "continue with 'onnxtrain resume RUN'" : "";
     return s ? ot_fail(err, s, "--training-info: %s%s", *first.text ? first.text : "no memory", remedy) : OT_OK;
 }

@@ -68,7 +68,7 @@ static bool fill_enum(ot_form *f, const ot_attribute *a, const ot_attr *row, int
             *out = i;
             return true;
         }
-    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s is '%.*s', which is not known", f->name, f->op, row->name,
+    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s has the unknown value '%.*s'", f->name, f->op, row->name,
                  (int)(a->s.len < 60 ? a->s.len : 60), a->s.len ? (const char *)a->s.data : "");
     return true;
 }
@@ -152,7 +152,8 @@ static void find_required(const ot_form *f, const ot_op *op)
 {
     for (const ot_attr *row = op->attrs; row && row->name; row++)
         if (row->dflt == OT_REQUIRED && !ot_form_get(f, row->name))
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the attribute '%s' is required and missing", f->name, op->name, row->name);
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the required attribute '%s' is missing",
+                         f->name, op->name, row->name);
 }
 
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
@@ -163,7 +164,7 @@ bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
         const ot_attr      *row = op->attrs;
         while (row && row->name && strcmp(row->name, ot_text(a->name))) row++;
         if (!row || !row->name) {
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: has no attribute '%.100s'", f->name, op->name,
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: unknown attribute '%.100s'", f->name, op->name,
                          ot_text(a->name));
             continue;
         }
@@ -171,7 +172,7 @@ bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
         bool list = wanted == TYPE(INTS) || wanted == TYPE(FLOATS) || wanted == TYPE(STRINGS);
         if (type == TYPE(UNDEFINED) && list) continue; /* an empty list of IR version 1 */
         if (type != wanted || !has_value(a, type)) {
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is %s; %s is needed", f->name, op->name,
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is %s; expected %s", f->name, op->name,
                          row->name, type == wanted ? "empty" : type_name(type), type_name(wanted));
             continue;
         }

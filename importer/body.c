@@ -32,7 +32,7 @@ static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *
         bool absent = !*n->input[i];
         if (!absent) f->in[i] = ot_scope_find(s, n->input[i], &absent);
         if (!f->in[i] && !absent)
-            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: input '%.200s' is not known here", f->name, f->op,
+            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: unknown input '%.200s'", f->name, f->op,
                          n->input[i]);
     }
     for (int i = 0; i < f->n_out; i++) f->out_name[i] = n->output[i];
@@ -70,7 +70,8 @@ static bool made_all(ot_form *f)
     while (made < f->n_out && f->out[made]) made++;
     for (int i = made; i < f->n_out && made; i++)
         if (*f->out_name[i] && !f->out[i])
-            return ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d belong there", f->name, f->op, f->n_out, made), true;
+            return ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed",
+                                f->name, f->op, f->n_out, made), true;
     return true;
 }
 
@@ -78,7 +79,7 @@ static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
 {
     if (++j->nodes > j->most_nodes) {
         if (j->nodes == j->most_nodes + 1)
-            ot_fail_more(j->found, OT_E_MODEL, "with its functions inlined the model has more than %lld nodes",
+            ot_fail_more(j->found, OT_E_MODEL, "after inlining its functions the model has more than %lld nodes",
                          (long long)j->most_nodes);
         return false;
     }
@@ -130,14 +131,16 @@ static void check_listed(ot_job *j, const ot_value *v, const Onnx__ValueInfoProt
     const Onnx__TypeProto__Tensor *t = ot_type_tensor(info->type, &list);
     if (!t || list) return;
     if (t->elem_type && t->elem_type != (int32_t)v->dtype)
-        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s; the graph input of that name says %s", v->name, ot_dtype_name(v->dtype),
+        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s, but the graph input of that name is %s",
+                     v->name, ot_dtype_name(v->dtype),
                      ot_dtype_name((ot_dtype)t->elem_type));
     if (!t->shape || t->shape->n_dim > OT_MAX_RANK) return;
     read_dims(j, t->shape, &said);
     bool same = said.shape.rank == v->shape.rank;
     for (int d = 0; d < said.shape.rank && same; d++) same = said.shape.dim[d] < 0 || said.shape.dim[d] == v->shape.dim[d];
     if (!same)
-        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s; the graph input of that name says %s", v->name, ot_shape_text(&v->shape, is),
+        ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s, but the graph input of that name is %s",
+                     v->name, ot_shape_text(&v->shape, is),
                      ot_shape_text(&said.shape, says));
 }
 
@@ -166,7 +169,8 @@ static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__Val
     ot_dtype t = told ? (ot_dtype)info->type->tensor_type->elem_type : OT_UNDEFINED;
     ot_graph_output(s->graph, v);
     if (v->dtype != OT_UNDEFINED && t != OT_UNDEFINED && v->dtype != t)
-        ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is %s; the file says %s", s->path, ot_text(info->name), ot_dtype_name(v->dtype),
+        ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is %s, but the file declares %s",
+                     s->path, ot_text(info->name), ot_dtype_name(v->dtype),
                      ot_dtype_name(t));
     if (t != OT_UNDEFINED) v->declared = t;
 }
@@ -191,7 +195,7 @@ bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
         const char *name = ot_text(g->output[i]->name);
         ot_value *v = ot_scope_find(s, name, &absent);
         if (v) output_declared(j, s, v, g->output[i]);
-        else ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is made by no node", s->path, name);
+        else ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is produced by no node", s->path, name);
     }
     return true;
 }

@@ -26,9 +26,9 @@ static const char made;
 static void give(const check *c, ot_table *names, const char *name, const char *what)
 {
     if (!*name) {
-        FINDING(c, "%s%s without a name", c->where, what);
+        FINDING(c, "%s%s has no name", c->where, what);
     } else if (ot_table_find(names, name)) {
-        FINDING(c, "%s%s '%.200s': the name is given twice", c->where, what, name);
+        FINDING(c, "%s%s '%.200s': duplicate name", c->where, what, name);
     } else if (!ot_table_set(names, name, &made)) {
         ot_fail_more(c->found, OT_E_NOMEM, "no memory");
     }
@@ -45,7 +45,8 @@ static void check_attribute(const check *c, const Onnx__NodeProto *n, const Onnx
     give(c, names, ot_text(a->name), what ? what : "attribute");
     if (a->ref_attr_name && *a->ref_attr_name) {
         if (!c->in_function)
-            FINDING(c, "%snode '%.200s': attribute '%.100s' refers to '%.100s' outside a function", c->where, node,
+            FINDING(c, "%snode '%.200s': attribute '%.100s' refers to '%.100s', but is not in a function",
+                    c->where, node,
                     ot_text(a->name), a->ref_attr_name);
         return;
     }
@@ -66,7 +67,8 @@ static void check_node(const check *c, const Onnx__NodeProto *n, size_t at, ot_t
     for (size_t i = 0; i < n->n_output; i++)
         if (*n->output[i]) give(c, names, n->output[i], "result");
     if (n->n_attribute > MOST_ATTRIBUTES) {
-        FINDING(c, "%snode %zu '%.200s' has %zu attributes", c->where, at, ot_text(n->name), n->n_attribute);
+        FINDING(c, "%snode %zu '%.200s' has %zu attributes, which is too many",
+                c->where, at, ot_text(n->name), n->n_attribute);
         return;
     }
     ot_table attributes = { .arena = c->arena };
@@ -83,7 +85,7 @@ static const char *kind_of(const Onnx__TypeProto *t)
     case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE: return "optional";
     case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE: return "a sparse tensor";
     case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE: return "opaque";
-    default: return "of no type";
+    default: return "without a type";
     }
 }
 
@@ -102,8 +104,9 @@ static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
     int list;
     const Onnx__TypeProto__Tensor *t = ot_type_tensor(v->type, &list);
     if (!t) {
-        FINDING(c, "%sinput '%.200s' is %s%s; only tensors, sequences of them and optional ones can be fed", c->where, name,
-                v->type ? kind_of(v->type) : "of no type", list ? " of something else than tensors" : "");
+        FINDING(c, "%sinput '%.200s' is %s%s; supported are tensors, sequences of tensors, and optionals of these",
+                c->where, name,
+                v->type ? kind_of(v->type) : "without a type", list ? " of another type than tensor" : "");
         return;
     }
     int32_t type = t->elem_type;
@@ -117,7 +120,7 @@ static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0 &&
             (!ot_mul(bytes, d->dim_value, &bytes) || bytes > INT64_MAX / 16)) {
-            FINDING(c, "%sinput '%.200s': its shape is too large", c->where, name);
+            FINDING(c, "%sinput '%.200s': the shape is too large", c->where, name);
             return;
         }
     }
@@ -145,7 +148,7 @@ static void check_body(const check *outer, const Onnx__GraphProto *g, const char
         const char *name = ot_text(g->output[i]->name);
         if (!*name) FINDING(&c, "%soutput %zu has no name", where, i);
         if (top && *name && !ot_table_find(&names, name))
-            FINDING(&c, "%soutput '%.200s' is made by no node", where, name);
+            FINDING(&c, "%soutput '%.200s' is produced by no node", where, name);
     }
     *before = names;
 }
@@ -169,7 +172,7 @@ static void check_function(const check *outer, const Onnx__FunctionProto *fn, ot
         return;
     }
     check c = { outer->found, outer->arena, where, true };
-    if (!*name) FINDING(&c, "a function without a name");
+    if (!*name) FINDING(&c, "a function has no name");
     else if (ot_table_find(ids, id)) FINDING(&c, "function '%.200s' is defined twice", name);
     if (!ot_table_set(ids, id, &made)) ot_fail_more(c.found, OT_E_NOMEM, "no memory");
     ot_table names = { .arena = c.arena };
@@ -177,7 +180,7 @@ static void check_function(const check *outer, const Onnx__FunctionProto *fn, ot
     for (size_t i = 0; i < fn->n_node; i++) check_node(&c, fn->node[i], i, &names);
     for (size_t i = 0; i < fn->n_output; i++)
         if (!ot_table_find(&names, fn->output[i]))
-            FINDING(&c, "%soutput '%.200s' is made by no node", where, fn->output[i]);
+            FINDING(&c, "%soutput '%.200s' is produced by no node", where, fn->output[i]);
 }
 
 /* ---- the model ---------------------------------------------------------------------------------- */
@@ -186,18 +189,19 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
 {
     ot_table domains = { .arena = c->arena };
     if (n > MOST_DOMAINS) {
-        FINDING(c, "%sopsets of %zu domains", where, n);
+        FINDING(c, "%sopset_import has %zu entries, which is too many", where, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         const char *domain = ot_domain(set[i]->domain);
         const Onnx__OperatorSetIdProto *before = ot_table_find(&domains, domain);
         if (before && before->version != set[i]->version) /* converters write the same one again */
-            FINDING(c, "%sthe opset of domain '%.100s' is given twice, as %lld and %lld", where, domain, (long long)before->version,
+            FINDING(c, "%sthe opset of domain '%.100s' is given twice: %lld and %lld",
+                    where, domain, (long long)before->version,
                     (long long)set[i]->version);
         else if (!before && !ot_table_set(&domains, domain, set[i])) ot_fail_more(c->found, OT_E_NOMEM, "no memory");
         if (set[i]->version < 1)
-            FINDING(c, "%sopset %lld of domain '%.100s'", where, (long long)set[i]->version, domain);
+            FINDING(c, "%sinvalid opset %lld for domain '%.100s'", where, (long long)set[i]->version, domain);
     }
 }
 
@@ -212,8 +216,8 @@ void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto 
     ot_table names = { .arena = a };
     check_body(&(check){ &known, a, "", false }, m->graph, "", true, &names);
     check c = { found, a, "", false };
-    if (t->algorithm) check_body(&c, t->algorithm, "its algorithm: ", true, &names);
-    if (t->initialization) check_graph(&c, t->initialization, "its initialization: ", true);
+    if (t->algorithm) check_body(&c, t->algorithm, "training algorithm: ", true, &names);
+    if (t->initialization) check_graph(&c, t->initialization, "initialization: ", true);
     ot_arena_free(a);
 }
 
@@ -226,9 +230,9 @@ void ot_check_model(const Onnx__ModelProto *m, ot_error *found)
     }
     check c = { found, a, "", false };
     if (!m->graph) {
-        FINDING(&c, "has no graph: no ONNX model, or one that was cut off");
+        FINDING(&c, "the file has no graph: it is not an ONNX model, or is truncated");
     } else {
-        if (m->has_ir_version && m->ir_version < 0) FINDING(&c, "IR version %lld", (long long)m->ir_version);
+        if (m->has_ir_version && m->ir_version < 0) FINDING(&c, "invalid IR version %lld", (long long)m->ir_version);
         check_opsets(&c, m->opset_import, m->n_opset_import, "");
         check_graph(&c, m->graph, "", true);
         ot_table ids = { .arena = a };

@@ -100,7 +100,7 @@ static ot_value *from_attribute(ot_job *j, ot_scope *s, const ot_attribute *a, c
     if (!strcmp(k, "value_ints")) return number(s, name, OT_I64, a->n_ints, true, a->ints);
     if (!strcmp(k, "value_string")) return strings(j, s, name, &a->s, 1, false);
     if (!strcmp(k, "value_strings")) return strings(j, s, name, a->strings, a->n_strings, true);
-    ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': attribute '%.60s' holds no value that is known", name, k);
+    ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': attribute '%.60s' has no supported value", name, k);
     return placeholder(s->graph, name);
 }
 
@@ -110,9 +110,10 @@ bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     int n_attr;
     if (!n->n_output || !*n->output[0]) return true;
     if (!ot_attributes_resolve(j, s, n, &attr, &n_attr)) return false;
-    if (n->n_input) ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs; it takes none", n->output[0], n->n_input);
+    if (n->n_input) ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs, expected none",
+                                 n->output[0], n->n_input);
     if (n_attr != 1)
-        ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values; one is needed", n->output[0], n_attr);
+        ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values, expected one", n->output[0], n_attr);
     ot_value *v = n_attr == 1 ? from_attribute(j, s, attr[0], n->output[0]) : placeholder(s->graph, n->output[0]);
     return v && ot_scope_bind(j, s, n->output[0], v);
 }

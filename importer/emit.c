@@ -84,14 +84,14 @@ static bool arity_fits(const ot_form *f, const ot_op *op)
 {
     ot_error *e = f->job->found;
     if (f->n_in > op->in.max)
-        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d belong there", f->name, op->name, f->n_in,
+        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d are allowed", f->name, op->name, f->n_in,
                             op->in.max), false;
     if (f->n_out > op->out.max)
-        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d belong there", f->name, op->name,
+        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, op->name,
                             f->n_out, op->out.max), false;
     for (int i = 0; i < op->in.min; i++)
         if (i >= f->n_in || !f->in[i])
-            return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: input %d is left out; it is needed", f->name, op->name, i),
+            return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: required input %d is missing", f->name, op->name, i),
                    false;
     return true;
 }

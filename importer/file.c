@@ -68,9 +68,9 @@ static const char *other_format(const uint8_t *b, size_t n)
     static const struct { const char *begins; size_t n; const char *what; } known[] = {
         { "PK\3\4", 4, "a zip archive, such as .npz; are the model and --data swapped?" },
         { "\x93NUMPY", 6, "a .npy array; are the model and --data swapped?" },
-        { "\x1f\x8b", 2, "gzip; unpack it first" },
-        { "\x89HDF", 4, "HDF5 (Keras); export it as ONNX first" },
-        { "\0\0\x08", 3, "an idx file, as MNIST's; are the model and --data swapped?" },
+        { "\x1f\x8b", 2, "gzip; decompress it first" },
+        { "\x89HDF", 4, "HDF5 (Keras); convert it to ONNX first" },
+        { "\0\0\x08", 3, "an idx file, as of MNIST; are the model and --data swapped?" },
     };
     for (int i = 0; i < OT_LEN(known); i++)
         if (n >= known[i].n && !memcmp(b, known[i].begins, known[i].n)) return known[i].what;
@@ -86,7 +86,7 @@ static ot_status unpack(ot_file *f, ot_error *err)
     if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, f->path, &f->budget, &m, &why)) {
         const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
         if (other) return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", f->path, other, why.text);
-        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or a damaged one" : "");
+        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or damaged" : "");
     }
     f->model = (Onnx__ModelProto *)m;
     return OT_OK;
@@ -107,7 +107,7 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
     }
     f->bytes = bytes;
     f->id_known = u ? ot_file_of_open(u->fd, &f->id) : ot_file_of(AT_FDCWD, path, &f->id);
-    if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: is empty", path);
+    if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: the file is empty", path);
     return unpack(f, err);
 }
 
@@ -169,10 +169,10 @@ void ot_file_free(ot_file *f)
 /* Why a location cannot be meant well; NULL: it can. */
 static const char *location_fault(const char *location)
 {
-    if (!*location) return "is empty";
-    if (*location == '/') return "is absolute";
+    if (!*location) return "must not be empty";
+    if (*location == '/') return "must not be absolute";
     for (const char *p = location; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
-        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/')) return "leaves the model's folder";
+        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/')) return "must not leave the folder of the model";
     return NULL;
 }
 
@@ -235,7 +235,7 @@ static const char *open_data(ot_file *f, ot_data_file *d)
         if (d->lent) d->fd = u->data[i].fd;
     }
     if (!d->lent) d->fd = open_location(f, d->location);
-    if (d->fd < 0 && errno == EXDEV) return "leads out of the model's folder";
+    if (d->fd < 0 && errno == EXDEV) return "must not lead out of the folder of the model";
     if (d->fd < 0) return ot_arena_printf(f->arena, "cannot be opened: %s", REASON(errno));
     struct stat st;
     const char *why = NULL;
@@ -287,7 +287,8 @@ const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, con
     if (d->fd < 0) return NULL;
     uint64_t offset = (uint64_t)e->offset, length = bytes;
     if (offset > d->size || length > d->size - offset) {
-        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': bytes %llu to %llu of '%.300s'; the file has %llu", tensor,
+        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': needs bytes %llu to %llu of '%.300s', but the file has %llu",
+                     tensor,
                      (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
                      (unsigned long long)d->size);
         return NULL;
@@ -296,7 +297,8 @@ const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, con
     for (range *r = *head; r; r = r->next)
         if (r->offset == offset && r->length == length) return r->bytes;
     if (length > 2 * d->size - d->taken) {
-        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': the tensors in '%.300s' overlap: together they are larger than twice the file",
+        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': tensors overlap in '%.300s': their total size is more than "
+                                        "twice the file",
                      tensor, d->location);
         return NULL;
     }

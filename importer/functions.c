@@ -81,7 +81,8 @@ static bool may_call(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, con
         return ot_fail_more(j->found, OT_E_MODEL, "function '%.200s': calls are nested deeper than %d",
                             ot_text(fn->name), DEEPEST_CALL), false;
     if (n->n_input > fn->n_input || n->n_output > fn->n_output)
-        return ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: %zu inputs and %zu outputs; the function has %zu and %zu",
+        return ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: %zu inputs and %zu outputs, but the function has "
+                                                  "%zu and %zu",
                             ot_text(n->name), ot_text(n->op_type), n->n_input, n->n_output, fn->n_input,
                             fn->n_output), false;
     return true;
@@ -96,7 +97,7 @@ static bool bind_inputs(ot_job *j, const ot_scope *s, ot_scope *body, const Onnx
         if (i < n->n_input && *n->input[i]) {
             v = ot_scope_find(s, n->input[i], &absent);
             if (!v && !absent)
-                ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: input '%.200s' is not known here", ot_text(n->name),
+                ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: unknown input '%.200s'", ot_text(n->name),
                              ot_text(n->op_type), n->input[i]);
         }
         if (!ot_scope_bind(j, body, fn->input[i], v)) return false;
@@ -110,7 +111,7 @@ static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, int first,
 {
     bool absent;
     ot_value *v = ot_scope_find(body, inner, &absent);
-    if (!v) return ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is made by no node", inner), true;
+    if (!v) return ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is produced by no node", inner), true;
     const char *own = ot_scope_name(body, inner), *name = ot_scope_name(s, outer);
     if (!own || !name) return false;
     if (v->role == OT_TEMP && v->id >= first && !strcmp(v->name, own)) {

@@ -15,7 +15,7 @@ static ot_value *named(ot_form *f, const char *attr, ProtobufCBinaryData text)
     const char *name = ot_arena_printf(f->job->f->arena, "%.*s", (int)text.len, (const char *)text.data);
     bool        absent;
     ot_value   *v = name ? ot_scope_find(f->scope, name, &absent) : NULL;
-    if (!v) ot_form_finding(f, "%s: there is no tensor '%.200s' here", attr, name ? name : "");
+    if (!v) ot_form_finding(f, "%s: unknown tensor '%.200s'", attr, name ? name : "");
     return v;
 }
 
@@ -52,7 +52,8 @@ static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
         for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id] && !now[k->out[i]->id];
         for (int i = 0; i < k->n_in; i++) changed |= own(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
         if (!on || !changed) continue;
-        if (has_graph(k)) return ot_form_finding(f, "%s '%.200s' holds a graph: the gradient at other values than its own is not known", k->op->name, k->name), NULL;
+        if (has_graph(k)) return ot_form_finding(f, "%s '%.200s' contains a graph: gradients at other values than its "
+                                                    "inputs are not supported", k->op->name, k->name), NULL;
         ot_value **in = ot_job_alloc(f->job, (size_t)(k->n_in + 1) * sizeof *in);
         if (!in) return NULL;
         for (int i = 0; i < k->n_in; i++) in[i] = own(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
@@ -72,16 +73,17 @@ bool ot_gradient(ot_form *f)
 {
     const ot_attribute *xs = ot_form_get(f, "xs"), *zs = ot_form_get(f, "zs"), *y = ot_form_get(f, "y");
     size_t n_x = xs ? xs->n_strings : 0, n = n_x + (zs ? zs->n_strings : 0);
-    if (!y || !n_x) return ot_form_finding(f, "'xs' names no tensor, or 'y' none");
+    if (!y || !n_x) return ot_form_finding(f, "'xs' or 'y' names no tensor");
     if ((size_t)f->n_in != n || (size_t)f->n_out > n_x)
-        return ot_form_finding(f, "%d inputs and %d outputs for %zu tensors in 'xs' and %zu in 'zs'", f->n_in, f->n_out, n_x, n - n_x);
+        return ot_form_finding(f, "%d inputs and %d outputs, but %zu tensors in 'xs' and %zu in 'zs'",
+                               f->n_in, f->n_out, n_x, n - n_x);
     ot_value **in = ot_job_alloc(f->job, (n + 2) * sizeof *in), **names = ot_job_alloc(f->job, (n + 1) * sizeof *names);
     ot_value  *of = in && names ? named(f, "y", y->s) : NULL;
     bool       here = true;
     if (!in || !names) return false;
     for (size_t i = 0; i < n; i++) {
         names[i] = i < n_x ? named(f, "xs", xs->strings[i]) : named(f, "zs", zs->strings[i - n_x]);
-        if (names[i] && !f->in[i]) ot_form_finding(f, "input %zu is left out", i);
+        if (names[i] && !f->in[i]) ot_form_finding(f, "input %zu is missing", i);
         if (!names[i] || !f->in[i]) of = NULL;
         here &= names[i] == f->in[i];
     }

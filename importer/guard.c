@@ -55,8 +55,8 @@ static bool read_varint(scan *s, size_t end, int most, uint64_t *out)
         }
     }
     if (s->at >= end && s->at - start < (size_t)most)
-        return REFUSE(s, "%s: byte %zu: cut off in the middle of a number", s->what, start);
-    return REFUSE(s, "%s: byte %zu: a number of more than %d bytes", s->what, start, most);
+        return REFUSE(s, "%s: byte %zu: truncated number", s->what, start);
+    return REFUSE(s, "%s: byte %zu: number of more than %d bytes", s->what, start, most);
 }
 
 static size_t scalar_size(ProtobufCType t)
@@ -87,7 +87,7 @@ static bool walk_packed(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
     if (wire) {
         size_t size = wire == 5 ? 4 : 8;
         if (bytes % size)
-            return REFUSE(s, "%s: byte %zu: field '%s' has %zu bytes; a multiple of %zu is needed", s->what,
+            return REFUSE(s, "%s: byte %zu: field '%s' has %zu bytes, expected a multiple of %zu", s->what,
                           s->at, f->name, bytes, size);
         n = bytes / size;
         s->at = end;
@@ -105,7 +105,7 @@ static bool enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
     if (f->label != PROTOBUF_C_LABEL_REPEATED) {
         uint64_t bit = 1ull << ((f - top->d->fields) & 63);
         if (top->seen & bit)
-            return REFUSE(s, "%s: byte %zu: a second '%s' in one %s", s->what, s->at, f->name,
+            return REFUSE(s, "%s: byte %zu: duplicate field '%s' in %s", s->what, s->at, f->name,
                           top->d->short_name);
         top->seen |= bit;
     }
@@ -124,13 +124,13 @@ static bool walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
     size_t   start = s->at;
     if (!read_varint(s, outer, VARINT_BYTES, &len)) return false;
     if (len > outer - s->at)
-        return REFUSE(s, "%s: byte %zu: a field of %llu bytes; only %zu are left", s->what, start,
+        return REFUSE(s, "%s: byte %zu: field of %llu bytes, but only %zu are left", s->what, start,
                       (unsigned long long)len, outer - s->at);
     size_t end = s->at + (size_t)len;
     if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) return enter(s, f, end);
     if (f && wire_of(f->type) != 2) return walk_packed(s, f, end);
     if (f && f->type == PROTOBUF_C_TYPE_STRING && len && memchr(s->p + s->at, 0, (size_t)len))
-        return REFUSE(s, "%s: byte %zu: '%s' holds a zero byte; text is needed", s->what, start, f->name);
+        return REFUSE(s, "%s: byte %zu: '%s' contains a zero byte; expected text", s->what, start, f->name);
     s->heap += (size_t)len + 1 + BLOCK + (f ? sizeof(ProtobufCBinaryData) : 0);
     s->at = end;
     return true;
@@ -144,11 +144,11 @@ static bool walk_field(scan *s)
     if (!read_varint(s, top->end, TAG_BYTES, &tag)) return false;
     unsigned wire = tag & 7;
     if (tag > UINT32_MAX || tag >> 3 == 0)
-        return REFUSE(s, "%s: byte %zu: field number %llu", s->what, start, (unsigned long long)(tag >> 3));
+        return REFUSE(s, "%s: byte %zu: invalid field number %llu", s->what, start, (unsigned long long)(tag >> 3));
     const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(top->d, (unsigned)(tag >> 3));
     bool list = f && f->label == PROTOBUF_C_LABEL_REPEATED && wire_of(f->type) != 2;
     if (f && wire != wire_of(f->type) && !(list && wire == 2))
-        return REFUSE(s, "%s: byte %zu: '%s' of %s has wire type %u; %u is needed", s->what, start, f->name,
+        return REFUSE(s, "%s: byte %zu: '%s' of %s has wire type %u, expected %u", s->what, start, f->name,
                       top->d->short_name, wire, wire_of(f->type));
     if (++top->members > FREE_MEMBERS) s->heap += MEMBER;
     if (!f) s->heap += sizeof(ProtobufCMessageUnknownField) + BLOCK;
@@ -159,10 +159,10 @@ static bool walk_field(scan *s)
     case 2: return walk_long(s, f, top->end);
     case 1:
     case 5:
-        if (top->end - s->at < width) return REFUSE(s, "%s: byte %zu: cut off", s->what, start);
+        if (top->end - s->at < width) return REFUSE(s, "%s: byte %zu: truncated", s->what, start);
         s->at += width;
         return true;
-    default: return REFUSE(s, "%s: byte %zu: wire type %u is not known", s->what, start, wire);
+    default: return REFUSE(s, "%s: byte %zu: unknown wire type %u", s->what, start, wire);
     }
 }
 
@@ -182,7 +182,7 @@ ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *byte
         if (!walk_field(&s)) return OT_E_MODEL;
         if (s.heap > HEAP_ALLOWED(n))
             return ot_fail(err, OT_E_MODEL,
-                           "%s: byte %zu: %zu bytes would unpack to more than %zu MiB; no real model does", what,
+                           "%s: byte %zu: %zu bytes would unpack to more than %zu MiB", what,
                            s.at, n, HEAP_ALLOWED(n) >> 20);
     }
     return OT_OK;
@@ -226,7 +226,7 @@ ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *by
     *out = protobuf_c_message_unpack(d, &a, n, bytes);
     if (*out) return OT_OK;
     if (b->hit)
-        return ot_fail(err, OT_E_MODEL, "%s: unpacks to more than %zu MiB; no real model does", what, b->limit >> 20);
+        return ot_fail(err, OT_E_MODEL, "%s: would unpack to more than %zu MiB", what, b->limit >> 20);
     /* The walk accepts what protobuf-c accepts, so memory is the only other reason. */
     return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", what, n);
 }

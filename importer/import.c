@@ -27,14 +27,16 @@ static void read_header(ot_job *j)
         if (!*ot_domain(m->opset_import[i]->domain)) o->opset = m->opset_import[i]->version;
     if (!o->opset) {
         o->opset = opset_of_ir(o->ir_version);
-        ot_note(j, "the file names no opset; %lld is assumed, from its IR version %lld", (long long)o->opset,
+        ot_note(j, "the file has no opset_import; opset %lld is assumed from IR version %lld", (long long)o->opset,
                 (long long)o->ir_version);
     }
     if (o->opset > NEWEST_OPSET)
-        ot_note(j, "opset %lld is newer than %d; operators are read as of %d", (long long)o->opset, NEWEST_OPSET,
+        ot_note(j, "opset %lld is newer than the supported %d; operators are read as in opset %d",
+                (long long)o->opset, NEWEST_OPSET,
                 NEWEST_OPSET);
     if (o->ir_version > NEWEST_IR)
-        ot_note(j, "IR version %lld is newer than %d; what it adds is not read", (long long)o->ir_version, NEWEST_IR);
+        ot_note(j, "IR version %lld is newer than the supported %d; new fields are ignored",
+                (long long)o->ir_version, NEWEST_IR);
     int listed = 0;
     ot_table inputs = { .arena = j->f->arena };
     for (size_t i = 0; i < m->graph->n_input; i++)
@@ -45,7 +47,8 @@ static void read_header(ot_job *j)
     for (size_t i = 0; i < m->graph->n_initializer; i++)
         listed += ot_table_find(&inputs, ot_text(m->graph->initializer[i]->name)) != NULL;
     if (listed && o->ir_version >= 4)
-        ot_note(j, "%d initializer%s listed as graph inputs too; they are not fed", listed, listed > 1 ? "s are" : " is");
+        ot_note(j, "%d initializer%s also graph inputs; they keep the values of the file",
+                listed, listed > 1 ? "s are" : " is");
 }
 
 /* Is there an output that needs none of the operators that are not supported? */
@@ -82,7 +85,8 @@ static void report_unsupported(ot_job *j, ot_error *err)
     if (!total) return;
     if (told < total) snprintf(text + n, sizeof text - n, ", and %zu more", total - told);
     if (j->found->status == OT_OK && some_output_without(j->graph)) {
-        ot_note(j, "%zu operator%s not supported: %s; outputs that need %s are left out", total, total > 1 ? "s are" : " is", text,
+        ot_note(j, "%zu operator%s not supported: %s; outputs that depend on %s are omitted",
+                total, total > 1 ? "s are" : " is", text,
                 total > 1 ? "them" : "it");
         return;
     }

@@ -265,7 +265,7 @@ static bool quantised_embed_norm(ot_form *f)
 {
     for (int i = 2; i < 7; i++) {
         if (!input(f, i)) continue;
-        if (!input(f, i + 6)) return REFUSE("input %d is left out", i + 6);
+        if (!input(f, i + 6)) return REFUSE("input %d is missing", i + 6);
         if (!(f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11))))) return false;
     }
     f->n_in = f->n_in < 8 ? f->n_in : 8;
@@ -274,7 +274,8 @@ static bool quantised_embed_norm(ot_form *f)
 
 static bool embed_norm(ot_form *f)
 {
-    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return REFUSE( "a table of words or positions or the scale is left out");
+    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return REFUSE( "a table of words or positions, or the "
+                                                                           "scale, is missing");
     ot_value *ids = f->in[0], *x = OP("Gather", f->in[2], ids), *places = input(f, 8), *mask = input(f, 7);
     places = places ? OP("Gather", f->in[3], places) : OP("Slice", f->in[3], list1(f, 0), size_of(f, ids, 1));
     x = places && x ? OP("Add", x, places) : NULL;
@@ -378,7 +379,7 @@ static bool attention(ot_form *f)
 static bool quantised_attention(ot_form *f)
 {
     for (int i = 0; i < 5; i++)
-        if (!input(f, i)) return REFUSE("input %d is left out", i);
+        if (!input(f, i)) return REFUSE("input %d is missing", i);
     ot_value *all = ot_scaled_product(f, f->in[0], f->in[1], input(f, 6), input(f, 7), f->in[3], f->in[4]);
     return all && attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
 }
@@ -446,7 +447,8 @@ static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, 
 static bool rotary(ot_form *f)
 {
     ot_value *x = f->in[0], *places = f->in[1];
-    if (!places || !f->in[2] || !f->in[3]) return REFUSE( "places or tables are left out");
+    if (!places || !f->in[2] || !f->in[3]) return REFUSE( "position ids or the tables of cosines and sines are "
+                                                          "missing");
     if (refuses(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1, "packed batching or a scale")) return true;
     if (rank_of(places, 2) == 1) {
         ot_value *all = places_of(f, x, rank_of(x, 3) == 4 ? 2 : 1, NULL);
@@ -470,7 +472,8 @@ static bool grouped(ot_form *f)
         if (!split(f, a.q, OP("Mul", each, ot_form_ints(f, n, 3)), part)) return false;
         a.q = part[0], a.k = part[1], a.v = part[2];
     }
-    if (a.past_key) ot_note(f->job, "%.200s: GroupQueryAttention: every sequence is taken to fill the cache that is fed", f->name);
+    if (a.past_key) ot_note(f->job, "%.200s: GroupQueryAttention: all sequences are assumed to fill the cache",
+                            f->name);
     if (ot_form_int(f, "do_rotary", 0)) {
         bool pairs = ot_form_int(f, "rotary_interleaved", 0) != 0;
         if (!input(f, 7) || !input(f, 8)) return REFUSE( "do_rotary without tables of cosines and sines");

@@ -32,7 +32,7 @@ bool ot_ml_tensor(ot_form *f, const char *name, ot_blob *out)
     const ot_attribute *a = ot_form_get(f, name);
     const ot_external  *e = NULL;
     const char         *what = ot_arena_printf(f->job->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, name);
-    if (!a || !a->t || !what) return ot_form_finding(f, "%s is left out", name), false;
+    if (!a || !a->t || !what) return ot_form_finding(f, "%s is missing", name), false;
     return ot_tensor_decode(f->job->f, f->job->f->arena, a->t, what, out, &e, f->job->found);
 }
 
@@ -86,7 +86,8 @@ static bool imputer(ot_form *f)
 {
     double    what = ot_form_float(f, "replaced_value_float", 0);
     ot_value *x = f->in[0], *values = table(f, "imputed_value_floats", 0, 0), *hit;
-    if (!count(f, "imputed_value_floats")) return ot_form_finding(f, "imputed_value_floats is left out; integers are not replaced");
+    if (!count(f, "imputed_value_floats")) return ot_form_finding(f, "imputed_value_floats is missing; integers are "
+                                                                     "not supported");
     if (what != what) hit = ot_form_before(f, "IsNaN", IN(x));
     else hit = ot_form_before(f, "Equal", IN(x, number(f, what)));
     return hit && values && ot_ml_made(f, ot_form_before(f, "Where", IN(hit, values, x)));
@@ -123,8 +124,9 @@ static ot_value *texts(ot_form *f, const ot_attribute *a)
 static bool onehot(ot_form *f)
 {
     const ot_attribute *cats = ot_form_get(f, "cats_int64s"), *names = ot_form_get(f, "cats_strings");
-    if (!ot_form_int(f, "zeros", 1)) return ot_form_finding(f, "zeros=0 would refuse what is in no category; that depends on data");
-    if (!(cats && cats->n_ints) && !(names && names->n_strings)) return ot_form_finding(f, "its categories are left out");
+    if (!ot_form_int(f, "zeros", 1)) return ot_form_finding(f, "zeros=0 is not supported: it rejects unknown "
+                                                               "categories, which depends on data");
+    if (!(cats && cats->n_ints) && !(names && names->n_strings)) return ot_form_finding(f, "its categories are missing");
     bool      text = names && names->n_strings;
     ot_value *x = text ? f->in[0] : ot_form_before_int(f, "Cast", IN(f->in[0]), "to", OT_I64), *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     ot_value *list = text ? texts(f, names) : ot_form_ints(f, cats->ints, cats->n_ints), *hit;
@@ -198,7 +200,8 @@ bool ot_ml_labelled(ot_form *f, ot_value *scores)
 static bool regressor(ot_form *f)
 {
     int64_t targets = ot_form_int(f, "targets", 1);
-    if (!fits(f, targets)) return ot_form_finding(f, "coefficients and intercepts do not fit %lld targets", (long long)targets);
+    if (!fits(f, targets)) return ot_form_finding(f, "coefficients and intercepts do not match %lld targets",
+                                                  (long long)targets);
     return ot_ml_made(f, ot_ml_transform(f, linear(f, targets), ot_ml_post(f)));
 }
 
@@ -206,9 +209,10 @@ static bool regressor(ot_form *f)
 static bool classifier(ot_form *f)
 {
     int64_t classes = ot_ml_classes(f), rows = classes;
-    if (!classes) return ot_form_finding(f, "its labels are left out");
+    if (!classes) return ot_form_finding(f, "its labels are missing");
     if (classes == 2 && count(f, "intercepts") == 1) rows = 1;
-    if (classes < 2 || !fits(f, rows)) return ot_form_finding(f, "coefficients and intercepts do not fit %lld classes", (long long)classes);
+    if (classes < 2 || !fits(f, rows)) return ot_form_finding(f, "coefficients and intercepts do not match %lld "
+                                                                 "classes", (long long)classes);
     ot_value *s = linear(f, rows);
     if (rows < classes) s = ot_ml_joined(f, s ? ot_form_before(f, "Neg", IN(s)) : NULL, s, 1);
     return ot_ml_labelled(f, ot_ml_transform(f, s, ot_ml_post(f)));
@@ -221,8 +225,9 @@ static bool svm_regressor(ot_form *f)
     const ot_attribute *p = ot_form_get(f, "kernel_params");
     double              gamma = p && p->n_floats == 3 ? (double)p->floats[0] : 0, shift = p && p->n_floats == 3 ? (double)p->floats[1] : 0,
            degree = p && p->n_floats == 3 ? (double)p->floats[2] : 0;
-    if (n == 0) return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0))) : ot_form_finding(f, "its coefficients do not fit");
-    if (n < 1 || all < n || all % n || count(f, "coefficients") != n) return ot_form_finding(f, "%lld support vectors do not fit", (long long)n);
+    if (n == 0) return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0))) : ot_form_finding(f, "its coefficients do not match");
+    if (n < 1 || all < n || all % n || count(f, "coefficients") != n) return ot_form_finding(f, "%lld support vectors do not match",
+                                                                                             (long long)n);
     ot_ml_fixed(f, "support_vectors and coefficients");
     ot_value *x = floats(f, f->in[0]), *v = table(f, "support_vectors", n, 0), *k = NULL, *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     if (!x || !v || !last) return false;
@@ -275,7 +280,7 @@ static ot_value *labels(ot_form *f, const char *kind)
     snprintf(name, sizeof name, "%s_int64s", kind);
     if ((a = ot_form_get(f, name)) && a->n_ints) return ot_form_ints(f, a->ints, a->n_ints);
     snprintf(name, sizeof name, "%s_tensor", kind);
-    if (!ot_form_get(f, name)) return ot_form_finding(f, "its %s are left out", kind), NULL;
+    if (!ot_form_get(f, name)) return ot_form_finding(f, "its %s are missing", kind), NULL;
     if (!ot_ml_tensor(f, name, &b)) return NULL;
     ot_value *v = ot_graph_value(f->scope->graph, name, OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { ot_numel(&b.shape) } });
     if (v) v->data = b.data;
@@ -345,7 +350,8 @@ static bool label_encoder(ot_form *f)
     int64_t n = ot_numel(&keys->shape);
     if (n < 1 || ot_numel(&values->shape) != n) return ot_form_finding(f, "%lld keys and %lld values", (long long)n, (long long)ot_numel(&values->shape));
     if (!(other = no_label(f, values->dtype))) return ot_ml_made(f, NULL);
-    if (other->dtype != values->dtype) return ot_form_finding(f, "its default is %s, its values are %s", ot_dtype_name(other->dtype), ot_dtype_name(values->dtype));
+    if (other->dtype != values->dtype) return ot_form_finding(f, "its default is %s, but its values are %s",
+                                                              ot_dtype_name(other->dtype), ot_dtype_name(values->dtype));
     /* the first key that is equal; behind all of them where none is.  NaN is equal to NaN */
     ot_value *at = ot_ml_op(f, "Unsqueeze", x, last), *hit = ot_ml_op(f, "Equal", at, keys);
     if (ot_is_float(keys->dtype)) hit = ot_ml_op(f, "Or", hit, ot_ml_op(f, "And", at ? ot_form_before(f, "IsNaN", IN(at)) : NULL, ot_form_before(f, "IsNaN", IN(keys))));

@@ -23,7 +23,7 @@ static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] 
 static bool lacks(ot_form *f, unsigned inputs)
 {
     for (int i = 0; i < 32; i++)
-        if (inputs >> i & 1 && !input(f, i)) return REFUSE("input %d is left out", i);
+        if (inputs >> i & 1 && !input(f, i)) return REFUSE("input %d is missing", i);
     return false;
 }
 
@@ -162,8 +162,8 @@ bool ot_matmul_nbits(ot_form *f)
     ot_form  g;
     if (lacks(f, 7)) return true;
     if (!t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
-        return REFUSE("bits must be 2, 4 or 8, K, N and block_size (16 or more) be given");
-    if (input(f, 4)) return REFUSE("an order of groups (g_idx) is not supported");
+        return REFUSE("bits must be 2, 4 or 8, and K, N and block_size (at least 16) are required");
+    if (input(f, 4)) return REFUSE("a group index (g_idx) is not supported");
     int64_t   blocks = (K + block - 1) / block;
     ot_value *w = seen_as(f, f->in[1], t, N, blocks * block), *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
     ot_value *zero = scale ? zeros_of(f, input(f, 3), t, N, blocks) : NULL;
@@ -186,7 +186,9 @@ bool ot_gather_blocks(ot_form *f)
     ot_value *w = f->in[0], *zero = input(f, 3);
     if (w->dtype == OT_U8 && bits != 8) {
         ot_dtype t = bits == 4 ? OT_U4 : bits == 2 ? OT_U2 : OT_UNDEFINED;
-        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1) return REFUSE("bits must be 2, 4 or 8, and the table have two axes, the last in blocks");
+        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1) return REFUSE("bits must be 2, 4 or 8, and the "
+                                                                                              "table must have two axes, the last "
+                                                                                              "in blocks");
         int64_t rows = w->shape.dim[0], columns = w->shape.dim[1] * 8 / bits;
         if (!(w = seen_as(f, w, t, rows, columns)) || !(zero = zeros_of(f, zero, t, rows, (columns + block - 1) / block))) return f->done;
     }
@@ -218,7 +220,8 @@ bool ot_qlinear_softmax(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", -1);
     if (lacks(f, 0xb)) return true;
-    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return REFUSE("below opset 13 with axis %lld it is not supported", (long long)axis);
+    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return REFUSE("axis %lld is not supported below opset 13",
+                                                                      (long long)axis);
     ot_value *x = dequantised(f, 0, 1);
     return x && quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
 }
@@ -241,7 +244,7 @@ bool ot_qlinear_concat(ot_form *f)
     if (!in) return false;
     if (lacks(f, 1)) return true;
     for (int i = 0; i < n; i++) {
-        if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i)) return REFUSE("tensor %d or its scale is left out", i);
+        if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i)) return REFUSE("tensor %d or its scale is missing", i);
         if (!(in[i] = dequantised(f, 2 + 3 * i, 1))) return false;
     }
     return quantised(f, ot_form_before_like(f, "Concat", in, n), 0);

@@ -114,7 +114,8 @@ const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, co
     int done = 0;
     for (size_t i = 0; order && i < n; i++) {
         if (state[i] != NEW || place(&u, (int)i, state, next, stack, order, &done)) continue;
-        ot_fail_more(found, OT_E_MODEL, "%.300snode '%.200s' (%.60s) needs its own result: the nodes form a cycle", where,
+        ot_fail_more(found, OT_E_MODEL, "%.300snode '%.200s' (%.60s) depends on its own result: the nodes form a "
+                                        "cycle", where,
                      ot_text(node[i]->name), ot_text(node[i]->op_type));
         order = NULL;
     }

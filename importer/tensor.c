@@ -29,7 +29,7 @@ static bool known_type(const decode *d, int32_t t)
     const ProtobufCEnumValue *e =
         protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, t);
     return e && t ? FINDING(d, "%.200s: element type %s is not supported", d->what, e->name)
-                  : FINDING(d, "%.200s: element type %d does not exist", d->what, t);
+                  : FINDING(d, "%.200s: invalid element type %d", d->what, t);
 }
 
 static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dtype t, ot_shape *s)
@@ -39,11 +39,11 @@ static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dty
     s->rank = (int)rank;
     for (size_t i = 0; i < rank; i++) {
         if (dims[i] < 0)
-            return FINDING(d, "%.200s: dimension %zu is %lld", d->what, i, (long long)dims[i]);
+            return FINDING(d, "%.200s: invalid dimension %zu: %lld", d->what, i, (long long)dims[i]);
         s->dim[i] = dims[i];
     }
     if (!ot_shape_fits(s, t == OT_STRING ? OT_U64 : t))
-        return FINDING(d, "%.200s: %s is too large a shape", d->what, ot_shape_text(s, (char[128]){ 0 }));
+        return FINDING(d, "%.200s: the shape %s is too large", d->what, ot_shape_text(s, (char[128]){ 0 }));
     return true;
 }
 
@@ -122,7 +122,7 @@ static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out
     int    bits = ot_dtype_bits(out->dtype);
     if (bits && bits < 8) want = bytes;
     if (n != want)
-        return FINDING(d, "%.200s: %s has %zu entries; %s of type %s needs %zu", d->what, field, n,
+        return FINDING(d, "%.200s: %s has %zu entries, but %s of type %s needs %zu", d->what, field, n,
                        ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), want);
     switch (out->dtype) {
     case OT_F32: out->data = t->float_data; return true;
@@ -138,9 +138,9 @@ static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out
 
 static bool read_raw(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
 {
-    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings in raw_data", d->what);
+    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings cannot be in raw_data", d->what);
     if (t->raw_data.len != bytes)
-        return FINDING(d, "%.200s: raw_data has %zu bytes; %s of type %s needs %zu", d->what, t->raw_data.len,
+        return FINDING(d, "%.200s: raw_data has %zu bytes, but %s of type %s needs %zu", d->what, t->raw_data.len,
                        ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), bytes);
     out->data = out->dtype == OT_BOOL ? normal_bools(d, t->raw_data.data, bytes) : t->raw_data.data;
     return out->data || !bytes || NO_MEMORY(d);
@@ -166,26 +166,26 @@ static bool read_entries(const decode *d, const Onnx__TensorProto *t, ot_externa
     for (size_t i = 0; i < t->n_external_data; i++) {
         const char *key = ot_text(t->external_data[i]->key), *value = ot_text(t->external_data[i]->value);
         unsigned bit = !strcmp(key, "location") ? 1 : !strcmp(key, "offset") ? 2 : !strcmp(key, "length") ? 4 : 0;
-        if (bit & seen) return FINDING(d, "%.200s: external data has two entries '%s'", d->what, key);
+        if (bit & seen) return FINDING(d, "%.200s: external data has duplicate entry '%s'", d->what, key);
         seen |= bit;
         if (bit == 1) e->location = value;
         if ((bit == 2 && !read_size(value, &e->offset)) || (bit == 4 && !read_size(value, &e->length)))
-            return FINDING(d, "%.200s: external data: %s '%.40s' is not a size", d->what, key, value);
+            return FINDING(d, "%.200s: external data: invalid %s '%.40s'", d->what, key, value);
     }
-    if (!e->location) return FINDING(d, "%.200s: external data without a location", d->what);
+    if (!e->location) return FINDING(d, "%.200s: external data has no location", d->what);
     return true;
 }
 
 static bool read_external(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes,
                           const ot_external **external)
 {
-    if (!d->file) return FINDING(d, "%.200s: external data does not belong here", d->what);
-    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings in external data", d->what);
+    if (!d->file) return FINDING(d, "%.200s: external data is not allowed here", d->what);
+    if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings cannot be external data", d->what);
     ot_external *e = ot_arena_alloc(d->arena, sizeof *e);
     if (!e) return NO_MEMORY(d);
     if (!read_entries(d, t, e)) return false;
     if (e->length >= 0 && (uint64_t)e->length != bytes)
-        return FINDING(d, "%.200s: external data has length %lld; %s of type %s needs %zu", d->what,
+        return FINDING(d, "%.200s: external data has length %lld, but %s of type %s needs %zu", d->what,
                        (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }),
                        ot_dtype_name(out->dtype), bytes);
     const void *p = ot_file_external(d->file, e, bytes, ot_text(t->name), d->found);
@@ -217,10 +217,10 @@ bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const
     int    n = encodings(t);
     bool   ok;
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
-        if (n) return FINDING(&d, "%.200s: has both external data and data of its own", what);
+        if (n) return FINDING(&d, "%.200s: has both external data and its own data", what);
         ok = read_external(&d, t, out, bytes, external);
     } else if (n > 1) {
-        return FINDING(&d, "%.200s: has data in %d fields; one is needed", what, n);
+        return FINDING(&d, "%.200s: has data in %d fields, expected one", what, n);
     } else {
         ok = t->raw_data.len ? read_raw(&d, t, out, bytes) : read_typed(&d, t, out, bytes);
     }
@@ -253,7 +253,7 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     decode  d = { f, a, what, found };
     ot_blob values, index;
     *out = (ot_blob){ .source = -1 };
-    if (!t->values || !t->indices) return FINDING(&d, "%.200s: a sparse tensor without values or indices", what);
+    if (!t->values || !t->indices) return FINDING(&d, "%.200s: the sparse tensor has no values or no indices", what);
     if (!ot_tensor_decode(f, a, t->values, what, &values, NULL, found) ||
         !ot_tensor_decode(f, a, t->indices, what, &index, NULL, found))
         return false;
@@ -264,20 +264,23 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     int64_t n = values.shape.rank == 1 ? values.shape.dim[0] : -1, total = ot_numel(&out->shape);
     bool rows = index.shape.rank == 2 && index.shape.dim[1] == out->shape.rank;
     if (n < 0 || index.dtype != OT_I64 || !(index.shape.rank == 1 || rows) || index.shape.dim[0] != n)
-        return FINDING(&d, "%.200s: the values of a sparse tensor have shape %s and its indices %s; N values need indices [N] or [N,rank]", what,
+        return FINDING(&d, "%.200s: the values of a sparse tensor have shape %s and its indices %s; expected indices "
+                           "[N] or [N,rank] for N values", what,
                        ot_shape_text(&values.shape, (char[128]){ 0 }), ot_shape_text(&index.shape, (char[128]){ 0 }));
     size_t bytes = ot_bytes(&out->shape, out->dtype), each = (size_t)bits / 8;
     /* What a few entries stand for is the file's claim alone: all of them together may be as large as a file. */
     if (bytes > OT_LARGEST_FILE - f->densified)
-        return FINDING(&d, "%.200s: a sparse tensor takes %zu bytes when it is dense; all of a file together may take %zu", what, bytes, OT_LARGEST_FILE);
+        return FINDING(&d, "%.200s: the sparse tensor needs %zu bytes as a dense tensor; the limit for all in a file "
+                           "is %zu", what, bytes, OT_LARGEST_FILE);
     f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
     if (!p) return NO_MEMORY(&d);
     for (int64_t i = 0, at, last = -1; i < n; i++, last = at) {
         if (!sparse_position(&index, &out->shape, i, total, &at))
-            return FINDING(&d, "%.200s: the index of entry %lld of a sparse tensor is outside the shape of the tensor", what, (long long)i);
+            return FINDING(&d, "%.200s: index of entry %lld of a sparse tensor is out of range", what, (long long)i);
         if (at <= last)
-            return FINDING(&d, "%.200s: the indices of a sparse tensor must ascend without repeating; entry %lld does not come after the one before it", what,
+            return FINDING(&d, "%.200s: the indices of a sparse tensor must be sorted and unique; entry %lld is not",
+                           what,
                            (long long)i);
         memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
     }

@@ -183,8 +183,10 @@ bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
 void ot_traced_notes(ot_job *j)
 {
     if (j->detached)
-        ot_note(j, "no gradient flows back from %d input%s that the program detached, says the file (first: of '%s')%s", j->detached, j->detached > 1 ? "s" : "",
+        ot_note(j, "%d input%s without gradient, because the program detached them (first: of '%s')%s",
+                j->detached, j->detached > 1 ? "s" : "",
                 j->first_detached, j->merged ? "; equal nodes that the exporter merged may have hidden others: torch.onnx.export(..., optimize=False) keeps all" : "");
     if (j->padded)
-        ot_note(j, "looking up padding (padding_idx) gives %d table%s no gradient, says the file (first: '%s')", j->padded, j->padded > 1 ? "s" : "", j->first_padded);
+        ot_note(j, "%d table%s without gradient for the padding index (padding_idx), as declared in the file (first: "
+                   "'%s')", j->padded, j->padded > 1 ? "s" : "", j->first_padded);
 }

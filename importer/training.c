@@ -34,7 +34,7 @@ static ot_value *bound(ot_job *j, const ot_scope *s, const char *kind, const cha
     bool      absent;
     ot_value *v = ot_scope_find(s, name, &absent);
     if (v && v->source >= 0 && !v->producer && !v->from_constant) return v;
-    ot_fail_more(j->found, OT_E_MODEL, "%s: there is no initializer '%.200s'", kind, name);
+    ot_fail_more(j->found, OT_E_MODEL, "%s: unknown initializer '%.200s'", kind, name);
     return NULL;
 }
 
@@ -45,11 +45,12 @@ static void bind_updates(ot_job *j, ot_scope *s, const Onnx__TrainingInfoProto *
         const char *key = text_of(t->update_binding[i], true), *name = text_of(t->update_binding[i], false);
         bool        absent;
         ot_value   *state = bound(j, s, "update_binding", key), *now = ot_scope_find(s, name, &absent);
-        if (!now) ot_fail_more(j->found, OT_E_MODEL, "update_binding: there is no tensor '%.200s' for '%.200s'", name, key);
+        if (!now) ot_fail_more(j->found, OT_E_MODEL, "update_binding: unknown tensor '%.200s' for '%.200s'", name, key);
         if (ot_table_find(&keys, key)) ot_fail_more(j->found, OT_E_MODEL, "update_binding: '%.200s' is bound twice", key);
         if (!ot_table_set(&keys, key, t)) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
         if (state && state->dtype == OT_STRING)
-            ot_fail_more(j->found, OT_E_MODEL, "update_binding: '%.200s' holds strings, which no training changes", key);
+            ot_fail_more(j->found, OT_E_MODEL, "update_binding: '%.200s' contains strings, which cannot be trained",
+                         key);
         else if (state && now) ot_graph_assign(s->graph, state, now);
     }
 }
@@ -92,7 +93,8 @@ static bool initialization_build(ot_job *j, const ot_scope *outer, ot_training *
     j->order_value = once;
     j->m->n_sources = sources;
     for (int i = 0; i < s.graph->n_values; i++) s.graph->values[i]->source = -1;
-    if (s.graph->n_inputs) ot_fail_more(j->found, OT_E_MODEL, "its initialization has an input, '%.200s'", s.graph->inputs[0]->name);
+    if (s.graph->n_inputs) ot_fail_more(j->found, OT_E_MODEL, "the initialization has an input, '%.200s', but must "
+                                                              "have none", s.graph->inputs[0]->name);
     s.graph->n_outputs = 0;
     ot_scope trained = { .graph = out->graph, .values = { .arena = j->f->arena } };
     for (int i = 0; i < out->graph->n_values; i++) /* initializers go by their names */
@@ -122,7 +124,7 @@ bool ot_training_build(ot_job *j, const ot_scope *s)
     size_t       updates = 0;
     for (size_t i = 0; i < m->n_training_info; i++) updates += m->training_info[i]->n_update_binding;
     if (!updates) {
-        ot_note(j, "the file has training information (TrainingInfoProto) that updates nothing: the options say how it trains");
+        ot_note(j, "training information in the file (TrainingInfoProto) updates nothing and is ignored");
         return true;
     }
     if (!found || !out) return false;
@@ -131,11 +133,13 @@ bool ot_training_build(ot_job *j, const ot_scope *s)
     j->unsupported = (ot_table){ .arena = j->f->arena };
     j->first_unsupported = j->last_unsupported = NULL;
     const Onnx__TrainingInfoProto *t = m->training_info[0];
-    if (m->n_training_info > 1) ot_fail_more(found, OT_E_MODEL, "it has %zu parts, to be done one after the other; one can be", m->n_training_info);
+    if (m->n_training_info > 1) ot_fail_more(found, OT_E_MODEL, "it has %zu parts to be run in sequence; only one is "
+                                                                "supported", m->n_training_info);
     else ot_check_training(m, t, found);
     bool whole = found->status != OT_OK || algorithm_build(j, s, out, t);
     if (whole && found->status == OT_OK && t->n_initialization_binding && t->initialization) whole = initialization_build(j, s, out, t);
-    else if (whole && found->status == OT_OK && t->n_initialization_binding) ot_fail_more(found, OT_E_MODEL, "initialization_binding: there is no initialization graph");
+    else if (whole && found->status == OT_OK && t->n_initialization_binding) ot_fail_more(found, OT_E_MODEL, "initialization_binding: the file has "
+                                                                                                             "no initialization graph");
     tell_unsupported(j);
     if (out->sticky.status != OT_OK) ot_fail_more(found, out->sticky.status, "%s", out->sticky.text);
     j->found = theirs;

@@ -127,7 +127,7 @@ static ot_value *walk(ot_form *f, trees *t, int64_t sets, ot_dtype type)
 {
     ot_value *x = ot_form_before_int(f, "Cast", f->in, 1, "to", type), *at = start(f, t, x);
     t->depth = measure(f, t);
-    if (t->depth < 0) return ot_form_finding(f, "its nodes do not make trees"), NULL;
+    if (t->depth < 0) return ot_form_finding(f, "its nodes do not form trees"), NULL;
     ot_value *feature = ot_form_ints(f, t->feature, (size_t)t->n), *yes = ot_form_ints(f, t->yes, (size_t)t->n), *no = ot_form_ints(f, t->no, (size_t)t->n);
     for (int d = 0; d < t->depth && at; d++) {
         ot_value *which = pick(f, feature, at);
@@ -149,7 +149,8 @@ static double *tensor(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
     ot_blob b = { 0 };
     if (!ot_ml_tensor(f, name, &b)) return NULL;
     int64_t count = ot_numel(&b.shape);
-    if (*n >= 0 && count != *n) return ot_form_finding(f, "%s has %lld elements; %lld are needed", name, (long long)count, (long long)*n), NULL;
+    if (*n >= 0 && count != *n) return ot_form_finding(f, "%s has %lld elements, expected %lld",
+                                                       name, (long long)count, (long long)*n), NULL;
     double *v = double_list(f, count);
     for (int64_t i = 0; v && i < count; i++) v[i] = ot_get_f64(b.data, b.dtype, i);
     *n = count;
@@ -161,7 +162,8 @@ static const int64_t *ints(ot_form *f, const char *name, int64_t n)
 {
     const ot_attribute *a = ot_form_get(f, name);
     if (a && (int64_t)a->n_ints == n) return a->ints;
-    return ot_form_finding(f, "%s has %lld elements; %lld are needed", name, a ? (long long)a->n_ints : 0, (long long)n), NULL;
+    return ot_form_finding(f, "%s has %lld elements, expected %lld",
+                           name, a ? (long long)a->n_ints : 0, (long long)n), NULL;
 }
 
 /* The sets of the nodes that ask for membership: as listed, with a NaN behind each. */
@@ -199,7 +201,8 @@ bool ot_ml_tree_ensemble(ot_form *f)
 {
     const ot_attribute *root = ot_form_get(f, "tree_roots"), *feature = ot_form_get(f, "nodes_featureids"), *leaf = ot_form_get(f, "leaf_targetids");
     ot_ml_fixed(f, "nodes_splits and leaf_weights");
-    if (!root || !feature || !leaf || !root->n_ints) return ot_form_finding(f, "tree_roots, nodes_featureids and leaf_targetids are needed");
+    if (!root || !feature || !leaf || !root->n_ints) return ot_form_finding(f, "tree_roots, nodes_featureids and "
+                                                                               "leaf_targetids are required");
     int64_t  n = (int64_t)feature->n_ints, leaves = (int64_t)leaf->n_ints, all = n + leaves;
     ot_dtype type = OT_F32;
     trees    t = { .roots = (int64_t)root->n_ints, .leaves = leaves, .targets = ot_form_int(f, "n_targets", 1), .sum = (int)ot_form_int(f, "aggregate_function", SUM) };
@@ -214,20 +217,22 @@ bool ot_ml_tree_ensemble(ot_form *f)
         t.mode[i] = !inner ? LEAF : mode[i] >= 0 && mode[i] <= (double)MEMBER ? (int64_t)mode[i] : -1;
         t.yes[i] = inner ? child(yes[i], yes_leaf[i], n, leaves) : i;
         t.no[i] = inner ? child(no[i], no_leaf[i], n, leaves) : i;
-        if (t.mode[i] < 0 || t.yes[i] < 0 || t.no[i] < 0) return ot_form_finding(f, "node %lld leads nowhere, or its mode is unknown", (long long)i);
+        if (t.mode[i] < 0 || t.yes[i] < 0 || t.no[i] < 0) return ot_form_finding(f, "node %lld has an invalid child or an "
+                                                                                    "unknown mode", (long long)i);
         t.feature[i] = inner ? feature->ints[i] : 0;
         t.split[i] = inner ? split[i] : 0;
         t.missing[i] = inner && missing ? missing[i] : 0;
         t.leaf[i] = inner ? 0 : i - n;
     }
     for (int64_t i = 0; i < leaves; i++) {
-        if (leaf->ints[i] < 0 || leaf->ints[i] >= t.targets) return ot_form_finding(f, "leaf %lld has target %lld", (long long)i, (long long)leaf->ints[i]);
+        if (leaf->ints[i] < 0 || leaf->ints[i] >= t.targets) return ot_form_finding(f, "leaf %lld has invalid target %lld",
+                                                                                    (long long)i, (long long)leaf->ints[i]);
         t.weight[i * t.targets + leaf->ints[i]] = weight[i];
     }
     for (int64_t i = 0; i < t.roots; i++) t.root[i] = root->ints[i];
     int64_t sets = read_sets(f, &t), post = ot_form_int(f, "post_transform", 0);
     static const char *const names[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT" };
-    if (post < 0 || post >= OT_LEN(names)) return ot_form_finding(f, "post_transform %lld", (long long)post);
+    if (post < 0 || post >= OT_LEN(names)) return ot_form_finding(f, "unknown post_transform %lld", (long long)post);
     ot_value *y = sets < 0 ? NULL : ot_ml_transform(f, walk(f, &t, sets, type), names[post]);
     return ot_ml_made(f, y);
 }
@@ -279,7 +284,7 @@ static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
                   *yes = ints(f, "nodes_truenodeids", n), *no = ints(f, "nodes_falsenodeids", n),
                   *missing = ot_form_get(f, "nodes_missing_value_tracks_true") ? ints(f, "nodes_missing_value_tracks_true", n) : NULL;
     double *split = numbers(f, "nodes_values", &count, type);
-    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n) return ot_form_finding(f, "its nodes are not complete"), false;
+    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n) return ot_form_finding(f, "its node attributes are incomplete"), false;
     if (!make_nodes(f, t, n) || !(*index = ot_job_alloc(f->job, (size_t)n * sizeof **index))) return false;
     for (int64_t i = 0; i < n; i++) (*index)[i] = (key){ tree[i], node[i], i };
     qsort(*index, (size_t)n, sizeof **index, by_key);
@@ -288,7 +293,7 @@ static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
         t->yes[i] = leaf ? i : find(*index, n, tree[i], yes[i]);
         t->no[i] = leaf ? i : find(*index, n, tree[i], no[i]);
         if (t->mode[i] > LEAF || t->mode[i] == MEMBER || t->yes[i] < 0 || t->no[i] < 0)
-            return ot_form_finding(f, "node %lld leads nowhere, or its mode is unknown", (long long)i), false;
+            return ot_form_finding(f, "node %lld has an invalid child or an unknown mode", (long long)i), false;
         t->feature[i] = leaf ? 0 : feature[i];
         t->split[i] = split[i];
         t->missing[i] = missing ? missing[i] : 0;
@@ -306,7 +311,7 @@ static bool read_weights(ot_form *f, trees *t, const key *index, const char *wha
     *only = -1, *positive = true;
     snprintf(name, sizeof name, "%s_weights", what);
     double *w = numbers(f, name, &n, NULL);
-    if (!w) return ot_form_finding(f, "%s is left out", name), false;
+    if (!w) return ot_form_finding(f, "%s is missing", name), false;
     snprintf(name, sizeof name, "%s_treeids", what);
     const int64_t *tree = ints(f, name, n);
     snprintf(name, sizeof name, "%s_nodeids", what);
@@ -316,7 +321,8 @@ static bool read_weights(ot_form *f, trees *t, const key *index, const char *wha
     if (!tree || !node || !id || !make_weights(f, t)) return false;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = find(index, t->n, tree[i], node[i]);
-        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets) return ot_form_finding(f, "weight %lld is of no leaf or no target", (long long)i), false;
+        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets) return ot_form_finding(f, "weight %lld has no leaf or no target",
+                                                                                                      (long long)i), false;
         double *to = &t->weight[t->leaf[at] * t->targets + id[i]];
         *to = isinf(*to) ? w[i] : *to + w[i];
         *only = i == 0 ? id[0] : id[i] == *only ? *only : -1;
@@ -363,7 +369,7 @@ bool ot_ml_tree_classifier(ot_form *f)
     ot_dtype type = OT_F32;
     const char *post = ot_ml_post(f);
     ot_ml_fixed(f, "nodes_values and class_weights");
-    if (t.targets < 1) return ot_form_finding(f, "its labels are left out");
+    if (t.targets < 1) return ot_form_finding(f, "its labels are missing");
     if (!read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "class", &only, &positive)) return true;
     ot_value *y = walk(f, &t, 0, type);
     int64_t   bases = -1;

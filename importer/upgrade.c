@@ -114,7 +114,7 @@ static bool cast_1(ot_form *f)
         if (strlen(name) == a->s.len && !strncasecmp(name, (const char *)a->s.data, a->s.len))
             return ot_form_set_int(f, "to", types->values[types->values_by_name[i].index].value);
     }
-    return ot_form_finding(f, "to is not an element type");
+    return ot_form_finding(f, "to is not a valid element type");
 }
 
 static bool selu_1(ot_form *f)
@@ -171,9 +171,9 @@ static bool tile_1(ot_form *f)
 {
     if (f->n_in < 3) return true;
     if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1 || !(fabs(ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0)) < OT_MAX_RANK))
-        return ot_form_finding(f, "in opset %lld its axis must be one constant", (long long)f->version);
+        return ot_form_finding(f, "below opset %lld the axis must be a single constant", (long long)f->version);
     int64_t axis = (int64_t)ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0);
-    if (axis < 0 || axis >= OT_MAX_RANK || !f->in[0]) return ot_form_finding(f, "axis %lld", (long long)axis);
+    if (axis < 0 || axis >= OT_MAX_RANK || !f->in[0]) return ot_form_finding(f, "invalid axis %lld", (long long)axis);
     ot_value *tiles = ot_form_before(f, "Reshape", IN(f->in[1], ot_form_ints(f, &(int64_t){ 1 }, 1)));
     tiles = ot_form_before_int(f, "Cast", IN(tiles), "to", OT_I64);
     ot_value *before = ones(f, ot_form_ints(f, &axis, 1)), *after = ones(f, rank_less(f, f->in[0], axis + 1));
@@ -269,7 +269,8 @@ static bool lppool_1(ot_form *f)
 {
     const ot_attribute *a = ot_form_get(f, "p");
     if (!a || !a->has_f) return true;
-    if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f) return ot_form_finding(f, "p is %g; an integer is needed", (double)a->f);
+    if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f) return ot_form_finding(f, "p is %g, expected an integer",
+                                                                                      (double)a->f);
     return ot_form_set_int(f, "p", (int64_t)a->f);
 }
 
@@ -288,7 +289,7 @@ static bool upsample(ot_form *f)
         n = 4;
     }
     if (!scales && n) scales = ot_form_const(f, OT_F32, 1, n, v);
-    if (!scales) return ot_form_finding(f, "no scales");
+    if (!scales) return ot_form_finding(f, "scales are missing");
     for (int64_t i = 0; ot_is_const(scales) && i < ot_numel(&scales->shape); i++) {
         double by = ot_get_f64(scales->data, scales->dtype, i);
         if (!(by >= 1)) return ot_form_finding(f, "the scale %g is less than 1", by);
@@ -360,7 +361,7 @@ static bool scan_8(ot_form *f)
     const ot_attribute *d = ot_form_get(f, "directions");
     if (f->n_in < 1 || f->in[0]) {
         f->done = true; /* nothing more is said about it */
-        return ot_form_finding(f, "lengths of its own for every sample (opset 8) are not supported");
+        return ot_form_finding(f, "lengths for each sample (opset 8) are not supported");
     }
     for (int i = 1; i < f->n_in; i++) f->in[i - 1] = f->in[i];
     f->n_in--;
@@ -420,7 +421,7 @@ static bool crop(ot_form *f)
 {
     const ot_attribute *border = ot_form_get(f, "border"), *scale = ot_form_get(f, "scale");
     if (!f->n_in || !f->in[0]) return true;
-    if (!border || border->n_ints != 4) return ot_form_finding(f, "border needs 4 numbers");
+    if (!border || border->n_ints != 4) return ot_form_finding(f, "border needs 4 values");
     const int64_t *b = border->ints;
     int64_t starts[] = { b[1], b[0] }, ends[] = { -b[3], -b[2] }, axes[] = { 2, 3 };
     if (scale && scale->n_ints == 2)

@@ -210,11 +210,13 @@ static ot_status check_type(const ot_node *n, int i, char letter, ot_error *err)
     uint32_t        set = set_of(&n->op->types, letter);
     if (letter == 'W' && first >= 0) set = n->in[first]->dtype == OT_F64 ? OT_TYPE(OT_F64) : OT_TYPE(OT_F32);
     if (v->dtype == OT_UNDEFINED && !(n->op->flags & OT_LISTS))
-        return ot_node_fail(n, err, "input %d ('%s') is a sequence or optional; a tensor is needed", i, v->name);
+        return ot_node_fail(n, err, "input %d ('%s') is a sequence or optional; expected a tensor", i, v->name);
     if (!(set >> v->dtype & 1))
-        return ot_node_fail(n, err, "input %d ('%s') is %s; %s is needed", i, v->name, ot_dtype_name(v->dtype), set_text(set, text, sizeof text));
+        return ot_node_fail(n, err, "input %d ('%s') is %s; expected %s",
+                            i, v->name, ot_dtype_name(v->dtype), set_text(set, text, sizeof text));
     if (letter < 'T' || letter > 'V' || (t = n->in[first])->dtype == v->dtype) return OT_OK;
-    return ot_node_fail(n, err, "inputs %d ('%s') and %d ('%s') are %s and %s; one type is needed", first, t->name, i, v->name,
+    return ot_node_fail(n, err, "inputs %d ('%s') and %d ('%s') are %s and %s; expected one type",
+                        first, t->name, i, v->name,
                         ot_dtype_name(t->dtype), ot_dtype_name(v->dtype));
 }
 
@@ -266,7 +268,8 @@ ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
     const ot_value *v = ot_node_in(n, i);
     if (!v) return OT_OK;
     if (!ot_is_const(v))
-        return ot_node_fail(n, err, "input %d ('%s') must be known before the run: sizes that depend on data are not planned", i, v->name);
+        return ot_node_fail(n, err, "input %d ('%s') must be known before the run, because sizes depend on it",
+                            i, v->name);
     if (!ot_is_int(v->dtype) || v->shape.rank > 1)
         return ot_node_fail(n, err, "input %d ('%s') must be a list of integers", i, v->name);
     int64_t  len = ot_numel(&v->shape);

@@ -114,7 +114,8 @@ static volatile sig_atomic_t caught;
 static void on_signal(int sig)
 {
     static const char text[] =
-        "\nstopping after this step; a second signal stops at once and writes no model\n";
+        "\n"
+        "stopping after this step; a second signal stops immediately without writing a model\n";
     if (caught) { /* a file that is being written has no name yet: nothing is left of it */
         signal(sig, SIG_DFL);
         raise(sig);
@@ -184,7 +185,7 @@ static void say_evaluation(const job *j, const char *path)
 {
     static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
     const char *val = ot_options_get(j->o, "val");
-    fputs("evaluate it:   onnxtrain eval", stderr);
+    fputs("to evaluate:   onnxtrain eval", stderr);
     print_word(path);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const char *name = val && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
@@ -205,16 +206,16 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     if (!isnan(r->accuracy)) fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
     else if (!isnan(r->loss)) fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss, strcmp(r->split, "train") ? "" : ", mean of the last epoch");
     fputc('\n', stderr);
-    if (r->model_data) fprintf(stderr, "with its data: %s (the model needs it beside it)\n", shown(r->model_data));
+    if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
         if (!isnan(r->accuracy))
-            fprintf(stderr, "best model:    %s (%.2f %%, epoch %lld)\n", shown(r->best_path),
+            fprintf(stderr, "best model:    %s (accuracy %.2f %%, epoch %lld)\n", shown(r->best_path),
                     100 * r->best, (long long)r->best_epoch);
         else
             fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", shown(r->best_path), r->best,
                     (long long)r->best_epoch);
     }
-    if (r->run_dir) fprintf(stderr, "log, options:  %s\n", shown(r->run_dir));
+    if (r->run_dir) fprintf(stderr, "run folder:    %s\n", shown(r->run_dir));
     say_evaluation(j, path);
 }
 
@@ -248,7 +249,7 @@ static ot_status train(job *j)
     if (!ot_options_get(j->o, "data")) {
         j->err.status = OT_E_USAGE;
         snprintf(j->err.text, sizeof j->err.text,
-                 "--data is missing: a name such as mnist, or a path");
+                 "--data is missing: name a data set such as mnist, or a file");
         return OT_E_USAGE;
     }
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
@@ -341,7 +342,7 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    { "train", OT_CMD_TRAIN, "a model, such as lenet.onnx", train },
+    { "train", OT_CMD_TRAIN, "a model file, such as lenet.onnx", train },
     { "eval", OT_CMD_EVAL, "a model", eval },
     { "run", OT_CMD_RUN, "a model", run },
     { "grad", OT_CMD_GRAD, "a model", grad },
@@ -350,7 +351,7 @@ static const command commands[] = {
     { "inspect", OT_CMD_INSPECT, "a model", inspect },
     { "plan", OT_CMD_PLAN, "a model", plan },
     { "ops", OT_CMD_OPS, NULL, ops },
-    { "new", OT_CMD_NEW, "what to make, such as lenet", new_model },
+    { "new", OT_CMD_NEW, "the kind of model, such as lenet", new_model },
     { "env", OT_CMD_ENV, NULL, env },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -461,7 +462,7 @@ static int read_options(job *j, const table *t, int argc, char **argv)
         if (c == HELP_ALL) return help(true);
         if (c == VERSION) return version();
         if (c == ':') {
-            snprintf(text, sizeof text, "%.80s wants a value", shown(argument));
+            snprintf(text, sizeof text, "%.80s needs a value", shown(argument));
             return usage(text);
         }
         if (c == '?') return bad_option(argument);
@@ -489,7 +490,7 @@ static const command *find_command(const char *name)
 static int no_command(const char *name)
 {
     char text[256];
-    int n = snprintf(text, sizeof text, "unknown command '%.80s'; there are", shown(name));
+    int n = snprintf(text, sizeof text, "unknown command '%.80s'; commands:", shown(name));
     for (int i = 0; i < N_COMMANDS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", commands[i].name);
     snprintf(text + n, sizeof text - (size_t)n, ", help");
@@ -503,7 +504,7 @@ static int read_subject(job *j, const command *c, int argc, char **argv)
     int n = argc - optind;
     if (n > 1 && c == &commands[0] && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (n > (c->subject ? 1 : 0)) {
-        snprintf(text, sizeof text, "'%.80s' is one argument too many",
+        snprintf(text, sizeof text, "unexpected argument '%.80s'",
                  shown(argv[optind + (c->subject ? 1 : 0)]));
         return usage(text);
     }
@@ -574,7 +575,7 @@ int main(int argc, char **argv)
     if (!j.o) return OT_E_NOMEM;
     if (argc < 2) {
         ot_options_free(j.o);
-        return usage("a model and --data are needed");
+        return usage("a model file and --data are needed");
     }
     j.cb = (ot_callbacks){ .user = &j.screen, .message = on_message, .progress = on_progress };
     int code = work(&j, argc, argv);

@@ -21,14 +21,14 @@ static bool can(const ot_node *n, const char **why)
         if (!all_positive(v)) return *why = "an empty or huge tensor", false;
     }
     const ot_convolve *a = n->attrs;
-    if (n->out[0] == NULL) return *why = "no dw asked for", false;
+    if (n->out[0] == NULL) return *why = "dw is not needed", false;
     const ot_value *x = n->op == &ot_op_Convolve ? n->in[0] : n->op == &ot_op_ConvolveDx ? n->out[0] : n->in[1];
     const ot_value *y = n->op == &ot_op_Convolve ? n->out[0] : n->in[0];
     for (int j = 0; j < a->window.nd; j++) {
         const ot_window *w = &a->window;
         int64_t          span = (y->shape.dim[2 + j] - 1) * w->stride[j] + (w->kernel[j] - 1) * w->dilation[j] + 1;
         if (span - x->shape.dim[2 + j] - w->pad_lo[j] + w->stride[j] <= 0)
-            return *why = "rows of x that no window reaches", false;
+            return *why = "some rows of x are in no window", false;
     }
     return true;
 }

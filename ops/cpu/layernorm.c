@@ -72,7 +72,7 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->dtype != OT_F32) return *why = "only float32", false;
     const ot_value *x = n->in[n->op == &ot_op_LayerNorm ? 0 : 1];
-    if (n->out[0] == NULL) return *why = "no result asked for", false;
+    if (n->out[0] == NULL) return *why = "no result needed", false;
     if (ot_numel(&x->shape) == 0) return *why = "an empty tensor", false;
     return true;
 }

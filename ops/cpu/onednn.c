@@ -144,7 +144,8 @@ static dnnl_status_t look_for_room(void) { return ot_memory_fits(OT_LIBRARY_ROOM
 static ot_status fail(const ot_node *n, ot_error *err, const char *what, dnnl_status_t s)
 {
     if (s == dnnl_out_of_memory)
-        return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN has no memory; %d MiB are left to it", n->name, n->op->name, OT_LIBRARY_ROOM >> 20);
+        return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN is out of memory; %d MiB are available to it",
+                       n->name, n->op->name, OT_LIBRARY_ROOM >> 20);
     return ot_fail(err, OT_E_DEVICE, "%s: %s: oneDNN: %s failed with status %d", n->name, n->op->name, what, (int)s);
 }
 

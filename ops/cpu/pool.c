@@ -176,7 +176,8 @@ static bool max_can(const ot_node *n, const char **why)
 {
     if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
     if (n->n_out > 2 && n->out[2]) return *why = "no flat indices", false;
-    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout) return *why = "outputs of two layouts", false;
+    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout) return *why = "outputs with two layouts",
+                                                            false;
     return true;
 }
 

@@ -31,7 +31,7 @@ static bool reduce_can(const ot_node *n, const char **why)
 {
     bool program = ((const ot_reduce *)n->attrs)->program != NULL;
     if (n->in[0]->dtype == OT_F32 && !program) return true;
-    *why = program ? "a Map is not joined with it" : "only float32";
+    *why = program ? "it is not fused with a Map" : "only float32";
     return false;
 }
 

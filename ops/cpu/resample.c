@@ -9,7 +9,7 @@ static bool interp_can(const ot_node *n, const char **why)
 {
     const ot_value *x = n->in[0];
     if (x->dtype != OT_F32) return *why = "only float32", false;
-    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) return *why = "x and y in different layouts", false;
+    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) return *why = "x and y have different layouts", false;
     return true;
 }
 

@@ -50,7 +50,8 @@ static ot_status put_run(const ot_call *c)
     int             threads = (n + m) * r < SMALL ? 1 : c->threads;
     for (int64_t i = 0; i < m; i++)
         if (place[i] < 0 || place[i] >= n)
-            return ot_fail(c->err, OT_E_DATA, "%s: row %lld of %lld", c->node->name, (long long)place[i], (long long)n);
+            return ot_fail(c->err, OT_E_DATA, "%s: row %lld is out of range of %lld",
+                           c->node->name, (long long)place[i], (long long)n);
     if (!n || !r) return OT_OK;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {

@@ -32,7 +32,8 @@ static ot_status check(const ot_call *c, const rows *r)
     for (int64_t i = 0; i < r->m; i++) {
         int64_t v = index_at(c, i);
         if (v < -r->n || v >= r->n)
-            return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; %lld to %lld are possible", c->node->name, (long long)v, (long long)i,
+            return ot_fail(c->err, OT_E_DATA, "%s: index %lld at position %lld is out of range; expected %lld to %lld",
+                           c->node->name, (long long)v, (long long)i,
                            (long long)-r->n, (long long)(r->n - 1));
     }
     return OT_OK;

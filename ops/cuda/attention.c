@@ -43,7 +43,7 @@ static bool attention_can(const ot_node *n, const char **why)
     ot_attention_sizes_of(n, &s);
     if (!ot_cuda_type_can(t, why)) return false;
     /* The gradient needs more than the forward pass: who cannot have the one is not given the other. */
-    if (shared_bytes(&s, t, true) > SHARED) return *why = "heads of more channels than fit in a block's tiles", false;
+    if (shared_bytes(&s, t, true) > SHARED) return *why = "heads have more channels than fit in shared memory", false;
     return true;
 }
 

@@ -46,7 +46,7 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
     for (int i = 1 + gradient; i < n->n_in; i++)
-        if (n->in[i]->dtype != r.scale->dtype) return *why = "scale and statistics of two types", false;
+        if (n->in[i]->dtype != r.scale->dtype) return *why = "scale and statistics have different types", false;
     if (!ot_is_float(r.x->dtype) || !ot_is_float(r.scale->dtype)) return *why = "only floats", false;
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.scale->dtype, why);
 }

@@ -40,7 +40,7 @@ static bool can(const ot_node *n, kind k, const char **why)
     ot_conv_sizes   s;
     ot_conv_sizes_of(n->attrs, &x->shape, &y->shape, &s);
     if (!ot_cuda_type_can(x->dtype, why)) return false;
-    if (!w_of(n, k)) return *why = "no dw asked for", false;
+    if (!w_of(n, k)) return *why = "dw is not needed", false;
     if (s.G < 2 || s.C * s.M > FEW) return *why = "not depthwise", false;
     int64_t taps = s.w.kernel[0] * s.w.kernel[1] * s.w.kernel[2];
     if (s.C * taps > TAPS) return *why = "a large window", false;

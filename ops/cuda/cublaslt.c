@@ -97,8 +97,9 @@ static bool can(const ot_node *n, const char **why)
     lt_problem p;
     if (!known_type(n->out[0]->dtype)) return *why = "only floats of 16, 32 and 64 bits", false;
     if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) return *why = "an empty product", false;
-    if (!describe(n, &p)) return *why = "batches repeat in a way that no stride describes", false;
-    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) return *why = "an extent beyond 2^31", false;
+    if (!describe(n, &p)) return *why = "the batches have no common stride", false;
+    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) return *why = "a size is 2^31 or more",
+                                                            false;
     if (p.bias && p.dtype == OT_F64) return *why = "cuBLASLt adds no bias in float64", false;
     return true;
 }
@@ -111,8 +112,8 @@ static bool yields(const ot_node *n, const char **why)
     lt_problem p;
     if (!describe(n, &p)) return false;
     bool small = (double)p.M * (double)p.N * (double)p.K * (double)p.batches < 1 << 20, vector = p.M == 1 || p.N == 1;
-    if (small) *why = "less than a million multiply-adds: one small kernel of our own";
-    else if (vector) *why = "a matrix times a vector: a kernel of our own that reads it once";
+    if (small) *why = "less than a million multiply-adds: a small kernel is faster";
+    else if (vector) *why = "matrix times vector: a kernel that reads the matrix once is faster";
     return small || vector;
 }
 
@@ -263,7 +264,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     lt_list    list;
     size_t     work[ALGORITHMS];
     if (ot_gpu_described(p->device)) {
-        p->refused = "cuBLASLt chooses its algorithms on the device itself, and this one is only described";
+        p->refused = "cuBLASLt chooses algorithms on a GPU, which is not available";
         return OT_OK;
     }
     describe(n, &problem);
@@ -276,10 +277,10 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     if (e == CUBLAS_STATUS_SUCCESS) e = find_algorithms(p->device, s, &problem, &list, work);
     if (e != CUBLAS_STATUS_SUCCESS || p->variant >= list.n) {
         release(s);
-        if (e == CUBLAS_STATUS_ALLOC_FAILED) return failed(e, "preparing a product by cuBLASLt", p->err);
+        if (e == CUBLAS_STATUS_ALLOC_FAILED) return failed(e, "preparing a cuBLASLt matrix product", p->err);
         p->refused = e != CUBLAS_STATUS_SUCCESS ? cublasLtGetStatusName(e)
                      : list.n                   ? "cuBLASLt has fewer algorithms for it"
-                                                : "cuBLASLt has no algorithm for it that keeps the order of sums";
+                                                : "cuBLASLt has no deterministic algorithm for it";
         return OT_OK;
     }
     s->algo = list.algo[p->variant];

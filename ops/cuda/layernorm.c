@@ -48,7 +48,8 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
     if (!ot_is_float(r.x->dtype)) return *why = "only floats", false;
-    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype) return *why = "scale and bias of two types", false;
+    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype) return *why = "scale and bias have different types",
+                                                            false;
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.ts, why);
 }
 

@@ -77,10 +77,11 @@ static ot_status check_places(ot_node *n, ot_error *err)
                             y[4] = { z->B, z->H, z->T, z->E };
     const int64_t *forward[] = { q, k, v }, *backward[] = { y, q, k, v, y }, *const *in = ot_attention_q(n) ? backward : forward;
     for (int i = 0; i < (ot_attention_q(n) ? 5 : 3); i++)
-        if (!fits(&at->in[i], in[i], &n->in[i]->shape)) return ot_node_fail(n, err, "input %d does not lie in its value", i);
+        if (!fits(&at->in[i], in[i], &n->in[i]->shape)) return ot_node_fail(n, err, "internal error: input %d is not "
+                                                                                    "within its value", i);
     for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
         if (n->out[i] && !fits(&at->out[i], ot_attention_q(n) ? forward[i] : y, &at->shape[i]))
-            return ot_node_fail(n, err, "output %d does not lie in its value", i);
+            return ot_node_fail(n, err, "internal error: output %d is not within its value", i);
     return OT_OK;
 }
 
@@ -93,13 +94,13 @@ static ot_status check(ot_node *n, int first, ot_error *err)
             return ot_node_fail(n, err, "q, k and v must be floats of one type, (batch, heads, tokens, channels)");
     const int64_t *a = q->shape.dim, *b = k->shape.dim, *c = v->shape.dim;
     if (a[0] != b[0] || a[0] != c[0] || a[1] != b[1] || a[1] != c[1] || a[3] != b[3] || b[2] != c[2])
-        return ot_node_fail(n, err, "q, k and v do not fit together");
+        return ot_node_fail(n, err, "q, k and v have different shapes");
     const ot_value *mask = ot_attention_mask(n);
     if (!mask) return OT_OK;
     ot_shape scores = { .rank = 4, .dim = { a[0], a[1], a[2], b[2] } }, all;
     if (!ot_broadcast(&mask->shape, &scores, &all) || !ot_shape_eq(&all, &scores) ||
         (mask->dtype != OT_BOOL && !ot_is_float(mask->dtype)))
-        return ot_node_fail(n, err, "the mask does not fit the scores");
+        return ot_node_fail(n, err, "the mask does not match the scores");
     return OT_OK;
 }
 

@@ -20,7 +20,7 @@ static ot_status per_channel(const ot_node *n, int first, int last, const ot_sha
 static ot_status norm_infer(ot_node *n, ot_error *err)
 {
     const ot_value *x = n->in[0];
-    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", x->shape.rank);
+    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", x->shape.rank);
     OT_TRY(per_channel(n, 1, 2, &x->shape, err));
     for (int i = 1; i < n->n_out; i++) ot_like(n->out[i], n->in[1]);
     return ot_like(n->out[0], x);

@@ -16,7 +16,7 @@ static ot_status channels_fit(const ot_node *n, const ot_shape *x, const ot_shap
     if (group < 1 || w->dim[0] % group)
         return ot_node_fail(n, err, "w has %lld filters; group %lld must divide them", (long long)w->dim[0], (long long)group);
     if (!ot_mul(w->dim[1], group, &want) || x->dim[1] != want)
-        return ot_node_fail(n, err, "x has %lld channels; w and group %lld want %lld", (long long)x->dim[1],
+        return ot_node_fail(n, err, "x has %lld channels; w with group %lld needs %lld", (long long)x->dim[1],
                             (long long)group, (long long)want);
     return OT_OK;
 }

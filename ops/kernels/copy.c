@@ -109,12 +109,12 @@ static ot_status copy_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "the result is too large");
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i]->dtype != t)
-            return ot_node_fail(n, err, "input %d is %s and input 0 %s; one type is needed", i,
+            return ot_node_fail(n, err, "input %d is %s and input 0 %s; expected one type", i,
                                 ot_dtype_name(n->in[i]->dtype), ot_dtype_name(t));
     for (int64_t i = 0; i < a->n; i++) {
         const ot_piece *p = &a->piece[i];
         if (p->in < 0 || p->in >= n->n_in || !piece_fits(p, &a->shape, ot_numel(&n->in[p->in]->shape)))
-            return ot_node_fail(n, err, "piece %lld lies outside its tensors", (long long)i);
+            return ot_node_fail(n, err, "piece %lld is out of range", (long long)i);
     }
     return ot_set(n->out[0], t, &a->shape);
 }
@@ -128,7 +128,7 @@ static ot_status copy_add_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "the result is too large");
     for (int64_t i = 0; i < a->n; i++)
         if (!piece_fits(&a->piece[i], &n->in[0]->shape, ot_numel(&a->shape)))
-            return ot_node_fail(n, err, "piece %lld lies outside its tensors", (long long)i);
+            return ot_node_fail(n, err, "piece %lld is out of range", (long long)i);
     return ot_set(n->out[0], t, &a->shape);
 }
 

@@ -21,13 +21,15 @@ static ot_status check(const ot_node *n, const ot_value *x, const ot_value *t, c
         for (int d = (int)a->axis; d < want.rank; d++) want.dim[d] = want.dim[d + 1];
     }
     if (!ot_shape_eq(&t->shape, &want))
-        return ot_node_fail(n, err, "the target is %s; %s is needed", ot_shape_text(&t->shape, st), ot_shape_text(&want, sx));
+        return ot_node_fail(n, err, "the target is %s; expected %s",
+                            ot_shape_text(&t->shape, st), ot_shape_text(&want, sx));
     if (a->probs ? !ot_is_float(t->dtype) : !ot_is_int(t->dtype))
-        return ot_node_fail(n, err, "the target is %s; %s are needed", ot_dtype_name(t->dtype),
+        return ot_node_fail(n, err, "the target is %s; expected %s", ot_dtype_name(t->dtype),
                             a->probs ? "floats" : "integers");
     int64_t C = x->shape.dim[a->axis];
     if (w && (w->shape.rank != 1 || w->shape.dim[0] != C))
-        return ot_node_fail(n, err, "the class weights are %s; [%lld] is needed", ot_shape_text(&w->shape, st), (long long)C);
+        return ot_node_fail(n, err, "the class weights are %s; expected [%lld]",
+                            ot_shape_text(&w->shape, st), (long long)C);
     return OT_OK;
 }
 

@@ -10,7 +10,7 @@ static ot_status dot_infer(ot_node *n, ot_error *err)
     const ot_dot   *t = n->attrs;
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
     if (a->rank < 2 || b->rank < 2)
-        return ot_node_fail(n, err, "the operands have ranks %d and %d; 2 or more is needed", a->rank, b->rank);
+        return ot_node_fail(n, err, "the operands have ranks %d and %d; expected 2 or more", a->rank, b->rank);
     ot_shape ba = { .rank = a->rank - 2 }, bb = { .rank = b->rank - 2 }, y;
     for (int d = 0; d < ba.rank; d++) ba.dim[d] = a->dim[d];
     for (int d = 0; d < bb.rank; d++) bb.dim[d] = b->dim[d];
@@ -23,7 +23,8 @@ static ot_status dot_infer(ot_node *n, ot_error *err)
     y.dim[y.rank++] = M;
     y.dim[y.rank++] = N;
     if (n->n_in > 2 && n->in[2] && (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != N))
-        return ot_node_fail(n, err, "the bias is %s; [%lld] is needed", ot_shape_text(&n->in[2]->shape, sa), (long long)N);
+        return ot_node_fail(n, err, "the bias is %s; expected [%lld]",
+                            ot_shape_text(&n->in[2]->shape, sa), (long long)N);
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 

@@ -82,20 +82,20 @@ static const char *inst_check(const ot_program *p, int i)
 {
     const ot_inst *inst = &p->inst[i];
     const ot_fn_info *info = ot_fn_of(inst->row);
-    if (!info) return "an instruction has no row";
-    if (inst->cls > OT_CLASS_U64) return "an instruction has no class";
+    if (!info) return "internal error: an instruction has no function";
+    if (inst->cls > OT_CLASS_U64) return "internal error: an instruction has no class";
     if (inst->row % 4 && info->d[inst->row % 4 - 1].grad < OT_FN_PASS)
-        return "an instruction is a derivative that does not exist";
+        return "internal error: an instruction is a derivative that does not exist";
     bool is_float = inst->cls <= OT_CLASS_F64;
-    if ((info->kinds == 'F' || info->kinds == 'E') && !is_float) return "a row wants floats";
-    if (info->kinds == 'I' && is_float) return "a row wants integers";
+    if ((info->kinds == 'F' || info->kinds == 'E') && !is_float) return "internal error: a function needs floats";
+    if (info->kinds == 'I' && is_float) return "internal error: a function needs integers";
     unsigned reads = reads_of(inst->row);
     for (int k = 0; k < OT_MAP_ARGS; k++) {
         if (!(reads >> k & 1)) continue;
-        if (inst->arg[k] < 0 || inst->arg[k] >= p->n_in + i) return "an argument is not computed yet";
+        if (inst->arg[k] < 0 || inst->arg[k] >= p->n_in + i) return "internal error: an argument is not computed yet";
         ot_class want = inst->row == OT_FN_Random ? OT_CLASS_U64 : (ot_class)inst->cls;
         if (inst->row != OT_FN_Convert && ot_map_class(p, inst->arg[k]) != want)
-            return "an argument has another class";
+            return "internal error: an argument has another class";
     }
     return NULL;
 }
@@ -224,7 +224,7 @@ static ot_status map_infer(ot_node *n, ot_error *err)
     const char *wrong = ot_map_check(p);
     if (wrong) return ot_node_fail(n, err, "%s", wrong);
     if (n->n_in != p->n_in || n->n_out != p->n_out)
-        return ot_node_fail(n, err, "%d inputs and %d outputs; the program has %d and %d", n->n_in,
+        return ot_node_fail(n, err, "%d inputs and %d outputs, but the program has %d and %d", n->n_in,
                             n->n_out, p->n_in, p->n_out);
     ot_shape s = OT_SCALAR;
     for (int i = 0; i < n->n_in; i++) {

@@ -14,7 +14,7 @@ ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints
         if (!ot_axis(axes.v[k], rank, &a))
             return ot_node_fail(n, err, "axis %lld; a tensor of rank %d has axes %d to %d", (long long)axes.v[k],
                                 rank, -rank, rank - 1);
-        if (*set >> a & 1) return ot_node_fail(n, err, "axis %d is named twice", a);
+        if (*set >> a & 1) return ot_node_fail(n, err, "axis %d is given twice", a);
         *set |= (int64_t)1 << a;
     }
     if (list) *list = axes;
@@ -29,7 +29,7 @@ ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err)
         return ot_node_fail(n, err, "a shape of %d axes; at most %d are supported", dims.n, OT_MAX_RANK);
     *out = (ot_shape){ .rank = dims.n };
     for (int d = 0; d < dims.n; d++) {
-        if (dims.v[d] < 0) return ot_node_fail(n, err, "size %lld on axis %d", (long long)dims.v[d], d);
+        if (dims.v[d] < 0) return ot_node_fail(n, err, "invalid size %lld on axis %d", (long long)dims.v[d], d);
         out->dim[d] = dims.v[d];
     }
     return OT_OK;
@@ -42,7 +42,8 @@ ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, i
     for (int64_t k = first, total = ot_numel(&v->shape); k < total; k += step) {
         int64_t x = ot_get_i64(v->data, v->dtype, k);
         if (x < lo || x > hi)
-            return ot_node_fail(n, err, "input %d ('%s') has %lld at place %lld; %lld to %lld are possible", i, v->name, (long long)x, (long long)k,
+            return ot_node_fail(n, err, "input %d ('%s') has value %lld at position %lld; expected %lld to %lld",
+                                i, v->name, (long long)x, (long long)k,
                                 (long long)lo, (long long)hi);
     }
     return OT_OK;

@@ -8,7 +8,7 @@ static ot_status prefix_sum_infer(ot_node *n, ot_error *err)
 {
     const ot_prefix_sum *a = n->attrs;
     if (a->axis < 0 || a->axis >= n->in[0]->shape.rank || !ot_dtype_bits(n->in[0]->dtype))
-        return ot_node_fail(n, err, "axis %lld", (long long)a->axis);
+        return ot_node_fail(n, err, "invalid axis %lld", (long long)a->axis);
     return ot_like(n->out[0], n->in[0]);
 }
 

@@ -20,7 +20,7 @@ static ot_status reduce_infer(ot_node *n, ot_error *err)
     ot_shape         x, y = { .rank = 0 };
     ot_dtype         t;
     if (a->program ? n->n_in != a->program->n_in || a->program->n_out != 1 : n->n_in != 1)
-        return ot_node_fail(n, err, "%d inputs, which its program does not take", n->n_in);
+        return ot_node_fail(n, err, "%d inputs do not match the program", n->n_in);
     ot_reduce_x(n, &x, &t);
     if (!ot_dtype_bits(t)) return ot_node_fail(n, err, "%s cannot be reduced", ot_dtype_name(t));
     for (int d = 0; d < x.rank; d++) {

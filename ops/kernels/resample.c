@@ -8,10 +8,13 @@ static ot_status interp_infer(ot_node *n, ot_error *err)
 {
     const ot_resample *a = n->attrs;
     ot_shape         y = n->in[0]->shape;
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "%s cannot be weighted", ot_dtype_name(n->in[0]->dtype));
-    if (a->axis < 0 || a->axis >= y.rank || a->size < 0) return ot_node_fail(n, err, "axis %lld", (long long)a->axis);
+    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "%s cannot be interpolated",
+                                                           ot_dtype_name(n->in[0]->dtype));
+    if (a->axis < 0 || a->axis >= y.rank || a->size < 0) return ot_node_fail(n, err, "invalid axis %lld",
+                                                                             (long long)a->axis);
     for (int64_t t = 0; t < a->start[a->size]; t++)
-        if (a->from[t] < 0 || a->from[t] >= y.dim[a->axis]) return ot_node_fail(n, err, "the table leaves the axis");
+        if (a->from[t] < 0 || a->from[t] >= y.dim[a->axis]) return ot_node_fail(n, err, "the table is out of range of the "
+                                                                                        "axis");
     y.dim[a->axis] = a->size;
     if (!ot_shape_fits(&y, n->in[0]->dtype)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], n->in[0]->dtype, &y);

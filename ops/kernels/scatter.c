@@ -36,21 +36,22 @@ static ot_status flat_index_infer(ot_node *n, ot_error *err)
     ot_shape         y = n->in[0]->shape;
     char             from[128], to[128];
     if (n->in[0]->dtype != OT_I32 && n->in[0]->dtype != OT_I64)
-        return ot_node_fail(n, err, "indices are %s; int32 or int64 is needed", ot_dtype_name(n->in[0]->dtype));
+        return ot_node_fail(n, err, "indices are %s; expected int32 or int64", ot_dtype_name(n->in[0]->dtype));
     bool fits = a->kind == OT_FLAT_ALONG ? y.rank == a->x.rank && a->axis >= 0 && a->axis < y.rank
                                            : y.rank >= 1 && a->batch < y.rank && y.dim[y.rank - 1] + a->batch <= a->x.rank;
     for (int d = 0; fits && d < (a->kind == OT_FLAT_ALONG ? y.rank : a->batch); d++)
         if (a->kind == OT_FLAT_TUPLES) fits = y.dim[d] == a->x.dim[d];
         else fits = d == a->axis || y.dim[d] <= a->x.dim[d];
     if (!fits)
-        return ot_node_fail(n, err, "indices %s do not fit a tensor of %s", ot_shape_text(&y, from), ot_shape_text(&a->x, to));
+        return ot_node_fail(n, err, "indices of shape %s do not match a tensor of shape %s",
+                            ot_shape_text(&y, from), ot_shape_text(&a->x, to));
     if (a->kind == OT_FLAT_TUPLES) y.rank--;
     return ot_set(n->out[0], OT_I64, &y);
 }
 
 const ot_op ot_op_FlatIndex = {
     .name = "FlatIndex", .types = { "x" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_flat_index), .infer = flat_index_infer, .grad_zero = "the output holds indices",
+    .attr_size = sizeof(ot_flat_index), .infer = flat_index_infer, .grad_zero = "the output contains indices",
 };
 
 /* ---- Scatter ------------------------------------------------------------------- */
@@ -60,7 +61,7 @@ static ot_status scatter_infer(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *p = &n->in[1]->shape, *u = &n->in[2]->shape;
     if (x->rank != 2 || p->rank != 1 || u->rank != 2 || u->dim[0] != p->dim[0] || u->dim[1] != x->dim[1] ||
         n->in[1]->dtype != OT_I64 || n->in[2]->dtype != n->in[0]->dtype)
-        return ot_node_fail(n, err, "updates do not fit the rows they go to");
+        return ot_node_fail(n, err, "the updates do not match the indexed rows");
     return ot_like(n->out[0], n->in[0]);
 }
 

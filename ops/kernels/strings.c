@@ -9,7 +9,7 @@
 static ot_status stringequal_infer(ot_node *n, ot_error *err)
 {
     ot_shape s;
-    if (n->in[0]->dtype != OT_STRING || n->in[1]->dtype != OT_STRING) return ot_node_fail(n, err, "two tensors of strings are needed");
+    if (n->in[0]->dtype != OT_STRING || n->in[1]->dtype != OT_STRING) return ot_node_fail(n, err, "expected two string tensors");
     if (!ot_broadcast(&n->in[0]->shape, &n->in[1]->shape, &s)) {
         char a[128], b[128];
         return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast",

@@ -9,7 +9,7 @@ static ot_status check_index(ot_node *n, ot_error *err)
 {
     ot_dtype t = n->in[1]->dtype;
     if (t == OT_I32 || t == OT_I64) return OT_OK;
-    return ot_node_fail(n, err, "indices are %s; int32 or int64 is needed", ot_dtype_name(t));
+    return ot_node_fail(n, err, "indices are %s; expected int32 or int64", ot_dtype_name(t));
 }
 
 /* The shape of what Take makes of x. */
@@ -53,7 +53,7 @@ static ot_status take_add_infer(ot_node *n, ot_error *err)
     OT_TRY(check_index(n, err));
     if (!taken(&a->shape, &n->in[1]->shape, a->axis, &y) || !ot_shape_eq(&y, &dy->shape)) {
         char from[128], to[128];
-        return ot_node_fail(n, err, "%s does not fit rows of %s", ot_shape_text(&dy->shape, from),
+        return ot_node_fail(n, err, "%s does not match rows of %s", ot_shape_text(&dy->shape, from),
                             ot_shape_text(&a->shape, to));
     }
     if (!ot_dtype_bits(dy->dtype) || !ot_shape_fits(&a->shape, dy->dtype))
@@ -70,7 +70,8 @@ static void take_add_grad(ot_build *b)
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err)
 {
     long long dim = n->in[0]->shape.dim[((const ot_take *)n->attrs)->axis];
-    return ot_fail(err, OT_E_DATA, "%s: index %lld; %lld to %lld are possible", n->name, (long long)value, -dim, dim - 1);
+    return ot_fail(err, OT_E_DATA, "%s: index %lld is out of range; expected %lld to %lld",
+                   n->name, (long long)value, -dim, dim - 1);
 }
 
 const ot_op ot_op_Take = {

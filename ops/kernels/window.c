@@ -9,10 +9,10 @@ const char *const ot_auto_pads[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALI
 static ot_status list(const ot_node *n, const char *what, const ot_ints *v, int len, int64_t min, ot_error *err)
 {
     if (v->n && v->n != len)
-        return ot_node_fail(n, err, "%s has %d values; %d are needed", what, v->n, len);
+        return ot_node_fail(n, err, "%s has %d values; expected %d", what, v->n, len);
     for (int i = 0; i < v->n; i++)
         if (v->v[i] < min || v->v[i] >= LIMIT)
-            return ot_node_fail(n, err, "%s holds %lld; at least %lld and less than 2^31 is needed", what,
+            return ot_node_fail(n, err, "%s has %lld; expected at least %lld and less than 2^31", what,
                                 (long long)v->v[i], (long long)min);
     return OT_OK;
 }
@@ -29,7 +29,7 @@ ot_status ot_window_lists(const ot_node *n, const ot_window_attrs *a, const int6
     *w = (ot_window){ .nd = nd };
     for (int j = 0; j < nd; j++) {
         if (kernel[j] < 1 || kernel[j] >= LIMIT)
-            return ot_node_fail(n, err, "the window has extent %lld on spatial axis %d; at least 1 is needed",
+            return ot_node_fail(n, err, "the window has extent %lld on spatial axis %d; expected at least 1",
                                 (long long)kernel[j], j);
         w->kernel[j] = kernel[j];
         w->stride[j] = a->strides.n ? a->strides.v[j] : 1;

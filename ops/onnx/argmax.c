@@ -23,8 +23,8 @@ static ot_status argmax_infer(ot_node *n, ot_error *err)
     ot_shape            y = { .rank = 0 };
     int                 axis;
     if (!ot_axis(a->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)a->axis, x->rank);
-    if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d has no elements to choose from", axis);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
+    if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d is empty", axis);
     for (int d = 0; d < x->rank; d++)
         if (d != axis || a->keepdims) y.dim[y.rank++] = d == axis ? 1 : x->dim[d];
     return ot_set(n->out[0], OT_I64, &y);
@@ -46,7 +46,7 @@ static void argmin_lower(ot_build *b) { argmax_emit(b, true); }
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = OT_SET_NUMBER }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1, \
         .attrs = argmax_rows, .attr_size = sizeof(argmax_attrs), .infer = argmax_infer,            \
-        .gives = "i", .batch = ot_batch_by_axis, .lower = rule, .grad_zero = "the output holds indices",                       \
+        .gives = "i", .batch = ot_batch_by_axis, .lower = rule, .grad_zero = "the output contains indices",                       \
     };
 
 ARGMAX(ArgMax, argmax_lower)

@@ -47,7 +47,8 @@ static ot_status four(const ot_node *n, int i, int64_t heads, ot_shape *s, ot_er
     const ot_shape *x = &n->in[i]->shape;
     *s = *x;
     if (x->rank == 4 && (!heads || heads == x->dim[1])) return OT_OK;
-    if (x->rank != 3) return ot_node_fail(n, err, "input %d has rank %d; 3 is needed, or 4 with the heads that the node says", i, x->rank);
+    if (x->rank != 3) return ot_node_fail(n, err, "input %d has rank %d; expected 3, or 4 with the number of heads of "
+                                                  "the node", i, x->rank);
     if (heads < 1 || x->dim[2] % heads)
         return ot_node_fail(n, err, "input %d has %lld channels in %lld heads", i, (long long)x->dim[2], (long long)heads);
     *s = (ot_shape){ .rank = 4, .dim = { x->dim[0], heads, x->dim[1], x->dim[2] / heads } };
@@ -66,9 +67,10 @@ static ot_status check_mask(const ot_node *n, const sizes *z, ot_error *err)
             return ot_node_fail(n, err, "the mask is %s, the scores are %s", ot_shape_text(&m->shape, a), ot_shape_text(&scores, c));
     }
     if (!l) return OT_OK;
-    if (ot_node_in(n, PAST_KEY)) return ot_node_fail(n, err, "nonpad_kv_seqlen and past_key exclude each other");
+    if (ot_node_in(n, PAST_KEY)) return ot_node_fail(n, err, "nonpad_kv_seqlen and past_key cannot be used together");
     if (l->shape.rank != 1 || l->shape.dim[0] != z->B)
-        return ot_node_fail(n, err, "nonpad_kv_seqlen is %s; [%lld] is needed", ot_shape_text(&l->shape, a), (long long)z->B);
+        return ot_node_fail(n, err, "nonpad_kv_seqlen is %s; expected [%lld]",
+                            ot_shape_text(&l->shape, a), (long long)z->B);
     return OT_OK;
 }
 
@@ -83,13 +85,13 @@ static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
     *z = (sizes){ .B = q.dim[0], .Hq = q.dim[1], .Hk = k.dim[1], .T = q.dim[2], .S = k.dim[2], .D = q.dim[3], .E = v.dim[3] };
     if (n->in[Q]->shape.rank != n->in[K]->shape.rank || n->in[Q]->shape.rank != n->in[V]->shape.rank || k.dim[0] != z->B ||
         v.dim[0] != z->B || k.dim[3] != z->D || v.dim[1] != z->Hk || v.dim[2] != z->S || z->Hk < 1 || z->Hq % z->Hk)
-        return ot_node_fail(n, err, "Q, K and V do not fit together");
-    if (!pk != !pv) return ot_node_fail(n, err, "past_key and past_value belong together");
+        return ot_node_fail(n, err, "Q, K and V have different shapes");
+    if (!pk != !pv) return ot_node_fail(n, err, "past_key and past_value must be given together");
     if (pk) {
         ot_shape want_k = { .rank = 4, .dim = { z->B, z->Hk, 0, z->D } }, want_v = { .rank = 4, .dim = { z->B, z->Hk, 0, z->E } };
         z->P = want_k.dim[2] = want_v.dim[2] = pk->shape.rank == 4 ? pk->shape.dim[2] : 0;
         if (!ot_shape_eq(&pk->shape, &want_k) || !ot_shape_eq(&pv->shape, &want_v))
-            return ot_node_fail(n, err, "past_key and past_value do not fit K and V");
+            return ot_node_fail(n, err, "past_key and past_value do not match K and V");
         if (!ot_add(z->S, z->P, &z->S)) return ot_node_fail(n, err, "the result is too large");
     }
     return check_mask(n, z, err);
@@ -102,9 +104,11 @@ static ot_status attention_infer(ot_node *n, ot_error *err)
     sizes                  z;
     OT_TRY(measure(n, &z, err));
     if (a->qk_matmul_output_mode < RAW || a->qk_matmul_output_mode > PROBABILITIES)
-        return ot_node_fail(n, err, "qk_matmul_output_mode is %lld; 0 to 3 are known", (long long)a->qk_matmul_output_mode);
+        return ot_node_fail(n, err, "qk_matmul_output_mode is %lld; expected 0 to 3",
+                            (long long)a->qk_matmul_output_mode);
     if (a->softmax_precision && (a->softmax_precision < 0 || a->softmax_precision > OT_BF16 || !(OT_SET_FLOAT >> a->softmax_precision & 1)))
-        return ot_node_fail(n, err, "softmax_precision is type %lld; a floating-point type is needed", (long long)a->softmax_precision);
+        return ot_node_fail(n, err, "softmax_precision is type %lld; expected a floating-point type",
+                            (long long)a->softmax_precision);
     if (!(a->softcap >= 0) || a->left_window_size < -1 || a->right_window_size < -1)
         return ot_node_fail(n, err, "softcap and the sizes of the window cannot be negative (-1: no window)");
     ot_shape y = { .rank = 4, .dim = { z.B, z.Hq, z.T, z.E } };

@@ -24,9 +24,9 @@ static ot_status resolve(const ot_node *n, ot_pool *p, ot_error *err)
 {
     const ot_averagepool *a = n->attrs;
     const ot_shape       *x = &n->in[0]->shape;
-    if (x->rank < 3) return ot_node_fail(n, err, "x has rank %d; 3 or more is needed", x->rank);
+    if (x->rank < 3) return ot_node_fail(n, err, "x has rank %d; expected 3 or more", x->rank);
     if (a->window.kernel.n != x->rank - 2)
-        return ot_node_fail(n, err, "kernel_shape has %d values; x wants %d", a->window.kernel.n, x->rank - 2);
+        return ot_node_fail(n, err, "kernel_shape has %d values; x needs %d", a->window.kernel.n, x->rank - 2);
     *p = (ot_pool){ .include_pad = a->include_pad != 0 };
     return ot_window_resolve(n, &a->window, a->window.kernel.v, x, &p->window, p->out, err);
 }

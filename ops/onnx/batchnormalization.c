@@ -20,7 +20,7 @@ static const ot_attr attrs[] = {
 static ot_status infer(ot_node *n, ot_error *err)
 {
     const ot_value *x = n->in[0];
-    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", x->shape.rank);
+    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", x->shape.rank);
     for (int i = 1; i < 5; i++)
         if (n->in[i]->shape.rank != 1 || n->in[i]->shape.dim[0] != x->shape.dim[1])
             return ot_node_fail(n, err, "input %d ('%s') must have one value per channel, %lld", i, n->in[i]->name,

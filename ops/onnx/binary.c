@@ -33,7 +33,7 @@ BINARY(LOWER, LOWER)
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
         .gives = "b", .batch = ot_batch_pointwise, .infer = ot_elementwise_infer_truth, .lower = op##_lower,                    \
-        .grad_zero = "a truth value is piecewise constant",                                        \
+        .grad_zero = "a boolean is piecewise constant",                                        \
     };
 BINARY(NUMBER, TRUTH)
 
@@ -54,7 +54,7 @@ static void equal_lower(ot_build *b)
 const ot_op ot_op_Equal = {
     .name = "Equal", .types = { "T", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
     .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
-    .grad_zero = "a truth value is piecewise constant",
+    .grad_zero = "a boolean is piecewise constant",
     .gives = "b",
     .batch = ot_batch_pointwise,
 };
@@ -96,7 +96,7 @@ static ot_status pow_infer(ot_node *n, ot_error *err)
 {
     ot_shape s;
     for (int i = 0; i < 2; i++)
-        if (!n->in[i] || !ot_dtype_bits(n->in[i]->dtype)) return ot_node_fail(n, err, "two numbers are needed");
+        if (!n->in[i] || !ot_dtype_bits(n->in[i]->dtype)) return ot_node_fail(n, err, "expected two numbers");
     if (!ot_broadcast(&n->in[0]->shape, &n->in[1]->shape, &s)) {
         char a[128], b[128];
         return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast",
@@ -152,7 +152,7 @@ static ot_status prelu_infer(ot_node *n, ot_error *err)
     OT_TRY(ot_elementwise_infer(n, err));
     char a[128], b[128];
     if (!ot_shape_eq(&n->out[0]->shape, &n->in[0]->shape))
-        return ot_node_fail(n, err, "slope has shape %s; one that broadcasts to x, %s, is needed",
+        return ot_node_fail(n, err, "slope of shape %s does not broadcast to x of shape %s",
                             ot_shape_text(&n->in[1]->shape, a), ot_shape_text(&n->in[0]->shape, b));
     return OT_OK;
 }
@@ -173,7 +173,7 @@ static const ot_attr mod_rows[] = { { "fmod", OT_INT, offsetof(choice, which), 0
 /* The standard leaves the sign of a float's remainder to fmod alone. */
 static ot_status mod_infer(ot_node *n, ot_error *err)
 {
-    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "it needs fmod = 1 for floats");
+    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "floats need fmod = 1");
     return ot_elementwise_infer(n, err);
 }
 

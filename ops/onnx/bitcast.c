@@ -21,5 +21,5 @@ static void bitcast_lower(ot_build *b)
 const ot_op ot_op_BitCast = {
     .name = "BitCast", .types = { "n" }, .since = 26, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = bitcast_rows, .attr_size = sizeof(ot_bits), .infer = ot_bits_infer, .lower = bitcast_lower,
-    .grad_zero = "bits are copied into another type",
+    .grad_zero = "bits are reinterpreted as another type",
 };

@@ -10,7 +10,7 @@
 
 static ot_status clip_infer(ot_node *n, ot_error *err)
 {
-    if (!ot_dtype_bits(n->in[0]->dtype)) return ot_node_fail(n, err, "numbers are needed");
+    if (!ot_dtype_bits(n->in[0]->dtype)) return ot_node_fail(n, err, "expected numbers");
     for (int i = 1; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
         if (v && (ot_numel(&v->shape) != 1 || v->dtype != n->in[0]->dtype))

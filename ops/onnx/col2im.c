@@ -35,7 +35,8 @@ static ot_status resolve(const ot_node *n, ot_window *w, int64_t *blocks, ot_sha
     if (!ot_shape_fits(&block, OT_I8)) return ot_node_fail(n, err, "the blocks are too large");
     size = ot_numel(&block);
     if (x->rank != 3 || C % size || x->dim[2] != count)
-        return ot_node_fail(n, err, "x is %s; (N, a multiple of %lld, %lld) is needed", ot_shape_text(x, s), (long long)size,
+        return ot_node_fail(n, err, "x is %s; expected (N, a multiple of %lld, %lld)",
+                            ot_shape_text(x, s), (long long)size,
                             (long long)count);
     y->dim[1] = C / size;
     if (!ot_shape_fits(y, n->in[0]->dtype)) return ot_node_fail(n, err, "the result is too large");

@@ -24,9 +24,9 @@ static ot_status compress_axis(const ot_node *n, int *axis, bool *flat, int64_t 
     *flat = a == (int64_t)NO_AXIS;
     *axis = 0;
     if (!*flat && !ot_axis(a, n->in[0]->shape.rank, axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)a, n->in[0]->shape.rank);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a, n->in[0]->shape.rank);
     if (!ot_is_const(c) || c->dtype != OT_BOOL || c->shape.rank != 1)
-        return ot_node_fail(n, err, "the condition must be a list of bools that is known before the run");
+        return ot_node_fail(n, err, "the condition must be a list of bools known before the run");
     int64_t size = *flat ? ot_numel(&n->in[0]->shape) : n->in[0]->shape.dim[*axis];
     if (c->shape.dim[0] > size) return ot_node_fail(n, err, "%lld conditions for %lld elements", (long long)c->shape.dim[0], (long long)size);
     *count = 0;

@@ -20,11 +20,11 @@ static ot_status concat_infer(ot_node *n, ot_error *err)
     ot_shape y = n->in[0]->shape;
     int      axis;
     if (!ot_axis(((const concat_attrs *)n->attrs)->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of tensors of rank %d",
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
                             (long long)((const concat_attrs *)n->attrs)->axis, y.rank);
     for (int i = 1; i < n->n_in; i++) {
         const ot_value *x = n->in[i];
-        if (!x) return ot_node_fail(n, err, "input %d is left out", i);
+        if (!x) return ot_node_fail(n, err, "input %d is missing", i);
         bool fits = x->shape.rank == y.rank && x->dtype == n->in[0]->dtype;
         for (int d = 0; fits && d < y.rank; d++) fits = d == axis || x->shape.dim[d] == y.dim[d];
         if (!fits) {

@@ -45,7 +45,7 @@ static ot_status constant_infer(ot_node *n, ot_error *err)
     const constant_attrs *a = n->attrs;
     float                 f = (float)a->value_float;
     if (a->value.data || a->value.dtype != OT_UNDEFINED) {
-        if (!a->value.data && ot_numel(&a->value.shape)) return ot_node_fail(n, err, "value has no bytes");
+        if (!a->value.data && ot_numel(&a->value.shape)) return ot_node_fail(n, err, "value has no data");
         if (!a->value.data) return known(n, a->value.dtype, 0, 0, NULL, err);
         n->out[0]->data = a->value.data;
         n->out[0]->role = OT_CONST;
@@ -55,7 +55,7 @@ static ot_status constant_infer(ot_node *n, ot_error *err)
     if (a->value_ints.v) return known(n, OT_I64, 1, a->value_ints.n, a->value_ints.v, err);
     if (a->value_int != (int64_t)NO_INT) return known(n, OT_I64, 0, 1, &a->value_int, err);
     if (!isnan(a->value_float)) return known(n, OT_F32, 0, 1, &f, err);
-    return ot_node_fail(n, err, "no value; one of value, value_float(s), value_int(s) is needed");
+    return ot_node_fail(n, err, "no value; expected one of value, value_float(s), value_int(s)");
 }
 
 static void constant_lower(ot_build *b)
@@ -87,7 +87,7 @@ static ot_status filled_infer(ot_node *n, ot_error *err)
     ot_shape            y;
     OT_TRY(ot_shape_input(n, 0, &y, err));
     if (a->value.data && ot_numel(&a->value.shape) != 1)
-        return ot_node_fail(n, err, "value has %lld elements; 1 is needed", (long long)ot_numel(&a->value.shape));
+        return ot_node_fail(n, err, "value has %lld elements; expected 1", (long long)ot_numel(&a->value.shape));
     if (!ot_shape_fits(&y, filled_dtype(a))) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], filled_dtype(a), &y);
 }
@@ -104,6 +104,6 @@ const ot_op ot_op_ConstantOfShape = {
     .name = "ConstantOfShape", .types = { "i" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = filled_rows, .attr_size = sizeof(filled_attrs),
     .infer = filled_infer, .lower = filled_lower,
-    .grad_zero = "a shape does not change with the elements",
+    .grad_zero = "a shape does not depend on the values",
     .gives = "=value",
 };

@@ -27,14 +27,14 @@ ot_status ot_conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_erro
     if (a->group < 1 || w->dim[0] % a->group)
         return ot_node_fail(n, err, "w has %lld filters; group %lld must divide them", (long long)w->dim[0], (long long)a->group);
     if (!ot_mul(w->dim[1], a->group, &want) || x->dim[1] != want)
-        return ot_node_fail(n, err, "x has %lld channels; w and group %lld want %lld", (long long)x->dim[1],
+        return ot_node_fail(n, err, "x has %lld channels; w with group %lld needs %lld", (long long)x->dim[1],
                             (long long)a->group, (long long)want);
     *c = (ot_convolve){ .group = a->group };
     *y = (ot_shape){ .rank = x->rank, .dim = { x->dim[0], w->dim[0] } };
     OT_TRY(ot_window_resolve(n, &a->window, &w->dim[2], x, &c->window, &y->dim[2], err));
     for (int j = 0; j < a->window.kernel.n; j++)
         if (a->window.kernel.v[j] != w->dim[2 + j])
-            return ot_node_fail(n, err, "kernel_shape holds %lld; w has %lld", (long long)a->window.kernel.v[j],
+            return ot_node_fail(n, err, "kernel_shape has %lld, but w has %lld", (long long)a->window.kernel.v[j],
                                 (long long)w->dim[2 + j]);
     return OT_OK;
 }

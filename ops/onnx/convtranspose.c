@@ -41,7 +41,7 @@ static ot_status resolve_axis(const ot_node *n, int j, int64_t in, ot_window *w,
     if (a->output_shape.n || same) {
         *out = a->output_shape.n ? a->output_shape.v[a->output_shape.n - nd + j] : in * w->stride[j];
         if (*out < 1 || *out >= (int64_t)1 << 31)
-            return ot_node_fail(n, err, "output_shape holds %lld", (long long)*out);
+            return ot_node_fail(n, err, "invalid output_shape value %lld", (long long)*out);
         int64_t total = full + extra - *out;
         if (total < 0) total = 0;
         w->pad_lo[j] = a->window.auto_pad == OT_PAD_SAME_UPPER ? total / 2 : total - total / 2;
@@ -67,7 +67,7 @@ static ot_status resolve(const ot_node *n, ot_convolve *c, ot_error *err)
     if (x->rank < 3 || w->rank != x->rank)
         return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank, w->rank);
     if (w->dim[0] != x->dim[1])
-        return ot_node_fail(n, err, "x has %lld channels; w wants %lld", (long long)x->dim[1], (long long)w->dim[0]);
+        return ot_node_fail(n, err, "x has %lld channels; w needs %lld", (long long)x->dim[1], (long long)w->dim[0]);
     if (a->group < 1 || x->dim[1] % a->group || !ot_mul(w->dim[1], a->group, &M))
         return ot_node_fail(n, err, "group %lld must divide the %lld channels of x", (long long)a->group, (long long)x->dim[1]);
     if (n->n_in > 2 && n->in[2] && (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != M))
@@ -79,7 +79,7 @@ static ot_status resolve(const ot_node *n, ot_convolve *c, ot_error *err)
         return ot_node_fail(n, err, "output_padding and output_shape need %d values", nd);
     for (int j = 0; j < a->window.kernel.n; j++)
         if (a->window.kernel.v[j] != w->dim[2 + j])
-            return ot_node_fail(n, err, "kernel_shape holds %lld; w has %lld", (long long)a->window.kernel.v[j],
+            return ot_node_fail(n, err, "kernel_shape has %lld, but w has %lld", (long long)a->window.kernel.v[j],
                                 (long long)w->dim[2 + j]);
     c->like = (ot_shape){ .rank = x->rank, .dim = { x->dim[0], M } };
     for (int j = 0; j < nd; j++) OT_TRY(resolve_axis(n, j, x->dim[2 + j], &c->window, &c->like.dim[2 + j], err));

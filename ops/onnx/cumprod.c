@@ -24,7 +24,7 @@ static ot_status cumprod_infer(ot_node *n, ot_error *err)
     int64_t set;
     ot_ints axis;
     OT_TRY(ot_axes_input(n, 1, n->in[0]->shape.rank, &set, &axis, err));
-    if (axis.n != 1) return ot_node_fail(n, err, "%d axes; 1 is needed", axis.n);
+    if (axis.n != 1) return ot_node_fail(n, err, "%d axes, expected 1", axis.n);
     return ot_like(n->out[0], n->in[0]);
 }
 

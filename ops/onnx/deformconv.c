@@ -49,7 +49,8 @@ static ot_status resolve(const ot_node *n, ot_window *w, ot_shape *y, ot_error *
     OT_TRY(ot_window_resolve(n, &a->window, &f->dim[2], x, w, &y->dim[2], err));
     for (int j = 0; j < w->nd; j++) {
         if (a->window.kernel.n && a->window.kernel.v[j] != f->dim[2 + j])
-            return ot_node_fail(n, err, "kernel_shape holds %lld; w has %lld", (long long)a->window.kernel.v[j], (long long)f->dim[2 + j]);
+            return ot_node_fail(n, err, "kernel_shape has %lld, but w has %lld",
+                                (long long)a->window.kernel.v[j], (long long)f->dim[2 + j]);
         if (y->dim[2 + j] < 1 || x->dim[2 + j] < 1) return ot_node_fail(n, err, "spatial axis %d of x is empty", j);
         K *= f->dim[2 + j]; /* w is there, so this fits */
     }

@@ -21,7 +21,7 @@ static ot_status det_infer(ot_node *n, ot_error *err)
     ot_shape y = n->in[0]->shape;
     if (y.rank < 2 || y.dim[y.rank - 1] != y.dim[y.rank - 2]) {
         char a[128];
-        return ot_node_fail(n, err, "%s does not hold square matrices", ot_shape_text(&y, a));
+        return ot_node_fail(n, err, "%s has no square matrices", ot_shape_text(&y, a));
     }
     if (y.dim[y.rank - 1] > MOST)
         return ot_node_fail(n, err, "matrices of %lld rows; at most %d are supported", (long long)y.dim[y.rank - 1], MOST);

@@ -154,7 +154,7 @@ static ot_status scalar_input(const ot_node *n, int i, int64_t other, int64_t *o
     *out = other;
     if (i >= n->n_in || !n->in[i]) return OT_OK;
     OT_TRY(ot_const_ints(n, i, &v, err));
-    if (v.n != 1) return ot_node_fail(n, err, "input %d has %d numbers; 1 is needed", i, v.n);
+    if (v.n != 1) return ot_node_fail(n, err, "input %d has %d values, expected 1", i, v.n);
     *out = v.v[0];
     return OT_OK;
 }
@@ -176,13 +176,15 @@ static ot_status dft_resolve(const ot_node *n, int *axis, int64_t *length, ot_sh
     *y = n->in[0]->shape;
     int64_t c = y->rank > 1 ? y->dim[y->rank - 1] : 0;
     if (c != 1 && c != 2) return ot_node_fail(n, err, "the last axis of x must have 1 element, or 2 for complex numbers");
-    if (a->onesided && !a->inverse && c == 2) return ot_node_fail(n, err, "onesided is for real numbers; x is complex");
+    if (a->onesided && !a->inverse && c == 2) return ot_node_fail(n, err, "onesided needs real numbers, but x is "
+                                                                          "complex");
     OT_TRY(scalar_input(n, 2, -2, &at, err));
-    if (!ot_axis(at, y->rank, axis) || *axis == y->rank - 1) return ot_node_fail(n, err, "axis %lld of rank %d", (long long)at, y->rank);
+    if (!ot_axis(at, y->rank, axis) || *axis == y->rank - 1) return ot_node_fail(n, err, "axis %lld is out of range for rank "
+                                                                                         "%d", (long long)at, y->rank);
     int64_t size = y->dim[*axis];
     OT_TRY(scalar_input(n, 1, a->onesided && a->inverse ? 2 * (size - 1) : size, length, err));
     if (*length < 1 || *length > LONGEST)
-        return ot_node_fail(n, err, "a transform of %lld elements; 1 to %d are possible", (long long)*length, LONGEST);
+        return ot_node_fail(n, err, "a transform of %lld elements; expected 1 to %d", (long long)*length, LONGEST);
     y->dim[*axis] = a->onesided && !a->inverse ? *length / 2 + 1 : *length;
     y->dim[y->rank - 1] = a->onesided && a->inverse ? 1 : 2;
     if (!ot_shape_fits(y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
@@ -258,17 +260,21 @@ static ot_status stft_resolve(const ot_node *n, frames *f, ot_error *err)
     const ot_value *window = ot_node_in(n, 2);
     char            s[128];
     if (x->rank < 2 || x->rank > 3 || (x->rank == 3 && x->dim[2] != 1 && x->dim[2] != 2))
-        return ot_node_fail(n, err, "the signal is %s; (B, L, 1), or (B, L, 2) for complex numbers, is needed", ot_shape_text(x, s));
-    if (window && window->shape.rank != 1) return ot_node_fail(n, err, "the window is %s; a list is needed", ot_shape_text(&window->shape, s));
+        return ot_node_fail(n, err, "the signal is %s; expected (B, L, 1), or (B, L, 2) for complex numbers",
+                            ot_shape_text(x, s));
+    if (window && window->shape.rank != 1) return ot_node_fail(n, err, "the window is %s; expected a list",
+                                                               ot_shape_text(&window->shape, s));
     *f = (frames){ .B = x->dim[0], .L = x->dim[1], .c = x->rank == 3 ? x->dim[2] : 1 };
     OT_TRY(scalar_input(n, 1, 0, &f->step, err));
     OT_TRY(scalar_input(n, 3, window ? window->shape.dim[0] : f->L, &f->length, err));
     if (window && window->shape.dim[0] != f->length)
         return ot_node_fail(n, err, "a window of %lld elements for frames of %lld", (long long)window->shape.dim[0], (long long)f->length);
     if (f->step < 1 || f->length < 1 || f->length > f->L || f->length > LONGEST)
-        return ot_node_fail(n, err, "frames of %lld elements, %lld apart, of a signal of %lld", (long long)f->length, (long long)f->step,
+        return ot_node_fail(n, err, "frames of %lld elements with step %lld do not fit a signal of %lld",
+                            (long long)f->length, (long long)f->step,
                             (long long)f->L);
-    if (((const stft_attrs *)n->attrs)->onesided && f->c == 2) return ot_node_fail(n, err, "onesided is for real numbers; the signal is complex");
+    if (((const stft_attrs *)n->attrs)->onesided && f->c == 2) return ot_node_fail(n, err, "onesided needs real numbers, but the "
+                                                                                           "signal is complex");
     f->count = (f->L - f->length) / f->step + 1;
     return OT_OK;
 }

@@ -15,7 +15,8 @@ static bool given(const ot_node *n, int i) { return i < n->n_in && n->in[i]; }
 
 static ot_status dropout_infer(ot_node *n, ot_error *err)
 {
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; a float is needed", ot_dtype_name(n->in[0]->dtype));
+    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; expected a float",
+                                                           ot_dtype_name(n->in[0]->dtype));
     for (int i = 1; i < 3; i++) {
         const char *name = i == 1 ? "ratio" : "training_mode";
         if (!given(n, i)) continue;
@@ -23,7 +24,7 @@ static ot_status dropout_infer(ot_node *n, ot_error *err)
         if (ot_numel(&n->in[i]->shape) != 1) return ot_node_fail(n, err, "%s must be a scalar", name);
     }
     double ratio = given(n, 1) ? ot_get_f64(n->in[1]->data, n->in[1]->dtype, 0) : 0.5;
-    if (!(ratio >= 0 && ratio <= 1)) return ot_node_fail(n, err, "ratio is %g; 0 to 1 is needed", ratio);
+    if (!(ratio >= 0 && ratio <= 1)) return ot_node_fail(n, err, "ratio is %g; expected 0 to 1", ratio);
     OT_TRY(ot_like(n->out[0], n->in[0]));
     return n->n_out > 1 && n->out[1] ? ot_set(n->out[1], OT_BOOL, &n->in[0]->shape) : OT_OK;
 }

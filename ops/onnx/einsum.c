@@ -115,22 +115,24 @@ static bool read_formula(const ot_node *n, formula *f)
 static ot_status parse(const ot_node *n, formula *f, ot_error *err)
 {
     if (!read_formula(n, f))
-        return ot_node_fail(n, err, "the equation '%s' does not fit the %d operands",
+        return ot_node_fail(n, err, "the equation '%s' does not match the %d operands",
                             ((const einsum_attrs *)n->attrs)->equation ? ((const einsum_attrs *)n->attrs)->equation : "", n->n_in);
     for (int l = 0; l < LABELS; l++) f->size[l] = -1;
     for (int i = 0; i < n->n_in; i++)
         for (int k = 0; k < f->in[i].n; k++) {
             int64_t *size = &f->size[f->in[i].label[k]], d = n->in[i]->shape.dim[k];
             if (*size > 1 && d != 1 && d != *size)
-                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, its letter has %lld", i, (long long)d, (long long)*size);
+                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has %lld",
+                                    i, (long long)d, (long long)*size);
             if (*size < 0 || *size == 1) *size = d;
             else if (*size == 0 && d > 1)
-                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, its letter has none", i, (long long)d);
+                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has no size",
+                                    i, (long long)d);
         }
     for (int k = 0; k < f->out.n; k++) {
-        if (f->size[f->out.label[k]] < 0) return ot_node_fail(n, err, "the result names an axis that no operand has");
+        if (f->size[f->out.label[k]] < 0) return ot_node_fail(n, err, "the output has an axis that no operand has");
         for (int j = 0; j < k; j++)
-            if (f->out.label[j] == f->out.label[k]) return ot_node_fail(n, err, "the result names an axis twice");
+            if (f->out.label[j] == f->out.label[k]) return ot_node_fail(n, err, "the output has an axis twice");
     }
     return OT_OK;
 }

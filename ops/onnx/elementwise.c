@@ -9,11 +9,11 @@ static ot_status infer_as(ot_node *n, ot_dtype t, ot_error *err)
     ot_shape s = OT_SCALAR;
     for (int i = 0; i < n->n_in; i++) {
         const ot_value *x = n->in[i];
-        if (!x) return ot_node_fail(n, err, "input %d is left out", i);
+        if (!x) return ot_node_fail(n, err, "input %d is missing", i);
         if (!ot_dtype_bits(x->dtype))
-            return ot_node_fail(n, err, "input %d is %s; numbers are needed", i, ot_dtype_name(x->dtype));
+            return ot_node_fail(n, err, "input %d is %s; expected numbers", i, ot_dtype_name(x->dtype));
         if (x->dtype != n->in[0]->dtype)
-            return ot_node_fail(n, err, "inputs of type %s and %s; one type is needed",
+            return ot_node_fail(n, err, "inputs of type %s and %s; expected one type",
                                 ot_dtype_name(n->in[0]->dtype), ot_dtype_name(x->dtype));
         char a[128], b[128];
         ot_shape before = s;

@@ -18,8 +18,9 @@ static ot_status eye_infer(ot_node *n, ot_error *err)
 {
     const eye_attrs *a = n->attrs;
     ot_dtype         t = a->dtype ? (ot_dtype)a->dtype : n->in[0]->dtype;
-    if (n->in[0]->shape.rank != 2) return ot_node_fail(n, err, "x has rank %d; 2 is needed", n->in[0]->shape.rank);
-    if (a->dtype < 0 || a->dtype > OT_I2 || ot_dtype_bits(t) < 8) return ot_node_fail(n, err, "element type %lld", (long long)a->dtype);
+    if (n->in[0]->shape.rank != 2) return ot_node_fail(n, err, "x has rank %d; expected 2", n->in[0]->shape.rank);
+    if (a->dtype < 0 || a->dtype > OT_I2 || ot_dtype_bits(t) < 8) return ot_node_fail(n, err, "invalid element type %lld",
+                                                                                      (long long)a->dtype);
     return ot_set(n->out[0], t, &n->in[0]->shape);
 }
 
@@ -36,6 +37,6 @@ static void eye_lower(ot_build *b)
 const ot_op ot_op_EyeLike = {
     .name = "EyeLike", .types = { "T", .T = OT_SET_COMMON }, .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
     .attrs = eye_rows, .attr_size = sizeof(eye_attrs), .infer = eye_infer, .lower = eye_lower,
-    .grad_zero = "only the shape of x is read",
+    .grad_zero = "only the shape of x is used",
     .flags = OT_FROM_SHAPES,
 };

@@ -25,7 +25,7 @@ static ot_status gather_infer(ot_node *n, ot_error *err)
     ot_shape        y = { .rank = 0 };
     int             axis;
     if (!ot_axis(((const gather_attrs *)n->attrs)->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d",
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
                             (long long)((const gather_attrs *)n->attrs)->axis, x->rank);
     if (x->rank - 1 + index->rank > OT_MAX_RANK)
         return ot_node_fail(n, err, "a result of %d axes; at most %d are supported", x->rank - 1 + index->rank,

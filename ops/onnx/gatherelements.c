@@ -29,7 +29,8 @@ static ot_status along_check(ot_node *n, ot_error *err)
     int             axis;
     char            a[128], c[128];
     if (!ot_axis(((const along_attrs *)n->attrs)->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)((const along_attrs *)n->attrs)->axis, x->rank);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
+                            (long long)((const along_attrs *)n->attrs)->axis, x->rank);
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dim[d] <= x->dim[d];
     if (!fits)

@@ -79,7 +79,7 @@ static ot_status scatter_nd_infer(ot_node *n, ot_error *err)
     char     a[128], c[128];
     OT_TRY(picked(n, &y, err));
     if (!ot_shape_eq(&y, &n->in[2]->shape))
-        return ot_node_fail(n, err, "updates are %s; %s is needed", ot_shape_text(&n->in[2]->shape, a),
+        return ot_node_fail(n, err, "updates are %s; expected %s", ot_shape_text(&n->in[2]->shape, a),
                             ot_shape_text(&y, c));
     return ot_like(n->out[0], n->in[0]);
 }

@@ -31,7 +31,7 @@ static ot_status gemm_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "A %s%s and B %s%s cannot be multiplied", ot_shape_text(a, sa),
                             g->ta ? " transposed" : "", ot_shape_text(b, sb), g->tb ? " transposed" : "");
     if (n->n_in > 2 && n->in[2] && (!ot_broadcast(&y, &n->in[2]->shape, &all) || !ot_shape_eq(&y, &all)))
-        return ot_node_fail(n, err, "C is %s; it must broadcast to %s", ot_shape_text(&n->in[2]->shape, sa),
+        return ot_node_fail(n, err, "C is %s, which does not broadcast to %s", ot_shape_text(&n->in[2]->shape, sa),
                             ot_shape_text(&y, sb));
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }

@@ -10,7 +10,7 @@
 static ot_status infer(ot_node *n, ot_error *err)
 {
     ot_shape y = n->in[0]->shape;
-    if (y.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", y.rank);
+    if (y.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", y.rank);
     for (int d = 2; d < y.rank; d++) y.dim[d] = 1;
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }

@@ -21,11 +21,11 @@ static const ot_attr rows[] = {
 static ot_status gradient_infer(ot_node *n, ot_error *err)
 {
     int k = n->n_in - 1;
-    if (n->n_out > k) return ot_node_fail(n, err, "%d gradients by %d tensors", n->n_out, k);
+    if (n->n_out > k) return ot_node_fail(n, err, "%d gradients with respect to %d tensors", n->n_out, k);
     for (int i = 0; i <= k; i++)
         if (!n->in[i] || !ot_is_float(n->in[i]->dtype))
-            return ot_node_fail(n, err, "'%s' is %s; gradients are of floats and by floats", n->in[i] ? n->in[i]->name : "",
-                                n->in[i] ? ot_dtype_name(n->in[i]->dtype) : "not there");
+            return ot_node_fail(n, err, "'%s' is %s, but gradients need floats", n->in[i] ? n->in[i]->name : "",
+                                n->in[i] ? ot_dtype_name(n->in[i]->dtype) : "missing");
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) OT_TRY(ot_like(n->out[i], n->in[i]));
     return OT_OK;

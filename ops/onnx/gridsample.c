@@ -31,11 +31,12 @@ static ot_status gridsample_infer(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *g = &n->in[1]->shape;
     char            a[128], c[128];
     bool            fits = x->rank >= 3 && g->rank == x->rank && g->dim[0] == x->dim[0] && g->dim[g->rank - 1] == x->rank - 2;
-    if (!fits) return ot_node_fail(n, err, "a grid of %s does not fit x of %s", ot_shape_text(g, a), ot_shape_text(x, c));
+    if (!fits) return ot_node_fail(n, err, "a grid of shape %s does not match x of shape %s",
+                                   ot_shape_text(g, a), ot_shape_text(x, c));
     ot_shape y = { .rank = x->rank, .dim = { x->dim[0], x->dim[1] } };
     for (int d = 2; d < y.rank; d++) y.dim[d] = g->dim[d - 1];
     for (int d = 2; d < y.rank; d++)
-        if (x->dim[d] == 0 && ot_numel(g)) return ot_node_fail(n, err, "x of %s has nothing to sample", ot_shape_text(x, c));
+        if (x->dim[d] == 0 && ot_numel(g)) return ot_node_fail(n, err, "x of shape %s is empty", ot_shape_text(x, c));
     if (!ot_shape_fits(&y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
@@ -106,7 +107,8 @@ static ot_status affinegrid_infer(ot_node *n, ot_error *err)
     OT_TRY(ot_shape_input(n, 1, &size, err));
     int  r = size.rank - 2;
     bool fits = r >= 1 && theta->rank == 3 && theta->dim[0] == size.dim[0] && theta->dim[1] == r && theta->dim[2] == r + 1;
-    if (!fits) return ot_node_fail(n, err, "theta of %s does not fit a picture of %s", ot_shape_text(theta, a), ot_shape_text(&size, c));
+    if (!fits) return ot_node_fail(n, err, "theta of shape %s does not match an image of shape %s",
+                                   ot_shape_text(theta, a), ot_shape_text(&size, c));
     y = (ot_shape){ .rank = r + 2, .dim = { size.dim[0] } };
     for (int d = 0; d < r; d++) y.dim[1 + d] = size.dim[2 + d];
     y.dim[r + 1] = r;

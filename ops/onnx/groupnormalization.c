@@ -24,14 +24,17 @@ static ot_status infer_with(ot_node *n, int64_t groups, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
     char text[128];
-    if (x->rank < 2) return ot_node_fail(n, err, "x has rank %d; at least 2 is needed", x->rank);
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; a float is needed", ot_dtype_name(n->in[0]->dtype));
+    if (x->rank < 2) return ot_node_fail(n, err, "x has rank %d; expected at least 2", x->rank);
+    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; expected a float",
+                                                           ot_dtype_name(n->in[0]->dtype));
     for (int i = 1; i < 3; i++)
         if (n->in[i]->shape.rank != 1 || n->in[i]->shape.dim[0] != x->dim[1])
-            return ot_node_fail(n, err, "%s is %s; one value for each of %lld channels is needed", i == 1 ? "scale" : "bias",
+            return ot_node_fail(n, err, "%s is %s; expected one value for each of %lld channels",
+                                i == 1 ? "scale" : "bias",
                                 ot_shape_text(&n->in[i]->shape, text), (long long)x->dim[1]);
     if (groups < 1 || x->dim[1] % groups)
-        return ot_node_fail(n, err, "%lld channels cannot be cut into %lld groups", (long long)x->dim[1], (long long)groups);
+        return ot_node_fail(n, err, "%lld channels cannot be divided into %lld groups",
+                            (long long)x->dim[1], (long long)groups);
     return ot_like(n->out[0], n->in[0]);
 }
 

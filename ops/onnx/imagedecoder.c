@@ -38,7 +38,8 @@ static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *
     ot_status s = ot_picture_size(x->data, bytes, p, &why);
     if (ot_picture_missing(x->data, bytes)) return ot_node_fail(n, err, "%s", why.text);
     if (s == OT_OK && (!ot_mul(p->height, p->width, &pixels) || pixels > most))
-        return ot_fail(err, OT_E_NOMEM, "%s: ImageDecoder: out of memory: the picture has %lld x %lld pixels; %lld are allowed for a file of this size",
+        return ot_fail(err, OT_E_NOMEM, "%s: ImageDecoder: out of memory: the image has %lld x %lld pixels; the limit "
+                                        "for a file of this size is %lld",
                        n->name, (long long)p->width, (long long)p->height, (long long)most);
     room->work -= pixels;
     if (s == OT_OK) s = ot_picture_decode(x->data, bytes, most, p, &why);
@@ -47,7 +48,8 @@ static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *
     ot_pixels_free(p);
     *p = (ot_pixels){ 0 };
     if (s == OT_E_DATA) /* without a name of its own: a node is inferred more than once */
-        ot_find(room->findings, OT_FINDING_WARNING, NULL, NULL, "%s: ImageDecoder: the stream cannot be decoded, and its picture is empty, as the standard asks: %s", n->name,
+        ot_find(room->findings, OT_FINDING_WARNING, NULL, NULL, "%s: ImageDecoder: the stream cannot be decoded; the "
+                                                                "image is empty, as ONNX requires: %s", n->name,
                 why.text);
     return s == OT_E_DATA ? OT_OK : ot_fail(err, s, "%s: ImageDecoder: %s", n->name, why.text);
 }
@@ -58,7 +60,8 @@ static ot_status infer(ot_node *n, ot_error *err)
     int64_t         format = ((const decoder_attrs *)n->attrs)->format;
     ot_pixels       p = { 0 };
     if (x->shape.rank != 1) return ot_node_fail(n, err, "encoded_stream must be a list of bytes");
-    if (!ot_is_const(x)) return ot_node_fail(n, err, "encoded_stream must be known before the run: how large the picture is stands in it");
+    if (!ot_is_const(x)) return ot_node_fail(n, err, "encoded_stream must be known before the run, because it "
+                                                     "determines the size of the image");
     ot_shape  y = { .rank = 3, .dim = { 0, 0, format == GRAY ? 1 : 3 } };
     ot_status s = decode(n, (int)y.dim[2], &p, err);
     y.dim[0] = p.height;
@@ -87,5 +90,6 @@ static void lower(ot_build *b)
 
 const ot_op ot_op_ImageDecoder = {
     .name = "ImageDecoder", .types = { "T", .T = OT_TYPE(OT_U8) }, .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 1,
-    .attrs = rows, .attr_size = sizeof(decoder_attrs), .infer = infer, .lower = lower, .grad_zero = "its input is a stream of bytes",
+    .attrs = rows, .attr_size = sizeof(decoder_attrs), .infer = infer, .lower = lower, .grad_zero = "its input is a byte stream",
+                                                            
 };

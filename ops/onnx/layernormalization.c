@@ -27,7 +27,7 @@ static ot_status infer(ot_node *n, ot_error *err)
     if (!ot_axis(a->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
     if (a->stash_type != OT_F32 && a->stash_type != OT_F64 && a->stash_type != OT_F16 && a->stash_type != OT_BF16)
-        return ot_node_fail(n, err, "stash_type is %lld; a float type is needed", (long long)a->stash_type);
+        return ot_node_fail(n, err, "stash_type is %lld; expected a float type", (long long)a->stash_type);
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i] && (!ot_broadcast(x, &n->in[i]->shape, &all) || !ot_shape_eq(x, &all)))
             return ot_node_fail(n, err, "input %d is %s; it must broadcast to x", i, ot_shape_text(&n->in[i]->shape, text));

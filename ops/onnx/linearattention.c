@@ -35,7 +35,8 @@ static ot_status per_token(const ot_node *n, int i, const sizes *z, int64_t widt
     const ot_shape *s = &n->in[i]->shape;
     char            text[128];
     if (s->rank == 3 && s->dim[0] == z->B && s->dim[1] == z->T && (s->dim[2] == width || s->dim[2] == other)) return OT_OK;
-    return ot_node_fail(n, err, "input %d is %s; [%lld,%lld,%lld] is needed", i, ot_shape_text(s, text), (long long)z->B, (long long)z->T, (long long)width);
+    return ot_node_fail(n, err, "input %d is %s; expected [%lld,%lld,%lld]",
+                        i, ot_shape_text(s, text), (long long)z->B, (long long)z->T, (long long)width);
 }
 
 static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
@@ -44,7 +45,8 @@ static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
     const ot_shape     *q = &n->in[QUERY]->shape, *v = &n->in[VALUE]->shape;
     bool                gated = a->update_rule & 1, delta = a->update_rule & 2;
     if (a->q_num_heads < 1 || a->kv_num_heads < 1 || a->q_num_heads % a->kv_num_heads)
-        return ot_node_fail(n, err, "%lld heads of queries for %lld of keys", (long long)a->q_num_heads, (long long)a->kv_num_heads);
+        return ot_node_fail(n, err, "%lld query heads do not match %lld key heads",
+                            (long long)a->q_num_heads, (long long)a->kv_num_heads);
     if (q->rank != 3 || v->rank != 3 || q->dim[2] % a->q_num_heads || v->dim[2] % a->kv_num_heads || q->dim[1] < 1)
         return ot_node_fail(n, err, "query, key and value must be (batch, tokens, heads * channels)");
     *z = (sizes){ .B = q->dim[0], .T = q->dim[1], .Hq = a->q_num_heads, .Hk = a->kv_num_heads, .K = q->dim[2] / a->q_num_heads,
@@ -52,11 +54,13 @@ static ot_status measure(const ot_node *n, sizes *z, ot_error *err)
     OT_TRY(per_token(n, KEY, z, z->Hk * z->K, z->Hk * z->K, err));
     OT_TRY(per_token(n, VALUE, z, z->Hk * z->V, z->Hk * z->V, err));
     if (!ot_node_in(n, DECAY) != !gated || !ot_node_in(n, BETA) != !delta)
-        return ot_node_fail(n, err, "decay belongs to the gated rules, beta to the delta rules, and is needed there; this one is %s", rules[a->update_rule]);
+        return ot_node_fail(n, err, "decay is for the gated rules and beta for the delta rules, where they are "
+                                    "required; this rule is %s", rules[a->update_rule]);
     if (gated) OT_TRY(per_token(n, DECAY, z, z->Hk, z->Hk * z->K, err));
     if (delta) OT_TRY(per_token(n, BETA, z, z->Hk, 1, err));
     ot_shape state = { .rank = 4, .dim = { z->B, z->Hk, z->K, z->V } };
-    if (ot_node_in(n, STATE) && !ot_shape_eq(&n->in[STATE]->shape, &state)) return ot_node_fail(n, err, "past_state does not fit key and value");
+    if (ot_node_in(n, STATE) && !ot_shape_eq(&n->in[STATE]->shape, &state)) return ot_node_fail(n, err, "past_state does not match key and "
+                                                                                                        "value");
     return OT_OK;
 }
 
@@ -122,7 +126,7 @@ static void linear_lower(ot_build *b)
     sizes          z;
     if (measure(n, &z, b->graph->err) != OT_OK) return;
     if (z.T > b->graph->room->copies / NODES) {
-        ot_node_fail(n, b->graph->err, "%lld tokens, one after the other, are too many", (long long)z.T);
+        ot_node_fail(n, b->graph->err, "%lld tokens in sequence are too many", (long long)z.T);
         return;
     }
     b->graph->room->copies -= z.T * NODES;

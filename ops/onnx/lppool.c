@@ -28,10 +28,10 @@ static ot_status resolve(const ot_node *n, ot_pool *p, ot_error *err)
 {
     const ot_lppool *a = n->attrs;
     const ot_shape  *x = &n->in[0]->shape;
-    if (x->rank < 3) return ot_node_fail(n, err, "x has rank %d; 3 or more is needed", x->rank);
-    if (a->p < 1) return ot_node_fail(n, err, "p is %lld; at least 1 is needed", (long long)a->p);
+    if (x->rank < 3) return ot_node_fail(n, err, "x has rank %d; expected 3 or more", x->rank);
+    if (a->p < 1) return ot_node_fail(n, err, "p is %lld; expected at least 1", (long long)a->p);
     if (a->window.kernel.n != x->rank - 2)
-        return ot_node_fail(n, err, "kernel_shape has %d values; x wants %d", a->window.kernel.n, x->rank - 2);
+        return ot_node_fail(n, err, "kernel_shape has %d values; x needs %d", a->window.kernel.n, x->rank - 2);
     *p = (ot_pool){ .include_pad = 1 };
     OT_TRY(ot_window_resolve(n, &a->window, a->window.kernel.v, x, &p->window, p->out, err));
     /* Padding enough for the last window of ceil_mode: then every window counts all its elements. */
@@ -80,8 +80,8 @@ static ot_status global_infer(ot_node *n, ot_error *err)
 {
     const ot_lppool *a = n->attrs;
     ot_shape         y = n->in[0]->shape;
-    if (y.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", y.rank);
-    if (a->p < 1) return ot_node_fail(n, err, "p is %lld; at least 1 is needed", (long long)a->p);
+    if (y.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", y.rank);
+    if (a->p < 1) return ot_node_fail(n, err, "p is %lld; expected at least 1", (long long)a->p);
     for (int d = 2; d < y.rank; d++) y.dim[d] = 1;
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }

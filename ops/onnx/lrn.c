@@ -22,8 +22,10 @@ static const ot_attr attrs[] = {
 static ot_status infer(ot_node *n, ot_error *err)
 {
     const ot_lrn *a = n->attrs;
-    if (n->in[0]->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", n->in[0]->shape.rank);
-    if (a->size < 1 || a->size >= INT32_MAX) return ot_node_fail(n, err, "size is %lld; at least 1 is needed", (long long)a->size);
+    if (n->in[0]->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more",
+                                                      n->in[0]->shape.rank);
+    if (a->size < 1 || a->size >= INT32_MAX) return ot_node_fail(n, err, "size is %lld; expected at least 1",
+                                                                 (long long)a->size);
     return ot_like(n->out[0], n->in[0]);
 }
 

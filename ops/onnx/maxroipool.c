@@ -31,14 +31,18 @@ static ot_status roi_infer(ot_node *n, ot_error *err)
     const ot_shape  *x = &n->in[0]->shape, *rois = &n->in[1]->shape;
     char             s[128], t[128];
     if (x->rank != 4 || rois->rank != 2 || rois->dim[1] != 5)
-        return ot_node_fail(n, err, "x is %s and rois %s; (N, C, H, W) and (R, 5) are needed", ot_shape_text(x, s), ot_shape_text(rois, t));
+        return ot_node_fail(n, err, "x is %s and rois %s; expected (N, C, H, W) and (R, 5)",
+                            ot_shape_text(x, s), ot_shape_text(rois, t));
     if (a->pooled.n != 2 || a->pooled.v[0] < 1 || a->pooled.v[1] < 1 || a->pooled.v[0] > 1 << 20 || a->pooled.v[1] > 1 << 20)
         return ot_node_fail(n, err, "pooled_shape must be a height and a width, 1 to %d", 1 << 20);
-    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3])) return ot_node_fail(n, err, "x of %s has nothing to pool", ot_shape_text(x, s));
+    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3])) return ot_node_fail(n, err, "x of shape %s is empty",
+                                                                                      ot_shape_text(x, s));
     if (ot_is_const(n->in[1]))
         for (int64_t r = 0; r < rois->dim[0]; r++) {
             double k = ot_get_f64(n->in[1]->data, n->in[1]->dtype, 5 * r);
-            if (!(k >= 0 && k < (double)x->dim[0])) return ot_node_fail(n, err, "region %lld is of picture %g; there are %lld", (long long)r, k, (long long)x->dim[0]);
+            if (!(k >= 0 && k < (double)x->dim[0])) return ot_node_fail(n, err, "region %lld is of image %g, but "
+                                                                                "there are %lld",
+                                                                        (long long)r, k, (long long)x->dim[0]);
         }
     ot_shape y = { .rank = 4, .dim = { rois->dim[0], x->dim[1], a->pooled.v[0], a->pooled.v[1] } };
     if (!ot_shape_fits(&y, OT_F64)) return ot_node_fail(n, err, "the result is too large");

@@ -23,14 +23,14 @@ static ot_status resolve(const ot_node *n, ot_shape *inner, ot_shape *y, ot_erro
     const ot_shape        *x = &n->in[0]->shape;
     int                    nd = x->rank - 2;
     ot_window              w;
-    if (!ot_shape_eq(x, &n->in[1]->shape)) return ot_node_fail(n, err, "the indices need the shape of x");
+    if (!ot_shape_eq(x, &n->in[1]->shape)) return ot_node_fail(n, err, "the indices must have the shape of x");
     if (nd < 1 || a->kernel.n != nd) return ot_node_fail(n, err, "kernel_shape has %d values; x has %d spatial axes", a->kernel.n, nd);
     OT_TRY(ot_window_lists(n, a, a->kernel.v, nd, &w, err));
     *inner = (ot_shape){ .rank = x->rank, .dim = { x->dim[0], x->dim[1] } };
     for (int j = 0; j < nd; j++) {
         int64_t size = w.kernel[j] - (a->pads.n ? a->pads.v[j] + a->pads.v[nd + j] : 0), span;
         if (!ot_mul(x->dim[2 + j] - 1, w.stride[j], &span) || !ot_add(size, span, &size) || size < 0)
-            return ot_node_fail(n, err, "spatial axis %d gets no size that there is", j);
+            return ot_node_fail(n, err, "spatial axis %d has an invalid size", j);
         inner->dim[2 + j] = size;
     }
     *y = *inner;
@@ -39,7 +39,8 @@ static ot_status resolve(const ot_node *n, ot_shape *inner, ot_shape *y, ot_erro
     for (int d = 0; fits && d < y->rank; d++) fits = d < 2 ? y->dim[d] == inner->dim[d] : y->dim[d] >= inner->dim[d];
     if (!fits) {
         char s[128], t[128];
-        return ot_node_fail(n, err, "output_shape is %s; the maxima come from %s", ot_shape_text(y, s), ot_shape_text(inner, t));
+        return ot_node_fail(n, err, "output_shape is %s, but the indices are for %s",
+                            ot_shape_text(y, s), ot_shape_text(inner, t));
     }
     if (!ot_shape_fits(y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
     return ot_index_check(n, 1, 0, 1, 0, ot_numel(inner) - 1, err);

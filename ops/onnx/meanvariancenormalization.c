@@ -36,7 +36,7 @@ static ot_status mvn_infer(ot_node *n, ot_error *err)
     int     count;
     double  elements;
     if (((const ot_mvn *)n->attrs)->axes.n > OT_MAX_RANK || !mvn_axes(n, axes, &count, &elements))
-        return ot_node_fail(n, err, "axes are out of range, or twice the same, for rank %d", n->in[0]->shape.rank);
+        return ot_node_fail(n, err, "axes are out of range or repeated for rank %d", n->in[0]->shape.rank);
     return ot_like(n->out[0], n->in[0]);
 }
 

@@ -21,12 +21,13 @@ static ot_status onehot_shape(const ot_node *n, int *axis, int64_t *depth, ot_sh
     const ot_shape *x = &n->in[0]->shape;
     const ot_value *d = n->in[1];
     if (!ot_is_const(d) || ot_numel(&d->shape) != 1)
-        return ot_node_fail(n, err, "depth must be one number that is known before the run");
+        return ot_node_fail(n, err, "depth must be a single number known before the run");
     double v = ot_get_f64(d->data, d->dtype, 0);
-    if (!(v >= 0 && v < 0x1p62)) return ot_node_fail(n, err, "a depth of %g", v);
+    if (!(v >= 0 && v < 0x1p62)) return ot_node_fail(n, err, "invalid depth %g", v);
     *depth = (int64_t)v;
     if (x->rank == OT_MAX_RANK || !ot_axis(((const onehot_attrs *)n->attrs)->axis, x->rank + 1, axis))
-        return ot_node_fail(n, err, "axis %lld of a result of rank %d", (long long)((const onehot_attrs *)n->attrs)->axis, x->rank + 1);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
+                            (long long)((const onehot_attrs *)n->attrs)->axis, x->rank + 1);
     *y = (ot_shape){ .rank = x->rank + 1 };
     for (int i = 0, e = 0; i < y->rank; i++) y->dim[i] = i == *axis ? *depth : x->dim[e++];
     return OT_OK;

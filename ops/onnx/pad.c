@@ -33,7 +33,7 @@ static ot_status pad_frame(const ot_node *n, frame *f, ot_shape *y, ot_error *er
     OT_TRY(ot_axes_input(n, 3, x->rank, &set, &axes, err));
     bool named = n->n_in > 3 && n->in[3];
     int  m = named ? axes.n : x->rank;
-    if (pads.n != 2 * m) return ot_node_fail(n, err, "%d pads; %d are needed", pads.n, 2 * m);
+    if (pads.n != 2 * m) return ot_node_fail(n, err, "%d pads, expected %d", pads.n, 2 * m);
     *y = *x;
     *f = (frame){ { 0 }, { 0 } };
     for (int i = 0; i < m; i++) {
@@ -46,7 +46,7 @@ static ot_status pad_frame(const ot_node *n, frame *f, ot_shape *y, ot_error *er
             return ot_node_fail(n, err, "pads %lld and %lld of axis %d with %lld elements", (long long)pads.v[i],
                                 (long long)pads.v[i + m], d, (long long)x->dim[d]);
         if (mode != PAD_CONSTANT && x->dim[d] == 0 && y->dim[d] > 0)
-            return ot_node_fail(n, err, "axis %d is empty; there is nothing to repeat", d);
+            return ot_node_fail(n, err, "axis %d is empty, so nothing can be repeated", d);
     }
     return OT_OK;
 }

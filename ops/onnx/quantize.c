@@ -50,14 +50,16 @@ static ot_status fits(const ot_node *n, const ot_shape *s, int64_t at, int64_t b
     const ot_shape *x = &n->in[0]->shape;
     int             axis;
     char            text[2][128];
-    if (block < 0) return ot_node_fail(n, err, "a block size of %lld", (long long)block);
+    if (block < 0) return ot_node_fail(n, err, "invalid block size %lld", (long long)block);
     if (block == 0 && ot_numel(s) == 1 && s->rank <= 1) return OT_OK;
-    if (!ot_axis(at, x->rank, &axis)) return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)at, x->rank);
+    if (!ot_axis(at, x->rank, &axis)) return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
+                                                          (long long)at, x->rank);
     bool ok = block ? s->rank == x->rank : s->rank == 1 && s->dim[0] == x->dim[axis];
     for (int d = 0; ok && block && d < x->rank; d++)
         ok = s->dim[d] == (d == axis ? x->dim[d] / block + (x->dim[d] % block != 0) : x->dim[d]);
     if (!ok)
-        return ot_node_fail(n, err, "scale or zero point %s for %s along axis %d%s", ot_shape_text(s, text[0]),
+        return ot_node_fail(n, err, "scale or zero point of shape %s does not match %s along axis %d%s",
+                            ot_shape_text(s, text[0]),
                             ot_shape_text(x, text[1]), axis, block ? " in blocks" : "");
     return OT_OK;
 }
@@ -65,12 +67,14 @@ static ot_status fits(const ot_node *n, const ot_shape *s, int64_t at, int64_t b
 static ot_status check(const ot_node *n, int64_t axis, int64_t block, ot_error *err)
 {
     const ot_value *zero = zero_point(n);
-    if (!ot_is_float(n->in[1]->dtype)) return ot_node_fail(n, err, "the scale is %s; a float is needed", ot_dtype_name(n->in[1]->dtype));
+    if (!ot_is_float(n->in[1]->dtype)) return ot_node_fail(n, err, "the scale is %s; expected a float",
+                                                           ot_dtype_name(n->in[1]->dtype));
     OT_TRY(fits(n, &n->in[1]->shape, axis, block, err));
     char text[2][128];
     bool single = zero && ot_numel(&zero->shape) == 1 && ot_numel(&n->in[1]->shape) == 1; /* [] and [1] are both per tensor */
     if (zero && !single && !ot_shape_eq(&zero->shape, &n->in[1]->shape))
-        return ot_node_fail(n, err, "the zero point is %s and the scale %s; one shape is needed", ot_shape_text(&zero->shape, text[0]),
+        return ot_node_fail(n, err, "the zero point is %s, but the scale is %s; expected equal shapes",
+                            ot_shape_text(&zero->shape, text[0]),
                             ot_shape_text(&n->in[1]->shape, text[1]));
     return OT_OK;
 }
@@ -82,11 +86,12 @@ static ot_status quantize_infer(ot_node *n, ot_error *err)
     ot_dtype           y = zero ? zero->dtype : a->output_dtype ? (ot_dtype)a->output_dtype : OT_U8;
     OT_TRY(check(n, a->axis, a->block_size, err));
     if (a->output_dtype < 0 || a->output_dtype > OT_I2 || (a->output_dtype && (ot_dtype)a->output_dtype != y))
-        return ot_node_fail(n, err, "output_dtype %lld beside a zero point of type %s", (long long)a->output_dtype, ot_dtype_name(y));
+        return ot_node_fail(n, err, "output_dtype %lld does not match the zero point of type %s",
+                            (long long)a->output_dtype, ot_dtype_name(y));
     bool integer = !ot_is_float(y) && y != OT_BOOL && ot_dtype_bits(y) > 0 && ot_dtype_bits(y) <= 16;
-    if (!integer && !is_small(y)) return ot_node_fail(n, err, "to %s is not a quantisation", ot_dtype_name(y));
+    if (!integer && !is_small(y)) return ot_node_fail(n, err, "quantization to %s is not supported", ot_dtype_name(y));
     if (!ot_is_float(n->in[0]->dtype) && n->in[0]->dtype != OT_I32)
-        return ot_node_fail(n, err, "x is %s; a float or int32 is needed", ot_dtype_name(n->in[0]->dtype));
+        return ot_node_fail(n, err, "x is %s; expected a float or int32", ot_dtype_name(n->in[0]->dtype));
     if (a->precision && (a->precision < 0 || a->precision > OT_I2 || !ot_is_float((ot_dtype)a->precision)))
         return ot_node_fail(n, err, "precision %lld is not a float type", (long long)a->precision);
     return ot_set(n->out[0], y, &n->in[0]->shape);
@@ -102,9 +107,9 @@ static ot_status dequantize_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "output_dtype %lld is not a float type", (long long)a->output_dtype);
     if (a->through) return ot_set(n->out[0], y, &n->in[0]->shape);
     if (!ot_dtype_bits(x) || (ot_is_float(x) && !is_small(x)))
-        return ot_node_fail(n, err, "x is %s; a quantised type is needed", ot_dtype_name(x));
+        return ot_node_fail(n, err, "x is %s; expected a quantised type", ot_dtype_name(x));
     if (zero && zero->dtype != x)
-        return ot_node_fail(n, err, "x is %s and the zero point %s", ot_dtype_name(x), ot_dtype_name(zero->dtype));
+        return ot_node_fail(n, err, "x is %s, but the zero point is %s", ot_dtype_name(x), ot_dtype_name(zero->dtype));
     return ot_set(n->out[0], y, &n->in[0]->shape);
 }
 
@@ -228,8 +233,9 @@ const ot_op ot_op_DequantizeLinear = {
 
 static ot_status dynamic_infer(ot_node *n, ot_error *err)
 {
-    if (n->in[0]->dtype != OT_F32) return ot_node_fail(n, err, "x is %s; float32 is needed", ot_dtype_name(n->in[0]->dtype));
-    if (ot_numel(&n->in[0]->shape) == 0) return ot_node_fail(n, err, "x is empty; it has no range");
+    if (n->in[0]->dtype != OT_F32) return ot_node_fail(n, err, "x is %s; expected float32",
+                                                       ot_dtype_name(n->in[0]->dtype));
+    if (ot_numel(&n->in[0]->shape) == 0) return ot_node_fail(n, err, "x is empty");
     OT_TRY(ot_set(n->out[0], OT_U8, &n->in[0]->shape));
     if (n->n_out > 1 && n->out[1]) OT_TRY(ot_set(n->out[1], OT_F32, &OT_SCALAR));
     return n->n_out > 2 && n->out[2] ? ot_set(n->out[2], OT_U8, &OT_SCALAR) : OT_OK;

@@ -97,14 +97,14 @@ static ot_status random_infer(ot_node *n, ot_error *err)
         s = n->in[0]->shape;
         if (!a->dtype) t = n->in[0]->dtype;
     } else {
-        if (!a->shape.v) return ot_node_fail(n, err, "the attribute 'shape' is required and missing");
+        if (!a->shape.v) return ot_node_fail(n, err, "the required attribute 'shape' is missing");
         if (a->shape.n > OT_MAX_RANK) return ot_node_fail(n, err, "a shape of %d axes", a->shape.n);
         for (int d = 0; d < s.rank; d++) {
             s.dim[d] = a->shape.v[d];
-            if (s.dim[d] < 0) return ot_node_fail(n, err, "size %lld on axis %d", (long long)s.dim[d], d);
+            if (s.dim[d] < 0) return ot_node_fail(n, err, "invalid size %lld on axis %d", (long long)s.dim[d], d);
         }
     }
-    if (a->dtype < 0 || a->dtype > OT_I2 || !ot_is_float(t)) return ot_node_fail(n, err, "a float type is needed");
+    if (a->dtype < 0 || a->dtype > OT_I2 || !ot_is_float(t)) return ot_node_fail(n, err, "expected a float type");
     if (!ot_shape_fits(&s, t)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], t, &s);
 }
@@ -141,7 +141,7 @@ static bool random_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "*" }, .since = 22, .in = { inputs, inputs }, .out = { 1, 1 }, .flags = OT_RANDOM | OT_WHOLE_BATCH, .batch = random_batch, \
         .nondiff = 1, .attrs = rows, .attr_size = sizeof(random_attrs), .infer = random_infer,     \
-        .lower = rule, .grad_zero = "random numbers depend on no input",                           \
+        .lower = rule, .grad_zero = "random numbers do not depend on inputs",                           \
     };
 
 RANDOM(RandomNormal, 0, normal_rows, normal_lower)
@@ -155,8 +155,9 @@ static ot_status bernoulli_infer(ot_node *n, ot_error *err)
 {
     const random_attrs *a = n->attrs;
     ot_dtype            t = a->dtype ? (ot_dtype)a->dtype : n->in[0]->dtype;
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; probabilities are floats", ot_dtype_name(n->in[0]->dtype));
-    if (a->dtype < 0 || a->dtype > OT_I2 || !ot_dtype_bits(t)) return ot_node_fail(n, err, "a type of numbers is needed");
+    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s, expected float probabilities",
+                                                           ot_dtype_name(n->in[0]->dtype));
+    if (a->dtype < 0 || a->dtype > OT_I2 || !ot_dtype_bits(t)) return ot_node_fail(n, err, "expected a numeric type");
     return ot_set(n->out[0], t, &n->in[0]->shape);
 }
 
@@ -180,12 +181,12 @@ static ot_status multinomial_infer(ot_node *n, ot_error *err)
 {
     const random_attrs *a = n->attrs;
     const ot_shape     *x = &n->in[0]->shape;
-    if (!ot_is_float(n->in[0]->dtype) || x->rank != 2) return ot_node_fail(n, err, "logarithms of probabilities (N, C) are needed");
-    if (x->dim[1] == 0) return ot_node_fail(n, err, "there are no classes to draw from");
+    if (!ot_is_float(n->in[0]->dtype) || x->rank != 2) return ot_node_fail(n, err, "expected log-probabilities (N, C)");
+    if (x->dim[1] == 0) return ot_node_fail(n, err, "there are no classes");
     if (a->dtype != OT_I32 && a->dtype != OT_I64) return ot_node_fail(n, err, "dtype must be int32 or int64");
-    if (a->sample_size < 1) return ot_node_fail(n, err, "a sample size of %lld", (long long)a->sample_size);
+    if (a->sample_size < 1) return ot_node_fail(n, err, "invalid sample size %lld", (long long)a->sample_size);
     ot_shape all = { .rank = 3, .dim = { x->dim[0], a->sample_size, x->dim[1] } };
-    if (!ot_shape_fits(&all, OT_F64)) return ot_node_fail(n, err, "the draws are too many");
+    if (!ot_shape_fits(&all, OT_F64)) return ot_node_fail(n, err, "too many samples");
     return ot_set(n->out[0], (ot_dtype)a->dtype, &(ot_shape){ .rank = 2, .dim = { x->dim[0], a->sample_size } });
 }
 

@@ -17,11 +17,12 @@ static ot_status range_infer(ot_node *n, ot_error *err)
     if (ot_is_int(t) && delta != 0) { /* exact, where doubles are not */
         int64_t d = ot_get_i64(n->in[2]->data, t, 0), span;
         if (d == INT64_MIN || __builtin_sub_overflow(ot_get_i64(n->in[1]->data, t, 0), ot_get_i64(n->in[0]->data, t, 0), &span))
-            return ot_node_fail(n, err, "start %g, limit %g, delta %g do not make a range", start, limit, delta);
+            return ot_node_fail(n, err, "start %g, limit %g, delta %g are not a valid range", start, limit, delta);
         int64_t by = d < 0 ? -d : d, way = d < 0 ? -span : span;
         count = way > 0 ? (double)((way - 1) / by + 1) : 0;
     }
-    if (!(count < 0x1p56)) return ot_node_fail(n, err, "start %g, limit %g, delta %g do not make a range", start, limit, delta);
+    if (!(count < 0x1p56)) return ot_node_fail(n, err, "start %g, limit %g, delta %g are not a valid range",
+                                               start, limit, delta);
     ot_shape y = { .rank = 1, .dim = { count > 0 ? (int64_t)count : 0 } };
     if (!ot_shape_fits(&y, t)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], t, &y);

@@ -90,11 +90,11 @@ static ot_status find_activations(const ot_node *n, const char *const *usual, in
     const recurrent_attrs *a = n->attrs;
     int                    all = per * (a->direction == BIDIRECTIONAL ? 2 : 1), alpha = 0, beta = 0;
     if (a->activations.n && a->activations.n != all)
-        return ot_node_fail(n, err, "%d activations; %d are needed", a->activations.n, all);
+        return ot_node_fail(n, err, "%d activations; expected %d", a->activations.n, all);
     for (int i = 0; i < all; i++) {
         const char       *name = a->activations.n ? a->activations.v[i] : usual[i % per];
         const activation *f = find_activation(name);
-        if (!f) return ot_node_fail(n, err, "activation '%s' is not known", name);
+        if (!f) return ot_node_fail(n, err, "unknown activation '%s'", name);
         out[i] = *f;
         if (f->takes > 0 && alpha < a->alpha.n) out[i].alpha = (double)a->alpha.v[alpha++];
         if (f->takes > 1 && beta < a->beta.n) out[i].beta = (double)a->beta.v[beta++];
@@ -132,7 +132,7 @@ static ot_status expect(const ot_node *n, int i, const ot_shape *s, ot_error *er
     if (!given(n, i)) return OT_OK;
     const ot_value *v = n->in[i];
     if (!ot_shape_eq(&v->shape, s))
-        return ot_node_fail(n, err, "%s is %s; %s is needed", name[i], ot_shape_text(&v->shape, text[0]),
+        return ot_node_fail(n, err, "%s is %s; expected %s", name[i], ot_shape_text(&v->shape, text[0]),
                             ot_shape_text(s, text[1]));
     return OT_OK;
 }
@@ -141,16 +141,18 @@ static ot_status find_sizes(const ot_node *n, int gates, sizes *z, ot_error *err
 {
     const recurrent_attrs *a = n->attrs;
     for (int i = X; i <= R; i++) {
-        if (!given(n, i)) return ot_node_fail(n, err, "input %d is left out", i);
-        if (n->in[i]->shape.rank != 3) return ot_node_fail(n, err, "input %d has rank %d; 3 is needed", i, n->in[i]->shape.rank);
+        if (!given(n, i)) return ot_node_fail(n, err, "input %d is missing", i);
+        if (n->in[i]->shape.rank != 3) return ot_node_fail(n, err, "input %d has rank %d; expected 3",
+                                                           i, n->in[i]->shape.rank);
     }
     const ot_shape *x = &n->in[X]->shape;
-    if (a->layout != 0 && a->layout != 1) return ot_node_fail(n, err, "layout is %lld; 0 or 1 is needed", (long long)a->layout);
+    if (a->layout != 0 && a->layout != 1) return ot_node_fail(n, err, "layout is %lld; expected 0 or 1",
+                                                              (long long)a->layout);
     *z = (sizes){ .T = x->dim[a->layout ? 1 : 0], .N = x->dim[a->layout ? 0 : 1], .I = x->dim[2],
                   .H = n->in[R]->shape.dim[2], .D = a->direction == BIDIRECTIONAL ? 2 : 1, .gates = gates };
     if (a->hidden_size && a->hidden_size != z->H)
         return ot_node_fail(n, err, "hidden_size is %lld; R has %lld", (long long)a->hidden_size, (long long)z->H);
-    if (z->H > INT32_MAX) return ot_node_fail(n, err, "a hidden size of %lld", (long long)z->H);
+    if (z->H > INT32_MAX) return ot_node_fail(n, err, "invalid hidden size %lld", (long long)z->H);
     return OT_OK;
 }
 

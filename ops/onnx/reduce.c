@@ -81,7 +81,7 @@ static void mean_lower(ot_build *b)
     ot_value *s = reduce(b, wide(b, false), OT_REDUCE_SUM);
     if (ot_broken(b)) return;
     if (!n && !ot_is_float(s->dtype)) {
-        ot_node_fail(b->node, b->graph->err, "the mean of no integers");
+        ot_node_fail(b->node, b->graph->err, "integers cannot be averaged");
         return;
     }
     int row = ot_is_float(s->dtype) ? OT_FN_Div : OT_FN_IDiv;

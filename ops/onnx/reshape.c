@@ -33,12 +33,12 @@ static ot_status reshape_infer(ot_node *n, ot_error *err)
         int64_t size = want.v[d];
         if (size == 0 && !a->allowzero) {
             if (d >= x->shape.rank)
-                return ot_node_fail(n, err, "0 at axis %d of the shape takes x's size there; x is %s", d,
+                return ot_node_fail(n, err, "size 0 at axis %d of the shape copies the size of x, but x is %s", d,
                                     ot_shape_text(&x->shape, text));
             size = x->shape.dim[d];
         }
         if (size < -1 || (size == -1 && left >= 0))
-            return ot_node_fail(n, err, "size %lld at axis %d of the shape", (long long)size, d);
+            return ot_node_fail(n, err, "invalid size %lld at axis %d of the shape", (long long)size, d);
         if (size == -1) left = d;
         else if (!ot_mul(rest, size, &rest))
             return ot_node_fail(n, err, "the shape is too large");
@@ -46,12 +46,13 @@ static ot_status reshape_infer(ot_node *n, ot_error *err)
     }
     if (left >= 0) {
         if (rest == 0 || total % rest)
-            return ot_node_fail(n, err, "%s has %lld elements, which %lld does not divide; -1 has no size",
+            return ot_node_fail(n, err, "%s has %lld elements, not a multiple of %lld; the size for -1 cannot be "
+                                        "computed",
                                 ot_shape_text(&x->shape, text), (long long)total, (long long)rest);
         y.dim[left] = total / rest;
     } else if (rest != total) {
         char to[128];
-        return ot_node_fail(n, err, "x is %s and the shape %s; equal numbers of elements are needed",
+        return ot_node_fail(n, err, "x is %s, but the shape is %s; the numbers of elements must be equal",
                             ot_shape_text(&x->shape, text), ot_shape_text(&y, to));
     }
     return ot_set(n->out[0], x->dtype, &y);

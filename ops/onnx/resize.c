@@ -65,7 +65,7 @@ static ot_status list_of(const ot_node *n, const ot_value *v, const char *what, 
 {
     if (!ot_is_const(v)) return ot_node_fail(n, err, "%s must be known before the run", what);
     if (v->shape.rank != 1 || v->shape.dim[0] != count)
-        return ot_node_fail(n, err, "%lld %s; %d are needed", (long long)ot_numel(&v->shape), what, count);
+        return ot_node_fail(n, err, "%lld %s; expected %d", (long long)ot_numel(&v->shape), what, count);
     return OT_OK;
 }
 
@@ -78,7 +78,7 @@ static ot_status by_sizes(const ot_node *n, const ot_value *v, const int *axis, 
     for (int i = 0; i < count; i++) {
         int64_t size = ot_get_i64(v->data, v->dtype, i), dim = x->dim[axis[i]];
         if (size < 0 || (dim == 0 && size > 0))
-            return ot_node_fail(n, err, "size %lld for an axis of %lld", (long long)size, (long long)dim);
+            return ot_node_fail(n, err, "invalid size %lld for an axis of size %lld", (long long)size, (long long)dim);
         s[axis[i]].size = size;
         s[axis[i]].scale = dim ? (double)size / (double)dim : 1;
         if (isnan(all) || (a->policy == NOT_LARGER ? s[axis[i]].scale < all : s[axis[i]].scale > all)) all = s[axis[i]].scale;
@@ -96,7 +96,8 @@ static ot_status by_scales(const ot_node *n, const ot_value *v, const int *axis,
     OT_TRY(list_of(n, v, "scales", count, err));
     for (int i = 0; i < count; i++) {
         double scale = ot_get_f64(v->data, v->dtype, i), size = floor(scale * (double)n->in[0]->shape.dim[axis[i]]);
-        if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56)) return ot_node_fail(n, err, "a scale of %g", scale);
+        if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56)) return ot_node_fail(n, err, "invalid scale %g",
+                                                                                         scale);
         s[axis[i]].scale = scale;
         s[axis[i]].size = (int64_t)size;
     }
@@ -110,20 +111,21 @@ static ot_status stretches(const ot_node *n, stretch *s, ot_error *err)
     const ot_shape     *x = &n->in[0]->shape;
     const ot_value     *roi = given(n, 1), *scales = given(n, 2), *sizes = given(n, 3);
     int                 axis[OT_MAX_RANK], count = a->axes.n ? a->axes.n : x->rank;
-    if (count > x->rank) return ot_node_fail(n, err, "%d axes; x has %d", count, x->rank);
+    if (count > x->rank) return ot_node_fail(n, err, "%d axes, but x has %d", count, x->rank);
     for (int d = 0; d < x->rank; d++) s[d] = (stretch){ x->dim[d], 1, 0, 1 };
     for (int i = 0; i < count; i++) {
         axis[i] = i;
-        if (a->axes.n && !ot_axis(a->axes.v[i], x->rank, &axis[i])) return ot_node_fail(n, err, "axis %lld", (long long)a->axes.v[i]);
+        if (a->axes.n && !ot_axis(a->axes.v[i], x->rank, &axis[i])) return ot_node_fail(n, err, "invalid axis %lld",
+                                                                                        (long long)a->axes.v[i]);
     }
-    if (!scales == !sizes) return ot_node_fail(n, err, "either scales or sizes are needed");
+    if (!scales == !sizes) return ot_node_fail(n, err, "expected either scales or sizes");
     OT_TRY(sizes ? by_sizes(n, sizes, axis, count, s, err) : by_scales(n, scales, axis, count, s, err));
     if (a->transformation != TF_CROP) return OT_OK;
     if (!roi) return ot_node_fail(n, err, "tf_crop_and_resize needs roi");
     OT_TRY(list_of(n, roi, "values of roi", 2 * count, err));
     for (int i = 0; i < 2 * count; i++) { /* coordinates stay far inside int64_t */
         double v = ot_get_f64(roi->data, roi->dtype, i);
-        if (!(fabs(v) < 0x1p30)) return ot_node_fail(n, err, "roi has %g", v);
+        if (!(fabs(v) < 0x1p30)) return ot_node_fail(n, err, "invalid value %g in roi", v);
     }
     for (int i = 0; i < count; i++) {
         s[axis[i]].from = ot_get_f64(roi->data, roi->dtype, i);

@@ -25,7 +25,7 @@ static ot_status reverse_infer(ot_node *n, ot_error *err)
     if (x->rank < 2 || a->batch_axis + a->time_axis != 1 || a->batch_axis < 0 || a->time_axis < 0)
         return ot_node_fail(n, err, "batch and time must be axes 0 and 1");
     if (l->rank != 1 || l->dim[0] != x->dim[a->batch_axis])
-        return ot_node_fail(n, err, "one length for each of %lld sequences is needed", (long long)x->dim[a->batch_axis]);
+        return ot_node_fail(n, err, "expected one length for each of %lld sequences", (long long)x->dim[a->batch_axis]);
     OT_TRY(ot_index_check(n, 1, 0, 1, 0, x->dim[a->time_axis], err));
     return ot_like(n->out[0], n->in[0]);
 }

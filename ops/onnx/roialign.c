@@ -43,15 +43,18 @@ static ot_status roialign_infer(ot_node *n, ot_error *err)
     const roialign_attrs *a = n->attrs;
     const ot_shape       *x = &n->in[0]->shape, *rois = &n->in[1]->shape, *batch = &n->in[2]->shape;
     char                  s[128], t[128];
-    if (x->rank != 4) return ot_node_fail(n, err, "x is %s; (N, C, H, W) is needed", ot_shape_text(x, s));
+    if (x->rank != 4) return ot_node_fail(n, err, "x is %s; expected (N, C, H, W)", ot_shape_text(x, s));
     if (rois->rank != 2 || rois->dim[1] != 4 || batch->rank != 1 || batch->dim[0] != rois->dim[0])
-        return ot_node_fail(n, err, "rois are %s and batch_indices %s; (R, 4) and (R) are needed", ot_shape_text(rois, s), ot_shape_text(batch, t));
+        return ot_node_fail(n, err, "rois are %s and batch_indices %s; expected (R, 4) and (R)",
+                            ot_shape_text(rois, s), ot_shape_text(batch, t));
     if (a->height < 1 || a->width < 1 || a->height > MOST_BINS || a->width > MOST_BINS || a->ratio < 0 || a->ratio > MOST_POINTS)
-        return ot_node_fail(n, err, "output_height %lld, output_width %lld, sampling_ratio %lld", (long long)a->height,
+        return ot_node_fail(n, err, "invalid output_height %lld, output_width %lld or sampling_ratio %lld",
+                            (long long)a->height,
                             (long long)a->width, (long long)a->ratio);
     if (a->mode == MAX && !a->ratio && !ot_is_const(n->in[1]))
         return ot_node_fail(n, err, "mode max with sampling_ratio 0: rois must be known before the run");
-    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3])) return ot_node_fail(n, err, "x of %s has nothing to sample", ot_shape_text(x, s));
+    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3])) return ot_node_fail(n, err, "x of shape %s is empty",
+                                                                                      ot_shape_text(x, s));
     OT_TRY(ot_index_check(n, 2, 0, 1, 0, x->dim[0] - 1, err));
     ot_shape y = { .rank = 4, .dim = { rois->dim[0], x->dim[1], a->height, a->width } };
     if (!ot_shape_fits(&y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
@@ -158,7 +161,8 @@ static ot_value *by_points(ot_build *b, const side s[2], ot_value *batch)
     for (int k = 0; k < 2 && !a->ratio; k++) {
         G[k] = most_points(b->node, k);
         counts[k] = count_of(b, &s[k]);
-        if (G[k] > MOST_POINTS) ot_node_fail(b->node, b->graph->err, "rois with more than %d points in a bin", MOST_POINTS);
+        if (G[k] > MOST_POINTS) ot_node_fail(b->node, b->graph->err, "rois with more than %d points in a bin are not "
+                                                                     "supported", MOST_POINTS);
     }
     for (int k = 0; k < 2; k++) at[k] = points(b, &s[k], G[k], counts[k], &in[k]);
     if (ot_broken(b)) return NULL;

@@ -32,23 +32,26 @@ static ot_status measure(const ot_node *n, places *p, ot_error *err)
     if (x.rank == 3) { /* -1: the tables are for a whole head (com.microsoft) */
         int64_t half = cos.rank ? cos.dim[cos.rank - 1] : 0, heads = a->num_heads != -1 ? a->num_heads : half > 0 ? x.dim[2] / (2 * half) : 0;
         if (heads < 1 || x.dim[2] % heads)
-            return ot_node_fail(n, err, "x has %lld channels in %lld heads", (long long)x.dim[2], (long long)heads);
+            return ot_node_fail(n, err, "x has %lld channels, which cannot be divided into %lld heads",
+                                (long long)x.dim[2], (long long)heads);
         x = (ot_shape){ .rank = 4, .dim = { x.dim[0], x.dim[1], heads, x.dim[2] / heads } };
     }
-    if (x.rank != 4) return ot_node_fail(n, err, "x has rank %d; 3 or 4 is needed", x.rank);
+    if (x.rank != 4) return ot_node_fail(n, err, "x has rank %d; expected 3 or 4", x.rank);
     p->x = x;
     p->R = a->rotary_embedding_dim ? a->rotary_embedding_dim : x.dim[3];
-    if (p->R < 0 || p->R > x.dim[3] || p->R % 2) return ot_node_fail(n, err, "%lld of %lld channels are turned", (long long)p->R, (long long)x.dim[3]);
+    if (p->R < 0 || p->R > x.dim[3] || p->R % 2) return ot_node_fail(n, err, "%lld of %lld channels cannot be rotated",
+                                                                     (long long)p->R, (long long)x.dim[3]);
     p->table = (ot_shape){ .rank = 4, .dim = { x.dim[0], 1, 1, p->R / 2 } };
     p->table.dim[t] = x.dim[t];
     ot_shape want = { .rank = 3, .dim = { x.dim[0], x.dim[t], p->R / 2 } };
     if (ids) {
         if (ids->shape.rank != 2 || ids->shape.dim[0] != x.dim[0] || ids->shape.dim[1] != x.dim[t])
-            return ot_node_fail(n, err, "position_ids are %s; (batch, tokens) is needed", ot_shape_text(&ids->shape, s));
+            return ot_node_fail(n, err, "position_ids are %s; expected (batch, tokens)", ot_shape_text(&ids->shape, s));
         want = (ot_shape){ .rank = 2, .dim = { cos.rank ? cos.dim[0] : 0, p->R / 2 } };
     }
     if (!ot_shape_eq(&cos, &want) || !ot_shape_eq(&n->in[2]->shape, &want))
-        return ot_node_fail(n, err, "the tables of cosines and sines do not fit x: %s is needed", ot_shape_text(&want, s));
+        return ot_node_fail(n, err, "the tables of cosines and sines do not match x; expected %s",
+                            ot_shape_text(&want, s));
     return OT_OK;
 }
 

@@ -22,7 +22,7 @@ static bool afford(const ot_node *n, int64_t work)
 
 static ot_status too_long(const ot_node *n, ot_error *err)
 {
-    return ot_node_fail(n, err, "its constants would take too long to look at, for a file of this size");
+    return ot_node_fail(n, err, "evaluating its constants would take too long for a file of this size");
 }
 
 /* Output i becomes a constant; its bytes.  NULL: nobody asked, or *s says why not. */
@@ -99,10 +99,12 @@ static ot_status unique_split(const ot_node *n, slice *s, int *axis, ot_error *e
     int64_t         a = ((const unique_attrs *)n->attrs)->axis;
     const ot_value *x = n->in[0];
     *axis = -1;
-    if (!ot_is_const(x)) return ot_node_fail(n, err, "x must be known before the run: how many elements are unique is a size");
+    if (!ot_is_const(x)) return ot_node_fail(n, err, "x must be known before the run, because the number of unique "
+                                                     "elements is a size");
     *s = (slice){ x, 1, ot_numel(&x->shape), 1, 0 };
     if (a == (int64_t)NO_AXIS) return OT_OK;
-    if (!ot_axis(a, x->shape.rank, axis)) return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)a, x->shape.rank);
+    if (!ot_axis(a, x->shape.rank, axis)) return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
+                                                              (long long)a, x->shape.rank);
     s->n = x->shape.dim[*axis];
     for (int d = 0; d < x->shape.rank; d++)
         if (d != *axis) *(d < *axis ? &s->outer : &s->inner) *= x->shape.dim[d];
@@ -232,7 +234,8 @@ static ot_status knob(const ot_node *n, int i, double other, double *out, ot_err
     const ot_value *v = ot_node_in(n, i);
     *out = other;
     if (!v || (ot_shape_known(&v->shape) && ot_numel(&v->shape) == 0)) return OT_OK;
-    if (!ot_is_const(v) || ot_numel(&v->shape) != 1) return ot_node_fail(n, err, "input %d must be one number that is known before the run", i);
+    if (!ot_is_const(v) || ot_numel(&v->shape) != 1) return ot_node_fail(n, err, "input %d must be a single number "
+                                                                                 "known before the run", i);
     *out = ot_get_f64(v->data, v->dtype, 0);
     return OT_OK;
 }
@@ -260,9 +263,11 @@ static ot_status nms_check(const ot_node *n, double knobs[3], ot_error *err)
     const ot_shape *boxes = &n->in[0]->shape, *scores = &n->in[1]->shape;
     char            s[128], t[128];
     if (!ot_is_const(n->in[0]) || !ot_is_const(n->in[1]))
-        return ot_node_fail(n, err, "boxes and scores must be known before the run: how many boxes are selected is a size");
+        return ot_node_fail(n, err, "boxes and scores must be known before the run, because the number of selected "
+                                    "boxes is a size");
     if (boxes->rank != 3 || scores->rank != 3 || boxes->dim[2] != 4 || boxes->dim[0] != scores->dim[0] || boxes->dim[1] != scores->dim[2])
-        return ot_node_fail(n, err, "boxes are %s and scores %s; (N, B, 4) and (N, classes, B) are needed", ot_shape_text(boxes, s),
+        return ot_node_fail(n, err, "boxes are %s and scores %s; expected (N, B, 4) and (N, classes, B)",
+                            ot_shape_text(boxes, s),
                             ot_shape_text(scores, t));
     OT_TRY(knob(n, 2, 0, &knobs[0], err));
     OT_TRY(knob(n, 3, 0, &knobs[1], err));
@@ -292,5 +297,6 @@ static ot_status nms_infer(ot_node *n, ot_error *err)
 
 const ot_op ot_op_NonMaxSuppression = {
     .name = "NonMaxSuppression", .types = { "ffiff" }, .since = 11, .in = { 2, 5 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 0x1f,
-    .attrs = nms_rows, .attr_size = sizeof(nms_attrs), .infer = nms_infer, .lower = lower, .grad_zero = "the output holds indices",
+    .attrs = nms_rows, .attr_size = sizeof(nms_attrs), .infer = nms_infer, .lower = lower, .grad_zero = "the output contains indices",
+                                                            
 };

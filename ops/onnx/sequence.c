@@ -14,7 +14,8 @@ static ot_status list_infer(ot_node *n, ot_error *err)
 {
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i]->dtype != n->in[0]->dtype)
-            return ot_node_fail(n, err, "element %d is %s and element 0 %s; one type is needed", i, ot_dtype_name(n->in[i]->dtype),
+            return ot_node_fail(n, err, "element %d is %s and element 0 %s; expected one type",
+                                i, ot_dtype_name(n->in[i]->dtype),
                                 ot_dtype_name(n->in[0]->dtype));
     return ot_set(n->out[0], OT_UNDEFINED, &(ot_shape){ .rank = -1 });
 }
@@ -22,7 +23,7 @@ static ot_status list_infer(ot_node *n, ot_error *err)
 /* The passes have replaced every node whose lists are known. */
 static ot_status unknown_infer(ot_node *n, ot_error *err)
 {
-    return ot_node_fail(n, err, "what it reads or makes is a sequence or optional that is not known before the run");
+    return ot_node_fail(n, err, "it uses a sequence or optional that is unknown before the run");
 }
 
 bool ot_is_list(const ot_value *v) { return v && v->producer && v->producer->op == &ot_op_SequenceConstruct; }
@@ -71,7 +72,7 @@ static const ot_attr map_rows[] = {
 
 SPELLED_OUT(ConcatFromSequence, 11, "j", 1, 1, 1, 0, concat_rows, NULL);
 SPELLED_OUT(OptionalGetElement, 18, ">", 1, 1, 1, 0, NULL, NULL);
-SPELLED_OUT(OptionalHasElement, 18, NULL, 0, 1, 1, 1, NULL, "its result is a truth value");
+SPELLED_OUT(OptionalHasElement, 18, NULL, 0, 1, 1, 1, NULL, "its result is a boolean");
 SPELLED_OUT(SequenceAt, 11, ">-", 2, 2, 1, 2, NULL, NULL);
 SPELLED_OUT(SequenceEmpty, 11, NULL, 0, 0, 1, 0, empty_rows, "it has no inputs");
 SPELLED_OUT(SequenceErase, 11, ">-", 1, 2, 1, 2, NULL, NULL);

@@ -54,13 +54,13 @@ static void known_lower(ot_build *b)
 const ot_op ot_op_Shape = {
     .name = "Shape", .types = { "*" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_FROM_SHAPES, .nondiff = 1,
     .attrs = shape_rows, .attr_size = sizeof(shape_attrs), .infer = shape_infer, .lower = known_lower,
-    .grad_zero = "a shape does not change with the elements",
+    .grad_zero = "a shape does not depend on the values",
     .gives = "i",
 };
 
 const ot_op ot_op_Size = {
     .name = "Size", .types = { "*" }, .since = 25, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_FROM_SHAPES, .nondiff = 1,
     .infer = size_infer, .lower = known_lower,
-    .grad_zero = "a size does not change with the elements",
+    .grad_zero = "a size does not depend on the values",
     .gives = "i",
 };

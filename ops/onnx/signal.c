@@ -30,7 +30,8 @@ static double number(const ot_node *n, int i)
 static ot_status set(ot_node *n, const ot_shape *y, ot_error *err)
 {
     int64_t t = ((const table_attrs *)n->attrs)->output_datatype;
-    if (t < 1 || t > 31 || !(OT_SET_NUMBER >> t & 1)) return ot_node_fail(n, err, "output_datatype %lld", (long long)t);
+    if (t < 1 || t > 31 || !(OT_SET_NUMBER >> t & 1)) return ot_node_fail(n, err, "invalid output_datatype %lld",
+                                                                          (long long)t);
     if (!ot_shape_fits(y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], (ot_dtype)t, y);
 }
@@ -52,7 +53,8 @@ static void yield(ot_build *b, const void *bytes)
 static ot_status window_infer(ot_node *n, ot_error *err)
 {
     double size = number(n, 0);
-    if (!(size >= 0 && size < 0x1p40)) return ot_node_fail(n, err, "the size must be one number that is known before the run, 0 or more");
+    if (!(size >= 0 && size < 0x1p40)) return ot_node_fail(n, err, "the size must be a single number of at least 0, "
+                                                                   "known before the run");
     return set(n, &(ot_shape){ .rank = 1, .dim = { (int64_t)size } }, err);
 }
 
@@ -100,10 +102,12 @@ static double edge(const ot_node *n, int64_t i)
 static ot_status mel_infer(ot_node *n, ot_error *err)
 {
     for (int i = 0; i < 5; i++)
-        if (!(fabs(number(n, i)) < 0x1p40)) return ot_node_fail(n, err, "input %d must be one number that is known before the run", i);
+        if (!(fabs(number(n, i)) < 0x1p40)) return ot_node_fail(n, err, "input %d must be a single number known "
+                                                                        "before the run", i);
     double bins = number(n, 0), length = number(n, 1), rate = number(n, 2), low = number(n, 3), high = number(n, 4);
     if (bins < 0 || length < 1 || rate < 1 || low < 0 || high < low)
-        return ot_node_fail(n, err, "%g bins of a transform of %g elements at %g per second, from %g to %g Hz", bins, length, rate, low, high);
+        return ot_node_fail(n, err, "%g bins of a transform of %g elements at %g Hz are invalid for %g to %g Hz",
+                            bins, length, rate, low, high);
     ot_shape y = { .rank = 2, .dim = { (int64_t)length / 2 + 1, (int64_t)bins } };
     if (bins > 0 && edge(n, y.dim[1] + 1) >= (double)y.dim[0]) return ot_node_fail(n, err, "the spectrum ends below %g Hz", high);
     return set(n, &y, err);

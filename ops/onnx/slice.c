@@ -42,7 +42,7 @@ static ot_status slice_box(const ot_node *n, box *x, ot_error *err)
     OT_TRY(ot_const_ints(n, 4, &steps, err));
     bool named = n->n_in > 3 && n->in[3], stepped = n->n_in > 4 && n->in[4];
     if (ends.n != starts.n || (named && axes.n != starts.n) || (stepped && steps.n != starts.n))
-        return ot_node_fail(n, err, "%d starts, %d ends, %d axes, %d steps; equal numbers are needed", starts.n,
+        return ot_node_fail(n, err, "%d starts, %d ends, %d axes and %d steps; the numbers must be equal", starts.n,
                             ends.n, named ? axes.n : starts.n, stepped ? steps.n : starts.n);
     if (starts.n > s->rank) return ot_node_fail(n, err, "%d starts for a tensor of rank %d", starts.n, s->rank);
     for (int d = 0; d < s->rank; d++) {
@@ -53,7 +53,7 @@ static ot_status slice_box(const ot_node *n, box *x, ot_error *err)
     for (int i = 0; i < starts.n; i++) {
         int d = i;
         if (named) ot_axis(axes.v[i], s->rank, &d);
-        if (stepped && steps.v[i] == 0) return ot_node_fail(n, err, "a step of 0 along axis %d", d);
+        if (stepped && steps.v[i] == 0) return ot_node_fail(n, err, "step 0 on axis %d", d);
         slice_axis(s->dim[d], starts.v[i], ends.v[i], stepped ? steps.v[i] : 1, x, d);
     }
     return OT_OK;

@@ -27,7 +27,8 @@ static ot_status labels_fit(const ot_node *n, ot_error *err)
     for (int64_t i = 0, total = ot_is_const(t) ? ot_numel(&t->shape) : 0; i < total; i++) {
         int64_t v = ot_get_i64(t->data, t->dtype, i);
         if (v != ignored && (v < 0 || v >= n->in[0]->shape.dim[1]))
-            return ot_node_fail(n, err, "input 1 ('%s') has label %lld at place %lld; there are %lld classes", t->name, (long long)v, (long long)i,
+            return ot_node_fail(n, err, "input 1 ('%s') has label %lld at position %lld, but there are %lld classes",
+                                t->name, (long long)v, (long long)i,
                                 (long long)n->in[0]->shape.dim[1]);
     }
     return OT_OK;
@@ -38,11 +39,11 @@ static ot_status loss_infer(ot_node *n, ot_error *err)
     const ot_value *x = n->in[0];
     const ot_shape *t = &n->in[1]->shape;
     char            sx[128], st[128];
-    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; 2 or more is needed", x->shape.rank);
+    if (x->shape.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", x->shape.rank);
     ot_shape y = { .rank = 1, .dim = { x->shape.dim[0] } };
     for (int d = 2; d < x->shape.rank; d++) y.dim[y.rank++] = x->shape.dim[d];
     if (!ot_shape_eq(t, &y))
-        return ot_node_fail(n, err, "x is %s and the target %s; it must have x's shape without axis 1",
+        return ot_node_fail(n, err, "x is %s and the target %s; the target must have the shape of x without axis 1",
                             ot_shape_text(&x->shape, sx), ot_shape_text(t, st));
     if (n->n_in > 2 && n->in[2] && (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != x->shape.dim[1]))
         return ot_node_fail(n, err, "weights must have one value per class, %lld", (long long)x->shape.dim[1]);

@@ -27,7 +27,7 @@ static ot_status split_infer(ot_node *n, ot_error *err)
     int                axis;
     int64_t            at = 0;
     if (!ot_axis(a->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)a->axis, y.rank);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, y.rank);
     int64_t total = y.dim[axis], parts = n->n_out;
     bool    given = n->n_in > 1 && n->in[1];
     OT_TRY(ot_const_ints(n, 1, &sizes, err));

@@ -16,7 +16,7 @@ static ot_status squeeze_infer(ot_node *n, ot_error *err)
     for (int d = 0; d < x->rank; d++) {
         bool gone = all ? x->dim[d] == 1 : set >> d & 1;
         if (gone && x->dim[d] != 1)
-            return ot_node_fail(n, err, "axis %d has %lld elements; 1 is needed", d, (long long)x->dim[d]);
+            return ot_node_fail(n, err, "axis %d has %lld elements, expected 1", d, (long long)x->dim[d]);
         if (!gone) y.dim[y.rank++] = x->dim[d];
     }
     return ot_set(n->out[0], n->in[0]->dtype, &y);

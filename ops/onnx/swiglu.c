@@ -17,7 +17,8 @@ static ot_status swiglu_infer(ot_node *n, ot_error *err)
 {
     char a[128], c[128];
     if (!ot_shape_eq(&n->in[0]->shape, &n->in[1]->shape))
-        return ot_node_fail(n, err, "A is %s and B %s; one shape is needed", ot_shape_text(&n->in[0]->shape, a), ot_shape_text(&n->in[1]->shape, c));
+        return ot_node_fail(n, err, "A is %s, but B is %s; expected equal shapes",
+                            ot_shape_text(&n->in[0]->shape, a), ot_shape_text(&n->in[1]->shape, c));
     return ot_like(n->out[0], n->in[0]);
 }
 

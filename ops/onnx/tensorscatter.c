@@ -27,13 +27,16 @@ static ot_status cache_axis(const ot_node *n, int *axis, ot_error *err)
     const ot_shape    *x = &n->in[0]->shape, *u = &n->in[1]->shape;
     char               s[128], t[128];
     if (!ot_axis(a->axis, x->rank, axis) || *axis == 0)
-        return ot_node_fail(n, err, "axis %lld of a cache of rank %d; it is not the first", (long long)a->axis, x->rank);
+        return ot_node_fail(n, err, "axis %lld is invalid for a cache of rank %d (it cannot be the first)",
+                            (long long)a->axis, x->rank);
     bool fits = u->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == *axis ? u->dim[d] <= x->dim[d] : u->dim[d] == x->dim[d];
-    if (!fits) return ot_node_fail(n, err, "an update of %s does not fit a cache of %s", ot_shape_text(u, s), ot_shape_text(x, t));
+    if (!fits) return ot_node_fail(n, err, "an update of shape %s does not match a cache of shape %s",
+                                   ot_shape_text(u, s), ot_shape_text(x, t));
     if (n->n_in < 3 || !n->in[2]) return OT_OK;
     if (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != x->dim[0])
-        return ot_node_fail(n, err, "write_indices are %s; one for each of %lld samples is needed", ot_shape_text(&n->in[2]->shape, s),
+        return ot_node_fail(n, err, "write_indices are %s; expected one for each of %lld samples",
+                            ot_shape_text(&n->in[2]->shape, s),
                             (long long)x->dim[0]);
     return a->mode == CIRCULAR ? OT_OK : ot_index_check(n, 2, 0, 1, 0, x->dim[*axis] - u->dim[*axis], err);
 }

@@ -129,7 +129,8 @@ static ot_status split_infer(ot_node *n, ot_error *err)
     size_t             length;
     int64_t            all = ot_numel(&y), most = 0;
     if (!x) return OT_E_MODEL;
-    if (y.rank == OT_MAX_RANK) return ot_node_fail(n, err, "x has rank %d; its parts would be one axis more", y.rank);
+    if (y.rank == OT_MAX_RANK) return ot_node_fail(n, err, "x has rank %d; the output would have too many axes",
+                                                   y.rank);
     int64_t *counts = n->n_out > 1 ? make(n, 1, OT_I64, &y, err) : ot_node_alloc(n, (size_t)(all + 1) * sizeof *counts);
     for (int64_t i = 0; counts && i < all; i++) {
         for (s = x[i]; next_part(&s, a, counts[i], &from, &length); counts[i]++) {}
@@ -184,7 +185,8 @@ static ot_status normalizer_infer(ot_node *n, ot_error *err)
     ot_shape                y = n->in[0]->shape;
     int64_t                 all, kept = 0;
     if (!x) return OT_E_MODEL;
-    if (y.rank < 1 || y.rank > 2 || (y.rank == 2 && y.dim[0] != 1)) return ot_node_fail(n, err, "x must be a list, or a matrix of one row");
+    if (y.rank < 1 || y.rank > 2 || (y.rank == 2 && y.dim[0] != 1)) return ot_node_fail(n, err, "x must be a list or a matrix of one "
+                                                                                                "row");
     all = ot_numel(&y);
     const char **list = ot_node_alloc(n, (size_t)(all + 1) * sizeof *list);
     for (int64_t i = 0; list && i < all; i++) {
@@ -304,7 +306,7 @@ static ot_status regex_infer(ot_node *n, ot_error *err)
     const char *const *x = texts(n, 0, err);
     regex_t            r;
     if (!x) return OT_E_MODEL;
-    if (!pattern) return ot_node_fail(n, err, "it has no pattern");
+    if (!pattern) return ot_node_fail(n, err, "the pattern is missing");
     char *posix = ot_node_alloc(n, 10 * strlen(pattern) + 8);
     if (!posix) return OT_E_NOMEM;
     if (!translate(pattern, posix) || regcomp(&r, posix, REG_EXTENDED | REG_NOSUB)) return ot_node_fail(n, err, "the pattern '%s' is not supported", pattern);

@@ -61,20 +61,23 @@ static ot_status tfidf_infer(ot_node *n, ot_error *err)
     const tfidf_attrs *a = n->attrs;
     const ot_shape    *x = &n->in[0]->shape;
     int64_t            last = 0, all = 0, width = columns(a);
-    if (x->rank < 1 || x->rank > 2) return ot_node_fail(n, err, "x has rank %d; 1 or 2 is needed", x->rank);
+    if (x->rank < 1 || x->rank > 2) return ot_node_fail(n, err, "x has rank %d; expected 1 or 2", x->rank);
     if ((n->in[0]->dtype == OT_STRING) != (a->texts.n > 0) || (a->texts.n > 0 && a->pool.n > 0))
-        return ot_node_fail(n, err, "pool_strings belongs to strings, pool_int64s to integers");
+        return ot_node_fail(n, err, "pool_strings is for strings, pool_int64s for integers");
     for (int i = 0; i < a->counts.n; last = a->counts.v[i++])
-        if (a->counts.v[i] < last || a->counts.v[i] > pool_size(a)) return ot_node_fail(n, err, "ngram_counts do not ascend within the pool");
+        if (a->counts.v[i] < last || a->counts.v[i] > pool_size(a)) return ot_node_fail(n, err, "ngram_counts must be sorted and "
+                                                                                                "within the pool");
     for (int i = 0; i < a->counts.n; i++) {
         int64_t first, many;
         of_length(a, i + 1, &first, &many);
         all += many;
     }
     for (int i = 0; i < a->indexes.n; i++)
-        if (a->indexes.v[i] < 0 || a->indexes.v[i] > INT32_MAX) return ot_node_fail(n, err, "ngram_indexes has %lld", (long long)a->indexes.v[i]);
+        if (a->indexes.v[i] < 0 || a->indexes.v[i] > INT32_MAX) return ot_node_fail(n, err, "invalid ngram_indexes value %lld",
+                                                                                    (long long)a->indexes.v[i]);
     if (a->min_gram_length < 1 || a->max_gram_length < a->min_gram_length || a->max_skip_count < 0 || all != a->indexes.n || (a->weights.n && a->weights.n != width))
-        return ot_node_fail(n, err, "%lld n-grams with %d indexes and %d weights do not fit, or the lengths are not valid", (long long)all, a->indexes.n, a->weights.n);
+        return ot_node_fail(n, err, "%lld n-grams do not match %d indexes and %d weights, or the lengths are invalid",
+                            (long long)all, a->indexes.n, a->weights.n);
     ot_shape y = { .rank = x->rank, .dim = { x->rank == 2 ? x->dim[0] : width, width } };
     return ot_set(n->out[0], OT_F32, &y);
 }
@@ -189,5 +192,6 @@ static void tfidf_lower(ot_build *b)
 
 const ot_op ot_op_TfIdfVectorizer = {
     .name = "TfIdfVectorizer", .types = { "T", .T = OT_SET_INDEX | OT_TYPE(OT_STRING) }, .since = 9, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
-    .attrs = rows, .attr_size = sizeof(tfidf_attrs), .infer = tfidf_infer, .lower = tfidf_lower, .grad_zero = "x holds no floats",
+    .attrs = rows, .attr_size = sizeof(tfidf_attrs), .infer = tfidf_infer, .lower = tfidf_lower, .grad_zero = "x contains no floats",
+                                                            
 };

@@ -14,7 +14,7 @@ static ot_status tile_infer(ot_node *n, ot_error *err)
     if (repeats.n != y.rank) return ot_node_fail(n, err, "%d repeats for a tensor of rank %d", repeats.n, y.rank);
     for (int d = 0; d < y.rank; d++)
         if (repeats.v[d] < 0 || !ot_mul(y.dim[d], repeats.v[d], &y.dim[d]))
-            return ot_node_fail(n, err, "%lld repeats along axis %d", (long long)repeats.v[d], d);
+            return ot_node_fail(n, err, "invalid repeats %lld on axis %d", (long long)repeats.v[d], d);
     if (!ot_shape_fits(&y, n->in[0]->dtype)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }

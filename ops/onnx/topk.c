@@ -28,9 +28,11 @@ static ot_status topk_infer(ot_node *n, ot_error *err)
     ot_ints  k;
     OT_TRY(ot_const_ints(n, 1, &k, err));
     if (!ot_axis(((const topk_attrs *)n->attrs)->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld of a tensor of rank %d", (long long)((const topk_attrs *)n->attrs)->axis, y.rank);
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
+                            (long long)((const topk_attrs *)n->attrs)->axis, y.rank);
     if (k.n != 1 || k.v[0] < 0 || k.v[0] > y.dim[axis])
-        return ot_node_fail(n, err, "k is %lld; axis %d has %lld elements", k.n == 1 ? (long long)k.v[0] : -1LL, axis,
+        return ot_node_fail(n, err, "k is %lld, but axis %d has %lld elements",
+                            k.n == 1 ? (long long)k.v[0] : -1LL, axis,
                             (long long)y.dim[axis]);
     y.dim[axis] = k.v[0];
     if (n->out[0]) ot_set(n->out[0], n->in[0]->dtype, &y);

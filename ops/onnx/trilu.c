@@ -19,7 +19,7 @@ static ot_status trilu_infer(ot_node *n, ot_error *err)
 {
     ot_ints k;
     OT_TRY(ot_const_ints(n, 1, &k, err));
-    if (k.n > 1 || n->in[0]->shape.rank < 2) return ot_node_fail(n, err, "matrices and one diagonal are needed");
+    if (k.n > 1 || n->in[0]->shape.rank < 2) return ot_node_fail(n, err, "expected matrices and a single diagonal");
     return ot_like(n->out[0], n->in[0]);
 }
 

@@ -11,9 +11,9 @@ static ot_status where_infer(ot_node *n, ot_error *err)
 {
     const ot_value *c = n->in[0], *x = n->in[1], *y = n->in[2];
     ot_shape s;
-    if (c->dtype != OT_BOOL) return ot_node_fail(n, err, "the condition is %s; bool is needed", ot_dtype_name(c->dtype));
+    if (c->dtype != OT_BOOL) return ot_node_fail(n, err, "the condition is %s; expected bool", ot_dtype_name(c->dtype));
     if (x->dtype != y->dtype || !ot_dtype_bits(x->dtype))
-        return ot_node_fail(n, err, "a choice between %s and %s; numbers of one type are needed",
+        return ot_node_fail(n, err, "a choice between %s and %s; expected numbers of one type",
                             ot_dtype_name(x->dtype), ot_dtype_name(y->dtype));
     if (!ot_broadcast(&c->shape, &x->shape, &s) || !ot_broadcast(&s, &y->shape, &s)) {
         char t[3][128];

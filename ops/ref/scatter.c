@@ -12,7 +12,8 @@ static ot_status wrapped(const ot_call *c, int64_t i, int64_t n, int64_t *out)
     int64_t least = ((const ot_flat_index *)c->node->attrs)->no_negative ? 0 : -n;
     int64_t v = c->node->in[0]->dtype == OT_I32 ? ((const int32_t *)c->in[0])[i] : ((const int64_t *)c->in[0])[i];
     if (v < least || v >= n)
-        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; %lld to %lld are possible", c->node->name, (long long)v, (long long)i,
+        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; expected %lld to %lld",
+                       c->node->name, (long long)v, (long long)i,
                        (long long)least, (long long)(n - 1));
     *out = v < 0 ? v + n : v;
     return OT_OK;
@@ -85,7 +86,8 @@ static ot_status put_run(const ot_call *c)
     if (all && c->out[0] != c->in[0]) memcpy(c->out[0], c->in[0], all);
     for (int64_t i = 0; i < m; i++) {
         if (place[i] < 0 || place[i] >= n)
-            return ot_fail(c->err, OT_E_DATA, "%s: row %lld of %lld", c->node->name, (long long)place[i], (long long)n);
+            return ot_fail(c->err, OT_E_DATA, "%s: row %lld is out of range of %lld",
+                           c->node->name, (long long)place[i], (long long)n);
         for (int64_t j = 0; j < r; j++) {
             int64_t to = place[i] * r + j, from = i * r + j;
             if (ot_is_float(t)) {

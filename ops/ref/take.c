@@ -12,7 +12,8 @@ static ot_status place(const ot_call *c, int64_t i, int64_t n, int64_t *out)
 {
     int64_t v = ot_get_i64(c->in[1], c->node->in[1]->dtype, i);
     if (v < -n || v >= n)
-        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; %lld to %lld are possible", c->node->name, (long long)v, (long long)i,
+        return ot_fail(c->err, OT_E_DATA, "%s: index %lld at place %lld; expected %lld to %lld",
+                       c->node->name, (long long)v, (long long)i,
                        (long long)-n, (long long)(n - 1));
     *out = v < 0 ? v + n : v;
     return OT_OK;

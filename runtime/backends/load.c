@@ -16,7 +16,7 @@ const ot_backend *ot_backend_load(const char *file, const void *host, ot_error *
     const ot_backend *b = entry ? entry(host) : NULL;
     if (!b) {
         dlclose(module);
-        ot_fail(err, OT_E_DEVICE, "%s is of another version than this program", file);
+        ot_fail(err, OT_E_DEVICE, "%s: its version differs from that of this program", file);
     }
     return b;
 }

@@ -128,7 +128,7 @@ const char *ot_arena_names(ot_arena *a, const char *const *name, int n)
     enum { MOST = 6 };
     const char *s = "";
     for (int i = 0; i < n && i < MOST && s; i++)
-        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(without a name)");
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *name[i] ? name[i] : "(unnamed)");
     return s && n > MOST ? ot_arena_printf(a, "%s and %d more", s, n - MOST) : s;
 }
 

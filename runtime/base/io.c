@@ -38,10 +38,10 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", path,
+        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file", path,
                        S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     if ((uint64_t)st.st_size > limit)
-        return ot_fail(err, OT_E_IO, "%s: has %lld bytes; at most %zu are read", path, (long long)st.st_size, limit);
+        return ot_fail(err, OT_E_IO, "%s: has %lld bytes; the limit is %zu", path, (long long)st.st_size, limit);
     unsigned char *p = malloc((size_t)st.st_size + 1);
     if (!p) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
     int64_t got = ot_read_at(fd, p, st.st_size, 0);
@@ -138,7 +138,7 @@ static ot_status open_folder(ot_replace *r, int at, ot_error *err)
 {
     const char *slash = strrchr(r->path, '/');
     r->base = slash ? slash + 1 : r->path;
-    if (!*r->base) return ot_fail(err, OT_E_IO, "%s: names a folder; a file is needed", r->path);
+    if (!*r->base) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", r->path);
     r->lent = !slash && at >= 0;
     if (r->lent) {
         r->dir = at;
@@ -154,7 +154,7 @@ static ot_status open_folder(ot_replace *r, int at, ot_error *err)
     if (fstatat(r->dir, r->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (S_ISREG(st.st_mode)) r->mode = st.st_mode & 0777;
         else if (!S_ISLNK(st.st_mode)) /* a link is replaced by a file: it may lead anywhere */
-            return ot_fail(err, OT_E_IO, "%s: is %s; a regular file can be replaced", r->path,
+            return ot_fail(err, OT_E_IO, "%s: is %s; only a regular file can be replaced", r->path,
                            S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
     }
     return OT_OK;
@@ -206,7 +206,7 @@ static ot_status open_temp(ot_replace *r, ot_error *err)
         r->fd = -1;
     }
     int number = take_name(r, make_named);
-    return number ? replace_fail(r, "no file can be made beside it", number, err) : OT_OK;
+    return number ? replace_fail(r, "cannot create a file in its folder", number, err) : OT_OK;
 }
 
 static ot_status begin(int at, const char *path, ot_replace **out, ot_error *err)
@@ -298,7 +298,7 @@ ot_status ot_replace_sync(ot_replace *r, ot_error *err)
     if (!r->dirty) return OT_OK;
     /* A failed fsync is never retried: the kernel may have dropped the pages already. */
     while (fsync(r->fd))
-        if (errno != EINTR) return replace_fail(r, "cannot be brought to disk", errno, err);
+        if (errno != EINTR) return replace_fail(r, "cannot be flushed to disk", errno, err);
     r->dirty = false;
     free(r->buffer); /* many files may wait complete for one more */
     r->buffer = NULL;
@@ -320,7 +320,7 @@ static ot_status sync_folder(ot_replace *r, ot_error *err)
     while (fsync(r->dir)) {
         if (errno == EINVAL || errno == ENOTSUP) break; /* no such thing on this file system */
         if (errno != EINTR)
-            return replace_fail(r, "is written, but its folder cannot be brought to disk", errno,
+            return replace_fail(r, "is written, but its folder cannot be flushed to disk", errno,
                                 err);
     }
     return OT_OK;

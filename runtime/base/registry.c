@@ -64,7 +64,7 @@ ot_status ot_registry_unknown(const ot_registry *r, const char *what, const char
         if (d < best) best = d, near = (*e)->name;
     }
     if (near) return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; did you mean '%s'? There are %s", what, name, near, ot_registry_names(r, a));
-    return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; there are %s", what, name, ot_registry_names(r, a));
+    return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; supported: %s", what, name, ot_registry_names(r, a));
 }
 
 /* ---- what was chosen -------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ static ot_status add_part(ot_dataset *d, const char *folder, const char *name, i
     if (!path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
     if (stat(path, &st)) return OT_OK;
     if (st.st_size == 0 || st.st_size % (PICTURE + labels))
-        return ot_fail(err, OT_E_DATA, "%s: has %lld bytes; whole records of %d are needed", path,
+        return ot_fail(err, OT_E_DATA, "%s: has %lld bytes, expected a multiple of %d", path,
                        (long long)st.st_size, PICTURE + labels);
     OT_TRY(ot_dataset_note(d, path, err));
     list[(*n)++] = (part){path, st.st_size / (PICTURE + labels)};
@@ -43,7 +43,7 @@ static ot_status read_part(const part *f, int labels, uint8_t *x, uint8_t *y, ot
     ot_status status = OT_OK;
     for (int64_t i = 0; i < f->records && !status; i++, x += PICTURE) {
         status = ot_source_take(&s, head, labels, "a label", err);
-        if (!status) status = ot_source_take(&s, x, PICTURE, "a picture", err);
+        if (!status) status = ot_source_take(&s, x, PICTURE, "an image", err);
         *y++ = head[labels - 1];
     }
     if (!status) status = ot_source_end(&s, err);

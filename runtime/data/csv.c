@@ -50,7 +50,8 @@ static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
     }
     int64_t bytes = cells * ((int64_t)sizeof *r->cell + 4) + rows * ((int64_t)sizeof *r->row_line + 8);
     if (bytes > there)
-        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its %lld cells need %lld MiB, %lld MiB are there", r->path,
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its %lld cells need %lld MiB, but %lld MiB are available",
+                       r->path,
                        (long long)cells, (long long)(bytes >> 20), (long long)(there >> 20));
     r->cell = ot_arena_alloc(d->arena, (size_t)cells * sizeof *r->cell);
     r->row_line = ot_arena_alloc(d->arena, (size_t)rows * sizeof *r->row_line);
@@ -64,7 +65,7 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     int64_t began = r->line;
     for (;; r->p++) {
         if (r->p == r->end)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is never closed", r->path,
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is not closed", r->path,
                            (long long)began);
         if (*r->p == '\n') r->line++;
         if (*r->p == '"') {
@@ -76,7 +77,7 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     r->p++;
     while (r->p < r->end && (*r->p == ' ' || *r->p == '\r')) r->p++;
     if (r->p < r->end && *r->p != r->mark && *r->p != '\n')
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: text follows a closed quote", r->path,
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: text after a closing quote", r->path,
                        (long long)r->line);
     *out = 0; /* at or before the closing quote */
     return OT_OK;
@@ -120,7 +121,7 @@ static ot_status read_row(reader *r, ot_error *err)
         if (!quote) field = trimmed(field, end);
         blank = blank && !quote && !*field && !more;
         if (columns == MOST_COLUMNS)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: has more than %d columns", r->path,
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path,
                            (long long)line, MOST_COLUMNS);
         r->cell[r->n++] = field;
         columns++;
@@ -131,7 +132,7 @@ static ot_status read_row(reader *r, ot_error *err)
     }
     if (!r->rows) r->columns = columns;
     if (columns != r->columns)
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: has %d columns; the first line has %d",
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: %d columns, but the first line has %d",
                        r->path, (long long)line, columns, r->columns);
     r->row_line[r->rows++] = line;
     return OT_OK;
@@ -199,7 +200,7 @@ static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_arra
     qsort(name, (size_t)t->rows, sizeof *name, by_text);
     for (int64_t i = 0; i < t->rows; i++)
         if (i == 0 || strcmp(name[i], name[n - 1])) name[n++] = name[i];
-    if (n > INT32_MAX) return ot_fail(err, OT_E_DATA, "%s: has too many classes", d->name);
+    if (n > INT32_MAX) return ot_fail(err, OT_E_DATA, "%s: too many classes", d->name);
     for (int64_t i = 0; i < t->rows; i++) {
         const char *const *at =
             bsearch(&t->cell[i * t->columns + column], name, (size_t)n, sizeof *name, by_text);
@@ -218,7 +219,7 @@ static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, loc
         const char *s = t->cell[i * t->columns + column];
         double v = 0;
         if (missing(s))
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target, column '%s', is missing",
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing",
                            d->name, (long long)t->line[i], t->name[column]);
         bool is_number = number(s, point, &v);
         text = text || !is_number;
@@ -250,9 +251,9 @@ static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, loca
             if (c == target) continue;
             if (!number(s, point, &v))
                 return ot_fail(err, OT_E_DATA,
-                               "%s: line %lld, column '%s': %s%.40s%s; a number is needed", d->name,
+                               "%s: line %lld, column '%s': %s%.40s%s; expected a number", d->name,
                                (long long)t->line[i], t->name[c],
-                               !*s ? "is missing" : missing(s) ? "is missing ('" : "holds '", s, !*s ? "" : missing(s) ? "')" : "'");
+                               !*s ? "is missing" : missing(s) ? "is missing ('" : "contains '", s, !*s ? "" : missing(s) ? "')" : "'");
             *to++ = (float)v;
         }
     }
@@ -284,7 +285,7 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
         if (!s) ot_dataset_arrange(d);
         return s ? s : ot_dataset_finish(d, err);
     }
-    ot_fail(err, OT_E_DATA, "%s: has no column '%s' to predict; it has:", d->name, name);
+    ot_fail(err, OT_E_DATA, "%s: no column '%s' for the target; its columns are:", d->name, name);
     for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->name[i]);
     return OT_E_DATA;
 }
@@ -300,7 +301,7 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
     for (int i = 0; i < d->n_classes; i++) {
         const char *const *key = &d->class_name[i], *const *const *at = bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
         if (!at)
-            return ot_fail(err, OT_E_DATA, "%s: column '%s' has the class '%.40s', which does not occur in %s", d->name, d->column,
+            return ot_fail(err, OT_E_DATA, "%s: column '%s' has class '%.40s', which is not in %s", d->name, d->column,
                            d->class_name[i], from);
         to[i] = *at - name;
     }
@@ -331,11 +332,12 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
     if (!t || !u) return OT_OK;
     for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
         if (strcmp(t->name[i], u->name[i]))
-            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s'; in %s it is '%s'", d->name, i + 1, t->name[i], like->name,
+            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'",
+                           d->name, i + 1, t->name[i], like->name,
                            u->name[i]);
     if (!d->class_name != !like->class_name)
-        return ot_fail(err, OT_E_DATA, "%s: column '%s' holds %s; in %s it holds %s", d->name, d->column,
-                       d->class_name ? "texts" : "numbers", like->name, like->class_name ? "texts" : "numbers");
+        return ot_fail(err, OT_E_DATA, "%s: column '%s' contains %s, but in %s it contains %s", d->name, d->column,
+                       d->class_name ? "strings" : "numbers", like->name, like->class_name ? "strings" : "numbers");
     return d->class_name ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
 }
 
@@ -360,7 +362,8 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
         if (got < 0) status = err->status;
         if (got <= 0) break;
         if (*n + got > most)
-            status = ot_fail(err, OT_E_NOMEM, "%s: unpacks to more than %lld MiB, over %d times its size; if that is intended, unpack it first",
+            status = ot_fail(err, OT_E_NOMEM, "%s: would unpack to more than %lld MiB, over %d times its size; if "
+                                              "that is intended, decompress it first",
                              path, (long long)(most >> 20), PACKED_TIMES);
     }
     free(block);
@@ -375,7 +378,7 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
     int64_t n = 0, there = ot_memory_available();
     OT_TRY(measure(path, &n, err));
     if (n > there)
-        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, %lld MiB are available", path,
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, but %lld MiB are available", path,
                        (long long)(n >> 20), (long long)(there >> 20));
     char *text = ot_arena_alloc(d->arena, (size_t)n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
@@ -386,7 +389,7 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
     r->p = text;
     r->end = text + n;
     if (!status && memchr(text, 0, (size_t)n))
-        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it holds a zero byte", path);
+        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it contains a zero byte", path);
     return status;
 }
 
@@ -394,8 +397,7 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
 {
     if (r->rows == 0 || r->columns < 2)
         return ot_fail(err, OT_E_DATA,
-                       "%s: has %d column%s; at least one for the input and one for the target "
-                       "are needed",
+                       "%s: has %d column%s; expected at least one input column and one target column",
                        r->path, r->columns, r->columns == 1 ? "" : "s");
     bool header = is_header(r, point);
     ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
@@ -416,7 +418,7 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
     int target = t->columns - 1, named = 0;
     for (int i = 0; i < t->columns; i++)
         if (!strcmp(t->name[i], "target")) target = i, named++;
-    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are called 'target'; one is learnt", r->path, named);
+    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", r->path, named);
     OT_TRY(arrange(d, target, point, err));
     d->last = strcmp(d->column, "target") != 0;
     return OT_OK;

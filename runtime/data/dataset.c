@@ -100,11 +100,11 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
 {
     char text[128];
     if (!ot_shape_known(shape) || !ot_shape_fits(shape, t))
-        return ot_fail(err, OT_E_DATA, "%s: its shape %s is too large to exist", where,
+        return ot_fail(err, OT_E_DATA, "%s: the shape %s is too large", where,
                        ot_shape_text(shape, text));
     size_t n = ot_bytes(shape, t);
     if (most >= 0 && n > (uint64_t)most)
-        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; no more than %lld can be there",
+        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; the limit is %lld",
                        where, ot_dtype_name(t), ot_shape_text(shape, text), n, (long long)most);
     a->t.dtype = t;
     a->t.rank = shape->rank;
@@ -182,9 +182,9 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
     if (d->table) return ot_table_target(d, name, err);
     const ot_array *found = ot_dataset_find(d, name);
     if (!found) {
-        ot_fail(err, OT_E_DATA, "%s: has no array '%s' to predict; it has:", d->name, name);
+        ot_fail(err, OT_E_DATA, "%s: no array '%s' for the target; its arrays are:", d->name, name);
         for (int i = 0; i < d->n; i++)
-            ot_fail_more(err, OT_E_DATA, "  %s", *d->array[i].t.name ? d->array[i].t.name : "(one without a name, such as pictures)");
+            ot_fail_more(err, OT_E_DATA, "  %s", *d->array[i].t.name ? d->array[i].t.name : "(an unnamed one, such as images)");
         return OT_E_DATA;
     }
     for (int i = 0; i < d->n; i++)
@@ -246,13 +246,13 @@ ot_status ot_array_check(const ot_array *a, ot_error *err)
     if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(&a->t, n))) return OT_OK;
     double v = ot_get_f64(a->t.data, a->t.dtype, at);
     const char *name = *a->t.name ? a->t.name : "the array";
-    const char *what = isnan(v) ? "not a number" : v > 0 ? "infinite" : "negative infinity";
+    const char *what = isnan(v) ? "NaN" : v > 0 ? "infinite" : "negative infinity";
     const char *why = isnan(v) || a->role == OT_ARRAY_TARGET
                           ? ""
-                          : "; inputs are finite, but for masks of nothing but 0 and negative infinity";
+                          : "; inputs must be finite, except masks of 0 and negative infinity";
     if (a->whole)
         return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
-    return ot_fail(err, OT_E_DATA, "%s: sample %lld has an element that is %s%s", name,
+    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name,
                    (long long)(at / (n / a->t.dim[0])), what, why);
 }
 
@@ -261,7 +261,8 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
     for (int i = 0; i < d->n; i++) {
         ot_error e = { 0 };
         if (d->array[i].t.dtype == OT_STRING && d->array[i].role == OT_ARRAY_TARGET)
-            return ot_fail(err, OT_E_DATA, "%s: '%s' holds strings; targets are numbers (classes: 0, 1, ...)", d->name, d->array[i].t.name);
+            return ot_fail(err, OT_E_DATA, "%s: '%s' contains strings; targets must be numbers (classes: 0, 1, ...)",
+                           d->name, d->array[i].t.name);
         if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
     }
     return OT_OK;
@@ -271,7 +272,7 @@ static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err
 {
     bool cut = !a->whole && a->t.rank > 0 && a->t.dim[0] > 0;
     int64_t each = cut ? ot_array_elements(a) / a->t.dim[0] : 1;
-    return ot_fail(err, OT_E_DATA, "%s: %s %lld has the value %.9g, which %s cannot hold",
+    return ot_fail(err, OT_E_DATA, "%s: %s %lld has value %.9g, which does not fit into %s",
                    *a->t.name ? a->t.name : "the array", cut ? "sample" : "element", (long long)(i / each),
                    ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
 }
@@ -366,7 +367,7 @@ ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
         const unsigned char *y = a->t.data;
         for (int64_t k = 0, n = ot_array_elements(a); k < n; k++)
             if (y[k] >= d->n_classes)
-                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels are 0 to %d",
+                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels must be 0 to %d",
                                d->name, (long long)k, y[k], d->n_classes - 1);
     }
     fingerprint(d);

@@ -29,11 +29,11 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
     OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
     ot_dtype t = type_of(head[2]);
     if (head[0] || head[1] || !t)
-        return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it begins with %02x %02x %02x %02x",
+        return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it starts with %02x %02x %02x %02x",
                        s->name, head[0], head[1], head[2], head[3]);
     ot_shape shape = {.rank = head[3]};
     if (shape.rank < 1 || shape.rank > OT_MAX_RANK)
-        return ot_fail(err, OT_E_DATA, "%s: has rank %d; 1 to %d is needed", s->name, shape.rank,
+        return ot_fail(err, OT_E_DATA, "%s: has rank %d, expected 1 to %d", s->name, shape.rank,
                        OT_MAX_RANK);
     OT_TRY(ot_source_take(s, size, 4 * shape.rank, "the header", err));
     for (int i = 0; i < shape.rank; i++) {
@@ -117,7 +117,8 @@ static ot_status check_counts(const char *images, const char *labels, ot_error *
     OT_TRY(count_of(images, &x, err));
     OT_TRY(count_of(labels, &y, err));
     if (x != y)
-        return ot_fail(err, OT_E_DATA, "%s: has %lld labels; %s has %lld images", labels, (long long)y, images, (long long)x);
+        return ot_fail(err, OT_E_DATA, "%s: has %lld labels, but %s has %lld images",
+                       labels, (long long)y, images, (long long)x);
     return OT_OK;
 }
 
@@ -166,7 +167,7 @@ ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, b
     if (!images) return OT_OK;
     if (!labels)
         return ot_fail(err, OT_E_DATA,
-                       "%s: has no labels beside it; %s-labels-idx1-ubyte is needed", images,
+                       "%s: the file of labels is missing; expected %s-labels-idx1-ubyte", images,
                        prefix);
     return ot_idx_open(images, d, err);
 }

@@ -75,8 +75,8 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
                               .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
     else if (!given(text, out))
         return ot_fail(err, OT_E_USAGE,
-                       "--normalize %s: 1/255, mean,std, imagenet, none, or a mean and a "
-                       "deviation like 0.13,0.31 or [0.5,0.5,0.5],[0.2,0.2,0.2] is needed",
+                       "--normalize: invalid value '%s'; expected 1/255, mean,std, imagenet, none, or mean and "
+                       "standard deviation such as 0.13,0.31 or [0.5,0.5,0.5],[0.2,0.2,0.2]",
                        text);
     return OT_OK;
 }
@@ -104,8 +104,7 @@ ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err
     if (!ot_picture_of(train, &q) || q.c < 1 || q.c > OT_MAX_CHANNELS || train->t.dim[0] == 0 ||
         q.h * q.w == 0)
         return ot_fail(err, OT_E_DATA,
-                       "--normalize mean,std: byte pictures with 1 to %d channels are needed "
-                       "to measure",
+                       "--normalize mean,std: needs uint8 images with 1 to %d channels",
                        OT_MAX_CHANNELS);
     int64_t(*n)[256] = calloc((size_t)q.c, sizeof *n);
     if (!n) return ot_fail(err, OT_E_NOMEM, "--normalize mean,std: no memory");
@@ -146,14 +145,14 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
     case OT_NORMALIZE_NONE: strcpy(line, "pixels stay 0..255"); return OT_OK;
     case OT_NORMALIZE_UNIT:
         g->mul[0] = 1 / 255.f;
-        strcpy(line, "pixels 0..255 become 0..1 (x/255)");
+        strcpy(line, "pixels 0..255 are scaled to 0..1 (x/255)");
         return OT_OK;
     case OT_NORMALIZE_MEASURE:
-        return ot_fail(err, OT_E_INTERNAL, "--normalize mean,std: was not measured");
+        return ot_fail(err, OT_E_INTERNAL, "--normalize mean,std: the training set was not measured");
     case OT_NORMALIZE_GIVEN: break;
     }
     if (z->channels != 1 && z->channels != c)
-        return ot_fail(err, OT_E_DATA, "--normalize: has %d channels; the pictures have %lld",
+        return ot_fail(err, OT_E_DATA, "--normalize: has values for %d channels, but the images have %lld",
                        z->channels, (long long)c);
     g->channels = z->channels;
     for (int i = 0; i < z->channels; i++) {
@@ -162,6 +161,6 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
     }
     describe(z->mean, z->channels, mean, sizeof mean);
     describe(z->std, z->channels, std, sizeof std);
-    snprintf(line, 256, "pixels become (x/255 - mean)/std with mean %s, std %s", mean, std);
+    snprintf(line, 256, "pixels are scaled to (x/255 - mean)/std with mean %s, std %s", mean, std);
     return OT_OK;
 }

@@ -28,7 +28,7 @@ typedef struct parser {
 
 static ot_status bad(parser *q, const char *what)
 {
-    return ot_fail(q->err, OT_E_DATA, "%s: the .npy header is malformed: %s", q->name, what);
+    return ot_fail(q->err, OT_E_DATA, "%s: malformed .npy header: %s", q->name, what);
 }
 
 static void skip_space(parser *q)
@@ -48,15 +48,15 @@ static bool accept(parser *q, char c)
 static ot_status quoted(parser *q, char *buf, size_t cap)
 {
     skip_space(q);
-    if (q->p == q->end || (*q->p != '\'' && *q->p != '"')) return bad(q, "a quoted text is needed");
+    if (q->p == q->end || (*q->p != '\'' && *q->p != '"')) return bad(q, "expected a quoted string");
     char mark = *q->p++;
     size_t n = 0;
     while (q->p < q->end && *q->p != mark) {
         if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap)
-            return bad(q, "a text is too long or escaped");
+            return bad(q, "a string is too long or has escapes");
         buf[n++] = *q->p++;
     }
-    if (q->p == q->end) return bad(q, "a text has no end");
+    if (q->p == q->end) return bad(q, "a string is not terminated");
     q->p++;
     buf[n] = 0;
     return OT_OK;
@@ -89,7 +89,7 @@ static ot_status parse_descr(parser *q, header *h)
     char text[32];
     skip_space(q);
     if (q->p < q->end && *q->p == '[')
-        return ot_fail(q->err, OT_E_DATA, "%s: holds records; plain numbers are needed", q->name);
+        return ot_fail(q->err, OT_E_DATA, "%s: contains records; expected numbers", q->name);
     OT_TRY(quoted(q, text, sizeof text));
     char order = text[0];
     h->dtype = order && strchr("<>|=", order) ? type_of(text + 1) : OT_UNDEFINED;
@@ -100,12 +100,12 @@ static ot_status parse_descr(parser *q, header *h)
         if (!errno && end != text + 2 && !*end && h->width > 0 && h->width < INT32_MAX) h->dtype = OT_STRING;
     }
     if (order && text[1] == 'O')
-        return ot_fail(q->err, OT_E_DATA, "%s: holds Python objects, which are never loaded; plain "
-                       "numbers are needed", q->name);
+        return ot_fail(q->err, OT_E_DATA, "%s: contains Python objects, which are not supported; expected numbers",
+                       q->name);
     if (!h->dtype)
         return ot_fail(q->err, OT_E_DATA,
-                       "%s: has element type '%s'; bool, integers of 8 to 64 bits, "
-                       "floats of 16 to 64 bits or strings of at least one character are needed",
+                       "%s: unsupported element type '%s'; expected bool, integers of 8 to 64 bits, floats of 16 to "
+                       "64 bits or strings of at least one character",
                        q->name, text);
     h->swapped = order == '>';
     return OT_OK;
@@ -117,13 +117,13 @@ static ot_status parse_shape(parser *q, header *h)
     if (!accept(q, '(')) return bad(q, "the shape is not a tuple");
     bool comma = true;
     while (!accept(q, ')')) {
-        if (!comma) return bad(q, "the shape has no comma between its sizes");
+        if (!comma) return bad(q, "a comma is missing in the shape");
         int64_t n = 0;
         bool any = false;
         for (; q->p < q->end && *q->p >= '0' && *q->p <= '9'; q->p++, any = true)
             if (!ot_mul(n, 10, &n) || !ot_add(n, *q->p - '0', &n))
-                return bad(q, "a size in the shape does not fit in 64 bits");
-        if (!any) return bad(q, "a size in the shape is not a non-negative integer");
+                return bad(q, "a dimension does not fit in 64 bits");
+        if (!any) return bad(q, "a dimension is not a non-negative integer");
         if (q->p < q->end && *q->p == 'L') q->p++; /* Python 2 */
         if (h->shape.rank == OT_MAX_RANK)
             return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name,
@@ -139,7 +139,7 @@ static ot_status parse_dict(parser *q, header *h)
 {
     unsigned seen = 0;
     bool comma = true;
-    if (!accept(q, '{')) return bad(q, "it is not a dict");
+    if (!accept(q, '{')) return bad(q, "the header is not a dict");
     while (!accept(q, '}')) {
         char key[16];
         if (!comma) return bad(q, "a comma is missing");
@@ -148,17 +148,17 @@ static ot_status parse_dict(parser *q, header *h)
         unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2
                      : !strcmp(key, "shape") ? 4 : 0;
         if (!bit || seen & bit)
-            return bad(q, "its keys are not descr, fortran_order and shape once each");
+            return bad(q, "its keys are not exactly descr, fortran_order and shape");
         seen |= bit;
         if (bit == 1) OT_TRY(parse_descr(q, h));
         else if (bit == 4) OT_TRY(parse_shape(q, h));
         else if (word(q, "True")) h->fortran = true;
-        else if (!word(q, "False")) return bad(q, "fortran_order is neither True nor False");
+        else if (!word(q, "False")) return bad(q, "fortran_order is not True or False");
         comma = accept(q, ',');
     }
-    if (seen != 7) return bad(q, "its keys are not descr, fortran_order and shape once each");
+    if (seen != 7) return bad(q, "its keys are not exactly descr, fortran_order and shape");
     skip_space(q);
-    return q->p == q->end ? OT_OK : bad(q, "something follows the dict");
+    return q->p == q->end ? OT_OK : bad(q, "text after the dict");
 }
 
 /* *taken: bytes of the file before the elements. */
@@ -170,13 +170,13 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
         return ot_fail(err, OT_E_DATA, "%s: is not a .npy file", s->name);
     int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor)
-        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; 1.0, 2.0 or 3.0 is needed",
+        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; supported are 1.0, 2.0 and 3.0",
                        s->name, major, minor);
     OT_TRY(ot_source_take(s, head + 8, wide, "the .npy header", err));
     uint32_t n = head[8] | (uint32_t)head[9] << 8;
     if (wide == 4) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (n > LONGEST_HEADER)
-        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; at most %d are read",
+        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; the limit is %d",
                        s->name, n, LONGEST_HEADER);
     char *text = malloc(n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
@@ -232,7 +232,8 @@ static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points
         while (length && !p[length - 1]) length--;
         for (int64_t k = 0; k < length && !s; k++) {
             int bytes = p[k] ? put_utf8(one + at, p[k]) : 0;
-            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld holds the code point %u, which is not a Unicode character", name, (long long)i, p[k]);
+            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld contains the invalid code point %u",
+                                    name, (long long)i, p[k]);
             at += bytes;
         }
         one[at] = '\0';
@@ -248,7 +249,7 @@ static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const he
     for (int i = 0; i < h->shape.rank; i++)
         if (!ot_mul(n, h->shape.dim[i], &n)) n = INT64_MAX;
     if (!ot_mul(n, size, &bytes) || (most >= 0 && bytes > most))
-        return ot_fail(err, OT_E_DATA, "%s: its strings need more bytes than can be there", s->name);
+        return ot_fail(err, OT_E_DATA, "%s: its strings are too large", s->name);
     OT_TRY(ot_array_alloc(d, a, OT_STRING, &h->shape, -1, s->name, err));
     char *raw = malloc((size_t)bytes + 1), *turned = h->fortran && h->shape.rank > 1 ? malloc((size_t)bytes + 1) : raw;
     ot_status status = raw && turned ? ot_source_take(s, raw, bytes, "the elements", err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);

@@ -42,7 +42,8 @@ static ot_status read_at(const zip *z, const char *name, void *p, int64_t n, int
 {
     int64_t got = ot_read_at(z->fd, p, n, at);
     if (got == n) return OT_OK;
-    return ot_fail(z->err, OT_E_IO, "%s: %s%s", name, got < 0 ? "cannot be read: " : "shrank while it was read",
+    return ot_fail(z->err, OT_E_IO, "%s: %s%s", name, got < 0 ? "cannot be read: " : "the file shrank while it was read",
+                   
                    got < 0 ? strerror_r(errno, (char[128]){0}, 128) : "");
 }
 
@@ -89,7 +90,7 @@ static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *m
         }
         int code = inflate(s, Z_SYNC_FLUSH);
         if (code == Z_MEM_ERROR) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory to unpack it", m->name);
-        if (code != Z_OK && code != Z_STREAM_END) return bad_member(m, "its compressed data is invalid");
+        if (code != Z_OK && code != Z_STREAM_END) return bad_member(m, "the compressed data is invalid");
         m->ended = code == Z_STREAM_END;
     }
     *made = n - s->avail_out;
@@ -102,8 +103,8 @@ static ot_status member_end(member *m)
     unsigned char more;
     int64_t       made = 0;
     if (m->method == DEFLATED) OT_TRY(inflate_some(m, &more, 1, &made));
-    if (made || m->left || m->stream.avail_in) return bad_member(m, "it unpacks to more than its directory entry says");
-    return m->sum == m->crc ? OT_OK : bad_member(m, "its checksum is wrong");
+    if (made || m->left || m->stream.avail_in) return bad_member(m, "a member is larger than its directory entry says");
+    return m->sum == m->crc ? OT_OK : bad_member(m, "a checksum is wrong");
 }
 
 static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
@@ -116,7 +117,7 @@ static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
         int64_t        some = n - done < 1 << 28 ? n - done : 1 << 28, made = some;
         unsigned char *to = (unsigned char *)p + done;
         if (m->method == DEFLATED ? inflate_some(m, to, some, &made) : read_at(m->z, m->name, to, some, m->at)) return -1;
-        if (made < some) return bad_member(m, "it unpacks to less than its directory says"), -1;
+        if (made < some) return bad_member(m, "a member is smaller than its directory entry says"), -1;
         if (m->method == STORED) m->at += some, m->left -= some;
         m->sum = (uint32_t)crc32_z(m->sum, to, (size_t)some);
         done += some;
@@ -133,10 +134,10 @@ static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, 
 {
     for (uint32_t at = 0; at + 4 <= n;) {
         uint32_t id = u16(extra + at), len = u16(extra + at + 2), from = at + 4;
-        if (len > n - from) return bad_member(m, "an extra field is cut off");
+        if (len > n - from) return bad_member(m, "an extra field is truncated");
         for (int i = 0; id == 1 && i < 3; i++) {
             if (*field[i] != 0xFFFFFFFF) continue;
-            if (from + 8 > at + 4 + len) return bad_member(m, "its 64-bit sizes are missing");
+            if (from + 8 > at + 4 + len) return bad_member(m, "64-bit sizes are missing");
             *field[i] = u64(extra + from);
             from += 8;
         }
@@ -149,10 +150,10 @@ static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, 
 /* One entry of the directory, `left` bytes of which are there; *taken: its length. */
 static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b, int64_t left, member *m, char **array, int64_t *taken)
 {
-    if (left < CENTRAL || memcmp(b, "PK\1\2", 4)) return damaged(z, "its directory is cut off");
+    if (left < CENTRAL || memcmp(b, "PK\1\2", 4)) return damaged(z, "the directory is truncated");
     uint32_t name = u16(b + 28), extra = u16(b + 30), flags = u16(b + 8);
     *taken = CENTRAL + (int64_t)name + extra + u16(b + 32);
-    if (*taken > left) return damaged(z, "its directory is cut off");
+    if (*taken > left) return damaged(z, "the directory is truncated");
     char *text = ot_arena_alloc(d->arena, (size_t)name + 1);
     if (!text) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
     memcpy(text, b + CENTRAL, name);
@@ -161,12 +162,14 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
     uint64_t size = u32(b + 24), packed = u32(b + 20), header = u32(b + 42);
     *m = (member){.z = z, .name = ot_arena_printf(d->arena, "%s: %s", z->path, text), .method = u16(b + 10), .crc = u32(b + 16)};
     if (!m->name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
-    if (flags & ENCRYPTED) return ot_fail(z->err, OT_E_DATA, "%s: is encrypted; a stored or deflated member is needed", m->name);
+    if (flags & ENCRYPTED) return ot_fail(z->err, OT_E_DATA, "%s: is encrypted, which is not supported", m->name);
     if (m->method != STORED && m->method != DEFLATED)
-        return ot_fail(z->err, OT_E_DATA, "%s: is packed by method %u%s; a stored or deflated member is needed", m->name, m->method,
+        return ot_fail(z->err, OT_E_DATA, "%s: unsupported compression method %u%s; expected stored or deflated "
+                                          "members", m->name, m->method,
                        m->method == 14 ? " (lzma)" : m->method == 12 ? " (bzip2)" : m->method == 93 ? " (zstd)" : "");
     OT_TRY(widen(m, b + CENTRAL + name, extra, (uint64_t *[]){&size, &packed, &header}));
-    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "its sizes contradict each other or are too large");
+    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "the sizes of a member are "
+                                                                                           "inconsistent or too large");
     m->header = (int64_t)header;
     m->packed = (int64_t)packed;
     m->size = (int64_t)size;
@@ -179,16 +182,17 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
 static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
 {
     unsigned char head[LOCAL], name[0xFFFF];
-    if (m->header > end - LOCAL) return bad_member(m, "the directory places it beyond the end of the file");
+    if (m->header > end - LOCAL) return bad_member(m, "a member is outside the file");
     OT_TRY(read_at(m->z, m->name, head, LOCAL, m->header));
     uint32_t n = u16(head + 26);
     m->at = m->header + LOCAL + n + u16(head + 28);
     if (memcmp(head, "PK\3\4", 4) || u16(head + 6) & ENCRYPTED || u16(head + 8) != m->method || n != u16(entry + 28))
-        return bad_member(m, "its header and the directory differ");
-    if (m->at > end || m->packed > end - m->at) return bad_member(m, "its data would go beyond the end of the file");
+        return bad_member(m, "header and directory differ");
+    if (m->at > end || m->packed > end - m->at) return bad_member(m, "a member is outside the file");
     OT_TRY(read_at(m->z, m->name, name, n, m->header + LOCAL));
-    if (memcmp(name, entry + CENTRAL, n)) return bad_member(m, "its header and the directory differ");
-    if (m->method == STORED && m->size != m->packed) return bad_member(m, "its sizes contradict each other or are too large");
+    if (memcmp(name, entry + CENTRAL, n)) return bad_member(m, "header and directory differ");
+    if (m->method == STORED && m->size != m->packed) return bad_member(m, "the sizes of a member are inconsistent or "
+                                                                          "too large");
     m->left = m->packed;
     m->wanted = m->size;
     return OT_OK;
@@ -229,13 +233,14 @@ static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *
         char  *array = NULL;
         OT_TRY(read_entry(z, d, b + at, n - at, &m, &array, &taken));
         if (m.size > budget)
-            return ot_fail(z->err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can hold", m.name, (long long)m.size);
+            return ot_fail(z->err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can contain",
+                           m.name, (long long)m.size);
         budget -= m.size;
         OT_TRY(find_bytes(&m, b + at, end));
         place[k] = (extent){m.header, m.at + m.packed};
         OT_TRY(read_member(&m, d, array));
     }
-    if (at != n) return damaged(z, "its directory has more bytes than entries");
+    if (at != n) return damaged(z, "the directory has more bytes than entries");
     qsort(place, (size_t)count, sizeof *place, by_place);
     for (int64_t k = 1; k < count; k++)
         if (place[k].from < place[k - 1].to) return damaged(z, "two members overlap");
@@ -271,13 +276,13 @@ typedef struct tail { uint64_t count, size, offset; int64_t end; /* of the direc
 static ot_status find_tail64(const zip *z, int64_t at, tail *t)
 {
     unsigned char b[END64], l[LOCATOR64];
-    if (at < LOCATOR64 + END64) return damaged(z, "its 64-bit directory is missing");
+    if (at < LOCATOR64 + END64) return damaged(z, "the 64-bit directory is missing");
     OT_TRY(read_at(z, z->path, l, LOCATOR64, at - LOCATOR64));
     if (memcmp(l, "PK\6\7", 4) || u32(l + 4) || u32(l + 16) > 1 || u64(l + 8) > (uint64_t)(at - LOCATOR64 - END64))
-        return damaged(z, "its 64-bit directory is missing");
+        return damaged(z, "the 64-bit directory is missing");
     OT_TRY(read_at(z, z->path, b, END64, (int64_t)u64(l + 8)));
     if (memcmp(b, "PK\6\6", 4) || u32(b + 16) || u32(b + 20) || u64(b + 24) != u64(b + 32))
-        return damaged(z, "its 64-bit directory is missing");
+        return damaged(z, "the 64-bit directory is missing");
     *t = (tail){u64(b + 32), u64(b + 40), u64(b + 48), (int64_t)u64(l + 8)};
     return OT_OK;
 }
@@ -293,8 +298,10 @@ static ot_status find_tail(const zip *z, tail *t)
     if (!s && at < 0) {
         unsigned char head[2] = { 0 };
         bool gzip = z->size >= 2 && read_at(z, z->path, head, 2, 0) == OT_OK && head[0] == 0x1F && head[1] == 0x8B;
-        s = gzip ? ot_fail(z->err, OT_E_DATA, "%s: is compressed by gzip as a whole; an .npz compresses within: gunzip it", z->path)
-                 : ot_fail(z->err, OT_E_DATA, "%s: is cut off, or something stands behind it: its directory is missing", z->path);
+        s = gzip ? ot_fail(z->err, OT_E_DATA, "%s: is compressed with gzip as a whole; decompress it with gunzip",
+                           z->path)
+                 : ot_fail(z->err, OT_E_DATA, "%s: is truncated or followed by other data: no directory found",
+                           z->path);
     }
     if (!s) {
         const unsigned char *e = b + at;
@@ -311,7 +318,7 @@ static ot_status read_archive(const zip *z, ot_dataset *d)
 {
     tail t = {0};
     OT_TRY(find_tail(z, &t));
-    if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size) return damaged(z, "its directory is not where its end says");
+    if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size) return damaged(z, "the directory is not at its offset");
     if (t.count > MOST_MEMBERS) return ot_fail(z->err, OT_E_DATA, "%s: has more than %d members", z->path, MOST_MEMBERS);
     unsigned char *b = malloc((size_t)t.size + 1);
     extent        *place = malloc((size_t)(t.count + 1) * sizeof *place);

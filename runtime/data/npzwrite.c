@@ -139,14 +139,14 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     ot_shape shape = {.rank = t->rank};
     char points[32];
     if (!code && t->dtype != OT_STRING)
-        return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy cannot hold", path, name,
+        return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy does not support", path, name,
                        ot_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) shape.dim[i] = t->dim[i];
     if (!ot_shape_known(&shape) || !ot_shape_fits(&shape, t->dtype))
         return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path,
                        name);
     if (strlen(name) > 60000)
-        return ot_fail(err, OT_E_DATA, "%s: an array's name has %zu bytes; at most 60000 fit", path,
+        return ot_fail(err, OT_E_DATA, "%s: the name of an array has %zu bytes; the limit is 60000", path,
                        strlen(name));
     *m = (member){.t = t, .utf8 = is_utf8(name), .data = t->data, .data_bytes = (int64_t)ot_bytes(&shape, t->dtype)};
     if (!code) {

@@ -44,8 +44,8 @@ static const named set_mnist = {
     true,
     10,
     digit,
-    "it comes with onnxtrain (models/data/mnist); else put the four files of "
-    "http://yann.lecun.com/exdb/mnist into <folder>/mnist"
+    "included in onnxtrain (models/data/mnist); or put the four files of http://yann.lecun.com/exdb/mnist into "
+    "<folder>/mnist"
 };
 static const named set_fashion_mnist = {
     { "fashion-mnist", "28x28 garments, 10 classes", NULL },
@@ -170,10 +170,10 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
     }
     if (is_folder(s->entry.name) && holds(s->entry.name, s->idx))
         return read_folder(s->entry.name, s->idx, split, d, found, err);
-    ot_fail(err, OT_E_DATA, "%s: this data set was not found in any of the folders", s->entry.name);
+    ot_fail(err, OT_E_DATA, "%s: the data set was not found in any of these folders:", s->entry.name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
     return ot_fail_more(err, OT_E_DATA,
-                        "to get it: %s; <folder> is one of your own, named by ONNXTRAIN_DATA",
+                        "to get it: %s; <folder> is a folder named in ONNXTRAIN_DATA",
                         s->how);
 }
 
@@ -226,7 +226,7 @@ static bool is_idx(const char *path, const unsigned char *head)
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(csv, ot_csv_open, "a table (.csv, .csv.gz) with a line of names; the column target, else the last, is the target (--target names another)") \
-    X(idx, ot_idx_open, "MNIST's format (plain or .gz): pictures, and labels where they lie beside them")
+    X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
 static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
 {
@@ -247,7 +247,7 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
         if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
     }
-    return ot_fail(err, OT_E_DATA, "%s: is of a format that is not known; known are %sor a folder with the files of MNIST or CIFAR (binary)", path, known);
+    return ot_fail(err, OT_E_DATA, "%s: unknown file format; supported: %sor a folder with the MNIST or CIFAR (binary) files", path, known);
 }
 
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found,
@@ -256,8 +256,8 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
     for (int idx = 1; idx >= 0; idx--)
         if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
     return ot_fail(err, OT_E_DATA,
-                   "%s: this folder does not hold a known data set: it needs idx files "
-                   "(train-images-idx3-ubyte …) or CIFAR's binary batches (data_batch_1.bin …)",
+                   "%s: the folder contains no known data set; expected idx files (train-images-idx3-ubyte …) or "
+                   "CIFAR binary files (data_batch_1.bin …)",
                    path);
 }
 
@@ -288,7 +288,7 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
         if (strchr(path, '/') || strchr(path, '.'))
             return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path,
                            strerror_r(number, (char[128]){0}, 128));
-        ot_fail(err, OT_E_DATA, "%s: is neither a file nor the name of a data set; known data sets:", path);
+        ot_fail(err, OT_E_DATA, "%s: is neither a file nor a known data set; data sets:", path);
         for (int i = 0; i < OT_LEN(sets); i++) ot_fail_more(err, OT_E_DATA, "  %s", sets[i]->entry.name);
         return OT_E_DATA;
     }
@@ -308,7 +308,7 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *s
     ot_status s = known ? open_named(known, split, search, d, &found, err)
                         : open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
-        s = ot_fail(err, OT_E_DATA, "%s: has no training part, only a test part", spec);
+        s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);
     if (!s && found) {
         ot_dataset_arrange(d);
         s = ot_dataset_finish(d, err);

@@ -74,7 +74,8 @@ static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
         x->within = code != Z_STREAM_END;
         if (code == Z_OK || code == Z_STREAM_END || (code == Z_BUF_ERROR && more)) continue;
         if (code == Z_MEM_ERROR) ot_fail(err, OT_E_NOMEM, "%s: no memory to unpack it", s->name);
-        else ot_fail(err, OT_E_DATA, "%s: compressed data is damaged (%s)", s->name, code == Z_BUF_ERROR || !x->z.msg ? "it is cut off" : x->z.msg);
+        else ot_fail(err, OT_E_DATA, "%s: the compressed data is damaged (%s)",
+                     s->name, code == Z_BUF_ERROR || !x->z.msg ? "it is truncated" : x->z.msg);
         return -1;
     }
     return done;
@@ -102,7 +103,8 @@ static ot_status examine(ot_source *s, int fd, ot_error *err)
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; a regular file is needed", s->name, S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file",
+                       s->name, S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     unsigned char head[2] = {0};
     int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
     bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
@@ -140,7 +142,7 @@ ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_
     int64_t got = s->read(s, p, n, err);
     if (got < 0) return err ? err->status : OT_E_DATA;
     if (got < n)
-        return ot_fail(err, OT_E_DATA, "%s: ends after %lld of the %lld bytes of %s", s->name,
+        return ot_fail(err, OT_E_DATA, "%s: ends after %lld of %lld bytes of %s", s->name,
                        (long long)got, (long long)n, what);
     return OT_OK;
 }
@@ -150,6 +152,6 @@ ot_status ot_source_end(ot_source *s, ot_error *err)
     char more;
     int64_t got = s->read(s, &more, 1, err);
     if (got < 0) return err ? err->status : OT_E_DATA;
-    if (got) return ot_fail(err, OT_E_DATA, "%s: has more bytes than its header names", s->name);
+    if (got) return ot_fail(err, OT_E_DATA, "%s: has more bytes than its header says", s->name);
     return OT_OK;
 }

@@ -158,7 +158,7 @@ static ot_status host_memory(ot_memory *m, int64_t scratch, ot_error *err)
     m->state = slab(m->lead->state_bytes);
     m->scratch = slab(scratch);
     if (m->state && m->scratch) return OT_OK;
-    return ot_fail(err, OT_E_NOMEM, "out of memory: the plan wants %lld MiB; a smaller --batch-size wants less",
+    return ot_fail(err, OT_E_NOMEM, "out of memory: the plan needs %lld MiB; use a smaller --batch-size",
                    (long long)(m->bytes >> 20));
 }
 

@@ -99,7 +99,7 @@ static ot_status bind_table(ot_exec *x, const ot_step *s, slot *k, ot_error *err
     k->call.table = s->table;
     if (!x->device || !s->table_bytes) return OT_OK;
     char *at = ot_memory_table(x->memory, s->table_bytes);
-    if (!at) return ot_fail(err, OT_E_INTERNAL, "%s: its table was not planned", s->node->name);
+    if (!at) return ot_fail(err, OT_E_INTERNAL, "%s: internal error: its table was not planned", s->node->name);
     k->call.table = at;
     return x->device->backend->upload(x->device, at, s->table, (int64_t)s->table_bytes, err);
 }
@@ -139,7 +139,8 @@ static ot_status bind_groups(ot_exec *x, const ot_step *steps, int n, slot *s, o
         s[i].n_group = count;
         s[i].group_bytes = ot_group_bytes(&steps[i]);
         s[i].group_table = ot_memory_table(x->memory, s[i].group_bytes);
-        if (!s[i].group_table) return ot_fail(err, OT_E_INTERNAL, "%s: the table of its group was not planned", steps[i].node->name);
+        if (!s[i].group_table) return ot_fail(err, OT_E_INTERNAL, "%s: internal error: the table of its group was not "
+                                                                  "planned", steps[i].node->name);
     }
     return OT_OK;
 }
@@ -416,9 +417,10 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
     bool           known = i >= 0 && i < p->n_batch_steps + p->n_update_steps;
     const ot_node *n = !known ? NULL : i < p->n_batch_steps ? p->batch_steps[i].node : p->update_steps[i - p->n_batch_steps].node;
     (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
-    if (!n) return ot_fail(err, OT_E_DEVICE, "a fault of kind %d at step %d, value %lld", f->kind, i, (long long)f->value);
+    if (!n) return ot_fail(err, OT_E_DEVICE, "device error of kind %d at step %d, value %lld",
+                           f->kind, i, (long long)f->value);
     if (n->op->fault) return n->op->fault(n, f->value, err);
-    return ot_fail(err, OT_E_DATA, "%s: index %lld is outside its axis", n->name, (long long)f->value);
+    return ot_fail(err, OT_E_DATA, "%s: index %lld is out of range", n->name, (long long)f->value);
 }
 
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err)

@@ -33,11 +33,12 @@ static void *no_room(ot_graph *g, size_t n)
     size_t         most = g->room->most >> 20, more = n >> 20;
     if (at) snprintf(who, sizeof who, "%.400s: %.100s", at->name, at->op->name);
     if (n > g->room->most)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: a constant or list of it takes %zu MiB; for a file of this size at most %zu MiB are allowed",
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: a constant or list needs %zu MiB; the limit for a file of "
+                                    "this size is %zu MiB",
                 who, more, most);
     else if (ot_arena_used(g->arena) > g->room->most - n)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: with it the graph, its loops unrolled, takes more than the %zu MiB that are "
-                "allowed for a file of this size", who, most);
+        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: the graph with its loops unrolled needs more than %zu MiB, "
+                                    "the limit for a file of this size", who, most);
     else ot_fail(g->err, OT_E_NOMEM, "%s: no memory for %zu bytes more", who, n);
     return NULL;
 }

@@ -21,16 +21,19 @@ static ot_status check_node(const ot_graph *g, const ot_node *n, bool typed, ot_
         if (v->producer && v->producer->graph == g && v->producer->mark != 1)
             return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced later (I1)", n->name, n->op->name, i, v->name);
         if (!v->producer && v->role == OT_TEMP)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: nothing makes input %d, '%s' (I1)", n->name, n->op->name, i, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced by no node (I1)",
+                           n->name, n->op->name, i, v->name);
         OT_TRY(check_value(v, typed, err));
     }
     for (int i = 0; i < n->n_out; i++) {
         const ot_value *v = n->out[i];
         if (!v) continue;
         if (v->producer != n || v->port != i)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', names another producer (I2)", n->name, n->op->name, i, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', has another producer (I2)",
+                           n->name, n->op->name, i, v->name);
         if (v->data && v->role == OT_TEMP)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output '%s' has bytes and a producer (I4)", n->name, n->op->name, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output '%s' has both data and a producer (I4)",
+                           n->name, n->op->name, v->name);
         OT_TRY(check_value(v, typed, err));
     }
     return OT_OK;
@@ -59,7 +62,8 @@ static ot_status check_rule(ot_node *n, ot_error *err)
         rule.dtype = v->dtype, rule.shape = v->shape;
         v->dtype = was[i].dtype, v->shape = was[i].shape;
         if (v->dtype == rule.dtype && same_shape(v, &rule.shape)) continue;
-        return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', is %s%s; its rule says %s%s (I6)", n->name, n->op->name, i, v->name,
+        return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', is %s%s, but the shape rule gives %s%s (I6)",
+                       n->name, n->op->name, i, v->name,
                        ot_dtype_name(v->dtype), ot_shape_text(&v->shape, a), ot_dtype_name(rule.dtype), ot_shape_text(&rule.shape, b));
     }
     return OT_OK;
@@ -82,11 +86,12 @@ static ot_status check_kind(const ot_value *v, ot_error *err)
 {
     const ot_value *w = v->of;
     if (v->kind == OT_STATE_OF_FILE && (w || (lasts(v) && v->source < 0)))
-        return ot_fail(err, OT_E_INTERNAL, "state '%s' has no identity: it is not from the file and belongs to no weight (invariant I5)", v->name);
+        return ot_fail(err, OT_E_INTERNAL, "state '%s' is neither from the file nor of a weight (I5)", v->name);
     if (v->kind != OT_STATE_OF_FILE && (v->role != OT_STATE || v->source >= 0 || v->producer))
-        return ot_fail(err, OT_E_INTERNAL, "'%s' has the kind of a state, but not the role of one (invariant I5)", v->name);
+        return ot_fail(err, OT_E_INTERNAL, "'%s' has a state kind, but is not a state (I5)", v->name);
     if (w && (w->role != OT_WEIGHT || w->source < 0))
-        return ot_fail(err, OT_E_INTERNAL, "'%s' is the state of '%s', which is not a weight of the file (invariant I5)", v->name, w->name);
+        return ot_fail(err, OT_E_INTERNAL, "'%s' is a state of '%s', which is not a weight of the file (I5)",
+                       v->name, w->name);
     return OT_OK;
 }
 
@@ -102,7 +107,7 @@ static ot_status check_identities(const ot_graph *g, ot_error *err)
     if (s == OT_OK && n) qsort(list, (size_t)n, sizeof *list, by_identity);
     for (int i = 1; i < n && s == OT_OK; i++)
         if (!by_identity(&list[i - 1], &list[i]))
-            s = ot_fail(err, OT_E_INTERNAL, "'%s' and '%s' have the same identity as states (invariant I5)", list[i - 1]->name, list[i]->name);
+            s = ot_fail(err, OT_E_INTERNAL, "'%s' and '%s' are the same state (I5)", list[i - 1]->name, list[i]->name);
     free(list);
     return s;
 }
@@ -117,6 +122,6 @@ ot_status ot_graph_verify(const ot_graph *g, bool typed, ot_error *err)
     }
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i]->role == OT_TEMP && !g->outputs[i]->producer)
-            return ot_fail(err, OT_E_INTERNAL, "nothing makes output '%s' (I1)", g->outputs[i]->name);
+            return ot_fail(err, OT_E_INTERNAL, "output '%s' is produced by no node (I1)", g->outputs[i]->name);
     return check_identities(g, err);
 }

@@ -56,5 +56,5 @@ const ot_loss_kind ot_loss_kind_bce_with_logits = {
     .takes = OT_TAKES_VALUES,
     .undoes = OT_TAIL_BIT(SIGMOID),
     .unlike = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX),
-    .acts_on = "scores of yes and no",
+    .acts_on = "logits",
 };

@@ -23,12 +23,12 @@ static const ot_key cross_entropy_keys[] = {
 static const ot_key nll_keys[] = { OT_LOSS_KEYS, OT_CLASS_KEYS, OT_KEYS_END };
 
 const ot_loss_kind ot_loss_kind_cross_entropy = {
-    .entry = { "cross_entropy", "cross-entropy over classes, from scores; the target holds class numbers or probabilities", cross_entropy_keys },
+    .entry = { "cross_entropy", "cross-entropy over classes, from scores; the target contains class numbers or probabilities", cross_entropy_keys },
     .build = over_classes,
     .takes = OT_TAKES_CLASSES,
     .undoes = OT_TAIL_BIT(SOFTMAX),
     .unlike = OT_TAIL_BIT(SIGMOID),
-    .acts_on = "scores, one for each class",
+    .acts_on = "logits, one for each class",
 };
 
 const ot_loss_kind ot_loss_kind_nll = {

@@ -121,11 +121,12 @@ static ot_value *ctc_loss(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape;
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
-    if (z->rank != 3) return ot_loss_fail(x, OT_E_MODEL, "ctc takes an output (N, T, C) or (T, N, C)"), NULL;
+    if (z->rank != 3) return ot_loss_fail(x, OT_E_MODEL, "ctc needs an output (N, T, C) or (T, N, C)"), NULL;
     ctc k = { .N = z->dim[0], .T = z->dim[1], .C = z->dim[2], .L = x->t->shape.rank > 1 ? x->t->shape.dim[1] : 1 };
     k.S = 2 * k.L + 1;
     if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N)
-        return ot_loss_fail(x, OT_E_DATA, "neither of its first two axes has as many samples as the target; batch_first=true or false says which axis is the batch"), NULL;
+        return ot_loss_fail(x, OT_E_DATA, "neither of the first two axes has the size of the target; set "
+                                          "batch_first=true or false to name the batch axis"), NULL;
     if (!(ot_spec_num(x->how, "blank") < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);

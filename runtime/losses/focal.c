@@ -13,7 +13,9 @@ static ot_value *focal(ot_loss *x)
     if (ot_loss_has_classes(x)) {
         int axis = ot_loss_axis(x);
         if (axis < 0) return NULL;
-        if (ot_spec_find(x->how, "alpha")) return ot_loss_fail(x, OT_E_USAGE, "alpha weighs yes against no; class_weights weighs classes"), NULL;
+        if (ot_spec_find(x->how, "alpha")) return ot_loss_fail(x, OT_E_USAGE, "alpha weights positive against "
+                                                                              "negative; use class_weights for "
+                                                                              "classes"), NULL;
         ot_loss_accuracy(x, axis);
         ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]), *ce = ot_loss_cross_entropy(x, axis, NULL, OT_REDUCTION_NONE);
         ot_value *wrong = sub(x, num(x, 1), row(x, OT_FN_Exp, row(x, OT_FN_Neg, ce)));

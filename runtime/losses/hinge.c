@@ -9,8 +9,8 @@ static ot_value *hinge(ot_loss *x)
     if (axis < 0) return NULL;
     const ot_shape *s = &x->z->shape;
     if (s->dim[axis] < 2)
-        return ot_loss_fail(x, OT_E_DATA, "hinge compares the scores of several classes, and this output has one score per sample; "
-                            "bce_with_logits takes targets of 0 and 1 for it"), NULL;
+        return ot_loss_fail(x, OT_E_DATA, "hinge compares the scores of several classes, but this output has one "
+                                          "score per sample; use bce_with_logits with targets 0 and 1"), NULL;
     ot_loss_accuracy(x, axis);
     ot_value *is = ot_loss_is_class(x, axis);
     ot_value *zy = ot_loss_sum_axis(x, where(x, is, x->z, num(x, 0)), axis, true);
@@ -29,7 +29,7 @@ static const ot_key keys[] = {
 };
 
 const ot_loss_kind ot_loss_kind_hinge = {
-    .entry = { "hinge", "multi-class margin loss; the target holds class numbers", keys },
+    .entry = { "hinge", "multi-class margin loss; the target contains class numbers", keys },
     .build = hinge,
     .takes = OT_TAKES_NUMBERS,
 };

@@ -12,7 +12,7 @@ static ot_value *kl(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "log_target", "false", NULL, "the target holds log-probabilities", .kind = OT_KEY_FLAG },
+    { "log_target", "false", NULL, "the target contains log-probabilities", .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 

@@ -36,7 +36,7 @@ static const ot_key poisson_keys[] = {
 };
 static const ot_key gaussian_keys[] = {
     OT_LOSS_KEYS,
-    { "var", NULL, NULL, "output that holds the variance", .kind = OT_KEY_OUTPUT },
+    { "var", NULL, NULL, "output with the variance", .kind = OT_KEY_OUTPUT },
     { "full", "false", NULL, "with the constant log(2 pi) / 2", .kind = OT_KEY_FLAG },
     OT_LOSS_EPS("1e-6", "minimum of the variance"),
     OT_KEYS_END,

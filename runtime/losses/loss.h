@@ -38,7 +38,7 @@ typedef struct ot_loss {
 
 /* Every loss has these. */
 #define OT_LOSS_KEYS                                                                                                           \
-    { "weight", "1", NULL, "factor on this loss; 0 leaves its output out of the training", .kind = OT_KEY_NUMBER, OT_KEY_ANY },        \
+    { "weight", "1", NULL, "factor on this loss; with 0 the output is not trained", .kind = OT_KEY_NUMBER, OT_KEY_ANY },        \
     { "reduction", "mean", NULL, "how the losses of a batch are combined", .kind = OT_KEY_WORD, .words = "mean sum" },                \
     { "tail", "auto", NULL, "activation at the end of the graph that the loss is computed together with; none: the output as it is", .kind = OT_KEY_WORD,      \
       .words = "auto none softmax logsoftmax sigmoid" }
@@ -86,7 +86,7 @@ ot_value *ot_loss_target(ot_loss *x);
 ot_value *ot_loss_labels(ot_loss *x, int axis);
 ot_value *ot_loss_is_class(ot_loss *x, int axis);
 
-/* The class number that counts nowhere; false: there is none. */
+/* The class number that is ignored; false: there is none. */
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
 
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: none are given, or recorded */

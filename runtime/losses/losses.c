@@ -65,7 +65,8 @@ ot_value *ot_loss_target(ot_loss *x)
     char a[128], c[128];
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
     if (ot_numel(&x->t->shape) != ot_numel(&x->z->shape)) {
-        ot_fail(x->b.graph->err, OT_E_DATA, "loss %s: the target is %s, output '%s' is %s; both need the same number of elements", x->how->name,
+        ot_fail(x->b.graph->err, OT_E_DATA, "loss %s: the target is %s, but output '%s' is %s; the numbers of "
+                                            "elements must be equal", x->how->name,
                 ot_shape_text(&x->t->shape, a), x->out->name, ot_shape_text(&x->z->shape, c));
         return NULL;
     }
@@ -96,7 +97,7 @@ ot_value *ot_loss_other(ot_loss *x, const char *key)
     for (int i = 0; i < g->n_outputs; i++)
         if (name && !strcmp(g->outputs[i]->name, name)) {
             if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape)) return ot_cast(&x->b, ot_loss_batch_first(x, g->outputs[i]), x->z->dtype);
-            return ot_loss_fail(x, OT_E_MODEL, "the output that it is compared with has another shape"), NULL;
+            return ot_loss_fail(x, OT_E_MODEL, "the output to compare with has another shape"), NULL;
         }
     ot_fail(g->err, OT_E_USAGE, "loss %s: %s=%s: the model has no output of that name", x->how->name, key, name ? name : "");
     return NULL;
@@ -117,13 +118,14 @@ static int choose_axis(ot_loss *x)
     const ot_node  *by = NULL;
     int             last = z->rank - 1, axis = x->tail.axis;
     char            why[300], text[128];
-    if (axis == 1 || axis == last) snprintf(why, sizeof why, "the %s at the end normalises it", ot_tail_name(&x->tail));
+    if (axis == 1 || axis == last) snprintf(why, sizeof why, "normalised by the %s at the end", ot_tail_name(&x->tail));
     else if (x->z == x->out && ((axis = ot_made_axis(x->out, &by)) == 1 || axis == last))
-        snprintf(why, sizeof why, "%s '%.200s' makes it", by->op->name, by->name);
-    else if ((axis = z->rank == 3 ? last : 1) == last) snprintf(why, sizeof why, "as usual for sequences");
-    else snprintf(why, sizeof why, "as in PyTorch");
+        snprintf(why, sizeof why, "produced by %s '%.200s'", by->op->name, by->name);
+    else if ((axis = z->rank == 3 ? last : 1) == last) snprintf(why, sizeof why, "the default for sequences");
+    else snprintf(why, sizeof why, "the default in PyTorch");
     ot_find(x->findings, OT_FINDING_NOTE, NULL, NULL,
-            "output '%s' is %s: its classes may be axis 1 or axis %d; axis %d is taken (%s). class_axis=%d in --loss takes the other",
+            "output '%s' is %s: axis 1 or axis %d could be the classes; axis %d is used (%s); set class_axis=%d in "
+            "--loss for the other",
                  x->out->name, ot_shape_text(z, text), last, axis, why, axis == 1 ? last : 1);
     return axis;
 }
@@ -170,7 +172,8 @@ ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
     const ot_param *w = ot_spec_find(x->how, "class_weights");
     if (!w) return NULL;
     if (w->n != classes) {
-        ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: class_weights has %d numbers, output '%s' has %lld classes", x->how->name, w->n,
+        ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: class_weights has %d values, but output '%s' has %lld classes",
+                x->how->name, w->n,
                 x->out->name, (long long)classes);
         return NULL;
     }

@@ -256,9 +256,9 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
         const char *op = t->move[i]->op->name;
         if (!strcmp(op, "Identity")) continue;
         clip |= !strcmp(op, "Clip");
-        at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : " (behind it: ", op);
+        at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : " (followed by: ", op);
     }
-    if (at && at < size) snprintf(buf + at, size - at, "%s)", clip ? "; the loss is taken without the Clip" : "");
+    if (at && at < size) snprintf(buf + at, size - at, "%s)", clip ? "; the loss is computed without the Clip" : "");
     return buf;
 }
 

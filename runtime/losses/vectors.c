@@ -6,7 +6,8 @@
 
 static bool vectors(ot_loss *x)
 {
-    return x->z->shape.rank > 0 || ot_loss_fail(x, OT_E_MODEL, "it compares vectors, and this output is a number") == OT_OK;
+    return x->z->shape.rank > 0 || ot_loss_fail(x, OT_E_MODEL, "it compares vectors, but this output is one number "
+                                                               "per sample") == OT_OK;
 }
 
 /* A number per vector of z; 1 along its last axis. */
@@ -15,7 +16,8 @@ static ot_value *per_vector(ot_loss *x)
     ot_shape s = x->z->shape;
     if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
     s.dim[s.rank - 1] = 1;
-    if (ot_numel(&x->t->shape) != ot_numel(&s)) return ot_loss_fail(x, OT_E_DATA, "the target has one number for each vector of the output"), NULL;
+    if (ot_numel(&x->t->shape) != ot_numel(&s)) return ot_loss_fail(x, OT_E_DATA, "the target must have one number for "
+                                                                                  "each vector of the output"), NULL;
     return ot_cast(&x->b, ot_view(&x->b, x->t, &s), x->z->dtype);
 }
 

@@ -19,7 +19,8 @@ static ot_value *muon(ot_update *x)
 {
     const ot_shape *s = &x->w->shape;
     if (s->rank < 2) {
-        ot_fail(x->b.graph->err, OT_E_USAGE, "--optimizer muon trains matrices; '%s' has rank %d: --freeze it or choose another optimizer", x->file_w->name, s->rank);
+        ot_fail(x->b.graph->err, OT_E_USAGE, "--optimizer muon trains matrices, but '%s' has rank %d: use --freeze "
+                                             "for it, or another optimizer", x->file_w->name, s->rank);
         return NULL;
     }
     ot_shape  flat = { .rank = 2, .dim = { s->dim[0], ot_numel(s) / (s->dim[0] ? s->dim[0] : 1) } };

@@ -38,7 +38,8 @@ static ot_status mark_needs(ot_graph *g)
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && ot_is_float(n->out[i]->dtype)) n->out[i]->mark = NEEDS, carries = true;
         if (carries && !n->op->grad)
-            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, and trained weights are behind it", n->name, n->op->name);
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but trained weights depend on it",
+                         n->name, n->op->name);
     }
     return g->err->status;
 }
@@ -154,9 +155,10 @@ static ot_status collect(ot_plan *p, ot_build *b)
         ot_value *v = g->values[i];
         if (v->role == OT_WEIGHT && v->grad && ot_holds_copies(v)) share(b, v);
         if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
-        else if (v->role == OT_WEIGHT) v->why = "reaches no loss";
+        else if (v->role == OT_WEIGHT) v->why = "does not affect the loss";
     }
-    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight reaches the loss ('onnxtrain inspect' says why for each initializer)");
+    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight affects the loss (see "
+                                                          "'onnxtrain inspect' for the reasons)");
     return OT_OK;
 }
 
@@ -190,7 +192,8 @@ static ot_status mark_between(ot_graph *g, const ot_node *n, const bool *leads)
         for (int i = 0; i < k->n_out && needs && !k->op->grad_zero; i++)
             if (k->out[i] && leads[k->out[i]->id] && ot_is_float(k->out[i]->dtype)) k->out[i]->mark = NEEDS, carries = true;
         if (carries && !k->op->grad)
-            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, and the Gradient '%s' goes through it", k->name, k->op->name, n->name);
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but Gradient '%s' needs it",
+                         k->name, k->op->name, n->name);
     }
     return g->err->status;
 }

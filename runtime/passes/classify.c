@@ -255,7 +255,8 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
         bool hit = false;
         for (int k = 0; k < g->n_values && !hit; k++)
             hit = g->values[k]->source >= 0 && ot_pattern_rank(pattern[i], g->values[k]->name) >= 0;
-        if (!hit) return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer has such a name (see 'onnxtrain inspect')", option, pattern[i]);
+        if (!hit) return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer matches (see 'onnxtrain inspect')",
+                                 option, pattern[i]);
     }
     return OT_OK;
 }
@@ -340,7 +341,7 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     bool       factor = is_one_of(slot, "MA"), product = factor || slot == 'G', left = factor && d->input == 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
-    if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "whole numbers that were converted";
+    if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "integers converted to float";
     if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) && !ot_copies_listed(g, v)) return "computed from buffers";
     if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
@@ -378,20 +379,23 @@ static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, co
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
-    if (d->how == NO_SLOT) return d->rotary ? "constant: rotary table" : d->normaliser ? "constant: normalises an input" : "constant: feeds no slot that trains";
+    if (d->how == NO_SLOT) return d->rotary ? "constant: rotary table" : d->normaliser ? "constant: normalises an input" : "constant: no operator uses it as a "
+                                                                                                                           "weight";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h)) return v->shape.rank ? "constant: a single element" : "constant: a scalar";
-    if (d->how == WEAK && v->from_constant && !h->in_constants) return "constant: a Constant node beside trained initializers";
+    if (d->how == WEAK && v->from_constant && !h->in_constants) return "constant: value of a Constant node; other "
+                                                                       "weights are initializers";
     bool        made = (v->from_constant && !h->in_constants) || ot_name_is_made(v->name);
     const char *what = made ? no_parameter(g, v, d, h) : NULL;
     if (made) {
-        const char *s = what ? ot_arena_printf(g->arena, "constant: %s, under a name that the exporter made up", what) : NULL;
+        const char *s = what ? ot_arena_printf(g->arena, "constant: %s, and the exporter generated its name",
+                                               what) : NULL;
         return s ? s : what;
     }
     ot_pattern p = d->how == WEAK ? pattern(v) : OT_PATTERN_NONE;
     if (p == OT_PATTERN_MASK) return "constant: a mask";
     v->table = p >= OT_PATTERN_STEPS;
     if (!v->table || !ot_name_is_table(v->name)) return NULL;
-    const char *s = ot_arena_printf(g->arena, "constant: %s, by its name and its values", ot_pattern_name(p));
+    const char *s = ot_arena_printf(g->arena, "constant: %s, by name and values", ot_pattern_name(p));
     return s ? s : ot_pattern_name(p);
 }
 
@@ -407,11 +411,13 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
     v->slot_op = d->node ? d->node->op : NULL;
     v->slot_input = d->input;
     const char *constant = d->how == STATISTIC || (v->said == OT_SAID_PARAMETER && d->how != NO_SLOT) ? NULL : why_constant(g, v, d, h);
-    if (v->said == OT_SAID_BUFFER && d->how != STATISTIC) constant = "constant: a buffer, says the file";
-    if (v->said == OT_SAID_FROZEN && d->how != STATISTIC) constant = "constant: scale or bias of a BatchNormalization in pieces, as PyTorch's frozen ones are (--train)";
+    if (v->said == OT_SAID_BUFFER && d->how != STATISTIC) constant = "constant: declared a buffer in the file";
+    if (v->said == OT_SAID_FROZEN && d->how != STATISTIC) constant = "constant: scale or bias of a BatchNormalization "
+                                                                     "built from separate operators, as exported by "
+                                                                     "PyTorch when frozen (see --train)";
     if (v->said == OT_SAID_PARAMETER && d->how == NO_SLOT && v->mark & REACHES) {
         v->role = OT_WEIGHT;
-        v->why = "trained: a parameter, says the file";
+        v->why = "trained: declared a parameter in the file";
         return;
     }
     v->undecided = constant && is_undecided(v, d, h);
@@ -447,7 +453,8 @@ static ot_status check_trained(const ot_graph *g, const ot_config *c)
             else other = true;
         }
         if (state && !other)
-            return ot_fail(g->err, OT_E_USAGE, "--train %s: '%s' is a running statistic, which batches move and no gradient reaches (--bn)", c->train[i], state->name);
+            return ot_fail(g->err, OT_E_USAGE, "--train %s: '%s' is a running statistic; it is updated from batches, "
+                                               "not by gradients (see --bn)", c->train[i], state->name);
     }
     return OT_OK;
 }
@@ -456,7 +463,8 @@ static void say_copy(ot_graph *g, ot_value *v)
 {
     bool            turned = false;
     const ot_value *w = v->why ? ot_original_of(g, v, &turned) : NULL;
-    const char     *s = w ? ot_arena_printf(g->arena, "%s; a copy of '%s'%s, and stays one", v->why, w->name, turned ? ", transposed" : "") : NULL;
+    const char     *s = w ? ot_arena_printf(g->arena, "%s; copy of '%s'%s, kept equal",
+                                            v->why, w->name, turned ? ", transposed" : "") : NULL;
     if (s) v->why = s;
 }
 
@@ -471,9 +479,11 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     OT_TRY(ot_spell_dynamic(g));
     OT_TRY(ot_recognise_batch_norms(g, &norms, &frozen));
     if (norms > frozen && c->want == OT_WANT_TRAIN)
-        ot_plan_note(p, "BatchNormalization: %d in pieces in the file: mean and variance are statistics, which move by momentum 0.9, ONNX's default", norms - frozen);
+        ot_plan_note(p, "BatchNormalization: %d found as separate operators: mean and variance are running statistics "
+                        "with momentum 0.9, the ONNX default", norms - frozen);
     if (frozen && c->want == OT_WANT_TRAIN)
-        ot_plan_note(p, "BatchNormalization: %d in pieces in the file, as PyTorch's frozen ones are: their scale and bias stay (--train changes that)", frozen);
+        ot_plan_note(p, "BatchNormalization: %d found as separate operators, as exported by PyTorch when frozen: "
+                        "scale and bias do not train (see --train)", frozen);
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
     OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));
@@ -488,7 +498,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         verdict d = { .uses = u.first[v->id + 1] - u.first[v->id] };
         if (!ot_is_float(v->dtype)) {
             const ot_node *n = dequantiser(g, &u, v);
-            v->why = "constant: no float";
+            v->why = "constant: not a float";
             if (!n || p->own || !ot_stored_widen(g, v, n)) continue;
         }
         judge(g, &u, v, v, false, 0, &d);

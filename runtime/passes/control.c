@@ -96,9 +96,9 @@ ot_graph *ot_iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_v
     if (size > g->room->copies) {
         int64_t done = n->op == &ot_op_Loop ? ((const ot_loop_attrs *)n->attrs)->done : 0;
         char    first[64] = "";
-        if (done) snprintf(first, sizeof first, "after %lld iterations it has not ended: ", (long long)done);
-        ot_node_fail(n, g->err, "%sthe loops of the model, unrolled, have too many iterations: they are limited to about "
-                     "250000 nodes and values, and 500 for each in the file", first);
+        if (done) snprintf(first, sizeof first, "not finished after %lld iterations: ", (long long)done);
+        ot_node_fail(n, g->err, "%sthe unrolled loops of the model are too large: the limit is about 250000 nodes and "
+                                "values, and 500 for each in the file", first);
         return NULL;
     }
     g->room->copies -= size;
@@ -134,7 +134,8 @@ static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     for (int i = 0; i < carried && i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "Identity", OT_IN(n->in[2 + i])));
     for (int i = 0; i < scans; i++) {
         if (!n->out[carried + i]) continue;
-        if (!a->done) return ot_node_fail(n, g->err, "it runs no iteration, and the size of its scan output %d is not known then", i);
+        if (!a->done) return ot_node_fail(n, g->err, "it has no iteration, so the size of scan output %d is unknown",
+                                          i);
         ot_value *all = stack(g, n, a->scanned + i, a->done, scans, 0, false);
         if (!all) return g->err->status;
         OT_TRY(ot_deliver(g, n, carried + i, "Identity", OT_IN(all)));
@@ -196,9 +197,10 @@ static ot_status check_end(ot_graph *g, const ot_node *n, const ot_loop_attrs *a
 {
     if (a->done || (known && trips <= g->room->copies) || !stays_true(a->body)) return OT_OK;
     if (known)
-        return ot_node_fail(n, g->err, "it asks for %lld iterations, and its condition stays true: the loops of the model, unrolled, may have about 250000 "
-                            "nodes and values, and 500 for each in the file", (long long)trips);
-    return ot_node_fail(n, g->err, "it never ends: it has no trip count, and its body gives the condition on as true");
+        return ot_node_fail(n, g->err, "it has %lld iterations and its condition stays true: the unrolled loops of "
+                                       "the model are limited to about 250000 nodes and values, and 500 for each in "
+                                       "the file", (long long)trips);
+    return ot_node_fail(n, g->err, "it never ends: it has no trip count, and its condition stays true");
 }
 
 /* *over: the outputs are made; n is done with. */
@@ -273,7 +275,7 @@ static ot_status scan(ot_graph *g, ot_node *n, bool *over)
     ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first);
     int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
     if (!ot_mul(length, samples, &steps) || steps < 1)
-        return ot_node_fail(n, g->err, "it scans %lld elements; 1 at least is needed", (long long)length);
+        return ot_node_fail(n, g->err, "it scans %lld elements; expected at least 1", (long long)length);
     ot_value **out = ot_value_list(g, n->n_out, 1);
     if (!out) return g->err->status;
     OT_TRY(a->batched ? iterate_samples(g, n, samples, length, out) : iterate(g, n, n->in, length, out));

@@ -95,7 +95,7 @@ static ot_status find_reached(ot_plan *p, const ot_config *c)
     p->reached = ot_graph_alloc(g, ((size_t)g->n_values + 1) * sizeof *p->reached);
     if (!p->reached || !need) {
         free(need);
-        return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+        return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     }
     for (int i = 0; i < g->n_outputs; i++)
         if (has_loss(c, g->outputs[i]->name)) want(need, g->outputs[i]);
@@ -117,7 +117,7 @@ ot_status ot_decider_new(ot_plan *p, const ot_config *c, decider **out)
     if (!c->decisions) return OT_OK;
     if (c->want == OT_WANT_GRAD || c->want == OT_WANT_TRAIN) OT_TRY(find_reached(p, c));
     decider *x = calloc(1, sizeof *x);
-    if (!x) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory for what data decides");
+    if (!x) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory for data-dependent values");
     *x = (decider){ .plan = p, .c = c, .d = c->decisions };
     p->graph->room->decider = *out = x;
     return OT_OK;
@@ -152,7 +152,7 @@ static ot_status fetch(decider *x, const ot_value *v, ot_error *err)
     const void *now = is_state(v) && !x->at[v->id] && x->c->state ? x->c->state(x->c->user, v) : NULL;
     if (!now) return OT_OK;
     size_t size = ot_bytes(&v->shape, v->dtype);
-    if (!(x->at[v->id] = malloc(size + 1))) return ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+    if (!(x->at[v->id] = malloc(size + 1))) return ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
     memcpy(x->at[v->id], now, size);
     return OT_OK;
 }
@@ -162,7 +162,7 @@ static ot_status grow(decider *x, const ot_graph *g)
     if (g->n_values <= x->n) return OT_OK;
     int    n = 2 * g->n_values;
     void **wider = realloc(x->at, (size_t)n * sizeof *wider);
-    if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     memset(wider + x->n, 0, (size_t)(n - x->n) * sizeof *wider);
     x->at = wider;
     x->n = n;
@@ -179,13 +179,13 @@ static ot_status call(const decider *x, const ot_node *n, const ot_kernel *k, co
     ot_prep      prep = { .threads = x->plan->threads, .err = err };
     const void **in = calloc((size_t)n->n_in + 1, sizeof *in);
     void       **out = calloc((size_t)n->n_out + 1, sizeof *out), *work = NULL;
-    ot_status    s = in && out ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+    ot_status    s = in && out ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent values", n->name);
     for (int i = 0; !s && i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
     for (int i = 0; !s && i < n->n_out; i++) out[i] = n->out[i] ? b->at[n->out[i]->id] : NULL;
     if (!s && k->prepare) s = k->prepare(n, &prep);
     *refused = !s && prep.refused;
     if (!s && !prep.refused && prep.work && !(work = aligned_alloc(64, (prep.work + 63) / 64 * 64)))
-        s = ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+        s = ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent values", n->name);
     if (!s && !prep.refused) s = k->run(&(ot_call){ .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = x->plan->threads, .err = err });
     if (k->release && prep.state) k->release(prep.state);
     free(work);
@@ -202,7 +202,8 @@ static ot_status run_node(const decider *x, const ot_node *n, computed *b, ot_er
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
         size_t size = (ot_bytes(&n->out[i]->shape, n->out[i]->dtype) + 127) / 64 * 64;
-        if (!(b->at[n->out[i]->id] = aligned_alloc(64, size))) return ot_fail(err, OT_E_NOMEM, "%s: no memory for what data decides", n->name);
+        if (!(b->at[n->out[i]->id] = aligned_alloc(64, size))) return ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent "
+                                                                                               "values", n->name);
         memset(b->at[n->out[i]->id], 0, size);
     }
     if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no kernel", n->name, n->op->name);
@@ -213,12 +214,12 @@ static ot_status run_node(const decider *x, const ot_node *n, computed *b, ot_er
 static ot_status run_all(decider *x, const ot_graph *s, ot_value *const *origin, ot_error *err)
 {
     computed  b = { calloc((size_t)s->n_values + 1, sizeof *b.at), s->n_values };
-    ot_status st = b.at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+    ot_status st = b.at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
     for (const ot_node *k = s->first; k && !st; k = k->next) st = run_node(x, k, &b, err);
     for (int i = 0; !st && i < s->n_outputs; i++) {
         size_t size = ot_bytes(&origin[i]->shape, origin[i]->dtype);
         void  *copy = x->at[origin[i]->id] = malloc(size + 1);
-        if (!copy) st = ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+        if (!copy) st = ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
         else if (size) memcpy(copy, read_from(&b, s->outputs[i]), size);
     }
     for (int i = 0; i < b.n && b.at; i++) free(b.at[i]);
@@ -245,13 +246,16 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first,
         bool wanted = false;
         for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
         if (!wanted) continue;
-        if (k->op->flags & OT_RANDOM) return ot_node_fail(k, g->err, "sizes and ways of control flow depend on its random numbers; they cannot be planned");
+        if (k->op->flags & OT_RANDOM) return ot_node_fail(k, g->err, "sizes or control flow depend on its random "
+                                                                     "numbers, so no plan can be made");
         ot_value **in = ot_graph_alloc(g, (size_t)(k->n_in + 1) * sizeof *in);
         for (int i = 0; in && i < k->n_in; i++)
             if (k->in[i]) OT_TRY(fetch(x, k->in[i], g->err));
         for (int i = 0; in && i < k->n_in; i++)
             if (k->in[i] && !(in[i] = copied(x, s, k->in[i], twin)))
-                return g->err->status != OT_OK ? g->err->status : ot_node_fail(k, g->err, "what data decides needs '%s', which is not known before the run", k->in[i]->name);
+                return g->err->status != OT_OK ? g->err->status : ot_node_fail(k, g->err, "data-dependent sizes need '%s', "
+                                                                                          "which is unknown before the run",
+                                                                               k->in[i]->name);
         ot_node *c = in ? ot_graph_node(s, k->op, k->name, k->attrs, in, k->n_in, k->n_out) : NULL;
         if (!c) return g->err->status;
         for (int i = 0; i < k->n_out; i++)
@@ -299,12 +303,13 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
     OT_TRY(fetch(x, v, g->err));
     *out = known(x, v);
     if (*out) return OT_OK;
-    if (!v->producer) return ot_fail(g->err, OT_E_MODEL, "'%s' decides over sizes or control flow, and is not known before the run", v->name);
+    if (!v->producer) return ot_fail(g->err, OT_E_MODEL, "'%s' determines sizes or control flow, but is unknown "
+                                                         "before the run", v->name);
     size_t     n = (size_t)g->n_values + 1;
     char      *need = calloc(n, 1);
     ot_value **twin = calloc(n, sizeof *twin), **origin = calloc(n, sizeof *origin);
     ot_graph  *s = need && twin && origin ? ot_graph_sub(g, "") : NULL;
-    ot_status  st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    ot_status  st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     if (!st) {
         ot_node *first = mark_needed(x, v, need);
         st = copy_cone(x, g, s, first, v->producer, need, twin, origin);
@@ -325,16 +330,17 @@ static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, cons
     enum { MOST = 4096 }; /* each costs time by the length of the graph so far */
     ot_decisions *d = x->d;
     size_t        size = ot_bytes(&v->shape, v->dtype);
-    if (d->n == MOST) return ot_fail(g->err, OT_E_MODEL, "'%s': data decides more than %d times in one batch, as in a Loop that does not end", v->name, MOST);
+    if (d->n == MOST) return ot_fail(g->err, OT_E_MODEL, "'%s': more than %d data-dependent decisions in one batch; a "
+                                                         "Loop may not end", v->name, MOST);
     if (d->n == d->cap) {
         int          cap = d->cap ? 2 * d->cap : 16;
         ot_decision *wider = realloc(d->list, (size_t)cap * sizeof *wider);
-        if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+        if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
         d->list = wider;
         d->cap = cap;
     }
     void *copy = malloc(size + 1);
-    if (!copy) return ot_fail(g->err, OT_E_NOMEM, "no memory for what data decides");
+    if (!copy) return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     if (size) memcpy(copy, bytes, size);
     d->list[d->n++] = (ot_decision){ made, v->dtype, v->shape, copy };
     return OT_OK;
@@ -343,7 +349,8 @@ static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, cons
 static ot_status replayed(decider *x, const ot_node *n, bool made, const ot_decision **out)
 {
     if (x->next >= x->d->n || x->d->list[x->next].made != made)
-        return ot_fail(x->plan->graph->err, OT_E_INTERNAL, "%s: the decisions of a batch are not those of its plan", n->name);
+        return ot_fail(x->plan->graph->err, OT_E_INTERNAL, "%s: the batch needs another plan than the one chosen for "
+                                                           "it", n->name);
     *out = &x->d->list[x->next++];
     return OT_OK;
 }
@@ -355,7 +362,8 @@ ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
     const void        *bytes;
     ot_value          *v = n->in[i];
     if (!x) return ot_node_fail(n, g->err, "input %d ('%s') depends on data; it must be known before the run", i, v->name);
-    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') does not hold numbers, and its value is needed while planning", i, v->name);
+    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') is not numeric, but its value is "
+                                                                 "needed to make a plan", i, v->name);
     if (x->d->complete) {
         OT_TRY(replayed(x, n, false, &one));
     } else {

@@ -32,7 +32,9 @@ static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
     ot_graph       *g = p->graph;
     const ot_value *from = behind(n->in[input]);
     if (from && from->producer && from->producer->op == &ot_op_Dropout) {
-        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "--dropout P changes its ratio", "--add-dropout: the classifier has a Dropout before it; none is added");
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "use --dropout P to change its ratio",
+                "--add-dropout: the classifier "
+                                                                                                   "already has Dropout; none is added");
         return;
     }
     float    f = (float)ratio;
@@ -44,7 +46,9 @@ static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
     if (!d || ot_node_infer(d, g->err)) return;
     n->in[input] = d->out[0];
     *added += 1;
-    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, n->name, NULL, "--add-dropout %g: what goes into the classifier is dropped while training; the file gets no Dropout", ratio);
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, n->name, NULL, "--add-dropout %g: Dropout is added before the "
+                                                                 "classifier in training; the written file has none",
+            ratio);
 }
 
 /* From v back to the last layers. */
@@ -67,7 +71,8 @@ ot_status ot_pass_dropout(ot_plan *p, const ot_config *c)
     ot_mark_fed(p->graph);
     visit(p, p->loss, c->add_dropout, &added);
     if (!added && p->graph->err->status == OT_OK)
-        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL, "--add-dropout %g: nothing is dropped: no Gemm, MatMul or Conv with a weight was found before the loss",
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL, "--add-dropout %g: no effect: no Gemm, MatMul or "
+                                                                     "Conv with a weight was found before the loss",
                 c->add_dropout);
     return p->graph->err->status;
 }

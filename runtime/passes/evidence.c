@@ -384,11 +384,11 @@ const char *ot_pattern_name(ot_pattern p)
 {
     static const char *const name[] = {
         [OT_PATTERN_NONE] = "",
-        [OT_PATTERN_COPIES] = "weights, each more than once",
+        [OT_PATTERN_COPIES] = "weights, each repeated",
         [OT_PATTERN_ONE] = "a single element",
         [OT_PATTERN_EQUAL] = "equal elements",
         [OT_PATTERN_MASK] = "a mask",
-        [OT_PATTERN_STEPS] = "positions or frequencies in even steps",
+        [OT_PATTERN_STEPS] = "evenly spaced positions or frequencies",
         [OT_PATTERN_FEW] = "a table of few distinct values",
         [OT_PATTERN_ANGLES] = "a table of sines and cosines",
     };

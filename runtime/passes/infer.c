@@ -174,11 +174,12 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
         ot_value *v = n->out[i];
         if (!v) continue;
         if (v->declared != OT_UNDEFINED && v->declared != v->dtype)
-            return ot_node_fail(n, g->err, "it gives '%s' as %s; the file says that this output is %s", v->name, ot_dtype_name(v->dtype),
+            return ot_node_fail(n, g->err, "it produces '%s' as %s, but the file declares %s",
+                                v->name, ot_dtype_name(v->dtype),
                                 ot_dtype_name(v->declared));
         if (v->dtype == OT_UNDEFINED) continue; /* a sequence */
         if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
-            return ot_node_fail(n, g->err, "the size of '%s' cannot be known or is too large", v->name);
+            return ot_node_fail(n, g->err, "the size of '%s' is unknown or too large", v->name);
         if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
     }
     return ot_fold(g, n);
@@ -205,7 +206,8 @@ static ot_status drop_lists(ot_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++)
         if (ot_is_list(g->outputs[i]) || ot_is_optional(g->outputs[i]))
-            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' is a sequence or optional; a tensor is needed", g->outputs[i]->name);
+            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' is a sequence or optional; expected a "
+                                                                 "tensor", g->outputs[i]->name);
     for (ot_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
         if (n->op == &ot_op_SequenceConstruct || n->op == &ot_op_Optional) ot_graph_remove(g, n);
@@ -252,7 +254,8 @@ static ot_status refuse_lists(const ot_graph *g)
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         if (v->list)
-            return ot_fail(g->err, OT_E_MODEL, "input '%s' is %s: onnxtrain run takes it, as %s '%s%s; nothing else does", v->name,
+            return ot_fail(g->err, OT_E_MODEL, "input '%s' is %s: only 'onnxtrain run' accepts it, as %s '%s%s",
+                           v->name,
                            v->list & OT_INPUT_LIST ? "a sequence" : "optional", v->list & OT_INPUT_LIST ? "arrays" : "array", v->name,
                            v->list & OT_INPUT_LIST ? "/0', '/1' ..." : "'");
     }

@@ -52,21 +52,21 @@ static const char *choose_by_values(choice *x)
     if (f->binary && x->l.tail.kind == OT_TAIL_SIGMOID) return "bce";
     if (shares) return x->l.axis = axis, x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
     if (f->binary && x->l.tail.kind == OT_TAIL_LOG_SOFTMAX) {
-        x->hint = "it holds log-probabilities (LogSoftmax), and the 0 and 1 of a sample's target do not sum to 1. Several classes at once "
-                  "need an output of scores (--loss bce_with_logits) or of Sigmoid (bce)";
+        x->hint = "it contains log-probabilities (LogSoftmax), but the targets 0 and 1 of a sample do not sum to 1; "
+                  "for several classes per sample use an output of logits (--loss bce_with_logits) or Sigmoid (bce)";
         return NULL;
     }
     bool one_hot = f->adds_up[0] && last > 0 && x->l.z->shape.dim[1] > 1;
     if (ot_is_float(x->l.t->dtype)) {
-        x->hint = one_hot && f->binary ? "; --loss cross_entropy takes the one-hot targets as classes" : NULL;
+        x->hint = one_hot && f->binary ? "; use --loss cross_entropy for one-hot targets" : NULL;
         return "mse";
     }
     if (one_hot) return "cross_entropy";
     if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0]) return "mse"; /* no classes: there is one value */
-    x->hint = f->binary ? "its target holds 0 and 1 in the shape of the output, which does not end in a Sigmoid: --loss bce_with_logits takes "
-                          "the output as scores of yes and no, mse as values"
-                        : "its target holds integers in the shape of the output: --loss mse takes them as values; class numbers would have that "
-                          "shape without the class axis";
+    x->hint = f->binary ? "its target contains 0 and 1 in the shape of the output, but the output does not end in "
+                          "Sigmoid; use --loss bce_with_logits for logits, or mse for values"
+                        : "its target contains integers in the shape of the output; use --loss mse for values, or "
+                          "remove the class axis for class numbers";
     return NULL;
 }
 
@@ -77,8 +77,8 @@ static const char *choose(choice *x)
     if (ot_numel(&t->shape) == ot_numel(&z->shape)) return choose_by_values(x);
     if (!ot_is_int(t->dtype)) return NULL;
     if (x->l.tail.kind != OT_TAIL_SIGMOID) return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
-    x->hint = "it ends in a Sigmoid, one probability for each class by itself, and its target holds class numbers. --loss bce takes a target "
-              "of 0 and 1 in the shape of the output; class numbers need an output of scores or of Softmax (cross_entropy)";
+    x->hint = "it ends in Sigmoid, but its target contains class numbers; use --loss bce with targets 0 and 1 in the "
+              "shape of the output, or an output of logits or Softmax (cross_entropy)";
     return NULL;
 }
 
@@ -114,7 +114,8 @@ static ot_value *find_output(ot_graph *g, const char *name)
     for (int i = 0; i < g->n_outputs; i++)
         if (!name || !strcmp(g->outputs[i]->name, name)) {
             const char *why = g->outputs[i]->left_out;
-            return why ? (ot_fail(g->err, OT_E_MODEL, "output '%s' has no loss: %s", g->outputs[i]->name, why), NULL) : g->outputs[i];
+            return why ? (ot_fail(g->err, OT_E_MODEL, "output '%s' cannot have a loss: %s",
+                                  g->outputs[i]->name, why), NULL) : g->outputs[i];
         }
     ot_fail(g->err, OT_E_USAGE, "--loss %s=...: the model has no output of that name", name ? name : "");
     return NULL;
@@ -129,7 +130,7 @@ static bool tail_is_there(choice *x, const ot_loss_kind *r)
             r->undoes & 1u << OT_TAIL_SOFTMAX       ? "Softmax"
             : r->undoes & 1u << OT_TAIL_LOG_SOFTMAX ? "LogSoftmax"
             : r->undoes                             ? "Sigmoid"
-                                                    : "an operator that this loss can be joined with");
+                                                    : "an operator that this loss includes");
     return false;
 }
 
@@ -154,12 +155,14 @@ static void doubt(choice *x, const ot_loss_kind *r)
     if (x->l.joined || !(r->unlike >> x->l.tail.kind & 1) || ot_spec_is(x->l.how, "tail", "none")) return;
     const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID ? "bce" : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
     if (r->logs) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s takes %s, and output '%s' ends in a %s: --loss '%s=%s'; %s:tail=none says that this is meant", r->entry.name,
+        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s needs %s, but output '%s' ends in %s: use --loss '%s=%s', or "
+                                              "%s:tail=none to keep it", r->entry.name,
                 r->acts_on, x->l.out->name, tail, x->l.out->name, better, r->entry.name);
         return;
     }
-    snprintf(remedy, sizeof remedy, "the loss of a %s is %s; %s:tail=none says that this is meant", tail, better, r->entry.name);
-    ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s takes %s, and output '%s' ends in a %s", r->entry.name, r->acts_on,
+    snprintf(remedy, sizeof remedy, "for %s use loss %s, or %s:tail=none to keep it", tail, better, r->entry.name);
+    ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s needs %s, but output '%s' ends in %s",
+            r->entry.name, r->acts_on,
             x->l.out->name, tail);
 }
 
@@ -167,16 +170,17 @@ static void doubt(choice *x, const ot_loss_kind *r)
 static void other_output(choice *x)
 {
     const ot_graph *g = x->p->graph;
-    const char     *what = ot_dtype_name(x->l.out->dtype), *more = "; no output of the model is of floats";
+    const char     *what = ot_dtype_name(x->l.out->dtype), *more = "; the model has no float output";
     char            named[300];
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
         if (!ot_is_float(v->dtype) || v->left_out) continue;
-        snprintf(named, sizeof named, ": --loss '%.200s=%s' names another output", v->name, v->shape.rank > 1 ? "cross_entropy" : "mse");
+        snprintf(named, sizeof named, "; use another output: --loss '%.200s=%s'",
+                 v->name, v->shape.rank > 1 ? "cross_entropy" : "mse");
         more = named;
         break;
     }
-    ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, and a loss needs floats%s", x->l.out->name, what, more);
+    ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, but a loss needs floats%s", x->l.out->name, what, more);
 }
 
 /* Class numbers and other integers have no gradient; the tensor they were made from may. */
@@ -187,7 +191,8 @@ static void no_float(choice *x)
     const ot_value *before = n && n->n_in ? n->in[0] : NULL;
     if (before && ot_is_float(before->dtype))
         ot_fail(x->p->graph->err, OT_E_MODEL,
-                "output '%s' is %s, made by %s: a loss needs floats. --output '%s' trains the tensor before it (--loss '%s=%s')", x->l.out->name,
+                "output '%s' is %s, produced by %s, but a loss needs floats; use --output '%s' to train the tensor "
+                "before it (--loss '%s=%s')", x->l.out->name,
                 ot_dtype_name(x->l.out->dtype), n->op->name, before->name, before->name, x->l.how->name);
     else if (x->l.z)
         other_output(x);
@@ -196,9 +201,10 @@ static void no_float(choice *x)
 static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
 {
     char how[160] = "", behind[200];
-    if (!given) snprintf(how, sizeof how, " (chosen; --loss names another%s)", x->hint ? x->hint : "");
+    if (!given) snprintf(how, sizeof how, " (default; change with --loss%s)", x->hint ? x->hint : "");
     if (x->l.joined)
-        ot_plan_note(x->p, "loss %s joined with the %s at output '%s'%s%s", r->entry.name, ot_tail_name(&x->l.tail), x->l.out->name,
+        ot_plan_note(x->p, "loss %s combined with the %s of output '%s'%s%s",
+                     r->entry.name, ot_tail_name(&x->l.tail), x->l.out->name,
                      ot_tail_moves(&x->l.tail, behind, sizeof behind), how);
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->entry.name, x->l.out->name, how);
 }
@@ -266,9 +272,9 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     look_at(&x);
     if (!l->z) return NULL;
     if (!given && !(x.spec.name = choose(&x))) {
-        ot_fail(g->err, OT_E_USAGE, "no loss can be chosen for output '%s': %s", z->name,
-                x.hint ? x.hint : "name one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in the shape of the output), output "
-                                  "(the output is the loss)");
+        ot_fail(g->err, OT_E_USAGE, "no default loss for output '%s': %s", z->name,
+                x.hint ? x.hint : "choose one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in "
+                                  "the shape of the output), output (the output is the loss)");
         return NULL;
     }
     const ot_loss_kind *r = l->kind = ot_loss_find(x.spec.name);
@@ -358,14 +364,14 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
         bool            own = !t->output && !strcmp(t->name, "output");
         if (ot_spec_num(t, "weight") != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
     }
-    return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: every loss has weight 0, so nothing trains");
+    return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: all losses have weight 0, so nothing trains");
 }
 
 ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     if (c->want == OT_WANT_RUN) return outputs(p, c);
-    if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output to put a loss on");
+    if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output for the loss");
     singles all = { 0 };
     p->before_loss = g->n_values;
     if (p->own) OT_TRY(ot_own_loss(p));

@@ -29,10 +29,12 @@ static ot_status settle(ot_build *b, ot_node *n, ot_node *prev, int i)
 {
     ot_graph *g = b->graph;
     ot_value *out = n->out[i], *y = b->yield[i];
-    if (!y) return ot_fail(g->err, OT_E_INTERNAL, "%s: lowering %s gives no output %d", n->name, n->op->name, i);
+    if (!y) return ot_fail(g->err, OT_E_INTERNAL, "%s: internal error: lowering %s gives no output %d",
+                           n->name, n->op->name, i);
     if (y->dtype != out->dtype || !ot_shape_eq(&y->shape, &out->shape)) {
         char a[128], c[128];
-        return ot_fail(g->err, OT_E_INTERNAL, "%s: lowering %s gives %s%s for output %d, its rule says %s%s", n->name,
+        return ot_fail(g->err, OT_E_INTERNAL, "%s: internal error: lowering %s gives %s%s for output %d, expected "
+                                              "%s%s", n->name,
                        n->op->name, ot_dtype_name(y->dtype), ot_shape_text(&y->shape, a), i, ot_dtype_name(out->dtype),
                        ot_shape_text(&out->shape, c));
     }

@@ -184,7 +184,7 @@ static ot_status begin(updates *all)
     if (!all->how) return ot_registry_unknown(&ot_optimizers, "optimizer", o->name, g->arena, g->err);
     for (int k = 0; k < o->n; k++)
         if (!ot_entry_key(&all->how->entry, o->param[k].key))
-            return ot_fail(g->err, OT_E_USAGE, "--optimizer %s has no '%s'; it has %s", o->name, o->param[k].key,
+            return ot_fail(g->err, OT_E_USAGE, "--optimizer %s has no parameter '%s'; supported: %s", o->name, o->param[k].key,
                            ot_entry_key_names(&all->how->entry, g->arena));
     all->spec = *o;
     all->spec.entry = &all->how->entry;

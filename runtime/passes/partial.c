@@ -20,7 +20,7 @@ static ot_status leave_out(ot_plan *p, int i, const char *why)
     memcpy(text, why, strlen(why));
     v->left_out = text;
     g->outputs[i] = v;
-    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "output '%s' is left out: %s", name, why);
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, NULL, "output '%s' is omitted: %s", name, why);
     return g->err->status;
 }
 
@@ -95,7 +95,7 @@ static ot_status spread(ot_plan *p, const ot_config *c)
             g->outputs[i] = k->in[0];
         } else if (ot_is_list(v) || ot_is_optional(v)) {
             for (int e = 0; e < k->n_in && c->want == OT_WANT_RUN; e++) OT_TRY(add_output(p, k->in[e], v->name, e));
-            OT_TRY(leave_out(p, i, k->op == &ot_op_SequenceConstruct ? "it is a sequence" : "it is an optional without an element"));
+            OT_TRY(leave_out(p, i, k->op == &ot_op_SequenceConstruct ? "it is a sequence" : "it is an empty optional"));
         }
     }
     return g->err->status;

@@ -15,26 +15,26 @@
 
 /*    pass       leaves                                                                    */
 #define OT_PASSES(P)                                                                                                 \
-    P(classify,    "every initializer is weight, statistic or constant, with the reason")                            \
-    P(rebatch,     "input shapes as the data has them; several of a baked batch are one")                            \
-    P(infer,       "every value has type and shape; what depends on constants alone is folded")                      \
+    P(classify,    "classifies initializers as weight, statistic or constant, with the reason")                            \
+    P(rebatch,     "sets the input shapes from the data; combines several batches of a fixed size")                            \
+    P(infer,       "infers types and shapes; folds constants")                      \
     P(fake_quant,  "QuantizeLinear and DequantizeLinear in a row are one rounding with a straight-through gradient") \
-    P(pieces,      "Softmax, Sigmoid and their like in pieces are one operator")                                     \
-    P(train_mode,  "BatchNorm, Dropout as asked; running statistics are assigned")                                   \
-    P(loss,        "target inputs, the loss, metrics; joined with the tail where it has one")                        \
-    P(dropout,     "a Dropout before the classifier, where asked")                                                   \
-    P(prune,       "only what the wanted values need")                                                               \
-    P(batch_input, "batches are cut from their set, converted and scaled in the plan")                               \
-    P(lower,       "kernel operators only")                                                                          \
-    P(recognise,   "norms, activations, attention in pieces are one operator")                                       \
-    P(precision,   "what is computed in 16 bits; casts explicit")                                                    \
-    P(autodiff,    "a gradient value per trained weight")                                                            \
-    P(optimizer,   "accumulation, norm, clipping, one update per weight")                                            \
-    P(simplify,    "no dead, repeated or pointless node")                                                            \
-    P(fuse,        "chains of Maps are one Map")                                                                     \
-    P(layout,      "a layout per value, conversions explicit")                                                       \
-    P(schedule,    "one order")                                                                                      \
-    P(memory,      "an offset in a slab per value")
+    P(pieces,      "recognises Softmax, Sigmoid and others built from several operators")                                     \
+    P(train_mode,  "sets BatchNormalization and Dropout to training mode; updates running statistics")                                   \
+    P(loss,        "adds targets, losses and metrics; combines a loss with the last operator")                        \
+    P(dropout,     "adds Dropout before the classifier (--add-dropout)")                                                   \
+    P(prune,       "keeps only what the results need")                                                               \
+    P(batch_input, "assembles batches from the data set, converted and scaled, in the plan")                               \
+    P(lower,       "lowers operators to kernel operators")                                                                          \
+    P(recognise,   "recognises normalizations, activations and attention built from several operators")                                       \
+    P(precision,   "chooses the precision; inserts casts")                                                    \
+    P(autodiff,    "adds the gradient of each trained weight")                                                            \
+    P(optimizer,   "adds accumulation, gradient norm, clipping and the update of each weight")                                            \
+    P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
+    P(fuse,        "fuses element-wise operators")                                                                     \
+    P(layout,      "chooses layouts; inserts conversions")                                                       \
+    P(schedule,    "orders the nodes")                                                                                      \
+    P(memory,      "assigns memory")
 
 /* ---- what is wanted -------------------------------------------------------- */
 

@@ -95,13 +95,14 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
         ot_status s = pipeline[i].run(p, c);
-        if (s != OT_OK && p->sticky.status == OT_OK) ot_fail(&p->sticky, s, "pass %s failed", pipeline[i].name);
+        if (s != OT_OK && p->sticky.status == OT_OK) ot_fail(&p->sticky, s, "internal error: pass %s failed",
+                                                             pipeline[i].name);
         typed |= !strcmp(pipeline[i].name, "infer");
         /* Kernels trust the final graph, so it is looked at in every build. */
         if (p->sticky.status == OT_OK && (EVERY_PASS || i == OT_LEN(pipeline) - 1) && ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
             ot_error e = p->sticky;
             p->sticky = (ot_error){ 0 };
-            ot_fail(&p->sticky, e.status, "after pass %s: %-s", pipeline[i].name, e.text);
+            ot_fail(&p->sticky, e.status, "internal error after pass %s: %-s", pipeline[i].name, e.text);
         }
         if (last && !strcmp(pipeline[i].name, last)) break;
     }
@@ -134,7 +135,7 @@ static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < g->n_values; k++)
             if (g->values[k]->role == OT_WEIGHT && g->values[k]->source == sources[i]) in[p->n_weights++] = g->values[k];
-    if (p->n_weights != n || !p->loss) return ot_fail(g->err, OT_E_INTERNAL, "a weight is lost");
+    if (p->n_weights != n || !p->loss) return ot_fail(g->err, OT_E_INTERNAL, "internal error: a weight is missing");
     memcpy(p->weights, in, (size_t)n * sizeof *in);
     in[n] = p->loss;
     ot_node *node = ot_graph_node(g, &ot_op_Gradient, "Gradient", NULL, in, n + 1, n);

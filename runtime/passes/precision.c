@@ -294,7 +294,7 @@ static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
         OT_TRY(apply(&x, n));
     }
     OT_TRY(ends(&x));
-    ot_plan_note(p, "precision %s: %d of %d matrix products and convolutions in %s, weights and their updates in float32",
+    ot_plan_note(p, "precision %s: %d of %d matrix products and convolutions in %s; weights and updates in float32",
                  half == OT_F16 ? "fp16" : "bf16", x.done, x.products, ot_dtype_name(half));
     return g->err->status;
 }
@@ -306,7 +306,7 @@ ot_status ot_pass_precision(ot_plan *p, const ot_config *c)
     case OT_PREC_BF16: return mixed(p, OT_BF16, trains);
     case OT_PREC_FP16: return mixed(p, OT_F16, trains);
     case OT_TF32:
-        if (!c->device) ot_plan_note(p, "precision tf32: no effect on the CPU, which computes in fp32");
+        if (!c->device) ot_plan_note(p, "precision tf32: no effect on the CPU, which uses fp32");
         return p->graph->err->status;
     default: return p->graph->err->status;
     }

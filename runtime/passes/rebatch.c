@@ -41,16 +41,19 @@ static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from,
     char            a[128], b[128];
     const ot_shape *s = &f->shape;
     if (f->dtype != v->dtype)
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_dtype_name(v->dtype), ot_dtype_name(f->dtype));
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s",
+                       v->name, ot_dtype_name(v->dtype), ot_dtype_name(f->dtype));
     if (v->shape.rank < 0) return OT_OK;
     bool fits = s->rank == v->shape.rank;
     for (int d = 0; d < s->rank && fits; d++)
         fits = v->shape.dim[d] < 0 || v->shape.dim[d] == s->dim[d] || (d == 0 && !f->whole);
     if (!fits)
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s", v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b));
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s",
+                       v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b));
     if (!s->rank || v->shape.dim[0] <= 0 || v->shape.dim[0] == s->dim[0]) return OT_OK;
     if (*from && (*from != v->shape.dim[0] || *to != s->dim[0]))
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, the data has %s; another input has a batch of %lld in the file, %lld in the data",
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s; another input has batch size %lld in "
+                                       "the file and %lld in the data",
                        v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b), (long long)*from, (long long)*to);
     *from = v->shape.dim[0];
     *to = s->dim[0];
@@ -76,7 +79,7 @@ static ot_status check_inputs(ot_plan *p, const ot_config *c, int64_t *from, int
         int k = feed_of(p, c, g->inputs[i]);
         if (k >= 0) OT_TRY(check_input(g->inputs[i], &c->feeds[k], from, to, g->err));
         else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
-            return ot_fail(g->err, OT_E_DATA, "the data has nothing for input '%s'", g->inputs[i]->name);
+            return ot_fail(g->err, OT_E_DATA, "the data has no array for input '%s'", g->inputs[i]->name);
     }
     return OT_OK;
 }
@@ -278,8 +281,9 @@ static ot_status one_by_one(ot_batching *b, ot_node *n, const ot_shape *own)
     ot_value ***in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in), ***out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
     if (!in || !out) return g->err->status;
     if (!ot_mul(b->count, 1 + n->n_in + n->n_out, &all) || all > g->room->copies)
-        return ot_node_fail(n, g->err, "the batch is %lld in the file, and this operator would run for each of %lld of them: that makes the model "
-                            "too large; a smaller --batch-size, and --accumulate for more samples per update", (long long)b->from, (long long)b->count);
+        return ot_node_fail(n, g->err, "the model has a fixed batch size of %lld and this operator would run for each "
+                                       "of %lld batches, which makes the model too large; use a smaller --batch-size "
+                                       "and --accumulate", (long long)b->from, (long long)b->count);
     g->room->copies -= all;
     name_repeated(b, n->op->name);
     g->cursor = n;
@@ -377,8 +381,10 @@ static ot_status finish_outputs(ot_batching *b)
         int      axis = v->mark == OT_ALONE ? 0 : natural_axis(b, v, &own);
         if (v->mark != OT_ALONE && b->count) y = ot_batch_move(b, v, axis);
         if (cut && (v->mark == OT_ALONE || own.dim[axis] != b->from))
-            return ot_fail(g->err, OT_E_DATA, "output '%s' mixes the samples of a batch, which is %lld in the file: %lld samples are not a number "
-                           "of such batches; --batch-size %lld, with --drop-last", v->name, (long long)b->from, (long long)b->to, (long long)b->from);
+            return ot_fail(g->err, OT_E_DATA, "output '%s' mixes the samples of a batch, which has a fixed size of "
+                                              "%lld: %lld samples are not a multiple of it; use --batch-size %lld "
+                                              "with --drop-last",
+                           v->name, (long long)b->from, (long long)b->to, (long long)b->from);
         if (cut && y)
             y = ot_batch_emit(b, "Slice", OT_IN(y, ot_batch_ints(b, &(int64_t){ 0 }, 1), ot_batch_ints(b, &b->to, 1), ot_batch_ints(b, &(int64_t){ axis }, 1)));
         if (!y) return g->err->status ? g->err->status : OT_E_INTERNAL;
@@ -427,18 +433,22 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
     char each[48] = "sample";
     bool filled = b->count && b->count * b->from != b->to;
     if (b->from > 1) snprintf(each, sizeof each, "batch of %lld", (long long)b->from);
-    ot_plan_note(p, "the model has a fixed batch size of %lld; batches of %lld are computed here (%d operator%s adapted)%s%s", (long long)b->from,
-                 (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? ", and the written file keeps its own" : "",
-                 filled ? "; samples depend on their batch, so the last one of the file's size is filled up with samples of this batch again, "
-                          "which BatchNormalization counts" : "");
+    ot_plan_note(p, "the model has a fixed batch size of %lld and is adapted to batch size %lld (%d operator%s "
+                    "changed)%s%s", (long long)b->from,
+                 (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? "; the written file keeps its own" : "",
+                 filled ? "; samples depend on their batch, so the last batch is filled with repeated samples, which "
+                          "BatchNormalization counts" : "");
     if (b->mixing)
-        ot_plan_note(p, "%s '%.200s'%s the samples of a batch: the file's batch of %lld is kept there, and each %s is computed apart from the others; "
-                        "exported with a dynamic batch all samples of a batch would be mixed", b->mixed_op, b->mixed, b->mixing > 1 ? " and others mix" : " mixes",
+        ot_plan_note(p, "%s '%.200s'%s the samples of a batch: the fixed batch size %lld is kept there, and each %s "
+                        "is computed separately; with a dynamic batch it would combine all samples of a batch",
+                     b->mixed_op, b->mixed, b->mixing > 1 ? " and others mix" : " mixes",
                      (long long)b->from, each);
     if (b->pairs)
-        ot_plan_note(p, "%.200s: multiplies each sample with itself alone; exported with a dynamic batch it would compare the samples of a batch with each other", b->pairs);
+        ot_plan_note(p, "%.200s: multiplies each sample with itself; with a dynamic batch it would combine all "
+                        "samples of a batch", b->pairs);
     if (b->repeated)
-        ot_plan_note(p, "%d operator%s cannot follow and run%s once for each %s: %s. That is the same function, but slower", b->repeated,
+        ot_plan_note(p, "%d operator%s cannot be adapted and run%s once for each %s: %s; results are the same, but "
+                        "slower", b->repeated,
                      b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
 }
 
@@ -454,7 +464,8 @@ static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b
     bool      mixes = c->decisions || (g && ot_infer_graph(g) == OT_OK);
     ot_graph_free(g);
     if (!mixes) return OT_OK;
-    return ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so that its batch of %lld cannot become %lld: feed %lld at a time",
+    return ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so its fixed batch size %lld "
+                                             "cannot become %lld: use batches of %lld",
                    (long long)b->from, (long long)b->to, (long long)b->from);
 }
 
@@ -469,7 +480,8 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;
     if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
-    if (b.from && !b.to && c->apart) return ot_fail(g->err, OT_E_DATA, "a batch of 0 samples; the file has %lld", (long long)b.from);
+    if (b.from && !b.to && c->apart) return ot_fail(g->err, OT_E_DATA, "the batch has 0 samples, expected %lld as in "
+                                                                       "the file", (long long)b.from);
     if (!b.from) return bind_inputs(p, c);
     if (b.count && !goes(p, c, b)) return bind_whole(p, c, &b);
     p->micro = b.count;
@@ -477,7 +489,8 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     bind_own(p, c, g, b.from, b.to);
     OT_TRY(ot_infer_graph(g));
     OT_TRY(join_graph(&b, &fits));
-    if (!fits) return ot_fail(g->err, OT_E_DATA, "a batch of %lld samples; the file has %lld", (long long)b.to, (long long)b.from);
+    if (!fits) return ot_fail(g->err, OT_E_DATA, "the batch has %lld samples, expected %lld as in the file",
+                              (long long)b.to, (long long)b.from);
     say(p, &b, c->want == OT_WANT_TRAIN);
     return g->err->status;
 }

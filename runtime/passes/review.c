@@ -15,8 +15,9 @@
 #include "runtime/passes/stored.h"
 #include "runtime/passes/unfold.h"
 
-static const char deploy[] = "'onnxtrain export MODEL -o FILE', or --deploy FILE in training, writes the form for inference";
-static const char keep_norms[] = "--unfold-bn trains each with a BatchNormalization of its own; or export the model again, in PyTorch with "
+static const char deploy[] = "use 'onnxtrain export MODEL -o FILE', or --deploy FILE in training, to write the model "
+                             "for inference";
+static const char keep_norms[] = "use --unfold-bn to train them with a BatchNormalization, or export the model with "
                                  "torch.onnx.export(..., dynamo=True, optimize=False)";
 
 typedef struct review {
@@ -44,22 +45,23 @@ static void look_at_node(const review *r, const ot_node *n)
     if (n->op == &ot_op_BatchNormalization && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
         r->out->norms++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
-             "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes normalise with the statistics of each batch, "
-             "and their answers differ from those of the evaluation here");
+             "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes use batch statistics, "
+             "so their outputs differ from the evaluation here");
     }
     if (n->op == &ot_op_Dropout && n->n_in > 2 && is_true(n->in[2])) {
         r->out->dropouts++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
-             "Dropout has training_mode=true in the file and keeps it: other runtimes drop elements at random");
+             "Dropout has training_mode=true in the file and keeps it: other runtimes drop random elements");
     }
     r->out->roundings += n->op == &ot_op_QuantizeLinear || n->op == &ot_op_DynamicQuantizeLinear;
     if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) {
         r->out->draws++;
-        find(r, OT_FINDING_NOTE, n->name, NULL, "the graph draws random numbers, in evaluation and in other runtimes too");
+        find(r, OT_FINDING_NOTE, n->name, NULL, "the graph uses random numbers, in evaluation and in other runtimes "
+                                                "too");
     }
     if (!r->out->eval && !r->out->unfolds && n->op == &ot_op_Conv && ot_took_a_norm_in(n, r->producer, r->named))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
-             "the exporter folded BatchNormalization into convolutions, which now train without normalisation");
+             "the exporter folded BatchNormalization into convolutions, which now train without normalization");
 }
 
 static void look_at_nodes(const review *r, const ot_graph *g)
@@ -77,7 +79,7 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 /* ---- quantised weights ---------------------------------------------------------- */
 
 /* Inputs that hold weights in integers, by bit. */
-const char ot_remedy_quantised[] = "train the model as it was before it was quantised, and quantise what comes out";
+const char ot_remedy_quantised[] = "train the model before quantization, then quantise the result";
 
 static const struct { const char *op; uint32_t inputs; } quantised[] = {
     { "DequantizeLinear", 1 }, { "MatMulInteger", 3 }, { "ConvInteger", 3 },
@@ -96,7 +98,8 @@ static void look_at_integers(const review *r, const ot_node *n)
             r->out->quantised++;
             r->out->quantised_elements += ot_numel(&v->shape);
             if (!r->out->eval)
-                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "weights are quantised: they are integers, and do not train");
+                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "quantised weights do not train: they are "
+                                                                          "integers");
         }
     }
 }
@@ -163,27 +166,33 @@ static void look_at_values(const review *r)
         const char *bad = slot ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
         r->out->weights += weight;
         if (bad)
-            ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name, "the file is damaged, or the training that wrote it had diverged",
+            ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name, "the file is damaged, or its training "
+                                                                                                     "diverged",
                     "weights contain %s in the file", bad);
         if (weight && v->table && !r->out->eval)
-            ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a table that the program computed and no parameter: --freeze NAME",
-                    "the values of a tensor that trains look like %s", ot_pattern_name(ot_pattern_of(v)));
+            ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a computed table and not a parameter, "
+                                                                   "use --freeze NAME",
+                    "the values of a trained tensor look like %s", ot_pattern_name(ot_pattern_of(v)));
         if (v->role == OT_CONST && v->undecided && !r->out->eval)
-            ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter: --train NAME",
-                    "does not train: %s, as constants of a program are", strcmp(v->why, "constant: normalises an input") ? "a single number" : "it normalises an input");
+            ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter, use --train NAME",
+                    "does not train: %s, as constants often are",
+                    strcmp(v->why, "constant: normalises an input") ? "a single number" : "it normalises an input");
         bool            turned = false;
         const ot_value *twin = weight && !r->out->eval ? ot_twin_of(r->g, v, &turned) : NULL;
         if (twin)
             ot_find(r->out->findings, OT_FINDING_WARNING, ot_arena_printf(r->g->arena, "%s of %s", v->name, twin->name),
-                    "where the module ties them, torch.onnx.export(..., dynamo=True, optimize=False) keeps them one",
-                    "tensors hold the values of another weight%s, under names that the exporter made up, and the two train apart", turned ? ", transposed" : "");
+                    "if the model ties them, torch.onnx.export(..., dynamo=True, optimize=False) keeps them shared",
+                    "tensors are copies of another weight%s with names generated by the exporter; the copies are "
+                    "trained independently", turned ? ", transposed" : "");
         if (weight && !r->out->eval && v->stored)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
-                    "weights are quantised in the file, as %s: they train as float32 through the straight-through estimator, and are rounded again when "
-                    "the file is written, %s", ot_dtype_name(v->stored->dtype), v->stored->fitted ? "with scales recomputed from them" : "with the scales of the file");
+                    "weights are quantised in the file, as %s: they train as float32 with the straight-through "
+                    "estimator and are quantised again when the file is written, %s",
+                    ot_dtype_name(v->stored->dtype), v->stored->fitted ? "with new scales" : "with the scales of the file");
         if (weight && !r->out->eval && ot_dtype_bits(v->dtype) < 32)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
-                    "weights are %s in the file: they train as float32 copies, which are rounded to %s when the file is written", type, type);
+                    "weights are %s in the file: they train as float32 copies and are rounded to %s when the file is "
+                    "written", type, type);
     }
 }
 

@@ -25,7 +25,7 @@ bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why)
 {
     if (k->can && !k->can(n, why)) return false;
     if (takes_layouts(k, n)) return true;
-    *why = "it takes plain memory only";
+    *why = "it supports plain memory layouts only";
     return false;
 }
 
@@ -106,9 +106,10 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
     bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
     if (slow)
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL,
-                asked ? "--precision fp32 is the fast one on the CPU" : "on the CPU a float32 model is the fast one",
-                "matrix products and convolutions in 16 bits have no fast kernel on this CPU: training and evaluation can be a "
-                "hundred times slower than in float32");
+                asked ? "use --precision fp32, which is faster on the CPU" : "use a float32 model, which is faster on the "
+                                                                        "CPU",
+                "16-bit matrix products and convolutions have no fast kernel on this CPU: training and evaluation can "
+                "be a hundred times slower than in float32");
 }
 
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)

@@ -16,7 +16,7 @@
 static const ot_node *elements(const ot_node *n, ot_error *err)
 {
     if (ot_is_list(n->in[0])) return n->in[0]->producer;
-    ot_node_fail(n, err, "input 0 ('%s') must be a sequence whose elements are known before the run", n->in[0]->name);
+    ot_node_fail(n, err, "input 0 ('%s') must be a sequence of known length", n->in[0]->name);
     return NULL;
 }
 
@@ -28,7 +28,8 @@ static ot_status position(const ot_node *n, int i, int count, int last, int dflt
         ot_ints given;
         OT_TRY(ot_const_ints(n, i, &given, err));
         if (given.n != 1) return ot_node_fail(n, err, "input %d ('%s') has %d elements; a position is one number", i, n->in[i]->name, given.n);
-        if (!count && last < 0) return ot_node_fail(n, err, "position %lld is asked for, and the sequence '%s' is empty", (long long)given.v[0], n->in[0]->name);
+        if (!count && last < 0) return ot_node_fail(n, err, "position %lld is out of range: the sequence '%s' is "
+                                                            "empty", (long long)given.v[0], n->in[0]->name);
         if (given.v[0] < -count || given.v[0] > last)
             return ot_node_fail(n, err, "position %lld (input %d, '%s') is out of range: the sequence '%s' has %d element%s, so that it may be %d to %d", (long long)given.v[0],
                                 i, n->in[i]->name, n->in[0]->name, count, count == 1 ? "" : "s", -count, last);
@@ -118,7 +119,7 @@ static ot_status concat(ot_graph *g, ot_node *n)
     const ot_sequence_attrs *a = n->attrs;
     const ot_node           *s = elements(n, g->err);
     if (!s) return g->err->status;
-    if (!s->n_in) return ot_node_fail(n, g->err, "the sequence is empty: there is nothing to join");
+    if (!s->n_in) return ot_node_fail(n, g->err, "the sequence is empty");
     ot_value **list = ot_value_list(g, s->n_in, 1), *axis = number(g, a->axis, 1);
     for (int i = 0; list && i < s->n_in; i++) list[i] = a->new_axis ? emit(g, n, "Unsqueeze", OT_IN(s->in[i], axis)) : s->in[i];
     if (g->err->status != OT_OK) return g->err->status;
@@ -137,7 +138,7 @@ static ot_status part_sizes(ot_node *n, int64_t total, ot_ints *sizes, ot_error 
     bool given = n->n_in > 1 && n->in[1];
     if (given && n->in[1]->shape.rank == 1) return OT_OK;
     if (given) each = sizes->v[0];
-    if (each < 1) return ot_node_fail(n, err, "parts of %lld elements", (long long)each);
+    if (each < 1) return ot_node_fail(n, err, "parts of %lld elements: must be at least 1", (long long)each);
     parts = total / each + (total % each != 0);
     if (parts > INT32_MAX) return ot_node_fail(n, err, "%lld parts are too many", (long long)parts);
     int64_t *v = ot_node_alloc(n, (size_t)parts * sizeof *v);
@@ -152,8 +153,10 @@ static ot_status split(ot_graph *g, ot_node *n)
     const ot_shape          *x = &n->in[0]->shape;
     ot_ints                  sizes;
     int                      axis;
-    if (n->in[0]->dtype == OT_UNDEFINED) return ot_node_fail(n, g->err, "input 0 ('%s') is a sequence; a tensor is needed", n->in[0]->name);
-    if (!ot_axis(a->axis, x->rank, &axis)) return ot_node_fail(n, g->err, "axis %lld of a tensor of rank %d", (long long)a->axis, x->rank);
+    if (n->in[0]->dtype == OT_UNDEFINED) return ot_node_fail(n, g->err, "input 0 ('%s') is a sequence; expected a "
+                                                                        "tensor", n->in[0]->name);
+    if (!ot_axis(a->axis, x->rank, &axis)) return ot_node_fail(n, g->err, "axis %lld is out of range for rank %d",
+                                                               (long long)a->axis, x->rank);
     OT_TRY(part_sizes(n, x->dim[axis], &sizes, g->err));
     if (!sizes.n) return empty(g, n);
     if (sizes.n > g->room->copies) return ot_node_fail(n, g->err, "%d parts are too many", sizes.n);
@@ -162,12 +165,14 @@ static ot_status split(ot_graph *g, ot_node *n)
     bool       squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with sizes given keepdims means nothing */
     int64_t    from = 0, left = x->dim[axis];
     for (int i = 0; part && i < sizes.n; from += sizes.v[i], left -= sizes.v[i], i++) {
-        if (sizes.v[i] < 0 || sizes.v[i] > left) return ot_node_fail(n, g->err, "part %d of %lld elements; %lld are left", i, (long long)sizes.v[i], (long long)left);
+        if (sizes.v[i] < 0 || sizes.v[i] > left) return ot_node_fail(n, g->err, "part %d has %lld elements, but only "
+                                                                                "%lld are left",
+                                                                     i, (long long)sizes.v[i], (long long)left);
         part[i] = emit(g, n, "Slice", OT_IN(n->in[0], number(g, from, 1), number(g, from + sizes.v[i], 1), axes));
         if (part[i] && squeeze) part[i] = emit(g, n, "Squeeze", OT_IN(part[i], axes));
     }
     if (g->err->status != OT_OK) return g->err->status;
-    if (left) return ot_node_fail(n, g->err, "%lld elements are in none of its parts", (long long)left);
+    if (left) return ot_node_fail(n, g->err, "%lld elements are in no part", (long long)left);
     return ot_deliver(g, n, 0, "SequenceConstruct", part, sizes.n);
 }
 
@@ -180,7 +185,7 @@ static ot_status map(ot_graph *g, ot_node *n)
     const ot_node           *s = elements(n, g->err);
     if (!s) return g->err->status;
     if (!a->body || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
-        return ot_node_fail(n, g->err, "its body does not have the inputs and outputs of the node");
+        return ot_node_fail(n, g->err, "the inputs and outputs of its body do not match the node");
     ot_value **in = ot_value_list(g, n->n_in, 1), **all = ot_value_list(g, s->n_in, n->n_out);
     if (!in || !all) return g->err->status;
     for (int k = 0; k < s->n_in; k++) {
@@ -188,7 +193,8 @@ static ot_status map(ot_graph *g, ot_node *n)
             in[i] = n->in[i];
             if (!ot_is_list(in[i])) continue;
             if (in[i]->producer->n_in != s->n_in)
-                return ot_node_fail(n, g->err, "input %d has %d elements and input 0 %d", i, in[i]->producer->n_in, s->n_in);
+                return ot_node_fail(n, g->err, "input %d has %d elements, but input 0 has %d",
+                                    i, in[i]->producer->n_in, s->n_in);
             in[i] = in[i]->producer->in[k];
         }
         ot_graph *body = ot_iteration(g, n, a->body, in);
@@ -213,7 +219,7 @@ static ot_status get_element(ot_graph *g, ot_node *n)
 {
     ot_value *x = n->in[0];
     if (!ot_is_optional(x)) return ot_deliver(g, n, 0, "Identity", &x, 1);
-    if (!x->producer->n_in) return ot_node_fail(n, g->err, "the optional '%s' is empty", x->name);
+    if (!x->producer->n_in) return ot_node_fail(n, g->err, "optional '%s' is empty", x->name);
     return ot_deliver(g, n, 0, "Identity", x->producer->in, 1);
 }
 
@@ -230,7 +236,8 @@ static ot_status choose(ot_graph *g, ot_node *n)
 {
     const ot_node *yes = n->in[1]->producer, *no = n->in[2]->producer;
     if (!yes || !no || yes->op != no->op || yes->n_in != no->n_in)
-        return ot_node_fail(n, g->err, "data decides between sequences or optionals of different lengths; one length is needed");
+        return ot_node_fail(n, g->err, "data selects between sequences or optionals of different lengths; their "
+                                       "lengths must be equal");
     ot_value **list = ot_value_list(g, yes->n_in, 1);
     for (int i = 0; list && i < yes->n_in; i++) list[i] = emit(g, n, "Where", OT_IN(n->in[0], yes->in[i], no->in[i]));
     return g->err->status != OT_OK ? g->err->status : ot_deliver(g, n, 0, yes->op->name, list, yes->n_in);

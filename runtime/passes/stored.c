@@ -252,7 +252,8 @@ ot_status ot_stored_fit(ot_plan *p)
         if (may_fit(g, w) && biases_of(g, w, bias, &n, MOST_BIASES)) OT_TRY(fit_weight(g, w, bias, n));
         else
             ot_find(ot_plan_findings(p), OT_FINDING_WARNING, w->name, NULL,
-                    "--quantized-scales recompute: weights keep their scale, which other nodes read too, or which a bias depends on that does not train");
+                    "--quantized-scales recompute: these weights keep their scale, because other nodes or a bias that "
+                    "does not train use it");
     }
     return g->err->status;
 }

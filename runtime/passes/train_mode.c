@@ -69,7 +69,7 @@ static bool is_all(const ot_value *v, double x)
 /* Does a norm whose scale and bias do not train keep its running statistics?  Says why. */
 static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 {
-    static const char what[] = "BatchNormalization keeps its running statistics and does not train: ";
+    static const char what[] = "BatchNormalization uses running statistics and is not trained: ";
     const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
     ot_findings    *f = ot_plan_findings(p);
     bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
@@ -80,12 +80,17 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
         ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
     else if (shared)
         ot_find(f, OT_FINDING_WARNING, n->name,
-                "export the model again, in PyTorch with torch.onnx.export(..., dynamo=True, optimize=False)",
-                "%sthe exporter stored equal tensors once, and its scale and bias are also those of other layers, or their statistics", what);
+                "export the model with torch.onnx.export(..., dynamo=True, optimize=False)",
+                "%sthe exporter stored equal tensors once, so its scale and bias are also used by other layers or as "
+                "statistics", what);
     else if (w->producer || b->producer)
-        ot_find(f, OT_FINDING_WARNING, n->name, "--bn train makes it use batch statistics", "%sthe graph computes its scale and bias", what);
+        ot_find(f, OT_FINDING_WARNING, n->name, "use --bn train for batch statistics",
+                "%sits scale and bias are computed in "
+                                                                                            "the graph", what);
     else
-        ot_find(f, OT_FINDING_WARNING, n->name, "'onnxtrain inspect' says why; --train PATTERN trains those it names", "%sits scale and bias are constants", what);
+        ot_find(f, OT_FINDING_WARNING, n->name, "see 'onnxtrain inspect' for the reasons; use --train PATTERN to "
+                                                "train initializers by name",
+                "%sits scale and bias are constants", what);
     return true;
 }
 
@@ -98,8 +103,9 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, boo
     if (c->bn == OT_BN_TRAIN) return true;
     if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode)) return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
-    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "a larger --batch-size, or --drop-last for the last batch of an epoch",
-            "BatchNormalization keeps its running statistics in batches of %lld: a channel has a single value there",
+    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "use a larger --batch-size, or --drop-last to skip the "
+                                                              "last batch of an epoch",
+            "BatchNormalization uses running statistics in batches of %lld, where a channel has a single value",
             (long long)(x->rank ? x->dim[0] : 1));
     return false;
 }
@@ -182,7 +188,7 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
     }
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
-    if (drops) ot_plan_note(p, "Dropout: %d of %d act (--dropout)", acting, drops);
-    else if (c->dropout > 0) ot_plan_note(p, "--dropout %g: the model has no Dropout; nothing is dropped", c->dropout);
+    if (drops) ot_plan_note(p, "Dropout: %d of %d active (--dropout)", acting, drops);
+    else if (c->dropout > 0) ot_plan_note(p, "--dropout %g: no effect: the model has no Dropout", c->dropout);
     return OT_OK;
 }

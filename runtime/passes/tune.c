@@ -122,7 +122,7 @@ static void read_lines(ot_tune *t, char *text, size_t size)
         *end = 0;
         if (number == 1 && !strncmp(line, "onnxtrain tune ", 15) && strcmp(line, t->head) != 0) return;
         if (number == 1 ? !strcmp(line, t->head) : strlen(line) == (size_t)(end - line) && parse_line(t, line)) continue;
-        ot_plan_note(t->plan, "%s: line %d is damaged: the file is ignored", t->path, number);
+        ot_plan_note(t->plan, "%s: line %d is damaged; the file is ignored", t->path, number);
         t->first = NULL;
         t->end = &t->first;
         return;
@@ -405,10 +405,10 @@ static void name_file(ot_tune *t)
 ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
 {
     *out = NULL;
-    if (c->tune && !c->device) ot_plan_note(p, "--tune: the CPU's kernels are chosen by their order; nothing is timed");
+    if (c->tune && !c->device) ot_plan_note(p, "--tune: no effect on the CPU");
     if (!c->device || c->ref_only) return OT_OK;
     if (!c->device->fault) { /* only described: nothing of it can run */
-        if (c->tune) ot_plan_note(p, "--tune: the device is not there; nothing is timed");
+        if (c->tune) ot_plan_note(p, "--tune: no effect: no GPU is available");
         return OT_OK;
     }
     ot_arena *a = ot_arena_new();
@@ -430,10 +430,11 @@ void ot_tune_close(ot_tune *t)
 {
     if (!t) return;
     if (t->config->tune) {
-        ot_plan_note(t->plan, "tuned %d operators, %d known", t->tuned, t->known);
-        if (t->too_large) ot_plan_note(t->plan, "%d operators were not tuned: their values are larger than the memory that is free", t->too_large);
+        ot_plan_note(t->plan, "tuning: %d operators measured, %d from the cache", t->tuned, t->known);
+        if (t->too_large) ot_plan_note(t->plan, "%d operators were not tuned: not enough free GPU memory",
+                                       t->too_large);
         if (t->unwritten.status || !*t->path)
-            ot_plan_note(t->plan, "what was timed is not kept: %s", *t->path ? t->unwritten.text : "there is no cache folder");
+            ot_plan_note(t->plan, "tuning results are not saved: %s", *t->path ? t->unwritten.text : "no cache folder");
         /* What was fed is not what kernels expect. */
         ot_error ignored = { 0 };
         (void)!t->backend->zero(t->device, t->device->fault, sizeof(ot_fault), &ignored);

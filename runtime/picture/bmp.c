@@ -24,7 +24,7 @@ static ot_status read_palette(bmp *b, size_t at, uint32_t claimed)
     size_t there = b->r->n > at ? (b->r->n - at) / (size_t)b->each : 0, most = (size_t)1 << b->bits;
     size_t n = claimed && claimed < most ? claimed : most;
     if (b->at > at && (b->at - at) / (size_t)b->each < n) n = (b->at - at) / (size_t)b->each; /* the pixels begin before */
-    if (!n || n > there) return ot_picture_bad(b->r, "it ends after %zu bytes, in its palette", b->r->n);
+    if (!n || n > there) return ot_picture_bad(b->r, "truncated after %zu bytes, in the palette", b->r->n);
     b->palette = b->r->p + at;
     b->colours = (int)n;
     return OT_OK;
@@ -35,7 +35,8 @@ static ot_status check_masks(bmp *b)
     for (int c = 0; c < 4; c++) {
         uint32_t m = b->mask[c], low = m & (~m + 1);
         bool     gap = m && ((m / low) & (m / low + 1)) != 0;
-        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16)) return ot_picture_bad(b->r, "its colour mask %08x is not one run of bits", m);
+        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16)) return ot_picture_bad(b->r, "the colour mask %08x is not a single "
+                                                                                            "run of bits", m);
     }
     return OT_OK;
 }
@@ -48,7 +49,7 @@ static ot_status read_masks(bmp *b, uint32_t header)
         memcpy(b->mask, b->bits == 16 ? (uint32_t[4]){ 0x7c00, 0x3e0, 0x1f } : (uint32_t[4]){ 0xff0000, 0xff00, 0xff }, sizeof b->mask);
         return OT_OK;
     }
-    if (b->r->n < at + 4 * n) return ot_picture_bad(b->r, "it ends after %zu bytes, in its header", b->r->n);
+    if (b->r->n < at + 4 * n) return ot_picture_bad(b->r, "truncated after %zu bytes, in the header", b->r->n);
     for (size_t c = 0; c < n; c++) b->mask[c] = ot_le32(b->r->p + at + 4 * c);
     return check_masks(b);
 }
@@ -57,13 +58,13 @@ static ot_status read_header(bmp *b)
 {
     const uint8_t *p = b->r->p;
     size_t         n = b->r->n;
-    if (n < 26) return ot_picture_bad(b->r, "it ends after %zu bytes, in its header", n);
+    if (n < 26) return ot_picture_bad(b->r, "truncated after %zu bytes, in the header", n);
     uint32_t header = ot_le32(p + 14), colours = 0;
     bool     old = header == 12;
     b->at = ot_le32(p + 10);
     b->each = old ? 3 : 4;
-    if (!old && (header < 40 || header > 124)) return ot_picture_bad(b->r, "its header of %u bytes is not a known one", header);
-    if (n < 14 + (size_t)header) return ot_picture_bad(b->r, "it ends after %zu bytes, in its header", n);
+    if (!old && (header < 40 || header > 124)) return ot_picture_bad(b->r, "unsupported header of %u bytes", header);
+    if (n < 14 + (size_t)header) return ot_picture_bad(b->r, "truncated after %zu bytes, in the header", n);
     b->width = old ? (int64_t)ot_le16(p + 18) : (int32_t)ot_le32(p + 18);
     b->height = old ? (int64_t)ot_le16(p + 20) : (int32_t)ot_le32(p + 22);
     b->bits = (int)ot_le16(p + (old ? 24 : 28));
@@ -75,7 +76,7 @@ static ot_status read_header(bmp *b)
     bool few = b->bits == 1 || b->bits == 2 || b->bits == 4 || b->bits == 8, wide = b->bits == 16 || b->bits == 32;
     bool known = b->how == RGB ? few || wide || b->bits == 24 : b->how == RLE8 ? b->bits == 8 : b->how == RLE4 ? b->bits == 4
                  : (b->how == FIELDS || b->how == ALPHA_FIELDS) && wide;
-    if (!known) return ot_picture_bad(b->r, "its %d bits a pixel in compression %d are not read", b->bits, b->how);
+    if (!known) return ot_picture_bad(b->r, "%d bits per pixel with compression %d are not supported", b->bits, b->how);
     if (few) return read_palette(b, 14 + header, colours);
     return wide ? read_masks(b, header) : OT_OK;
 }
@@ -126,7 +127,8 @@ static ot_status read_runs(const bmp *b)
     bool           half = b->how == RLE4;
     for (uint8_t *row = (uint8_t *)b->r->out->data, *end = row + b->width * b->height * 3; row < end; row += 3) put_colour(b, row, 0);
     for (;;) {
-        if (n - at < 2) return ot_picture_bad(b->r, "it ends after %zu bytes, in row %lld of %lld", n, (long long)y, (long long)b->height);
+        if (n - at < 2) return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld",
+                                              n, (long long)y, (long long)b->height);
         int  count = p[at], second = p[at + 1];
         bool plain = !count && second > 2;
         at += 2;
@@ -137,13 +139,15 @@ static ot_status read_runs(const bmp *b)
             continue;
         }
         size_t bytes = plain ? (size_t)(half ? (second + 1) / 2 : second) : 0, taken = !count && second == 2 ? 2 : bytes + (bytes & 1);
-        if (n - at < taken) return ot_picture_bad(b->r, "it ends after %zu bytes, in row %lld of %lld", n, (long long)y, (long long)b->height);
+        if (n - at < taken) return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld",
+                                                  n, (long long)y, (long long)b->height);
         if (!count && second == 2) {
             x += p[at];
             y += p[at + 1];
         }
         int run = count ? count : plain ? second : 0;
-        if (run && (y >= b->height || x + run > b->width)) return ot_picture_bad(b->r, "its runs go beyond row %lld", (long long)y);
+        if (run && (y >= b->height || x + run > b->width)) return ot_picture_bad(b->r, "a run goes beyond row %lld",
+                                                                                 (long long)y);
         for (int i = 0; i < run; i++, x++) {
             int v = plain ? p[at + (size_t)(half ? i / 2 : i)] : second;
             put_colour(b, row_of(b, y) + 3 * x, !half ? v : i % 2 ? v & 15 : v >> 4);
@@ -159,7 +163,8 @@ ot_status ot_bmp_read(ot_reading *r)
     bool    runs = b.how == RLE8 || b.how == RLE4;
     int64_t stride = (b.width * b.bits + 31) / 32 * 4, most;
     if (b.width > 0 && b.height > 0 && (!ot_mul(stride, b.height, &most) || b.at > r->n || (!runs && (uint64_t)most > r->n - b.at)))
-        return ot_picture_bad(r, "it ends after %zu bytes, before its %lld x %lld pixels do", r->n, (long long)b.width, (long long)b.height);
+        return ot_picture_bad(r, "truncated after %zu bytes, before the end of %lld x %lld pixels",
+                              r->n, (long long)b.width, (long long)b.height);
     OT_TRY(ot_picture_begin(r, b.width, b.height, b.mask[3] ? 4 : 3, 8));
     if (!r->out->data) return OT_OK;
     return runs ? read_runs(&b) : read_plain(&b);

@@ -54,8 +54,9 @@ static void begin_source(j_decompress_ptr z) { (void)z; }
 static boolean end_of_file(j_decompress_ptr z)
 {
     ot_reading *r = of((j_common_ptr)z)->r;
-    if (!z->output_scanline) leave((j_common_ptr)z, ot_picture_bad(r, "it ends after %zu bytes", r->n));
-    leave((j_common_ptr)z, ot_picture_bad(r, "it ends after %zu bytes, in row %u of %u", r->n, z->output_scanline, z->image_height));
+    if (!z->output_scanline) leave((j_common_ptr)z, ot_picture_bad(r, "truncated after %zu bytes", r->n));
+    leave((j_common_ptr)z, ot_picture_bad(r, "truncated after %zu bytes, in row %u of %u",
+                                          r->n, z->output_scanline, z->image_height));
 }
 
 static void skip(j_decompress_ptr z, long n)
@@ -68,7 +69,8 @@ static void skip(j_decompress_ptr z, long n)
 
 static void count_scans(j_common_ptr z)
 {
-    if (((j_decompress_ptr)z)->input_scan_number > MOST_SCANS) leave(z, ot_picture_bad(of(z)->r, "it has more than %d scans", MOST_SCANS));
+    if (((j_decompress_ptr)z)->input_scan_number > MOST_SCANS) leave(z, ot_picture_bad(of(z)->r, "more than %d scans",
+                                                                                       MOST_SCANS));
 }
 
 static void set_up(jpeg *j)

@@ -47,7 +47,7 @@ static const uint8_t *find_box(const uint8_t *p, size_t n, const char *name, siz
     return NULL;
 }
 
-static ot_status cut(const jp2 *f) { return ot_picture_bad(f->r, "it ends after %zu bytes, in its header", f->r->n); }
+static ot_status cut(const jp2 *f) { return ot_picture_bad(f->r, "truncated after %zu bytes, in the header", f->r->n); }
 
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -56,26 +56,32 @@ static ot_status read_size(jp2 *f)
     const uint8_t *p = f->stream;
     int64_t        v[8]; /* end, begin, tile, begin of tiles: x, y */
     if (f->n < 42) return cut(f);
-    if (ot_be16(p) != 0xff4f || ot_be16(p + 2) != SIZ) return ot_picture_bad(f->r, "its codestream does not begin with a size");
+    if (ot_be16(p) != 0xff4f || ot_be16(p + 2) != SIZ) return ot_picture_bad(f->r, "the codestream does not start with a "
+                                                                                   "size");
     for (int i = 0; i < 8; i++) v[i] = ot_be32(p + 8 + 4 * i);
     f->components = (int)ot_be16(p + 40);
-    if (f->components < 1 || f->components > 4) return ot_picture_bad(f->r, "it has %d components; 1 to 4 are read", f->components);
+    if (f->components < 1 || f->components > 4) return ot_picture_bad(f->r, "%d components; supported are 1 to 4",
+                                                                      f->components);
     if (f->n < 42 + 3 * (size_t)f->components) return cut(f);
     for (int c = 0; c < f->components; c++) {
         const uint8_t *s = p + 42 + 3 * c;
         int            bits = (s[0] & 0x7f) + 1;
-        if (!s[1] || !s[2] || s[1] > 4 || s[2] > 4) return ot_picture_bad(f->r, "one of its components has a sample for %d x %d pixels", s[1], s[2]);
-        if (bits > 16) return ot_picture_bad(f->r, "it has %d bits a sample; 1 to 16 are read", bits);
+        if (!s[1] || !s[2] || s[1] > 4 || s[2] > 4) return ot_picture_bad(f->r, "a component has one sample for %d x "
+                                                                                "%d pixels, which is not supported",
+                                                                          s[1], s[2]);
+        if (bits > 16) return ot_picture_bad(f->r, "%d bits per sample; supported are 1 to 16", bits);
         f->bits = bits > f->bits ? bits : f->bits;
     }
     if (!v[4] || !v[5] || v[0] <= v[2] || v[1] <= v[3]) return ot_picture_bad(f->r, "it has no pixels");
-    if (v[0] > INT32_MAX || v[1] > INT32_MAX) return ot_picture_bad(f->r, "it reaches to %lld x %lld pixels", (long long)v[0], (long long)v[1]);
+    if (v[0] > INT32_MAX || v[1] > INT32_MAX) return ot_picture_bad(f->r, "it extends to %lld x %lld pixels",
+                                                                    (long long)v[0], (long long)v[1]);
     f->width = up(v[0], p[43]) - up(v[2], p[43]);
     f->height = up(v[1], p[44]) - up(v[3], p[44]);
     int64_t tiles;
     if (v[6] > v[2] || v[7] > v[3] || !ot_mul(up(v[0] - v[6], v[4]), up(v[1] - v[7], v[5]), &tiles) ||
         tiles > FEW_TILES + (v[0] - v[2]) * (v[1] - v[3]) / PIXELS_A_TILE)
-        return ot_picture_bad(f->r, "its tiles are too small for %lld x %lld pixels", (long long)f->width, (long long)f->height);
+        return ot_picture_bad(f->r, "the tiles are too small for %lld x %lld pixels",
+                              (long long)f->width, (long long)f->height);
     return OT_OK;
 }
 
@@ -115,7 +121,8 @@ static ot_status check_styles(const jp2 *f)
         }
         bool fits = (marker != COD || length < 3 || !(p[at + 4] & 1) || precincts_fit(f, at + 9, end)) &&
                     (marker != COC || length < 4 || !(p[at + 5] & 1) || precincts_fit(f, at + 6, end));
-        if (!fits) return ot_picture_bad(f->r, "its precincts are too small for %lld x %lld pixels", (long long)f->width, (long long)f->height);
+        if (!fits) return ot_picture_bad(f->r, "the precincts are too small for %lld x %lld pixels",
+                                         (long long)f->width, (long long)f->height);
         if (tile_end < end) tile_end = end;
     }
     return OT_OK;
@@ -129,7 +136,7 @@ static ot_status look(jp2 *f)
     f->n = f->r->n;
     if (f->r->p[0] == 0) {
         head = find_box(f->r->p, f->r->n, "jp2h", &size);
-        if (head && find_box(head, size, "pclr", &size)) return ot_picture_bad(f->r, "it has a palette, which is not read");
+        if (head && find_box(head, size, "pclr", &size)) return ot_picture_bad(f->r, "palettes are not supported");
         f->stream = find_box(f->r->p, f->r->n, "jp2c", &f->n);
         if (!f->stream) return cut(f);
     }
@@ -208,13 +215,15 @@ static ot_status copy(const jp2 *f, const opj_image_t *image)
     const ot_pixels *o = f->r->out;
     int  full = o->bits == 16 ? 65535 : 255, v[4] = { 0 };
     bool apart = image->color_space == OPJ_CLRSPC_SYCC && o->channels >= 3;
-    if (image->color_space == OPJ_CLRSPC_CMYK || image->color_space == OPJ_CLRSPC_EYCC) return ot_picture_bad(f->r, "its colours are CMYK or e-YCC, which are not read");
-    if ((int)image->numcomps != o->channels) return ot_picture_bad(f->r, "it has %u components, and its header says %d", image->numcomps, o->channels);
+    if (image->color_space == OPJ_CLRSPC_CMYK || image->color_space == OPJ_CLRSPC_EYCC) return ot_picture_bad(f->r, "CMYK and e-YCC colours are not "
+                                                                                                                    "supported");
+    if ((int)image->numcomps != o->channels) return ot_picture_bad(f->r, "%u components, but the header says %d",
+                                                                   image->numcomps, o->channels);
     for (OPJ_UINT32 c = 0; c < image->numcomps; c++) {
         const opj_image_comp_t *k = &image->comps[c];
         if (!k->data || !k->w || !k->h || k->prec < 1 || k->prec > 16) return ot_picture_bad(f->r, "component %u has no pixels", c);
     }
-    if (image->comps[0].w != o->width || image->comps[0].h != o->height) return ot_picture_bad(f->r, "it is not of the size that its header says");
+    if (image->comps[0].w != o->width || image->comps[0].h != o->height) return ot_picture_bad(f->r, "the size differs from the header");
     for (int64_t i = 0; i < o->width * o->height; i++) {
         for (int c = 0; c < o->channels; c++) v[c] = value(image, c, i % o->width, i / o->width, full);
         if (apart) to_rgb(v, full);
@@ -241,7 +250,8 @@ static ot_status decode(jp2 *f, opj_codec_t *codec, opj_stream_t *stream)
     opj_stream_set_seek_function(stream, seek);
     bool good = opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, &image) && opj_decode(codec, stream, image) &&
                 opj_end_decompress(codec, stream);
-    ot_status s = good ? copy(f, image) : ot_picture_bad(f->r, "its pixels cannot be read%s%s", f->said[0] ? ": " : "", f->said);
+    ot_status s = good ? copy(f, image) : ot_picture_bad(f->r, "the pixels cannot be read%s%s",
+                                                         f->said[0] ? ": " : "", f->said);
     opj_image_destroy(image);
     return s;
 }

@@ -64,12 +64,14 @@ static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, 
     uint8_t        first[4] = { 0 };
     *out = (ot_pixels){ .orientation = 1 };
     if (n) memcpy(first, p, n < 4 ? n : 4);
-    if (!n) return ot_fail(err, OT_E_DATA, "the picture has no bytes");
+    if (!n) return ot_fail(err, OT_E_DATA, "the image has no data");
     if (!f)
-        return ot_fail(err, OT_E_DATA, "is not a picture of a known format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG 2000): it begins with %02x %02x %02x %02x",
+        return ot_fail(err, OT_E_DATA, "is not an image of a supported format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG "
+                                       "2000): it starts with %02x %02x %02x %02x",
                        first[0], first[1], first[2], first[3]);
     if (!f->read)
-        return ot_fail(err, OT_E_DATA, "%s: this program was built without it. Debian: apt-get install %s, and build again", f->name, f->package);
+        return ot_fail(err, OT_E_DATA, "%s: not supported by this build. On Debian: apt-get install %s, then build "
+                                       "again", f->name, f->package);
     out->format = f->name;
     ot_reading r = { .p = p, .n = n, .most = most, .out = out, .err = err };
     ot_status  s = f->read(&r);
@@ -104,7 +106,8 @@ ot_status ot_picture_begin(ot_reading *r, int64_t width, int64_t height, int cha
     *o = (ot_pixels){ o->format, height, width, channels, bits, o->orientation, NULL };
     if (r->most < 0) return OT_OK;
     if (!ot_mul(width, height, &pixels) || pixels > r->most || !ot_mul(pixels, channels * (bits / 8), &bytes))
-        return ot_picture_bad(r, "it has %lld x %lld pixels; at most %lld are read", (long long)width, (long long)height, (long long)r->most);
+        return ot_picture_bad(r, "it has %lld x %lld pixels; the limit is %lld",
+                              (long long)width, (long long)height, (long long)r->most);
     o->data = calloc(1, (size_t)bytes);
     return o->data ? OT_OK : ot_picture_no_memory(r);
 }

@@ -26,7 +26,7 @@ static const uint8_t *find_chunk(const ot_reading *r, const char *name, bool ear
 static ot_status failed(const ot_reading *r, int code)
 {
     if (code == SPNG_EMEM) return ot_picture_no_memory(r);
-    if (code == SPNG_IO_EOF) return ot_picture_bad(r, "it ends after %zu bytes, before its pixels do", r->n);
+    if (code == SPNG_IO_EOF) return ot_picture_bad(r, "truncated after %zu bytes, before the end of the pixels", r->n);
     return ot_picture_bad(r, "%s", spng_strerror(code));
 }
 
@@ -51,7 +51,7 @@ static ot_status read_with(spng_ctx *z, ot_reading *r)
     bool grey = !(h.color_type & 2), alpha = h.color_type & 4, palette = h.color_type == SPNG_COLOR_TYPE_INDEXED;
     if (palette) alpha = find_chunk(r, "tRNS", true, &size) != NULL;
     if (r->most >= 0 && raw_bytes(&h) / DEFLATE_MOST > (int64_t)r->n)
-        return ot_picture_bad(r, "%zu bytes cannot hold %u x %u pixels", r->n, h.width, h.height);
+        return ot_picture_bad(r, "%zu bytes are too few for %u x %u pixels", r->n, h.width, h.height);
     OT_TRY(ot_picture_begin(r, h.width, h.height, (grey ? 1 : 3) + alpha, h.bit_depth == 16 ? 16 : 8));
     if (!r->out->data) return OT_OK;
     if (palette) format = alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;
@@ -59,7 +59,7 @@ static ot_status read_with(spng_ctx *z, ot_reading *r)
     if (palette && alpha) flags = SPNG_DECODE_TRNS;
     code = spng_decoded_image_size(z, format, &bytes);
     if (!code && bytes != (size_t)(r->out->width * r->out->height) * (size_t)(r->out->channels * r->out->bits / 8))
-        return ot_picture_bad(r, "it is not of the size that its header says");
+        return ot_picture_bad(r, "the size differs from the header");
     if (!code) code = spng_decode_image(z, r->out->data, bytes, format, flags);
     if (!code) code = spng_decode_chunks(z); /* to the end: what follows the pixels is whole */
     return code ? failed(r, code) : OT_OK;

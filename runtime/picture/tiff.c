@@ -119,8 +119,9 @@ static ot_status look(tiff *f, int *channels)
     TIFFGetFieldDefaulted(f->t, TIFFTAG_INKSET, &ink);
     if (!TIFFGetField(f->t, TIFFTAG_PHOTOMETRIC, &photometric)) photometric = f->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
     f->r->out->orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
-    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return ot_picture_bad(f->r, "its samples are not unsigned integers");
-    if (f->bits > 16) return ot_picture_bad(f->r, "it has %u bits a sample; 1 to 16 are read", f->bits);
+    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return ot_picture_bad(f->r, "the samples are not unsigned "
+                                                                                                "integers");
+    if (f->bits > 16) return ot_picture_bad(f->r, "%u bits per sample; supported are 1 to 16", f->bits);
     if (photometric == PHOTOMETRIC_YCBCR && compression == COMPRESSION_JPEG && f->planar == PLANARCONFIG_CONTIG) {
         TIFFSetField(f->t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         photometric = PHOTOMETRIC_RGB;
@@ -138,7 +139,7 @@ static ot_status look(tiff *f, int *channels)
         f->premultiplied = premultiplied ? *channels - 1 : 0;
     } else if (photometric == PHOTOMETRIC_PALETTE && few && f->samples == 1) {
         f->kind = PALETTE;
-        if (!TIFFGetField(f->t, TIFFTAG_COLORMAP, &f->colour[0], &f->colour[1], &f->colour[2])) return failed(f, "it has no palette");
+        if (!TIFFGetField(f->t, TIFFTAG_COLORMAP, &f->colour[0], &f->colour[1], &f->colour[2])) return failed(f, "the palette is missing");
     } else if (photometric == PHOTOMETRIC_SEPARATED && ink == INKSET_CMYK && f->samples >= 4 && f->bits == 8 && f->planar == PLANARCONFIG_CONTIG) {
         f->kind = INKS;
     }
@@ -187,7 +188,8 @@ static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool 
     bool     apart = f->planar == PLANARCONFIG_SEPARATE && f->samples > 1;
     uint64_t row = tiled ? TIFFTileRowSize64(f->t) : TIFFScanlineSize64(f->t);
     int      planes = apart ? f->r->out->channels : 1;
-    if ((uint64_t)bw * (apart ? 1 : f->samples) * f->bits > row * 8 || row * bh > size) return ot_picture_bad(f->r, "its blocks are of another size than it says");
+    if ((uint64_t)bw * (apart ? 1 : f->samples) * f->bits > row * 8 || row * bh > size) return ot_picture_bad(f->r, "the blocks differ in size from the "
+                                                                                                                    "header");
     for (int p = 0; p < planes; p++) {
         for (uint32_t y0 = 0; y0 < f->height; y0 += bh) {
             for (uint32_t x0 = 0; x0 < f->width; x0 += bw) {
@@ -197,7 +199,7 @@ static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool 
                                      : TIFFReadEncodedStrip(f->t, TIFFComputeStrip(f->t, y0, (uint16_t)p), block, need);
                 if (got < need || f->said[0]) {
                     char where[96];
-                    snprintf(where, sizeof where, "its pixels from row %u, column %u on cannot be read", y0, x0);
+                    snprintf(where, sizeof where, "the pixels from row %u, column %u cannot be read", y0, x0);
                     return failed(f, where);
                 }
                 for (uint32_t y = 0; y < rows; y++)
@@ -230,12 +232,12 @@ static ot_status read_samples(tiff *f)
 {
     bool     tiled = TIFFIsTiled(f->t);
     uint32_t bw = f->width, bh = f->height;
-    if (tiled && (!TIFFGetField(f->t, TIFFTAG_TILEWIDTH, &bw) || !TIFFGetField(f->t, TIFFTAG_TILELENGTH, &bh))) return failed(f, "its tiles have no size");
+    if (tiled && (!TIFFGetField(f->t, TIFFTAG_TILEWIDTH, &bw) || !TIFFGetField(f->t, TIFFTAG_TILELENGTH, &bh))) return failed(f, "the tiles have no size");
     if (!tiled) TIFFGetFieldDefaulted(f->t, TIFFTAG_ROWSPERSTRIP, &bh);
     if (!tiled && bh > f->height) bh = f->height;
     uint64_t size = tiled ? TIFFTileSize64(f->t) : TIFFVStripSize64(f->t, bh);
     if (!bw || !bh || (uint64_t)bw * bh > (uint64_t)f->r->most + MOST_TILE || size / 64 > (uint64_t)bw * bh)
-        return ot_picture_bad(f->r, "its tiles are of %u x %u pixels", bw, bh);
+        return ot_picture_bad(f->r, "the tiles have %u x %u pixels", bw, bh);
     uint8_t  *block = calloc(1, size ? size : 1);
     ot_status s = block ? read_blocks(f, block, size, tiled, bw, bh) : ot_picture_no_memory(f->r);
     free(block);
@@ -259,7 +261,7 @@ static ot_status read_shown(const tiff *f)
         to[3 * i + 2] = (uint8_t)TIFFGetB(all[i]);
     }
     free(all);
-    return good ? OT_OK : failed(f, "its pixels cannot be read");
+    return good ? OT_OK : failed(f, "the pixels cannot be read");
 }
 
 static ot_status read_open(tiff *f)

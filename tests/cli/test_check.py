@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as d:
             plan = json.loads(call('plan', lenet, '--json', '--batch-size', str(m['batch_size'])).stdout)
             check(plan['planned_bytes'] == m['planned_bytes'], f"{m} and plan's {plan['planned_bytes']}")
         check(j['tried']['step'] and j['tried']['export'] and j['tried']['why_not'] == '', j['tried'])
-        check('MiB in batches of 8' in lines[-2] and 'tried: a step' in lines[-1] and 'an export' in lines[-1], lines[-2:])
+        check('MiB with batches of 8' in lines[-2] and 'tested: one training step' in lines[-1] and 'an export' in lines[-1], lines[-2:])
     call('train', lenet, '--data', f'{d}/data.npz', '--batch-size', '8', '--no-shuffle', '--steps', '1', '--run-dir', 'none', '-o', f'{d}/t.onnx', '--log', f'{d}/log', '--device', 'cpu')
     step = [json.loads(line) for line in open(f'{d}/log')][1]
     check(abs(step['loss'] - j['tried']['loss']) < 1e-6, f"the tried step's loss {j['tried']['loss']}, a training's {step['loss']}")

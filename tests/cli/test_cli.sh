@@ -36,15 +36,15 @@ for pair in learning-rate:lr learning_rate:lr batch_size:batch-size bs:batch-siz
     wants 2 "did you mean '--${pair#*:}'" "$lenet" --data mnist --${pair%:*} 3
 done
 wants 2 "unknown option '--nonsense'" "$lenet" --nonsense
-wants 2 "--data wants a value" "$lenet" --data
+wants 2 "--data needs a value" "$lenet" --data
 wants 2 "--data is missing" "$lenet"
 wants 2 "needs a model" eval
-wants 2 "one argument too many" eval "$lenet" more
+wants 2 "unexpected argument 'more'" eval "$lenet" more
 wants 2 "unknown command 'evil'" evil "$lenet"
 wants 2 "out of range" "$lenet" --data mnist --batch-size 0
 wants 2 "not a whole number" "$lenet" --data mnist --epochs 1.5
 wants 2 "did you mean 'sgd'" "$lenet" --data mnist --optimizer sdg
-wants 2 "has no 'momentum'" "$lenet" --data mnist --optimizer adamw:momentum=0.9
+wants 2 "has no parameter 'momentum'" "$lenet" --data mnist --optimizer adamw:momentum=0.9
 wants 2 "unknown loss" "$lenet" --data mnist --loss nonsense
 wants 2 "needs step_size" "$lenet" --data mnist --schedule step
 wants 2 "--lr-scale nothing*" "$lenet" --data mnist --lr-scale 'nothing*=2' --steps 1
@@ -104,7 +104,7 @@ for file in options.conf best.onnx; do [ -s run/$file ] || fail "the run's folde
 # What is said at the end can be done: the command that evaluates, with the data and the loss just used.
 "$program" "$lenet" --data mnist --loss cross_entropy:label_smoothing=0.1 --steps 2 --run-dir "run 2" -o "a b.onnx" >out 2>err || fail "a file with a space: exit $?"
 grep -q "test: loss .*, accuracy .* % (10000 samples" err || fail "the evaluation's line has another form"
-sed -n 's/^evaluate it: *onnxtrain //p' err >command
+sed -n 's/^to evaluate: *onnxtrain //p' err >command
 grep -q "^eval 'a b.onnx' --data mnist --loss cross_entropy:label_smoothing=0.1$" command || fail "the command that evaluates is another: $(cat command)"
 eval "set -- $(cat command)"
 shows accuracy "$@"

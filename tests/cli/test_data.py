@@ -144,11 +144,11 @@ def parameters():
             ('loss', 'cross_entropy:label_smoothing=-1', 'from 0 to 1'), ('loss', 'cross_entropy:class_axis=x', 'whole number'),
             ('loss', 'cross_entropy:ignore_index=x', 'whole number'), ('loss', 'mse:weight=[1,2]', 'a number'),
             ('loss', 'cross_entropy:class_weights=[nan,1,1]', "'nan' is not a number"),
-            ('loss', 'cross_entropy:class_weights=[1,2]', 'class_weights has 2 numbers'),
+            ('loss', 'cross_entropy:class_weights=[1,2]', 'class_weights has 2 values'),
             ('loss', 'cross_entropy:tail=softmax', 'does not end in'),
-            ('loss', 'cross_entropy:weight=0', 'every loss has weight 0'),
+            ('loss', 'cross_entropy:weight=0', 'all losses have weight 0'),
             ('schedule', 'multistep:milestones=[-1]', 'ascending'), ('schedule', 'multistep:milestones=[5,3]', 'ascending'),
-            ('optimizer', 'sgd:', "follows the ':'"), ('batch-size', '0x10', 'not a whole number'), ('lr', '0x1p-3', 'not a number'),
+            ('optimizer', 'sgd:', "expected key=value after ':'"), ('batch-size', '0x10', 'not a whole number'), ('lr', '0x1p-3', 'not a number'),
             ('clip-norm', 'nan', 'not a number')):
         train(2, wants, 'one', 'one.npz', '--' + option, text)
 
@@ -167,7 +167,7 @@ def heads():
 
     train(0, ["loss mse on output 'reg'", "output 'cls': no target"], 'two', 'reg.npz')
     need('a head without a target moves', moved('two.onnx') == {'w', 'b', 'w2', 'b2'})
-    train(0, "loss mse acts on output 'reg'", 'two', 'reg.npz', '--loss', 'mse')
+    train(0, "loss mse is applied to output 'reg'", 'two', 'reg.npz', '--loss', 'mse')
     need('--loss mse acts on an output without a target', moved('two.onnx') == {'w', 'b', 'w2', 'b2'})
     train(0, "output 'reg': no target", 'two', 'one.npz')
     train(4, "two.npz: array 'target_reg' is not used", 'two', 'two.npz', '--loss', 'cls=cross_entropy')
@@ -175,19 +175,19 @@ def heads():
     train(0, "output 'reg': no target", 'two', 'two.npz', '--loss', 'cls=cross_entropy', '--loss', 'reg=mse:weight=0')
     need('a head with weight 0 decays', moved('two.onnx') == {'w', 'b', 'w1', 'b1'})
 
-    train(4, "nope.npz: array 'target_nope': the model has no output 'nope'; it has 'out'", 'one', 'nope.npz')
-    train(4, "nope.npz: there is no target", 'one', 'nope.npz', '--loss', 'cross_entropy')
+    train(4, "nope.npz: array 'target_nope': the model has no output 'nope'; its outputs are 'out'", 'one', 'nope.npz')
+    train(4, "nope.npz: no target", 'one', 'nope.npz', '--loss', 'cross_entropy')
     expect(4, "'target_nope'", 'eval', 'one.onnx', '--data', 'nope.npz')
     train(0, "extra.npz: 'z', 'zz' are not used", 'one', 'extra.npz')
     expect(0, "'z', 'zz' are not used", 'run', 'one.onnx', '--data', 'extra.npz', '-o', 'y.npz')
-    train(4, ['floats.npz: ', 'class numbers are integers', '--loss cross_entropy'], 'one', 'floats.npz')
+    train(4, ['floats.npz: ', 'expected integer class numbers', '--loss cross_entropy'], 'one', 'floats.npz')
     train(0, '', 'one', 'floats.npz', '--loss', 'cross_entropy')
-    train(4, ["names.npz: input 'x' has no array", "'X' has its shape: save it as 'x'"], 'one', 'names.npz')
-    train(4, ['xy.npz: there is no target', '--target'], 'one', 'xy.npz')
+    train(4, ["names.npz: input 'x': the data has no array of this name", "'X' has the right shape: save it as 'x'"], 'one', 'names.npz')
+    train(4, ['xy.npz: no target', '--target'], 'one', 'xy.npz')
     train(4, "high.npz: target 'target': sample 7 has class 3", 'one', 'high.npz')
     train(3, 'a loss needs floats', 'largest', 'one.npz', never=['--loss cross'])
     train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz')
-    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['chosen'])
+    train(0, "loss cross_entropy on output 'out'", 'one', 'one.npz', '--loss', 'cross_entropy', never=['(default'])
 
     # Each loss by itself, before its weight: on the screen, in the log, by eval.
     given = '--loss', 'cls=cross_entropy:weight=0.5', '--loss', 'reg=mse:weight=2'
@@ -247,22 +247,22 @@ def classes():
     need('classes in the best model', names('kinds/best.onnx') == names('kept.onnx'))
     texts, numbers = results('two_kinds.csv'), results('numbers_too.csv')
     need(f'classes of another table have other numbers: {texts} {numbers}', texts == numbers and ' 1 bee' in texts[1] and ' 0 ant' in texts[1])
-    expect(4, "other.csv: column 'kind' has the class 'dog', which does not occur in kept.onnx", 'eval', 'kept.onnx', '--data', 'other.csv')
+    expect(4, "other.csv: column 'kind' has class 'dog', which is not in kept.onnx", 'eval', 'kept.onnx', '--data', 'other.csv')
     with np.load('one.npz') as d:
         need('names are not shown for class numbers', ' 2 c' in results('one.npz')[1])
     # Trained on: the same numbers, the same bytes; another task has its own.
-    train(0, '', 'kept', 'two_kinds.csv', '--optimizer', 'sgd:lr=0', never=['numbered anew'])
+    train(0, '', 'kept', 'two_kinds.csv', '--optimizer', 'sgd:lr=0', never=['are remapped'])
     need('training on changes the file', open('out.onnx', 'rb').read() == open('kept.onnx', 'rb').read())
-    train(0, "has the class 'dog', which does not occur in kept.onnx; the classes are numbered anew", 'kept', 'other.csv')
+    train(0, "has class 'dog', which is not in kept.onnx; the class numbers are remapped", 'kept', 'other.csv')
     need(f'classes of another task: {names()}', names() == '["bee","dog"]')
-    train(0, "k.csv: the texts of column 'kind' are 3 classes: ant 0, bee 1, cäsar  C 2", 'one', 'k.csv')
+    train(0, "k.csv: strings in column 'kind' are 3 classes: ant 0, bee 1, cäsar  C 2", 'one', 'k.csv')
     # Their numbers are no values.
     graph = helper.make_graph([helper.make_node('MatMul', ['x', 'w'], ['y'])], 'g', [value('x', T.FLOAT, ['N', 4])], [value('y', T.FLOAT, ['N', 1])], [weight('w', 4, 1)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'single.onnx')
     for loss in 'mse', 'l1', 'huber', 'kl', 'bce_with_logits':
-        train(4, f"the texts of column 'kind' are 3 classes ('ant', 'bee' ...), and loss {loss} takes numbers: cross_entropy takes classes", 'single', 'k.csv', '--loss', loss)
-    train(4, "are 3 classes ('ant', 'bee' ...), and output 'y' has one value per sample: cross_entropy takes classes", 'single', 'k.csv')
-    train(4, "are 2 classes ('bee', 'cäsar  C'), and loss mse takes numbers", 'single', 'two_kinds.csv', '--loss', 'mse')
+        train(4, f"column 'kind' contains strings, 3 classes ('ant', 'bee' ...), but loss {loss} needs numbers: use cross_entropy", 'single', 'k.csv', '--loss', loss)
+    train(4, "3 classes ('ant', 'bee' ...), but output 'y' has one value per sample: use cross_entropy", 'single', 'k.csv')
+    train(4, "2 classes ('bee', 'cäsar  C'), but loss mse needs numbers", 'single', 'two_kinds.csv', '--loss', 'mse')
     train(0, "2 classes: bee 0, cäsar  C 1", 'single', 'two_kinds.csv', '--loss', 'bce_with_logits')
     # No texts, no change.
     train(0, '', 'one', 'whole.csv', '--optimizer', 'sgd:lr=0')
@@ -321,24 +321,24 @@ def chosen():
 
     tails = {'LogSoftmax': log_softmax, 'Softmax': lambda z: np.exp(log_softmax(z)), 'Sigmoid': lambda z: 1 / (1 + np.exp(-z)),
              'Identity': lambda z: z}
-    rows = [(3, tail, t, f'loss {loss} joined with the {tail}', lambda z, y, t=t: ce(z, hot if t != 'shares' else shares))
+    rows = [(3, tail, t, f'loss {loss} combined with the {tail}', lambda z, y, t=t: ce(z, hot if t != 'shares' else shares))
             for tail, loss in (('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy')) for t in ('classes', 'hot', 'hot integers', 'shares')]
-    rows += [(3, 'Sigmoid', t, 'loss bce joined', lambda z, y, t=t: bce(z, targets[t])) for t in ('hot', 'hot integers', 'several')]
+    rows += [(3, 'Sigmoid', t, 'loss bce combined', lambda z, y, t=t: bce(z, targets[t])) for t in ('hot', 'hot integers', 'several')]
     rows += [(3, tail, 'values', 'loss mse', lambda z, y: mse(y, x[:, 1:])) for tail in tails]
     rows += [(3, 'Identity', t, 'loss cross_entropy on', lambda z, y: ce(z, hot)) for t in ('classes', 'hot integers')]
-    rows += [(3, 'Identity', 'hot', 'loss mse on output \'out\' (chosen; --loss names another; --loss cross_entropy takes the one-hot targets', lambda z, y: mse(y, hot)),
-             (1, 'Sigmoid', 'yes', 'loss bce joined', lambda z, y: bce(z, yes[:, None])),
-             (1, 'Sigmoid', 'yes column', 'loss bce joined', lambda z, y: bce(z, yes[:, None])),
+    rows += [(3, 'Identity', 'hot', 'loss mse on output \'out\' (default; change with --loss; use --loss cross_entropy for one-hot targets', lambda z, y: mse(y, hot)),
+             (1, 'Sigmoid', 'yes', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
+             (1, 'Sigmoid', 'yes column', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Identity', 'whole', 'loss mse', lambda z, y: mse(y, targets['whole'][:, None])),
-             (3, 'LogSoftmax', 'several', None, 'it holds log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', None, 'it ends in a Sigmoid'),
-             (1, 'Identity', 'yes', None, 'does not end in a Sigmoid'), (1, 'Sigmoid', 'whole', None, 'as values')]
+             (3, 'LogSoftmax', 'several', None, 'it contains log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', None, 'it ends in Sigmoid'),
+             (1, 'Identity', 'yes', None, 'does not end in Sigmoid'), (1, 'Sigmoid', 'whole', None, 'mse for values')]
     for n, tail, t, line, loss in rows:
         w, b = weight('w', 4, n), weight('b', n)
         model('tail.onnx', [('Gemm', ['x', 'w', 'b'], ['z'], {}), (tail, ['z'], ['out'], {'axis': -1} if 'max' in tail else {})],
               [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', n])], [w, b])
         np.savez('tail.npz', x=x, target=targets[t])
         if not line:
-            train(2, ["no loss can be chosen for output 'out'", loss], 'tail', 'tail.npz')
+            train(2, ["no default loss for output 'out'", loss], 'tail', 'tail.npz')
             continue
         train(0, line, 'tail', 'tail.npz', '--batch-size', '40', '--no-shuffle', '--log', 'tail.jsonl', '--optimizer', 'sgd:lr=0')
         z = x.astype(np.float64) @ numpy_helper.to_array(w) + numpy_helper.to_array(b)
@@ -348,12 +348,12 @@ def chosen():
 
 
 def tables():
-    train(0, "t.csv: the target is column 'price', the last (--target)", 'value', 't.csv')
-    train(0, "named.csv: the target is column 'target' (--target)", 'value', 'named.csv')
+    train(0, "t.csv: the target is column 'price', the last one (change with --target)", 'value', 't.csv')
+    train(0, "named.csv: the target is column 'target' (change with --target)", 'value', 'named.csv')
     need_same = open('out.onnx', 'rb').read()
     train(0, '', 'value', 'named.csv', '--target', 'target', never=[', the last'])
     need('--target target is another column', need_same == open('out.onnx', 'rb').read())
-    train(2, ['--normalize 1/255', 't.csv', 'numbers of a table'], 'value', 't.csv', '--normalize', '1/255')
+    train(2, ['--normalize 1/255', 't.csv', 'table columns are fed unchanged'], 'value', 't.csv', '--normalize', '1/255')
     # Beside each other: the same columns, the same number for the same class.
     def write(name, head, last):
         with open(name, 'w') as f:
@@ -370,16 +370,16 @@ def tables():
         _, said = call('one.onnx', '--data', data, '--val', val, '--steps', '1', '--optimizer', 'sgd:lr=0', '--run-dir', 'run', '-o', 'out.onnx')
         accuracy += [line.split('(')[0] for line in said.splitlines() if line.startswith('epoch 1: val')]
     need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
-    train(4, "mixed.csv: column 1 is 'q'; in abc.csv it is 'p'", 'one', 'abc.csv', '--val', 'mixed.csv')
-    train(4, "d.csv: column 'kind' has the class 'd', which does not occur in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
-    train(4, "numbers.csv: column 'kind' holds numbers; in abc.csv it holds texts", 'one', 'abc.csv', '--val', 'numbers.csv')
+    train(4, "mixed.csv: column 1 is 'q', but in abc.csv it is 'p'", 'one', 'abc.csv', '--val', 'mixed.csv')
+    train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
+    train(4, "numbers.csv: column 'kind' contains numbers, but in abc.csv it contains strings", 'one', 'abc.csv', '--val', 'numbers.csv')
     open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')
-    train(4, "wide.csv: input 'x' is [?,4]; the data, without the target, is [1,5]", 'value', 'wide.csv')
+    train(4, "wide.csv: input 'x' is [?,4], but the data without the target is [1,5]", 'value', 'wide.csv')
     # A class that is out of range: where it stands in the file.
     open('high.csv', 'w').write('a,b,c,d,kind\n1,2,3,4,0\n\n5,6,7,8,3\n')
-    train(4, "high.csv: target 'kind': line 4 has class 3; output 'out' has 3 classes, 0 to 2", 'one', 'high.csv')
-    train(4, 'hinge compares the scores of several classes, and this output has one', 'value', 'zeros.npz', '--loss', 'hinge')
-    train(4, ["high.csv: target 'kind': line 4 has class 3; output 'out' has 1 class, 0 to 0", 'bce_with_logits'], 'value', 'high.csv',
+    train(4, "high.csv: target 'kind': line 4 has class 3, but output 'out' has 3 classes, 0 to 2", 'one', 'high.csv')
+    train(4, 'hinge compares the scores of several classes, but this output has one', 'value', 'zeros.npz', '--loss', 'hinge')
+    train(4, ["high.csv: target 'kind': line 4 has class 3, but output 'out' has 1 class, 0 to 0", 'bce_with_logits'], 'value', 'high.csv',
           '--loss', 'cross_entropy')
 
 
@@ -391,13 +391,13 @@ def twins():
         model(name + '.onnx', [('Gather', ['embed.weight', 'ids'], ['h'], {}), ('MatMul', ['h', 'onnx::MatMul_9'], ['out'], {})],
               [value('ids', T.INT64, ['N', 6])], [value('out', T.FLOAT, ['N', 6, 50])], [e, second])
         np.savez('next.npz', ids=rng.integers(0, 50, (8, 6)), target=rng.integers(0, 50, (8, 6)))
-        text = 'warning: tensors hold the values of another weight, transposed'
+        text = 'warning: tensors are copies of another weight, transposed'
         train(0, [text, 'onnx::MatMul_9 of embed.weight'] if told else '', name, 'next.npz', never=[] if told else [text])
 
 
 def undecided():
     """A constant by its place alone, under a name of the program's, is told: nothing in the file says whether it is a parameter."""
-    text = 'does not train: it normalises an input, as constants of a program are (shift)'
+    text = 'does not train: it normalises an input, as constants often are (shift)'
     for name, first in ('shifted', 'shift'), ('literal', '/Constant_output_0'):
         model(name + '.onnx', [('Sub', ['x', first], ['h'], {}), ('Gemm', ['h', 'fc.weight', 'fc.bias'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])],
               [value('out', T.FLOAT, ['N', 3])], [weight(first, 4), weight('fc.weight', 4, 3), weight('fc.bias', 3)])
@@ -432,7 +432,7 @@ def by_data():
         model('sizes.onnx', [('Abs', ['x'], ['h'], {}), node], [value('x', T.FLOAT, [1, 3])], [value('out', t, [None, None])], [])
         np.savez('two.npz', x=np.array([[3, 2, 1], [1, 2, 3]], np.float32))
         np.savez('one_row.npz', x=np.array([[3, 2, 1]], np.float32))
-        expect(4, 'sizes in this model depend on the data, so that its batch of 1 cannot become 2: feed 1 at a time', 'run', 'sizes.onnx', '--data', 'two.npz', '-o', 'y.npz')
+        expect(4, 'sizes in this model depend on the data, so its fixed batch size 1 cannot become 2: use batches of 1', 'run', 'sizes.onnx', '--data', 'two.npz', '-o', 'y.npz')
         expect(0, '', 'run', 'sizes.onnx', '--data', 'one_row.npz', '-o', 'y.npz')
 
 
@@ -440,14 +440,14 @@ def headers():
     """What is taken for names is said; two targets are none; an .npz is not read from gzip."""
     rows = '1,2,1,4\n' * 6
     open('typo.csv', 'w').write('1,2,x,4\n' + rows)
-    train(0, 'typo.csv: line 1, which holds numbers too, is taken for the names of the columns', 'reg3', 'typo.csv')
+    train(0, 'typo.csv: line 1 is taken as column names, although it contains numbers', 'reg3', 'typo.csv')
     open('words.csv', 'w').write('a,e,x,price\n' + rows)
-    train(0, "the target is column 'price'", 'reg3', 'words.csv', never=['is taken for the names'])
+    train(0, "the target is column 'price'", 'reg3', 'words.csv', never=['is taken as column names'])
     open('twice.csv', 'w').write('target,a,b,target\n' + rows)
-    train(4, "twice.csv: 2 columns are called 'target'", 'reg3', 'twice.csv')
+    train(4, "twice.csv: 2 columns are named 'target'", 'reg3', 'twice.csv')
     open('one.npz.gz', 'wb').write(gzip.compress(open('one.npz', 'rb').read()))
-    train(4, 'one.npz.gz: is compressed by gzip as a whole', 'one', 'one.npz.gz')
-    train(0, 'warning: the warmup takes 9 updates, the run has 2: the rate never reaches 0.001', 'one', 'one.npz', '--schedule', 'cosine:warmup=9')
+    train(4, 'one.npz.gz: is compressed with gzip as a whole', 'one', 'one.npz.gz')
+    train(0, 'warning: the warmup takes 9 updates but the run has 2: the learning rate never reaches 0.001', 'one', 'one.npz', '--schedule', 'cosine:warmup=9')
     train(0, '', 'one', 'one.npz', '--schedule', 'cosine:warmup=1', never=['warmup takes'])
 
 
@@ -466,10 +466,10 @@ def skipped():
     train(0, ['warning: 1 of 2 updates were skipped', 'train: loss 1,'], 'root', 'few.npz', *options)
     if os.path.exists('out.onnx'):
         os.remove('out.onnx')
-    train(6, 'every update was skipped', 'root', 'none.npz', *options)
+    train(6, 'all updates were skipped', 'root', 'none.npz', *options)
     need('a model that no update reached is written', not os.path.exists('out.onnx'))
     need('a skipped update is not marked', all(e.get('nonfinite') for e in lines() if e['event'] == 'step'))
-    expect(0, ['warning: the loss is not a number', "warning: 1 of 1 gradients hold NaN or infinity (first: 'w')"],
+    expect(0, ['warning: the loss is NaN', "warning: 1 of 1 gradients contain NaN or infinity (first: 'w')"],
            'grad', 'root.onnx', '--data', 'none.npz', '-o', 'g.npz', '--loss', 'mse')
 
 
@@ -483,9 +483,9 @@ def empty():
 
 
 def finite():
-    for name, says in ('nan', 'not a number'), ('inf', 'infinite'), ('low', 'negative infinity'):
-        train(4, f'{name}.npz: x: sample 17 has an element that is {says}', 'one', name + '.npz')
-        train(4, f'{name}_y.npz: target: sample 5 has an element that is {says}', 'value', name + '_y.npz')
+    for name, says in ('nan', 'NaN'), ('inf', 'infinite'), ('low', 'negative infinity'):
+        train(4, f'{name}.npz: x: sample 17 contains {says}', 'one', name + '.npz')
+        train(4, f'{name}_y.npz: target: sample 5 contains {says}', 'value', name + '_y.npz')
         expect(4, 'sample 17', 'eval', 'one.onnx', '--data', name + '.npz')
     model('masked.onnx', [('Add', ['x', 'mask'], ['m'], {}), ('Softmax', ['m'], ['s'], {}), ('Gemm', ['s', 'w', 'b'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4]), value('mask', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
@@ -498,7 +498,7 @@ def finite():
                            ('Gemm', ['full', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
           [weight('w', 2, 3), weight('b', 3), weight('fill', 2)] + [numpy_helper.from_array(np.array([v]), n) for n, v in (('from', 0), ('to', 2), ('axis', 1))])
     train(0, '', 'imputed', 'nan.npz') # the model asks what is missing, and fills it in
-    train(4, 'inf.npz: x: sample 17 has an element that is infinite', 'imputed', 'inf.npz')
+    train(4, 'inf.npz: x: sample 17 contains infinite', 'imputed', 'inf.npz')
 
 
 def pairs():
@@ -506,14 +506,14 @@ def pairs():
     model('pairs.onnx', [('MatMul', ['x', 'w'], ['a'], {}), ('MatMul', ['x', 'v'], ['b'], {}), ('Transpose', ['b'], ['t'], {'perm': [1, 0]}), ('MatMul', ['a', 't'], ['out'], {'name': 'scores'})],
           [value('x', T.FLOAT, [1, 4])], [value('out', T.FLOAT, [1, 1])], [weight('w', 4, 3), weight('v', 4, 3)])
     np.savez('pairs.npz', x=rng.standard_normal((8, 4)).astype(np.float32), target=np.ones((8, 1), np.float32))
-    train(0, 'scores: multiplies each sample with itself alone', 'pairs', 'pairs.npz', '--batch-size', '4', '--loss', 'mse')
-    train(0, '', 'pairs', 'pairs.npz', '--batch-size', '1', '--loss', 'mse', never=['itself alone'])
+    train(0, 'scores: multiplies each sample with itself', 'pairs', 'pairs.npz', '--batch-size', '4', '--loss', 'mse')
+    train(0, '', 'pairs', 'pairs.npz', '--batch-size', '1', '--loss', 'mse', never=['with itself; with a dynamic batch'])
 
 
 def lookups():
     train(0, '', 'tokens', 'ids.npz')
-    train(4, ["wrong.npz: array 'ids': sample 33 has the index 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
-    expect(4, 'sample 33 has the index 50', 'eval', 'tokens.onnx', '--data', 'wrong.npz')
+    train(4, ["wrong.npz: array 'ids': sample 33 has index 50", '/e/Gather', '0 to 49'], 'tokens', 'wrong.npz')
+    expect(4, 'sample 33 has index 50', 'eval', 'tokens.onnx', '--data', 'wrong.npz')
 
 
 # ---- --normalize --------------------------------------------------------------------------
@@ -527,12 +527,12 @@ def normalized():
     for option, by in (None, x), ('none', x), ('1/255', x / 255), ('imagenet', (x / 255 - mean) / std), \
             ('0.5,0.25', (x / 255 - 0.5) / 0.25):
         extra = ['--normalize', option] if option else []
-        says = 'fed as 0..255; --normalize 1/255' if not option else 'pixels'
+        says = 'fed as 0..255; use --normalize 1/255' if not option else 'pixels'
         expect(0, says, 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', *extra)
         want = session.run(None, {'x': by.astype(np.float32)})[0]
         off = np.abs(np.load('y.npz')['out'] - want).max()
         need(f'run --normalize {option}: off by {off}', off <= 1e-5 * np.abs(want).max())
-    expect(2, 'measures the training set', 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', '--normalize', 'mean,std')
+    expect(2, 'needs the training set', 'run', 'conv.onnx', '--data', 'y_bytes.npz', '-o', 'y.npz', '--normalize', 'mean,std')
 
     # Training: bytes with --normalize are the floats that they stand for.
     def trained(data, *extra):
@@ -551,11 +551,11 @@ def normalized():
             need(f'training with --normalize {option}: {n} off by {off} of {step}', off <= 1e-2 * step)
         train(0, 'pixels', 'conv', 'bytes.npz', '--normalize', option)
         # One set alone has no numbers of a training set.
-        expect(2 if option == 'mean,std' else 0, 'and not the training set' if option == 'mean,std' else 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz',
+        expect(2 if option == 'mean,std' else 0, 'instead of the training set' if option == 'mean,std' else 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz',
                '--normalize', option)
         expect(0, 'pixels', 'eval', 'conv.onnx', '--data', 'bytes.npz', '--test', 'bytes.npz', '--normalize', option)
         expect(0, 'pixels', 'grad', 'conv.onnx', '--data', 'bytes.npz', '--normalize', option, '-o', 'g.npz')
-    train(0, "uint8 array 'x' is fed as 0..255; --normalize 1/255", 'conv', 'bytes.npz')
+    train(0, "uint8 array 'x' is fed as 0..255; use --normalize 1/255", 'conv', 'bytes.npz')
     train(0, "uint8 array 'x' is fed as 0..255", 'flat', 'flat.npz')
     train(0, 'pixels', 'flat', 'flat.npz', '--normalize', 'mean,std')
     train(2, 'does not apply to flat.npz', 'flat', 'flat.npz', '--normalize', 'imagenet')
@@ -565,7 +565,7 @@ def normalized():
     expect(2, 'does not apply to xy.npz', 'run', 'one.onnx', '--data', 'xy.npz', '-o', 'y.npz', '--normalize', '1/255')
     expect(2, 'does not apply to unit.npz', 'eval', 'conv.onnx', '--data', 'unit.npz', '--normalize', 'imagenet')
     # A set to evaluate on may be floats already; bytes that are not scaled beside others that are stand out.
-    train(0, 'bytes.npz are scaled; unit.npz is fed as it is (float32)', 'conv', 'bytes.npz', '--normalize', '1/255', '--val', 'unit.npz')
+    train(0, 'bytes.npz are scaled, but unit.npz is fed unchanged (float32)', 'conv', 'bytes.npz', '--normalize', '1/255', '--val', 'unit.npz')
     train(4, 'channels last?', 'conv', 'last.npz')
 
 
@@ -573,23 +573,23 @@ def normalized():
 
 
 def advice():
-    train(0, 'warning: --batch-size 100000: there are 40 samples', 'one', 'one.npz', '--batch-size', '100000')
+    train(0, 'warning: --batch-size 100000: the training set has 40 samples', 'one', 'one.npz', '--batch-size', '100000')
     train(0, 'repeat within a batch', 'one', 'one.npz', '--batch-size', '64', '--no-shuffle')
     train(0, 'warning: --accumulate 1000: an epoch has 2 batches', 'one', 'one.npz', '--accumulate', '1000')
     train(0, '', 'one', 'one.npz', '--batch-size', '40', '--accumulate', '1', never=['warning'])
-    train(0, '--train adds to what trains by itself', 'one', 'one.npz', '--train', 'w*')
+    train(0, '--train adds to the initializers that train by default', 'one', 'one.npz', '--train', 'w*')
     train(0, '', 'one', 'one.npz', '--train', 'w*', '--freeze', '*', never=['--train adds'])
     need('--freeze * --train w* trains others', moved('one.onnx') == {'w'})
-    train(0, '--dropout 0.5: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
-    train(0, 'plateau watches the loss of every update', 'one', 'one.npz', '--schedule', 'plateau')
-    train(0, ['plateau watches the loss of every evaluation', 'the same 40 samples'], 'one', 'one.npz', '--schedule', 'plateau',
+    train(0, '--dropout 0.5: no effect: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
+    train(0, 'schedule plateau uses the loss of each update', 'one', 'one.npz', '--schedule', 'plateau')
+    train(0, ['schedule plateau uses the loss of each evaluation', 'the same 40 samples'], 'one', 'one.npz', '--schedule', 'plateau',
           '--val', 'one.npz', never=['others'])
 
 
     # A batch size of the file's own, and what `run` does not look at.
     model('baked.onnx', [('Gemm', ['x', 'w', 'b'], ['z'], {}), ('Reshape', ['z', 's'], ['out'], {})], [value('x', T.FLOAT, [2, 4])],
           [value('out', T.FLOAT, [2, 3])], [weight('w', 4, 3), weight('b', 3), numpy_helper.from_array(np.array([2, 3]), 's')])
-    train(0, 'the model has a fixed batch size of 2; batches of 32 are computed here (1 operator adapted), and the written file keeps its own',
+    train(0, 'the model has a fixed batch size of 2 and is adapted to batch size 32 (1 operator changed); the written file keeps its own',
           'baked', 'one.npz')
     shape = onnx.load('out.onnx').graph.input[0].type.tensor_type.shape.dim[0].dim_value
     need(f'the written file has a batch size of {shape}', shape == 2)
@@ -610,8 +610,8 @@ def files():
     open('text.onnx', 'w').write('this is no model\n')
     expect(3, 'text.onnx: is not an ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
     call('new', 'autoencoder', '-o', 'auto.onnx')
-    expect(4, ['mnist: ', 'values have the whole of it'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
-    expect(4, 'without a name', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
+    expect(4, ['mnist: ', 'or values (the whole shape)'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
+    expect(4, '(an unnamed one', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
 
 
 def named():
@@ -620,20 +620,20 @@ def named():
     np.savez('short.npz', x=x, target=np.zeros(299, np.int64))
     train(4, ["array 'x'", '300', "target 'target'", '299'], 'one', 'short.npz')
     model('two-at-once.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, [2, 4])], [value('out', T.FLOAT, [2, 3])], [weight('w', 4, 3), weight('b', 3)])
-    train(4, ["input 'x' is [2,4]; array 'x' is [300,4], 300 samples; the target 'target' has 299"], 'two-at-once', 'short.npz')
+    train(4, ["input 'x' is [2,4], but array 'x' is [300,4], 300 samples (target 'target' has 299)"], 'two-at-once', 'short.npz')
     np.savez('wide.npz', x=wide, target=np.zeros(300, np.int64))
-    train(4, "array 'x' is [300,5]: 5 elements per sample, 4 are needed", 'one', 'wide.npz')
+    train(4, "array 'x' is [300,5]: 5 elements per sample, expected 4", 'one', 'wide.npz')
     np.savez('called.npz', x=x, out=np.zeros(300, np.int64))
-    train(4, "'out' is called like an output: save it as 'target_out'", 'one', 'called.npz')
+    train(4, "'out' has the name of an output: save it as 'target_out'", 'one', 'called.npz')
     train(0, "loss cross_entropy on output 'out'", 'one', 'called.npz', '--target', 'out')
     # what is no number before the first update is no matter of the rate
     model('log.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Relu', ['h'], ['r'], {}), ('Log', ['r'], ['l'], {}), ('Sub', ['l', 'l'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
           [numpy_helper.from_array(np.zeros((4, 3), np.float32), 'w'), numpy_helper.from_array(np.zeros(3, np.float32), 'b')])
     np.savez('zeros.npz', x=x, target=np.zeros((300, 3), np.float32))
-    train(6, 'step 1: the loss is not a number before anything was updated', 'log', 'zeros.npz', never=['smaller --lr'])
+    train(6, 'step 1: the loss is NaN before the first update', 'log', 'zeros.npz', never=['smaller --lr'])
     np.savez('wild.npz', x=rng.standard_normal((40, 4)).astype(np.float32), target=rng.standard_normal((40, 3)).astype(np.float32))
-    train(6, 'A smaller --lr', 'one', 'wild.npz', '--optimizer', 'sgd:lr=1e30', '--steps', '9', '--loss', 'mse')
+    train(6, 'Try a smaller --lr', 'one', 'wild.npz', '--optimizer', 'sgd:lr=1e30', '--steps', '9', '--loss', 'mse')
     # A quantiser names its integers after the tensor: nothing is said of the exporter then.
     for name, kept in ('transposed', False), ('quantised', True):
         q = ('w_quantized', 's', 'z') if kept else ('val_1', 's', 'z')
@@ -649,7 +649,7 @@ def named():
                               [helper.make_tensor_sequence_value_info('xs', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, None)], [weight('w', 4, 2)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'sequence.onnx')
     np.savez('sequence.npz', **{'xs/0': x[:2], 'target': np.zeros((2, 2), np.float32)})
-    train(3, "input 'xs' is a sequence, which onnxtrain run alone can feed", 'sequence', 'sequence.npz')
+    train(3, "input 'xs' is a sequence; only 'onnxtrain run' accepts sequences", 'sequence', 'sequence.npz')
 
 
 if __name__ == '__main__':

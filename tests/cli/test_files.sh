@@ -45,17 +45,17 @@ ln m.onnx hard.onnx
 ln -s m.onnx soft.onnx
 mkdir sub
 for name in m.onnx hard.onnx soft.onnx ./sub/../m.onnx "$work/m.onnx"; do
-    refuses "is the model that is read" m.onnx $train -o "$name"
-    refuses "is the model that is read" m.onnx $train -o x.onnx --log "$name"
+    refuses "is the model that is being read" m.onnx $train -o "$name"
+    refuses "is the model that is being read" m.onnx $train -o x.onnx --log "$name"
 done
 for name in d.csv hard.csv soft.csv sub/../d.csv; do
-    refuses "is data that is read" d.csv $train -o "$name"
-    refuses "is data that is read" d.csv $train -o x.onnx --log "$name"
+    refuses "is data that is being read" d.csv $train -o "$name"
+    refuses "is data that is being read" d.csv $train -o x.onnx --log "$name"
 done
-refuses "is data that is read" v.csv $train --val v.csv -o v.csv
-refuses "is data that is read" v.csv $train --val v.csv -o x.onnx --log v.csv
-refuses "is the config file that is read" c.conf $train --config c.conf -o c.conf
-refuses "is the config file that is read" c.conf $train --config c.conf -o x.onnx --log c.conf
+refuses "is data that is being read" v.csv $train --val v.csv -o v.csv
+refuses "is data that is being read" v.csv $train --val v.csv -o x.onnx --log v.csv
+refuses "is the config file that is being read" c.conf $train --config c.conf -o c.conf
+refuses "is the config file that is being read" c.conf $train --config c.conf -o x.onnx --log c.conf
 
 # a named set is several files
 set=$root/models/data/mnist
@@ -68,21 +68,21 @@ if [ -d "$set" ]; then
     rm -rf mnist
 fi
 
-refuses "is the model that is read" m.onnx $train -o x.onnx --deploy soft.onnx
-refuses "is data that is read" d.csv $train -o x.onnx --deploy hard.csv
-refuses "is what -o names as well" m.onnx $train -o x.onnx --deploy ./x.onnx
-refuses "is the model that is read" m.onnx export m.onnx -o hard.onnx
+refuses "is the model that is being read" m.onnx $train -o x.onnx --deploy soft.onnx
+refuses "is data that is being read" d.csv $train -o x.onnx --deploy hard.csv
+refuses "is the same file as -o" m.onnx $train -o x.onnx --deploy ./x.onnx
+refuses "is the model that is being read" m.onnx export m.onnx -o hard.onnx
 refuses "is not an ONNX file" notes.txt export m.onnx -o notes.txt
 
 # ---- an output that is something else -----------------------------------------------
 
 refuses "is not an ONNX file" notes.txt $train -o notes.txt
 refuses "is not an ONNX file" old.jsonl $train -o old.jsonl
-refuses "is not a log of a run" notes.txt $train -o x.onnx --log notes.txt
-refuses "is what -o names as well" d.csv $train -o x.onnx --log ./x.onnx
+refuses "is not a run log" notes.txt $train -o x.onnx --log notes.txt
+refuses "is the same file as -o" d.csv $train -o x.onnx --log ./x.onnx
 refuses "is not an ONNX file" notes.txt new mlp -o notes.txt
 refuses "is not an ONNX file" d.csv new mlp -o d.csv
-refuses "the config file that is read" c.conf new mlp --config c.conf -o c.conf
+refuses "the config file that is being read" c.conf new mlp --config c.conf -o c.conf
 
 # ---- what may be replaced --------------------------------------------------------------
 
@@ -91,7 +91,7 @@ ok() {
 }
 ok $train -o t.onnx --run-dir r1
 ok $train -o t.onnx --run-dir r1 --log old.jsonl
-grep -q "r1 held an older run, which is now r1.1" err || fail "an older run is moved without a word"
+grep -q "r1 contained an older run, which was renamed to r1.1" err || fail "an older run is moved without a word"
 grep -q '"event":"end"' old.jsonl || fail "the old log is not replaced"
 cp empty t2.onnx && cp empty l2.jsonl
 ok $train -o t2.onnx --log l2.jsonl --run-dir r1
@@ -99,25 +99,25 @@ ok $train -o t2.onnx --log /dev/null --run-dir r1
 ok $train -o t2.onnx --run-dir r2
 ok $train -o t2.onnx --run-dir r2 --log ./r2/log.jsonl
 ok new mlp -o t2.onnx
-grep -q "is replaced" err || fail "new replaces a model without a word"
+grep -q "was replaced" err || fail "new replaces a model without a word"
 
 # ---- names, and what is no file ------------------------------------------------------------------
 
 printf 'steps=2\0 000\n' >zero.conf
-refuses "zero.conf: holds a byte 0" zero.conf $train -o x.onnx --config zero.conf
+refuses "zero.conf: contains a zero byte" zero.conf $train -o x.onnx --config zero.conf
 (ulimit -f 8 && "$program" new mlp -o large.onnx >out 2>err)
 got=$?
 { [ $got = 7 ] && grep -q 'File too large' err && [ ! -e large.onnx ]; } || fail "a limit on the size of files: exit $got, 7 is right"
 
-refuses "should not end in .npz" m.onnx $train -o x.npz
-refuses "should not end in .npz" m.onnx $train -o x.onnx --deploy x.npz
-refuses "should not end in .csv" m.onnx $train -o x.onnx --log x.csv
-refuses "should not end in .npz" m.onnx export m.onnx -o x.npz
-refuses "should not end in .json" m.onnx new mlp -o x.json
-refuses "does not go to standard output" m.onnx $train -o -
-refuses "is what --log names as well" old.jsonl $train -o x.onnx --log old.jsonl --deploy old.jsonl
+refuses "the file name must not end in .npz" m.onnx $train -o x.npz
+refuses "the file name must not end in .npz" m.onnx $train -o x.onnx --deploy x.npz
+refuses "the file name must not end in .csv" m.onnx $train -o x.onnx --log x.csv
+refuses "the file name must not end in .npz" m.onnx export m.onnx -o x.npz
+refuses "the file name must not end in .json" m.onnx new mlp -o x.json
+refuses "cannot be written to standard output" m.onnx $train -o -
+refuses "is the same file as --log" old.jsonl $train -o x.onnx --log old.jsonl --deploy old.jsonl
 refuses "not overwritten" r1/log.jsonl $train -o x.onnx --run-dir r1 --deploy r1/log.jsonl
-refuses "the run itself writes this file" m.onnx $train -o x.onnx --run-dir r1 --deploy r1/best.onnx
+refuses "the run writes this file itself" m.onnx $train -o x.onnx --run-dir r1 --deploy r1/best.onnx
 
 ok $train -o t.onnx --run-dir none --log -
 grep -q '"event":"end"' out || fail "--log - does not write to standard output"
@@ -138,10 +138,10 @@ fails_with() {
     grep -qF -- "$text" err || fail "onnxtrain $*: says nothing of '$text'"
 }
 mkfifo pipe
-fails_with 7 "pipe: is a pipe that nobody reads from" $train -o x.onnx --run-dir none --log pipe
+fails_with 7 "pipe: is a pipe without a reader" $train -o x.onnx --run-dir none --log pipe
 fails_with 7 "pipe: is not a regular file" $train -o x.onnx --run-dir none --config pipe
 fails_with 7 "pipe: is not a regular file" m.onnx --data pipe -o x.onnx --run-dir none
-fails_with 7 "notes.txt: a file of this name exists" $train -o x.onnx --run-dir notes.txt
+fails_with 7 "notes.txt: is a file; --run-dir needs a folder" $train -o x.onnx --run-dir notes.txt
 [ ! -e x.onnx ] || fail "something is written in spite of a pipe"
 cat pipe >read &
 pid=$!
@@ -172,11 +172,11 @@ with zipfile.ZipFile('x.npz', 'w') as z:
     z.writestr('target.npy', npy((2, 3), struct.pack('<6f', *range(6))))
 EOF
 then
-    refuses "is data that is read" x.npz run m.onnx --data x.npz -o x.npz
-    refuses "is the model that is read" m.onnx run m.onnx --data x.npz -o m.onnx
-    refuses "is data that is read" x.npz grad m.onnx --data x.npz --loss mse -o x.npz
+    refuses "is data that is being read" x.npz run m.onnx --data x.npz -o x.npz
+    refuses "is the model that is being read" m.onnx run m.onnx --data x.npz -o m.onnx
+    refuses "is data that is being read" x.npz grad m.onnx --data x.npz --loss mse -o x.npz
     refuses "is not an .npz" notes.txt run m.onnx --data x.npz -o notes.txt
-    refuses "should not end in .onnx" m.onnx run m.onnx --data x.npz -o y.onnx
+    refuses "the file name must not end in .onnx" m.onnx run m.onnx --data x.npz -o y.onnx
     "$python" -c "import zipfile; zipfile.ZipFile('papers.zip', 'w').writestr('letter.xml', 'text')"
     refuses "is not an .npz" papers.zip run m.onnx --data x.npz -o papers.zip
     ok run m.onnx --data x.npz -o y.npz --threads 1
@@ -187,11 +187,11 @@ fi
 
 # links planted in it are not followed; files in it that are read stay
 mkdir planted && ln -s ../notes.txt planted/log.jsonl
-refuses "is a link" notes.txt $train -o x.onnx --run-dir planted
+refuses "is a symbolic link" notes.txt $train -o x.onnx --run-dir planted
 mkdir mine && ln m.onnx mine/best.onnx
-refuses "is the model that is read" m.onnx $train -o x.onnx --run-dir mine
+refuses "is the model that is being read" m.onnx $train -o x.onnx --run-dir mine
 ln -f d.csv mine/log.jsonl && rm mine/best.onnx
-refuses "is data that is read" d.csv $train -o x.onnx --run-dir mine
+refuses "is data that is being read" d.csv $train -o x.onnx --run-dir mine
 mkdir conf && ln -s ../notes.txt conf/options.conf # an older run is known by its options.conf; this is none
 refuses "is not from a run" notes.txt $train -o x.onnx --run-dir conf
 rm conf/options.conf && printf 'seed = 1\n' >conf/options.conf
@@ -199,14 +199,14 @@ refuses "is not from a run" conf/options.conf $train -o x.onnx --run-dir conf
 # an older run does not move with what is read now, nor from under the user's feet
 mkdir -p work/deep && cp m.onnx work/deep && cp d.csv work
 ok work/deep/m.onnx --data work/d.csv --steps 1 --target target -o x.onnx --run-dir work
-refuses "work/deep/m.onnx, which is read now" "work/deep/m.onnx work/d.csv" work/deep/m.onnx --data d.csv --steps 1 --target target -o x.onnx --run-dir work
-refuses "work/d.csv, which is read now" work/d.csv m.onnx --data work/d.csv --steps 1 --target target -o x.onnx --run-dir work/
+refuses "work/deep/m.onnx, which is being read" "work/deep/m.onnx work/d.csv" work/deep/m.onnx --data d.csv --steps 1 --target target -o x.onnx --run-dir work
+refuses "work/d.csv, which is being read" work/d.csv m.onnx --data work/d.csv --steps 1 --target target -o x.onnx --run-dir work/
 rm work/d.csv
-refuses "cannot move" m.onnx $train -o x.onnx --run-dir work/.
+refuses "cannot be renamed" m.onnx $train -o x.onnx --run-dir work/.
 ok $train -o x.onnx --run-dir work
 [ -e work.1/deep/m.onnx ] || fail "what else lies in an older run is lost"
 rm -rf work work.1
-refuses "the run itself writes this file" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
+refuses "the run writes this file itself" r1/best.onnx $train --val v.csv --run-dir r1 -o r1/best.onnx 2>/dev/null
 refuses "not overwritten" r1/options.conf $train --run-dir r1 -o x.onnx --deploy r1/options.conf
 rm -rf planted mine conf conf.1 x.onnx
 

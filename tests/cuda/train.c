@@ -155,7 +155,7 @@ static void dense(void **state)
     bed *b = *state;
     load(b, b->mlp);
     alike(b, 1e-4, OPTIONS("batch-size", "4", "epochs", "2")); /* a short last batch */
-    assert_non_null(strstr(b->said, "the samples lie on the device"));
+    assert_non_null(strstr(b->said, "the data set is on the GPU"));
     alike(b, 1e-4, OPTIONS("batch-size", "8", "steps", "9", "accumulate", "3", "no-shuffle", "true", "optimizer", "sgd:lr=0.1,momentum=0.9"));
     alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "12", "clip-norm", "0.5", "schedule", "onecycle:max_lr=0.01"));
     alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "val", b->others, "schedule", "plateau"));
@@ -216,7 +216,7 @@ static void pictures_converted(void **state)
         ot_options_free(o);
         load(b, file);
         alike(b, 1e-4, OPTIONS("data", images, "batch-size", "4", "epochs", "2", "normalize", inputs[i][1]));
-        assert_non_null(strstr(b->said, "the samples lie on the device"));
+        assert_non_null(strstr(b->said, "the data set is on the GPU"));
     }
 }
 
@@ -228,7 +228,7 @@ static void sent(void **state)
     setenv("ONNXTRAIN_EMULATOR_MEMORY", "64", 1); /* an eighth is less than MNIST */
     alike(b, 1e-4, OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "5"));
     unsetenv("ONNXTRAIN_EMULATOR_MEMORY");
-    assert_null(strstr(b->said, "the samples lie on the device"));
+    assert_null(strstr(b->said, "the data set is on the GPU"));
 }
 
 static void repeats(void **state)
@@ -374,13 +374,13 @@ static void refused(void **state)
     ot_error    err = { 0 };
     load(b, b->mlp);
     assert_int_equal(train(b, "cuda:3", NULL, &t, &err), OT_E_DEVICE);
-    assert_non_null(strstr(err.text, "there is no cuda:3"));
+    assert_non_null(strstr(err.text, "cuda:3 does not exist"));
     ot_error full = { 0 };
     setenv("ONNXTRAIN_EMULATOR_MEMORY", "1", 1);
     load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
     assert_int_equal(train(b, "cuda", OPTIONS("data", b->planes), &t, &full), OT_E_NOMEM);
     unsetenv("ONNXTRAIN_EMULATOR_MEMORY");
-    assert_non_null(strstr(full.text, "MiB are needed, 0 MiB are there"));
+    assert_non_null(strstr(full.text, "MiB are needed, but 0 MiB are available"));
 }
 
 /* ---- the bed ------------------------------------------------------------------------------------ */

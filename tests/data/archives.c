@@ -53,18 +53,18 @@ static void lies(void **state)
         {"nothing", "PK\1\2", 0, 0, 'P', NULL},
         {"method of the directory", "PK\1\2", 1, 10, 12, "bzip2"},
         {"encrypted", "PK\1\2", 0, 8, 1, "is encrypted"},
-        {"encrypted, by the local header", "PK\3\4", 0, 6, 1, "the directory differ"},
-        {"method of the local header", "PK\3\4", 0, 8, 8, "the directory differ"},
-        {"name of the local header", "PK\3\4", 1, 30, 'c', "the directory differ"},
+        {"encrypted, by the local header", "PK\3\4", 0, 6, 1, "header and directory differ"},
+        {"method of the local header", "PK\3\4", 0, 8, 8, "header and directory differ"},
+        {"name of the local header", "PK\3\4", 1, 30, 'c', "header and directory differ"},
         {"checksum", "PK\1\2", 0, 16, 0x5A, "checksum"},
-        {"size", "PK\1\2", 0, 24, 7, "sizes contradict each other"},
-        {"packed size", "PK\1\2", 0, 22, 1, "beyond the end of the file"},
-        {"both members at one place", "PK\1\2", 1, 42, 0, "the directory differ"},
-        {"far away", "PK\1\2", 0, 44, 1, "beyond the end of the file"},
+        {"size", "PK\1\2", 0, 24, 7, "sizes of a member are inconsistent"},
+        {"packed size", "PK\1\2", 0, 22, 1, "is outside the file"},
+        {"both members at one place", "PK\1\2", 1, 42, 0, "header and directory differ"},
+        {"far away", "PK\1\2", 0, 44, 1, "is outside the file"},
         {"one member too few", "PK\5\6", 0, 10, 1, "several"},
-        {"place of the directory", "PK\5\6", 0, 16, 0, "not where its end says"},
+        {"place of the directory", "PK\5\6", 0, 16, 0, "the directory is not at its offset"},
         {"a part of several", "PK\5\6", 0, 4, 1, "several"},
-        {"64 bits, without a record for it", "PK\5\6", 0, 19, 0xFF, "not where its end says"},
+        {"64 bits, without a record for it", "PK\5\6", 0, 19, 0xFF, "the directory is not at its offset"},
     };
     size_t n;
     unsigned char *p = archive(&n), *copy = malloc(n + 100);
@@ -75,13 +75,13 @@ static void lies(void **state)
     }
     memcpy(copy, "PK\3\4", 4);
     memcpy(copy + 4, p, n);
-    opens(copy, n + 4, "not where its end says", "bytes before it");
+    opens(copy, n + 4, "the directory is not at its offset", "bytes before it");
     memcpy(copy, p, n);
     memcpy(copy + n, "note", 4);
     record(copy, n, "PK\5\6", 0)[20] = 4;
     opens(copy, n + 4, NULL, "with a comment");
     record(copy, n, "PK\5\6", 0)[20] = 3;
-    opens(copy, n + 4, "its directory is missing", "with another comment");
+    opens(copy, n + 4, "no directory found", "with another comment");
     free(copy);
     free(p);
 }
@@ -130,10 +130,10 @@ static void wide(void **state)
     uint64_t second = number(record(p, n, "PK\1\2", 1) + 42, 4);
     unsigned char *place = last;
     put(&place, second, 8);
-    opens(w, (size_t)(to - w), "the directory differ", "64 bits and one place for both");
+    opens(w, (size_t)(to - w), "header and directory differ", "64 bits and one place for both");
     place = last;
     put(&place, UINT64_MAX, 8);
-    opens(w, (size_t)(to - w), "sizes contradict each other", "64 bits and nowhere");
+    opens(w, (size_t)(to - w), "sizes of a member are inconsistent", "64 bits and nowhere");
     free(w);
     free(p);
 }

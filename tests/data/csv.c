@@ -103,19 +103,19 @@ static void refused(void **state)
 {
     (void)state;
     static const struct { const char *text, *why; } row[] = {
-        {"1,2\n3\n", "line 2: has 1 columns"},
-        {"1,2\n3,4,5\n", "line 2: has 3 columns"},
+        {"1,2\n3\n", "line 2: 1 columns"},
+        {"1,2\n3,4,5\n", "line 2: 3 columns"},
         {"1\n2\n", "column"},
         {"", "column"},
         {"\n\n", "column"},
-        {"1,2\nx,4\n", "line 2, column '1': holds 'x'"},
+        {"1,2\nx,4\n", "line 2, column '1': contains 'x'"},
         {"a,b\n1,2\n,4\n", "line 3, column 'a': is missing"},
-        {"a,b\n1,2\n3,\n", "line 3: the target, column 'b', is missing"},
+        {"a,b\n1,2\n3,\n", "line 3: the target (column 'b') is missing"},
         {"a,b\n1,2\nNA,1\n", "is missing"},
-        {"1,\"2\n3,4\n", "line 1: a quote is never closed"},
-        {"1,\"2\"x\n", "text follows"},
-        {"1,2\n0x10,4\n", "holds '0x10'"},
-        {"1,2\n1 2,4\n", "holds '1 2'"},
+        {"1,\"2\n3,4\n", "line 1: a quote is not closed"},
+        {"1,\"2\"x\n", "text after a closing quote"},
+        {"1,2\n0x10,4\n", "contains '0x10'"},
+        {"1,2\n1 2,4\n", "contains '1 2'"},
     };
     for (int i = 0; i < OT_LEN(row); i++) {
         ot_error e;

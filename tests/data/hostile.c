@@ -158,7 +158,7 @@ static void lying_npy_headers(void **state)
         { "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "'<c8'" },
         { "{'descr': '<U0', 'fortran_order': False, 'shape': (1,), }", "'<U0'" },
         { "{'descr': '<U99999999999', 'fortran_order': False, 'shape': (1,), }", "'<U99999999999'" },
-        { "{'descr': '<U4', 'fortran_order': False, 'shape': (1000000000000,), }", "more bytes" },
+        { "{'descr': '<U4', 'fortran_order': False, 'shape': (1000000000000,), }", "strings are too large" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }", "not a non-negative integer" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }",
           "64 bits" },
@@ -168,27 +168,27 @@ static void lying_npy_headers(void **state)
           "too large" },
         { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }",
           "too large" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "no more than" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "no more than" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "the limit is" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "the limit is" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more bytes" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }",
           "more than 8" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4), }", "not a tuple" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': 4, }", "not a tuple" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "comma" },
-        { "{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "neither True nor False" },
-        { "{'descr': '<f4', 'shape': (4,), }", "once each" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "a comma is missing" },
+        { "{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "is not True or False" },
+        { "{'descr': '<f4', 'shape': (4,), }", "not exactly descr" },
         { "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }",
-          "once each" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "once each" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "follows" },
-        { "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "escaped" },
+          "not exactly descr" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "not exactly descr" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "text after the dict" },
+        { "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "has escapes" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,)", "malformed" },
         { "{'descr': 'f4', 'fortran_order': False, 'shape': (4,), }", "'f4'" },
         { "{'descr': '', 'fortran_order': False, 'shape': (4,), }", "''" },
         { "", "not a dict" },
         { "{", "malformed" },
-        { "{'descr", "no end" },
+        { "{'descr", "not terminated" },
     };
     memory_file m;
     ot_memory_begin(&m);
@@ -201,14 +201,14 @@ static void lying_idx_headers(void **state)
     (void)state;
     static const struct { unsigned char b[24]; size_t n; const char *why; } row[] = {
         {{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, 16, "too large"},
-        {{0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0}, 12, "no more than"},
-        {{0, 0, 14, 1, 0, 0, 0, 1, 1, 2, 3, 4}, 12, "no more than"},
+        {{0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0}, 12, "the limit is"},
+        {{0, 0, 14, 1, 0, 0, 0, 1, 1, 2, 3, 4}, 12, "the limit is"},
         {{0, 0, 10, 1, 0, 0, 0, 1, 7}, 9, "not an idx file"},
         {{0, 0, 8, 200, 0, 0, 0, 1}, 8, "rank 200"},
-        {{0, 0, 8, 1, 0, 0, 0, 2, 7}, 9, "no more than"},
+        {{0, 0, 8, 1, 0, 0, 0, 2, 7}, 9, "the limit is"},
         {{0, 0, 8, 1, 0, 0, 0, 1, 7, 8}, 10, "more bytes"},
-        {{1, 2, 3, 4}, 4, "format that is not known"},
-        {{0}, 0, "format that is not known"},
+        {{1, 2, 3, 4}, 4, "unknown file format"},
+        {{0}, 0, "unknown file format"},
     };
     memory_file m;
     ot_memory_begin(&m);
@@ -275,7 +275,7 @@ static void packed_table(void **state)
     ot_folder_put("t.csv.gz", packed, n);
     snprintf(path, sizeof path, "%s/t.csv.gz", ot_test_folder);
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_NOMEM);
-    assert_non_null(strstr(e.text, "unpacks to more than"));
+    assert_non_null(strstr(e.text, "would unpack to more than"));
     n = gzip(raw, 4000, packed, ROOM);
     e = (ot_error){0};
     ot_folder_put("t.csv.gz", packed, n);
@@ -316,7 +316,7 @@ static void cut_table(void **state)
             e = (ot_error){0};
             ot_folder_put("t.csv.gz", packed, keep);
             assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
-            if (!strstr(e.text, "cut off")) fail_msg("%zu of %zu bytes: %s", keep, n, e.text);
+            if (!strstr(e.text, "truncated")) fail_msg("%zu of %zu bytes: %s", keep, n, e.text);
         }
     }
     free(raw);

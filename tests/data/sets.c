@@ -79,13 +79,13 @@ static void sets_that_are_not_there(void **state)
     assert_null(open_set("no-such-set", OT_SPLIT_TRAIN, OT_E_DATA, &e));
     assert_non_null(strstr(e.text, "fashion-mnist"));
     assert_null(open_set(ot_test_folder, OT_SPLIT_TRAIN, OT_E_DATA, &e));
-    assert_non_null(strstr(e.text, "not hold a known data set"));
+    assert_non_null(strstr(e.text, "contains no known data set"));
     put_idx("kmnist", "train", 5, 1);
     char path[128];
     snprintf(path, sizeof path, "%s/kmnist/train-labels-idx1-ubyte", ot_test_folder);
     assert_int_equal(unlink(path), 0);
     assert_null(open_set("kmnist", OT_SPLIT_TRAIN, OT_E_DATA, &e));
-    assert_non_null(strstr(e.text, "no labels beside it"));
+    assert_non_null(strstr(e.text, "the file of labels is missing"));
 }
 
 /* $ONNXTRAIN_DATA and $XDG_DATA_HOME are asked, in this order. */
@@ -238,7 +238,7 @@ static void only_finite_values(void **state)
             assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
             snprintf(want, sizeof want, "set: x: sample %d ", place / 3);
             assert_non_null(strstr(e.text, want));
-            assert_non_null(strstr(e.text, isnan(v) ? "not a number" : v > 0 ? "infinite" : "negative infinity"));
+            assert_non_null(strstr(e.text, isnan(v) ? "NaN" : v > 0 ? "infinite" : "negative infinity"));
             ot_set_f64(room, type[i], place, was);
         }
     }
@@ -259,8 +259,8 @@ static void masks_are_meant(void **state)
     m[5] = 0.5f;
     e = (ot_error){0};
     assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
-    assert_non_null(strstr(e.text, "mask: sample 0 has an element that is negative infinity"));
-    assert_non_null(strstr(e.text, "masks of nothing but 0 and negative infinity"));
+    assert_non_null(strstr(e.text, "mask: sample 0 contains negative infinity"));
+    assert_non_null(strstr(e.text, "masks of 0 and negative infinity"));
     m[5] = INFINITY;
     e = (ot_error){0};
     assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);

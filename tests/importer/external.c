@@ -54,18 +54,18 @@ static void ranges(void **unused)
     reads("w.data", "4", "16", numbers + 1);
     reads("sub/w.data", "4", "16", numbers + 1);
     reads("./w.data", "4", "16", numbers + 1);
-    REFUSED("w.data", "17", NULL, OT_E_MODEL, "tensor 'w'", "bytes 17 to 33 of 'w.data'; the file has 32");
+    REFUSED("w.data", "17", NULL, OT_E_MODEL, "tensor 'w'", "bytes 17 to 33 of 'w.data', but the file has 32");
     REFUSED("w.data", "9223372036854775807", NULL, OT_E_MODEL, "the file has 32");
-    REFUSED("w.data", "9223372036854775808", NULL, OT_E_MODEL, "offset '9223372036854775808' is not a size");
-    REFUSED("w.data", "-4", NULL, OT_E_MODEL, "offset '-4' is not a size");
-    REFUSED("w.data", "+4", NULL, OT_E_MODEL, "not a size");
-    REFUSED("w.data", " 4", NULL, OT_E_MODEL, "not a size");
-    REFUSED("w.data", "0x10", NULL, OT_E_MODEL, "not a size");
-    REFUSED("w.data", "", NULL, OT_E_MODEL, "not a size");
-    REFUSED("w.data", "0", "-1", OT_E_MODEL, "length '-1' is not a size");
-    REFUSED("w.data", "0", "15", OT_E_MODEL, "external data has length 15; [4] of type float32 needs 16");
+    REFUSED("w.data", "9223372036854775808", NULL, OT_E_MODEL, "invalid offset '9223372036854775808'");
+    REFUSED("w.data", "-4", NULL, OT_E_MODEL, "invalid offset '-4'");
+    REFUSED("w.data", "+4", NULL, OT_E_MODEL, "external data: invalid");
+    REFUSED("w.data", " 4", NULL, OT_E_MODEL, "external data: invalid");
+    REFUSED("w.data", "0x10", NULL, OT_E_MODEL, "external data: invalid");
+    REFUSED("w.data", "", NULL, OT_E_MODEL, "external data: invalid");
+    REFUSED("w.data", "0", "-1", OT_E_MODEL, "invalid length '-1'");
+    REFUSED("w.data", "0", "15", OT_E_MODEL, "external data has length 15, but [4] of type float32 needs 16");
     REFUSED("w.data", "0", "1125899906842624", OT_E_MODEL, "needs 16");
-    REFUSED(NULL, "0", NULL, OT_E_MODEL, "without a location");
+    REFUSED(NULL, "0", NULL, OT_E_MODEL, "has no location");
 }
 
 static void places(void **unused)
@@ -74,14 +74,14 @@ static void places(void **unused)
     char absolute[4096];
     assert_non_null(getcwd(absolute, sizeof absolute / 2));
     strcat(absolute, "/w.data");
-    REFUSED("", NULL, NULL, OT_E_MODEL, "is empty", "'w'");
-    REFUSED(absolute, NULL, NULL, OT_E_MODEL, "is absolute");
-    REFUSED("/etc/passwd", NULL, NULL, OT_E_MODEL, "is absolute");
-    REFUSED("../w.data", NULL, NULL, OT_E_MODEL, "leaves the model's folder");
-    REFUSED("..", NULL, NULL, OT_E_MODEL, "leaves the model's folder");
-    REFUSED("sub/../w.data", NULL, NULL, OT_E_MODEL, "leaves the model's folder");
-    REFUSED("sub/../../w.data", NULL, NULL, OT_E_MODEL, "leaves the model's folder");
-    REFUSED("sub/..", NULL, NULL, OT_E_MODEL, "leaves the model's folder");
+    REFUSED("", NULL, NULL, OT_E_MODEL, "must not be empty", "'w'");
+    REFUSED(absolute, NULL, NULL, OT_E_MODEL, "must not be absolute");
+    REFUSED("/etc/passwd", NULL, NULL, OT_E_MODEL, "must not be absolute");
+    REFUSED("../w.data", NULL, NULL, OT_E_MODEL, "must not leave the folder of the model");
+    REFUSED("..", NULL, NULL, OT_E_MODEL, "must not leave the folder of the model");
+    REFUSED("sub/../w.data", NULL, NULL, OT_E_MODEL, "must not leave the folder of the model");
+    REFUSED("sub/../../w.data", NULL, NULL, OT_E_MODEL, "must not leave the folder of the model");
+    REFUSED("sub/..", NULL, NULL, OT_E_MODEL, "must not leave the folder of the model");
     REFUSED("absent.data", NULL, NULL, OT_E_IO, "'absent.data'", "cannot be opened", "tensor 'w'");
     REFUSED("sub", NULL, NULL, OT_E_MODEL, "is a folder");
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
@@ -112,11 +112,11 @@ static void links(void **unused)
     link_to("sub", "way");
     reads("way/w.data", NULL, NULL, numbers);
     link_to("../..", "up");
-    REFUSED("up/anything", NULL, NULL, OT_E_MODEL, "leads out of the model's folder");
+    REFUSED("up/anything", NULL, NULL, OT_E_MODEL, "must not lead out of the folder of the model");
     link_to("/dev/zero", "zero");
-    REFUSED("zero", NULL, NULL, OT_E_MODEL, "leads out of the model's folder");
+    REFUSED("zero", NULL, NULL, OT_E_MODEL, "must not lead out of the folder of the model");
     link_to("/proc/self/exe", "magic");
-    REFUSED("magic", NULL, NULL, OT_E_MODEL, "leads out of the model's folder");
+    REFUSED("magic", NULL, NULL, OT_E_MODEL, "must not lead out of the folder of the model");
     link_to("nowhere", "dangling");
     REFUSED("dangling", NULL, NULL, OT_E_IO, "cannot be opened");
     link_to("circle", "circle");
@@ -151,11 +151,11 @@ static void stores(void **unused)
     /* The same data link beside a model that is no link leads out. */
     write_file("snapshot/plain.onnx", m.p, m.n);
     assert_int_equal(import_at("snapshot/plain.onnx", &err), OT_E_MODEL);
-    assert_non_null(strstr(err.text, "leads out of the model's folder"));
+    assert_non_null(strstr(err.text, "must not lead out of the folder of the model"));
     /* A link beside a linked model into a third place. */
     link_to("../other/secret", "snapshot/w.data");
     assert_int_equal(import_at("snapshot/model.onnx", &err), OT_E_MODEL);
-    assert_non_null(strstr(err.text, "leads out of the model's folder"));
+    assert_non_null(strstr(err.text, "must not lead out of the folder of the model"));
     /* The model alone is a link; its data stayed with it. */
     mkdir(path_of("whole"), 0700);
     write_file("whole/real.onnx", m.p, m.n);
@@ -213,14 +213,14 @@ static void two_kinds(void **unused)
     tensor_outside(&t, "w.data", NULL, NULL);
     graph_tensor(&g, t);
     bytes m = model_of(&g, 8, 17);
-    refused(&m, OT_E_MODEL, "has both external data and data of its own", NULL);
+    refused(&m, OT_E_MODEL, "has both external data and its own data", NULL);
     g = small_graph();
     t = tensor_begin("w", OT_F32, 1, (int64_t[]){ 4 });
     tensor_outside(&t, "w.data", NULL, NULL);
     tensor_outside(&t, "sub/w.data", NULL, NULL);
     graph_tensor(&g, t);
     m = model_of(&g, 8, 17);
-    refused(&m, OT_E_MODEL, "external data has two entries 'location'", NULL);
+    refused(&m, OT_E_MODEL, "external data has duplicate entry 'location'", NULL);
 }
 
 int test_external(void)

@@ -187,21 +187,21 @@ static void refusals(void **unused)
     f = function_begin("F", "a", "c");
     function_node(&f, node_begin("Identity", "", "a", "c"));
     m = with_function(&g, f);
-    refused(&m, OT_E_MODEL, "2 inputs and 1 outputs; the function has 1 and 1", NULL);
+    refused(&m, OT_E_MODEL, "2 inputs and 1 outputs, but the function has 1 and 1", NULL);
 
     g = small_graph();
     f = function_begin("F", "a", "c");
     function_node(&f, node_begin("Identity", "", "x", "b"));
     graph_op(&g, "own.F", "call", "x", "z");
     m = with_function(&g, f);
-    refused(&m, OT_E_MODEL, "function 'F': output 'c' is made by no node", NULL);
+    refused(&m, OT_E_MODEL, "function 'F': output 'c' is produced by no node", NULL);
 
     g = small_graph();
     f = function_begin("F", "a", "c");
     function_node(&f, node_begin("Identity", "", "y", "c")); /* a name of the graph is none of the function's */
     graph_op(&g, "own.F", "call", "x", "z");
     m = with_function(&g, f);
-    refused(&m, OT_E_MODEL, "input 'y' is not known here", NULL);
+    refused(&m, OT_E_MODEL, "unknown input 'y'", NULL);
 
     g = small_graph();
     f = function_begin("F", "a", "c");
@@ -265,7 +265,7 @@ static void inside_unknown(void **unused)
     graph_node(&g, n);
     bytes m = model_of(&g, 8, 17);
     refused(&m, OT_E_MODEL, "2 operators are not supported: own.Inner (1 node, first 'in'), own.Branch (1 node",
-            "lost: Identity: input 'nowhere' is not known here", NULL);
+            "lost: Identity: unknown input 'nowhere'", NULL);
 }
 
 static void faults_inside(void **unused)
@@ -277,7 +277,7 @@ static void faults_inside(void **unused)
     attr_graph(&n, "body", &inner);
     graph_node(&g, n);
     bytes m = model_of(&g, 8, 17);
-    refused(&m, OT_E_MODEL, "subgraph 'body' of 'branch': result 'i': the name is given twice", NULL);
+    refused(&m, OT_E_MODEL, "subgraph 'body' of 'branch': result 'i': duplicate name", NULL);
 }
 
 static bytes constant(const char *name, float v)

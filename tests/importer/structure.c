@@ -17,36 +17,36 @@ static bytes opset17(bytes *g) { return model_of(g, 8, 17); }
         refused(&m, OT_E_MODEL, __VA_ARGS__, NULL);      \
     }
 
-FAULT(result_twice, graph_op(&g, "Identity", "again", "x", "y"), "result 'y': the name is given twice")
-FAULT(result_is_input, graph_op(&g, "Identity", "again", "y", "x"), "result 'x': the name is given twice")
-FAULT(unknown_name, graph_op(&g, "Identity", "lost", "nowhere", "z"), "lost: Identity: input 'nowhere' is not known here")
+FAULT(result_twice, graph_op(&g, "Identity", "again", "x", "y"), "result 'y': duplicate name")
+FAULT(result_is_input, graph_op(&g, "Identity", "again", "y", "x"), "result 'x': duplicate name")
+FAULT(unknown_name, graph_op(&g, "Identity", "lost", "nowhere", "z"), "lost: Identity: unknown input 'nowhere'")
 FAULT(no_op_type, graph_op(&g, "", "blank", "x", "z"), "node 1 'blank' has no op_type")
 FAULT(no_outputs, graph_op(&g, "Identity", "mute", "x", ""), "node 1 'mute' (Identity) has no outputs")
-FAULT(output_of_nobody, graph_output(&g, "ghost"), "output 'ghost' is made by no node")
+FAULT(output_of_nobody, graph_output(&g, "ghost"), "output 'ghost' is produced by no node")
 FAULT(weight_twice, graph_floats(&g, "w", 1, (float[]){ 1 }); graph_floats(&g, "w", 1, (float[]){ 2 }),
-      "initializer 'w': the name is given twice")
-FAULT(nameless_weight, graph_floats(&g, "", 1, (float[]){ 1 }), "initializer without a name")
-FAULT(input_twice, graph_input(&g, "x", OT_F32, 0, NULL), "input 'x': the name is given twice")
+      "initializer 'w': duplicate name")
+FAULT(nameless_weight, graph_floats(&g, "", 1, (float[]){ 1 }), "initializer has no name")
+FAULT(input_twice, graph_input(&g, "x", OT_F32, 0, NULL), "input 'x': duplicate name")
 FAULT(strange_type, graph_input(&g, "u", 99, 0, NULL), "input 'u': element type 99 is not supported")
 FAULT(complex_input, graph_input(&g, "u", 14, 0, NULL), "input 'u': element type 14 is not supported")
 FAULT(rank_nine, graph_input(&g, "u", OT_F32, 9, (int64_t[9]){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }), "input 'u': 9 dimensions; at most 8")
-FAULT(huge_input, graph_input(&g, "u", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }), "input 'u': its shape is too large")
+FAULT(huge_input, graph_input(&g, "u", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }), "input 'u': the shape is too large")
 FAULT(cycle, graph_op(&g, "Identity", "a", "q", "p"); graph_op(&g, "Identity", "b", "p", "q"), "the nodes form a cycle")
-FAULT(own_result, graph_op(&g, "Identity", "a", "p", "p"), "input 'p' is not known here")
+FAULT(own_result, graph_op(&g, "Identity", "a", "p", "p"), "unknown input 'p'")
 FAULT(too_many_inputs, graph_op(&g, "Identity", "a", "x x", "p"), "a: Identity: 2 inputs; at most 1")
-FAULT(too_few_inputs, graph_op(&g, "MatMul", "a", "x", "p"), "a: MatMul: input 1 is left out; it is needed")
+FAULT(too_few_inputs, graph_op(&g, "MatMul", "a", "x", "p"), "a: MatMul: required input 1 is missing")
 FAULT(too_many_outputs, graph_op(&g, "Identity", "a", "x", "p q"), "a: Identity: 2 outputs; at most 1")
 
 FAULT(reference_outside, bytes n = node_begin("Transpose", "t", "x", "z"); attr_ref(&n, "perm", 7, "p"); graph_node(&g, n),
-      "node 't': attribute 'perm' refers to 'p' outside a function")
+      "node 't': attribute 'perm' refers to 'p', but is not in a function")
 FAULT(attribute_twice, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axis", 0); attr_int(&n, "axis", 1);
-      graph_node(&g, n), "node 'c': attribute 'axis': the name is given twice")
+      graph_node(&g, n), "node 'c': attribute 'axis': duplicate name")
 FAULT(attribute_type, bytes n = node_begin("Concat", "c", "x x", "z"); attr_float(&n, "axis", 0); graph_node(&g, n),
-      "c: Concat: attribute 'axis' is FLOAT; INT is needed")
+      "c: Concat: attribute 'axis' is FLOAT; expected INT")
 FAULT(attribute_unknown, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axes", 0); graph_node(&g, n),
-      "c: Concat: has no attribute 'axes'")
+      "c: Concat: unknown attribute 'axes'")
 FAULT(attribute_word, bytes n = node_begin("MaxPool", "p", "x", "z"); attr_text(&n, "auto_pad", "SIDEWAYS"); graph_node(&g, n),
-      "p: MaxPool: auto_pad is 'SIDEWAYS', which is not known")
+      "p: MaxPool: auto_pad has the unknown value 'SIDEWAYS'")
 
 static void no_graph(void **unused)
 {
@@ -61,7 +61,7 @@ static void opsets(void **unused)
     (void)unused;
     bytes g = small_graph(), m = model_of(&g, 8, 17);
     model_opset(&m, "ai.onnx", 11);
-    refused(&m, OT_E_MODEL, "the opset of domain '' is given twice, as 17 and 11", NULL);
+    refused(&m, OT_E_MODEL, "the opset of domain '' is given twice: 17 and 11", NULL);
     g = small_graph();
     m = model_of(&g, 8, 17);
     model_opset(&m, "", 17);
@@ -73,7 +73,7 @@ static void opsets(void **unused)
     m = model_of(&g, 4, 0);
     ot_imported *i = accepted(&m);
     assert_int_equal(i->opset, 9);
-    assert_non_null(strstr(i->notes, "names no opset"));
+    assert_non_null(strstr(i->notes, "has no opset_import"));
     ot_import_free(i);
     g = small_graph();
     m = model_of(&g, 8, 17);
@@ -105,7 +105,7 @@ static void unsupported(void **unused)
     graph_node(&g, n);
     bytes m = opset17(&g);
     refused(&m, OT_E_MODEL, "2 operators are not supported: Foo (2 nodes, first 'f1'), my.own.Bar (1 node, first 'b')",
-            "Concat: has no attribute 'axes'", NULL);
+            "Concat: unknown attribute 'axes'", NULL);
 }
 
 /* A thousand findings: the first are told, the text ends in an ellipsis, the list of operators is not lost. */
@@ -218,7 +218,7 @@ static void sequence_input(void **unused)
     put_message(&info, 2, &type);
     put_message(&g, 11, &info);
     bytes m = opset17(&g);
-    refused(&m, OT_E_MODEL, "input 's' is a sequence of something else than tensors; only tensors, sequences of them and optional ones can be fed", NULL);
+    refused(&m, OT_E_MODEL, "input 's' is a sequence of another type than tensor; supported are tensors, sequences of tensors, and optionals of these", NULL);
 }
 
 int test_structure(void)

@@ -42,7 +42,7 @@ static void raw(void **unused)
                 continue;
             }
             char text[80];
-            snprintf(text, sizeof text, "raw_data has %zu bytes; [5] of type %s needs %zu", (size_t)((int64_t)n + wrong),
+            snprintf(text, sizeof text, "raw_data has %zu bytes, but [5] of type %s needs %zu", (size_t)((int64_t)n + wrong),
                      ot_dtype_name((ot_dtype)type), n);
             bytes m = holding(t);
             /* Nothing in raw_data is the same as no raw_data. */
@@ -110,16 +110,16 @@ static void does_not_fit(bytes t, const char *text)
 static void faults(void **unused)
 {
     (void)unused;
-    does_not_fit(typed(OT_I64, 2, 7, 1, (int64_t[]){ 1 }), "int64_data has 1 entries; [2] of type int64 needs 2");
+    does_not_fit(typed(OT_I64, 2, 7, 1, (int64_t[]){ 1 }), "int64_data has 1 entries, but [2] of type int64 needs 2");
     does_not_fit(typed(OT_I64, 2, 5, 2, (int64_t[]){ 1, 2 }), "int64_data has 0 entries");
-    does_not_fit(typed(99, 1, 5, 1, (int64_t[]){ 1 }), "element type 99 does not exist");
-    does_not_fit(typed(0, 1, 5, 1, (int64_t[]){ 1 }), "element type 0 does not exist");
-    does_not_fit(typed(-1, 1, 5, 1, (int64_t[]){ 1 }), "element type -1 does not exist");
+    does_not_fit(typed(99, 1, 5, 1, (int64_t[]){ 1 }), "invalid element type 99");
+    does_not_fit(typed(0, 1, 5, 1, (int64_t[]){ 1 }), "invalid element type 0");
+    does_not_fit(typed(-1, 1, 5, 1, (int64_t[]){ 1 }), "invalid element type -1");
     does_not_fit(typed(15, 1, 5, 1, (int64_t[]){ 1 }), "element type COMPLEX128 is not supported");
-    does_not_fit(tensor1(OT_F32, -1), "dimension 0 is -1");
-    does_not_fit(tensor1(OT_F32, INT64_MAX), "is too large a shape");
-    does_not_fit(tensor_begin("w", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }), "is too large a shape");
-    does_not_fit(tensor_begin("w", OT_F32, 2, (int64_t[]){ 1ll << 62, 4 }), "is too large a shape");
+    does_not_fit(tensor1(OT_F32, -1), "invalid dimension 0: -1");
+    does_not_fit(tensor1(OT_F32, INT64_MAX), "is too large");
+    does_not_fit(tensor_begin("w", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }), "is too large");
+    does_not_fit(tensor_begin("w", OT_F32, 2, (int64_t[]){ 1ll << 62, 4 }), "is too large");
     does_not_fit(tensor_begin("w", OT_F32, 9, (int64_t[9]){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }), "9 dimensions; at most 8");
     bytes t = tensor1(OT_F32, 1);
     put_float(&t, 4, 1);
@@ -127,7 +127,7 @@ static void faults(void **unused)
     does_not_fit(t, "has data in 2 fields");
     t = tensor1(OT_STRING, 1);
     put_data(&t, 9, "abcd", 4);
-    does_not_fit(t, "strings in raw_data");
+    does_not_fit(t, "strings cannot be in raw_data");
     t = tensor1(OT_F32, 1);
     put_data(&t, 9, "abcd", 4);
     put_message(&t, 3, &(bytes){ 0 });
@@ -217,7 +217,7 @@ static void sparse_tensors(void **unused)
         assert_int_equal(i->n_sources, 0);
         ot_import_free(i);
         m = sparse(rank, 1, 6);
-        refused(&m, OT_E_MODEL, "the index of entry 1 of a sparse tensor is outside the shape", NULL);
+        refused(&m, OT_E_MODEL, "index of entry 1 of a sparse tensor is out of range", NULL);
     }
     bytes m = sparse(1, -1, 2);
     refused(&m, OT_E_MODEL, "entry 0 of a sparse tensor", NULL);
@@ -249,7 +249,7 @@ static void single(void **unused)
     bytes_free(&t);
     err = (ot_error){ 0 };
     assert_int_equal(ot_import_tensor(path_of("t.pb"), a, &x, &err), OT_E_MODEL);
-    assert_non_null(strstr(err.text, "external data does not belong here"));
+    assert_non_null(strstr(err.text, "external data is not allowed here"));
     ot_arena_free(a);
 }
 

@@ -128,7 +128,7 @@ static void cast(void **unused)
     graph_input(&g, "x", OT_F32, 0, NULL);
     graph_output(&g, "y");
     bytes m = model_of(&g, 3, 5);
-    refused(&m, OT_E_MODEL, "to is not an element type", NULL);
+    refused(&m, OT_E_MODEL, "to is not a valid element type", NULL);
 }
 
 /* x [2,3] over a second operand that begins at axis 0: [2] becomes [2,1]. */
@@ -227,7 +227,7 @@ static void wrong_form(void **unused)
     graph_input(&g, "x", OT_F32, 0, NULL);
     graph_output(&g, "y");
     bytes m = model_of(&g, 8, 13);
-    refused(&m, OT_E_MODEL, "n: Unsqueeze", "input 1 is left out", NULL);
+    refused(&m, OT_E_MODEL, "n: Unsqueeze", "input 1 is missing", NULL);
 }
 
 int test_upgrade(void)

@@ -185,7 +185,7 @@ def modes():
     # Weights that a norm standardises: it is no layer's, and keeps its mode.
     n = [h.make_node('BatchNormalization', ['w', 's0', 'b0', 'm0', 'v0'], ['u'], training_mode=1, name='ws'), h.make_node('Conv', ['x', 'u'], ['y'])]
     t = [tensor('w', 4, 3, 3, 3), *norm(0, 3)]
-    case('a norm of weights', model(n, t, 17), '--fold', ort=False, says=["'ws' stays as it is"], trains=True)
+    case('a norm of weights', model(n, t, 17), '--fold', ort=False, says=["'ws' unchanged"], trains=True)
 
 
 def dropout_nodes(opset, x, y, mask=None, constants=True):
@@ -268,7 +268,7 @@ def folding():
     case('norm before the convolution', model([norm_node(0, 'x', 'n', o), h.make_node('Conv', ['n', 'w'], ['y'])], t, o), '--fold',
          has={'BatchNormalization': 1}, says=['is not the output of a Conv'])
     case('a result read twice', model([conv, norm_node(0, 'c', 'n', o), h.make_node('Add', ['c', 'n'], ['y'])], t, o), '--fold',
-         has={'BatchNormalization': 1}, says=['is also used by another node'])
+         has={'BatchNormalization': 1}, says=['the layer before it has other uses'])
     y, c = (h.make_tensor_value_info(v, T.FLOAT, ['N', 3, 6, 6]) for v in 'yc')
     case('a result that is an output', model([conv, norm_node(0, 'c', 'y', o)], t, o, outputs=[y, c]), '--fold', has={'BatchNormalization': 1})
     # One set of statistics, one weight, for two layers.
@@ -284,7 +284,7 @@ def folding():
          check=lambda d: len({i.name for i in d.graph.initializer}) == 3 or failed.append('names'))
     # A weight that something else reads too: it keeps its values.
     n = [conv, norm_node(0, 'c', 'n', o), h.make_node('ReduceSum', ['w'], ['q'], keepdims=0), h.make_node('Add', ['n', 'q'], ['y'])]
-    case('a weight that is is also used by another node', model(n, t, o), '--fold', has=gone)
+    case('a weight that is the layer before it has other uses', model(n, t, o), '--fold', has=gone)
     # Tensors that come through Identity, as merged ones do; a bias that is computed from constants.
     n = [h.make_node('Identity', [i], [i + 'i']) for i in ('s0', 'w', 'v0')] + [
         h.make_node('Shape', ['s0'], ['sh']), h.make_node('ConstantOfShape', ['sh'], ['zero']),
@@ -467,7 +467,7 @@ def half():
     w = numpy_helper.from_array(np.full((4, 4), 60, np.float32), 'w')
     onnx.save(model(n, [w], o, shape=('N', 4), out=('N', 4)), f'{folder}/big.onnx')
     said = call('export', f'{folder}/big.onnx', '-o', f'{folder}/big-d.onnx', '--fp16', code=3)
-    assert 'too coarse' in said and not os.path.exists(f'{folder}/big-d.onnx'), said
+    assert 'not precise enough' in said and not os.path.exists(f'{folder}/big-d.onnx'), said
     print('float16: answers out of range are refused: ok')
 
 
@@ -484,7 +484,7 @@ def training():
     assert {p.key: p.value for p in d.metadata_props}['onnxtrain.classes'] == '["a","b","c","d"]'
     judge(m, d, f'{folder}/trained.onnx', f'{folder}/deploy.onnx', 1e-5)
     # Told before anything is computed.
-    for more, why in ((['--fold'], '--deploy FILE is missing'), (['--deploy', 'trained.onnx', '-o', 'trained.onnx'], 'is what -o names'),
+    for more, why in ((['--fold'], '--deploy FILE is missing'), (['--deploy', 'trained.onnx', '-o', 'trained.onnx'], 'is the same file as -o'),
                       (['--deploy', 'r.onnx'], 'is read'), (['--deploy', 'no/such/folder/d.onnx'], 'no/such/folder'),
                       (['--deploy', 'd.onnx', '--metadata', 'x'], 'KEY=VALUE')):
         said = call('train', 'r.onnx', '--data', 't.npz', '--steps', '1', '--run-dir', 'none', *more, code=7 if 'no/such' in why else 2)

@@ -76,7 +76,7 @@ def main():
             assert sorted(files(f'{d}/r3')) == sorted([*best, 'log.jsonl', 'options.conf'])
             epochs = [json.loads(line) for line in open(f'{d}/r3/log.jsonl')]
             assert sum(e['event'] == 'eval' for e in epochs) == 8
-            named = next(line for line in said.splitlines() if line.startswith('with its data: '))
+            named = next(line for line in said.splitlines() if line.startswith('external data: '))
             assert all(n.endswith('.onnx.data') for n in named.split(': ')[1].split(' (')[0].split(', ')), named
             # The same training of the file that holds its data itself gives the same outputs.
             train[1] = f'{d}/whole.onnx'

@@ -235,8 +235,8 @@ def classifier_trains():
 
             for loss in ([], ['--loss', 'cross_entropy'], ['--loss', 'probabilities=cross_entropy']):
                 r = call('train', *one, *train, *loss, '--steps', '1', '--optimizer', 'sgd:lr=0', '--log', d + '/l')
-                check(f'{what} {loss}', r.returncode == 0 and f"joined with the {'Softmax' if post == 'SOFTMAX' else 'normalised Sigmoid (its probabilities add up to 1)'} at output 'probabilities'" in r.stderr, r.stderr)
-                check(f'{what} {loss}', len(loss) and '=' in loss[1] or "the target is for output 'probabilities': 'label' is " in r.stderr, r.stderr)
+                check(f'{what} {loss}', r.returncode == 0 and f"combined with the {'Softmax' if post == 'SOFTMAX' else 'normalised Sigmoid (its probabilities add up to 1)'} of output 'probabilities'" in r.stderr, r.stderr)
+                check(f'{what} {loss}', len(loss) and '=' in loss[1] or "the target is used for output 'probabilities', because 'label' is " in r.stderr, r.stderr)
                 got = [e['loss'] for e in map(json.loads, open(d + '/l')) if e['event'] == 'step'] if not r.returncode else [np.nan]
                 check(f'{what} {loss}', np.isclose(got[0], want, rtol=1e-5), f'loss {got}, {want} is right')
                 e = call('eval', *one, *loss, '--json')

@@ -78,9 +78,9 @@ best = (x @ w).argmax(1)
 beside('labels that are strings', [h.make_node('Gather', ['names', 'best'], ['label'])], [h.make_tensor_value_info('label', T.STRING, [None])], [NAMES],
        given={'label': np.array(['no', 'yes'])[best]})
 beside('strings joined to what data decides', [h.make_node('Gather', ['names', 'best'], ['l0']), h.make_node('StringConcat', ['l0', 'l0'], ['label'])],
-       [h.make_tensor_value_info('label', T.STRING, [None])], [NAMES], said="output 'label' is left out")
+       [h.make_tensor_value_info('label', T.STRING, [None])], [NAMES], said="output 'label' is omitted")
 beside('an operator that nobody knows', [h.make_node('Efficient', ['scores'], ['boxes'], domain='some.one')], [h.make_tensor_value_info('boxes', T.FLOAT, None)], domains=['some.one'],
-       said="output 'boxes' is left out")
+       said="output 'boxes' is omitted")
 beside('a map', [h.make_node('ZipMap', ['scores'], ['map'], domain='ai.onnx.ml', classlabels_strings=['no', 'yes'])], [h.make_tensor_value_info('map', T.FLOAT, None)])
 beside('a sequence', [h.make_node('SplitToSequence', ['scores'], ['parts'], axis=1)], [h.make_value_info('parts', PARTS)], never='is left out')
 boxes = [numpy_helper.from_array(np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [5, 5, 6, 6]]], np.float32), 'boxes'), numpy_helper.from_array(np.array([9]), 'most'),

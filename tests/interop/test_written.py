@@ -21,7 +21,7 @@ except ImportError as e:
 onnxruntime.set_default_logger_severity(3)
 EXPORTS = pathlib.Path(__file__).resolve().parent.parent / 'exports'
 KINDS = ['norms-training', 'norms-kept', 'norms-shared', 'folded-torchscript']
-OTHERWISE = 'run as it is, gives other outputs than the evaluation'
+OTHERWISE = 'the written file gives other outputs than the evaluation'
 
 
 def call(program, *arguments):

@@ -77,10 +77,10 @@ def refused():
     """What cannot be meant, by the figures' first model."""
     model(rows[0])
     row = {r['name']: r for r in rows}
-    for name, loss, code, says in (('hinge', 'hinge:p=3', 2, 'p=3 is not possible'), ('triplet', 'a=triplet:positive=p', 2, 'needs negative='),
+    for name, loss, code, says in (('hinge', 'hinge:p=3', 2, 'invalid value p=3'), ('triplet', 'a=triplet:positive=p', 2, 'needs negative='),
                                    ('triplet', 'a=triplet:positive=p,negative=q', 2, 'negative=q: the model has no output'),
-                                   ('ctc', 'ctc:blank=9', 2, 'blank must be a class'), ('ctc', 'ctc:blank=3', 4, 'behind its padding'),
-                                   ('focal of classes', 'focal:alpha=0.5', 2, 'class_weights weighs classes'), ('cosine', 'a=contrastive', 2, 'needs other=')):
+                                   ('ctc', 'ctc:blank=9', 2, 'blank must be a class'), ('ctc', 'ctc:blank=3', 4, 'after its padding'),
+                                   ('focal of classes', 'focal:alpha=0.5', 2, 'use class_weights for classes'), ('cosine', 'a=contrastive', 2, 'needs other=')):
         model(row[name])
         got, _, said = call('grad', 'm.onnx', '--data', 'd.npz', '--loss', loss, '-o', 'g.npz', '--train', 'w_*')
         if got != code or says not in said:

@@ -123,21 +123,21 @@ def tails():
     for name, behind in (('Squeeze', [('Squeeze', 'one')]), ('Reshape', [('Reshape', 'minus')]), ('Clip, Squeeze', [clip, ('Squeeze', 'one')]),
                          ('Identity, Squeeze', ['Identity', ('Squeeze', 'one')]), ('Gather', [('Gather', 'first', {'axis': 1})]),
                          ('Cast, Squeeze', [('Cast', {'to': T.DOUBLE}), ('Squeeze', 'one')])):
-        row('Sigmoid, ' + name, ['Sigmoid', *behind], 1, ['N'], yes, 'loss bce joined with the Sigmoid', flat_bce)
-    row('Sigmoid, Clip', ['Sigmoid', clip], 1, ['N', 1], yes[:, None].astype(np.float32), 'behind it: Clip; the loss is taken without the Clip', flat_bce)
-    row('Softmax, Clip', [softmax, clip], 4, ['N', 4], c4, 'loss cross_entropy joined with the Softmax', ce)
-    row('Softmax, Unsqueeze, Squeeze', [softmax, ('Unsqueeze', 'two'), ('Squeeze', 'two')], 4, ['N', 4], c4, 'loss cross_entropy joined with the Softmax', ce)
-    row('LogSoftmax, Cast', [('LogSoftmax', {'axis': 1}), ('Cast', {'to': T.DOUBLE})], 4, ['N', 4], c4, 'loss nll joined with the LogSoftmax', ce)
-    row('Softmax, Clip, Log', [softmax, clip, 'Log'], 4, ['N', 4], c4, 'loss nll joined with the LogSoftmax', ce)
-    row('old Softmax, Flatten', [('Reshape', 'pixels'), ('Softmax', {'axis': 1}), 'Flatten'], 4, ['N', 4], c4, 'loss cross_entropy joined with the Softmax', ce, opset=11)
+        row('Sigmoid, ' + name, ['Sigmoid', *behind], 1, ['N'], yes, 'loss bce combined with the Sigmoid', flat_bce)
+    row('Sigmoid, Clip', ['Sigmoid', clip], 1, ['N', 1], yes[:, None].astype(np.float32), 'followed by: Clip; the loss is computed without the Clip', flat_bce)
+    row('Softmax, Clip', [softmax, clip], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce)
+    row('Softmax, Unsqueeze, Squeeze', [softmax, ('Unsqueeze', 'two'), ('Squeeze', 'two')], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce)
+    row('LogSoftmax, Cast', [('LogSoftmax', {'axis': 1}), ('Cast', {'to': T.DOUBLE})], 4, ['N', 4], c4, 'loss nll combined with the LogSoftmax', ce)
+    row('Softmax, Clip, Log', [softmax, clip, 'Log'], 4, ['N', 4], c4, 'loss nll combined with the LogSoftmax', ce)
+    row('old Softmax, Flatten', [('Reshape', 'pixels'), ('Softmax', {'axis': 1}), 'Flatten'], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce, opset=11)
     row('Softmax along axis 1, Transpose', [('Reshape', 'nct'), ('Softmax', {'axis': 1}), ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 5, 4], c45,
-        'joined with the Softmax', lambda z, t: ce(z.reshape(N, 4, 5), t, 1))
+        'combined with the Softmax', lambda z, t: ce(z.reshape(N, 4, 5), t, 1))
     row('Softmax along the last axis, Transpose', [('Reshape', 'ntc'), softmax, ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 4, 5], c45,
-        'joined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4), t))
+        'combined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4), t))
     row('Softmax, Slice of the time', [('Reshape', 'ntc'), softmax, ('Slice', 'one', 'three', 'one')], 20, ['N', 2, 4], c45[:, 1:3],
-        'joined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4)[:, 1:3], t))
+        'combined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4)[:, 1:3], t))
     row('Softmax, Gather of the time', [('Reshape', 'ntc'), softmax, ('Gather', 'first', {'axis': 1})], 20, ['N', 4], c4,
-        'joined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4)[:, 0], t))
+        'combined with the Softmax', lambda z, t: ce(z.reshape(N, 5, 4)[:, 0], t))
     # No such tail: a part of the classes, a Clip that is no Clip of probabilities, another axis.
     row('Softmax, Slice of the classes', [softmax, ('Slice', 'one', 'three', 'one')], 4, ['N', 2], c4 % 2, "loss cross_entropy on output 'out'",
         lambda z, t: ce(np.exp(log_softmax(z))[:, 1:3], t), '--loss', 'cross_entropy', never=['joined'])
@@ -154,25 +154,25 @@ def doubts():
             says, want, '--loss', loss, *more)
 
     softmax, sigmoid = lambda z: np.exp(log_softmax(z)), lambda z: 1 / (1 + np.exp(-z))
-    warned('cross_entropy', 'Sigmoid', "warning: loss cross_entropy takes scores", lambda z, t: ce(sigmoid(z), t))
+    warned('cross_entropy', 'Sigmoid', "warning: loss cross_entropy needs logits", lambda z, t: ce(sigmoid(z), t))
     row('nll:tail=none on Softmax', [('Softmax', {'axis': -1})], 4, ['N', 4], c4, "loss nll on output 'out'", lambda z, t: -softmax(z)[np.arange(N), t].mean(),
-        '--loss', 'nll:tail=none', never=['takes log-probabilities'])
+        '--loss', 'nll:tail=none', never=['needs log-probabilities'])
     for tail, better in ('Softmax', 'cross_entropy'), ('Sigmoid', 'bce'):
         for command in ('train', 'check'):
             model('m.onnx', chain(tail), 4, ['N', 4])
             np.savez('d.npz', x=np.ones((N, 6), np.float32), target=c4)
             code, out, err = call(command, 'm.onnx', '--data', 'd.npz', '--loss', 'nll', '--device', 'cpu', *(['--run-dir', 'none', '-o', 'o.onnx'] if command == 'train' else []))
-            if code not in (2, 3) or f"output 'out' ends in a {tail}: --loss 'out={better}'; nll:tail=none" not in out + err:
+            if code not in (2, 3) or f"output 'out' ends in {tail}: use --loss 'out={better}', or nll:tail=none" not in out + err:
                 bad.append(f'{command}, nll on {tail}: exit {code}: {out + err}')
-    warned('bce_with_logits', 'Softmax', "loss bce_with_logits takes scores of yes and no", lambda z, t: bce(softmax(z), t))
+    warned('bce_with_logits', 'Softmax', "loss bce_with_logits needs logits", lambda z, t: bce(softmax(z), t))
     row('tail=none', ['Sigmoid'], 4, ['N', 4], c4, "loss cross_entropy on output 'out'", lambda z, t: ce(sigmoid(z), t), '--loss', 'cross_entropy:tail=none',
-        never=['takes scores'])
+        never=['needs logits'])
 
 
 def axes():
     """Both axes of a square could hold the classes: what made it says which, and it is said."""
     t = rng.integers(0, 4, (N, 4))
-    line = "its classes may be axis 1 or axis 2; axis {} is taken ({}"
+    line = "axis 1 or axis 2 could be the classes; axis {} is used ({}"
     square = ('Reshape', 'square')
 
     def last(z, t):
@@ -181,17 +181,17 @@ def axes():
     def one(z, t):
         return ce(z.reshape(N, 4, 4), t, 1)
 
-    row('square, Softmax -1', [square, ('Softmax', {'axis': -1})], 16, ['N', 4, 4], t, line.format(2, 'the Softmax'), last)
-    row('square, Softmax 1', [square, ('Softmax', {'axis': 1})], 16, ['N', 4, 4], t, line.format(1, 'the Softmax'), one)
-    row('square, nothing', [square], 16, ['N', 4, 4], t, line.format(2, 'as usual for sequences'), last)
-    row('square, given', [square], 16, ['N', 4, 4], t, 'loss cross_entropy', one, '--loss', 'cross_entropy:class_axis=1', never=['may be axis'])
+    row('square, Softmax -1', [square, ('Softmax', {'axis': -1})], 16, ['N', 4, 4], t, line.format(2, 'normalised by the Softmax'), last)
+    row('square, Softmax 1', [square, ('Softmax', {'axis': 1})], 16, ['N', 4, 4], t, line.format(1, 'normalised by the Softmax'), one)
+    row('square, nothing', [square], 16, ['N', 4, 4], t, line.format(2, 'the default for sequences'), last)
+    row('square, given', [square], 16, ['N', 4, 4], t, 'loss cross_entropy', one, '--loss', 'cross_entropy:class_axis=1', never=['could be the classes'])
     # A layer of its own: MatMul has the classes last, Conv along axis 1, and Transpose takes them elsewhere.
     for name, ops, axis in (('MatMul', [square, ('MatMul', 'v')], 2), ('MatMul, Transpose', [square, ('MatMul', 'v'), ('Transpose', {'perm': [0, 2, 1]})], 1),
                             ('Conv', [square, ('Conv', 'k')], 1), ('Conv, Transpose', [square, ('Conv', 'k'), ('Transpose', {'perm': [0, 2, 1]})], 2)):
         layer = np.eye(4, dtype=np.float32)
         CONSTANTS.extend([numpy_helper.from_array(layer, 'v'), numpy_helper.from_array(layer[:, :, None], 'k')])
         turned = 'Transpose' in name
-        row('square, ' + name, ops, 16, ['N', 4, 4], t, line.format(axis, name.split(',')[0]),
+        row('square, ' + name, ops, 16, ['N', 4, 4], t, line.format(axis, 'produced by ' + name.split(',')[0]),
             lambda z, t: ce(z.reshape(N, 4, 4).transpose(0, 2, 1) if turned else z.reshape(N, 4, 4), t, axis))
         del CONSTANTS[-2:]
     # Shares of the classes, one-hot: along the axis that they add up along.
@@ -207,7 +207,7 @@ def ignored():
     keep = c >= 0
     for tail, loss in ('Identity', 'cross_entropy'), ('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy'):
         for options in (), ('--loss', loss):
-            row(f'-100, {tail}', [tail], 4, ['N', 4], c, f"target 'target': 2 of {N} class numbers are -100 and count nowhere", lambda z, t: ce(z[keep], t[keep]), *options)
+            row(f'-100, {tail}', [tail], 4, ['N', 4], c, f"target 'target': 2 of {N} class numbers are -100 and are ignored", lambda z, t: ce(z[keep], t[keep]), *options)
     for loss in 'cross_entropy:ignore_index=0', 'hinge':
         code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--loss', loss)
         if code != 4 or 'has class -100' not in said:
@@ -230,7 +230,7 @@ def uncounted():
         ends[name] = [t.raw_data or list(t.float_data) for t in onnx.load('u.onnx').graph.initializer if t.data_type == T.FLOAT] if not code else said
         lines = [json.loads(line) for line in open('u.jsonl')]
         steps = [e['loss'] for e in lines if e['event'] == 'step']
-        if target and (code or f"step 1: every class number of target 'target' in a batch is {target[0]}" not in said or said.count('every class') != 1
+        if target and (code or f"step 1: all class numbers of target 'target' in a batch are {target[0]}" not in said or said.count('all class numbers') != 1
                        or '2 of 4 updates were skipped' not in said or steps[0] is not None or steps[2] is not None or None in (steps[1], steps[3])):
             bad.append(f'a batch without classes, {name}: exit {code}, losses {steps}: {said}')
     if ends['-100'] != ends['none'] or ends['index 3'] != ends['none']:
@@ -239,7 +239,7 @@ def uncounted():
     np.savez('u.npz', **{k: v[:2 * half] for k, v in data.items()} | {'target': np.full(2 * half, -100)})
     for loss, wanted in ('cross_entropy:reduction=sum', 0), ('cross_entropy', 4):
         code, _, said = call('train', 'm.onnx', '--data', 'u.npz', '-o', 'u.onnx', *order, '--loss', loss)
-        if code != wanted or ('every update was left out' in said) != (code == 4):
+        if code != wanted or ('all updates were skipped' in said) != (code == 4):
             bad.append(f'nothing but -100, {loss}: exit {code}: {said}')
 
 

@@ -3,7 +3,7 @@
 
 #define POOL "ngram_counts=[0,4] ngram_indexes=[0,1,2,3,4,5,6] pool_int64s=[2,3,5,4,5,6,7,8,6,7] min_gram_length=1 max_gram_length=2 "
 #define PAIRS "ngram_counts=[0,4] ngram_indexes=[0,1,2,3,4,5,6] pool_int64s=[2,3,5,4,5,6,7,8,6,7] min_gram_length=2 max_gram_length=2 "
-#define WORDS "x holds no floats"
+#define WORDS "x contains no floats"
 
 extern const ot_case ot_cases_TfIdfVectorizer[];
 const ot_case ot_cases_TfIdfVectorizer[] = {

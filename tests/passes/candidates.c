@@ -99,7 +99,7 @@ static void the_next_candidate_is_asked(void **state)
     says(s, 0, "unable", "it cannot");
     says(s, 1, "refuses", "refused while it prepared");
     says(s, 2, "yielding", "slower here");
-    says(s, 3, "plain", "it takes plain memory only");
+    says(s, 3, "plain", "it supports plain memory layouts only");
     ot_plan_free(p);
     model_free(&m);
 }

@@ -263,13 +263,13 @@ static ot_value *soft_and_away(model *m, ot_value *x)
 static void tails(void **state)
 {
     static const struct { const char *name; rule *pieces, *whole; bool classes; const char *said; } rows[] = {
-        { "Softmax", soft, softmax, true, "loss cross_entropy joined with the Softmax" },
-        { "Softmax without the maximum", soft_plain, softmax, true, "loss cross_entropy joined with the Softmax" },
-        { "Softmax, moved", soft_and_away, softmax, true, "loss cross_entropy joined with the Softmax" },
-        { "LogSoftmax", log_nested, logsoftmax, true, "loss nll joined with the LogSoftmax" },
-        { "Log of Softmax in pieces", log_of_soft, logsoftmax, true, "loss nll joined with the LogSoftmax" },
-        { "Sigmoid", sig, sigmoid, false, "loss bce joined with the Sigmoid" },
-        { "Sigmoid by e", sig_quotient, sigmoid, false, "loss bce joined with the Sigmoid" },
+        { "Softmax", soft, softmax, true, "loss cross_entropy combined with the Softmax" },
+        { "Softmax without the maximum", soft_plain, softmax, true, "loss cross_entropy combined with the Softmax" },
+        { "Softmax, moved", soft_and_away, softmax, true, "loss cross_entropy combined with the Softmax" },
+        { "LogSoftmax", log_nested, logsoftmax, true, "loss nll combined with the LogSoftmax" },
+        { "Log of Softmax in pieces", log_of_soft, logsoftmax, true, "loss nll combined with the LogSoftmax" },
+        { "Sigmoid", sig, sigmoid, false, "loss bce combined with the Sigmoid" },
+        { "Sigmoid by e", sig_quotient, sigmoid, false, "loss bce combined with the Sigmoid" },
     };
     char a[512], b[512];
     (void)state;

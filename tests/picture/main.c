@@ -304,7 +304,7 @@ static void png_of_zeros(void)
     big(p + 41 + n, (uint32_t)crc32(0, p + 37, (uInt)n + 4));
     memcpy(p + 45 + n, "\0\0\0\0IEND\xae\x42\x60\x82", 12);
     print_message("a PNG of 50000 x 50000 in %zu bytes\n", n + 57);
-    refused("PNG of 50000 x 50000", p, n + 57, 1 << 24, "it has 50000 x 50000 pixels; at most 16777216 are read");
+    refused("PNG of 50000 x 50000", p, n + 57, 1 << 24, "it has 50000 x 50000 pixels; the limit is 16777216");
     free(p);
 }
 
@@ -315,10 +315,10 @@ static void refuses_bombs(void **state)
     png_of_zeros();
     fixture f = copy_of("rgb.png");
     png_head(f.p, 50000);
-    refused("PNG that is too small", f.p, f.n, INT64_MAX, "cannot hold");
+    refused("PNG that is too small", f.p, f.n, INT64_MAX, "are too few for");
     free(f.p);
-    refused("BMP of 65536 x 65536", bmp, sizeof bmp - 1, 1 << 24, "at most");
-    refused("PPM of 2^31 squared", (const uint8_t *)"P6 2147483647 2147483647 255\n123", 32, INT64_MAX, "ends");
+    refused("BMP of 65536 x 65536", bmp, sizeof bmp - 1, 1 << 24, "the limit is");
+    refused("PPM of 2^31 squared", (const uint8_t *)"P6 2147483647 2147483647 255\n123", 32, INT64_MAX, "truncated");
     f = copy_of("420.jpg");
     for (size_t i = 2; i + 9 < f.n; i += 2 + (f.p[i + 2] << 8 | f.p[i + 3])) {
         if (f.p[i + 1] == 0xc0) memcpy(f.p + i + 5, "\xff\xdc\xff\xdc", 4);
@@ -335,9 +335,9 @@ static void refuses_bombs(void **state)
         big(f.p + 8, 1 << 30), big(f.p + 12, 1 << 30); /* of tiles as small as they are */
         refused("JPEG 2000 of many tiles", f.p, f.n, INT64_MAX, "tiles");
         big(f.p + 24, 1 << 30), big(f.p + 28, 1 << 30);
-        refused("JPEG 2000 of 2^30 squared", f.p, f.n, 1 << 24, "at most");
+        refused("JPEG 2000 of 2^30 squared", f.p, f.n, 1 << 24, "the limit is");
         big(f.p + 8, UINT32_MAX), big(f.p + 12, UINT32_MAX);
-        refused("JPEG 2000 of 2^32 squared", f.p, f.n, INT64_MAX, "reaches to");
+        refused("JPEG 2000 of 2^32 squared", f.p, f.n, INT64_MAX, "extends to");
         free(f.p);
         f = copy_of("precincts.jp2");
         size_t at = 0;
@@ -353,10 +353,10 @@ static void refuses_bombs(void **state)
     if (f.p) { /* entries of 12 bytes, the width first: one strip of 30000 x 30000 */
         memcpy(f.p + 10 + 8, "\x30\x75\0\0", 4);
         memcpy(f.p + 10 + 12 + 8, "\x30\x75\0\0", 4);
-        refused("TIFF of 30000 x 30000", f.p, f.n, 1 << 24, "at most");
+        refused("TIFF of 30000 x 30000", f.p, f.n, 1 << 24, "the limit is");
         for (size_t i = 10; i < 10 + 12 * 9; i += 12)
             if (f.p[i] == 0x16 && f.p[i + 1] == 1) memcpy(f.p + i + 8, "\x30\x75", 2);
-        refused("TIFF of one huge strip", f.p, f.n, 1 << 24, "at most");
+        refused("TIFF of one huge strip", f.p, f.n, 1 << 24, "the limit is");
         free(f.p);
     }
 }
@@ -364,17 +364,17 @@ static void refuses_bombs(void **state)
 static void says_what_it_is(void **state)
 {
     (void)state;
-    refused("GIF", (const uint8_t *)"GIF89a", 6, MOST, "known format");
-    refused("nothing", (const uint8_t *)"", 0, MOST, "no bytes");
+    refused("GIF", (const uint8_t *)"GIF89a", 6, MOST, "supported format");
+    refused("nothing", (const uint8_t *)"", 0, MOST, "no data");
     fixture f = copy_of("420.jpg");
-    refused("cut", f.p, f.n - 20, MOST, "it ends after");
+    refused("cut", f.p, f.n - 20, MOST, "truncated after");
     free(f.p);
     f = copy_of("rgb.png");
     f.p[f.n - 20] ^= 1;
     refused("checksum", f.p, f.n, MOST, "PNG: ");
     free(f.p);
     f = copy_of("rgb.png");
-    refused("limit", f.p, f.n, 14 * 21 - 1, "it has 21 x 14 pixels; at most 293 are read");
+    refused("limit", f.p, f.n, 14 * 21 - 1, "it has 21 x 14 pixels; the limit is 293");
     free(f.p);
 }
 

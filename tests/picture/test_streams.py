@@ -7,7 +7,7 @@ import tempfile
 from scripts import T, call, check, finish, h, np, numpy_helper, onnx
 
 STREAMS = {'whole': (b'P5\n4 3\n255\n' + bytes(range(12)), (3, 4, 1), None), 'cut': (b'P5\n4 3\n255\n' + bytes(range(5)), (0, 0, 1), ''),
-           'other': (b'hello world', (0, 0, 1), 'is not a picture of a known format')}
+           'other': (b'hello world', (0, 0, 1), 'is not an image of a supported format')}
 
 with tempfile.TemporaryDirectory() as d:
     for name, (stream, shape, why) in STREAMS.items():
@@ -25,5 +25,5 @@ with tempfile.TemporaryDirectory() as d:
             if not fed:
                 heard.append(call('check', f'{d}/m.onnx').stdout)
             for text in heard:
-                check(text.count('decode: ImageDecoder: the stream cannot be decoded, and its picture is empty') == (why is not None) and (why or '') in text, f'{name}, fed {fed}: {text}')
+                check(text.count('decode: ImageDecoder: the stream cannot be decoded; the image is empty') == (why is not None) and (why or '') in text, f'{name}, fed {fed}: {text}')
 finish('streams')

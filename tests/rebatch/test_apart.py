@@ -49,13 +49,13 @@ def one(program, name, samples, folder, verbose):
     off = np.abs(got - want).max()
     assert off < 1e-5, f'forward off by {off:.2g}'
     said = call(program, 'check', path, '--batch-size', str(samples))
-    assert ("of a batch: the file's batch" in said) == (name in mixing), 'mixes samples, unsaid' if name in mixing else 'is said to mix samples'
+    assert ("of a batch: the fixed batch size" in said) == (name in mixing), 'mixes samples, unsaid' if name in mixing else 'is said to mix samples'
     if want.shape[0] != samples:
         return # no target per sample
     target = rng.standard_normal(want.shape).astype(np.float32)
     np.savez(data, x=x, target=target)
     said = call(program, 'grad', path, '--data', data, '--loss', 'mse', '-o', g)
-    assert ('once for each' in said) == (name in repeated), 'has a rule now' if name in repeated else 'runs once for each batch'
+    assert ('once for each' in said) == (name in repeated), 'has a rule now' if name in repeated else 'now runs once per batch'
     if verbose:
         print('   ', *[line for line in said.splitlines() if 'fixed batch' in line or 'once for each' in line], sep='\n    ')
     grads = np.load(g)

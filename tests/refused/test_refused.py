@@ -228,8 +228,8 @@ def listed(*inputs):
 
 
 for what, shape, text in (('another size', [4, 2], '[4,2]'), ('another rank', [6], '[6]'), ('no axis', [], '[]')):
-    run(f'an initializer whose input says {what}', 3, listed(info('w', F, shape)), f"initializer 'w' is [3,2]; the graph input of that name says {text}")
-run('an initializer whose input says another type', 3, listed(info('w', I64, [3, 2])), "initializer 'w' is float32; the graph input of that name says int64")
+    run(f'an initializer whose input says {what}', 3, listed(info('w', F, shape)), f"initializer 'w' is [3,2], but the graph input of that name is {text}")
+run('an initializer whose input says another type', 3, listed(info('w', I64, [3, 2])), "initializer 'w' is float32, but the graph input of that name is int64")
 for what, shape in (('the same', [3, 2]), ('an open size', ['n', 2]), ('no shape', None), ('sizes of 0', [0, 2])):
     run(f'an initializer whose input says {what}', 0, listed(info('w', F, shape)), want=x @ np.ones((3, 2)))
 said = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})

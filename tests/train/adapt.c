@@ -154,12 +154,12 @@ static void refused(void **state)
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     array(&b, "y", OT_F32, SHAPE(4, 3), data);
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(b.err, "bed: input 'x' has no array in the data, which has 'y'; 'y' has its shape: save it as 'x'");
+    assert_says(b.err, "bed: input 'x': the data has no array of this name, only 'y'; 'y' has the right shape: save it as 'x'");
     b.array[0].t.name = "x";
     assert_ok(adapt(&b), b.err);
     b.array[0].t.dim[1] = 4;
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(b.err, "input 'x' is [?,3]; array 'x' is [4,4]");
+    assert_says(b.err, "input 'x' is [?,3], but array 'x' is [4,4]");
 
     b.err = (ot_error){ 0 }; /* the graph sees it too */
     b.g->n_inputs = 0;       /* two faults are told at once */
@@ -229,11 +229,11 @@ static void labels(void **state)
     assert_int_equal(b.fs.f[0].dtype, OT_I64);
     assert_int_equal(targets(&b, "cross_entropy", SHAPE(2, 3), OT_F32, SHAPE(4), half), OT_E_DATA);
     assert_int_equal(targets(&b, "cross_entropy", SHAPE(2, 3), OT_I64, SHAPE(4), bad), OT_E_DATA);
-    assert_says(b.err, "sample 2 has class 3; output 'y' has 3 classes, 0 to 2");
+    assert_says(b.err, "sample 2 has class 3, but output 'y' has 3 classes, 0 to 2");
     assert_int_equal(targets(&b, NULL, SHAPE(2, 3), OT_I64, SHAPE(4), negative), OT_E_DATA);
     assert_says(b.err, "sample 1 has class -1");
     assert_int_equal(targets(&b, "nll", SHAPE(2, 3, 5), OT_I64, SHAPE(2, 4), bad), OT_E_DATA);
-    assert_says(b.err, "class numbers have that shape without the class axis");
+    assert_says(b.err, "expected class numbers (that shape without the class axis)");
     assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3, 2), OT_I64, SHAPE(2, 2),
                       (int64_t[]){ 2, 0, 1, 1 }),
               b.err); /* axis 1 */
@@ -255,7 +255,7 @@ static void values(void **state)
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_int_equal(b.fs.f[0].sample.rank, 1);
     assert_int_equal(targets(&b, "mse", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), OT_E_DATA);
-    assert_says(b.err, "bed: target 'target' is float32 [2] per sample; output 'y' is [3] per sample");
+    assert_says(b.err, "bed: target 'target' is float32 [2] per sample, but output 'y' is [3] per sample");
     assert_ok(targets(&b, "bce", SHAPE(2, 3), OT_U8, SHAPE(2, 3), bits), b.err);
     assert_int_equal(b.fs.f[0].dtype, OT_F32);
     assert_ok(targets(&b, "output", SHAPE(2, 3), OT_F32, SHAPE(4, 2), y), b.err);
@@ -309,9 +309,9 @@ static void every_target_is_learnt(void **state)
     assert_string_equal(b.notes, "");
     assert_ok(heads(&b, NULL, 0, NAMES("target_reg")), b.err);
     assert_string_equal(b.fs.f[0].name, "target_reg");
-    assert_string_equal(b.notes, "output 'cls': no target and no loss; weights that lead nowhere else do not train");
+    assert_string_equal(b.notes, "output 'cls': no target and no loss; weights that affect no other output do not train");
     assert_int_equal(heads(&b, NULL, 0, NAMES("target_cls", "target_nope")), OT_E_DATA);
-    assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; it has 'cls', 'reg'");
+    assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; its outputs are 'cls', 'reg'");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_cls", "target_reg")), OT_E_DATA);
     assert_says(b.err, "array 'target_reg' is not used");
     assert_ok(heads(&b, (ot_spec[]){ cls, none }, 2, NAMES("target_cls", "target_reg")), b.err);

@@ -208,11 +208,11 @@ static void the_written_file_is_run_as_it_is(void **state)
     ot_error err;
     (void)state;
     assert_ok(trained(EXPORTS "norms-training.onnx", NONE, NULL, &err), err);
-    says(b.said, "warning: the written file, run as it is, gives other outputs than the evaluation: on a batch of 10 output 'output' is ");
-    says(b.said, " of 10 samples get another class: BatchNormalization is in training mode in the file. 'onnxtrain export ");
+    says(b.said, "warning: the written file gives other outputs than the evaluation: on a batch of 10 output 'output' is ");
+    says(b.said, " of 10 samples are classified differently: BatchNormalization is in training mode in the file; 'onnxtrain export ");
     says(b.said, b.out);
     assert_ok(trained(EXPORTS "norms-training.onnx", PAIRS({ "val", b.data }), NULL, &err), err);
-    says(b.said, "warning: the written file, run as it is, gives other outputs than the evaluation");
+    says(b.said, "warning: the written file gives other outputs than the evaluation");
     static const char *const same[] = { "norms-kept", "norms-shared", "folded-torchscript", "plain-dynamo", "quantised-dynamic" };
     for (int i = 0; i < OT_LEN(same); i++) {
         char path[256];
@@ -255,11 +255,11 @@ static void frozen_norms_are_one_line(void **state)
     says(text, "the exporter stored equal tensors once");
     says(text, "(5: /bn1/BatchNormalization, ");
     says(text, "optimize=False");
-    assert_int_equal(times(text, "keeps its running statistics"), 1);
+    assert_int_equal(times(text, "uses running statistics"), 1);
     free(text);
     text = described(ot_check_text, EXPORTS "norms-training.onnx", PAIRS({ "freeze", "*bn*" }), OT_OK, &err);
     says(text, "its scale and bias are frozen by --freeze (5: ");
-    assert_int_equal(times(text, "keeps its running statistics"), 1);
+    assert_int_equal(times(text, "uses running statistics"), 1);
     free(text);
 }
 
@@ -272,12 +272,12 @@ static void quantised_weights_are_said(void **state)
     checked("quantised-dynamic", NONE,
             SAYS("weights are quantised in the file, as int8: they train as float32", "(9: ", "trainable: 1446 parameters in 18 initializers"));
     checked("quantised-dynamic", PAIRS({ "freeze", "*weight_quantized" }),
-            SAYS("warning: weights are quantised: they are integers, and do not train (9: ", "features.0.weight_quantized"));
+            SAYS("warning: quantised weights do not train: they are integers (9: ", "features.0.weight_quantized"));
     checked("quantised-static", NONE,
-            SAYS("weights are quantised in the file, as int8: they train as float32 through the straight-through estimator", "with the scales of the file (9: ",
+            SAYS("weights are quantised in the file, as int8: they train as float32 with the straight-through estimator", "with the scales of the file (9: ",
                  "trainable: 1446 parameters in 18 initializers"));
     assert_int_equal(trained(EXPORTS "quantised-static.onnx", PAIRS({ "freeze", "*" }), NULL, &err), OT_E_MODEL);
-    assert_says(err, "nothing trains: all 18 weights of the model are quantised");
+    assert_says(err, "nothing to train: all 18 weights of the model are quantised");
     checked("plain-torchscript", NONE, SAYS("trainable: 1446 parameters"));
 }
 
@@ -357,7 +357,7 @@ static void class_numbers_are_no_output_to_train(void **state)
     assert_ok(ot_model_load(EXPORTS "argmax.onnx", &m, &e), e);
     assert_ok(ot_trainer_new(m, o, NULL, &t, &e), e);
     assert_int_equal(ot_trainer_step(t, batch, 2, NULL, &e), OT_E_MODEL);
-    assert_says(e, "output 'label' is int64, made by ArgMax");
+    assert_says(e, "output 'label' is int64, produced by ArgMax");
     assert_says(e, "'scores'");
     ot_trainer_free(t);
     ot_options_free(o);
@@ -379,7 +379,7 @@ static void slow_precision_is_said_before_it_starts(void **state)
     (void)state;
     for (int i = 0; i < OT_LEN(slow); i++) {
         char *text = described(ot_check_text, LENET, PAIRS({ "precision", slow[i] }), OT_OK, &err);
-        bool ref = strstr(text, "warning: matrix products and convolutions in 16 bits have no fast kernel") != NULL;
+        bool ref = strstr(text, "warning: 16-bit matrix products and convolutions have no fast kernel") != NULL;
         free(text);
         text = described(ot_plan_text, LENET, PAIRS({ "precision", slow[i] }, { "json", "true" }), OT_OK, &err);
         json_t *plan = json_loads(text, 0, NULL), *steps = json_object_get(plan, "steps"), *s;
@@ -434,8 +434,8 @@ static void a_plan_without_data_is_a_trainings(void **state)
     ot_error err;
     (void)state;
     char *text = described(ot_plan_text, LENET, NONE, OT_OK, &err);
-    says(text, "batch of 32:");
-    says(text, "loss cross_entropy on output 'output' and batches of 32 are assumed");
+    says(text, "batch size 32:");
+    says(text, "loss cross_entropy on output 'output' and batch size 32 are assumed");
     says(text, "CrossEntropy");
     free(text);
 }

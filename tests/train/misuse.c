@@ -116,7 +116,7 @@ static void answers(void **state)
     assert_int_equal(ot_trainer_weight_count(NULL), 0);
     assert_false(ot_trainer_weight_at(NULL, 0, &x) || ot_trainer_weight_get(NULL, "w", &x));
     ot_trainer_result(NULL, &r);
-    assert_string_equal(r.reason, "not begun");
+    assert_string_equal(r.reason, "not started");
     ot_trainer_result(NULL, NULL);
     ot_trainer_cancel(NULL);
     ot_trainer_free(NULL);
@@ -143,20 +143,20 @@ static void tensors(void **state)
         { "has rank -1", { .name = "input", .dtype = OT_F32, .rank = -1, .data = pictures } },
         { "has rank 9", { .name = "input", .dtype = OT_F32, .rank = 9, .data = pictures } },
         { "dimension 0 is -4", { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { -4, 1, 28, 28 }, .data = pictures } },
-        { "no element type 0", { .name = "input", .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
-        { "no element type 77", { .name = "input", .dtype = (ot_dtype)77, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
-        { "larger than memory", { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { INT64_MAX, 2 }, .data = pictures } },
-        { "text 0 is NULL", { .name = "input", .dtype = OT_STRING, .rank = 1, .dim = { 1 }, .data = (char *[]){ NULL } } },
+        { "unknown element type 0", { .name = "input", .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
+        { "unknown element type 77", { .name = "input", .dtype = (ot_dtype)77, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
+        { "is too large", { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { INT64_MAX, 2 }, .data = pictures } },
+        { "string 0 is NULL", { .name = "input", .dtype = OT_STRING, .rank = 1, .dim = { 1 }, .data = (char *[]){ NULL } } },
     };
     ot_trainer *t = NULL;
     ot_error    err0 = { 0 };
     ot_tensors  out;
     double      loss;
     assert_ok(ot_trainer_new(model, none, NULL, &t, &err0), err0);
-    REFUSED("tensors are NULL", ot_trainer_step(t, NULL, 2, &loss, err));
-    REFUSED("tensors are NULL", ot_trainer_step(t, good, -1, &loss, err));
-    REFUSED("tensors are NULL", ot_run(model, none, NULL, 1, &out, err));
-    REFUSED("tensors are NULL", ot_trainer_weight_set(t, NULL, err));
+    REFUSED("tensors is NULL", ot_trainer_step(t, NULL, 2, &loss, err));
+    REFUSED("tensors is NULL", ot_trainer_step(t, good, -1, &loss, err));
+    REFUSED("tensors is NULL", ot_run(model, none, NULL, 1, &out, err));
+    REFUSED("tensors is NULL", ot_trainer_weight_set(t, NULL, err));
     for (int round = 0; round < 2; round++) { /* before the first step, and after it */
         for (int i = 0; i < OT_LEN(bad); i++) {
             ot_tensor pair[2] = { bad[i].t, good[1] };

@@ -180,7 +180,7 @@ static void texts(void **state)
     char *text = NULL;
     assert_ok(ot_inspect_text(model, o, &text, &err), err);
     assert_non_null(strstr(text, "conv1.weight"));
-    assert_non_null(strstr(text, "431080 of 431080 float elements train"));
+    assert_non_null(strstr(text, "431080 of 431080 float parameters train"));
     free(text);
     assert_ok(ot_check_text(model, o, &text, &err), err);
     assert_non_null(strstr(text, "trainable: 431080"));

@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as d:
                 what = f'{form}, training_mode={mode}, {variance}'
                 got, said = trained(d, file(form, mode), '--lr', '0', '--bn-variance', variance)
                 check(np.allclose(got['bn.running_mean'], m, rtol=1e-5) and np.allclose(got['bn.running_var'], v, rtol=1e-5), f'{what}: statistics {got["bn.running_mean"]}, not {m}')
-                check('keeps its running statistics' not in said and '1 of 1 use and update batch statistics' in said, f'{what}: {said}')
+                check('uses running statistics' not in said and '1 of 1 use and update batch statistics' in said, f'{what}: {said}')
                 got, said = trained(d, file(form, mode), '--optimizer', 'sgd:lr=0.1')
                 asked, said = trained(d, file(form, mode), '--optimizer', 'sgd:lr=0.1', '--bn', 'train')
                 check(all((got[n] == asked[n]).all() for n in got) and not (got['fc.weight'] == w).all(), f'{what}: other weights than with --bn train')
@@ -62,7 +62,7 @@ with tempfile.TemporaryDirectory() as d:
     for mode in (1, 0):
         got, said = trained(d, file('constants', mode, 2., .5), '--lr', '0')
         moved = not (got['bn.running_mean'] == mean).all()
-        check(moved == mode and ('does not train: its scale and bias are constants' in said) != moved, f'2 and 0.5, training_mode={mode}: {said}')
+        check(moved == mode and ('is not trained: its scale and bias are constants' in said) != moved, f'2 and 0.5, training_mode={mode}: {said}')
     # what is frozen stays, and says so
     got, said = trained(d, file('initializers', 1), '--lr', '0', '--freeze', 'val_*')
     check((got['bn.running_mean'] == mean).all() and 'its scale and bias are frozen by --freeze' in said, said)
@@ -76,5 +76,5 @@ with tempfile.TemporaryDirectory() as d:
         g = h.make_graph([h.make_node(op, i.split(), [o]) for op, i, o in pieces], 'g', ends[:1], ends[1:], tensors)
         got, said = trained(d, h.make_model(g, opset_imports=[h.make_opsetid('', 17)]), '--optimizer', 'sgd:lr=0.1')
         moved = [n for n, t in zip(names, tensors) if not (got[n] == numpy_helper.to_array(t)).all()]
-        check(moved == ['fc.weight', 'head.weight'] and said.count('frozen ones are') == 1 and 'keeps its running' not in said, f'frozen in pieces, scale {scale}: {moved} moved; {said}')
+        check(moved == ['fc.weight', 'head.weight'] and said.count('exported by PyTorch when frozen') == 1 and 'uses running statistics' not in said, f'frozen in pieces, scale {scale}: {moved} moved; {said}')
 finish('cases of norms without scale and bias')

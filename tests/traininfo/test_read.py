@@ -134,7 +134,7 @@ with tempfile.TemporaryDirectory() as d:
     want = train(d, 'sgd', 'data', '--steps', '8')[0]
     for data in ('target', 'flat'):
         got, _, said = train(d, 'sgd', data, '--steps', '8')
-        check(all(np.array_equal(got[k], want[k]) for k in want) and "'label' of the file's training algorithm is the target" in said, f'{data}: {said}')
+        check(all(np.array_equal(got[k], want[k]) for k in want) and "the target is used as input 'label' of the file's training algorithm" in said, f'{data}: {said}')
     np.savez(f'{d}/none.npz', x=X)
     check("'label'" in train(d, 'sgd', 'none', '--steps', '1', code=4)[2], 'a missing label')
     # batches that do not fill the epoch, shuffled; an evaluation beside the training
@@ -143,9 +143,9 @@ with tempfile.TemporaryDirectory() as d:
 
     # who says how it trains; what an option cannot say here
     said = train(d, 'sgd', 'target', '--steps', '1')[2]
-    check("the file's own training algorithm (TrainingInfoProto) trains it: takes 'label', updates 'W', 'b', 'T'" in said, said)
+    check("training uses the algorithm in the file (TrainingInfoProto): reads 'label', updates 'W', 'b', 'T'" in said, said)
     got, losses, said = train(d, 'sgd', 'target', '--steps', '8', '--optimizer', 'sgd', '--lr', '0.1')
-    check('the options say how it trains' in said and np.allclose(got['W'], want['W'], atol=1e-5) and got['T'] == 0, f'options: {said}')
+    check('training uses the options' in said and np.allclose(got['W'], want['W'], atol=1e-5) and got['T'] == 0, f'options: {said}')
     for option in (['--lr', '1'], ['--schedule', 'cosine'], ['--freeze', 'W'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip']):
         check(option[0] in train(d, 'sgd', 'target', '--steps', '1', *option, code=2)[2], option)
     call('train', os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../models/lenet.onnx'), '--data', f'{d}/data.npz', '--initialize', 'always', '--run-dir', 'none', code=2)
@@ -153,9 +153,9 @@ with tempfile.TemporaryDirectory() as d:
     # what describes it
     for command in (['check', f'{d}/adam.onnx'], ['check', f'{d}/adam.onnx', '--data', f'{d}/data.npz']):
         said = call(*command).stdout
-        check('trainable: 4 parameters in 2 initializers' in said and "updates 'W', 'b', 'W_v', 'b_v', 'W_h', 'b_h' and 1 more" in said and 'tried: a step' in said, said)
+        check('trainable: 4 parameters in 2 initializers' in said and "updates 'W', 'b', 'W_v', 'b_v', 'W_h', 'b_h' and 1 more" in said and 'tested: one training step' in said, said)
     said = call('inspect', f'{d}/adam.onnx').stdout
-    check("takes 'label', updates" in said and "state: of the file's own training algorithm" in said, said)
+    check("reads 'label', updates" in said and "state: of the training algorithm in the file" in said, said)
     check(json.loads(call('inspect', f'{d}/adam.onnx', '--json').stdout)['training_info']['followed'] is True, 'inspect --json')
     call('plan', f'{d}/adam.onnx')
 
@@ -164,7 +164,7 @@ with tempfile.TemporaryDirectory() as d:
                    [], [value('W0', [3, 1]), value('b0', [1]), value('T0', [], TensorProto.INT64)]), {'W': 'W0', 'b': 'b0', 'T': 'T0'})
     write(d, by_hand(start=start), 'fresh')
     first, losses, said = train(d, 'fresh', 'data', '--steps', '2')
-    check("starts from the file's own initialization" in said and losses[0] != train(d, 'sgd', 'data', '--steps', '1')[1][0], said)
+    check("the initialization in the file is run first" in said and losses[0] != train(d, 'sgd', 'data', '--steps', '1')[1][0], said)
     check(losses != train(d, 'fresh', 'data', '--steps', '2', '--seed', '7')[1] and losses == train(d, 'fresh', 'data', '--steps', '2')[1], 'drawn by the seed')
     check(train(d, 'fresh', 'data', '--steps', '8', '--initialize', 'never')[1] == train(d, 'sgd', 'data', '--steps', '8')[1], 'never')
     train(d, 'fresh', 'data', '--steps', '2', out='again')
@@ -188,23 +188,23 @@ with tempfile.TemporaryDirectory() as d:
         m = by_hand(**more)
         change(m.training_info[0])
         return m
-    cannot(d, altered(lambda t: t.update_binding.add(key='nothing', value='W_new')), "there is no initializer 'nothing'")
-    cannot(d, altered(lambda t: t.update_binding.add(key='xW', value='W_new')), "there is no initializer 'xW'")
-    cannot(d, altered(lambda t: t.update_binding.add(key='label', value='W_new')), "there is no initializer 'label'")
-    cannot(d, altered(lambda t: t.update_binding.add(key='rate', value='nowhere')), "no tensor 'nowhere'")
+    cannot(d, altered(lambda t: t.update_binding.add(key='nothing', value='W_new')), "unknown initializer 'nothing'")
+    cannot(d, altered(lambda t: t.update_binding.add(key='xW', value='W_new')), "unknown initializer 'xW'")
+    cannot(d, altered(lambda t: t.update_binding.add(key='label', value='W_new')), "unknown initializer 'label'")
+    cannot(d, altered(lambda t: t.update_binding.add(key='rate', value='nowhere')), "unknown tensor 'nowhere'")
     cannot(d, altered(lambda t: t.update_binding.add(key='W', value='b_new')), "'W' is bound twice")
     cannot(d, altered(lambda t: t.algorithm.node.append(node('Relu', ['unknown'], 'u'))), "'unknown'")
-    cannot(d, altered(lambda t: t.algorithm.node.append(node('Relu', ['y'], 'xW'))), "'xW'", 'twice')
+    cannot(d, altered(lambda t: t.algorithm.node.append(node('Relu', ['y'], 'xW'))), "'xW'", 'duplicate name')
     cannot(d, altered(lambda t: t.algorithm.node.extend([node('Relu', ['c2'], 'c1'), node('Relu', ['c1'], 'c2')])), 'cycle')
     cannot(d, altered(lambda t: t.algorithm.node.append(helper.make_node('Odd', ['y'], ['odd'], domain='local'))), 'local.Odd')
     cannot(d, altered(lambda t: t.initialization_binding.add(key='W', value='W0')), 'no initialization graph')
     cannot(d, altered(lambda t: t.initialization_binding.add(key='W', value='Z'), start=start), "no tensor 'Z'")
     m = by_hand()
     m.training_info.append(m.training_info[0])
-    cannot(d, m, 'one after the other')
+    cannot(d, m, 'only one is supported')
     m = by_hand(outer={'W': np.zeros((3, 1), f4), 'b': np.zeros(1, f4), 'S': np.array(['a'], object)})
     m.training_info[0].update_binding.add(key='S', value='S')
-    cannot(d, m, "'S' holds strings")
+    cannot(d, m, "'S' contains strings")
     for key, name, text in (('rate', 'W_new', "'rate' is float32[]"), ('T', 'rate', "'T' is int64[]")):
         m = by_hand()
         for b in m.training_info[0].update_binding:

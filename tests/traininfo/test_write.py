@@ -40,7 +40,7 @@ def goes_on(d, name, data, *options, exact=True):
     what = f'{name} {" ".join(options)}'
     check(after == losses[6:] and whole.keys() == rest.keys() and all(np.array_equal(whole[k], rest[k]) for k in whole), f'{what}: 6 and 6 updates are not 12')
     check(open(f'{d}/whole.onnx', 'rb').read() == open(f'{d}/rest.onnx', 'rb').read(), f'{what}: the files differ')
-    check("the file's own training algorithm (TrainingInfoProto) trains it" in said, said)
+    check("training uses the algorithm in the file (TrainingInfoProto)" in said, said)
     plain, others, _ = train(d, name, data, *options, '--steps', '12', out='plain')
     check(np.allclose(others, losses, rtol=1e-5, atol=1e-6), f'{what}: losses {losses}, without the option {others}')
     same = all(np.array_equal(plain[k], whole[k]) if exact else np.allclose(plain[k], whole[k], atol=1e-5) for k in WEIGHTS)
@@ -76,7 +76,7 @@ with tempfile.TemporaryDirectory() as d:
     call('train', f'{d}/net.onnx', '--data', f'{d}/classes.npz', '--batch-size', '20', '--epochs', '2', '--run-dir', 'none', '-o', f'{d}/t.onnx', '--training-info', '-q')
     train(d, 'net', 'classes', '--steps', '6', '--batch-size', '8', '--training-info', out='small')
     said = train(d, 'small', 'classes', '--steps', '1', out='t')[2]
-    check('batches of 8, as the training in the file had them' in said and said.count('batches of 8, as') == 1, said)
+    check('batch size 8, as in the training algorithm of the file' in said and said.count('batch size 8, as') == 1, said)
     sizes = [p.value for p in onnx.load(f'{d}/small.onnx').metadata_props if p.key == 'onnxtrain.training.batch_size']
     check(sizes == ['8'], f'batch sizes in the file: {sizes}')
     for text in '', '0', '-3', '8 ', '1e3', '9' * 30: # nonsense is passed over
@@ -94,12 +94,12 @@ with tempfile.TemporaryDirectory() as d:
     for size in 1, 3:
         network(d, 'baked', batch=size)
         said = train(d, 'baked', 'classes', '--steps', '2', '--training-info', out='first')[2]
-        check(f'batches of {size}, the size that the file has baked in' in said and said.count('baked in') == 1, said)
+        check(f'batch size {size}: the fixed batch size of the model' in said, said)
         said = train(d, 'first', 'classes', '--steps', '2', out='second')[2]
-        check(f'batches of {size}, the size that the file has baked in' in said, said)
+        check(f'batch size {size}: the fixed batch size of the model' in said, said)
         for other in 4, 6:
             said = train(d, 'baked', 'classes', '--batch-size', str(other), '--steps', '2', '--training-info', code=3)[2]
-            check(f'batches of {other} are asked for: --batch-size {size}' in said, said)
+            check(f'--batch-size is {other}: use --batch-size {size}' in said, said)
             said = train(d, 'first', 'classes', '--batch-size', str(other), '--steps', '2', code=3)[2]
             check(f'--batch-size {size}, or --optimizer' in said, said)
     network(d, 'baked', batch=16)
@@ -130,19 +130,19 @@ with tempfile.TemporaryDirectory() as d:
     # what cannot be written
     for option in (['--schedule', 'cosine'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip'], ['--add-dropout', '0.1']):
         said = train(d, 'net', 'classes', '--steps', '1', '--training-info', *option, code=2)[2]
-        check('--training-info' in said and option[0].split('-')[-1] in said and "or train without --training-info: 'onnxtrain resume RUN' goes on with it" in said, said)
+        check('--training-info' in said and option[0].split('-')[-1] in said and "or train without --training-info and continue with 'onnxtrain resume RUN'" in said, said)
     linear = helper.make_node('LinearRegressor', ['x'], ['y'], name='fc', domain='ai.onnx.ml', coefficients=[0.1] * 15, intercepts=[0.0] * 3, targets=3)
     m = model(graph([linear], [value('x', ['n', 5])], [value('y', ['n', 3])]))
     m.opset_import.append(helper.make_opsetid('ai.onnx.ml', 3))
     onnx.save(m, f'{d}/attributes.onnx')
     said = train(d, 'attributes', 'values', '--steps', '1', '--training-info', code=3)[2]
-    check("'fc/coefficients' is an attribute of a node" in said, said)
+    check("'fc/coefficients' is a node attribute" in said, said)
     integers = {'one': np.float32(0.1), 'zero': np.int8(0), 'first': rng.integers(-9, 9, (5, 3)).astype(np.int8), 'second': rng.integers(-9, 9, (3, 3)).astype(np.int8)}
     onnx.save(model(graph([node('DequantizeLinear', ['first', 'one', 'zero'], 'a'), node('DequantizeLinear', ['second', 'one', 'zero'], 'b'), node('MatMul', ['x', 'a'], 'h'),
                            node('MatMul', ['h', 'b'], 'y')], [value('x', ['n', 5])], [value('y', ['n', 3])], integers)), f'{d}/integers.onnx')
     said = train(d, 'integers', 'values', '--steps', '1', '--training-info', code=3)[2]
-    check("2 weights are kept in integers (first: 'first')" in said and said.count('integers') == 1, said)
-    check('is not written' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
+    check("2 weights are stored as integers (first: 'first')" in said and said.count('integers') == 1, said)
+    check('is not supported' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
     said = train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2]
-    check('is not written; another loss or optimizer may be' in said and "'onnxtrain resume RUN' goes on with it" in said, said)
+    check('is not supported; use another loss or optimizer' in said and "continue with 'onnxtrain resume RUN'" in said, said)
 end()

@@ -107,7 +107,7 @@ def one(program, stem, tmp):
             trouble = f"steps: loss off by {off:.2g}: {', '.join(f'{v:.6g}' for v in losses)}; wants {', '.join(f'{v:.6g}' for v in facts['losses'])}"
     except Failed as e:
         trouble = str(e)
-    how = 'micro-batches' if 'cannot follow' in said or 'batches apart' in said else 'rules' if 'fixed batch size' in said else 'open'
+    how = 'micro-batches' if 'cannot be adapted' in said or 'batches apart' in said else 'rules' if 'fixed batch size' in said else 'open'
     if wrong:
         raise Failed(f"trained: {len(wrong)} of {len(facts['tensors'])}: {'; '.join(wrong[:3])}" + (f' | {trouble}' if trouble else ' | steps pass'))
     if trouble:

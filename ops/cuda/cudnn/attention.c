@@ -27,15 +27,17 @@ static bool can(const ot_node *n, const char **why)
     cudnnDataType_t  t;
     ot_attention_sizes  s;
     ot_attention_sizes_of(n, &s);
-    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64) return *why = "cuDNN attends in f32, f16 and bf16", false;
-    if (n->in[0]->dtype != q->dtype) return *why = "q and dy are of two types", false;
-    if (!ot_attention_q(n) && !n->out[0]) return *why = "the result is not asked for", false;
+    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64) return *why = "cuDNN supports attention in f32, f16 and "
+                                                                          "bf16 only", false;
+    if (n->in[0]->dtype != q->dtype) return *why = "q and dy have different types", false;
+    if (!ot_attention_q(n) && !n->out[0]) return *why = "the result is not needed", false;
     if (s.B * s.H * s.T * s.S * s.D * s.E == 0) return *why = "an empty tensor", false;
-    if (a->causal && a->hidden > LEAST) return *why = "scores hidden by a number that is not far below", false;
+    if (a->causal && a->hidden > LEAST) return *why = "the mask uses a number that is not large enough", false;
     if (!mask) return true;
-    if (a->causal) return *why = "a mask beside a causal one: what both hide would not be the same", false;
-    if (mask->dtype == OT_BOOL) return *why = "cuDNN has no masks of truth values", false;
-    if (ot_numel(&mask->shape) > s.B * s.T * s.S) return *why = "a mask for every head: its copy would be large", false;
+    if (a->causal) return *why = "a mask together with a causal mask", false;
+    if (mask->dtype == OT_BOOL) return *why = "cuDNN supports no boolean masks", false;
+    if (ot_numel(&mask->shape) > s.B * s.T * s.S) return *why = "a mask for each head, whose copy would be large",
+                                                            false;
     return true;
 }
 

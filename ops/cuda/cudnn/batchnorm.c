@@ -13,11 +13,12 @@
 static bool can_norm(const ot_value *x, const ot_value *y, const ot_value *scale, const char **why)
 {
     cudnnDataType_t t;
-    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64) return *why = "cuDNN normalises f32, f16 and bf16", false;
+    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64) return *why = "cuDNN supports normalization in f32, f16 "
+                                                                          "and bf16 only", false;
     if (scale->dtype != OT_F32) return *why = "cuDNN keeps statistics in f32", false;
-    if (!y) return *why = "the result is not asked for", false;
+    if (!y) return *why = "the result is not needed", false;
     if (x->shape.rank > 5) return *why = "more than three spatial axes", false;
-    if (x->layout != y->layout) return *why = "x and y lie differently", false;
+    if (x->layout != y->layout) return *why = "x and y have different layouts", false;
     if (ot_numel(&x->shape) <= x->shape.dim[1]) return *why = "one element per channel", false;
     return true;
 }
@@ -26,7 +27,7 @@ static bool forward_can(const ot_node *n, const char **why) { return can_norm(n-
 
 static bool dx_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->layout != n->in[1]->layout) return *why = "x and dy lie differently", false;
+    if (n->in[0]->layout != n->in[1]->layout) return *why = "x and dy have different layouts", false;
     return can_norm(n->in[1], n->out[0], n->in[2], why);
 }
 

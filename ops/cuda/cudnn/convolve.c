@@ -39,15 +39,15 @@ static bool can(const ot_node *n, const char **why)
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
         if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype)
-            return *why = "cuDNN convolves floats of one type", false;
+            return *why = "cuDNN needs floats of one type", false;
         if (ot_numel(&v->shape) == 0) return *why = "an empty tensor", false;
     }
-    if (!n->out[0]) return *why = "no dw asked for", false;
+    if (!n->out[0]) return *why = "dw is not needed", false;
     roles r = roles_of(n);
     for (int j = 0; j < a->window.nd; j++) {
         if (a->window.pad_lo[j] < 0) return *why = "a negative padding", false;
         if (pad_behind(&a->window, j, r.x->shape.dim[2 + j], r.y->shape.dim[2 + j]) + a->window.stride[j] <= 0)
-            return *why = "rows of x that no window reaches", false;
+            return *why = "some rows of x are in no window", false;
     }
     return true;
 }
@@ -61,7 +61,7 @@ static bool yields(const ot_node *n, const char **why)
     roles              r = roles_of(n);
     int64_t            C = r.w->shape.dim[1], M = r.w->shape.dim[0] / (a->group > 0 ? a->group : 1);
     if (C >= 8 || M >= 32) return false;
-    *why = "few channels: our own kernel reads x once";
+    *why = "few channels: a kernel that reads x once is faster";
     return true;
 }
 

@@ -48,7 +48,7 @@ ot_cudnn_desc ot_cudnn_properties(ot_device *d)
 ot_cudnn *ot_cudnn_new(const ot_node *n, ot_prep *p)
 {
     if (!ot_cudnn_properties(p->device)) {
-        p->refused = "cuDNN does not serve this device";
+        p->refused = "cuDNN does not support this device";
         return NULL;
     }
     ot_cudnn *g = calloc(1, sizeof *g);
@@ -294,12 +294,12 @@ ot_status ot_cudnn_execute(ot_cudnn *g, const ot_call *c)
 {
     void         *addresses[OT_CUDNN_BOUND];
     cudnnHandle_t handle = ot_cudnn_handle(c->device);
-    if (!handle) return ot_fail(c->err, OT_E_DEVICE, "%s: cuDNN does not serve this device", g->node->name);
+    if (!handle) return ot_fail(c->err, OT_E_DEVICE, "%s: cuDNN does not support this device", g->node->name);
     for (int k = 0; k < g->n_bound; k++) addresses[k] = address(g, k, c);
     cudnnStatus_t s = pack(g, addresses, g->work ? (char *)c->work + g->own : NULL);
-    if (s) return failed(g, s, "takes no addresses", c->err);
+    if (s) return failed(g, s, "cannot set addresses", c->err);
     s = cudnnBackendExecute(handle, g->plan, g->pack);
-    return s ? failed(g, s, "does not run", c->err) : OT_OK;
+    return s ? failed(g, s, "cannot run", c->err) : OT_OK;
 }
 
 ot_status ot_cudnn_run(const ot_call *c) { return ot_cudnn_execute(c->state, c); }

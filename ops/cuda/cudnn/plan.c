@@ -216,7 +216,7 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
                                              g->n_op, g->op);
     ot_cudnn_finish(g, graph);
     if (g->status) {
-        p->refused = "cuDNN has no such operation";
+        p->refused = "cuDNN does not support this operation";
         return NULL;
     }
     hear(graph, properties, CUDNN_HEUR_MODE_A, f, &list);
@@ -229,8 +229,8 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     p->variants = list.n < VARIANTS ? list.n : VARIANTS;
     if (!plan)
         p->refused = !list.heard ? "cuDNN has no engine for it"
-                     : !list.n   ? "no engine of cuDNN is deterministic, exact enough and small enough"
-                                 : "cuDNN offered engines, but none made a plan";
+                     : !list.n   ? "no cuDNN engine is deterministic, precise enough and small enough"
+                                 : "cuDNN has engines, but none makes a plan";
     return plan;
 }
 
@@ -243,7 +243,7 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
     if (g->status) {
         p->refused = g->status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
                          ? "no memory for cuDNN's descriptors"
-                         : "cuDNN has no such operation";
+                         : "cuDNN does not support this operation";
         ot_cudnn_free(g);
         return OT_OK;
     }
@@ -265,7 +265,7 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
     int64_t work = plan ? plan_work(plan) : -1;
     if (work < 0) {
         if (plan) cudnnBackendDestroyDescriptor(plan);
-        if (!p->refused) p->refused = "cuDNN offered engines, but none made a plan";
+        if (!p->refused) p->refused = "cuDNN has engines, but none makes a plan";
         ot_cudnn_free(g);
         return OT_OK;
     }

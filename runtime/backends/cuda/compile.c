@@ -218,7 +218,7 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
     ot_text     source = { 0 };
     char        name[64];
     *out = NULL;
-    if (!text) return ot_fail(err, OT_E_INTERNAL, "no text '%s' in the CUDA module", file);
+    if (!text) return ot_fail(err, OT_E_INTERNAL, "internal error: no kernel '%s' in the CUDA module", file);
     ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->key,
                 (unsigned long long)headers_hash(), prefix ? prefix : "", file, text);
     if (source.failed) return ot_fail(err, OT_E_NOMEM, "no memory for the text of a kernel");
@@ -267,7 +267,8 @@ ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int th
                         ot_error *err)
 {
     if (blocks <= 0) return OT_OK;
-    if (blocks > INT32_MAX) return ot_fail(err, OT_E_INTERNAL, "%s: %lld blocks", f->entry, (long long)blocks);
+    if (blocks > INT32_MAX) return ot_fail(err, OT_E_INTERNAL, "%s: too many blocks: %lld",
+                                           f->entry, (long long)blocks);
     void              *list[] = { (void *)(uintptr_t)args };
     cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 }, .blockDim = { (unsigned)threads, 1, 1 },
                              .dynamicSmemBytes = shared, .stream = ((ot_gpu *)d)->stream };

@@ -54,7 +54,8 @@ static ot_status describe_failure(cudaError_t e, ot_error *err)
     cudaRuntimeGetVersion(&runtime);
     if (driver == 0) return ot_fail(err, OT_E_DEVICE, "no NVIDIA driver");
     if (e == cudaErrorInsufficientDriver)
-        return ot_fail(err, OT_E_DEVICE, "the NVIDIA driver is too old: it serves CUDA %d.%d, this build needs %d.%d",
+        return ot_fail(err, OT_E_DEVICE, "the NVIDIA driver is too old: it supports CUDA %d.%d, but this build needs "
+                                         "%d.%d",
                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (e == cudaErrorNoDevice || e == cudaSuccess) return ot_fail(err, OT_E_DEVICE, "an NVIDIA driver, but no GPU");
     return ot_gpu_check(e, "the NVIDIA driver", err);
@@ -75,7 +76,7 @@ static ot_status check_libraries(ot_error *err)
 {
     size_t have = cudnnGetVersion();
     if (have / 10000 != CUDNN_VERSION / 10000 || have < 90000)
-        return ot_fail(err, OT_E_DEVICE, "cuDNN %zu.%zu.%zu is there, but this build needs cuDNN %d", have / 10000,
+        return ot_fail(err, OT_E_DEVICE, "cuDNN %zu.%zu.%zu is installed, but this build needs cuDNN %d", have / 10000,
                        have / 100 % 100, have % 100, CUDNN_MAJOR);
     return OT_OK;
 }
@@ -104,7 +105,7 @@ static ot_status read_description(ot_gpu *g, ot_error *err)
 static ot_status describe_real(ot_gpu *g, ot_error *err)
 {
     struct cudaDeviceProp p;
-    OT_TRY(ot_gpu_check(cudaGetDeviceProperties(&p, g->index), "reading the device's properties", err));
+    OT_TRY(ot_gpu_check(cudaGetDeviceProperties(&p, g->index), "reading the device properties", err));
     snprintf(g->name, sizeof g->name, "%.127s", p.name);
     g->arch = p.major * 10 + p.minor;
     g->units = p.multiProcessorCount;
@@ -147,14 +148,17 @@ static ot_status open_real(ot_gpu *g, ot_error *err)
 {
     int n = gpu_count(err);
     if (!n) return err ? err->status : OT_E_DEVICE;
-    if (g->index >= n) return ot_fail(err, OT_E_DEVICE, "there is no cuda:%d; %d device%s there", g->index, n, n == 1 ? " is" : "s are");
+    if (g->index >= n) return ot_fail(err, OT_E_DEVICE, "cuda:%d does not exist; %d device%s found",
+                                      g->index, n, n == 1 ? " is" : "s are");
     OT_TRY(check_libraries(err));
     OT_TRY(ot_gpu_check(cudaSetDevice(g->index), "choosing the device", err));
     OT_TRY(describe_real(g, err));
-    if (g->arch < 75) return ot_fail(err, OT_E_DEVICE, "%s: compute capability %d.%d; at least 7.5 is needed", g->name, g->arch / 10, g->arch % 10);
-    OT_TRY(ot_gpu_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream", err));
-    OT_TRY(ot_gpu_check(cudaMalloc(&g->head.fault, OT_OUTBOX), "memory for faults", err));
-    return ot_gpu_check(cudaMemsetAsync(g->head.fault, 0, OT_OUTBOX, g->stream), "memory for faults", err);
+    if (g->arch < 75) return ot_fail(err, OT_E_DEVICE, "%s: compute capability %d.%d is not supported; the minimum is "
+                                                       "7.5", g->name, g->arch / 10, g->arch % 10);
+    OT_TRY(ot_gpu_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "creating a stream", err));
+    OT_TRY(ot_gpu_check(cudaMalloc(&g->head.fault, OT_OUTBOX), "allocating memory for device errors", err));
+    return ot_gpu_check(cudaMemsetAsync(g->head.fault, 0, OT_OUTBOX, g->stream), "allocating memory for device errors",
+                        err);
 }
 
 static ot_status gpu_open(int index, const char *described, ot_device **out, ot_error *err)
@@ -197,7 +201,8 @@ static ot_status no_memory(ot_device *d, cudaError_t e, int64_t bytes, ot_error 
     cudaGetLastError();
     if (e != cudaErrorMemoryAllocation) return ot_gpu_check(e, "allocating on the device", err);
     gpu_info(d, &i);
-    return ot_fail(err, OT_E_NOMEM, "out of memory on %s: %lld MiB are needed, %lld MiB are there; a smaller --batch-size needs less",
+    return ot_fail(err, OT_E_NOMEM, "out of memory on %s: %lld MiB are needed, but %lld MiB are available; use a "
+                                    "smaller --batch-size",
                    i.name, (long long)(bytes >> 20), (long long)(i.free >> 20));
 }
 
@@ -251,13 +256,13 @@ static ot_status gpu_download(ot_device *d, void *host, const void *from, int64_
 
 static ot_status gpu_copy(ot_device *d, void *to, const void *from, int64_t n, ot_error *err)
 {
-    return move(d, to, from, n, cudaMemcpyDeviceToDevice, "copying on the device", err);
+    return move(d, to, from, n, cudaMemcpyDeviceToDevice, "copying within the device", err);
 }
 
 static ot_status gpu_zero(ot_device *d, void *p, int64_t n, ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, gpu_of(d)->stream), "clearing memory of the device", err);
+    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, gpu_of(d)->stream), "clearing device memory", err);
 }
 
 static ot_status gpu_wait(ot_device *d, ot_error *err)
@@ -271,14 +276,14 @@ static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 {
     (void)d;
     cudaEvent_t e = NULL;
-    ot_status   s = ot_gpu_check(cudaEventCreateWithFlags(&e, cudaEventDefault), "making an event", err);
+    ot_status   s = ot_gpu_check(cudaEventCreateWithFlags(&e, cudaEventDefault), "creating an event", err);
     *out = e;
     return s;
 }
 
 static ot_status gpu_event_record(ot_device *d, void *mark, ot_error *err)
 {
-    return ot_gpu_check(cudaEventRecord(mark, gpu_of(d)->stream), "setting an event", err);
+    return ot_gpu_check(cudaEventRecord(mark, gpu_of(d)->stream), "recording an event", err);
 }
 
 static ot_status gpu_event_wait(ot_device *d, void *mark, ot_error *err)
@@ -291,7 +296,7 @@ static ot_status gpu_event_seconds(ot_device *d, void *from, void *to, double *s
 {
     float ms = 0;
     OT_TRY(gpu_event_wait(d, to, err));
-    OT_TRY(ot_gpu_check(cudaEventElapsedTime(&ms, from, to), "timing on the device", err));
+    OT_TRY(ot_gpu_check(cudaEventElapsedTime(&ms, from, to), "measuring time on the device", err));
     *seconds = (double)ms * 1e-3;
     return OT_OK;
 }
@@ -320,7 +325,7 @@ static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *
     *out = NULL;
     g->recording = false;
     OT_TRY(ot_gpu_check(cudaStreamEndCapture(g->stream, &graph), "recording", err));
-    ot_status s = ot_gpu_check(cudaGraphInstantiate(&exec, graph, 0), "making a graph of what was recorded", err);
+    ot_status s = ot_gpu_check(cudaGraphInstantiate(&exec, graph, 0), "creating a CUDA graph", err);
     cudaGraphDestroy(graph);
     if (s == OT_OK) *out = (ot_device_graph *)exec;
     return s;
@@ -328,7 +333,7 @@ static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *
 
 static ot_status gpu_launch_graph(ot_device *d, ot_device_graph *r, ot_error *err)
 {
-    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, gpu_of(d)->stream), "starting a graph", err);
+    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, gpu_of(d)->stream), "launching a CUDA graph", err);
 }
 
 static void gpu_graph_free(ot_device *d, ot_device_graph *r)

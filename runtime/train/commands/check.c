@@ -110,12 +110,15 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
 static void print_tried(ot_page *page, const planned *p)
 {
     const ot_tried *x = &p->tried;
-    if (x->slow > 10) ot_print(page->f, "  slow: about %d %% of the work is done by plain loops (%s); 'onnxtrain plan --why' says why\n", x->slow, x->slow_ops);
+    if (x->slow > 10) ot_print(page->f, "  slow: about %d %% of the work has no fast kernel (%s); see 'onnxtrain plan "
+                                        "--why'\n", x->slow, x->slow_ops);
     for (int i = 0; i < x->n_memory; i++)
-        ot_print(page->f, "%s%.1f MiB in batches of %lld", i ? ", " : "  memory: ", (double)x->memory[i].bytes / (1 << 20), (long long)x->memory[i].batch);
+        ot_print(page->f, "%s%.1f MiB with batches of %lld",
+                 i ? ", " : "  memory: ", (double)x->memory[i].bytes / (1 << 20), (long long)x->memory[i].batch);
     if (x->n_memory) ot_print(page->f, "\n");
     if (x->step && x->exported)
-        ot_print(page->f, "  tried: a step, with a loss of %.4g%s, and an export\n", x->loss, p->t->s.data ? "" : " on numbers at random");
+        ot_print(page->f, "  tested: one training step (loss %.4g%s) and an export\n",
+                 x->loss, p->t->s.data ? "" : " on random inputs");
     else ot_print(page->f, "  tried: %s; %s\n", x->step ? "a step" : "nothing", x->why_not);
 }
 
@@ -178,7 +181,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
     *text = NULL;
     ot_status s = make(m, o, &p, &found);
     if (!s && !p.plan->n_weights && !p.plan->own)
-        s = ot_fail(&found, OT_E_MODEL, "no initializer trains; see 'onnxtrain inspect'");
+        s = ot_fail(&found, OT_E_MODEL, "no initializer can be trained; see 'onnxtrain inspect'");
     if (!s) s = ot_try(p.t, p.r.plan ? &p.r : NULL, &p.tried, &found);
     /* Wrong options and missing files are not findings about the model. */
     if (!s || s == OT_E_MODEL || s == OT_E_DATA) {
@@ -198,7 +201,8 @@ static void print_why(FILE *f, const ot_step *s)
 {
     if (s->tuned > 0) ot_print(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
     if (*s->how) ot_print(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
-    if (s->group > 1) ot_print(f, "%6s   %s: one piece of work with the %d behind it\n", "", s->kernel->name, s->group - 1);
+    if (s->group > 1) ot_print(f, "%6s   %s: one launch together with the next %d steps\n",
+                               "", s->kernel->name, s->group - 1);
     for (int i = 0; i < s->n_refused; i++)
         ot_print(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
 }
@@ -248,7 +252,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         ot_json_set(&page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
-    ot_print(page.f, "\nbatch of %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
+    ot_print(page.f, "\nbatch size %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
             q->n_batch_steps, q->n_update_steps);
     print_lines(page.f, "", p->t->x.device_line);
     print_findings(&page, "warning: ", &p->t->findings, OT_FINDING_WARNING);
@@ -257,8 +261,8 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     ot_print(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
     ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
-    ot_print(page.f, "planned in all     %12.3f MiB%s\n", (double)planned_bytes / mib,
-            s->data ? ", data included" : "");
+    ot_print(page.f, "total planned      %12.3f MiB%s\n", (double)planned_bytes / mib,
+            s->data ? ", including the data" : "");
     return ot_page_close(&page, text, err);
 }
 

@@ -116,7 +116,8 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     c.tune = s->tune;
     ot_status r = OT_OK;
     if (!c.n_losses && m->file->graph->n_assigns) {
-        out->assumed = ot_arena_printf(a, "without data, batches of %lld are assumed; --data and --batch-size say otherwise", (long long)out->batch);
+        out->assumed = ot_arena_printf(a, "no --data: batch size %lld is assumed; use --data and --batch-size to "
+                                          "change it", (long long)out->batch);
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
     } else if (!c.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);
@@ -129,13 +130,15 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         c.losses = loss;
         c.n_losses = 1;
         if (y)
-            out->assumed = ot_arena_printf(a, "without data, loss %s on output '%s' and batches of %lld are assumed%s; --data, --loss and --batch-size say otherwise",
+            out->assumed = ot_arena_printf(a, "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
+                                              "use --data, --loss and --batch-size to change them",
                                            loss->name, y->name, (long long)out->batch,
                                            run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
         if (!y)
             r = ot_fail(err, OT_E_MODEL,
-                        "no output of the model is a float (the first is %s): there is nothing a loss could act on; make the tensor before it an output",
+                        "no output of the model is a float (the first is %s), so it cannot have a loss; make the "
+                        "tensor before it an output",
                         ot_dtype_name(run->graph->n_outputs ? run->graph->outputs[0]->dtype : OT_UNDEFINED));
     }
     for (int i = 0; !r && i < c.n_losses; i++) {

@@ -31,7 +31,9 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
 static void print_confusion(const ot_trainer *t, FILE *f)
 {
     const ot_dataset *d = t->eval_data;
-    ot_print(f, "\nconfusion matrix: rows are the true classes, columns the predicted ones\n%12s", "");
+    ot_print(f, "\n"
+                "confusion matrix: rows are true classes, columns are predicted classes\n"
+                "%12s", "");
     for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
     ot_print(f, "   recall\n");
     for (int64_t r = 0; r < t->classes; r++) {

@@ -63,7 +63,8 @@ static ot_status inputs_make(deployment *d, ot_error *err)
         memcpy(t->dim, f->shape.dim, sizeof t->dim);
         t->data = ot_arena_alloc(d->a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!t->data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
-        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' is of type string: the outputs before and after cannot be compared", f->name);
+        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' is a string tensor: the exported model "
+                                                                   "cannot be compared with the original", f->name);
         for (int64_t e = 0, n = ot_numel(&f->shape); e < n; e++) {
             uint32_t r[4];
             ot_philox(0, (uint64_t)e, (uint64_t)i, r);
@@ -103,7 +104,8 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
     ot_shape s = { .rank = was->rank };
     memcpy(s.dim, was->dim, sizeof s.dim);
     bool same = was->dtype == is->dtype && was->rank == is->rank && !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
-    if (!same) return ot_fail(err, OT_E_INTERNAL, "output '%s' of the deployable file has another type or shape", was->name);
+    if (!same) return ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model has another type or shape",
+                              was->name);
     double most = 0, off = 0, limit = tolerance(d);
     bool finite = true;
     for (int64_t e = 0, n = ot_numel(&s); e < n; e++) {
@@ -119,9 +121,12 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
     d->difference = fmax(d->difference, off);
     if (finite && off <= limit) return OT_OK;
     return ot_fail(err, d->half ? OT_E_MODEL : OT_E_INTERNAL,
-                   finite ? "output '%s' of the deployable file is off by %.2g of its largest element; %.0e is allowed%s"
-                          : "output '%s' of the deployable file is not finite where it should be (%.2g, %.0e)%s",
-                   was->name, off, limit, d->half ? ": float16 is too coarse for this model; leave --fp16 out" : "");
+                   finite ? "output '%s' of the exported model differs from the original by %.2g of its largest "
+                            "element; the limit is %.0e%s"
+                          : "output '%s' of the exported model is NaN or infinite where the original is not (%.2g, "
+                            "%.0e)%s",
+                   was->name, off, limit, d->half ? ": float16 is not precise enough for this model; export without "
+                                                    "--fp16" : "");
 }
 
 static ot_status check(const ot_imported *written, void *user, ot_error *err)
@@ -138,7 +143,8 @@ static ot_status check(const ot_imported *written, void *user, ot_error *err)
         const ot_tensor *was = NULL;
         for (int k = 0; k < d->answers.n; k++)
             if (!strcmp(d->answers.t[k].name, now.t[i].name)) was = &d->answers.t[k];
-        s = was ? compare(d, was, &now.t[i], err) : ot_fail(err, OT_E_INTERNAL, "output '%s' was not there before", now.t[i].name);
+        s = was ? compare(d, was, &now.t[i], err) : ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model is "
+                                                                                "not in the original", now.t[i].name);
     }
     ot_tensors_free(&now);
     return s;
@@ -165,7 +171,7 @@ static ot_status metadata_given(const ot_options *o, ot_arena *a, metadata *m, o
 {
     for (int i = 0, n = ot_options_count(o, "metadata"); i < n; i++) {
         const char *text = ot_options_nth(o, "metadata", i), *eq = strchr(text, '=');
-        if (!eq || eq == text) return ot_fail(err, OT_E_USAGE, "--metadata: '%s' is not of the form KEY=VALUE", text);
+        if (!eq || eq == text) return ot_fail(err, OT_E_USAGE, "--metadata: expected KEY=VALUE, got '%s'", text);
         const char *key = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!key) return ot_fail(err, OT_E_NOMEM, "no memory for options");
         metadata_add(m, key, eq + 1);
@@ -237,7 +243,7 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
         say(d, "%.*s", (int)n, lines);
         lines += n + (lines[n] == '\n');
     }
-    say(d, "deployable model: %s (answers in evaluation mode within %.1g of the original's)", path, d->difference);
+    say(d, "exported model: %s (outputs in evaluation mode within %.1g of the original)", path, d->difference);
     return OT_OK;
 }
 
@@ -283,7 +289,7 @@ ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callba
     OT_GIVEN(m);
     OT_GIVEN(o);
     const char *path = ot_options_get(o, "o");
-    if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: the deployable file to write");
+    if (!path) return ot_fail(err, OT_E_USAGE, "-o is missing: name the file to write");
     return run(m, o, cb, NULL, path, err);
 }
 
@@ -293,15 +299,16 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
     const char *path = ot_options_get(t->o, "deploy"), *out = ot_trainer_out(t);
     for (int i = 0; i < OT_LEN(with) && !path; i++)
         if (ot_options_count(t->o, with[i]))
-            return ot_fail(err, OT_E_USAGE, "--%s applies to the deployable file, and --deploy FILE is missing", with[i]);
+            return ot_fail(err, OT_E_USAGE, "--%s applies to the exported model: --deploy FILE is missing", with[i]);
     if (!path) return OT_OK;
     ot_inputs in = ot_trainer_inputs(t);
     metadata md = { 0 };
     const deployment d = { .o = t->o, .a = t->a };
     OT_TRY(metadata_collect(&d, NULL, &md, err));
-    if (out && ot_path_same(path, out)) return ot_fail(err, OT_E_USAGE, "--deploy %s: is what -o names as well; each needs a file of its own", path);
+    if (out && ot_path_same(path, out)) return ot_fail(err, OT_E_USAGE, "--deploy %s: is the same file as -o; use "
+                                                                        "different files", path);
     if (t->s.log && ot_path_same(path, t->s.log))
-        return ot_fail(err, OT_E_USAGE, "--deploy %s: is what --log names as well; each needs a file of its own", path);
+        return ot_fail(err, OT_E_USAGE, "--deploy %s: is the same file as --log; use different files", path);
     return check_path(&in, "--deploy", path, t->a, err);
 }
 
@@ -310,8 +317,9 @@ ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
     OT_GIVEN(t);
     ot_model *m = NULL;
     if (!path) path = ot_options_get(t->o, "deploy");
-    if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: the deployable file to write");
-    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model has been written yet; the deployable form is made from the written model");
+    if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: name the file to write");
+    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model has been written yet; --deploy exports the "
+                                                               "written model");
     OT_TRY(ot_model_load(t->result.model_path, &m, err));
     ot_inputs in = ot_trainer_inputs(t);
     ot_status s = check_path(&in, "--deploy", path, t->a, err);

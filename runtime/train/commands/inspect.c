@@ -87,7 +87,7 @@ ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_
     ot_status r = p->graph ? ot_pass_classify(p, &c) : OT_E_NOMEM;
     if (!r && p->sticky.status) r = p->sticky.status;
     if (!r) return OT_OK;
-    ot_fail(err, r, "%s", *p->sticky.text ? p->sticky.text : "the model cannot be classified");
+    ot_fail(err, r, "%s", *p->sticky.text ? p->sticky.text : "the graph could not be analysed");
     if (p->graph) ot_graph_free(p->graph);
     p->graph = NULL;
     return r;
@@ -136,7 +136,8 @@ static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, 
         if (shaped) v.dim_names = batch;
         inspect_value(p, "output", m->outputs[i], &v, &out);
     }
-    if (p->f && shaped && ot_leaves_open(g)) ot_print(p->f, "        (open sizes other than the batch taken as %lld)\n", (long long)open);
+    if (p->f && shaped && ot_leaves_open(g)) ot_print(p->f, "        (unknown sizes other than the batch are taken as "
+                                                            "%lld)\n", (long long)open);
     if (p->f) return;
     ot_json_set(&p->json, "inputs", in);
     ot_json_set(&p->json, "outputs", out);
@@ -170,7 +171,7 @@ static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
         if (v->role == OT_WEIGHT) trained += ot_numel(&v->shape);
     }
     if (p->f) {
-        ot_print(p->f, "\n%lld of %lld float elements train\n", (long long)trained, (long long)all);
+        ot_print(p->f, "\n%lld of %lld float parameters train\n", (long long)trained, (long long)all);
         return;
     }
     ot_json_set(&p->json, "initializers", list);
@@ -219,7 +220,7 @@ static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
     const char *text = m->file->training ? ot_own_text(m, a) : NULL;
     if (!m->file->training) return;
     p->lost |= !text;
-    if (text && p->f) ot_print(p->f, "trains  by its own algorithm (TrainingInfoProto), which %s\n", text);
+    if (text && p->f) ot_print(p->f, "training: algorithm in the file (TrainingInfoProto): %s\n", text);
     else if (text) ot_json_set(&p->json, "training_info", json_pack("{s:b, s:o}", "followed", !m->file->training->why, "what", ot_json_text(text)));
 }
 
@@ -329,7 +330,8 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
                                          "gradient", gradient_of(op), "kernels", kernels));
     }
     onnx += list_rewritten(&p, &list, &others);
-    if (p.f) ot_print(p.f, "\n%d operators of ONNX, %d of other domains, %d of onnxtrain itself\n", onnx, others, own);
+    if (p.f) ot_print(p.f, "\n"
+                           "%d ONNX operators, %d of other domains, %d internal kernels\n", onnx, others, own);
     else ot_json_set(&p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }
@@ -390,7 +392,7 @@ static const char *cuda_devices(ot_arena *a)
                               info.libraries);
         b->close(d);
     }
-    if (!n) all = ot_arena_printf(a, "no cuda: %s", why.text);
+    if (!n) all = ot_arena_printf(a, "no CUDA: %s", why.text);
     return all;
 }
 
@@ -403,7 +405,7 @@ static void write_pictures(ot_page *p)
         if (!missing) ot_print(p->f, "%s %s", i ? "," : "", format);
     ot_print(p->f, "\n");
     for (int i = 0; (format = ot_picture_format(i, &missing)); i++)
-        if (missing) ot_print(p->f, "            no %s: built without %s\n", format, missing);
+        if (missing) ot_print(p->f, "            %s not supported: built without %s\n", format, missing);
 }
 
 static json_t *picture_formats(void)

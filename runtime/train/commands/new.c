@@ -56,7 +56,7 @@ static ot_status describe(const char *path, const ot_entry *k, bool replaced, co
     snprintf(ends + strlen(ends), sizeof ends - strlen(ends), " -> ");
     add_ends(ends, sizeof ends, g->outputs, g->n_outputs);
     snprintf(line, sizeof line, "%s: %s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), k->meaning, ends, (long long)elements,
-             replaced ? "; the model that was there is replaced" : "");
+             replaced ? "; the existing model was replaced" : "");
     cb->message(cb->user, OT_INFO, line);
     if (shaped) ot_graph_free(shaped);
     ot_model_free(m);
@@ -75,9 +75,10 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
     if (!found) return unknown_kind(kind, err);
     bool tokens = input && !strchr(input, 'x') && ot_new_numbers(input, 'x', size, 1) == 1;
     if (input && !tokens && ot_new_numbers(input, 'x', size, 3) != 3)
-        return ot_fail(err, OT_E_USAGE, "--input: '%s' is neither CxHxW (such as 3x32x32) nor a number of tokens", input);
+        return ot_fail(err, OT_E_USAGE, "--input: expected CxHxW such as 3x32x32, or a number of tokens, got '%s'",
+                       input);
     if (layers && (n_hidden = ot_new_numbers(layers, ',', hidden, OT_NEW_HIDDEN)) < 0)
-        return ot_fail(err, OT_E_USAGE, "--hidden: '%s' is not a list such as 128,64", layers);
+        return ot_fail(err, OT_E_USAGE, "--hidden: expected a list such as 128,64, got '%s'", layers);
 
     ot_new_options w = {
         .opset = (int)ot_options_int(o, "opset"),

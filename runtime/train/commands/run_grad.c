@@ -75,10 +75,11 @@ static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a,
     ot_review_graph(p.graph, m->file->producer, &r);
     ot_graph_free(p.graph);
     if (r.norms)
-        cb->message(cb->user, OT_WARNING, "BatchNormalization has training_mode=1 in the file: it normalises with the statistics of the samples in "
-                    "--data; --mode eval uses its running statistics");
+        cb->message(cb->user, OT_WARNING, "BatchNormalization has training_mode=1 in the file: it uses the batch "
+                                          "statistics of --data; use --mode eval for the running statistics");
     if (r.dropouts)
-        cb->message(cb->user, OT_WARNING, "Dropout has training_mode=true in the file: elements are dropped at random; --mode eval drops none");
+        cb->message(cb->user, OT_WARNING, "Dropout has training_mode=true in the file: elements are dropped at "
+                                          "random; use --mode eval to disable it");
     return OT_OK;
 }
 
@@ -93,7 +94,7 @@ static bool is_spread(const ot_plan *p, const ot_value *v)
 
 static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
 {
-    const char *line = ot_arena_printf(a, "output '%s' is left out: %s", v->name, v->left_out);
+    const char *line = ot_arena_printf(a, "output '%s' is omitted: %s", v->name, v->left_out);
     if (cb && cb->message && line) cb->message(cb->user, OT_WARNING, line);
 }
 
@@ -205,13 +206,13 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
     const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
     ot_dataset *d = NULL;
     ot_tensors out;
-    if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of the inputs");
-    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+    if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with the inputs");
+    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
     OT_TRY(check_arrays(m, o, NULL, to, err));
     OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
     ot_status s = check_arrays(m, o, d, to, err);
     if (!s && cb && cb->message && ot_options_count(o, "batch-size"))
-        cb->message(cb->user, OT_WARNING, "--batch-size is ignored: run feeds every array whole");
+        cb->message(cb->user, OT_WARNING, "--batch-size is ignored: 'run' feeds whole arrays");
     if (!s) s = run_with(m, o, d, cb, &out, err);
     if (!s) {
         s = ot_npz_write(to, out.t, out.n, err);
@@ -299,7 +300,8 @@ static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
         while (k < n && isfinite(sum[i][k])) k++;
         if (k < n && !bad++) first = t->m->file->sources[p->weights[i]->source].name;
     }
-    if (bad) ot_trainer_say(t, OT_WARNING, "%d of %d gradients hold NaN or infinity (first: '%s')", bad, p->n_weights, first);
+    if (bad) ot_trainer_say(t, OT_WARNING, "%d of %d gradients contain NaN or infinity (first: '%s')",
+                            bad, p->n_weights, first);
 }
 
 static ot_status gradients(ot_trainer *t, ot_error *err)
@@ -310,8 +312,8 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     int slot, batches = t->s.accumulate;
     const char *to = t->s.out;
     if (!t->s.data)
-        return ot_fail(err, OT_E_USAGE, "--data is missing: an .npz of inputs and targets");
-    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: the .npz to write");
+        return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with inputs and targets");
+    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
     OT_TRY(check_arrays(t->m, t->o, NULL, to, err));
     OT_TRY(ot_trainer_open_gradient(t, &slot, err));
     OT_TRY(check_arrays(t->m, t->o, t->data, to, err));
@@ -324,7 +326,7 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
         loss += got.loss;
         OT_TRY(add_gradients(q, sum, scratch, err));
     }
-    if (!isfinite(loss)) ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
+    if (!isfinite(loss)) ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "NaN" : "infinite");
     say_nonfinite(t, q->plan, sum);
     return write_gradients(t, q->plan, sum, loss, batches, err);
 }

@@ -29,7 +29,7 @@ static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan *
         s.batch = batch;
         OT_TRY(ot_rehearse(t->m, &s, OT_WANT_TRAIN, t->x.device, t->a, &r, err));
         *out = r.plan;
-        return r.batch == batch ? OT_OK : ot_fail(err, OT_E_MODEL, "the batch is the file's");
+        return r.batch == batch ? OT_OK : ot_fail(err, OT_E_MODEL, "the model needs its own batch size");
     }
     ot_config c = ot_session_config(&t->s, OT_WANT_TRAIN, t->x.threads);
     ot_feed  *feeds = ot_arena_alloc(t->a, sizeof *feeds * (size_t)(t->train.n + 1));
@@ -231,14 +231,15 @@ ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *
     measure(t, !r, r ? r->batch : t->batch, p, out);
     OT_TRY(find_slow(t, p, out, err));
     for (int i = 0; i < p->n_batch_steps; i++) work += (double)ot_node_work(p->batch_steps[i].node);
-    if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved) out->why_not = "a step takes more than some seconds";
-    else if (2 * bytes_of(t, p) > ot_memory_available()) out->why_not = "there is not enough memory";
+    if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved) out->why_not = "a step would take more than a few "
+                                                                                            "seconds";
+    else if (2 * bytes_of(t, p) > ot_memory_available()) out->why_not = "not enough memory";
     else if (r && !askable(r)) out->why_not = "inputs of this type need --data";
-    else if (r && t->x.device) out->why_not = "on a device it needs --data";
+    else if (r && t->x.device) out->why_not = "a test on a GPU needs --data";
     if (*out->why_not) return OT_OK;
     OT_TRY(r ? do_alone(t, r, out, err) : do_with_data(t, out, err));
     if (!out->exported)
-        out->why_not = !isfinite(out->loss) ? "the loss of numbers at random is not finite: nothing was written on trial"
-                       : t->m->bytes > most_bytes ? "the file is large: it was not written on trial" : "$TMPDIR or /tmp cannot be written to";
+        out->why_not = !isfinite(out->loss) ? "the loss on random inputs is not finite; the export was not tested"
+                       : t->m->bytes > most_bytes ? "the file is large; the export was not tested" : "$TMPDIR or /tmp is not writable";
     return OT_OK;
 }

@@ -72,7 +72,7 @@ static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_er
     }
     if (f->dtype == have) return OT_OK;
     if (f->dtype == OT_STRING || have == OT_STRING)
-        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s; input '%s' is %s", a->t.name,
+        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s, but input '%s' is %s", a->t.name,
                             ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
     ot_error e = { 0 };
     if (ot_array_fits(a, f->dtype, &e))
@@ -156,10 +156,11 @@ static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
         snprintf(text, sizeof text, ", %s from %lldx%lld to %lldx%lld",
                  ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h,
                  (long long)p->w, (long long)q->h, (long long)q->w);
-    ot_adapt_note(e, "pictures of %lldx%lldx%lld feed '%s' as %s%s%s", (long long)p->h, (long long)p->w, (long long)p->c,
+    ot_adapt_note(e, "images of %lldx%lldx%lld are fed to '%s' as %s%s%s",
+                  (long long)p->h, (long long)p->w, (long long)p->c,
                   f->name, as[where], text,
                   p->c == q->c   ? ""
-                  : p->c == 1    ? ", the channel repeated"
+                  : p->c == 1    ? ", channel repeated"
                                  : ", converted to grey");
 }
 
@@ -171,8 +172,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
     if (e->normalize->kind == OT_NORMALIZE_MEASURE) {
         if (!e->measure)
             return ot_fail_more(err, OT_E_USAGE,
-                                "--normalize mean,std measures the training set, and there is none here; give the means and standard "
-                                "deviations that the training printed: --normalize MEANS,DEVIATIONS");
+                                "--normalize mean,std needs the training set, which is not loaded here; pass the "
+                                "values that the training printed: --normalize MEANS,STDS");
         if (ot_normalize_fit(e->normalize, a, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
@@ -191,12 +192,12 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) ||
         f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA,
-                            "input '%s' is %s; pictures of %lldx%lldx%lld cannot become that",
+                            "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h,
                             (long long)f->from.w, (long long)f->from.c);
     const ot_picture *p = &f->from, *q = &f->to;
     if (p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
-        return ot_fail_more(err, OT_E_DATA, "input '%s' wants %lld channels; the pictures are %s",
+        return ot_fail_more(err, OT_E_DATA, "input '%s' needs %lld channels; the images are %s",
                             v->name, (long long)q->c, ot_shape_text(&have, buf));
     switch (where) {
     case FLAT:
@@ -213,7 +214,7 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
         break;
     }
     if (!ot_shape_fits(&f->sample, OT_F64))
-        return ot_fail_more(err, OT_E_DATA, "input '%s': the picture is too large", v->name);
+        return ot_fail_more(err, OT_E_DATA, "input '%s': the image is too large", v->name);
     f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
     f->src = a;
     set_gather(f);
@@ -236,7 +237,7 @@ static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder
     ot_picture q;
     if (a->t.dtype != OT_U8 || a->t.rank < 2 || !ot_is_float(f->dtype) || f->src == &f->own) return OT_OK;
     if (!e->s->normalize) {
-        ot_adapt_note(e, "uint8 array '%s' is fed as 0..255; --normalize 1/255 would scale it", a->t.name);
+        ot_adapt_note(e, "uint8 array '%s' is fed as 0..255; use --normalize 1/255 to scale it", a->t.name);
         return OT_OK;
     }
     if (!ot_picture_of(a, &q)) q = (ot_picture){ .h = 1, .w = 1, .c = 1 };
@@ -252,8 +253,8 @@ static const char *transposed(const ot_shape *want, const ot_shape *have)
     if (want->rank != 4 || have->rank != 4) return "";
     const int64_t *d = have->dim;
     ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
-    if (agrees(want, &first, 1)) return "; channels last? numpy.transpose(x, (0, 3, 1, 2)) puts them first";
-    return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) puts them last" : "";
+    if (agrees(want, &first, 1)) return "; channels last? numpy.transpose(x, (0, 3, 1, 2)) moves them first";
+    return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) moves them last" : "";
 }
 
 /* A target of several numbers for each sample that was saved as one row of them. */
@@ -263,7 +264,8 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
     for (int i = 0; i < d->n && samples > 0; i++) {
         const ot_array *t = &d->array[i];
         if (t->role != OT_ARRAY_TARGET || t->t.rank != 1 || t->t.dim[0] <= samples || t->t.dim[0] % samples) continue;
-        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld: save it as [%lld,%lld]", t->t.name, (long long)(t->t.dim[0] / samples),
+        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld samples: save as [%lld,%lld]",
+                 t->t.name, (long long)(t->t.dim[0] / samples),
                  (long long)samples, (long long)samples, (long long)(t->t.dim[0] / samples));
     }
     return buf;
@@ -288,7 +290,8 @@ static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
     for (int i = 0; i < want.rank; i++)
         if (want.dim[i] < 0) return buf;
     if (ot_shape_fits(&want, OT_U8) && ot_numel(&want) != ot_numel(&have))
-        snprintf(buf, 100, ": %lld elements per sample, %lld are needed", (long long)ot_numel(&have), (long long)ot_numel(&want));
+        snprintf(buf, 100, ": %lld elements per sample, expected %lld",
+                 (long long)ot_numel(&have), (long long)ot_numel(&want));
     return buf;
 }
 
@@ -296,7 +299,7 @@ static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
 static const char *title(const ot_array *a, char buf[300])
 {
     if (*a->t.name) snprintf(buf, 300, "array '%.280s'", a->t.name);
-    return *a->t.name ? buf : "the data, without the target,";
+    return *a->t.name ? buf : "the data without the target";
 }
 
 static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
@@ -318,10 +321,11 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         const char *of = counts(d);
-        if (!e->as_is && of && have.rank) snprintf(more, sizeof more, ", %lld samples; the target '%.280s' has %lld", (long long)have.dim[0], of, (long long)d->samples);
+        if (!e->as_is && of && have.rank) snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)",
+                                                   (long long)have.dim[0], of, (long long)d->samples);
         else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s%s", v->name,
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
                                 more, e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
@@ -334,11 +338,12 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
         want.rank--;
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; %s is %s%s%s", v->name,
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
                                 elements(v, a, more), transposed(&v->shape, &have));
         f->sample = want;
-        ot_adapt_note(e, "samples of %s feed '%s' as %s", ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
+        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s",
+                      ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
     }
     set_gather(f);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
@@ -365,8 +370,8 @@ static const char *array_names(const ot_dataset *d, ot_arena *a)
     const char *s = "";
     for (int i = 0; i < d->n && s; i++)
         s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "",
-                            *d->array[i].t.name ? d->array[i].t.name : "(without a name)");
-    return s && *s ? s : "no array";
+                            *d->array[i].t.name ? d->array[i].t.name : "(unnamed)");
+    return s && *s ? s : "no arrays";
 }
 
 /* The array for an input of the file's training algorithm: by name, as its target, or the only target where it is the only one. */
@@ -382,7 +387,7 @@ static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, co
     }
     for (int i = e->own_inputs; i < e->graph->n_inputs; i++) open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
     if (n != 1 || open != 1) return NULL;
-    ot_adapt_note(e, "'%s' of the file's training algorithm is the target", v->name);
+    ot_adapt_note(e, "the target is used as input '%s' of the file's training algorithm", v->name);
     return only;
 }
 
@@ -404,8 +409,10 @@ static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot
 static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
 {
     const ot_array *like = by_shape(e->graph, d, v);
-    const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has its shape: save it as '%s'", like->t.name, v->name);
-    return ot_fail_more(err, OT_E_DATA, "input '%s' has no array in the data, which has %s%s", v->name, array_names(d, e->a),
+    const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has the right shape: save it as '%s'",
+                                                    like->t.name, v->name);
+    return ot_fail_more(err, OT_E_DATA, "input '%s': the data has no array of this name, only %s%s",
+                        v->name, array_names(d, e->a),
                         more ? more : "");
 }
 
@@ -420,10 +427,10 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
     char shape[128];
     ot_shape have = array_shape(a);
     return ot_fail(err, OT_E_USAGE,
-                   "--normalize %s does not apply to %s: it scales uint8 pictures that feed a float input; input '%s' is %s, and its array "
-                   "is %s %s%s",
+                   "--normalize %s does not apply to %s: only uint8 images fed to a float input are scaled; input "
+                   "'%s' is %s and its array is %s %s%s",
                    e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
-                   ot_shape_text(&have, shape), d->table ? "; numbers of a table are fed as they are" : "");
+                   ot_shape_text(&have, shape), d->table ? "; table columns are fed unchanged" : "");
 }
 
 static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
@@ -431,7 +438,8 @@ static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
     char    hint[160];
     int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
     const char *of = counts(d);
-    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples; array '%s' for input '%s' has %lld%s", of ? " '" : "", of ? of : "",
+    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples, but array '%s' for input '%s' has %lld%s",
+                 of ? " '" : "", of ? of : "",
                  of ? "'" : "", (long long)d->samples, f->src->t.name, f->name, (long long)n, flat_target(d, n, hint));
 }
 
@@ -443,7 +451,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     for (int i = 0; i < (e->own ? e->own_inputs : g->n_inputs); i++) needed += is_fed(g, g->inputs[i]);
     *out = (ot_feeders){ .data = d, .samples = d->samples };
     out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(g->n_inputs + d->n + 1));
-    if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+    if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
 
     ot_error found = { 0 };
     for (int i = 0; i < g->n_inputs; i++) {
@@ -453,7 +461,8 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         const ot_array *a = e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
         ot_feeder *f = &out->f[out->n];
         if (v->list & OT_INPUT_LIST)
-            ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence, which onnxtrain run alone can feed: training and evaluation take tensors", v->name);
+            ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence; only 'onnxtrain run' accepts sequences",
+                         v->name);
         else if (!a) no_array(e, d, v, &found);
         else if (!adapt_array(e, d, v, a, named, f, &found)) {
             f->array = (int)(a - d->array);

@@ -31,7 +31,8 @@ static ot_status count_elements(const ot_dataset *d, const char *name, int64_t *
     for (int i = 0; i < d->n; i++) {
         const char *t = d->array[i].t.name, *digits = t + length + 1;
         if (strncmp(t, name, length) || t[length] != '/' || !*digits || digits[strspn(digits, "0123456789")]) continue;
-        if (strtoll(digits, NULL, 10) >= *n) return ot_fail(err, OT_E_DATA, "array '%s' has no '%s/%lld' before it", t, name, (long long)*n);
+        if (strtoll(digits, NULL, 10) >= *n) return ot_fail(err, OT_E_DATA, "array '%s': array '%s/%lld' is missing",
+                                                            t, name, (long long)*n);
     }
     return OT_OK;
 }
@@ -40,14 +41,16 @@ static ot_status count_elements(const ot_dataset *d, const char *name, int64_t *
 static ot_status check_count(const char *name, int64_t n, ot_error *err)
 {
     if (n <= MOST_ELEMENTS) return OT_OK;
-    return ot_fail(err, OT_E_DATA, "array '%s': a sequence of %lld elements; at most %d are possible", name, (long long)n, MOST_ELEMENTS);
+    return ot_fail(err, OT_E_DATA, "array '%s': sequence of %lld elements; at most %d are supported",
+                   name, (long long)n, MOST_ELEMENTS);
 }
 
 /* An array as the elements along its first axis, which take its place in d. */
 static ot_status cut(ot_dataset *d, const ot_array *whole, ot_arena *a, int64_t *n, ot_error *err)
 {
     ot_array one = *whole;
-    if (one.t.rank < 1) return ot_fail(err, OT_E_DATA, "array '%s' is one number; its first axis would count the elements of the sequence", one.t.name);
+    if (one.t.rank < 1) return ot_fail(err, OT_E_DATA, "array '%s' is a scalar; its first axis must be the elements "
+                                                       "of the sequence", one.t.name);
     *n = one.t.dim[0];
     OT_TRY(check_count(one.t.name, *n, err));
     one.t.rank--;
@@ -104,12 +107,14 @@ static ot_status fill(ot_graph *g, int i, ot_dataset *d, ot_arena *a, ot_error *
     int64_t         n = -1;
     if (v->list & OT_INPUT_LIST) {
         OT_TRY(count_elements(d, v->name, &n, err));
-        if (n && whole) return ot_fail(err, OT_E_DATA, "the data have '%s' and '%s/0': the elements of sequence '%s' are given twice", v->name, v->name, v->name);
+        if (n && whole) return ot_fail(err, OT_E_DATA, "the data has '%s' and '%s/0': sequence '%s' is given twice",
+                                       v->name, v->name, v->name);
         if (!n && whole) OT_TRY(cut(d, whole, a, &n, err));
         else if (!n && v->list & OT_INPUT_OPTIONAL) n = -1;
         else if (!n)
-            return ot_fail(err, OT_E_DATA, "input '%s' is a sequence and has no array in the data: '%s/0', '%s/1' ... are its elements, or one array '%s' "
-                           "whose first axis counts them", v->name, v->name, v->name, v->name);
+            return ot_fail(err, OT_E_DATA, "input '%s' is a sequence without data: provide '%s/0', '%s/1' ..., or one "
+                                           "array '%s' whose first axis is the elements",
+                           v->name, v->name, v->name, v->name);
         OT_TRY(check_count(v->name, n, err));
     } else if (whole) {
         v->list = 0;

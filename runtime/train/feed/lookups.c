@@ -45,7 +45,8 @@ static ot_status check_rows(const ot_feeder *f, const ot_node *n, int64_t rows, 
     for (int64_t i = 0; i < all; i++) {
         int64_t v = ot_get_i64(t->data, t->dtype, i);
         if (v >= -rows && v < rows) continue;
-        return ot_fail_more(err, OT_E_DATA, "array '%s': %s %lld has the index %lld; %s looks it up in a table of %lld rows, 0 to %lld", t->name,
+        return ot_fail_more(err, OT_E_DATA, "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld "
+                                            "rows, valid are 0 to %lld", t->name,
                             f->whole ? "element" : "sample", (long long)(f->whole ? i : i / (all / t->dim[0])), (long long)v,
                             n->name, (long long)rows, (long long)rows - 1);
     }

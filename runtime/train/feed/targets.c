@@ -69,7 +69,7 @@ static const char *array_names(const ot_adapt_env *e, const ot_dataset *d)
 {
     const char **list = ot_arena_alloc(e->a, sizeof *list * (size_t)(d->n + 1));
     for (int i = 0; list && i < d->n; i++) list[i] = d->array[i].t.name;
-    return list && d->n ? names(e->a, list, d->n) : "no array";
+    return list && d->n ? names(e->a, list, d->n) : "no arrays";
 }
 
 static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n)
@@ -84,10 +84,11 @@ static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_ou
 {
     for (int i = 0; i < d->n; i++)
         if (find_output(o, n_outputs, d->array[i].t.name))
-            return ot_fail_more(err, OT_E_DATA, "there is no target: the data has no array '%s'; '%s' is called like an output: save it as 'target_%s', or --target '%s'", name,
+            return ot_fail_more(err, OT_E_DATA, "no target: the data has no array '%s', but '%s' has the name of an "
+                                                "output: save it as 'target_%s', or use --target '%s'", name,
                                 d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
     return ot_fail_more(err, OT_E_DATA,
-                        "there is no target: the data has no array '%s'; it has %s (--target NAME chooses one of them)",
+                        "no target: the data has no array '%s', only %s; choose the target with --target NAME",
                         name, array_names(e, d));
 }
 
@@ -108,7 +109,8 @@ static const ot_output *plain_output(const ot_output *o, int n)
 
 static void say_plain(const ot_adapt_env *e, const ot_output *first, const ot_output *o)
 {
-    if (o != first) ot_adapt_note(e, "the target is for output '%s': '%s' is %s, and no loss acts on that", o->name, first->name, ot_dtype_name(first->dtype));
+    if (o != first) ot_adapt_note(e, "the target is used for output '%s', because '%s' is %s and cannot have a loss",
+                                  o->name, first->name, ot_dtype_name(first->dtype));
 }
 
 /* A loss that names no output acts on the first one that can have a loss; where the only target is another's, on that. */
@@ -127,7 +129,7 @@ static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, cons
         if (target_of(d, o[i].name)) only = &o[i], n++;
     if (n != 1) return;
     t->output = only->name;
-    ot_adapt_note(e, "loss %s acts on output '%s', which has the only target", t->name, only->name);
+    ot_adapt_note(e, "loss %s is applied to output '%s', which has the only target", t->name, only->name);
 }
 
 /* Arrays that go with sequences, by the names that PyTorch gives them. */
@@ -155,7 +157,7 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
         want *q = &w[*n];
         *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
         q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output) : "target";
-        if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+        if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
         if (!q->array) missing(e, d, o, n_outputs, q->name, err);
         else (*n)++;
         if (takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
@@ -182,7 +184,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
         if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
         if (!own) say_plain(e, o, first);
         const char *name = own ? own->t.name : !i ? "target" : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
-        if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+        if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
         w[(*n)++] = (want){ .output = &o[i], .array = a, .name = name };
     }
     return err->status;
@@ -219,11 +221,13 @@ static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const
         if (a->role != OT_ARRAY_TARGET || !is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
         const char *output = a->t.name + 7;
         if (!find_output(o, n_outputs, output))
-            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; it has %s", a->t.name, output,
+            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; its outputs are %s",
+                         a->t.name, output,
                          output_names(e, o, n_outputs));
         else
             ot_fail_more(err, OT_E_DATA,
-                         "array '%s' is not used: --loss %s=... gives that output a loss, --loss %s=mse:weight=0 leaves it out",
+                         "array '%s' is not used: give the output a loss with --loss %s=..., or ignore it with --loss "
+                         "%s=mse:weight=0",
                          a->t.name, output, output);
     }
     if (!err->status) ot_adapt_idle(e, fs);
@@ -266,7 +270,8 @@ static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const
         if (!used) idle[n++] = o[i].name;
     }
     if (idle && n && n < n_outputs)
-        ot_adapt_note(e, "%s %s: no target and no loss; weights that lead nowhere else do not train", n > 1 ? "outputs" : "output",
+        ot_adapt_note(e, "%s %s: no target and no loss; weights that affect no other output do not train",
+                      n > 1 ? "outputs" : "output",
                       names(e->a, idle, n));
 }
 
@@ -336,14 +341,18 @@ static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape
     ot_shape_text(t, y);
     if (!row_axes(w, t)) {
         if (ot_numel(t) == o->rows * ot_numel(&one)) return OT_OK; /* values in another shape */
-        return ot_fail_more(err, OT_E_DATA, "target '%s' is %s per sample; output '%s' is %s, %lld rows for each of %lld samples, and class numbers are "
-                            "[samples,%lld] then", w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), (long long)o->rows);
+        return ot_fail_more(err, OT_E_DATA, "target '%s' is %s per sample, but output '%s' is %s, %lld rows for each "
+                                            "of %lld samples; class numbers must be [samples,%lld]",
+                            w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), (long long)o->rows);
     }
     if (o->mixed)
-        return ot_fail_more(err, OT_E_DATA, "output '%s' is %s, %lld rows for each of %lld samples, but those of a sample do not follow one another: '%s', "
-                            "which they are made of, has the samples behind another axis; export logits of [samples,%lld,classes]", o->name, x,
+        return ot_fail_more(err, OT_E_DATA, "output '%s' is %s, %lld rows for each of %lld samples, but the rows of a "
+                                            "sample are not adjacent: in '%s', from which it is reshaped, the batch "
+                                            "is another axis; export logits of shape [samples,%lld,classes]",
+                            o->name, x,
                             (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed, (long long)o->rows);
-    ot_adapt_note(e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, goes with them row by row", o->name, x,
+    ot_adapt_note(e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, is matched "
+                     "row by row", o->name, x,
                   (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name, ot_shape_text(t, z));
     return OT_OK;
 }
@@ -370,7 +379,8 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
                              ot_error *err)
 {
     char x[128], y[128];
-    return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample; output '%s' is %s per sample%s", w->array->t.name,
+    return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample, but output '%s' is %s per sample%s",
+                        w->array->t.name,
                         ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
 }
 
@@ -379,7 +389,8 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 /* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
 static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f, ot_error *err)
 {
-    static const char one[] = "; an output of one value per sample takes 0 and 1 with --loss bce_with_logits, values with --loss mse";
+    static const char one[] = "; for an output of one value per sample use --loss bce_with_logits with targets 0 and "
+                              "1, or --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
     bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) && !(ignore && isnan(ignore->num));
@@ -396,7 +407,8 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
         char where[64];
         if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
         else snprintf(where, sizeof where, "sample %lld", (long long)at);
-        return ot_fail_more(err, OT_E_DATA, "target '%s': %s has class %lld; output '%s' has %lld class%s, 0 to %lld%s", line ? w->data->column : t->name,
+        return ot_fail_more(err, OT_E_DATA, "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
+                                            "%lld%s", line ? w->data->column : t->name,
                             where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
                             classes == 1 ? one : "");
     }
@@ -404,7 +416,8 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
     f->ignored = skip;
     if (f->ignores)
-        ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and count nowhere, as in PyTorch; ignore_index in --loss names another",
+        ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set "
+                         "ignore_index in --loss to change that",
                       t->name, (long long)ignored, (long long)n, OT_IGNORED);
     return OT_OK;
 }
@@ -448,11 +461,13 @@ static ot_status check_texts(const want *w, ot_error *err)
     if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
     ot_takes t = takes(w);
     if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight"))) return OT_OK;
-    if (w->loss) snprintf(what, sizeof what, "loss %.40s takes numbers", w->loss->name);
+    if (w->loss) snprintf(what, sizeof what, "loss %.40s needs numbers", w->loss->name);
     else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
-    return ot_fail_more(err, OT_E_DATA, "the texts of column '%s' are %d classes ('%.60s', '%.60s'%s), and %s: cross_entropy takes classes, an output with a value "
-                        "for each%s; --target names another column", d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
-                        d->n_classes > 2 ? " ..." : "", what, d->n_classes == 2 ? ", bce_with_logits two as no and yes" : "");
+    return ot_fail_more(err, OT_E_DATA, "column '%s' contains strings, %d classes ('%.60s', '%.60s'%s), but %s: use "
+                                        "cross_entropy and an output with a value for each class%s, or choose another "
+                                        "column with --target",
+                        d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
+                        d->n_classes > 2 ? " ..." : "", what, d->n_classes == 2 ? ", or bce_with_logits for two classes" : "");
 }
 
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
@@ -481,11 +496,12 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     ot_shape o, t = *sample;
     ot_error whole = { 0 };
     if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
-        return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", w->array->t.name,
+        return ot_fail_more(err, whole.status, "target '%s' does not contain class numbers: %s", w->array->t.name,
                             whole.text);
     if (output_sample(w, &t, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
-        if (axis < 0) return wrong_shape(w, &t, &o, "; class numbers have that shape without the class axis, values have the whole of it", err);
+        if (axis < 0) return wrong_shape(w, &t, &o, "; expected class numbers (that shape without the class axis) or "
+                                                    "values (the whole shape)", err);
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             t = o; /* one value per sample: the loss pass looks at the tail */
@@ -509,8 +525,8 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
             return wrong_shape(w, &t, &o,
-                               classes ? "; class numbers are integers, such as int64 (--loss cross_entropy also "
-                                         "takes floats that are whole)"
+                               classes ? "; expected integer class numbers such as int64 (--loss cross_entropy also "
+                                         "accepts whole floats)"
                                        : "",
                                err);
         t = o;
@@ -525,7 +541,8 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
 static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
 {
     ot_error whole = { 0 };
-    if (w->array->t.rank != 1) return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; one number per sample is needed", w->array->t.name, w->array->t.rank);
+    if (w->array->t.rank != 1) return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; expected one number per "
+                                                                   "sample", w->array->t.name, w->array->t.rank);
     if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
     set_feed(f, w, OT_I64, &(ot_shape){ .rank = 0 });
     return OT_OK;
@@ -540,16 +557,21 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
     ot_error whole = { 0 };
     if (sample->rank > 1 || !most)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; (samples, labels) is needed, and a label at least", t->name, t->rank);
-    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not hold class numbers: %s", t->name, whole.text);
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; expected (samples, labels) with at least one "
+                                            "label", t->name, t->rank);
+    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not contain class "
+                                                                                        "numbers: %s",
+                                                                     t->name, whole.text);
     for (int64_t i = 0; i < samples * most; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
         bool padding = y < 0 || y == blank, behind = i % most && (before < 0 || before == blank);
         if (y >= classes)
-            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has class %lld; output '%s' has %lld classes, 0 to %lld", t->name,
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has class %lld, but output '%s' has %lld "
+                                                "classes, 0 to %lld", t->name,
                                 (long long)(i / most), (long long)y, o->name, (long long)classes, (long long)classes - 1);
         if (!padding && behind)
-            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has a label behind its padding (the blank, %lld, or a negative number)", t->name,
+            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has a label after its padding (the blank "
+                                                "class %lld, or negative numbers)", t->name,
                                 (long long)(i / most), (long long)blank);
     }
     set_feed(f, w, OT_I64, sample);
@@ -564,7 +586,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     const ot_tensor *a = &w->array->t;
     ot_shape o, t = { .rank = a->rank - 1 };
     if (a->rank < 1 || a->dim[0] != samples)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples; the data has %lld",
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld",
                             a->name, (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
@@ -599,7 +621,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     size_t most = 3 * (size_t)e->s->n_losses + (size_t)n + 1;
     want *w = ot_arena_alloc(e->a, sizeof *w * most);
     ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
-    if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to adapt the data");
+    if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
 
     ot_error found = { 0 };
     int n_wants = 0;

@@ -71,19 +71,19 @@ static ot_status make(trial *x, ot_error *err)
 {
     uint64_t seed = 1;
     x->bytes = ot_arena_alloc(x->a, sizeof *x->bytes * (size_t)(x->n + 1));
-    if (!x->bytes) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+    if (!x->bytes) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(plan(x, x->one, NULL, &x->apart.plan, err));
     OT_TRY(plan(x, x->two, x->apart.plan, &x->together.plan, err));
     x->too_long = takes_long(x);
-    if (x->too_long) return ot_fail(err, OT_E_NOMEM, "no time to try a batch");
+    if (x->too_long) return ot_fail(err, OT_E_NOMEM, "no time to test a batch");
     const ot_plan *both[] = { x->apart.plan, x->together.plan };
-    if (both[0]->state_bytes + both[1]->scratch_bytes > ot_memory_available() / 2) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+    if (both[0]->state_bytes + both[1]->scratch_bytes > ot_memory_available() / 2) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(ot_memory_new(both, 2, 0, &x->memory, err));
     OT_TRY(ot_exec_new(both[0], x->memory, &x->apart.exec, err));
     OT_TRY(ot_exec_new(both[1], x->memory, &x->together.exec, err));
     for (int i = 0; i < x->n; i++) {
         x->bytes[i] = ot_arena_alloc(x->a, ot_bytes(&x->two[i].shape, x->two[i].dtype) + 1);
-        if (!x->bytes[i]) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+        if (!x->bytes[i]) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
         fill(x->bytes[i], x->two[i].dtype, ot_numel(&x->two[i].shape), &seed);
     }
     return OT_OK;
@@ -108,7 +108,7 @@ static ot_status read_output(trial *x, side *s, int k, double **out, ot_error *e
     int64_t         n = ot_numel(&v->shape);
     void           *bytes = ot_arena_alloc(x->a, ot_bytes(&v->shape, v->dtype) + 1);
     *out = ot_arena_alloc(x->a, (size_t)(n + 1) * sizeof **out);
-    if (!bytes || !*out) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+    if (!bytes || !*out) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(ot_exec_read(s->exec, v, bytes, err));
     for (int64_t i = 0; i < n; i++) (*out)[i] = ot_get_f64(bytes, v->dtype, i);
     return OT_OK;
@@ -146,7 +146,7 @@ static ot_status answer(trial *x, ot_error *err)
 {
     const ot_graph *g = x->apart.plan->graph;
     double        **both = ot_arena_alloc(x->a, (size_t)(g->n_outputs + 1) * sizeof *both), *one;
-    if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+    if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(run(x, &x->together, 0, err));
     for (int k = 0; k < g->n_outputs; k++)
         if (ot_is_float(g->outputs[k]->dtype)) OT_TRY(read_output(x, &x->together, k, &both[k], err));
@@ -189,16 +189,17 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
         bool same = x.off <= rounding;
         if (same)
             ot_find(out, OT_FINDING_NOTE, NULL, NULL,
-                    "the larger batch was compared with batches of the file's size: same outputs (largest difference %.2g)", x.off);
+                    "the larger batch gives the same outputs as batches of the file's size (largest difference %.2g)",
+                    x.off);
         else
-            ot_find(out, OT_FINDING_WARNING, NULL, "with --batch-size as in the file it is fast",
-                    "in a larger batch than the file's, output '%s' differs by %.2g of its largest value: every operator runs once for "
-                    "each batch of the file's size, which is right, and slow", x.output, x.off);
+            ot_find(out, OT_FINDING_WARNING, NULL, "training is faster with the batch size of the file",
+                    "output '%s' differs by %.2g of its largest value in a batch larger than the file's: every "
+                    "operator now runs once per batch of the file's size, which is correct but slow", x.output, x.off);
         s->apart = !same;
         if (!s->data) ot_find_all(out, &x.together.plan->findings); /* there is no larger plan that says it */
     } else if (e.status == OT_E_NOMEM) {
         ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was not compared with batches of the file's size: %s",
-                x.too_long ? "it would take more than some seconds" : "not enough memory");
+                x.too_long ? "it would take more than a few seconds" : "not enough memory");
     } /* a file that does not go is reported where it is planned */
     drop(&x);
 }
@@ -227,7 +228,7 @@ ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, o
     int64_t         from = 0;
     OT_TRY(ot_rehearse_inputs(m, s, 1, a, &one, &n, err));
     two = ot_arena_copy(a, one, sizeof *two * (size_t)(n + 1));
-    if (!two) return ot_fail(err, OT_E_NOMEM, "no memory to try a batch");
+    if (!two) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     for (int i = 0; i < n; i++)
         for (int k = 0; k < g->n_inputs; k++)
             if (!strcmp(g->inputs[k]->name, one[i].name) && g->inputs[k]->shape.rank > 0 && g->inputs[k]->shape.dim[0] > 0 &&

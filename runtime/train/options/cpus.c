@@ -108,7 +108,8 @@ ot_status ot_threads_make(int threads, ot_error *err)
     pthread_mutex_destroy(&gate);
     if (!number && !ot_memory_fits(OT_LIBRARY_ROOM)) number = ENOMEM;
     if (number)
-        return ot_fail(err, OT_E_NOMEM, "out of memory: %d threads cannot be made (%s); fewer --threads need less", threads, strerror(number));
+        return ot_fail(err, OT_E_NOMEM, "out of memory: cannot create %d threads (%s); use fewer --threads",
+                       threads, strerror(number));
     /* A thread's first allocation reserves 64 MiB of address space where they are free (glibc's arenas), and leaves what is
      * then too little; so they come first, and what is counted later is what is left. */
 #pragma omp parallel num_threads(threads)

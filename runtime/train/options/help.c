@@ -7,18 +7,18 @@
 #include "runtime/train/options/options.h"
 
 static const char usage[] =
-    "onnxtrain trains an ONNX model and writes the same file back with new weights.\n"
+    "onnxtrain trains an ONNX model and writes the same file with new weights.\n"
     "\n"
-    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  DATA: mnist, cifar10 ... or a file\n"
+    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  train; DATA: mnist, cifar10 ... or a file\n"
     "  onnxtrain eval    MODEL --data DATA             loss, accuracy, confusion matrix\n"
-    "  onnxtrain run     MODEL --data X.npz -o Y.npz   outputs by name\n"
-    "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient per trained initializer\n"
-    "  onnxtrain export  MODEL -o FILE                 the deployable form: for runtimes, not for training\n"
-    "  onnxtrain check   MODEL [--data DATA]           can it be trained, and how\n"
-    "  onnxtrain inspect MODEL                         what trains, and why; --graph: every node\n"
-    "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a step\n"
+    "  onnxtrain run     MODEL --data X.npz -o Y.npz   run the model, write its outputs by name\n"
+    "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient of the loss for each trained initializer\n"
+    "  onnxtrain export  MODEL -o FILE                 write the model for inference, without training parts\n"
+    "  onnxtrain check   MODEL [--data DATA]           whether and how the model can be trained\n"
+    "  onnxtrain inspect MODEL                         which initializers train, and why; --graph: all nodes\n"
+    "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a training step\n"
     "  onnxtrain new     KIND -o MODEL                 a network with fresh weights\n"
-    "  onnxtrain ops | env                             operators; this build and machine\n"
+    "  onnxtrain ops | env                             supported operators; build and machine\n"
     "  onnxtrain help    TOPIC [NAME]                  optimizer, loss, schedule, data, new, metric, option: names, keys, defaults\n";
 
 static const char examples[] =
@@ -58,7 +58,7 @@ static void print_options(bool all, FILE *f)
     for (int i = 0; (r = ot_option_at(i)); i++) {
         if (!all && !r->basic) continue;
         if (all && strcmp(group, r->group)) fprintf(f, "\n%s\n", r->group);
-        else if (!all && !*group) fprintf(f, "\nOptions (--help-all lists all)\n");
+        else if (!all && !*group) fprintf(f, "\nOptions (--help-all lists all of them)\n");
         group = r->group;
         print_row(r, f);
     }
@@ -79,7 +79,7 @@ ot_status ot_help_text(bool all, char **text, ot_error *err)
 #define ROW(code, number, what) fprintf(f, "  %3d  %s\n", number, what);
         OT_STATUS_LIST(ROW)
 #undef ROW
-        fputs("  130, 143  ended by a signal, the model written\n", f);
+        fputs("  130, 143  stopped by a signal; the model is written\n", f);
     }
     if (ot_memstream_close(f)) return OT_OK;
     free(*text);

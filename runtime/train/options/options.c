@@ -40,66 +40,66 @@ typedef struct row {
 static const row table[] = {
 #define G "Data"
     ROW("data", 0, "NAME|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
-    ROW("val", 0, "NAME|PATH", NULL, G, "set to evaluate on after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("test", 0, "NAME|PATH", NULL, G, "evaluation set; a named data set brings its own", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "scaling of uint8 pictures", FED, 0, 0, TEXT, 0, 0),
-    ROW("target", 0, "NAME", "target", G, "array to predict", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("no-shuffle", 0, NULL, NULL, G, "samples in their order, wrapping around at the end", FIT, 0, 0, FLAG, 0, 0),
-    ROW("drop-last", 0, NULL, NULL, G, "leave the last short batch of an epoch out", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("val", 0, "NAME|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("test", 0, "NAME|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0, TEXT, 0, 0),
+    ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("no-shuffle", 0, NULL, NULL, G, "keep the order of the samples; at the end start again with the first", FIT, 0, 0, FLAG, 0, 0),
+    ROW("drop-last", 0, NULL, NULL, G, "skip the last batch of an epoch if it is not full", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
 #undef G
 #define G "Training"
     ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "loss function; without it, the one that follows from target and output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
-    ROW("output", 0, "TENSOR", NULL, G, "trains this inner tensor in place of the model's outputs; the written file keeps them", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
+    ROW("output", 0, "TENSOR", NULL, G, "train this inner tensor instead of the model's outputs; the written file keeps its outputs", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "update rule", FIT, 0, BASIC, TEXT, 0, 0),
-    ROW("lr", 0, "X", NULL, G, "learning rate; short for the optimizer's", FIT, 0, BASIC, NUM, 0, INFINITY),
-    ROW("momentum", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, 1),
-    ROW("weight-decay", 0, "X", NULL, G, "short for the optimizer's", FIT, 0, 0, NUM, 0, INFINITY),
-    ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights that do not decay", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("lr", 0, "X", NULL, G, "learning rate; same as lr of --optimizer", FIT, 0, BASIC, NUM, 0, INFINITY),
+    ROW("momentum", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, 1),
+    ROW("weight-decay", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights without weight decay", FIT, REPEAT, 0, TEXT, 0, 0),
     ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
-    ROW("epochs", 0, "N", NULL, G, "passes over the data (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
-    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, whichever is reached first ends the run", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
-    ROW("accumulate", 0, "N", "1", G, "batches per update", FIT, 0, 0, INT, 1, 1e9),
-    ROW("clip-norm", 0, "X", NULL, G, "limit of the gradients' global norm", FIT, 0, 0, NUM, 0, INFINITY),
-    ROW("clip-value", 0, "X", NULL, G, "limit of each element of a gradient", FIT, 0, 0, NUM, 0, INFINITY),
-    ROW("seed", 0, "N", "0", G, "of order, Dropout and fresh weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
-    ROW("initialize", 0, "auto|always|never", "auto", G, "of a file with a training algorithm of its own: its initialization first; auto: unless it has been trained before", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
-    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "what happens when a loss is not finite", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("accumulate", 0, "N", "1", G, "batches per update (gradient accumulation)", FIT, 0, 0, INT, 1, 1e9),
+    ROW("clip-norm", 0, "X", NULL, G, "maximum global norm of the gradients", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("clip-value", 0, "X", NULL, G, "maximum absolute value of a gradient element", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("seed", 0, "N", "0", G, "seed for shuffling, dropout and new weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
+    ROW("initialize", 0, "auto|always|never", "auto", G, "initialization stored in the file (TrainingInfoProto): auto runs it if the model is untrained", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
+    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "if the loss or a gradient is NaN or infinite: stop, or skip the update", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "The graph"
-    ROW("train", 0, "GLOB", NULL, G, "initializers that train in addition to those found", GRAPH, REPEAT, 0, TEXT, 0, 0),
-    ROW("freeze", 0, "GLOB", NULL, G, "initializers that do not train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
-    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of some initializers", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization: batch or running statistics", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("bn-variance", 0, "population|unbiased", "population", G, "which variance the running one follows", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("untie", 0, "auto|GLOB", NULL, G, "each layer gets its own of an initializer that several read, in the file too; auto: where an exporter stored equal ones once", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
-    ROW("unfold-bn", 0, NULL, NULL, G, "convolutions that hold a folded BatchNormalization train with one; it is folded again in the file", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
-    ROW("dropout", 0, "file|off|P", "file", G, "Dropout while training", GRAPH, 0, 0, TEXT, 0, 0),
-    ROW("add-dropout", 0, "P", NULL, G, "a Dropout before the classifier, in training alone; the file gets none", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
-    ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of integer weights that train: the file's, or from their largest values", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("mode", 0, "file|eval", "file", G, "run: the graph as written, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
+    ROW("train", 0, "GLOB", NULL, G, "initializers to train in addition to those found automatically", GRAPH, REPEAT, 0, TEXT, 0, 0),
+    ROW("freeze", 0, "GLOB", NULL, G, "initializers not to train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of the named initializers", FIT, REPEAT, 0, TEXT, 0, 0),
+    ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization in training: batch statistics (train) or running statistics (frozen)", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("bn-variance", 0, "population|unbiased", "population", G, "variance that updates the running variance", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("untie", 0, "auto|GLOB", NULL, G, "give each layer its own copy of a shared initializer, in the file too; auto: where the exporter merged equal tensors", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
+    ROW("unfold-bn", 0, NULL, NULL, G, "train convolutions with a folded BatchNormalization as Conv and BatchNormalization; fold them again in the file", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
+    ROW("dropout", 0, "file|off|P", "file", G, "Dropout in training: as in the file, off, or with ratio P", GRAPH, 0, 0, TEXT, 0, 0),
+    ROW("add-dropout", 0, "P", NULL, G, "add Dropout with ratio P before the classifier, in training only; the file is unchanged", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
+    ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of trained integer weights: the file's, or recomputed from the weights", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("mode", 0, "file|eval", "file", G, "run: training_mode as in the file, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Machine"
-    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "where it runs", ALL, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "threads (processors, or the CPU quota)", ALL, 0, 0, INT, 1, 4096),
-    ROW("tune", 0, NULL, NULL, G, "time every kernel that can do an operator on the GPU, once, and keep the fastest", FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
-    ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "what products and activations are computed in; weights stay as they are", ALL, 0, 0, CHOICE, 0, 0),
+    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1, 4096),
+    ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest", FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
+    ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "type for matrix products, convolutions and activations; weights stay float32", ALL, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
-    ROW("o", 'o', "FILE", NULL, G, "trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
-    ROW("run-dir", 0, "DIR", NULL, G, "folder of the run, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("log", 0, "FILE", NULL, G, "JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
-    ROW("training-info", 0, NULL, NULL, G, "the trained model says how it was trained (TrainingInfoProto), with the optimizer's state: another run goes on from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
-    ROW("deploy", 0, "FILE", NULL, G, "the deployable form too: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("fold", 0, NULL, NULL, G, "export, --deploy: BatchNormalization goes into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
-    ROW("fp16", 0, NULL, NULL, G, "export, --deploy: weights and what is safe in float16; inputs and outputs stay", DEPLOY, 0, 0, FLAG, 0, 0),
-    ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: an entry of the file's metadata", DEPLOY, REPEAT, 0, TEXT, 0, 0),
-    ROW("json", 0, NULL, NULL, G, "machine-readable text", TEXTS, 0, 0, FLAG, 0, 0),
-    ROW("graph", 0, NULL, NULL, G, "inspect: the graph, node by node", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
-    ROW("why", 0, NULL, NULL, G, "plan: why a faster kernel was refused", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
-    ROW("quiet", 'q', NULL, NULL, G, "errors only", ALL, 0, 0, FLAG, 0, 0),
-    ROW("verbose", 'v', NULL, NULL, G, "more about what was decided", ALL, 0, 0, FLAG, 0, 0),
-    ROW("config", 0, "FILE", NULL, G, "key = value, the same names; arguments win", ALL, 0, 0, TEXT, 0, 0),
+    ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
+    ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
+    ROW("training-info", 0, NULL, NULL, G, "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("deploy", 0, "FILE", NULL, G, "also write the model for inference: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("fold", 0, NULL, NULL, G, "export, --deploy: fold BatchNormalization into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("fp16", 0, NULL, NULL, G, "export, --deploy: convert weights and safe operators to float16; inputs and outputs keep their types", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: add a metadata entry", DEPLOY, REPEAT, 0, TEXT, 0, 0),
+    ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
+    ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
+    ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ALL, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ALL, 0, 0, FLAG, 0, 0),
+    ROW("config", 0, "FILE", NULL, G, "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0, 0),
 #undef G
 #define G "New models"
     ROW("opset", 0, "N", NULL, G, "opset of the file ('onnxtrain help new KIND' has the defaults)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
@@ -222,7 +222,7 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
     switch (r->kind) {
     case FLAG:
         if (strcmp(value, "true") && strcmp(value, "false"))
-            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is neither true nor false", dashes, r->info.name, value);
+            return ot_fail(err, OT_E_USAGE, "%s%s: expected true or false, got '%s'", dashes, r->info.name, value);
         return OT_OK;
     case INT:
     case NUM:
@@ -231,15 +231,16 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
                            integer ? "whole " : "");
         if (v < r->min || v > r->max || isinf(v)) {
             if (isinf(r->max))
-                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; at least %s is needed", dashes,
+                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; the minimum is %s", dashes,
                                r->info.name, value, limit_text(r->min, lo));
-            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; %s to %s is possible", dashes, r->info.name,
+            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; expected %s to %s", dashes, r->info.name,
                            value, limit_text(r->min, lo), limit_text(r->max, hi));
         }
         return OT_OK;
     case CHOICE:
         if (!is_choice(r->info.argument, value))
-            return ot_fail(err, OT_E_USAGE, "%s%s: '%s' is not possible; possible: %s", dashes, r->info.name, value,
+            return ot_fail(err, OT_E_USAGE, "%s%s: invalid value '%s'; expected one of: %s",
+                           dashes, r->info.name, value,
                            r->info.argument);
         return OT_OK;
     case TEXT:
@@ -266,7 +267,7 @@ ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_
     given *g = &o->value[i];
     OT_TRY(check_value(r, value, err));
     if (!strcmp(name, "config")) {
-        if (o->in_config) return ot_fail(err, OT_E_USAGE, "a config file names another one");
+        if (o->in_config) return ot_fail(err, OT_E_USAGE, "a config file cannot include another one");
         return read_config(o, value, err);
     }
     if (o->in_config && g->n && !g->from_config) return OT_OK;
@@ -388,7 +389,8 @@ static char *config_line(char *buf, int size, void *user)
     size_t blank = strspn(buf, " \t");
     if (blank) memmove(buf, buf + blank, strlen(buf + blank) + 1);
     if (*buf == '[') { /* also one that holds nothing, of which config_pair would not be told */
-        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; the file is a list of 'key = value'", c->path, c->line,
+        ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; expected lines 'key = value'",
+                c->path, c->line,
                 (int)strcspn(buf, "\r\n"), buf);
         return NULL;
     }
@@ -432,7 +434,7 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err)
 
     if (memchr(text, 0, n)) {
         free(text);
-        return ot_fail(err, OT_E_USAGE, "%s: holds a byte 0; a text file is needed", path);
+        return ot_fail(err, OT_E_USAGE, "%s: contains a zero byte; expected a text file", path);
     }
     ot_error first = { 0 };
     config_reader c = { .o = o, .path = path, .err = &first, .text = text, .end = (char *)text + n };
@@ -442,6 +444,6 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err)
     free(text);
     if (first.status) return ot_fail(err, first.status, "%s", first.text);
     if (bad < 0) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: is not of the form 'key = value'", path, bad);
+    if (bad || c.too_long) return ot_fail(err, OT_E_USAGE, "%s:%d: expected 'key = value'", path, bad);
     return OT_OK;
 }

@@ -21,10 +21,10 @@ typedef struct ot_schedule_kind {
 /* Every schedule has these. */
 #define EVERY                                                                                                                          \
     { "warmup", "0", NULL, "updates of a linear warm-up before the schedule begins", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },                 \
-    { "warmup_start_factor", "0", NULL, "factor on the rate at the start of the warm-up", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },         \
+    { "warmup_start_factor", "0", NULL, "factor on the learning rate at the start of the warm-up", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },         \
     { "per", "update", NULL, "unit of all counts", .kind = OT_KEY_WORD, .words = "update epoch" }
 
-#define COUNT(name, meaning)       { name, NULL, "the updates of the run behind the warm-up", meaning, .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) }
+#define COUNT(name, meaning)       { name, NULL, "number of updates after the warmup", meaning, .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) }
 #define FACTOR(name, dflt, meaning) { name, dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
 #define SOME(name, dflt, meaning)  { name, dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
 
@@ -83,7 +83,7 @@ static double exponential(const ot_schedule *s, double k) { return s->base * pow
 
 static const ot_key exponential_keys[] = {
     EVERY,
-    { "gamma", NULL, NULL, "factor at every update", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "gamma", NULL, NULL, "factor of each update", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 
@@ -118,7 +118,7 @@ static double restarts(const ot_schedule *s, double k)
 static const ot_key restarts_keys[] = {
     EVERY,
     COUNT("T_0", "updates until the first restart"),
-    { "T_mult", "1", NULL, "factor on the length of each next period", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
+    { "T_mult", "1", NULL, "factor on the length of each following period", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
     SOME("eta_min", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
@@ -132,7 +132,7 @@ static double linear(const ot_schedule *s, double k)
 
 static const ot_key linear_keys[] = {
     EVERY,
-    FACTOR("start_factor", "1", "factor on the rate at the start"),
+    FACTOR("start_factor", "1", "factor on the learning rate at the start"),
     FACTOR("end_factor", "0", "factor on the rate at the end"),
     COUNT("total_iters", "updates between the two"),
     OT_KEYS_END,
@@ -147,7 +147,7 @@ static double polynomial(const ot_schedule *s, double k)
 
 static const ot_key polynomial_keys[] = {
     EVERY,
-    COUNT("total_iters", "updates until the rate is 0"),
+    COUNT("total_iters", "updates until the learning rate is 0"),
     SOME("power", "1", "exponent of the part of the updates that is left"),
     OT_KEYS_END,
 };
@@ -185,15 +185,15 @@ static double onecycle_momentum(const ot_schedule *s, double k)
 
 static const ot_key onecycle_keys[] = {
     EVERY,
-    { "max_lr", NULL, "the optimizer's rate", "rate at the top", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "max_lr", NULL, "the optimizer's rate", "maximum learning rate", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     COUNT("total_steps", "updates of the cycle"),
     FACTOR("pct_start", "0.3", "part of the cycle in which the rate rises"),
     { "anneal_strategy", "cos", NULL, "shape of the two phases", .kind = OT_KEY_WORD, .words = "cos linear" },
-    { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0", "the momentum falls while the rate rises, and back", .kind = OT_KEY_FLAG },
-    { "base_momentum", "0.85", NULL, "momentum at the top of the rate", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
-    { "max_momentum", "0.95", NULL, "momentum at start and end", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
-    { "div_factor", "25", NULL, "max_lr over the rate at the start", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
-    { "final_div_factor", "1e4", NULL, "the rate at the start over that at the end", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0", "decrease the momentum while the learning rate increases", .kind = OT_KEY_FLAG },
+    { "base_momentum", "0.85", NULL, "momentum at the maximum learning rate", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "max_momentum", "0.95", NULL, "momentum at the start and the end", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "div_factor", "25", NULL, "max_lr divided by the initial learning rate", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    { "final_div_factor", "1e4", NULL, "initial learning rate divided by the final one", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
     OT_KEYS_END,
 };
 
@@ -244,14 +244,14 @@ static const ot_key plateau_keys[] = {
 
 /* X(formula, name, meaning, keys, momentum, feedback) */
 #define SCHEDULES(X) \
-    X(constant, "constant", "the optimizer's rate throughout", constant_keys, NULL, NULL) \
-    X(step, "step", "times gamma every step_size updates", step_keys, NULL, NULL) \
-    X(multistep, "multistep", "times gamma at each milestone", multistep_keys, NULL, NULL) \
-    X(exponential, "exponential", "times gamma at every update", exponential_keys, NULL, NULL) \
-    X(cosine, "cosine", "down half a cosine", cosine_keys, NULL, NULL) \
+    X(constant, "constant", "constant learning rate", constant_keys, NULL, NULL) \
+    X(step, "step", "multiply by gamma every step_size updates", step_keys, NULL, NULL) \
+    X(multistep, "multistep", "multiply by gamma at each milestone", multistep_keys, NULL, NULL) \
+    X(exponential, "exponential", "multiply by gamma at each update", exponential_keys, NULL, NULL) \
+    X(cosine, "cosine", "half a cosine period", cosine_keys, NULL, NULL) \
     X(restarts, "cosine-restarts", "down half a cosine, with restarts", restarts_keys, NULL, NULL) \
-    X(linear, "linear", "from one factor to another in a straight line", linear_keys, NULL, NULL) \
-    X(polynomial, "polynomial", "down to 0 with a power of what is left of the run", polynomial_keys, NULL, NULL) \
+    X(linear, "linear", "linear from one factor to another", linear_keys, NULL, NULL) \
+    X(polynomial, "polynomial", "to 0 with a power of the remaining fraction of updates", polynomial_keys, NULL, NULL) \
     X(onecycle, "onecycle", "one cycle: up to max_lr, then down far below the start; momentum cycles inversely", onecycle_keys, onecycle_momentum, NULL) \
     X(plateau, "plateau", "times factor when loss or accuracy stop improving", plateau_keys, NULL, watch)
 
@@ -279,7 +279,7 @@ ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double
     *s = (ot_schedule){ .spec = t, .base = base, .momentum = momentum, .total = total, .per = 1 };
     for (int i = 0; i < OT_LEN(kinds); i++)
         if (!strcmp(kinds[i]->entry.name, t->name)) s->kind = kinds[i];
-    if (!s->kind) return ot_fail(err, OT_E_INTERNAL, "schedule '%s' has no formula", t->name);
+    if (!s->kind) return ot_fail(err, OT_E_INTERNAL, "internal error: no formula for schedule '%s'", t->name);
     if (ot_spec_is(t, "per", "epoch")) s->per = epoch > 0 ? epoch : 1;
     s->warmup = ot_spec_num(t, "warmup");
     s->warmup_factor = ot_spec_num(t, "warmup_start_factor");

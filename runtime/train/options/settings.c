@@ -15,7 +15,7 @@ static ot_status short_form(const ot_options *o, const char *name, const char *k
 {
     if (!ot_options_get(o, name)) return OT_OK;
     if (ot_entry_key(s->optimizer.entry, key)) return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
-    return ot_fail(err, OT_E_USAGE, "--%s: %s has no %s", name, s->optimizer.name, key);
+    return ot_fail(err, OT_E_USAGE, "--%s: optimizer %s has no %s", name, s->optimizer.name, key);
 }
 
 static ot_status check_optimizer(const ot_spec *t, ot_error *err)
@@ -33,7 +33,7 @@ static ot_status read_device(const char *device, ot_settings *s, ot_error *err)
     s->device_index = number ? atoi(digits) : 0;
     if (s->device != OT_DEVICE_CUDA || !strcmp(device, "cuda") || number) return OT_OK;
     return ot_fail(err, OT_E_USAGE,
-                   "--device: '%s' is not possible; possible: auto, cpu, cuda, cuda:N", device);
+                   "--device: invalid value '%s'; expected auto, cpu, cuda or cuda:N", device);
 }
 
 static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
@@ -48,7 +48,7 @@ static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
     }
     if (!ot_number(text, &p) || !(p >= 0 && p < 1))
         return ot_fail(err, OT_E_USAGE,
-                       "--dropout: '%s' is not possible; possible: file, off, or a ratio below 1",
+                       "--dropout: invalid value '%s'; expected file, off, or a ratio below 1",
                        text);
     *out = p;
     return OT_OK;
@@ -57,7 +57,8 @@ static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
 static ot_status read_added_dropout(const ot_options *o, double *out, ot_error *err)
 {
     *out = ot_options_get(o, "add-dropout") ? ot_options_num(o, "add-dropout") : 0;
-    return *out < 1 ? OT_OK : ot_fail(err, OT_E_USAGE, "--add-dropout: '%s' is not possible; possible: a ratio below 1", ot_options_get(o, "add-dropout"));
+    return *out < 1 ? OT_OK : ot_fail(err, OT_E_USAGE, "--add-dropout: invalid value '%s'; expected a ratio below 1",
+                                      ot_options_get(o, "add-dropout"));
 }
 
 static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, int *n,
@@ -77,7 +78,7 @@ static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, i
             size_t k = split ? strcspn(p, ",") : strlen(p);
             char *one = ot_arena_printf(a, "%.*s", (int)k, p);
             if (!one) return ot_fail(err, OT_E_NOMEM, "no memory for options");
-            if (!*one) return ot_fail(err, OT_E_USAGE, "--%s: an empty name", name);
+            if (!*one) return ot_fail(err, OT_E_USAGE, "--%s: empty name", name);
             list[used++] = one;
             p += k + (p[k] == ',');
         } while (split && *p);
@@ -113,7 +114,7 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "lr-scale", i), *eq = strrchr(text, '=');
         if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || !isfinite(by[i]) || by[i] < 0)
-            return ot_fail(err, OT_E_USAGE, "--lr-scale: '%s' is not PATTERN=X with X of at least 0",
+            return ot_fail(err, OT_E_USAGE, "--lr-scale: expected PATTERN=X with X at least 0, got '%s'",
                            text);
         pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
@@ -136,7 +137,7 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
             const char *p = s->losses[k].output, *q = s->losses[i].output;
             if (p == q || (p && q && !strcmp(p, q)))
                 return ot_fail(err, OT_E_USAGE,
-                               "--loss: %s%s has two losses; one per output is possible",
+                               "--loss: %s%s has two losses; an output can have one",
                                q ? "output " : "the model", q ? q : "");
         }
     }

@@ -63,7 +63,7 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     const char *s = *at;
     size_t k = strcspn(s, "=,");
     if (!k || s[k] != '=')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': '%.*s' is not key=value", p->sort, p->whole,
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value, got '%.*s'", p->sort, p->whole,
                        (int)k, s);
     char *key = piece(p->a, s, k);
     s += k + 1;
@@ -71,11 +71,11 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     bool list = *s == '[';
     size_t n = list ? strcspn(s, "]") : strcspn(s, ",");
     if (list && s[n] != ']')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: the list has no ']'", p->sort, p->whole,
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: the list has no closing ']'", p->sort, p->whole,
                        key ? key : "");
     n += list;
     if (s[n] && s[n] != ',')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': '%s' follows a list; ',' is needed", p->sort,
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected ',' after the list, got '%s'", p->sort,
                        p->whole, s + n);
 
     char *text = piece(p->a, s, n);
@@ -86,7 +86,7 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     if (list) OT_TRY(parse_list(p, key, s + 1, n - 2, out));
     *at = s + n + (s[n] == ',');
     if (s[n] == ',' && !**at)
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': nothing follows the last ','", p->sort,
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value after the last ','", p->sort,
                        p->whole);
     return OT_OK;
 }
@@ -109,7 +109,7 @@ static ot_status no_output(const parser *p, const char *text, size_t n, const ch
     const char *s = "";
     for (int i = 0; outputs && outputs[i] && s; i++)
         s = ot_arena_printf(p->a, "%s%s'%s'", s, i ? ", " : "", outputs[i]);
-    return ot_fail(p->err, OT_E_USAGE, "%s '%s': the model has no output '%.*s'; it has %s",
+    return ot_fail(p->err, OT_E_USAGE, "%s '%s': the model has no output '%.*s'; its outputs are %s",
                    p->sort, p->whole, (int)n, text, s && *s ? s : "none");
 }
 
@@ -118,7 +118,8 @@ static ot_status check_value(const parser *p, const ot_entry *kind, const ot_key
     if (ot_key_fits(key, one)) return OT_OK;
     const char *wants = ot_key_wants(key, p->a);
     if (!wants) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
-    return ot_fail(p->err, OT_E_USAGE, "--%s %s: %s=%s is not possible; %s is needed", p->sort, kind->name, one->key, one->text, wants);
+    return ot_fail(p->err, OT_E_USAGE, "--%s %s: invalid value %s=%s; expected %s",
+                   p->sort, kind->name, one->key, one->text, wants);
 }
 
 static ot_status check_missing(const parser *p, const ot_entry *kind, const ot_spec *t)
@@ -144,7 +145,7 @@ ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *
     if (!kind) return ot_registry_unknown(known, known->sort, name, a, err);
     out->name = kind->name;
     out->entry = kind;
-    if (s[k] && !s[k + 1]) return ot_fail(err, OT_E_USAGE, "%s '%s': no key=value follows the ':'", known->sort, text);
+    if (s[k] && !s[k + 1]) return ot_fail(err, OT_E_USAGE, "%s '%s': expected key=value after ':'", known->sort, text);
     s += k + (s[k] == ':');
 
     int most = 0;
@@ -157,7 +158,7 @@ ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *
         OT_TRY(parse_param(&p, &s, &one));
         const ot_key *key = ot_entry_key(kind, one.key);
         if (!key)
-            return ot_fail(err, OT_E_USAGE, "%s '%s': %s has no '%s'; it has %s", known->sort, text, kind->name, one.key, ot_entry_key_names(kind, a));
+            return ot_fail(err, OT_E_USAGE, "%s '%s': %s has no parameter '%s'; supported: %s", known->sort, text, kind->name, one.key, ot_entry_key_names(kind, a));
         if (ot_spec_find(out, one.key)) return ot_fail(err, OT_E_USAGE, "%s '%s': %s is given twice", known->sort, text, one.key);
         OT_TRY(check_value(&p, kind, key, &one));
         param[out->n++] = one;

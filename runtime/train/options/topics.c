@@ -163,7 +163,7 @@ static ot_status print_about(page *p, const char *topic, const char *name, ot_er
     if (strcmp(topic, "option")) {
         const char *names = "";
         for (int i = 0; i < OT_LEN(topics) && names; i++) names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
-        return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; there are %soption", topic, names ? names : "");
+        return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; supported: %soption", topic, names ? names : "");
     }
     const ot_option_info *o = name ? ot_option_find(name + strspn(name, "-")) : NULL;
     if (name && !o) {

@@ -10,7 +10,7 @@
 static const char *const says_how[] = { "lr", "momentum", "weight-decay", "no-decay", "schedule", "accumulate", "clip-norm", "clip-value", "train",
                                         "freeze", "lr-scale", "untie", "unfold-bn", "add-dropout", "output", "quantized-scales" };
 
-static const char use_options[] = "--loss or --optimizer trains the model as the options say";
+static const char use_options[] = "use --loss or --optimizer to train with the options instead";
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm"); }
 
@@ -20,12 +20,15 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
 {
     for (int i = 0; i < OT_LEN(says_how); i++)
         if (ot_options_count(t->o, says_how[i]))
-            ot_fail_more(err, OT_E_USAGE, "--%s: the file has a training algorithm of its own (TrainingInfoProto), which the option cannot change; %s",
+            ot_fail_more(err, OT_E_USAGE, "--%s: has no effect on the training algorithm in the file "
+                                          "(TrainingInfoProto); %s",
                          says_how[i], use_options);
     if (t->s.skip_nonfinite)
-        ot_fail_more(err, OT_E_USAGE, "--on-nonfinite skip: the file's own training algorithm (TrainingInfoProto) makes every update; %s", use_options);
+        ot_fail_more(err, OT_E_USAGE, "--on-nonfinite skip: is not supported with the training algorithm in the file "
+                                      "(TrainingInfoProto); %s", use_options);
     if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
-        ot_fail_more(err, OT_E_USAGE, "--precision: the file's own training algorithm (TrainingInfoProto) computes as it is written; %s", use_options);
+        ot_fail_more(err, OT_E_USAGE, "--precision: the training algorithm in the file (TrainingInfoProto) has its "
+                                      "own types; %s", use_options);
     return err->status;
 }
 
@@ -43,7 +46,7 @@ ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *
 const char *ot_own_text(const ot_model *m, ot_arena *a)
 {
     const ot_training *x = m->file->training;
-    if (x->why) return ot_arena_printf(a, "cannot be followed: %s", x->why);
+    if (x->why) return ot_arena_printf(a, "it is not supported: %s", x->why);
     int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first, sets = x->initialization ? x->initialization->n_outputs : 0, n = x->graph->n_assigns;
     const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(inputs + n + sets + 1)), **updated = name + inputs, **set = updated + n;
     if (!name) return NULL;
@@ -52,7 +55,8 @@ const char *ot_own_text(const ot_model *m, ot_arena *a)
     for (int i = 0; i < sets; i++) set[i] = m->file->sources[x->sets[i]].name;
     const char *in = ot_arena_names(a, name, inputs), *updates = ot_arena_names(a, updated, n), *starts = ot_arena_names(a, set, sets);
     if (!in || !updates || !starts) return NULL;
-    return ot_arena_printf(a, "takes %s%s, updates %s%s%s", inputs ? "" : "no inputs of its own", in, updates, sets ? "; its initialization sets " : "", starts);
+    return ot_arena_printf(a, "reads %s%s, updates %s%s%s", inputs ? "" : "no further inputs",
+                           in, updates, sets ? "; its initialization sets " : "", starts);
 }
 
 /* ---- initialization -------------------------------------------------------------------- */
@@ -134,7 +138,8 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
     const char *how = ot_options_get(t->o, "initialize");
     bool        always = !strcmp(how, "always"), fresh = true;
     if (!x->initialization) {
-        t->initialize_line = always ? "--initialize: the file's training algorithm has no initialization; it goes on from the file's tensors" : NULL;
+        t->initialize_line = always ? "--initialize: the training algorithm in the file has no initialization; "
+                                      "training starts from the stored tensors" : NULL;
         return OT_OK;
     }
     if (!strcmp(how, "never")) return OT_OK;
@@ -143,10 +148,12 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
     OT_TRY(compute(t, x, start, err));
     for (int i = 0; i < x->initialization->n_outputs; i++) fresh &= untouched(&t->m->file->sources[x->sets[i]], start[i]);
     if (!fresh && !always) {
-        t->initialize_line = "the file has been trained before, and goes on from its tensors; --initialize always starts anew";
+        t->initialize_line = "the model has been trained before; training continues from the stored tensors (use "
+                             "--initialize always to start again)";
         return OT_OK;
     }
-    t->initialize_line = "the training starts from the file's own initialization; --initialize never takes its tensors as they are";
+    t->initialize_line = "the initialization in the file is run first (use --initialize never to keep the stored "
+                         "tensors)";
     return start_from(t, x, start, err);
 }
 
@@ -157,20 +164,24 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
     const ot_training *x = t->m->file->training;
     if (!x) {
         if (!strcmp(ot_options_get(t->o, "initialize"), "always"))
-            return ot_fail(err, OT_E_USAGE, "--initialize always: the file has no training algorithm of its own, and so no initialization");
+            return ot_fail(err, OT_E_USAGE, "--initialize always: the file has no training algorithm "
+                                            "(TrainingInfoProto), so it has no initialization");
         return OT_OK;
     }
     if (!ot_own_wanted(t->o)) {
-        t->own_line = x->why ? ot_arena_printf(t->a, "the options say how it trains; the file's own training algorithm (TrainingInfoProto) could not be followed: %s", x->why)
-                             : "the options say how it trains: the file's own training algorithm (TrainingInfoProto) is not followed, and stays in the file as it is";
+        t->own_line = x->why ? ot_arena_printf(t->a, "training uses the options; the training algorithm in the file "
+                                                     "(TrainingInfoProto) is not supported: %s", x->why)
+                             : "training uses the options; the training algorithm in the file (TrainingInfoProto) is "
+                               "ignored and stays in the file";
         return t->own_line ? OT_OK : no_memory(err);
     }
     if (x->why)
-        return ot_fail(err, OT_E_MODEL, "the file says how it trains (TrainingInfoProto), and that cannot be followed: %s; %s", x->why, use_options);
+        return ot_fail(err, OT_E_MODEL, "the training algorithm in the file (TrainingInfoProto) is not supported: %s; "
+                                        "%s", x->why, use_options);
     OT_TRY(check_options(t, err));
     const char *what = ot_own_text(t->m, t->a);
-    t->own_line = what ? ot_arena_printf(t->a, "the file's own training algorithm (TrainingInfoProto) trains it: %s; --loss or --optimizer would train it as "
-                                               "the options say", what)
+    t->own_line = what ? ot_arena_printf(t->a, "training uses the algorithm in the file (TrainingInfoProto): %s; use "
+                                               "--loss or --optimizer to train with the options instead", what)
                        : NULL;
     if (!t->own_line) return no_memory(err);
     OT_TRY(ot_model_own(t->m, t->a, &t->own, err));

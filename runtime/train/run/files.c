@@ -19,7 +19,7 @@
 static const char *read_as(const ot_inputs *in, ot_file_id id, const char **name)
 {
     if (in->model && ot_import_reads(in->model, id, name))
-        return *name == in->model->path ? "the model" : "external data of the model";
+        return *name == in->model->path ? "the model" : "the external data of the model";
     for (int i = 0; i < OT_LEN(in->named); i++) {
         ot_file_id own;
         *name = in->named[i];
@@ -66,7 +66,7 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     return 0;
 }
 
-static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a log of a run" };
+static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a run log" };
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
@@ -75,12 +75,14 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         { ".onnx", OT_FILE_MODEL }, { ".npz", OT_FILE_ARRAYS }, { ".jsonl", OT_FILE_LOG }, { ".npy", -1 },  { ".csv", -1 },
         { ".json", -1 },            { ".conf", -1 },            { ".gz", -1 },             { ".png", -1 },
     };
-    static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a log of JSON lines" };
+    static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a JSON lines log" };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    if (!strcmp(path, "-")) return ot_fail(err, OT_E_USAGE, "%s: %s does not go to standard output; './-' is a file of that name", what, written[kind]);
+    if (!strcmp(path, "-")) return ot_fail(err, OT_E_USAGE, "%s: %s cannot be written to standard output; use './-' "
+                                                            "for a file of that name", what, written[kind]);
     for (int i = 0; dot && i < OT_LEN(known); i++)
         if (!strcmp(dot, known[i].ending) && known[i].kind != (int)kind)
-            return ot_fail(err, OT_E_USAGE, "%s: %s is written there; its name should not end in %s", what, written[kind], dot);
+            return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s",
+                           what, written[kind], dot);
     return OT_OK;
 }
 
@@ -90,12 +92,14 @@ static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_fi
     const char *name = "";
     const char *as = read_as(in, (ot_file_id){ (uint64_t)st->st_dev, (uint64_t)st->st_ino }, &name);
     if (as)
-        return ot_fail(err, OT_E_USAGE, "%s: is %s that is read, %s; it is not overwritten: name another file", what,
+        return ot_fail(err, OT_E_USAGE, "%s: is %s that is being read, %s, and is not overwritten; use another file "
+                                        "name", what,
                        as, name);
     int is = st->st_size ? is_of(fd, (uint64_t)st->st_size, kind) : 1;
     if (is < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", what, REASON(errno));
     if (!is)
-        return ot_fail(err, OT_E_USAGE, "%s: exists and is not %s, so it is not overwritten: name another file, or remove it", what,
+        return ot_fail(err, OT_E_USAGE, "%s: exists and is not %s; it is not overwritten: use another name, or remove "
+                                        "it", what,
                        kinds[kind]);
     return OT_OK;
 }
@@ -121,7 +125,7 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
         OT_TRY(s);
     }
     OT_TRY(check_name(path, kind, what, err));
-    if (there && S_ISDIR(st.st_mode)) return ot_fail(err, OT_E_IO, "%s: is a folder; a file is needed", what);
+    if (there && S_ISDIR(st.st_mode)) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", what);
     if (!there || kind != OT_FILE_LOG) return at == AT_FDCWD ? ot_replace_probe(path, err) : OT_OK;
     if (faccessat(at, path, W_OK, AT_EACCESS)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
@@ -153,9 +157,10 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     /* Reading shows what it is.  O_NONBLOCK: a pipe that nobody reads from is refused instead of waited for. */
     *fd = openat(at, path, (device ? O_WRONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NONBLOCK | nofollow, 0666);
     if (*fd < 0 && errno == ELOOP && nofollow)
-        return ot_fail(err, OT_E_USAGE, "%s: is a link; in the folder of a run nothing is written through links", what);
+        return ot_fail(err, OT_E_USAGE, "%s: is a symbolic link; files in a run folder are not written through links",
+                       what);
     if (*fd < 0 && errno == ENXIO && there && S_ISFIFO(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is a pipe that nobody reads from; start its reader first, or name a file", what);
+        return ot_fail(err, OT_E_IO, "%s: is a pipe without a reader; start the reader first, or use a file", what);
     if (*fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     ot_status s = begin_writing(in, *fd, kind, what, err);
     if (!s) return OT_OK;
@@ -182,7 +187,8 @@ static ot_status look_within(const ot_inputs *in, int fd, int depth, const char 
         if (S_ISDIR(st.st_mode) && depth < DEEPEST)
             s = look_within(in, openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth + 1, what, err);
         else if (read_as(in, (ot_file_id){ (uint64_t)st.st_dev, (uint64_t)st.st_ino }, &name))
-            s = ot_fail(err, OT_E_USAGE, "%s: holds an older run, which would move, and %s, which is read now; name another folder", what, name);
+            s = ot_fail(err, OT_E_USAGE, "%s: contains an older run, which would be renamed, and %s, which is being "
+                                         "read; use another folder", what, name);
     }
     closedir(d);
     return s;

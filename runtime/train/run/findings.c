@@ -6,7 +6,8 @@
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/trainer.h"
 
-static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for what was found about the model"); }
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the findings about the "
+                                                                            "model"); }
 
 ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
 {
@@ -30,9 +31,11 @@ ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err)
     if (s != OT_E_MODEL || r->weights || !(r->quantised || t->m->file->fixed)) return s;
     *err = (ot_error){ 0 };
     if (!r->quantised)
-        return ot_fail(err, s, "nothing to train: %s have no gradient. Fit them again in the program that made the model; linear models and networks train here",
+        return ot_fail(err, s, "nothing to train: %s have no gradient. Fit them again in the program that created the "
+                               "model; linear models and networks can be trained here",
                        t->m->file->fixed);
-    return ot_fail(err, s, "nothing trains: %s %d weights of the model %s quantised: %s", r->quantised > 1 ? "all" : "the", r->quantised,
+    return ot_fail(err, s, "nothing to train: %s %d weights of the model %s quantised: %s",
+                   r->quantised > 1 ? "all" : "the", r->quantised,
                    r->quantised > 1 ? "are" : "is", ot_remedy_quantised);
 }
 
@@ -48,8 +51,9 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
     if (trained < all / 10)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "'onnxtrain inspect' says why for each initializer; --train PATTERN trains those it names",
-                "almost nothing trains: %lld of %lld elements", (long long)trained, (long long)all);
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "see 'onnxtrain inspect' for the reasons; use --train PATTERN "
+                                                        "to train initializers by name",
+                "almost nothing is trained: %lld of %lld parameters", (long long)trained, (long long)all);
 }
 
 ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err)

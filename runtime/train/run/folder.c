@@ -35,7 +35,7 @@ static ot_status make_all(char *path, ot_error *err)
         if (bad) return ot_fail(err, ot_failed_call(bad), "%s: %s", path, strerror(bad));
     }
     if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
-    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: a file of this name exists; --run-dir needs a folder", path);
+    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is a file; --run-dir needs a folder", path);
     return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
 }
 
@@ -49,7 +49,7 @@ static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
         const char *from = n > 1 ? ot_arena_printf(a, "%s.%d", path, n - 1) : path;
         if (!to || !from) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
         if (rename(from, to))
-            return ot_fail(err, ot_failed_call(errno), "%s: cannot become %s: %s", from, to, strerror(errno));
+            return ot_fail(err, ot_failed_call(errno), "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
     }
     return OT_OK;
 }
@@ -83,7 +83,8 @@ static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
     if (file >= 0) close(file);
     if (n < 0) return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
     if (n == (int64_t)sizeof head && !memcmp(head, OT_FOLDER_MARK, sizeof head)) return OT_OK;
-    return ot_fail(err, OT_E_USAGE, "--run-dir %s: its options.conf is not from a run, and would be written over; name another folder", path);
+    return ot_fail(err, OT_E_USAGE, "--run-dir %s: contains an options.conf that is not from a run; it is not "
+                                    "overwritten: use another folder", path);
 }
 
 /* May the older run in it be moved? */
@@ -92,7 +93,7 @@ static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_are
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path, *what = ot_arena_printf(a, "--run-dir %s", path);
     if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     if (!strcmp(last, ".") || !strcmp(last, "..") || !*last)
-        return ot_fail(err, OT_E_USAGE, "%s: holds an older run, and this folder cannot move; name another", what);
+        return ot_fail(err, OT_E_USAGE, "%s: contains an older run and cannot be renamed; use another folder", what);
     return ot_inputs_outside(in, fd, what, err);
 }
 
@@ -109,7 +110,8 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
         if (!is_free) {
             close(fd);
             return ot_fail(err, OT_E_USAGE,
-                           "--run-dir %s: another run is writing to it; name another folder, or none: runs are numbered then", path);
+                           "--run-dir %s: another run is writing to it; use another folder, or omit --run-dir for a "
+                           "numbered one", path);
         }
         bool same = still_there(fd, path), old = false;
         ot_status s = same ? find_old(fd, path, &old, err) : OT_OK;
@@ -123,12 +125,12 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
         OT_TRY(s);
         if (old && !(out->moved = ot_arena_printf(a, "%s.1", path))) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     }
-    return ot_fail(err, OT_E_IO, "%s: other runs keep moving this folder", path);
+    return ot_fail(err, OT_E_IO, "%s: other runs keep renaming this folder", path);
 }
 
 static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, ot_error *err)
 {
-    static const char advice[] = "--run-dir names another place for the run's folder, --run-dir none makes none";
+    static const char advice[] = "use --run-dir for another place, or --run-dir none for no run folder";
     char runs[] = "runs";
     ot_error e = { 0 };
     const char *stem = ot_stem(model, a);
@@ -146,7 +148,7 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         if (out->fd < 0 && errno != ENOENT) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
         ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
     }
-    return ot_fail(err, OT_E_IO, "runs: no free folder");
+    return ot_fail(err, OT_E_IO, "runs: no unused folder number");
 }
 
 ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)

@@ -20,7 +20,7 @@ enum { BUFFER = 64 << 10 };
 ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err)
 {
     ot_log_file *f = &l->file[l->file[0].path ? 1 : 0];
-    ot_status s = f->path ? ot_fail(err, OT_E_INTERNAL, "a log has two files at most") : OT_OK;
+    ot_status s = f->path ? ot_fail(err, OT_E_INTERNAL, "internal error: a log has at most two files") : OT_OK;
     ot_log_file own = { .path = s ? NULL : strdup(path), .buffer = s ? NULL : malloc(BUFFER), .fd = fd };
     if (!s && own.path && own.buffer) {
         *f = own;

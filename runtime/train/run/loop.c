@@ -89,7 +89,7 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
     tally y = { 0 };
     *loss = *accuracy = NAN;
     if (t->evaluation < 0)
-        return ot_fail(err, OT_E_DATA, "there is no set to evaluate on; --val or --test names one");
+        return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
     int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
     double began = ot_seconds();
     for (; done + batch <= n && !t->cancelled; done += batch) {
@@ -246,7 +246,8 @@ static ot_status check_names(const ot_trainer *t, ot_error *err)
             if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
             bool log_itself = i == 1 && k == 1;
             if (given[k] && !log_itself && ot_path_same(path, given[k]))
-                return ot_fail(err, OT_E_USAGE, "%s %s: the run itself writes this file; name another", name[k], given[k]);
+                return ot_fail(err, OT_E_USAGE, "%s %s: the run writes this file itself; use another name",
+                               name[k], given[k]);
         }
     return OT_OK;
 }
@@ -260,7 +261,8 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
         OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
         t->result.run_dir = t->folder.path;
         if (t->folder.moved)
-            ot_trainer_say(t, OT_INFO, "%s held an older run, which is now %s", t->folder.path, t->folder.moved);
+            ot_trainer_say(t, OT_INFO, "%s contained an older run, which was renamed to %s",
+                           t->folder.path, t->folder.moved);
         const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
         log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
         if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
@@ -287,7 +289,7 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     ot_status s = path ? ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e) : OT_OK;
     if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%s/%-s", t->folder.path, e.text);
     if (s) {
-        ot_trainer_say(t, OT_WARNING, "%s/%-s; the training goes on", t->folder.path, e.text);
+        ot_trainer_say(t, OT_WARNING, "%s/%-s; training continues", t->folder.path, e.text);
         ot_fail(&t->lost, s, "%s/%-s", t->folder.path, e.text);
         return OT_OK;
     }
@@ -377,13 +379,16 @@ static ot_status say_skipped(ot_trainer *t, ot_error *err)
 {
     long long bad = (long long)(t->skipped - t->uncounted), none = (long long)t->uncounted, all = (long long)t->step;
     if (t->skipped && !bad && none == all)
-        return ot_fail(err, OT_E_DATA, "every update was left out, because no class number of a target counted in a batch of it (ignore_index in --loss); -o was not written");
+        return ot_fail(err, OT_E_DATA, "all updates were skipped, because their batches have ignored class numbers "
+                                       "only (ignore_index in --loss); -o was not written");
     if (t->skipped && t->skipped == t->step)
-        return ot_fail(err, OT_E_DIVERGED, "every update was skipped, because the loss or a gradient was not finite (--on-nonfinite skip); -o was not written");
+        return ot_fail(err, OT_E_DIVERGED, "all updates were skipped, because the loss or a gradient was NaN or "
+                                           "infinite (--on-nonfinite skip); -o was not written");
     if (bad)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was not finite (--on-nonfinite skip)", bad, all);
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was NaN or "
+                                      "infinite (--on-nonfinite skip)", bad, all);
     if (none)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because no class number of a target counted in a batch of it (ignore_index in --loss)", none, all);
+        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because their batches have ignored class numbers only (ignore_index in --loss)", none, all);
     return OT_OK;
 }
 
@@ -410,8 +415,8 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
 {
     OT_GIVEN(t);
     ot_error first = { 0 };
-    if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; --data names some");
-    if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has run already");
+    if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; set --data");
+    if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has already run");
     ot_status s = open_folder(t, &first);
     if (!s) {
         log_start(t);

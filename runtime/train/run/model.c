@@ -46,24 +46,25 @@ static ot_status list_outputs(ot_model *m, ot_error *err)
 static ot_status tensor_given(const ot_tensor *t, int i, ot_error *err)
 {
     ot_shape s = { .rank = t->rank };
-    if (!t->name) return ot_fail(err, OT_E_USAGE, "tensor %d of the call has no name", i);
+    if (!t->name) return ot_fail(err, OT_E_USAGE, "tensor %d has no name", i);
     if (t->rank < 0 || t->rank > OT_MAX_RANK)
-        return ot_fail(err, OT_E_USAGE, "tensor '%s' has rank %d; 0 to %d are possible", t->name, t->rank, OT_MAX_RANK);
+        return ot_fail(err, OT_E_USAGE, "tensor '%s' has rank %d; expected 0 to %d", t->name, t->rank, OT_MAX_RANK);
     memcpy(s.dim, t->dim, sizeof s.dim);
     for (int k = 0; k < s.rank; k++)
         if (s.dim[k] < 0) return ot_fail(err, OT_E_USAGE, "tensor '%s': dimension %d is %lld", t->name, k, (long long)s.dim[k]);
     if (t->dtype != OT_STRING && !ot_dtype_bits(t->dtype))
-        return ot_fail(err, OT_E_USAGE, "tensor '%s': there is no element type %d", t->name, (int)t->dtype);
-    if (!ot_shape_fits(&s, t->dtype)) return ot_fail(err, OT_E_USAGE, "tensor '%s' is larger than memory can be", t->name);
+        return ot_fail(err, OT_E_USAGE, "tensor '%s': unknown element type %d", t->name, (int)t->dtype);
+    if (!ot_shape_fits(&s, t->dtype)) return ot_fail(err, OT_E_USAGE, "tensor '%s' is too large", t->name);
     if (!t->data && ot_numel(&s)) return ot_fail(err, OT_E_USAGE, "tensor '%s' has no data", t->name);
     for (int64_t k = 0; t->dtype == OT_STRING && k < ot_numel(&s); k++)
-        if (!((char **)t->data)[k]) return ot_fail(err, OT_E_USAGE, "tensor '%s': text %lld is NULL", t->name, (long long)k);
+        if (!((char **)t->data)[k]) return ot_fail(err, OT_E_USAGE, "tensor '%s': string %lld is NULL",
+                                                   t->name, (long long)k);
     return OT_OK;
 }
 
 ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err)
 {
-    if (n < 0 || (n && !t)) return ot_fail(err, OT_E_USAGE, "%d tensors are NULL", n);
+    if (n < 0 || (n && !t)) return ot_fail(err, OT_E_USAGE, "the list of %d tensors is NULL", n);
     for (int i = 0; i < n; i++) OT_TRY(tensor_given(&t[i], i, err));
     return OT_OK;
 }
@@ -122,7 +123,7 @@ ot_status ot_model_cut(const ot_model *m, int n, const char *const *names, ot_ar
     for (int i = 0; i < n; i++) {
         ot_value *v = made(g, names[i]);
         if (v) ot_graph_output(g, v);
-        else ot_fail(err, OT_E_USAGE, "--output %s: no node of the graph makes a tensor of that name", names[i]);
+        else ot_fail(err, OT_E_USAGE, "--output %s: the graph has no tensor of that name", names[i]);
     }
     if (sticky->status) ot_fail(err, sticky->status, "%s", sticky->text);
     if (!err->status) return OT_OK;

@@ -70,7 +70,7 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err)
     if (!t->s.auto_precision) return OT_OK;
     t->s.auto_precision = false;
     if (!t->x.device) {
-        ot_trainer_say(t, OT_INFO, "precision fp32 (auto): on the CPU nothing less is faster");
+        ot_trainer_say(t, OT_INFO, "precision fp32 (auto): no lower precision is faster on the CPU");
         return OT_OK;
     }
     OT_TRY(measure(t, OT_FP32, &want, err));
@@ -78,12 +78,13 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err)
         const char *name = ot_precision_name(fastest_first[i]);
         OT_TRY(measure(t, fastest_first[i], &got, err));
         bool good = is_near(got.loss, want.loss, near_loss) && is_near(got.norm, want.norm, near_norm);
-        ot_trainer_say(t, OT_INFO, "precision %s (auto): loss %.5g, gradient's norm %.5g; in fp32 %.5g and %.5g: %s", name, got.loss,
-                       got.norm, want.loss, want.norm, good ? "taken" : "too far");
+        ot_trainer_say(t, OT_INFO, "precision %s (auto): loss %.5g, gradient norm %.5g; in fp32 %.5g and %.5g: %s",
+                       name, got.loss,
+                       got.norm, want.loss, want.norm, good ? "taken" : "differs too much");
         if (!good) continue;
         t->s.precision = fastest_first[i];
         return OT_OK;
     }
-    ot_trainer_say(t, OT_INFO, "precision fp32 (auto): nothing less agrees with it");
+    ot_trainer_say(t, OT_INFO, "precision fp32 (auto): no lower precision agrees with it");
     return OT_OK;
 }

@@ -87,7 +87,8 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
     }
     if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
     if (!ot_memory_fits(x->room)) /* libraries would end the process */
-        return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside what is planned",
+        return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside "
+                                        "the planned memory",
                        (long long)(x->room >> 20));
     ot_exec_stop(s->exec, x->stop);
     OT_TRY(run_kind(s->exec, kind, err));
@@ -122,7 +123,7 @@ ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, const int
     ot_queue *q = &x->queue;
     ot_slot *s = &x->slot[slot];
     int e = (int)(q->given % q->most);
-    if (!ot_session_has_room(x)) return ot_fail(err, OT_E_INTERNAL, "a run was given to a full queue");
+    if (!ot_session_has_room(x)) return ot_fail(err, OT_E_INTERNAL, "internal error: the queue is full");
     q->slot[e] = slot;
     if (!x->device) {
         OT_TRY(give_host(x, s, kind, index, &q->numbers[e], err));
@@ -155,7 +156,7 @@ ot_status ot_session_collect(ot_session *x, int *slot, ot_numbers *out, ot_error
 {
     ot_queue *q = &x->queue;
     int e = (int)(q->taken % q->most);
-    if (!ot_session_in_flight(x)) return ot_fail(err, OT_E_INTERNAL, "no run to take");
+    if (!ot_session_in_flight(x)) return ot_fail(err, OT_E_INTERNAL, "internal error: no run in flight");
     if (x->device && q->taken == q->arrived) OT_TRY(wait_part(x, err));
     if (slot) *slot = q->slot[e];
     q->taken++;

@@ -24,7 +24,7 @@ static ot_status compare_output(const ot_value *v, const void *p, const void *q,
 {
     for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
         if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e)))
-            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g where %g is right",
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g",
                            v->name, ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
     return OT_OK;
 }
@@ -105,18 +105,22 @@ static ot_status compare_as_written(ot_session *x, int i, ot_session *y, int k, 
 static void say_distance(const ot_trainer *t, const distance *d)
 {
     const ot_review *r = &t->review;
-    char classes[80] = "", why[600] = "the reason is not known; compare the file with another runtime before you use it";
+    char classes[80] = "", why[600] = "the reason is unknown; compare the file with another runtime before you use it";
     if (d->samples)
-        snprintf(classes, sizeof classes, ", and %lld of %lld samples get another class", (long long)d->others, (long long)d->samples);
+        snprintf(classes, sizeof classes, ", and %lld of %lld samples are classified differently",
+                 (long long)d->others, (long long)d->samples);
     const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are" : r->norms ? "BatchNormalization is" : "Dropout is";
     if (r->norms || r->dropouts)
-        snprintf(why, sizeof why, "%s in training mode in the file. 'onnxtrain export %.400s -o FILE' writes the form for inference", modes, t->saving);
-    else if (r->draws) snprintf(why, sizeof why, "the graph draws random numbers");
+        snprintf(why, sizeof why, "%s in training mode in the file; 'onnxtrain export %.400s -o FILE' writes the "
+                                  "model for inference", modes, t->saving);
+    else if (r->draws) snprintf(why, sizeof why, "the graph uses random numbers");
     else if (t->s.precision != OT_FP32)
-        snprintf(why, sizeof why, "it was evaluated in %s, and the file computes in float32", ot_precision_name(t->s.precision));
+        snprintf(why, sizeof why, "the evaluation used %s, the file computes in float32",
+                 ot_precision_name(t->s.precision));
     ot_trainer_say(t, OT_WARNING,
-                   "the written file, run as it is, gives other outputs than the evaluation: on a batch of %lld output '%s' is %.4g, and %.4g in the "
-                   "evaluation%s: %s", (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
+                   "the written file gives other outputs than the evaluation: on a batch of %lld output '%s' is %.4g, "
+                   "but %.4g in the evaluation%s: %s",
+                   (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
 }
 
 /* Runs the written file on the batch of the proof as any runtime does, in float32, and tells where it differs from the
@@ -186,7 +190,8 @@ static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *e
     s = try_as_written(t, written, moved ? &on_cpu : &t->s, &first);
     if (s == OT_E_DEVICE) return ot_fail(err, s, "%s", first.text);
     if (s)
-        ot_trainer_say(t, OT_WARNING, "the written file could not be run as it is to compare it with the evaluation: %s", first.text);
+        ot_trainer_say(t, OT_WARNING, "the written file could not be run and compared with the evaluation: %s",
+                       first.text);
     return OT_OK;
 }
 
@@ -200,7 +205,8 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_status s;
     if (t->own.file) {
-        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first) : ot_fail(&first, OT_E_IO, "the training algorithm of the written file is lost");
+        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first) : ot_fail(&first, OT_E_IO, "the training algorithm is missing in "
+                                                                                                                            "the written file");
         if (!s) s = prove_model(t, &cut, &first);
     } else {
         s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
@@ -246,7 +252,7 @@ static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const
     if (!scale || !zero || !out) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
     if (q->like) OT_TRY(bytes_of(t, a, q->like, &like, err));
     if (ot_stored_write(v, floats, like, scale, zero, out) != OT_OK)
-        return ot_fail(err, OT_E_DIVERGED, "%s: it holds NaN or infinity; nothing is written", v->name);
+        return ot_fail(err, OT_E_DIVERGED, "%s: contains NaN or infinity; nothing is written", v->name);
     list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = out };
     if (q->fitted) OT_TRY(add_numbers(a, q->scale, scale, &list[(*n)++], err));
     return q->fitted && ot_stored_moves(v) ? add_numbers(a, q->zero, zero, &list[(*n)++], err) : OT_OK;
@@ -287,7 +293,7 @@ static ot_status look_at(const ot_imported *written, void *user, ot_error *err)
 
 ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err)
 {
-    if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing is trained yet");
+    if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing has been trained yet");
     ot_arena *a = ot_arena_new();
     size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 + (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;

@@ -206,7 +206,7 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
         }
     }
     if (x->n == OT_SLOTS)
-        return ot_fail(err, OT_E_INTERNAL, "a session has %d plans at most", OT_SLOTS);
+        return ot_fail(err, OT_E_INTERNAL, "internal error: a session has at most %d plans", OT_SLOTS);
 
     ot_slot *q = &x->slot[x->n];
     *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };
@@ -318,8 +318,9 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
                  ot_shape_text(&v->shape, shape), ot_bytes(&v->shape, v->dtype) >> 20);
     char room[128] = "";
     if (needed <= there) snprintf(room, sizeof room, ", and %lld MiB of address space for threads and libraries", (long long)(x->room >> 20));
-    return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed%s, %lld MiB are there%s%s", (long long)(needed >> 20), room,
-                   (long long)(there >> 20), most, batches ? "; a smaller --batch-size needs less" : "");
+    return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed%s, %lld MiB are available%s%s",
+                   (long long)(needed >> 20), room,
+                   (long long)(there >> 20), most, batches ? "; use a smaller --batch-size" : "");
 }
 
 /* ---- binding ------------------------------------------------------------------------ */

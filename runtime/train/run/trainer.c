@@ -44,10 +44,12 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 {
     if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
     else if (d->table)
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (--target)", d->name,
-                      d->column, d->last ? ", the last" : "");
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (change with "
+                                                                        "--target)", d->name,
+                      d->column, d->last ? ", the last one" : "");
     if (d->table && ot_dataset_odd_header(d))
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1, which holds numbers too, is taken for the names of the columns", d->name);
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1 is taken as column names, "
+                                                                        "although it contains numbers", d->name);
     ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
 }
@@ -69,7 +71,8 @@ static void note_classes(ot_trainer *t)
     if (!d->table || !d->class_name || d->n_classes < 1) return;
     for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
-    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the texts of column '%s' are %d class%s: %s%s", d->name, d->column,
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
+                  d->name, d->column,
                   d->n_classes, d->n_classes == 1 ? "" : "es", text, d->n_classes > SHOWN ? " ..." : "");
 }
 
@@ -117,9 +120,11 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     int64_t written = s->batch || baked ? 0 : written_batch(t);
     t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < 32 ? n : 32;
     if (written && !t->index)
-        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, as the training in the file had them; --batch-size takes others", (long long)written);
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batch size %lld, as in the training algorithm of the "
+                                                           "file; change with --batch-size", (long long)written);
     if (baked && !s->batch && !t->index) /* said once */
-        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batches of %lld, the size that the file has baked in: a training that is written in a file is for that size alone",
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batch size %lld: the fixed batch size of the model; "
+                                                           "training information in a file is for this size only",
                 (long long)baked);
     if (s->shuffle && t->batch > n) t->batch = n;
     t->full = n / t->batch;
@@ -185,9 +190,9 @@ static void compare_scales(const ot_trainer *t, const ot_adapt_env *e)
             if (strcmp(f->name, q->name) || f->gather.scale == q->gather.scale) continue;
             bool first = f->gather.scale;
             ot_dtype as_is = first ? q->src->t.dtype : f->src->t.dtype;
-            ot_adapt_note(e, "input '%s': pixels of %s are scaled; %s is fed as it is (%s%s)", f->name,
+            ot_adapt_note(e, "input '%s': images of %s are scaled, but %s is fed unchanged (%s%s)", f->name,
                           first ? t->data->name : t->eval_data->name, first ? t->eval_data->name : t->data->name,
-                          ot_dtype_name(as_is), as_is == OT_U8 ? "; --normalize 1/255 scales both" : "");
+                          ot_dtype_name(as_is), as_is == OT_U8 ? "; use --normalize 1/255 to scale both" : "");
         }
 }
 
@@ -241,25 +246,31 @@ static void say_options(const ot_trainer *t)
     const ot_settings *s = &t->s;
     long long n = t->train.samples, batches = t->full + (t->rest > 0);
     if (s->data && s->shuffle && s->batch > n)
-        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; every batch takes them all",
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: the training set has %lld samples; each batch contains all "
+                                      "of them",
                        (long long)s->batch, n);
     if (s->data && !s->shuffle && s->batch > n)
-        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: there are %lld samples; they repeat within a batch",
+        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: the training set has %lld samples; samples repeat within a "
+                                      "batch",
                        (long long)s->batch, n);
     if (s->data && s->shuffle && s->accumulate > batches)
-        ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; every update takes them all", s->accumulate,
+        ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; each update uses all of them",
+                       s->accumulate,
                        batches, batches > 1 ? "es" : "");
     double warmup = t->schedule.warmup * (double)t->schedule.per;
     if (warmup > 0 && t->total > 0 && warmup >= (double)t->total)
-        ot_trainer_say(t, OT_WARNING, "the warmup takes %.0f updates, the run has %lld: the rate never reaches %g", warmup, (long long)t->total,
+        ot_trainer_say(t, OT_WARNING, "the warmup takes %.0f updates but the run has %lld: the learning rate never "
+                                      "reaches %g", warmup, (long long)t->total,
                        t->schedule.base);
     if (s->n_train && !s->n_freeze)
-        ot_trainer_say(t, OT_INFO, "--train adds to what trains by itself; --freeze '*' with it leaves nothing else");
+        ot_trainer_say(t, OT_INFO, "--train adds to the initializers that train by default; use --freeze '*' too to "
+                                   "train only these");
     if (!strcmp(s->schedule.name, "plateau"))
-        ot_trainer_say(t, OT_INFO, "plateau watches %s",
-                       !t->eval_data ? "the loss of every update: there is nothing to evaluate on (--val)"
-                       : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of every evaluation, or the loss where there is none"
-                                                                                    : "the loss of every evaluation");
+        ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
+                       !t->eval_data ? "the loss of each update, because there is no evaluation set (--val)"
+                       : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
+                                                                   "there is none"
+                                                                                    : "the loss of each evaluation");
 }
 
 static void say_plan(const ot_trainer *t)
@@ -282,17 +293,17 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
-    const char *how = t->own.file ? "the file's algorithm" : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base, t->s.schedule.name);
+    const char *how = t->own.file ? "algorithm of the file" : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base, t->s.schedule.name);
     ot_trainer_say(
         t, OT_INFO,
-        "%s; batches of %lld%s, %lld updates an epoch; %lld in all; %d thread%s%s",
+        "%s; batch size %lld%s, %lld updates per epoch, %lld in total; %d thread%s%s",
         how ? how : "", (long long)t->batch,
         t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
         x->threads, x->threads > 1 ? "s" : "", t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
     if (x->device) {
         ot_trainer_say(t, OT_INFO,
-                       "memory of the device: %.1f MiB planned (weights and state %.1f, activations %.1f, "
-                       "data %.1f, constants and batches %.1f)",
+                       "GPU memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, constants "
+                       "and batches %.1f)",
                        (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib,
                        (double)x->scratch_bytes / mib, (double)ot_session_set_bytes(x) / mib,
                        (double)(x->const_bytes + x->inbox_bytes) / mib);
@@ -338,8 +349,9 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     if (t->x.device)
-        ot_trainer_say(t, OT_INFO, ot_session_has_set(&t->x, &t->train) ? "the samples lie on the device; batches are cut there"
-                                                                       : "batches are sent to the device");
+        ot_trainer_say(t, OT_INFO, ot_session_has_set(&t->x, &t->train) ? "the data set is on the GPU; batches are "
+                                                                          "assembled there"
+                                                                       : "each batch is copied to the GPU");
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
     return OT_OK;
 }
@@ -355,8 +367,9 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     if (whole)
-        return ot_fail(err, OT_E_USAGE, "--normalize mean,std would measure %s, and not the training set. Give both sets (--data TRAINING --test %s), or the means "
-                       "and standard deviations that the training printed: --normalize MEANS,DEVIATIONS",
+        return ot_fail(err, OT_E_USAGE, "--normalize mean,std would use the statistics of %s instead of the training "
+                                        "set. Give both sets (--data TRAINING --test %s), or the values that the "
+                                        "training printed: --normalize MEANS,STDS",
                        spec, spec);
     ot_adapt_env e = adapt_env(t);
     e.measure = true;
@@ -371,7 +384,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     int n;
     ot_adapt_env e = adapt_env(t);
     if (!t->s.data && !t->s.test)
-        return ot_fail(err, OT_E_USAGE, "--data is missing: a name such as mnist, or a path");
+        return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->eval_data, false, err));
@@ -411,7 +424,8 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 
 /* ---- the object ---------------------------------------------------------------------------- */
 
-static const ot_result no_result = { .reason = "not begun", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
+static const ot_result no_result = { .reason = "not started",
+                                               .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
 
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                            ot_trainer **out, ot_error *err)
@@ -465,7 +479,8 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
     OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
     OT_TRY(ot_trainer_check_deploy(t, err));
     if (!log) return OT_OK;
-    if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is what -o names as well; each needs a file of its own", log);
+    if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is the same file as -o; use different files",
+                                                    log);
     return ot_output_check(&in, AT_FDCWD, t->s.log, OT_FILE_LOG, log, err);
 }
 

@@ -11,7 +11,7 @@
 static ot_status check(const ot_trainer *t, ot_error *err)
 {
     static const char *const never[] = { "accumulate", "add-dropout", "unfold-bn", "output", "quantized-scales" };
-    static const char        instead[] = "or train without --training-info: 'onnxtrain resume RUN' goes on with it";
+    static const char        instead[] = "or train without --training-info and continue with 'onnxtrain resume RUN'";
     for (int i = 0; i < OT_LEN(never); i++)
         if (ot_options_count(t->o, never[i]))
             ot_fail_more(err, OT_E_USAGE, "--training-info: --%s cannot be written into the file; leave it out%s, %s", never[i],
@@ -37,13 +37,17 @@ static ot_status find_weights(ot_trainer *t, const ot_config *c, int *sources, i
         sources[i] = v->source;
         if (v->stored && !stored++) first = v->name;
         if (v->source >= 0 && t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE)
-            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is an attribute of a node; what is updated must be an initializer", v->name);
-        else if (v->from_constant) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is the value of a Constant; what is updated must be an initializer", v->name);
+            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is a node attribute; only initializers can be "
+                                          "updated", v->name);
+        else if (v->from_constant) ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is the value of a Constant "
+                                                                 "node; only initializers can be updated", v->name);
         else if (!v->stored && v->dtype != OT_F32 && v->dtype != OT_F64)
-            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is %s; updates are written of float32 and float64", v->name, ot_dtype_name(v->dtype));
+            ot_fail_more(err, OT_E_MODEL, "--training-info: '%s' is %s; only float32 and float64 can be updated",
+                         v->name, ot_dtype_name(v->dtype));
     }
     if (stored)
-        ot_fail_more(err, OT_E_MODEL, "--training-info: %d weight%s kept in integers (first: '%s'), of which updates cannot be written", stored,
+        ot_fail_more(err, OT_E_MODEL, "--training-info: %d weight%s stored as integers (first: '%s'); their updates "
+                                      "are not supported", stored,
                      stored > 1 ? "s are" : " is", first);
     ot_plan_free(p);
     return err->status;
@@ -60,7 +64,8 @@ static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
     long long    baked = (long long)ot_feeders_baked(&t->train, t->m->file->graph);
     if (!sources || !feeds) return ot_fail(err, OT_E_NOMEM, "no memory to write the training");
     if (baked && baked != t->batch)
-        return ot_fail(err, OT_E_MODEL, "--training-info: the file has a batch of %lld baked in, and batches of %lld are asked for: --batch-size %lld", baked,
+        return ot_fail(err, OT_E_MODEL, "--training-info: the model has a fixed batch size of %lld, but --batch-size "
+                                        "is %lld: use --batch-size %lld", baked,
                        (long long)t->batch, baked);
     c.feeds = feeds;
     c.n_feeds = t->train.n;
@@ -75,7 +80,9 @@ static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
     if (!s && more) {
         ot_feeders_feeds(&t->train, t->batch, feeds);
         s = ot_plan_describe(t->m->file->graph, &c, sources, n, &p[1], err);
-        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the training is written for batches of %lld, the size that the file has", (long long)t->batch);
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the training algorithm is written for "
+                                                           "batch size %lld, the fixed size of the model",
+                (long long)t->batch);
     }
     if (!s) {
         d = (ot_described){ .graph = { p[0]->graph, p[1]->graph }, .before = p[0]->before_loss, .loss = p[0]->loss, .lr = p[0]->knobs.lr,
@@ -103,12 +110,15 @@ ot_status ot_trainer_describe(ot_trainer *t, ot_error *err)
     t->m = t->loaded = t->x.model = m;
     if (before) ot_import_free(before);
     if (!now->training || now->training->why)
-        return ot_fail(err, OT_E_INTERNAL, "--training-info: what was written is not understood: %s", now->training ? now->training->why : "it is not there");
+        return ot_fail(err, OT_E_INTERNAL, "--training-info: the written algorithm cannot be read back: %s",
+                       now->training ? now->training->why : "it is missing");
     OT_TRY(ot_model_own(m, t->a, &t->own, err));
     t->own_inputs = m->file->graph->n_inputs;
     t->m = t->x.model = &t->own;
     const ot_graph *g = now->training->graph;
-    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the file gets this training as its own (TrainingInfoProto): %d nodes; %d initializers are updated",
+    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--training-info: the training algorithm is written to the "
+                                                       "file (TrainingInfoProto): %d nodes; %d initializers are "
+                                                       "updated",
             g->n_nodes - now->graph->n_nodes, g->n_assigns);
     return OT_OK;
 }

@@ -84,7 +84,7 @@ static ot_status measure(ot_trainer *t, const ot_unfolded *u, int n, sums *s, ot
     plain.n_losses = 0;
     ot_status r = ot_session_open(&x, &m, &plain, &t->x, err);
     if (!r) r = run_batches(t, &x, n, s, err);
-    if (!r && !s->samples) r = ot_fail(err, OT_E_INTERNAL, "--unfold-bn: no sample was measured");
+    if (!r && !s->samples) r = ot_fail(err, OT_E_INTERNAL, "--unfold-bn: the data has no sample to measure");
     ot_session_close(&x);
     ot_graph_free(g);
     return r;
@@ -106,7 +106,7 @@ static ot_status start(ot_trainer *t, ot_unfolded *u, const sums *s, ot_error *e
         double b = ot_get_f64(bias->data, bias->dtype, c), mean = s ? s->mean[c] / (double)s->samples : b;
         double var = s ? fmax(s->square[c] / (double)s->samples - mean * mean, 0) : 1;
         if (!isfinite(mean) || !isfinite(var))
-            return ot_fail(err, OT_E_DIVERGED, "--unfold-bn: %s: what the convolution computes is not finite", u->name);
+            return ot_fail(err, OT_E_DIVERGED, "--unfold-bn: %s: the output of the convolution is not finite", u->name);
         ot_set_f64(p[OT_UNFOLDED_VAR], u->dtype, c, var);
         ot_set_f64(p[OT_UNFOLDED_SCALE], u->dtype, c, sqrt(ot_get_f64(p[OT_UNFOLDED_VAR], u->dtype, c) + OT_UNFOLD_EPSILON));
         ot_set_f64(p[OT_UNFOLDED_BIAS], u->dtype, c, mean);
@@ -187,14 +187,16 @@ static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
     if (!*u) return no_memory(err);
     *n = kept;
     if (!kept)
-        return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution of the model holds a folded BatchNormalization: none has a weight that trains and a bias "
-                       "of its own, and an activation, a pooling or an Add behind it%s",
-                       shared ? " (some share weight or bias with other layers: --untie parts them)" : "");
+        return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution with a folded BatchNormalization found: it needs "
+                                        "a trained weight, a bias of its own, and an activation, a pooling or an Add "
+                                        "after it%s",
+                       shared ? " (some share weight or bias with other layers: see --untie)" : "");
     for (int i = 0; i < kept; i++)
         ot_find(&t->findings, OT_FINDING_NOTE, (*u)[i].name, NULL,
-                "--unfold-bn: convolutions train with a BatchNormalization of their own, which goes into weight and bias when the file is written");
+                "--unfold-bn: the convolutions train with their own BatchNormalization, which is folded into weight "
+                "and bias when the file is written");
     if (shared)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "--untie parts them",
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "use --untie to give each its own",
                 "--unfold-bn: %d convolution%s weight or bias with other layers and get%s no BatchNormalization", shared,
                 shared > 1 ? "s share" : " shares", shared > 1 ? "" : "s");
     return OT_OK;

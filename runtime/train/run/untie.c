@@ -50,10 +50,14 @@ static ot_status fill(ot_trainer *t, ot_error *err)
         const char *name = ot_arena_strdup(t->a, list[i].name);
         if (!name) return no_memory(err);
         if (list[i].wanted)
-            ot_find(&t->findings, OT_FINDING_NOTE, name, NULL, "--train: what ConstantOfShape fills trains, and is a Constant of the same name in the file that is written");
+            ot_find(&t->findings, OT_FINDING_NOTE, name, NULL, "--train: tensors filled by ConstantOfShape are "
+                                                               "trained, and written as Constant nodes of the same "
+                                                               "name");
         else
-            ot_find(&t->findings, OT_FINDING_WARNING, name, "--train NAME trains one and writes it as a Constant",
-                    "weights are not in the file: a ConstantOfShape fills them with one number, and they do not train");
+            ot_find(&t->findings, OT_FINDING_WARNING, name, "use --train NAME to train one; it is written as a "
+                                                            "Constant node",
+                    "weights are missing in the file: ConstantOfShape fills them with one number, and they do not "
+                    "train");
     }
     if (!wanted) return OT_OK;
     OT_TRY(ot_fill(t->m->file, list, n, &now, err));
@@ -88,7 +92,8 @@ static ot_status check_patterns(const ot_trainer *t, const ot_graph *g, ot_error
         bool hit = false;
         for (int k = 0; k < g->n_values && !hit; k++)
             hit = g->values[k]->source >= 0 && ot_pattern_rank(t->s.untie[i], g->values[k]->name) >= 0;
-        if (!hit) return ot_fail(err, OT_E_USAGE, "--untie %s: no initializer has such a name (see 'onnxtrain inspect')", t->s.untie[i]);
+        if (!hit) return ot_fail(err, OT_E_USAGE, "--untie %s: no initializer matches (see 'onnxtrain inspect')",
+                                 t->s.untie[i]);
     }
     return OT_OK;
 }
@@ -101,10 +106,11 @@ static void say(ot_trainer *t, const ot_tied *list, int n, bool done)
         if (!list[i].made) continue;
         if (done)
             ot_find(&t->findings, OT_FINDING_NOTE, name, NULL,
-                    "--untie: initializers that several layers read are one for each of them, in training and in the file that is written");
+                    "--untie: shared initializers are copied, one for each layer, in training and in the written file");
         else
-            ot_find(&t->findings, OT_FINDING_WARNING, name, "--untie auto gives each layer its own, in training and in the file",
-                    "the exporter stored equal tensors once, and one initializer trains for several layers");
+            ot_find(&t->findings, OT_FINDING_WARNING, name, "use --untie auto to give each layer its own, in training "
+                                                            "and in the file",
+                    "the exporter stored equal tensors once, so layers share one trained initializer");
         if (!name) t->findings.lost = true;
     }
 }
@@ -124,7 +130,8 @@ static ot_status untie(ot_trainer *t, ot_error *err)
     OT_TRY(ot_untie(t->m->file, list, n, &made, option ? &now : NULL, err));
     say(t, list, n, option);
     if ((t->s.untie_auto || t->s.n_untie) && !made)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL, "--untie: nothing parts: no initializer that is named, or trains, has uses that an exporter merged");
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL, "--untie: nothing to untie: no named or trained "
+                                                              "initializer is shared because an exporter merged it");
     return now ? take(t, now, err) : OT_OK;
 }
 
@@ -141,7 +148,8 @@ static ot_status give_biases(ot_trainer *t, ot_error *err)
     ot_status s = list ? ot_give_biases(t->m->file, list, n, &now, err) : no_memory(err);
     ot_graph_free(p.graph);
     if (s || !now) return s;
-    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--unfold-bn: %d convolution%s no bias; the file that is written has one, for what the BatchNormalization adds", n,
+    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--unfold-bn: %d convolution%s no bias; the written file has "
+                                                       "one, for the folded BatchNormalization", n,
             n > 1 ? "s have" : " has");
     return take(t, now, err);
 }

@@ -44,14 +44,15 @@ static void fill_index(ot_trainer *t, int64_t k, int64_t size)
 
 static ot_status diverged(int64_t step, const char *what, double v, ot_error *err)
 {
-    const char *text = isnan(v) ? "not a number" : "infinite";
+    const char *text = isnan(v) ? "NaN" : "infinite";
     if (!step) /* no rate has done anything yet */
         return ot_fail(err, OT_E_DIVERGED,
-                       "step 1: the %s is %s before anything was updated; -o was not written. The data or the graph make it so: a Log or a division of 0, "
-                       "a Softmax of a row that is masked as a whole, numbers too large; onnxtrain run shows the outputs for the same data", what, text);
+                       "step 1: the %s is %s before the first update; -o was not written. The cause is in the data or "
+                       "the graph: Log or division of 0, Softmax of a fully masked row, very large numbers; use "
+                       "'onnxtrain run' to see the outputs for the same data", what, text);
     return ot_fail(
         err, OT_E_DIVERGED,
-        "step %lld: the %s is %s; -o was not written. A smaller --lr or --clip-norm may help",
+        "step %lld: the %s is %s; -o was not written. Try a smaller --lr or --clip-norm",
         (long long)step + 1, what, text);
 }
 
@@ -72,7 +73,7 @@ static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_erro
     OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
     if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
     if (!bad || now->skipped || (p->loss_scale && t->overflows < MOST_OVERFLOWS)) return OT_OK;
-    return diverged(now->step, "gradient's norm", now->norm, err);
+    return diverged(now->step, "gradient norm", now->norm, err);
 }
 
 static void add_batch(ot_update *u, const ot_plan *p, const ot_numbers *n, int batches)
@@ -166,8 +167,9 @@ static ot_status leave_out(ot_trainer *t, ot_update *now, const ot_feeder *f, in
     for (int k = 0; k < OT_HEADS; k++) now->head[k] = NAN;
     t->x.counter += (uint64_t)n;
     if (!t->uncounted++)
-        ot_trainer_say(t, OT_WARNING, "step %lld: every class number of target '%s' in a batch is %lld and counts nowhere: the loss is the mean of nothing, and the update is left "
-                       "out, as are others like it", (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
+        ot_trainer_say(t, OT_WARNING, "step %lld: all class numbers of target '%s' in a batch are %lld, which is "
+                                      "ignored: the loss is undefined, and this update is skipped, as are later ones "
+                                      "like it", (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
     return finish(t, now, NULL, err);
 }
 

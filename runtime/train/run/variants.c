@@ -211,7 +211,7 @@ ot_status ot_variants_choose(ot_session *x, ot_slot *q, ot_error *err)
     ot_decisions d = { 0 };
     bool         taken = false;
     if (!q->variant) return OT_OK;
-    if (!(x->scratch = ot_arena_new())) return ot_fail(err, OT_E_NOMEM, "no memory for what data decides");
+    if (!(x->scratch = ot_arena_new())) return ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
     ot_status s = choose(x, q, &d, &taken, err);
     if (!taken) ot_decisions_free(&d);
     ot_arena_free(x->scratch);

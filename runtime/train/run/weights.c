@@ -98,7 +98,7 @@ ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err
         for (int k = 0; same && k < w->rank; k++) same = have.dim[k] == w->dim[k];
         if (!same)
             return ot_fail(err, OT_E_USAGE,
-                           "'%s' has another type or shape: %s of rank %d is needed", w->name,
+                           "'%s' has another type or shape; expected %s of rank %d", w->name,
                            ot_dtype_name(have.dtype), have.rank);
         OT_TRY(ot_exec_write(lead(t), v, w->data, err));
         return set_master(t, v, w->data, err);
@@ -155,7 +155,8 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
             if (!strcmp(batch[k].name, x->t.name)) now = &batch[k];
         bool same = now && now->dtype == x->t.dtype && now->rank == x->t.rank;
         for (int k = 0; same && k < now->rank; k++) same = now->dim[k] == x->t.dim[k];
-        if (!same) return ot_fail(err, OT_E_DATA, "'%s' is not as in the first batch", x->t.name);
+        if (!same) return ot_fail(err, OT_E_DATA, "'%s' has not the same type and shape as in the first batch",
+                                  x->t.name);
         x->t.data = now->data;
     }
     for (int i = 0; i < t->train.n; i++) {
@@ -174,9 +175,9 @@ ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *
     OT_TRY(ot_tensors_given(batch, n, err));
     ot_error first = { 0 };
     if (!t->by_steps)
-        return ot_fail(err, OT_E_USAGE, "this trainer has data of its own: use ot_trainer_run");
+        return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
     if (t->s.accumulate > 1)
-        return ot_fail(err, OT_E_USAGE, "--accumulate and single steps do not go together");
+        return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
     ot_status s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
     if (s && !t->x.memory) { /* nothing has changed: another first batch may come */
         ot_dataset_free(t->data);
