@@ -17,7 +17,7 @@ static void move_element(void *y, int64_t i, const void *x, int64_t j, int bits)
     }
     int           per = 8 / bits, at = (int)(i % per) * bits, from = (int)(j % per) * bits;
     unsigned      mask = (1u << bits) - 1;
-    unsigned      v = ((const unsigned char *)x)[j / per] >> from & mask;
+    unsigned      v = (unsigned)((const unsigned char *)x)[j / per] >> from & mask;
     unsigned char *byte = (unsigned char *)y + i / per;
     *byte = (unsigned char)((*byte & ~(mask << at)) | v << at);
 }

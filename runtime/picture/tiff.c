@@ -152,7 +152,7 @@ static unsigned sample(const tiff *f, const uint8_t *row, uint64_t i)
 {
     if (f->bits == 16) return ((const uint16_t *)(const void *)row)[i];
     if (f->bits == 8) return row[i];
-    return row[i * f->bits / 8] >> (8 - f->bits - i * f->bits % 8) & ((1u << f->bits) - 1);
+    return (unsigned)row[i * f->bits / 8] >> (8 - f->bits - i * f->bits % 8) & ((1u << f->bits) - 1);
 }
 
 static void put(const tiff *f, uint64_t pixel, int c, unsigned v)

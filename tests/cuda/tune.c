@@ -129,10 +129,10 @@ static void nothing_is_timed_twice(void **state)
     result first, second, without;
     (void)state;
     char *before = tuned(&first);
-    expect_note(&first, "tuned 3 operators, 0 known");
+    expect_note(&first, "tuning: 3 operators measured, 0 from the cache");
     assert_int_equal(first.timed, PRODUCTS);
     second = plan(true);
-    expect_note(&second, "tuned 0 operators, 3 known");
+    expect_note(&second, "tuning: 0 operators measured, 3 from the cache");
     same_choices(&first, &second);
     without = plan(false); /* is consulted without being asked for */
     same_choices(&first, &without);
@@ -194,7 +194,7 @@ static void a_cut_file_goes_on(void **state)
         char words[64];
         put(old, ends[i]);
         result c = plan(true);
-        snprintf(words, sizeof words, "tuned %d operators, %d known", DIFFERENT - known[i], known[i]);
+        snprintf(words, sizeof words, "tuning: %d operators measured, %d from the cache", DIFFERENT - known[i], known[i]);
         expect_note(&c, words);
         rest = content();
         assert_memory_equal(old, rest, i == 3 ? ends[2] : ends[i]); /* what was known stays as it was */
@@ -222,7 +222,7 @@ static void a_damaged_file_is_ignored(void **state)
         expect_note(&c, "is damaged; the file is ignored");
         assert_int_equal(c.timed, 0);
         c = plan(true); /* which makes a whole one */
-        expect_note(&c, "tuned 3 operators, 0 known");
+        expect_note(&c, "tuning: 3 operators measured, 0 from the cache");
         c = plan(false);
         assert_int_equal(c.timed, PRODUCTS);
         free(bad);
@@ -241,7 +241,7 @@ static void choices_of_another_version_are_timed_again(void **state)
     assert_int_equal(r.timed, 0);
     assert_null(strstr(r.notes, "damaged"));
     r = plan(true);
-    expect_note(&r, "tuned 3 operators, 0 known");
+    expect_note(&r, "tuning: 3 operators measured, 0 from the cache");
     free(old);
 }
 
@@ -262,7 +262,7 @@ static void choices_that_are_gone(void **state)
         assert_int_equal(r.timed, PRODUCTS - 1);
     }
     r = plan(true);
-    expect_note(&r, "tuned 1 operators, 2 known");
+    expect_note(&r, "tuning: 1 operators measured, 2 from the cache");
     free(old);
 }
 
@@ -304,7 +304,7 @@ static int in_child(int fail)
         unlink(path);
         ot_status s = plan_on(d, true, &r, &e);
         backend->close(d);
-        _exit(s == OT_OK ? (strstr(r.notes, "tuned 3") ? 0 : 1) : e.status == s && *e.text ? 2 : 3);
+        _exit(s == OT_OK ? (strstr(r.notes, "tuning: 3 operators") ? 0 : 1) : e.status == s && *e.text ? 2 : 3);
     }
     int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);

@@ -485,7 +485,7 @@ def training():
     judge(m, d, f'{folder}/trained.onnx', f'{folder}/deploy.onnx', 1e-5)
     # Told before anything is computed.
     for more, why in ((['--fold'], '--deploy FILE is missing'), (['--deploy', 'trained.onnx', '-o', 'trained.onnx'], 'is the same file as -o'),
-                      (['--deploy', 'r.onnx'], 'is read'), (['--deploy', 'no/such/folder/d.onnx'], 'no/such/folder'),
+                      (['--deploy', 'r.onnx'], 'is the model that is being read'), (['--deploy', 'no/such/folder/d.onnx'], 'no/such/folder'),
                       (['--deploy', 'd.onnx', '--metadata', 'x'], 'KEY=VALUE')):
         said = call('train', 'r.onnx', '--data', 't.npz', '--steps', '1', '--run-dir', 'none', *more, code=7 if 'no/such' in why else 2)
         assert why in said and 'epoch' not in said, said
