@@ -303,7 +303,8 @@ void ot_body_drop_output(ot_body *b, ot_name *v)
 /* A name that was used and is not any more. */
 static bool orphan(const ot_body *b, const ot_name *v)
 {
-    return v->used && !v->n_use && !v->output && !v->gone && v->makers == 1 && (v->frame == b->frames || v->maker || v->tensor);
+    return v->used && !v->n_use && !v->output && !v->gone && v->makers == 1 &&
+           (v->frame == b->frames || v->maker || v->tensor);
 }
 
 static bool all_unused(ot_body *b, const ot_item *i)
@@ -371,7 +372,8 @@ static void frame_close(ot_body *b, ot_frame *f)
 
 ot_status ot_body_close(ot_body *b)
 {
-    while (sweep_once(b)) {}
+    while (sweep_once(b)) {
+    }
     for (ot_frame *f = b->frames; f; f = f->next) frame_close(b, f);
     return b->no_memory ? ot_fail(b->err, OT_E_NOMEM, "export: no memory") : OT_OK;
 }

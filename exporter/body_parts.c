@@ -156,10 +156,10 @@ static void *room(ot_body *b, void *list, size_t n, size_t *cap)
 static bool list_as_input(ot_body *b, ot_name *v, ot_dtype dtype, const ot_shape *s)
 {
     struct info {
-        Onnx__ValueInfoProto              info;
-        Onnx__TypeProto                   type;
-        Onnx__TypeProto__Tensor           tensor;
-        Onnx__TensorShapeProto            shape;
+        Onnx__ValueInfoProto info;
+        Onnx__TypeProto type;
+        Onnx__TypeProto__Tensor tensor;
+        Onnx__TensorShapeProto shape;
         Onnx__TensorShapeProto__Dimension dim[OT_MAX_RANK], *list[OT_MAX_RANK];
     } *i = ot_body_alloc(b, sizeof *i);
     Onnx__GraphProto *g = b->frames->graph;
@@ -193,7 +193,8 @@ ot_name *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const
 {
     Onnx__GraphProto *g = b->frames->graph;
     ot_name *v = ot_body_new(b, stem);
-    Onnx__TensorProto *t = ot_body_alloc(b, sizeof *t), **list = room(b, g->initializer, g->n_initializer, &b->cap_initializer);
+    Onnx__TensorProto *t = ot_body_alloc(b, sizeof *t),
+                      **list = room(b, g->initializer, g->n_initializer, &b->cap_initializer);
     if (!v || !t || !list) return NULL;
     onnx__tensor_proto__init(t);
     t->name = v->text;

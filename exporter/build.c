@@ -16,9 +16,11 @@
 /* Each opset came with an ONNX release, and that with an IR version. */
 static int64_t ir_version(int opset)
 {
-    static const struct { int opset, ir; } table[] = {
-        { 8, 3 }, { 9, 4 }, { 10, 5 }, { 11, 6 }, { 14, 7 }, { 18, 8 }, { 20, 9 }, { 22, 10 },
-        { 23, 11 }, { 24, 12 }, { 25, 13 },
+    static const struct {
+        int opset, ir;
+    } table[] = {
+        { 8, 3 },  { 9, 4 },   { 10, 5 },  { 11, 6 },  { 14, 7 },  { 18, 8 },
+        { 20, 9 }, { 22, 10 }, { 23, 11 }, { 24, 12 }, { 25, 13 },
     };
     for (int i = 0; i < OT_LEN(table); i++)
         if (opset <= table[i].opset) return table[i].ir;
@@ -74,11 +76,11 @@ static char *text(const char *s) { return (char *)(uintptr_t)s; }
 static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, ot_dtype t, int rank, const int64_t *dim)
 {
     struct value {
-        Onnx__ValueInfoProto               info;
-        Onnx__TypeProto                    type;
-        Onnx__TypeProto__Tensor            tensor;
-        Onnx__TensorShapeProto             shape;
-        Onnx__TensorShapeProto__Dimension  dim[4], *list[4];
+        Onnx__ValueInfoProto info;
+        Onnx__TypeProto type;
+        Onnx__TypeProto__Tensor tensor;
+        Onnx__TensorShapeProto shape;
+        Onnx__TensorShapeProto__Dimension dim[4], *list[4];
     } *v = net_alloc(b, sizeof *v);
     if (!v) return NULL;
     onnx__value_info_proto__init(&v->info);
@@ -164,7 +166,7 @@ const char *ot_net_ints(ot_net *b, const char *name, int n, const int64_t *v)
 
 const char *ot_net_bools(ot_net *b, const char *name, int rank, const int64_t *dim, const uint8_t *v)
 {
-    int64_t  count;
+    int64_t count;
     uint8_t *p = net_bytes(b, name, OT_BOOL, rank, dim, &count);
     if (p) memcpy(p, v, (size_t)count);
     return name;
@@ -198,8 +200,7 @@ static const char *net_uniform(ot_net *b, const char *name, int rank, const int6
     for (int64_t i = 0; i < count; i += 4) {
         uint32_t bits[4];
         ot_philox(b->o.seed, (uint64_t)i / 4, stream, bits);
-        for (int64_t j = 0; j < 4 && i + j < count; j++)
-            p[i + j] = bound * (2 * ot_uniform(bits[j]) - 1);
+        for (int64_t j = 0; j < 4 && i + j < count; j++) p[i + j] = bound * (2 * ot_uniform(bits[j]) - 1);
     }
     return name;
 }
@@ -227,9 +228,9 @@ const char *ot_net_normal(ot_net *b, const char *name, int rank, const int64_t *
 ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, int n, const char *const *input)
 {
     struct node {
-        Onnx__NodeProto       node;
+        Onnx__NodeProto node;
         Onnx__AttributeProto *attribute[8];
-        char                 *input[8], *output[4];
+        char *input[8], *output[4];
     } *p = net_alloc(b, sizeof *p);
     if (b->status != OT_OK) return NULL;
     onnx__node_proto__init(&p->node);
@@ -330,8 +331,7 @@ static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window 
     if (!w->groups) w->groups = 1;
     int64_t h = x->h + 2 * w->pad - w->kernel, v = x->w + 2 * w->pad - w->kernel;
     if (b->status == OT_OK && (h < 0 || v < 0))
-        b->status = ot_fail(b->err, OT_E_USAGE,
-                            "%s: a window of %lld does not fit in %lldx%lld; use a larger input",
+        b->status = ot_fail(b->err, OT_E_USAGE, "%s: a window of %lld does not fit in %lldx%lld; use a larger input",
                             name, (long long)w->kernel, (long long)x->h, (long long)x->w);
     if (b->status != OT_OK) return false;
     x->h = h / w->stride + 1;
@@ -433,10 +433,7 @@ ot_feature ot_net_flatten(ot_net *b, ot_feature x, const char *name)
 
 ot_feature ot_net_relu(ot_net *b, ot_feature x, const char *name) { return net_simple(b, "Relu", x, name); }
 
-ot_feature ot_net_sigmoid(ot_net *b, ot_feature x, const char *name)
-{
-    return net_simple(b, "Sigmoid", x, name);
-}
+ot_feature ot_net_sigmoid(ot_net *b, ot_feature x, const char *name) { return net_simple(b, "Sigmoid", x, name); }
 
 ot_feature ot_net_relu6(ot_net *b, ot_feature x, const char *name)
 {
@@ -525,8 +522,7 @@ ot_status ot_net_end(ot_net *b, ot_feature y, const char *path)
     if (b->status == OT_OK) net_output(b, y);
     if (b->status != OT_OK) return b->status;
     size_t n = onnx__model_proto__get_packed_size(&b->model);
-    if (n > INT32_MAX)
-        return ot_fail(b->err, OT_E_USAGE, "%s: %zu bytes; the limit of an ONNX file is 2 GiB", path, n);
+    if (n > INT32_MAX) return ot_fail(b->err, OT_E_USAGE, "%s: %zu bytes; the limit of an ONNX file is 2 GiB", path, n);
     uint8_t *bytes = malloc(n);
     if (!bytes) return ot_fail(b->err, OT_E_NOMEM, "%s: no memory for %zu bytes", path, n);
     onnx__model_proto__pack(&b->model, bytes);

@@ -50,7 +50,9 @@ static ot_status functions_deploy(ot_body *file)
 {
     int norms = 0, dropouts = 0;
     for (size_t k = 0; k < file->model->n_functions; k++) {
-        ot_body b = { .arena = file->arena, .m = file->m, .model = file->model, .lines = file->lines, .err = file->err };
+        ot_body b = {
+            .arena = file->arena, .m = file->m, .model = file->model, .lines = file->lines, .err = file->err
+        };
         OT_TRY(ot_body_open(&b, file->model->functions[k]));
         ot_deploy_mode(&b, &norms, &dropouts);
         OT_TRY(ot_body_close(&b));
@@ -89,9 +91,9 @@ static ot_status metadata_set(ot_body *b, const ot_export_metadata *e)
 
 typedef struct pack_sink {
     ProtobufCBuffer base;
-    ot_replace     *r;
-    ot_status       status;
-    ot_error       *err;
+    ot_replace *r;
+    ot_status status;
+    ot_error *err;
 } pack_sink;
 
 static void pack_append(ProtobufCBuffer *to, size_t n, const uint8_t *bytes)
@@ -115,9 +117,8 @@ static ot_status file_write(ot_body *b, ot_pending *to, const ot_deploy_options 
     size_t size = b->no_memory ? 0 : onnx__model_proto__get_packed_size(b->model);
     if (b->no_memory) return ot_fail(b->err, OT_E_NOMEM, "%s: no memory to export it", to->to.path);
     if (size > OT_LARGEST_FILE)
-        return ot_fail(b->err, OT_E_MODEL, "%s: would have %zu bytes; the limit of an ONNX file is %zu",
-                       to->to.path, size,
-                       OT_LARGEST_FILE);
+        return ot_fail(b->err, OT_E_MODEL, "%s: would have %zu bytes; the limit of an ONNX file is %zu", to->to.path,
+                       size, OT_LARGEST_FILE);
     pack_sink sink = { .base = { pack_append }, .r = to->r, .err = b->err };
     onnx__model_proto__pack_to_buffer(b->model, &sink.base);
     OT_TRY(sink.status);
@@ -147,8 +148,10 @@ ot_status ot_deploy(const ot_imported *m, const char *path, const ot_deploy_opti
     ot_error own = { 0 };
     ot_body b = { .m = (ot_imported *)(uintptr_t)m, .lines = "", .err = err ? err : &own };
     *lines = "";
-    if (o->half && !o->typed) return ot_fail(err, OT_E_INTERNAL, "internal error: export to float16 needs the types "
-                                                                 "of all values");
+    if (o->half && !o->typed)
+        return ot_fail(err, OT_E_INTERNAL,
+                       "internal error: export to float16 needs the types "
+                       "of all values");
     b.arena = ot_arena_new();
     if (!b.arena) return ot_fail(err, OT_E_NOMEM, "%s: no memory to export it", path);
     ot_status s = deploy(&b, path, o);

@@ -9,9 +9,9 @@
 typedef struct ot_deploy_options {
     bool fold; /* BatchNormalization goes into the layer before it, where that is exact */
     bool half; /* weights and what is safe in float16; inputs and outputs keep their types */
-    int                       n_metadata;
+    int n_metadata;
     const ot_export_metadata *metadata;
-    const ot_graph           *typed; /* m's graph, inferred: element types and ranks by the file's names; NULL: unknown,
+    const ot_graph *typed; /* m's graph, inferred: element types and ranks by the file's names; NULL: unknown,
                                       * which `half` does not allow.  Borrowed */
 
     /* Called with the written file read back, before it replaces anything; a failure leaves `path` as it was. */

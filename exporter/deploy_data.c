@@ -11,15 +11,15 @@ enum { ALIGN = 4096 };
 typedef struct piece {
     Onnx__TensorProto *t;
     const void *bytes;
-    size_t      n;
-    uint64_t    at;
-    bool        again; /* lies where an earlier one does */
+    size_t n;
+    uint64_t at;
+    bool again; /* lies where an earlier one does */
 } piece;
 
 typedef struct pieces {
     ot_body *b;
-    piece   *list;
-    size_t   n, cap;
+    piece *list;
+    size_t n, cap;
     uint64_t end;
     ot_table seen; /* address and length -> piece */
 } pieces;

@@ -13,13 +13,13 @@
 typedef struct norm {
     ot_body *b;
     ot_item *item, *layer;
-    ot_name *x, *y;     /* of the normalisation */
-    int64_t  channels;
-    double  *a, *s;     /* by channel */
-    ot_blob  w, bias;   /* of the layer; bias.data NULL: it has none */
-    int64_t  inner, group; /* of w: elements behind the channel axis; groups of ConvTranspose */
-    bool     transposed;   /* w has the channel in axis 1 */
-    const char *why;       /* it cannot be folded; NULL: it can */
+    ot_name *x, *y; /* of the normalisation */
+    int64_t channels;
+    double *a, *s;        /* by channel */
+    ot_blob w, bias;      /* of the layer; bias.data NULL: it has none */
+    int64_t inner, group; /* of w: elements behind the channel axis; groups of ConvTranspose */
+    bool transposed;      /* w has the channel in axis 1 */
+    const char *why;      /* it cannot be folded; NULL: it can */
 } norm;
 
 /* ---- reading ---------------------------------------------------------------------------- */
@@ -57,7 +57,8 @@ static ot_status factors_read(norm *n)
         double mean = ot_get_f64(v[2].data, v[2].dtype, c), var = ot_get_f64(v[3].data, v[3].dtype, c);
         n->a[c] = scale / sqrt(var + epsilon);
         n->s[c] = bias - mean * n->a[c];
-        if (!isfinite(n->a[c]) || !isfinite(n->s[c])) n->why = "its scale, bias, mean or variance is not finite, or the variance is negative";
+        if (!isfinite(n->a[c]) || !isfinite(n->s[c]))
+            n->why = "its scale, bias, mean or variance is not finite, or the variance is negative";
     }
     return n->b->no_memory ? ot_fail(n->b->err, OT_E_NOMEM, "export: no memory to fold") : OT_OK;
 }
@@ -206,7 +207,10 @@ static ot_status fold_one(norm *n)
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
-typedef struct reason { const char *why, *first; int n; } reason;
+typedef struct reason {
+    const char *why, *first;
+    int n;
+} reason;
 
 static void count(reason *list, const char *why, const ot_item *i)
 {
@@ -220,7 +224,8 @@ ot_status ot_deploy_fold(ot_body *b)
     int folded = 0;
     for (ot_frame *f = b->frames; f; f = f->next)
         for (ot_item *i = f->first; i; i = i->next) {
-            if (!ot_item_is(i, "BatchNormalization") || i->n->n_output != 1 || ot_attr_int(i->n, "training_mode", 0)) continue;
+            if (!ot_item_is(i, "BatchNormalization") || i->n->n_output != 1 || ot_attr_int(i->n, "training_mode", 0))
+                continue;
             norm n = { .b = b, .item = i };
             OT_TRY(factors_read(&n));
             if (!n.why) OT_TRY(layer_find(&n));

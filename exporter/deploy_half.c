@@ -13,11 +13,14 @@
 #define LARGEST 65504.0
 
 typedef struct half {
-    ot_body  *b;
-    int       tensors, items;
+    ot_body *b;
+    int tensors, items;
 } half;
 
-static const ot_op *op_of(const ot_item *i) { return i->dead ? NULL : ot_find_op(ot_domain(i->n->domain), ot_text(i->n->op_type)); }
+static const ot_op *op_of(const ot_item *i)
+{
+    return i->dead ? NULL : ot_find_op(ot_domain(i->n->domain), ot_text(i->n->op_type));
+}
 
 static ot_dtype type_of(const half *h, const ot_name *v)
 {
@@ -183,13 +186,18 @@ static void types_tell(half *h)
 /* The operators that stay, each with its number. */
 static void say(half *h)
 {
-    struct { const char *op; int n; } kind[64] = { { 0 } };
+    struct {
+        const char *op;
+        int n;
+    } kind[64] = { { 0 } };
     char text[600] = "";
     int kinds = 0;
     size_t at = 0;
     for (ot_item *i = h->b->frames->first; i; i = i->next) {
         const ot_name *y = ot_item_out(h->b, i, 0);
-        if (i->dead || i->half || !y || !(y->n_use || y->output) || ot_item_is(i, "Cast") || ot_item_is(i, "Constant") || type_of(h, y) != OT_F32) continue;
+        if (i->dead || i->half || !y || !(y->n_use || y->output) || ot_item_is(i, "Cast") ||
+            ot_item_is(i, "Constant") || type_of(h, y) != OT_F32)
+            continue;
         int k = 0;
         while (k < kinds && strcmp(kind[k].op, i->n->op_type) != 0) k++;
         if (k == OT_LEN(kind)) continue;
@@ -198,8 +206,8 @@ static void say(half *h)
         kind[k].n++;
     }
     for (int k = 0; k < kinds && at < sizeof text - 80; k++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.60s %d", k ? ", " : "; still float32: ",
-                               kind[k].op, kind[k].n);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.60s %d", k ? ", " : "; still float32: ", kind[k].op,
+                               kind[k].n);
     ot_body_say(h->b, "float16: %d tensors, %d operators%s", h->tensors, h->items, text);
 }
 

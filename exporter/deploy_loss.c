@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 typedef struct walk {
-    ot_body   *b;
-    ot_name  **stack;
-    size_t     n, cap;
-    int        mark;
-    bool       loss; /* a loss operator's loss was met */
+    ot_body *b;
+    ot_name **stack;
+    size_t n, cap;
+    int mark;
+    bool loss; /* a loss operator's loss was met */
 } walk;
 
 static bool is_loss(const ot_item *i)
@@ -108,7 +108,7 @@ ot_status ot_deploy_losses(ot_body *b)
     const Onnx__GraphProto *g = b->model->graph;
     int n = 0, most = (int)g->n_output;
     ot_name **out = ot_body_alloc(b, (size_t)(most + 1) * sizeof *out);
-    bool *loss = ot_body_alloc(b, 2 * (size_t)most + 1), *operator = loss ? loss + most : NULL;
+    bool *loss = ot_body_alloc(b, 2 * (size_t)most + 1), *operator= loss ? loss + most : NULL;
     walk w = { .b = b };
     if (b->model->n_training_info) ot_body_say(b, "training information removed");
     b->model->n_training_info = 0;

@@ -5,7 +5,10 @@
 #include "exporter/body.h"
 #include "ops/op.h"
 
-static bool set(const ot_body *b, const ot_item *i, size_t at) { return at < i->n->n_output && *ot_text(i->n->output[at]) && !b->no_memory; }
+static bool set(const ot_body *b, const ot_item *i, size_t at)
+{
+    return at < i->n->n_output && *ot_text(i->n->output[at]) && !b->no_memory;
+}
 
 /* An output that only training gives: the file does not give it any more.  The last output of a file stays. */
 static void output_drop(ot_body *b, const ot_item *i, size_t at)
@@ -35,7 +38,8 @@ static void mark_fed(ot_body *b)
         for (ot_name *v = f == b->frames ? b->names : NULL; v; v = v->next) v->fed |= !v->tensor && !v->maker;
         for (ot_item *i = f->first; i; i = i->next) {
             bool fed = false;
-            for (size_t k = 0; k < i->n->n_input; k++) fed |= ot_item_in(b, i, k) && ot_item_in(b, i, k)->fed && reads(i, k);
+            for (size_t k = 0; k < i->n->n_input; k++)
+                fed |= ot_item_in(b, i, k) && ot_item_in(b, i, k)->fed && reads(i, k);
             for (size_t k = 0; k < i->n->n_output; k++)
                 if (ot_item_out(b, i, k)) ot_item_out(b, i, k)->fed |= fed;
         }
@@ -112,8 +116,8 @@ static bool dropout_remove(ot_body *b, ot_item *i)
     if (mask && (mask->n_use || mask->output)) {
         if (b->version < 7) ot_attr_set_int(b, i->n, "is_test", 1);
         ot_item_cut_in(b, i, 2);
-        ot_body_say(b, "Dropout '%.200s' kept in inference mode: its mask output '%.200s' is used",
-                    ot_text(i->n->name), mask->text);
+        ot_body_say(b, "Dropout '%.200s' kept in inference mode: its mask output '%.200s' is used", ot_text(i->n->name),
+                    mask->text);
         return false;
     }
     ot_item_cut_out(b, i, 1);

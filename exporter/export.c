@@ -15,16 +15,18 @@
 #include "importer/internal.h"
 #include "runtime/base/io.h"
 
-typedef struct export {
-    const ot_imported       *m;
+typedef struct export
+{
+    const ot_imported *m;
     const ot_export_options *o;
-    const char              *path;
-    ot_pending               new;
-    ot_patch                 patch;
-    const void             **payload;    /* of every source: the old data where nothing changed */
-    const void             **of_tensor;  /* by order: the payload it was given; NULL: none */
-    ot_error                *err;
-} export;
+    const char *path;
+    ot_pending new;
+    ot_patch patch;
+    const void **payload;   /* of every source: the old data where nothing changed */
+    const void **of_tensor; /* by order: the payload it was given; NULL: none */
+    ot_error *err;
+}
+export;
 
 /* ---- payloads ----------------------------------------------------------------------- */
 
@@ -83,8 +85,8 @@ static ot_status source_verify(const export *x, int i, const ot_source *is)
         same = !n || !memcmp(want, is->data, n);
     }
     return same ? OT_OK
-                : ot_fail(x->err, OT_E_IO, "%s: '%s' differs when read back; the existing file is unchanged",
-                          x->path, was->name);
+                : ot_fail(x->err, OT_E_IO, "%s: '%s' differs when read back; the existing file is unchanged", x->path,
+                          was->name);
 }
 
 /* Imports what was written and compares it. */
@@ -94,9 +96,10 @@ static ot_status written_verify(const export *x)
     OT_TRY(ot_pending_import(&x->new, &w, x->err));
     ot_status s = OT_OK;
     if (w->n_sources != x->m->n_sources)
-        s = ot_fail(x->err, OT_E_IO, "%s: %d tensors were read back, but %d were written; the existing file is "
-                                     "unchanged", x->path,
-                    w->n_sources, x->m->n_sources);
+        s = ot_fail(x->err, OT_E_IO,
+                    "%s: %d tensors were read back, but %d were written; the existing file is "
+                    "unchanged",
+                    x->path, w->n_sources, x->m->n_sources);
     for (int i = 0; s == OT_OK && i < w->n_sources; i++) s = source_verify(x, i, &w->sources[i]);
     if (s == OT_OK && x->o && x->o->check) s = x->o->check(w, x->o->user, x->err);
     ot_import_free(w);

@@ -6,8 +6,8 @@
 
 /* What one tensor of the file becomes. */
 typedef struct ot_export_tensor {
-    int         source; /* index into m->sources */
-    const void *bytes;  /* row-major, in the source's dtype and shape; borrowed */
+    int source;        /* index into m->sources */
+    const void *bytes; /* row-major, in the source's dtype and shape; borrowed */
 } ot_export_tensor;
 
 typedef struct ot_export_metadata {
@@ -15,7 +15,7 @@ typedef struct ot_export_metadata {
 } ot_export_metadata;
 
 typedef struct ot_export_options {
-    int                       n_metadata; /* 0: the file keeps the metadata it has */
+    int n_metadata; /* 0: the file keeps the metadata it has */
     const ot_export_metadata *metadata;
 
     /* Called with the written file read back, before it replaces anything: compare a batch.  A
@@ -23,7 +23,7 @@ typedef struct ot_export_options {
     ot_status (*check)(const ot_imported *written, void *user, ot_error *err);
     void *user;
 
-    bool dry; /* everything is done but the last: the file gets no name, and is gone */
+    bool dry;          /* everything is done but the last: the file gets no name, and is gone */
     const int *folder; /* `path` is seen from this open folder; NULL: from the working directory */
 } ot_export_options;
 

@@ -21,43 +21,40 @@
 #include "importer/internal.h"
 #include "runtime/base/io.h"
 
-enum {
-    TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2,
-    BLOCK = 1 << 20, ALIGN = 4096
-};
+enum { TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2, BLOCK = 1 << 20, ALIGN = 4096 };
 
 /* One tensor's part of a data file. */
 typedef struct claim {
-    struct claim  *next;             /* of the same file */
-    int            span;
-    ot_field       location, offset; /* the entries; number 0: there is none */
-    ot_field       checksum;
-    uint64_t       at, n;            /* range in the old file */
-    uint64_t       moved;            /* offset in the new file */
-    const unsigned char *bytes;      /* NULL: unchanged */
-    const unsigned char *was;        /* NULL: not known */
-    bool           leads;            /* it keeps its place, and others of the same range and bytes with it */
+    struct claim *next; /* of the same file */
+    int span;
+    ot_field location, offset; /* the entries; number 0: there is none */
+    ot_field checksum;
+    uint64_t at, n;             /* range in the old file */
+    uint64_t moved;             /* offset in the new file */
+    const unsigned char *bytes; /* NULL: unchanged */
+    const unsigned char *was;   /* NULL: not known */
+    bool leads;                 /* it keeps its place, and others of the same range and bytes with it */
 } claim;
 
 typedef struct data_file {
     struct data_file *next;
     const char *location;
-    int         fd;
-    uint64_t    size, new_size;
-    claim      *first, **claim;      /* list; then the same sorted by range */
-    size_t      n;
-    bool        changed;
+    int fd;
+    uint64_t size, new_size;
+    claim *first, **claim; /* list; then the same sorted by range */
+    size_t n;
+    bool changed;
 } data_file;
 
 typedef struct external {
-    ot_patch          *p;
+    ot_patch *p;
     const ot_imported *m;
-    ot_pending        *to;
-    const int         *source_of;         /* by order; -1: none */
+    ot_pending *to;
+    const int *source_of; /* by order; -1: none */
     const void *const *payload;
-    data_file         *files;
-    ot_table           by_location;
-    ot_error          *err;
+    data_file *files;
+    ot_table by_location;
+    ot_error *err;
 } external;
 
 static ot_status no_memory(const external *x)
@@ -81,10 +78,15 @@ static data_file *file_of(external *x, const char *location)
     const char *why;
     uint64_t size;
     int fd = ot_file_data(x->m->file, location, &size, &why);
-    if (fd < 0)
-        return ot_fail(x->err, OT_E_IO, "external data '%.300s': %s", location, why ? why : "no memory"), NULL;
+    if (fd < 0) {
+        ot_fail(x->err, OT_E_IO, "external data '%.300s': %s", location, why ? why : "no memory");
+        return NULL;
+    }
     d = ot_arena_alloc(x->p->arena, sizeof *d);
-    if (!d || !ot_table_set(&x->by_location, location, d)) return no_memory(x), NULL;
+    if (!d || !ot_table_set(&x->by_location, location, d)) {
+        no_memory(x);
+        return NULL;
+    }
     *d = (data_file){ .next = x->files, .location = location, .fd = fd, .size = size };
     x->files = d;
     return d;
@@ -182,7 +184,8 @@ static ot_status places_find(external *x, data_file *d)
     uint64_t reach = 0; /* end of all ranges before */
     for (size_t i = 0, j; i < n; i = j) {
         claim *lead = d->claim[i];
-        for (j = i; j < n && same_range(d->claim[j], lead); j++) {}
+        for (j = i; j < n && same_range(d->claim[j], lead); j++) {
+        }
         bool crossed = lead->n && (reach > lead->at || (j < n && d->claim[j]->at < lead->at + lead->n));
         lead->leads = lead->bytes != NULL;
         if (lead->bytes && crossed) move_to_end(d, lead);
@@ -252,7 +255,8 @@ static ot_status found_from_there(const external *x, const data_file *d, bool *f
     struct stat old, seen;
     bool there = !fstatat(x->to->to.dir, d->location, &seen, AT_SYMLINK_NOFOLLOW);
     if ((!there && errno != ENOENT && errno != ENOTDIR) || fstat(d->fd, &old))
-        return ot_fail(x->err, OT_E_IO, "external data '%.300s': cannot be examined: %s", d->location, strerror_r(errno, (char[128]){ 0 }, 128));
+        return ot_fail(x->err, OT_E_IO, "external data '%.300s': cannot be examined: %s", d->location,
+                       strerror_r(errno, (char[128]){ 0 }, 128));
     *found = there && old.st_dev == seen.st_dev && old.st_ino == seen.st_ino;
     return OT_OK;
 }
@@ -286,8 +290,7 @@ static void claims_edit(external *x, const data_file *d, const char *name)
             snprintf(number, sizeof number, "%llu", (unsigned long long)c->moved);
             entry_edit(x, c->span, &c->offset, "offset", number);
         }
-        if (d->changed && c->checksum.number)
-            ot_patch_edit(x->p, c->span, c->checksum.at, c->checksum.end, NULL, 0);
+        if (d->changed && c->checksum.number) ot_patch_edit(x->p, c->span, c->checksum.at, c->checksum.end, NULL, 0);
     }
 }
 
@@ -310,7 +313,8 @@ static ot_status all_written(external *x)
     return x->p->no_memory ? no_memory(x) : OT_OK;
 }
 
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to, ot_error *err)
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to,
+                            ot_error *err)
 {
     external x = { .p = p, .m = m, .to = to, .payload = payload, .by_location = { .arena = p->arena }, .err = err };
     int *source_of = ot_arena_alloc(p->arena, (p->n_tensor + 1) * sizeof *source_of);

@@ -13,12 +13,14 @@
 static bool is_slot(const Onnx__NodeProto *n, size_t input)
 {
     const ot_op *op = ot_find_op(ot_domain(n->domain), ot_text(n->op_type));
-    char         slot = op ? ot_slot_at(op, (int)input) : '-';
+    char slot = op ? ot_slot_at(op, (int)input) : '-';
     return ot_slot_is_strong(slot) || slot == 'n' || slot == 'o';
 }
 
 /* What the graph calls its tensors, of initializers and Constants, and what stands in slots of weights. */
-typedef struct names { ot_table tensor, slot; } names;
+typedef struct names {
+    ot_table tensor, slot;
+} names;
 
 static bool index_names(const Onnx__GraphProto *g, ot_arena *a, names *x)
 {
@@ -46,9 +48,13 @@ static bool decode(const Onnx__TensorProto *t, ot_arena *a, ot_blob *out)
 static bool read_fill(const names *x, const Onnx__NodeProto *n, ot_arena *a, ot_shape *shape, ot_blob *element)
 {
     static const float zero = 0;
-    ot_blob            b;
-    if (*ot_domain(n->domain) || strcmp(ot_text(n->op_type), "ConstantOfShape") != 0 || n->n_input != 1 || n->n_output != 1) return false;
-    if (!decode(ot_table_find(&x->tensor, n->input[0]), a, &b) || b.dtype != OT_I64 || b.shape.rank != 1 || b.shape.dim[0] > OT_MAX_RANK) return false;
+    ot_blob b;
+    if (*ot_domain(n->domain) || strcmp(ot_text(n->op_type), "ConstantOfShape") != 0 || n->n_input != 1 ||
+        n->n_output != 1)
+        return false;
+    if (!decode(ot_table_find(&x->tensor, n->input[0]), a, &b) || b.dtype != OT_I64 || b.shape.rank != 1 ||
+        b.shape.dim[0] > OT_MAX_RANK)
+        return false;
     *shape = (ot_shape){ .rank = (int)b.shape.dim[0] };
     for (int d = 0; d < shape->rank; d++) {
         shape->dim[d] = ot_get_i64(b.data, b.dtype, d);
@@ -61,12 +67,12 @@ static bool read_fill(const names *x, const Onnx__NodeProto *n, ot_arena *a, ot_
 
 ot_filled *ot_filled_find(const ot_imported *m, ot_arena *a, int *n)
 {
-    const ot_file          *f = m->file;
+    const ot_file *f = m->file;
     const Onnx__GraphProto *g = f->model->graph;
-    ot_filled              *list = ot_arena_alloc(a, sizeof *list * (g->n_node + 1));
-    names                   x;
-    ot_shape                shape;
-    ot_blob                 element;
+    ot_filled *list = ot_arena_alloc(a, sizeof *list * (g->n_node + 1));
+    names x;
+    ot_shape shape;
+    ot_blob element;
     *n = 0;
     if (!list || !index_names(g, a, &x)) return NULL;
     for (size_t i = 0; i < g->n_node; i++) {
@@ -82,19 +88,23 @@ static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *
 {
     ot_arena *a = x->patch.arena;
     const Onnx__NodeProto *k = x->f->model->graph->node[at];
-    ot_shape  shape;
-    ot_blob   element;
-    if (!read_fill(known, k, a, &shape, &element)) return ot_fail(err, OT_E_INTERNAL, "%s: is not a ConstantOfShape with a constant shape", ot_text(k->name));
-    size_t    n = ot_bytes(&shape, element.dtype), each = (size_t)ot_dtype_bits(element.dtype) / 8;
-    uint8_t  *raw = n <= *room ? ot_arena_alloc(a, n + 1) : NULL;
-    if (n > *room) return ot_fail(err, OT_E_MODEL, "--train %s: with the tensors filled by ConstantOfShape the ONNX "
-                                                   "file would be too large", k->output[0]);
+    ot_shape shape;
+    ot_blob element;
+    if (!read_fill(known, k, a, &shape, &element))
+        return ot_fail(err, OT_E_INTERNAL, "%s: is not a ConstantOfShape with a constant shape", ot_text(k->name));
+    size_t n = ot_bytes(&shape, element.dtype), each = (size_t)ot_dtype_bits(element.dtype) / 8;
+    uint8_t *raw = n <= *room ? ot_arena_alloc(a, n + 1) : NULL;
+    if (n > *room)
+        return ot_fail(err, OT_E_MODEL,
+                       "--train %s: with the tensors filled by ConstantOfShape the ONNX "
+                       "file would be too large",
+                       k->output[0]);
     if (!raw) return ot_fail(err, OT_E_NOMEM, "--train %s: no memory", k->output[0]);
     *room -= n;
     for (size_t i = 0; i < n; i += each) memcpy(raw + i, element.data, each);
-    Onnx__TensorProto    t = ONNX__TENSOR_PROTO__INIT;
+    Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
     Onnx__AttributeProto value = ONNX__ATTRIBUTE_PROTO__INIT, *list = &value;
-    Onnx__NodeProto      now = *k;
+    Onnx__NodeProto now = *k;
     t.n_dims = (size_t)shape.rank;
     t.dims = shape.dim;
     t.has_data_type = true;
@@ -115,10 +125,11 @@ static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *
 ot_status ot_fill(const ot_imported *m, const ot_filled *list, int n, ot_imported **out, ot_error *err)
 {
     ot_remake x;
-    size_t    room = (size_t)1 << 30; /* of the 2 GiB that a file may have */
+    size_t room = (size_t)1 << 30; /* of the 2 GiB that a file may have */
     OT_TRY(ot_remake_begin(&x, m, err));
-    names     known;
-    ot_status s = index_names(x.f->model->graph, x.patch.arena, &known) ? OT_OK : ot_fail(err, OT_E_NOMEM, "--train: no memory");
+    names known;
+    ot_status s =
+        index_names(x.f->model->graph, x.patch.arena, &known) ? OT_OK : ot_fail(err, OT_E_NOMEM, "--train: no memory");
     for (int i = 0; i < n && !s; i++)
         if (list[i].wanted) s = spell_out(&x, &known, list[i].node, &room, err);
     if (!s) s = ot_remake_finish(&x, out, err);
@@ -130,8 +141,8 @@ ot_status ot_fill(const ot_imported *m, const ot_filled *list, int n, ot_importe
 
 static ot_status give_bias(ot_remake *x, size_t node, const Onnx__TensorProto *weight, ot_error *err)
 {
-    size_t      n = weight->n_dims ? (size_t)weight->dims[0] * (size_t)ot_dtype_bits((ot_dtype)weight->data_type) / 8 : 0;
-    uint8_t    *zeros = ot_arena_alloc(x->patch.arena, n + 1);
+    size_t n = weight->n_dims ? (size_t)weight->dims[0] * (size_t)ot_dtype_bits((ot_dtype)weight->data_type) / 8 : 0;
+    uint8_t *zeros = ot_arena_alloc(x->patch.arena, n + 1);
     const char *name = ot_remake_name(x, ot_text(weight->name), "bias", 1);
     if (!zeros || !name) return ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
     Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
@@ -147,20 +158,22 @@ static ot_status give_bias(ot_remake *x, size_t node, const Onnx__TensorProto *w
 
 ot_status ot_give_biases(const ot_imported *m, const int *weights, int n, ot_imported **out, ot_error *err)
 {
-    ot_remake               x;
+    ot_remake x;
     const Onnx__GraphProto *g = ((const ot_file *)m->file)->model->graph;
-    int                     made = 0;
+    int made = 0;
     *out = NULL;
     OT_TRY(ot_remake_begin(&x, m, err));
-    ot_table  of = { .arena = x.patch.arena };
+    ot_table of = { .arena = x.patch.arena };
     ot_status s = OT_OK;
     for (int i = 0; i < n && !s; i++) {
         const Onnx__TensorProto *t = ot_remake_tensor(&x, weights[i]);
         if (!ot_table_set(&of, ot_text(t->name), t)) s = ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
     }
     for (size_t i = 0; i < g->n_node && !s; i++) {
-        const Onnx__NodeProto   *k = g->node[i];
-        const Onnx__TensorProto *t = k->n_input == 2 && !*ot_domain(k->domain) && !strcmp(ot_text(k->op_type), "Conv") ? ot_table_find(&of, k->input[1]) : NULL;
+        const Onnx__NodeProto *k = g->node[i];
+        const Onnx__TensorProto *t = k->n_input == 2 && !*ot_domain(k->domain) && !strcmp(ot_text(k->op_type), "Conv")
+                                         ? ot_table_find(&of, k->input[1])
+                                         : NULL;
         if (t) s = give_bias(&x, i, t, err), made++;
     }
     if (!s && made) s = ot_remake_finish(&x, out, err);

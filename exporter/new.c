@@ -30,22 +30,25 @@ static ot_status option_extent(const char *name, int64_t *v, int64_t usual, ot_e
     return OT_OK;
 }
 
-static int64_t usual(const ot_recipe *r, const char *key) { return (int64_t)ot_key_number(ot_entry_key(&r->entry, key)->dflt); }
+static int64_t usual(const ot_recipe *r, const char *key)
+{
+    return (int64_t)ot_key_number(ot_entry_key(&r->entry, key)->dflt);
+}
 
 /* hidden: room for the usual hidden layers. */
 static ot_status hidden_resolve(const ot_recipe *r, ot_new_options *o, int64_t hidden[OT_NEW_HIDDEN], ot_error *err)
 {
     const ot_key *k = ot_entry_key(&r->entry, "hidden");
-    if (o->n_hidden && !k) return ot_fail(err, OT_E_USAGE, "new: hidden layers can be set for mlp only, not for %s",
-                                          r->entry.name);
+    if (o->n_hidden && !k)
+        return ot_fail(err, OT_E_USAGE, "new: hidden layers can be set for mlp only, not for %s", r->entry.name);
     if (k && !o->n_hidden) {
         o->n_hidden = ot_new_numbers(k->dflt, ',', hidden, OT_NEW_HIDDEN);
         o->hidden = hidden;
     }
     for (int i = 0; i < o->n_hidden; i++)
         if (o->hidden[i] < 1 || o->hidden[i] > OT_NEW_EXTENT_MAX)
-            return ot_fail(err, OT_E_USAGE, "new: hidden layer %d has %lld units, expected 1 to %d",
-                           i + 1, (long long)o->hidden[i], OT_NEW_EXTENT_MAX);
+            return ot_fail(err, OT_E_USAGE, "new: hidden layer %d has %lld units, expected 1 to %d", i + 1,
+                           (long long)o->hidden[i], OT_NEW_EXTENT_MAX);
     return OT_OK;
 }
 
@@ -55,25 +58,27 @@ static bool sequence(const ot_recipe *r) { return ot_entry_key(&r->entry, "input
 static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, int64_t hidden[OT_NEW_HIDDEN], ot_error *err)
 {
     const char *name = r->entry.name;
-    int         least = (int)ot_entry_key(&r->entry, "opset")->least;
+    int least = (int)ot_entry_key(&r->entry, "opset")->least;
     if (o->opset == 0) o->opset = (int)usual(r, "opset");
     if (o->scale == 0) o->scale = 1;
     if (o->opset < OT_NEW_OPSET_MIN || o->opset > OT_NEW_OPSET_MAX)
-        return ot_fail(err, OT_E_USAGE, "new: opset is %d, expected %d to %d",
-                       o->opset, OT_NEW_OPSET_MIN, OT_NEW_OPSET_MAX);
-    if (o->opset < least) return ot_fail(err, OT_E_USAGE, "new: %s needs operators of opset %d, but opset is %d",
-                                         name, least, o->opset);
+        return ot_fail(err, OT_E_USAGE, "new: opset is %d, expected %d to %d", o->opset, OT_NEW_OPSET_MIN,
+                       OT_NEW_OPSET_MAX);
+    if (o->opset < least)
+        return ot_fail(err, OT_E_USAGE, "new: %s needs operators of opset %d, but opset is %d", name, least, o->opset);
     if (!(o->scale > 0 && o->scale <= OT_NEW_SCALE_MAX))
-        return ot_fail(err, OT_E_USAGE, "new: the width multiplier is %g, expected above 0 and at most %g",
-                       o->scale, OT_NEW_SCALE_MAX);
+        return ot_fail(err, OT_E_USAGE, "new: the width multiplier is %g, expected above 0 and at most %g", o->scale,
+                       OT_NEW_SCALE_MAX);
     if (o->batch < 0 || o->batch > OT_NEW_EXTENT_MAX)
         return ot_fail(err, OT_E_USAGE, "new: batch is %lld, expected 1 to %d, or 0 for a symbolic batch",
                        (long long)o->batch, OT_NEW_EXTENT_MAX);
     OT_TRY(hidden_resolve(r, o, hidden, err));
     OT_TRY(option_extent("classes", &o->classes, usual(r, "classes"), err));
     if (sequence(r) ? o->channels > 0 : o->tokens > 0 || o->layers > 0)
-        return ot_fail(err, OT_E_USAGE, sequence(r) ? "new: the input of %s must be a number of tokens" : "new: tokens and layers can be set "
-                                                                                                     "for gpt2 and bert only, not for %s",
+        return ot_fail(err, OT_E_USAGE,
+                       sequence(r) ? "new: the input of %s must be a number of tokens"
+                                   : "new: tokens and layers can be set "
+                                     "for gpt2 and bert only, not for %s",
                        name);
     if (sequence(r)) {
         OT_TRY(option_extent("tokens", &o->tokens, usual(r, "input"), err));
@@ -89,9 +94,9 @@ static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, int64_t 
 ot_status ot_new_model(const char *kind, const ot_new_options *o, const char *path, ot_error *err)
 {
     const ot_recipe *r = ot_recipe_find(kind);
-    ot_new_options   options = o ? *o : (ot_new_options){ 0 };
-    int64_t          hidden[OT_NEW_HIDDEN];
-    ot_status        s = r ? options_resolve(r, &options, hidden, err) : OT_OK;
+    ot_new_options options = o ? *o : (ot_new_options){ 0 };
+    int64_t hidden[OT_NEW_HIDDEN];
+    ot_status s = r ? options_resolve(r, &options, hidden, err) : OT_OK;
     if (s) return s;
     ot_arena *arena = ot_arena_new();
     if (!arena) return ot_fail(err, OT_E_NOMEM, "new: out of memory");

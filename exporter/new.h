@@ -15,15 +15,15 @@ enum { OT_NEW_HIDDEN = 64 }; /* hidden layers, at most */
 
 /* 0 everywhere is the kind's own choice. */
 typedef struct ot_new_options {
-    int            opset;                   /* 7..25 (the kind's: 17, or 20) */
-    int64_t        classes;                 /* extent of the output's last axis (the kind's: 10, 1000, a vocabulary) */
-    int64_t        channels, height, width; /* of the input (the kind's) */
-    double         scale;                   /* multiplies the number of filters or hidden units (1) */
-    int64_t        batch;                   /* 0: symbolic, "N" */
-    uint64_t       seed;
-    int            n_hidden;                /* mlp: its hidden layers (128, 64) */
+    int opset;                       /* 7..25 (the kind's: 17, or 20) */
+    int64_t classes;                 /* extent of the output's last axis (the kind's: 10, 1000, a vocabulary) */
+    int64_t channels, height, width; /* of the input (the kind's) */
+    double scale;                    /* multiplies the number of filters or hidden units (1) */
+    int64_t batch;                   /* 0: symbolic, "N" */
+    uint64_t seed;
+    int n_hidden; /* mlp: its hidden layers (128, 64) */
     const int64_t *hidden;
-    int64_t        tokens, layers;          /* gpt2, bert: length of a sequence, number of blocks */
+    int64_t tokens, layers; /* gpt2, bert: length of a sequence, number of blocks */
 } ot_new_options;
 
 /* The kinds, with the keys that each takes: their defaults are those of the options. */

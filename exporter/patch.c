@@ -117,8 +117,7 @@ ot_status ot_patch_stream(const ot_patch *p, ot_sink *sink, void *to, ot_error *
     size_t at = 0;
     for (size_t i = 0; i < p->n_edit; i++) {
         const ot_edit *e = &p->edit[i];
-        if (e->at < at || e->end > p->n)
-            return ot_fail(err, OT_E_INTERNAL, "export: edits overlap at byte %zu", e->at);
+        if (e->at < at || e->end > p->n) return ot_fail(err, OT_E_INTERNAL, "export: edits overlap at byte %zu", e->at);
         OT_TRY(sink(to, p->p + at, e->at - at, err));
         OT_TRY(sink(to, e->bytes, e->n, err));
         at = e->end;

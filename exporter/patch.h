@@ -13,61 +13,61 @@
 /* One field on the wire.  body..end: its payload; for a length-delimited one without the length. */
 typedef struct ot_field {
     uint32_t number;
-    unsigned wire;    /* 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
-    size_t   at;      /* its tag */
-    size_t   len_at;  /* wire 2: the varint of its length */
-    size_t   body, end;
+    unsigned wire; /* 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
+    size_t at;     /* its tag */
+    size_t len_at; /* wire 2: the varint of its length */
+    size_t body, end;
 } ot_field;
 
 /* A length-delimited part that edits lie in. */
 typedef struct ot_span {
-    int     parent; /* index; -1: the file */
-    size_t  len_at, body, end;
-    int64_t delta;  /* by how much it grows */
-    bool    floats; /* an attribute whose list of floats counts as a tensor */
+    int parent; /* index; -1: the file */
+    size_t len_at, body, end;
+    int64_t delta; /* by how much it grows */
+    bool floats;   /* an attribute whose list of floats counts as a tensor */
 } ot_span;
 
 typedef struct ot_edit {
-    size_t      at, end, n; /* [at, end) becomes the n bytes */
+    size_t at, end, n; /* [at, end) becomes the n bytes */
     const void *bytes;
-    size_t      sequence;   /* orders insertions at one place */
+    size_t sequence; /* orders insertions at one place */
 } ot_edit;
 
 /* The tensors of a file, where they are; lists of floats in attributes are among them. */
 typedef struct ot_patch {
     const uint8_t *p;
-    size_t         n;
-    ot_arena      *arena;       /* for replacements */
-    ot_span       *span;        /* [0] is the file */
-    int           *tensor;      /* span of the tensor of order i (ot_source.order) */
-    int           *other;       /* spans of tensors without an order: sparse ones, training graphs' */
-    ot_edit       *edit;
-    size_t         n_span, n_tensor, n_other, n_edit;
-    size_t         cap_span, cap_tensor, cap_other, cap_edit;
-    bool           no_memory;   /* sticks */
+    size_t n;
+    ot_arena *arena; /* for replacements */
+    ot_span *span;   /* [0] is the file */
+    int *tensor;     /* span of the tensor of order i (ot_source.order) */
+    int *other;      /* spans of tensors without an order: sparse ones, training graphs' */
+    ot_edit *edit;
+    size_t n_span, n_tensor, n_other, n_edit;
+    size_t cap_span, cap_tensor, cap_other, cap_edit;
+    bool no_memory; /* sticks */
 } ot_patch;
 
 /* wire.c */
 
 /* The next field of [*at, end); false: there is none.  The bytes must have passed the importer's guard. */
-bool     ot_field_next(const uint8_t *p, size_t *at, size_t end, ot_field *f);
+bool ot_field_next(const uint8_t *p, size_t *at, size_t end, ot_field *f);
 /* The last field of that number in a span: the one that counts; false: there is none. */
-bool     ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f);
+bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f);
 uint64_t ot_varint_read(const uint8_t *p, size_t *at, size_t end);
-size_t   ot_varint_size(uint64_t v);
-size_t   ot_varint_write(uint8_t *out, uint64_t v); /* bytes written; out NULL: only counts */
+size_t ot_varint_size(uint64_t v);
+size_t ot_varint_write(uint8_t *out, uint64_t v); /* bytes written; out NULL: only counts */
 /* A StringStringEntryProto as field `number`, in the patch's memory; NULL: no memory. */
 const uint8_t *ot_entry_bytes(ot_patch *p, uint32_t number, const char *key, const char *value, size_t *n);
 /* Lists every tensor of the file.  The order is that of importer/import.c's list_model. */
-void     ot_patch_walk(ot_patch *p);
+void ot_patch_walk(ot_patch *p);
 
 /* patch.c */
 
 ot_status ot_patch_begin(ot_patch *p, const uint8_t *bytes, size_t n, ot_error *err);
-void      ot_patch_free(ot_patch *p);
-int       ot_patch_span(ot_patch *p, int parent, const ot_field *f); /* 0 after a failure */
-void      ot_patch_edit(ot_patch *p, int span, size_t at, size_t end, const void *bytes, size_t n);
-bool      ot_patch_push(ot_patch *p, int **list, size_t *n, size_t *cap, int v);
+void ot_patch_free(ot_patch *p);
+int ot_patch_span(ot_patch *p, int parent, const ot_field *f); /* 0 after a failure */
+void ot_patch_edit(ot_patch *p, int span, size_t at, size_t end, const void *bytes, size_t n);
+bool ot_patch_push(ot_patch *p, int **list, size_t *n, size_t *cap, int v);
 
 /* Rewrites the lengths and sorts.  *size: of the new file. */
 ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error *err);
@@ -86,7 +86,8 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
 /* external.c */
 
 /* Makes the data files that are needed and edits the tensors that name them.  payload[i] belongs to source i. */
-ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to, ot_error *err);
+ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const *payload, ot_pending *to,
+                            ot_error *err);
 
 /* metadata.c */
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err);

@@ -32,7 +32,10 @@ ot_status ot_pending_open(ot_pending *p, ot_arena *a, const char *path, const in
 
 /* ---- sinks -------------------------------------------------------------------------------- */
 
-ot_status ot_sink_file(void *r, const void *bytes, size_t n, ot_error *err) { return ot_replace_write(r, bytes, n, err); }
+ot_status ot_sink_file(void *r, const void *bytes, size_t n, ot_error *err)
+{
+    return ot_replace_write(r, bytes, n, err);
+}
 
 static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *err)
 {
@@ -43,15 +46,16 @@ static ot_status sink_checksum(void *to, const void *bytes, size_t n, ot_error *
 }
 
 typedef struct compare {
-    int         fd;
-    int64_t     at;
+    int fd;
+    int64_t at;
     const char *name; /* for messages */
-    bool        differs;
+    bool differs;
 } compare;
 
 static ot_status cannot_read(const char *name, int number, ot_error *err)
 {
-    return ot_fail(err, OT_E_IO, "external data '%.300s': cannot be read: %s", name, strerror_r(number, (char[128]){ 0 }, 128));
+    return ot_fail(err, OT_E_IO, "external data '%.300s': cannot be read: %s", name,
+                   strerror_r(number, (char[128]){ 0 }, 128));
 }
 
 static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *err)
@@ -60,7 +64,8 @@ static ot_status sink_compare(void *to, const void *bytes, size_t n, ot_error *e
     const unsigned char *p = bytes;
     unsigned char block[4096];
     while (n && !c->differs) {
-        int64_t want = n < sizeof block ? (int64_t)n : (int64_t)sizeof block, got = ot_read_at(c->fd, block, want, c->at);
+        int64_t want = n < sizeof block ? (int64_t)n : (int64_t)sizeof block,
+                got = ot_read_at(c->fd, block, want, c->at);
         if (got < 0) return cannot_read(c->name, errno, err);
         c->differs = got < want || memcmp(block, p, (size_t)got) != 0;
         p += want;
@@ -86,12 +91,16 @@ static ot_status holds(const ot_content *content, int fd, const char *name, bool
 
 /* *there: something has that name; *same: a plain file, or one that waits to become it, with just that content.  What may
  * not be read is another's. */
-static ot_status holds_it(const ot_pending *p, const ot_content *c, const char *name, bool *there, bool *same, ot_error *err)
+static ot_status holds_it(const ot_pending *p, const ot_content *c, const char *name, bool *there, bool *same,
+                          ot_error *err)
 {
     struct stat st;
     *same = false;
     for (const ot_data_files *made = p->data; made; made = made->next)
-        if (!strcmp(made->name, name)) return *there = true, holds(c, ot_replace_fd(made->r), name, same, err);
+        if (!strcmp(made->name, name)) {
+            *there = true;
+            return holds(c, ot_replace_fd(made->r), name, same, err);
+        }
     *there = !fstatat(p->to.dir, name, &st, AT_SYMLINK_NOFOLLOW);
     if (!*there) return errno == ENOENT ? OT_OK : cannot_read(name, errno, err);
     if (!S_ISREG(st.st_mode) || st.st_nlink != 1) return OT_OK;
@@ -150,8 +159,8 @@ ot_status ot_pending_import(const ot_pending *p, ot_imported **out, ot_error *er
     ot_unnamed u = { .fd = ot_replace_fd(p->r), .folder = p->to.dir, .n = n, .data = data };
     ot_status s = ot_import_unnamed(&u, p->to.path, out, &found);
     if (s == OT_OK) return OT_OK;
-    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: the written file cannot be read back: %-s",
-                   p->to.path, found.text);
+    return ot_fail(err, s == OT_E_NOMEM ? s : OT_E_IO, "%s: the written file cannot be read back: %-s", p->to.path,
+                   found.text);
 }
 
 /* The data first. */

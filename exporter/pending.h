@@ -15,7 +15,7 @@ typedef ot_status ot_sink(void *to, const void *bytes, size_t n, ot_error *err);
 /* Where the new model will stand. */
 typedef struct ot_place {
     const char *path; /* for messages */
-    int         dir;  /* the folder, open */
+    int dir;          /* the folder, open */
     const char *base; /* the name in it */
     const char *stem; /* that without .onnx, at most 200 bytes */
 } ot_place;
@@ -23,20 +23,20 @@ typedef struct ot_place {
 /* Data files that are complete and have no name yet, newest first. */
 typedef struct ot_data_files {
     struct ot_data_files *next;
-    const char           *name;
-    ot_replace           *r;
+    const char *name;
+    ot_replace *r;
 } ot_data_files;
 
 typedef struct ot_pending {
-    ot_arena      *arena;
-    ot_place       to;
-    ot_replace    *r;    /* the model */
+    ot_arena *arena;
+    ot_place to;
+    ot_replace *r; /* the model */
     ot_data_files *data;
 } ot_pending;
 
 /* What a data file shall hold: `size` bytes that `stream` hands over, the same at every call. */
 typedef struct ot_content {
-    uint64_t    size;
+    uint64_t size;
     ot_status (*stream)(const void *what, ot_sink *sink, void *to, ot_error *err);
     const void *what;
 } ot_content;
@@ -55,7 +55,7 @@ ot_status ot_pending_import(const ot_pending *p, ot_imported **out, ot_error *er
 /* Data and model get their names; data files that the model replaced left behind go, m's not. */
 ot_status ot_pending_place(ot_pending *p, const ot_imported *m, ot_error *err);
 /* Releases; files that have no name are gone, and so are data files whose model did not take its place. */
-void      ot_pending_end(ot_pending *p);
+void ot_pending_end(ot_pending *p);
 
 /* superseded.c */
 

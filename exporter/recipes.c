@@ -73,44 +73,53 @@ static ot_feature basic_block(ot_net *b, ot_feature x, const char *at, int64_t c
 
 static ot_feature resnet18(ot_net *b, ot_feature x)
 {
-    x = conv_norm(b, x, "conv1", "bn1",
-                  (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 3, .pad = 1 });
+    x = conv_norm(b, x, "conv1", "bn1", (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 3, .pad = 1 });
     x = ot_net_relu(b, x, "relu");
     for (int layer = 0; layer < 4; layer++)
         for (int i = 0; i < 2; i++)
-            x = basic_block(b, x, ot_net_name(b, "layer%d.%d", layer + 1, i),
-                            ot_net_scaled(b, 64 << layer, 1), layer > 0 && i == 0 ? 2 : 1);
+            x = basic_block(b, x, ot_net_name(b, "layer%d.%d", layer + 1, i), ot_net_scaled(b, 64 << layer, 1),
+                            layer > 0 && i == 0 ? 2 : 1);
     x = ot_net_flatten(b, ot_net_global_pool(b, x, "avgpool"), "flatten");
     return ot_net_linear(b, x, "fc", b->o.classes);
 }
 
 static ot_feature alexnet(ot_net *b, ot_feature x)
 {
-    static const struct { int out, kernel, stride, pad; bool pool; } layer[] = {
-        { 64, 11, 4, 2, true }, { 192, 5, 1, 2, true }, { 384, 3, 1, 1, false }, { 256, 3, 1, 1, false }, { 256, 3, 1, 1, true },
+    static const struct {
+        int out, kernel, stride, pad;
+        bool pool;
+    } layer[] = {
+        { 64, 11, 4, 2, true },  { 192, 5, 1, 2, true }, { 384, 3, 1, 1, false },
+        { 256, 3, 1, 1, false }, { 256, 3, 1, 1, true },
     };
     for (int i = 0; i < OT_LEN(layer); i++) {
         x = ot_net_conv(b, x, ot_net_name(b, "conv%d", i + 1),
-                        (ot_net_window){ .out = ot_net_scaled(b, layer[i].out, 1), .kernel = layer[i].kernel,
-                                     .stride = layer[i].stride, .pad = layer[i].pad });
+                        (ot_net_window){ .out = ot_net_scaled(b, layer[i].out, 1),
+                                         .kernel = layer[i].kernel,
+                                         .stride = layer[i].stride,
+                                         .pad = layer[i].pad });
         x = ot_net_relu(b, x, ot_net_name(b, "relu%d", i + 1));
-        if (layer[i].pool) x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", i + 1), (ot_net_window){ .kernel = 3, .stride = 2 });
+        if (layer[i].pool)
+            x = ot_net_max_pool(b, x, ot_net_name(b, "pool%d", i + 1), (ot_net_window){ .kernel = 3, .stride = 2 });
     }
     x = ot_net_flatten(b, x, "flatten");
     for (int i = 6; i <= 7; i++)
-        x = ot_net_relu(b, ot_net_linear(b, x, ot_net_name(b, "fc%d", i), ot_net_scaled(b, 4096, 1)), ot_net_name(b, "relu%d", i));
+        x = ot_net_relu(b, ot_net_linear(b, x, ot_net_name(b, "fc%d", i), ot_net_scaled(b, 4096, 1)),
+                        ot_net_name(b, "relu%d", i));
     return ot_net_linear(b, x, "fc8", b->o.classes);
 }
 
 /* 1x1 down to c channels, 3x3, 1x1 up to four times as many, around a shortcut. */
 static ot_feature bottleneck(ot_net *b, ot_feature x, const char *at, int64_t c, int64_t stride)
 {
-    ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at), (ot_net_window){ .out = c, .kernel = 1 });
+    ot_feature y = conv_norm(b, x, ot_net_name(b, "%s.conv1", at), ot_net_name(b, "%s.bn1", at),
+                             (ot_net_window){ .out = c, .kernel = 1 });
     y = ot_net_relu(b, y, ot_net_name(b, "%s.relu1", at));
     y = conv_norm(b, y, ot_net_name(b, "%s.conv2", at), ot_net_name(b, "%s.bn2", at),
                   (ot_net_window){ .out = c, .kernel = 3, .stride = stride, .pad = 1 });
     y = ot_net_relu(b, y, ot_net_name(b, "%s.relu2", at));
-    y = conv_norm(b, y, ot_net_name(b, "%s.conv3", at), ot_net_name(b, "%s.bn3", at), (ot_net_window){ .out = 4 * c, .kernel = 1 });
+    y = conv_norm(b, y, ot_net_name(b, "%s.conv3", at), ot_net_name(b, "%s.bn3", at),
+                  (ot_net_window){ .out = 4 * c, .kernel = 1 });
     if (stride != 1 || x.c != 4 * c)
         x = conv_norm(b, x, ot_net_name(b, "%s.downsample.0", at), ot_net_name(b, "%s.downsample.1", at),
                       (ot_net_window){ .out = 4 * c, .kernel = 1, .stride = stride });
@@ -120,7 +129,8 @@ static ot_feature bottleneck(ot_net *b, ot_feature x, const char *at, int64_t c,
 static ot_feature resnet50(ot_net *b, ot_feature x)
 {
     static const int blocks[] = { 3, 4, 6, 3 };
-    x = conv_norm(b, x, "conv1", "bn1", (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 7, .stride = 2, .pad = 3 });
+    x = conv_norm(b, x, "conv1", "bn1",
+                  (ot_net_window){ .out = ot_net_scaled(b, 64, 1), .kernel = 7, .stride = 2, .pad = 3 });
     x = ot_net_max_pool(b, ot_net_relu(b, x, "relu"), "maxpool", (ot_net_window){ .kernel = 3, .stride = 2, .pad = 1 });
     for (int layer = 0; layer < 4; layer++)
         for (int i = 0; i < blocks[layer]; i++)
@@ -131,8 +141,7 @@ static ot_feature resnet50(ot_net *b, ot_feature x)
 }
 
 /* Widen with 1x1, filter each channel alone, narrow with 1x1. */
-static ot_feature inverted_residual(ot_net *b, ot_feature x, const char *at, int64_t expand, int64_t c,
-                                    int64_t stride)
+static ot_feature inverted_residual(ot_net *b, ot_feature x, const char *at, int64_t expand, int64_t c, int64_t stride)
 {
     ot_feature y = x;
     int64_t inner = x.c * expand;
@@ -151,12 +160,13 @@ static ot_feature inverted_residual(ot_net *b, ot_feature x, const char *at, int
 
 static ot_feature mobilenet(ot_net *b, ot_feature x)
 {
-    static const struct { int expand, c, n, stride; } stage[] = {
-        { 1, 16, 1, 1 }, { 6, 24, 2, 1 }, { 6, 32, 3, 2 }, { 6, 64, 4, 2 },
+    static const struct {
+        int expand, c, n, stride;
+    } stage[] = {
+        { 1, 16, 1, 1 }, { 6, 24, 2, 1 },  { 6, 32, 3, 2 },  { 6, 64, 4, 2 },
         { 6, 96, 3, 1 }, { 6, 160, 3, 2 }, { 6, 320, 1, 1 },
     };
-    x = conv_norm(b, x, "stem", "stem_bn",
-                  (ot_net_window){ .out = ot_net_scaled(b, 32, 8), .kernel = 3, .pad = 1 });
+    x = conv_norm(b, x, "stem", "stem_bn", (ot_net_window){ .out = ot_net_scaled(b, 32, 8), .kernel = 3, .pad = 1 });
     x = ot_net_relu6(b, x, "stem_act");
     for (int s = 0, block = 1; s < OT_LEN(stage); s++)
         for (int i = 0; i < stage[s].n; i++, block++)
@@ -231,10 +241,11 @@ static const ot_entry *const entries[] = {
 #define X(name, formula, flat, keys, meaning) &recipe_##name.entry,
     RECIPES(X)
 #undef X
-    NULL
+        NULL
 };
 
-const ot_registry ot_recipes = { "new", "networks that can be made with fresh weights (onnxtrain new KIND -o FILE)", entries };
+const ot_registry ot_recipes = { "new", "networks that can be made with fresh weights (onnxtrain new KIND -o FILE)",
+                                 entries };
 
 const ot_recipe *ot_recipe_find(const char *name)
 {

@@ -11,22 +11,33 @@ static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no 
 ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
 {
     const ot_file *f = m->file;
-    ot_field       graph, node;
-    size_t         n = 0;
+    ot_field graph, node;
+    size_t n = 0;
     *x = (ot_remake){ .m = m, .f = f };
     OT_TRY(ot_patch_begin(&x->patch, f->bytes, f->n, err));
     x->node = ot_arena_alloc(x->patch.arena, sizeof *x->node * (f->model->graph->n_node + 1));
-    if (!x->node) return ot_remake_end(x), no_memory(err);
+    if (!x->node) {
+        ot_remake_end(x);
+        return no_memory(err);
+    }
     for (size_t at = 0; ot_field_next(f->bytes, &at, f->n, &graph);) {
         if (graph.number != MODEL_GRAPH || graph.wire != 2) continue;
         int span = x->graph = ot_patch_span(&x->patch, 0, &graph);
         for (size_t k = graph.body; span && ot_field_next(f->bytes, &k, graph.end, &node);)
-            if (node.number == GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node) x->node[n++] = ot_patch_span(&x->patch, span, &node);
+            if (node.number == GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node)
+                x->node[n++] = ot_patch_span(&x->patch, span, &node);
     }
-    if (x->patch.no_memory) return ot_remake_end(x), no_memory(err);
-    if (n != f->model->graph->n_node) return ot_remake_end(x), ot_fail(err, OT_E_INTERNAL, "%s: internal error: %zu nodes in the "
-                                                                                           "file, %zu read",
-                                                                       f->path, n, f->model->graph->n_node);
+    if (x->patch.no_memory) {
+        ot_remake_end(x);
+        return no_memory(err);
+    }
+    if (n != f->model->graph->n_node) {
+        ot_remake_end(x);
+        return ot_fail(err, OT_E_INTERNAL,
+                       "%s: internal error: %zu nodes in the "
+                       "file, %zu read",
+                       f->path, n, f->model->graph->n_node);
+    }
     return OT_OK;
 }
 
@@ -77,7 +88,7 @@ const char *ot_remake_name(ot_remake *x, const char *name, const char *what, int
 /* A field of a message, in the patch's memory; NULL: no memory. */
 static uint8_t *field_bytes(ot_remake *x, uint32_t number, const void *text, const ProtobufCMessage *message, size_t *n)
 {
-    size_t   body = message ? protobuf_c_message_get_packed_size(message) : strlen(text);
+    size_t body = message ? protobuf_c_message_get_packed_size(message) : strlen(text);
     uint8_t *out = body < INT32_MAX ? ot_arena_alloc(x->patch.arena, body + 20) : NULL;
     if (!out) return NULL;
     *n = ot_varint_write(out, number << 3 | 2);
@@ -90,7 +101,7 @@ static uint8_t *field_bytes(ot_remake *x, uint32_t number, const void *text, con
 
 static ot_status add_to(ot_remake *x, int span, uint32_t number, const ProtobufCMessage *message, ot_error *err)
 {
-    size_t   n, end = x->patch.span[span].end;
+    size_t n, end = x->patch.span[span].end;
     uint8_t *bytes = field_bytes(x, number, NULL, message, &n);
     if (!bytes) return no_memory(err);
     ot_patch_edit(&x->patch, span, end, end, bytes, n);
@@ -115,8 +126,8 @@ ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *n
     if (x->m->ir_version >= INPUTS_UNTIL_IR) return OT_OK;
     Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
     Onnx__TypeProto__Tensor type = ONNX__TYPE_PROTO__TENSOR__INIT;
-    Onnx__TypeProto         of = ONNX__TYPE_PROTO__INIT;
-    Onnx__ValueInfoProto    info = ONNX__VALUE_INFO_PROTO__INIT;
+    Onnx__TypeProto of = ONNX__TYPE_PROTO__INIT;
+    Onnx__ValueInfoProto info = ONNX__VALUE_INFO_PROTO__INIT;
     Onnx__TensorShapeProto__Dimension dim[OT_MAX_RANK], *dims[OT_MAX_RANK];
     for (size_t d = 0; d < t->n_dims && d < OT_MAX_RANK; d++) {
         dim[d] = (Onnx__TensorShapeProto__Dimension)ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
@@ -139,9 +150,9 @@ ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *n
 ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot_error *err)
 {
     const ot_span s = x->patch.span[x->node[node]];
-    ot_field      f;
-    size_t        n;
-    uint8_t      *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
+    ot_field f;
+    size_t n;
+    uint8_t *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
     if (!bytes) return no_memory(err);
     for (size_t at = s.body; ot_field_next(x->patch.p, &at, s.end, &f);)
         if (f.number == NODE_INPUT && k-- == 0) ot_patch_edit(&x->patch, x->node[node], f.at, f.end, bytes, n);
@@ -150,7 +161,7 @@ ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot
 
 ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *err)
 {
-    size_t   n, end = x->patch.span[x->node[node]].end;
+    size_t n, end = x->patch.span[x->node[node]].end;
     uint8_t *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
     if (!bytes) return no_memory(err);
     ot_patch_edit(&x->patch, x->node[node], end, end, bytes, n);
@@ -160,8 +171,8 @@ ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *
 ot_status ot_remake_node(ot_remake *x, size_t node, const Onnx__NodeProto *now, ot_error *err)
 {
     const ot_span s = x->patch.span[x->node[node]];
-    size_t        n = protobuf_c_message_get_packed_size(&now->base);
-    uint8_t      *bytes = n < INT32_MAX ? ot_arena_alloc(x->patch.arena, n + 1) : NULL;
+    size_t n = protobuf_c_message_get_packed_size(&now->base);
+    uint8_t *bytes = n < INT32_MAX ? ot_arena_alloc(x->patch.arena, n + 1) : NULL;
     if (!bytes) return no_memory(err);
     protobuf_c_message_pack(&now->base, bytes);
     ot_patch_edit(&x->patch, x->node[node], s.body, s.end, bytes, n);
@@ -170,13 +181,18 @@ ot_status ot_remake_node(ot_remake *x, size_t node, const Onnx__NodeProto *now, 
 
 /* ---- the new file ------------------------------------------------------------------------ */
 
-typedef struct memory { uint8_t *p; size_t n, most; } memory;
+typedef struct memory {
+    uint8_t *p;
+    size_t n, most;
+} memory;
 
 static ot_status to_memory(void *to, const void *bytes, size_t n, ot_error *err)
 {
     memory *x = to;
-    if (n > x->most - x->n) return ot_fail(err, OT_E_INTERNAL, "internal error: the changed graph is longer than "
-                                                               "computed");
+    if (n > x->most - x->n)
+        return ot_fail(err, OT_E_INTERNAL,
+                       "internal error: the changed graph is longer than "
+                       "computed");
     if (n) memcpy(x->p + x->n, bytes, n);
     x->n += n;
     return OT_OK;

@@ -7,15 +7,15 @@
 
 typedef struct ot_remake {
     const ot_imported *m;
-    const ot_file     *f;
-    ot_patch           patch;
-    int               *node;  /* span of each node of the graph */
-    int                graph; /* span of the graph: the last, where it comes in parts */
-    ot_table           names; /* of everything in the graph; made when first asked */
+    const ot_file *f;
+    ot_patch patch;
+    int *node;      /* span of each node of the graph */
+    int graph;      /* span of the graph: the last, where it comes in parts */
+    ot_table names; /* of everything in the graph; made when first asked */
 } ot_remake;
 
 ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err);
-void      ot_remake_end(ot_remake *x);
+void ot_remake_end(ot_remake *x);
 
 /* The message of a source; NULL: none. */
 const Onnx__TensorProto *ot_remake_tensor(const ot_remake *x, int source);

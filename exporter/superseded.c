@@ -76,7 +76,9 @@ static bool model_mentions(int dir, const char *file, bool other, const char *na
     struct stat st;
     int fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno != ENOENT;
-    bool yes = fstat(fd, &st) || (S_ISREG(st.st_mode) && (!other || ot_import_is_model(fd, (uint64_t)st.st_size) != 0) && mentions(fd, st.st_size, name));
+    bool yes =
+        fstat(fd, &st) || (S_ISREG(st.st_mode) && (!other || ot_import_is_model(fd, (uint64_t)st.st_size) != 0) &&
+                           mentions(fd, st.st_size, name));
     close(fd);
     return yes;
 }
@@ -97,7 +99,9 @@ static bool named_by_another(const ot_place *to, const char *name)
         errno = 0;
         struct dirent *e = readdir(d);
         more = e != NULL;
-        yes = e ? strcmp(e->d_name, name) != 0 && strcmp(e->d_name, to->base) != 0 && model_mentions(to->dir, e->d_name, true, name) : errno != 0;
+        yes = e ? strcmp(e->d_name, name) != 0 && strcmp(e->d_name, to->base) != 0 &&
+                      model_mentions(to->dir, e->d_name, true, name)
+                : errno != 0;
     }
     if (d) closedir(d);
     return yes;
@@ -107,10 +111,11 @@ static bool is_old(const char *name, const ot_place *to, int fresh, const ot_imp
 {
     struct stat st, new;
     const char *ignored;
-    if (!has_pattern(name, to->stem) || fstatat(to->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return false;
+    if (!has_pattern(name, to->stem) || fstatat(to->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return false;
     ot_file_id id = { (uint64_t)st.st_dev, (uint64_t)st.st_ino };
-    return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !fstat(fresh, &new) && !mentions(fresh, new.st_size, name) &&
-           !named_by_another(to, name) && has_checksum(to->dir, name, to->stem);
+    return !ot_import_reads(m, id, &ignored) && model_mentions(to->dir, to->base, false, name) && !fstat(fresh, &new) &&
+           !mentions(fresh, new.st_size, name) && !named_by_another(to, name) && has_checksum(to->dir, name, to->stem);
 }
 
 const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m)

@@ -12,7 +12,11 @@
 #include <string.h>
 
 enum {
-    TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_RAW = 9, TENSOR_DOUBLES = 10,
+    TENSOR_FLOATS = 4,
+    TENSOR_INT32S = 5,
+    TENSOR_INT64S = 7,
+    TENSOR_RAW = 9,
+    TENSOR_DOUBLES = 10,
     TENSOR_UINT64S = 11,
     ATTRIBUTE_FLOATS = 7
 };
@@ -29,8 +33,7 @@ static bool same_number(const void *a, const void *b, ot_dtype t, int64_t i, boo
 
 /* Goes through the elements whose bits differ.  With `fixed` given, bits of equal ones are put
  * back there; without, *mixed tells whether there are such. */
-static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned char *fixed, bool *mixed,
-                                ot_error *err)
+static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned char *fixed, bool *mixed, ot_error *err)
 {
     size_t each = (size_t)ot_dtype_bits(s->dtype) / 8;
     const unsigned char *was = s->data, *is = bytes;
@@ -41,8 +44,8 @@ static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned 
         bool finite;
         if (!same_number(was, is, s->dtype, i, &finite)) {
             if (!finite)
-                return ot_fail(err, OT_E_DIVERGED, "%s: element %lld is %g; nothing is written", s->name,
-                               (long long)i, ot_get_f64(is, s->dtype, i));
+                return ot_fail(err, OT_E_DIVERGED, "%s: element %lld is %g; nothing is written", s->name, (long long)i,
+                               ot_get_f64(is, s->dtype, i));
             continue;
         }
         *mixed = true;
@@ -71,13 +74,13 @@ ot_status ot_payload_merge(ot_arena *a, const ot_source *s, const void *bytes, c
 /* ---- typed fields ------------------------------------------------------------------ */
 
 typedef struct typed {
-    ot_patch            *patch;
-    int                  span;
-    uint32_t             number;
-    ot_dtype             dtype;
-    size_t               each;     /* bytes of one entry in memory */
+    ot_patch *patch;
+    int span;
+    uint32_t number;
+    ot_dtype dtype;
+    size_t each;                   /* bytes of one entry in memory */
     const unsigned char *was, *is; /* all entries */
-    size_t               n, k;     /* entries there are, entries met */
+    size_t n, k;                   /* entries there are, entries met */
 } typed;
 
 /* Entries k.. of a field of fixed width: the wire has them as memory has. */
@@ -156,7 +159,7 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
 {
     ot_field f;
     size_t bytes = ot_bytes(&s->shape, s->dtype);
-    bool   list = p->span[span].floats;
+    bool list = p->span[span].floats;
     if (!list && ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
         if (f.end - f.body != bytes)
             return ot_fail(err, OT_E_INTERNAL, "%s: internal error: raw_data is not at its offset", s->name);
@@ -164,8 +167,12 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
         return OT_OK;
     }
     int bits = ot_dtype_bits(s->dtype);
-    typed t = { .patch = p, .span = span, .dtype = s->dtype, .each = bits < 8 ? 1 : (size_t)bits / 8,
-                .was = s->data, .is = payload };
+    typed t = { .patch = p,
+                .span = span,
+                .dtype = s->dtype,
+                .each = bits < 8 ? 1 : (size_t)bits / 8,
+                .was = s->data,
+                .is = payload };
     t.n = bytes / t.each;
     typed_field(&t);
     if (list) t.number = ATTRIBUTE_FLOATS;

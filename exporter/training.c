@@ -20,26 +20,26 @@
 enum { MODEL_OPSET = 8, MODEL_TRAINING = 20, OLDEST = 13 };
 
 typedef struct writer {
-    ot_remake            x;
-    ot_arena            *a;
-    const ot_described  *d;
-    Onnx__GraphProto     g;
-    size_t               cap[4];   /* of the lists: nodes, initializers, inputs, outputs */
-    const char         **name;     /* of a value, by id; NULL: not yet */
-    bool                *needed;
-    const char          *batch;    /* the number of samples, as float64; NULL: nobody has asked */
+    ot_remake x;
+    ot_arena *a;
+    const ot_described *d;
+    Onnx__GraphProto g;
+    size_t cap[4];     /* of the lists: nodes, initializers, inputs, outputs */
+    const char **name; /* of a value, by id; NULL: not yet */
+    bool *needed;
+    const char *batch; /* the number of samples, as float64; NULL: nobody has asked */
     Onnx__TrainingInfoProto info;
-    size_t               cap_binding;
-    int                  made;     /* names */
-    ot_error            *err;
-    const char          *where;    /* what is being written, for messages */
+    size_t cap_binding;
+    int made; /* names */
+    ot_error *err;
+    const char *where; /* what is being written, for messages */
 } writer;
 
 static void *fail(writer *w, const char *fmt, ...) OT_PRINTF(2, 3);
 
 static void *fail(writer *w, const char *fmt, ...)
 {
-    char    text[600];
+    char text[600];
     va_list ap;
     va_start(ap, fmt);
     ot_vtext(text, sizeof text, fmt, ap);
@@ -94,7 +94,8 @@ static Onnx__NodeProto *node(writer *w, const char *op, const char *domain, int 
     return push(w, (void ***)&w->g.node, &w->g.n_node, &w->cap[0], n) ? n : NULL;
 }
 
-static Onnx__AttributeProto *attribute(writer *w, Onnx__NodeProto *n, const char *name, Onnx__AttributeProto__AttributeType type)
+static Onnx__AttributeProto *attribute(writer *w, Onnx__NodeProto *n, const char *name,
+                                       Onnx__AttributeProto__AttributeType type)
 {
     Onnx__AttributeProto *a = n ? room(w, sizeof *a) : NULL;
     if (!a) return NULL;
@@ -120,7 +121,7 @@ static void with_text(writer *w, Onnx__NodeProto *n, const char *name, const cha
 /* A node of up to three inputs with one output of a fresh name, which it returns. */
 static const char *emit(writer *w, const char *op, const char *a, const char *b, const char *c)
 {
-    int              n = c ? 3 : b ? 2 : 1;
+    int n = c ? 3 : b ? 2 : 1;
     Onnx__NodeProto *k = a ? node(w, op, "", n, 1) : NULL;
     if (!k) return NULL;
     const char *in[] = { a, b, c };
@@ -140,8 +141,8 @@ static const char *cast(writer *w, const char *x, ot_dtype t)
 static const char *initializer(writer *w, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
 {
     Onnx__TensorProto *p = name ? room(w, sizeof *p) : NULL;
-    size_t             n = ot_bytes(s, t);
-    uint8_t           *copy = p ? room(w, n) : NULL;
+    size_t n = ot_bytes(s, t);
+    uint8_t *copy = p ? room(w, n) : NULL;
     if (!copy) return NULL;
     *p = (Onnx__TensorProto)ONNX__TENSOR_PROTO__INIT;
     p->name = (char *)(uintptr_t)name;
@@ -172,11 +173,12 @@ static const char *integers(writer *w, const int64_t *v, int n)
 /* An input or output; an axis of another size in `other` is open. */
 static Onnx__ValueInfoProto *info(writer *w, const char *name, ot_dtype t, const ot_shape *s, const ot_shape *other)
 {
-    Onnx__ValueInfoProto   *v = room(w, sizeof *v);
-    Onnx__TypeProto        *of = room(w, sizeof *of);
+    Onnx__ValueInfoProto *v = room(w, sizeof *v);
+    Onnx__TypeProto *of = room(w, sizeof *of);
     Onnx__TypeProto__Tensor *tensor = room(w, sizeof *tensor);
     Onnx__TensorShapeProto *shape = room(w, sizeof *shape);
-    Onnx__TensorShapeProto__Dimension *d = room(w, (size_t)s->rank * sizeof *d), **list = room(w, (size_t)s->rank * sizeof *list);
+    Onnx__TensorShapeProto__Dimension *d = room(w, (size_t)s->rank * sizeof *d),
+                                      **list = room(w, (size_t)s->rank * sizeof *list);
     if (!v || !of || !tensor || !shape || !d || !list) return NULL;
     *v = (Onnx__ValueInfoProto)ONNX__VALUE_INFO_PROTO__INIT;
     *of = (Onnx__TypeProto)ONNX__TYPE_PROTO__INIT;
@@ -185,7 +187,8 @@ static Onnx__ValueInfoProto *info(writer *w, const char *name, ot_dtype t, const
     for (int i = 0; i < s->rank; i++) {
         d[i] = (Onnx__TensorShapeProto__Dimension)ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
         bool open = other && s->dim[i] != other->dim[i];
-        d[i].value_case = open ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        d[i].value_case = open ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                               : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         if (open) d[i].dim_param = (char *)(uintptr_t)"onnxtrain_batch";
         else d[i].dim_value = s->dim[i];
         list[i] = &d[i];
@@ -219,7 +222,10 @@ static bool bind(writer *w, const char *key, const char *name)
 
 /* ---- what depends on the batch ------------------------------------------------------------ */
 
-static const ot_value *twin(const writer *w, const ot_value *v) { return v->id < w->d->graph[1]->n_values ? w->d->graph[1]->values[v->id] : NULL; }
+static const ot_value *twin(const writer *w, const ot_value *v)
+{
+    return v->id < w->d->graph[1]->n_values ? w->d->graph[1]->values[v->id] : NULL;
+}
 
 /* An input of the model with the samples along an axis; NULL: none. */
 static const ot_value *with_batch(const writer *w, int *axis)
@@ -228,7 +234,10 @@ static const ot_value *with_batch(const writer *w, int *axis)
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i], *o = twin(w, v);
         for (int d = 0; o && d < v->shape.rank && d < o->shape.rank; d++)
-            if (v->shape.dim[d] != o->shape.dim[d]) return *axis = d, v;
+            if (v->shape.dim[d] != o->shape.dim[d]) {
+                *axis = d;
+                return v;
+            }
     }
     return NULL;
 }
@@ -238,27 +247,31 @@ static const char *name_of(writer *w, const ot_value *v);
 /* How many samples there are, as float64. */
 static const char *batch(writer *w)
 {
-    int             axis;
+    int axis;
     const ot_value *v = with_batch(w, &axis);
     if (w->batch) return w->batch;
     if (!v) return fail(w, "the batch size cannot be determined from the inputs");
-    return w->batch = cast(w, emit(w, "Gather", emit(w, "Shape", name_of(w, v), NULL, NULL), number(w, OT_I64, axis), NULL), OT_F64);
+    return w->batch =
+               cast(w, emit(w, "Gather", emit(w, "Shape", name_of(w, v), NULL, NULL), number(w, OT_I64, axis), NULL),
+                    OT_F64);
 }
 
 /* A number that is another for another batch: k / batch / n, or k * batch. */
 static const char *by_batch(writer *w, const ot_value *v, const ot_value *o)
 {
-    int             axis;
+    int axis;
     const ot_value *in = with_batch(w, &axis);
     if (ot_numel(&v->shape) != 1 || !in) return fail(w, "a constant of the loss depends on the batch");
     double n0 = (double)in->shape.dim[axis], n1 = (double)twin(w, in)->shape.dim[axis];
-    double c0 = ot_get_f64(v->data, v->dtype, 0), c1 = ot_get_f64(o->data, o->dtype, 0), per = nearbyint(1 / (c0 * n0)), each = c0 / n0;
+    double c0 = ot_get_f64(v->data, v->dtype, 0), c1 = ot_get_f64(o->data, o->dtype, 0), per = nearbyint(1 / (c0 * n0)),
+           each = c0 / n0;
     uint64_t a = 0, b = 0;
     ot_set_f64(&a, v->dtype, 0, 1 / (per * n0));
     ot_set_f64(&b, v->dtype, 0, 1 / (per * n1));
     const char *y = NULL;
     if (per > 0 && ot_get_f64(&a, v->dtype, 0) == c0 && ot_get_f64(&b, v->dtype, 0) == c1)
-        y = emit(w, "Div", number(w, OT_F64, 1), per == 1 ? batch(w) : emit(w, "Mul", batch(w), number(w, OT_F64, per), NULL), NULL);
+        y = emit(w, "Div", number(w, OT_F64, 1),
+                 per == 1 ? batch(w) : emit(w, "Mul", batch(w), number(w, OT_F64, per), NULL), NULL);
     else if (each * n1 == c1) y = emit(w, "Mul", batch(w), number(w, OT_F64, each), NULL);
     else return fail(w, "a constant of the loss depends on the batch in an unsupported way");
     return v->dtype == OT_F64 || !y ? y : cast(w, y, v->dtype);
@@ -268,12 +281,13 @@ static const char *by_batch(writer *w, const ot_value *v, const ot_value *o)
 static const char *shape_of(writer *w, const ot_value *v, const ot_value *o)
 {
     int64_t dim[OT_MAX_RANK];
-    int     open = 0;
+    int open = 0;
     for (int i = 0; i < v->shape.rank; i++) {
         dim[i] = v->shape.dim[i] == o->shape.dim[i] ? v->shape.dim[i] : -1;
         open += dim[i] < 0;
     }
-    return open > 1 ? fail(w, "a shape of the loss depends on the batch along several axes") : integers(w, dim, v->shape.rank);
+    return open > 1 ? fail(w, "a shape of the loss depends on the batch along several axes")
+                    : integers(w, dim, v->shape.rank);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -282,16 +296,19 @@ static const char *shape_of(writer *w, const ot_value *v, const ot_value *o)
 static const char *file_name(writer *w, const ot_value *v)
 {
     const Onnx__GraphProto *g = w->x.f->model->graph;
-    const ot_graph         *all = w->x.m->graph;
-    int                     alike = 0;
-    bool                    there = false;
+    const ot_graph *all = w->x.m->graph;
+    int alike = 0;
+    bool there = false;
     for (int i = 0; i < all->n_values; i++) alike += !strcmp(all->values[i]->name, v->name);
     for (size_t i = 0; i < g->n_node && !there; i++)
         for (size_t k = 0; k < g->node[i]->n_output; k++) there |= !strcmp(g->node[i]->output[k], v->name);
     for (size_t i = 0; i < g->n_input; i++) there |= !strcmp(ot_text(g->input[i]->name), v->name);
     for (size_t i = 0; i < g->n_initializer; i++) there |= !strcmp(ot_text(g->initializer[i]->name), v->name);
-    return there && alike == 1 ? v->name : fail(w, "'%s', which the training uses, is not in the main graph of the "
-                                                   "file", v->name);
+    return there && alike == 1 ? v->name
+                               : fail(w,
+                                      "'%s', which the training uses, is not in the main graph of the "
+                                      "file",
+                                      v->name);
 }
 
 /* A state of the training starts in the file as it starts here. */
@@ -308,7 +325,8 @@ static const char *constant(writer *w, const ot_value *v)
 {
     const ot_value *o = twin(w, v);
     if (!o || !o->data || o->dtype != v->dtype) return fail(w, "the loss has another form for other batch sizes");
-    if (ot_shape_eq(&v->shape, &o->shape) && !memcmp(v->data, o->data, ot_bytes(&v->shape, v->dtype))) return initializer(w, fresh(w, "constant"), v->dtype, &v->shape, v->data);
+    if (ot_shape_eq(&v->shape, &o->shape) && !memcmp(v->data, o->data, ot_bytes(&v->shape, v->dtype)))
+        return initializer(w, fresh(w, "constant"), v->dtype, &v->shape, v->data);
     return by_batch(w, v, o);
 }
 
@@ -328,7 +346,8 @@ static const char *name_of(writer *w, const ot_value *v)
 static bool count(writer *w)
 {
     static const double none = 0;
-    const char *kept = initializer(w, fresh(w, "updates"), OT_F64, &OT_SCALAR, &none), *now = emit(w, "Add", kept, number(w, OT_F64, 1), NULL);
+    const char *kept = initializer(w, fresh(w, "updates"), OT_F64, &OT_SCALAR, &none),
+               *now = emit(w, "Add", kept, number(w, OT_F64, 1), NULL);
     if (!now) return false;
     w->name[w->d->t->id] = now;
     return add_output(w, now, OT_F64, &OT_SCALAR) && bind(w, kept, now);
@@ -336,25 +355,57 @@ static bool count(writer *w)
 
 /* ---- operators -------------------------------------------------------------------------------- */
 
-static const struct { int row; const char *op; } same[] = {
-    { OT_FN_Add, "Add" }, { OT_FN_Sub, "Sub" }, { OT_FN_Mul, "Mul" }, { OT_FN_Div, "Div" }, { OT_FN_Pow, "Pow" }, { OT_FN_Max, "Max" },
-    { OT_FN_Min, "Min" }, { OT_FN_Neg, "Neg" }, { OT_FN_Abs, "Abs" }, { OT_FN_Sign, "Sign" }, { OT_FN_Sqrt, "Sqrt" }, { OT_FN_Exp, "Exp" },
-    { OT_FN_Log, "Log" }, { OT_FN_Tanh, "Tanh" }, { OT_FN_Sigmoid, "Sigmoid" }, { OT_FN_Softplus, "Softplus" }, { OT_FN_Relu, "Relu" },
-    { OT_FN_Reciprocal, "Reciprocal" }, { OT_FN_Where, "Where" }, { OT_FN_Clip, "Clip" }, { OT_FN_Equal, "Equal" }, { OT_FN_Less, "Less" },
-    { OT_FN_LessOrEqual, "LessOrEqual" }, { OT_FN_Greater, "Greater" }, { OT_FN_GreaterOrEqual, "GreaterOrEqual" }, { OT_FN_And, "And" },
-    { OT_FN_Or, "Or" }, { OT_FN_Not, "Not" }, { OT_FN_Copy, "Identity" },
+static const struct {
+    int row;
+    const char *op;
+} same[] = {
+    { OT_FN_Add, "Add" },
+    { OT_FN_Sub, "Sub" },
+    { OT_FN_Mul, "Mul" },
+    { OT_FN_Div, "Div" },
+    { OT_FN_Pow, "Pow" },
+    { OT_FN_Max, "Max" },
+    { OT_FN_Min, "Min" },
+    { OT_FN_Neg, "Neg" },
+    { OT_FN_Abs, "Abs" },
+    { OT_FN_Sign, "Sign" },
+    { OT_FN_Sqrt, "Sqrt" },
+    { OT_FN_Exp, "Exp" },
+    { OT_FN_Log, "Log" },
+    { OT_FN_Tanh, "Tanh" },
+    { OT_FN_Sigmoid, "Sigmoid" },
+    { OT_FN_Softplus, "Softplus" },
+    { OT_FN_Relu, "Relu" },
+    { OT_FN_Reciprocal, "Reciprocal" },
+    { OT_FN_Where, "Where" },
+    { OT_FN_Clip, "Clip" },
+    { OT_FN_Equal, "Equal" },
+    { OT_FN_Less, "Less" },
+    { OT_FN_LessOrEqual, "LessOrEqual" },
+    { OT_FN_Greater, "Greater" },
+    { OT_FN_GreaterOrEqual, "GreaterOrEqual" },
+    { OT_FN_And, "And" },
+    { OT_FN_Or, "Or" },
+    { OT_FN_Not, "Not" },
+    { OT_FN_Copy, "Identity" },
 };
 
 /* |a| below p: `near`, else p |a| - p/2 (times `far`). */
 static const char *bend(writer *w, const char *a, ot_dtype t, const char *below, double p, double far, bool divided)
 {
-    const char *size = emit(w, "Abs", a, NULL, NULL), *q = number(w, t, p), *half = emit(w, "Mul", emit(w, "Mul", number(w, t, .5), a, NULL), a, NULL);
-    const char *near = divided ? emit(w, "Div", half, q, NULL) : half, *line = emit(w, "Sub", size, number(w, t, .5 * p), NULL);
-    return emit(w, "Where", emit(w, below, size, q, NULL), near, far == 1 ? line : emit(w, "Mul", number(w, t, far), line, NULL));
+    const char *size = emit(w, "Abs", a, NULL, NULL), *q = number(w, t, p),
+               *half = emit(w, "Mul", emit(w, "Mul", number(w, t, .5), a, NULL), a, NULL);
+    const char *near = divided ? emit(w, "Div", half, q, NULL) : half,
+               *line = emit(w, "Sub", size, number(w, t, .5 * p), NULL);
+    return emit(w, "Where", emit(w, below, size, q, NULL), near,
+                far == 1 ? line : emit(w, "Mul", number(w, t, far), line, NULL));
 }
 
 /* max(log a, -100) */
-static const char *bounded_log(writer *w, const char *a, ot_dtype t) { return emit(w, "Max", emit(w, "Log", a, NULL, NULL), number(w, t, -100), NULL); }
+static const char *bounded_log(writer *w, const char *a, ot_dtype t)
+{
+    return emit(w, "Max", emit(w, "Log", a, NULL, NULL), number(w, t, -100), NULL);
+}
 
 /* Terms of losses.  NULL: of a row that no operator has. */
 static const char *term(writer *w, const ot_inst *i, const char *const in[3], ot_dtype t)
@@ -364,10 +415,12 @@ static const char *term(writer *w, const ot_inst *i, const char *const in[3], ot
     case OT_FN_Rsqrt: return emit(w, "Reciprocal", emit(w, "Sqrt", in[0], NULL, NULL), NULL, NULL);
     case OT_FN_PowP: return emit(w, "Pow", in[0], number(w, t, i->p), NULL);
     case OT_FN_NotEqual: return emit(w, "Not", emit(w, "Equal", in[0], in[1], NULL), NULL, NULL);
-    case OT_FN_BceWithLogits: return emit(w, "Sub", emit(w, "Softplus", in[0], NULL, NULL), emit(w, "Mul", in[0], in[1], NULL), NULL);
+    case OT_FN_BceWithLogits:
+        return emit(w, "Sub", emit(w, "Softplus", in[0], NULL, NULL), emit(w, "Mul", in[0], in[1], NULL), NULL);
     case OT_FN_Bce: {
         const char *one = number(w, t, 1), *yes = emit(w, "Mul", in[1], bounded_log(w, in[0], t), NULL);
-        const char *no = emit(w, "Mul", emit(w, "Sub", one, in[1], NULL), bounded_log(w, emit(w, "Sub", one, in[0], NULL), t), NULL);
+        const char *no =
+            emit(w, "Mul", emit(w, "Sub", one, in[1], NULL), bounded_log(w, emit(w, "Sub", one, in[0], NULL), t), NULL);
         return emit(w, "Neg", emit(w, "Add", yes, no, NULL), NULL, NULL);
     }
     case OT_FN_KlTerm: {
@@ -384,12 +437,15 @@ static const char *term(writer *w, const ot_inst *i, const char *const in[3], ot
 static const char *map(writer *w, const ot_node *n)
 {
     const ot_program *m = n->attrs;
-    const ot_value   *y = n->out[0];
-    const char       *in[3] = { NULL }, *out = NULL;
-    int               row = m->inst[0].row;
-    ot_dtype          t = y->dtype;
-    if (m->n_inst != 1 || m->n_out != 1 || m->n_in > 3 || m->n_in < 1) return fail(w, "%s has a form that ONNX does not "
-                                                                                      "support", w->where);
+    const ot_value *y = n->out[0];
+    const char *in[3] = { NULL }, *out = NULL;
+    int row = m->inst[0].row;
+    ot_dtype t = y->dtype;
+    if (m->n_inst != 1 || m->n_out != 1 || m->n_in > 3 || m->n_in < 1)
+        return fail(w,
+                    "%s has a form that ONNX does not "
+                    "support",
+                    w->where);
     if (ot_fn_is_compare(row)) /* computed in the type of what is compared */
         for (int i = m->n_in - 1; i >= 0; i--) t = n->in[i]->dtype == OT_BOOL && t != y->dtype ? t : n->in[i]->dtype;
     for (int i = 0; i < m->n_in; i++) {
@@ -407,12 +463,12 @@ static const char *map(writer *w, const ot_node *n)
 static const char *reduce(writer *w, const ot_node *n)
 {
     const ot_reduce *a = n->attrs;
-    const char      *x = name_of(w, n->in[0]);
-    int64_t          axes[OT_MAX_RANK];
-    int              k = 0;
-    bool             half = ot_dtype_bits(n->in[0]->dtype) == 16;
-    if (a->program || n->n_in != 1 || half || (a->kind != OT_REDUCE_SUM && a->kind != OT_REDUCE_SUMSQ)) return fail(w, "%s has an unsupported reduction",
-                                                                                                                    w->where);
+    const char *x = name_of(w, n->in[0]);
+    int64_t axes[OT_MAX_RANK];
+    int k = 0;
+    bool half = ot_dtype_bits(n->in[0]->dtype) == 16;
+    if (a->program || n->n_in != 1 || half || (a->kind != OT_REDUCE_SUM && a->kind != OT_REDUCE_SUMSQ))
+        return fail(w, "%s has an unsupported reduction", w->where);
     for (int d = 0; d < n->in[0]->shape.rank; d++)
         if (a->axes >> d & 1) axes[k++] = d;
     if (a->kind == OT_REDUCE_SUMSQ && x) x = emit(w, "Mul", x, x, NULL);
@@ -437,9 +493,10 @@ static const char *cross_entropy(writer *w, const ot_node *n)
 {
     static const char *const reductions[] = { "none", "sum", "mean" };
     const ot_cross_entropy *a = n->attrs;
-    const char *x = name_of(w, n->in[0]), *t = name_of(w, n->in[1]), *k = n->n_in > 2 && n->in[2] ? name_of(w, n->in[2]) : NULL;
-    int         rank = n->in[0]->shape.rank;
-    double      s = a->label_smoothing;
+    const char *x = name_of(w, n->in[0]), *t = name_of(w, n->in[1]),
+               *k = n->n_in > 2 && n->in[2] ? name_of(w, n->in[2]) : NULL;
+    int rank = n->in[0]->shape.rank;
+    double s = a->label_smoothing;
     if (a->probs) return fail(w, "cross_entropy with targets of probabilities is not supported");
     if (s != 0 && (k || a->has_ignore || a->log_input || a->reduction != OT_REDUCTION_MEAN))
         return fail(w, "cross_entropy with label_smoothing is not supported together with class weights, an ignored "
@@ -447,11 +504,12 @@ static const char *cross_entropy(writer *w, const ot_node *n)
     if (n->n_out > 1 && n->out[1]) return fail(w, "%s has an unsupported form", w->where);
     if (a->axis != 1) {
         int64_t *perm = room(w, (size_t)rank * sizeof *perm);
-        if (!perm || rank < 2 || !a->axis) return fail(w, "classes along axis %lld are not supported",
-                                                       (long long)a->axis);
+        if (!perm || rank < 2 || !a->axis)
+            return fail(w, "classes along axis %lld are not supported", (long long)a->axis);
         x = emit(w, "Transpose", x, NULL, NULL);
         Onnx__AttributeProto *p = x ? attribute(w, last(w), "perm", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS) : NULL;
-        for (int d = 0, at = 1; d < rank; d++) perm[d] = d == 0 ? 0 : d == 1 ? a->axis : at == a->axis ? ++at, at++ : at++;
+        for (int d = 0, at = 1; d < rank; d++)
+            perm[d] = d == 0 ? 0 : d == 1 ? a->axis : at == a->axis ? ++at, at++ : at++;
         if (p) p->n_ints = (size_t)rank, p->ints = perm;
     }
     const char *y = t ? emit(w, a->log_input ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", x, t, k) : NULL;
@@ -463,11 +521,11 @@ static const char *cross_entropy(writer *w, const ot_node *n)
 /* The one node that asks for all gradients. */
 static bool gradients(writer *w, const ot_node *n)
 {
-    int              k = n->n_in - 1;
+    int k = n->n_in - 1;
     Onnx__NodeProto *p = node(w, "Gradient", "ai.onnx.preview.training", k, n->n_out);
     Onnx__AttributeProto *xs = attribute(w, p, "xs", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
-    ProtobufCBinaryData  *text = room(w, (size_t)k * sizeof *text);
-    const char           *y = name_of(w, n->in[k]);
+    ProtobufCBinaryData *text = room(w, (size_t)k * sizeof *text);
+    const char *y = name_of(w, n->in[k]);
     if (!xs || !text || !y) return false;
     for (int i = 0; i < k; i++) {
         const char *x = name_of(w, n->in[i]);
@@ -496,7 +554,7 @@ static bool write_node(writer *w, const ot_node *n)
         if (y) with_int(w, last(w), "axis", a->axis);
     } else if (n->op == &ot_op_View) {
         const ot_value *o = twin(w, n->out[0]);
-        const char     *x = name_of(w, n->in[0]);
+        const char *x = name_of(w, n->in[0]);
         y = o && x ? emit(w, "Reshape", x, shape_of(w, n->out[0], o), NULL) : NULL;
     } else fail(w, "%s needs %s, which is not supported", w->where, n->op->name);
     if (y) w->name[n->out[0]->id] = y;
@@ -531,9 +589,14 @@ static bool write_inputs(writer *w)
         const Onnx__GraphProto *f = w->x.f->model->graph;
         for (size_t k = 0; k < f->n_node; k++)
             for (size_t j = 0; j < f->node[k]->n_output; j++)
-                if (!strcmp(f->node[k]->output[j], v->name)) return fail(w, "a tensor of the file has the name of the "
-                                                                            "target, '%s'", v->name) != NULL;
-        if (!push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2], info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL))) return false;
+                if (!strcmp(f->node[k]->output[j], v->name))
+                    return fail(w,
+                                "a tensor of the file has the name of the "
+                                "target, '%s'",
+                                v->name) != NULL;
+        if (!push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2],
+                  info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL)))
+            return false;
         w->name[v->id] = v->name;
     }
     return true;
@@ -554,7 +617,7 @@ static bool write_updates(writer *w)
 static bool write_graph(writer *w)
 {
     const ot_graph *g = w->d->graph[0];
-    bool            updates = false;
+    bool updates = false;
     w->g = (Onnx__GraphProto)ONNX__GRAPH_PROTO__INIT;
     w->g.name = (char *)(uintptr_t)"training";
     w->name = room(w, (size_t)g->n_values * sizeof *w->name);
@@ -572,20 +635,22 @@ static bool write_graph(writer *w)
         if (n->op == &ot_op_Gradient) updates = true, w->where = "the optimizer";
     }
     const char *loss = name_of(w, w->d->loss);
-    return loss && (w->d->loss->id < w->d->before || add_output(w, loss, w->d->loss->dtype, &w->d->loss->shape)) && write_updates(w);
+    return loss && (w->d->loss->id < w->d->before || add_output(w, loss, w->d->loss->dtype, &w->d->loss->shape)) &&
+           write_updates(w);
 }
 
 /* The file without a training that it has, and with this one and the operators' domain. */
 static ot_status add_to_file(writer *w)
 {
-    const Onnx__ModelProto  *m = w->x.f->model;
-    ot_patch                *p = &w->x.patch;
+    const Onnx__ModelProto *m = w->x.f->model;
+    ot_patch *p = &w->x.patch;
     Onnx__OperatorSetIdProto set = ONNX__OPERATOR_SET_ID_PROTO__INIT;
-    ot_field                 f;
-    bool                     there = false;
+    ot_field f;
+    bool there = false;
     for (size_t at = 0; ot_field_next(p->p, &at, p->n, &f);)
         if (f.number == MODEL_TRAINING && f.wire == 2) ot_patch_edit(p, 0, f.at, f.end, "", 0);
-    for (size_t i = 0; i < m->n_opset_import; i++) there |= !strcmp(ot_text(m->opset_import[i]->domain), "ai.onnx.preview.training");
+    for (size_t i = 0; i < m->n_opset_import; i++)
+        there |= !strcmp(ot_text(m->opset_import[i]->domain), "ai.onnx.preview.training");
     set.domain = (char *)(uintptr_t)"ai.onnx.preview.training";
     set.has_version = true;
     set.version = 1;
@@ -604,14 +669,15 @@ ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_impo
         return ot_fail(err, OT_E_MODEL, "--training-info: the file has opset %lld; training needs opset %d or newer",
                        (long long)m->opset, OLDEST);
     ot_error first = { 0 };
-    writer   w = { .d = d, .err = &first, .info = ONNX__TRAINING_INFO_PROTO__INIT };
+    writer w = { .d = d, .err = &first, .info = ONNX__TRAINING_INFO_PROTO__INIT };
     OT_TRY(ot_remake_begin(&w.x, m, err));
     w.a = w.x.patch.arena;
-    bool      whole = write_graph(&w) && !first.status;
+    bool whole = write_graph(&w) && !first.status;
     ot_status s = whole ? add_to_file(&w) : first.status ? first.status : OT_E_NOMEM;
     if (!s) s = ot_remake_finish(&w.x, out, &first);
     ot_remake_end(&w.x);
     const char *remedy = s == OT_E_MODEL ? "; use another loss or optimizer, or train without --training-info and "
-                                           "continue with 'onnxtrain resume RUN'" : "";
+                                           "continue with 'onnxtrain resume RUN'"
+                                         : "";
     return s ? ot_fail(err, s, "--training-info: %s%s", *first.text ? first.text : "no memory", remedy) : OT_OK;
 }

@@ -6,12 +6,12 @@
 
 /* What trains, as graphs of the file's operators, then of ours for the loss, one Gradient, and the updates, which are assigned. */
 typedef struct ot_described {
-    const ot_graph *graph[2];      /* the same for two sizes of batch: what differs is computed from the batch */
-    int             before;        /* values with a smaller id are the file's */
-    const ot_value *loss;          /* of graph[0], as those below */
+    const ot_graph *graph[2];          /* the same for two sizes of batch: what differs is computed from the batch */
+    int before;                        /* values with a smaller id are the file's */
+    const ot_value *loss;              /* of graph[0], as those below */
     const ot_value *lr, *momentum, *t; /* inputs that the host sets; NULL: none */
-    double          rate, start;   /* of the first two */
-    int64_t         batch;         /* samples of one, for whoever goes on */
+    double rate, start;                /* of the first two */
+    int64_t batch;                     /* samples of one, for whoever goes on */
 } ot_described;
 
 #define OT_TRAINING_BATCH_KEY "onnxtrain.training.batch_size" /* of the metadata: the batches that a written training had */

@@ -14,18 +14,24 @@
 #include "exporter/remake.h"
 
 /* An input of a node of the graph. */
-typedef struct use { size_t node; int input; } use;
+typedef struct use {
+    size_t node;
+    int input;
+} use;
 
 typedef struct untie {
-    ot_remake               re;
+    ot_remake re;
     const Onnx__GraphProto *g;
-    ot_table                initializer; /* name → TensorProto */
-    ot_table                maker;       /* name → node */
-    ot_table                reader;      /* name → read: its first reader, and how many there are */
-    ot_table                blank;       /* name → its tensor, where all elements are equal */
+    ot_table initializer; /* name → TensorProto */
+    ot_table maker;       /* name → node */
+    ot_table reader;      /* name → read: its first reader, and how many there are */
+    ot_table blank;       /* name → its tensor, where all elements are equal */
 } untie;
 
-typedef struct read { use first; int n; } read;
+typedef struct read {
+    use first;
+    int n;
+} read;
 
 /* Nodes that pass a tensor on, as exporters put between a weight and its layer. */
 static bool carries(const Onnx__NodeProto *n)
@@ -74,8 +80,8 @@ static use to_edit(const untie *x, use u)
 {
     for (int i = 0; i < 8; i++) {
         const Onnx__NodeProto *n = x->g->node[u.node];
-        bool                   identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
-        const read            *next = identity ? ot_table_find(&x->reader, n->output[0]) : NULL;
+        bool identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
+        const read *next = identity ? ot_table_find(&x->reader, n->output[0]) : NULL;
         if (!next || next->n != 1) break;
         u = next->first;
     }
@@ -87,7 +93,7 @@ static const Onnx__TensorProto *behind(const untie *x, const char *name)
 {
     for (int i = 0; i < 8; i++) {
         const Onnx__TensorProto *t = ot_table_find(&x->initializer, name);
-        const Onnx__NodeProto   *n = t ? NULL : ot_table_find(&x->maker, name);
+        const Onnx__NodeProto *n = t ? NULL : ot_table_find(&x->maker, name);
         if (t || !n || !carries(n) || !n->n_input) return t;
         name = n->input[0];
     }
@@ -133,7 +139,7 @@ static bool same_but_numbers(const char *a, size_t n, const char *b, size_t m)
 static bool same_partners(const untie *x, use a, use b, bool same_module)
 {
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
-    bool                   same = same_module;
+    bool same = same_module;
     for (int i = 0; i < (int)p->n_input && i < (int)q->n_input; i++) {
         if (i == a.input) continue;
         const Onnx__TensorProto *t = behind(x, p->input[i]), *u = behind(x, q->input[i]);
@@ -152,9 +158,9 @@ static bool belong_together(const untie *x, const ot_tied *t, use a, use b)
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
     if (a.node == b.node) return !t->equal;
     if (strcmp(ot_text(p->op_type), ot_text(q->op_type)) != 0 || a.input != b.input) return !t->equal;
-    size_t      k, m;
+    size_t k, m;
     const char *one = module_of(p, &k), *other = module_of(q, &m);
-    bool        same = one && other && k == m && !memcmp(one, other, k);
+    bool same = one && other && k == m && !memcmp(one, other, k);
     if (one && other && !same && same_but_numbers(one, k, other, m)) return false; /* layers of a list: clones */
     return !t->equal || same_partners(x, a, b, same);
 }
@@ -181,10 +187,11 @@ static use *uses_of(untie *x, const char *name, int *n)
 static ot_status part(untie *x, ot_tied *t, ot_error *err)
 {
     const Onnx__TensorProto *tensor = ot_remake_tensor(&x->re, t->source);
-    const read              *r = tensor ? ot_table_find(&x->reader, ot_text(tensor->name)) : NULL;
-    int                      count = 0;
-    if (!r || r->n < 2 || ot_table_find(&x->initializer, ot_text(tensor->name)) != tensor) return OT_OK; /* or not the graph's own */
-    use         *u = uses_of(x, ot_text(tensor->name), &count);
+    const read *r = tensor ? ot_table_find(&x->reader, ot_text(tensor->name)) : NULL;
+    int count = 0;
+    if (!r || r->n < 2 || ot_table_find(&x->initializer, ot_text(tensor->name)) != tensor)
+        return OT_OK; /* or not the graph's own */
+    use *u = uses_of(x, ot_text(tensor->name), &count);
     const char **name = u ? ot_arena_alloc(x->re.patch.arena, sizeof *name * (size_t)(count + 1)) : NULL;
     if (!name) return ot_fail(err, OT_E_NOMEM, "--untie: no memory");
     if (count) t->op = ot_text(x->g->node[at_work(x, u[0]).node]->op_type);
@@ -202,7 +209,8 @@ static ot_status part(untie *x, ot_tied *t, ot_error *err)
     }
     for (int i = 0; i < count; i++) {
         use at = to_edit(x, u[i]);
-        if (t->made && (name[i] != name[0] || at.node != u[i].node)) OT_TRY(ot_remake_input(&x->re, at.node, at.input, name[i], err));
+        if (t->made && (name[i] != name[0] || at.node != u[i].node))
+            OT_TRY(ot_remake_input(&x->re, at.node, at.input, name[i], err));
     }
     return OT_OK;
 }

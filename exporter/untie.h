@@ -7,10 +7,10 @@
 
 /* A tensor, as the caller sees it. */
 typedef struct ot_tied {
-    int  source; /* of the model: an initializer of its graph */
-    bool equal;  /* every element is the same: its values do not say that its uses belong together */
-    bool asked;  /* every use gets its own, whatever they are; else only uses that an exporter merged */
-    int  made;   /* set: tensors more than there were; 0: its uses belong together, or there is one */
+    int source;     /* of the model: an initializer of its graph */
+    bool equal;     /* every element is the same: its values do not say that its uses belong together */
+    bool asked;     /* every use gets its own, whatever they are; else only uses that an exporter merged */
+    int made;       /* set: tensors more than there were; 0: its uses belong together, or there is one */
     const char *op; /* set: the operator of its first use */
 } ot_tied;
 
@@ -26,8 +26,8 @@ ot_status ot_untie(const ot_imported *m, ot_tied *list, int n, int *made, ot_imp
 /* A weight that a ConstantOfShape of constant shape fills, in a slot where weights stand. */
 typedef struct ot_filled {
     const char *name; /* of the value; the message's */
-    bool        wanted;
-    size_t      node; /* of the graph */
+    bool wanted;
+    size_t node; /* of the graph */
 } ot_filled;
 
 /* Those of m, in the arena; NULL: no memory. */

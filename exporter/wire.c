@@ -7,15 +7,28 @@
 
 /* Field numbers of onnx.proto. */
 enum {
-    MODEL_GRAPH = 7, MODEL_TRAINING = 20, MODEL_FUNCTION = 25,
-    TRAINING_INITIALIZATION = 1, TRAINING_ALGORITHM = 2,
-    FUNCTION_NODE = 7, FUNCTION_ATTRIBUTE = 11,
-    GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_SPARSE = 15,
+    MODEL_GRAPH = 7,
+    MODEL_TRAINING = 20,
+    MODEL_FUNCTION = 25,
+    TRAINING_INITIALIZATION = 1,
+    TRAINING_ALGORITHM = 2,
+    FUNCTION_NODE = 7,
+    FUNCTION_ATTRIBUTE = 11,
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_SPARSE = 15,
     NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_T = 5, ATTRIBUTE_G = 6, ATTRIBUTE_FLOATS = 7, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11,
-    ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23,
-    SPARSE_VALUES = 1, SPARSE_INDICES = 2,
-    ENTRY_KEY = 1, ENTRY_VALUE = 2
+    ATTRIBUTE_T = 5,
+    ATTRIBUTE_G = 6,
+    ATTRIBUTE_FLOATS = 7,
+    ATTRIBUTE_TENSORS = 10,
+    ATTRIBUTE_GRAPHS = 11,
+    ATTRIBUTE_SPARSE = 22,
+    ATTRIBUTE_SPARSES = 23,
+    SPARSE_VALUES = 1,
+    SPARSE_INDICES = 2,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2
 };
 
 /* ---- varints and fields ------------------------------------------------------- */
@@ -141,8 +154,9 @@ static void visit_graph(ot_patch *p, int span, bool ordered);
 static void visit_floats(ot_patch *p, int span, bool ordered)
 {
     ot_field f;
-    bool     some = false;
-    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);) some |= f.number == ATTRIBUTE_FLOATS && f.end > f.body;
+    bool some = false;
+    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);)
+        some |= f.number == ATTRIBUTE_FLOATS && f.end > f.body;
     if (!some || !ordered) return;
     p->span[span].floats = true;
     visit_tensor(p, span, ordered);
@@ -160,10 +174,7 @@ static void visit_attribute(ot_patch *p, int span, bool ordered)
     each(p, span, ATTRIBUTE_SPARSES, visit_sparse, false);
 }
 
-static void visit_node(ot_patch *p, int span, bool ordered)
-{
-    each(p, span, NODE_ATTRIBUTE, visit_attribute, ordered);
-}
+static void visit_node(ot_patch *p, int span, bool ordered) { each(p, span, NODE_ATTRIBUTE, visit_attribute, ordered); }
 
 static void visit_graph(ot_patch *p, int span, bool ordered)
 {

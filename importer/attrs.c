@@ -99,12 +99,12 @@ static bool fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
 /* false: no memory. */
 static bool fill(ot_form *f, const ot_attribute *a, const ot_attr *row, void *field)
 {
-    double     d = a->f;
-    ot_ints    ints;
-    ot_floats  floats;
+    double d = a->f;
+    ot_ints ints;
+    ot_floats floats;
     ot_strings texts;
-    ot_blob    blob = { .source = -1 };
-    int64_t    word = 0;
+    ot_blob blob = { .source = -1 };
+    int64_t word = 0;
     const void *p;
     switch (row->kind) {
     case OT_INT: memcpy(field, &a->i, sizeof a->i); return true;
@@ -152,8 +152,8 @@ static void find_required(const ot_form *f, const ot_op *op)
 {
     for (const ot_attr *row = op->attrs; row && row->name; row++)
         if (row->dflt == OT_REQUIRED && !ot_form_get(f, row->name))
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the required attribute '%s' is missing",
-                         f->name, op->name, row->name);
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the required attribute '%s' is missing", f->name,
+                         op->name, row->name);
 }
 
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
@@ -161,7 +161,7 @@ bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
     find_required(f, op);
     for (int i = 0; i < f->n_attr; i++) {
         const ot_attribute *a = f->attr[i];
-        const ot_attr      *row = op->attrs;
+        const ot_attr *row = op->attrs;
         while (row && row->name && strcmp(row->name, ot_text(a->name))) row++;
         if (!row || !row->name) {
             ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: unknown attribute '%.100s'", f->name, op->name,

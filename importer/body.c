@@ -19,8 +19,13 @@ static const char *node_name(const Onnx__NodeProto *n)
 
 static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *f)
 {
-    *f = (ot_form){ .job = j, .scope = s, .op = ot_text(n->op_type), .domain = ot_domain(n->domain),
-                    .n_in = (int)n->n_input, .n_out = (int)n->n_output, .n_listed = (int)n->n_output,
+    *f = (ot_form){ .job = j,
+                    .scope = s,
+                    .op = ot_text(n->op_type),
+                    .domain = ot_domain(n->domain),
+                    .n_in = (int)n->n_input,
+                    .n_out = (int)n->n_output,
+                    .n_listed = (int)n->n_output,
                     .cap_in = (int)n->n_input + 8 };
     f->version = ot_scope_version(j, s, f->domain);
     f->name = *s->prefix ? ot_arena_printf(j->f->arena, "%s%.300s", s->prefix, node_name(n)) : node_name(n);
@@ -32,8 +37,7 @@ static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *
         bool absent = !*n->input[i];
         if (!absent) f->in[i] = ot_scope_find(s, n->input[i], &absent);
         if (!f->in[i] && !absent)
-            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: unknown input '%.200s'", f->name, f->op,
-                         n->input[i]);
+            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: unknown input '%.200s'", f->name, f->op, n->input[i]);
     }
     for (int i = 0; i < f->n_out; i++) f->out_name[i] = n->output[i];
     while (f->n_in && !f->in[f->n_in - 1]) f->n_in--;
@@ -56,7 +60,10 @@ static bool bind_outputs(ot_form *f)
         if (!v) return false;
         if (v->role == OT_TEMP) {
             v->name = ot_scope_name(s, name);
-            if (!v->name) return ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name), false;
+            if (!v->name) {
+                ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name);
+                return false;
+            }
         }
         if (!ot_scope_bind(f->job, s, name, v)) return false;
     }
@@ -69,9 +76,11 @@ static bool made_all(ot_form *f)
     int made = 0;
     while (made < f->n_out && f->out[made]) made++;
     for (int i = made; i < f->n_out && made; i++)
-        if (*f->out_name[i] && !f->out[i])
-            return ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed",
-                                f->name, f->op, f->n_out, made), true;
+        if (*f->out_name[i] && !f->out[i]) {
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, f->op,
+                         f->n_out, made);
+            return true;
+        }
     return true;
 }
 
@@ -115,8 +124,7 @@ static void read_dims(ot_job *j, const Onnx__TensorShapeProto *shape, ot_value *
         const Onnx__TensorShapeProto__Dimension *dim = shape->dim[d];
         bool known = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value > 0;
         v->shape.dim[d] = known ? dim->dim_value : -1;
-        if (names && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
-            names[d] = dim->dim_param;
+        if (names && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) names[d] = dim->dim_param;
     }
     v->dim_names = names;
 }
@@ -125,28 +133,27 @@ static void read_dims(ot_job *j, const Onnx__TensorShapeProto *shape, ot_value *
  * is not read: shapes and types follow from the operators.) */
 static void check_listed(ot_job *j, const ot_value *v, const Onnx__ValueInfoProto *info)
 {
-    char     is[256], says[256];
-    int      list;
+    char is[256], says[256];
+    int list;
     ot_value said = { .shape = { .rank = -1 } };
     const Onnx__TypeProto__Tensor *t = ot_type_tensor(info->type, &list);
     if (!t || list) return;
     if (t->elem_type && t->elem_type != (int32_t)v->dtype)
         ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s, but the graph input of that name is %s",
-                     v->name, ot_dtype_name(v->dtype),
-                     ot_dtype_name((ot_dtype)t->elem_type));
+                     v->name, ot_dtype_name(v->dtype), ot_dtype_name((ot_dtype)t->elem_type));
     if (!t->shape || t->shape->n_dim > OT_MAX_RANK) return;
     read_dims(j, t->shape, &said);
     bool same = said.shape.rank == v->shape.rank;
-    for (int d = 0; d < said.shape.rank && same; d++) same = said.shape.dim[d] < 0 || said.shape.dim[d] == v->shape.dim[d];
+    for (int d = 0; d < said.shape.rank && same; d++)
+        same = said.shape.dim[d] < 0 || said.shape.dim[d] == v->shape.dim[d];
     if (!same)
         ot_fail_more(j->found, OT_E_MODEL, "initializer '%.200s' is %s, but the graph input of that name is %s",
-                     v->name, ot_shape_text(&v->shape, is),
-                     ot_shape_text(&said.shape, says));
+                     v->name, ot_shape_text(&v->shape, is), ot_shape_text(&said.shape, says));
 }
 
 static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info)
 {
-    const char     *name = ot_text(info->name);
+    const char *name = ot_text(info->name);
     const ot_value *held = ot_table_find(&s->values, name); /* an initializer: not fed */
     if (held && !s->up && held != (const ot_value *)OT_ABSENT) check_listed(j, held, info);
     if (held) return true;
@@ -165,13 +172,12 @@ static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info
 /* Its type is compared when it is known (passes/infer.c); here already where it is. */
 static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__ValueInfoProto *info)
 {
-    bool     told = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    bool told = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     ot_dtype t = told ? (ot_dtype)info->type->tensor_type->elem_type : OT_UNDEFINED;
     ot_graph_output(s->graph, v);
     if (v->dtype != OT_UNDEFINED && t != OT_UNDEFINED && v->dtype != t)
-        ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is %s, but the file declares %s",
-                     s->path, ot_text(info->name), ot_dtype_name(v->dtype),
-                     ot_dtype_name(t));
+        ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is %s, but the file declares %s", s->path,
+                     ot_text(info->name), ot_dtype_name(v->dtype), ot_dtype_name(t));
     if (t != OT_UNDEFINED) v->declared = t;
 }
 
@@ -202,8 +208,12 @@ bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
 
 ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch)
 {
-    ot_scope s = { .up = up, .values = { .arena = j->f->arena }, .call = up->call, .prefix = up->prefix,
-                   .opset = up->opset, .n_opset = up->n_opset };
+    ot_scope s = { .up = up,
+                   .values = { .arena = j->f->arena },
+                   .call = up->call,
+                   .prefix = up->prefix,
+                   .opset = up->opset,
+                   .n_opset = up->n_opset };
     s.graph = ot_graph_sub(up->graph, branch);
     s.path = ot_arena_printf(j->f->arena, "%.700s%.300s/%.100s/", up->path, node, branch);
     if (!s.graph || !s.path || !ot_graph_build(j, &s, g)) return NULL;

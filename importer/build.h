@@ -12,22 +12,22 @@ typedef Onnx__AttributeProto ot_attribute;
 
 /* A function call that is being inlined. */
 typedef struct ot_inlining {
-    const struct ot_inlining  *up;
+    const struct ot_inlining *up;
     const Onnx__FunctionProto *fn;
-    const ot_attribute *const *attr;    /* of the calling node, resolved */
-    int                        n_attr, depth;
+    const ot_attribute *const *attr; /* of the calling node, resolved */
+    int n_attr, depth;
 } ot_inlining;
 
 /* The names that a body (a graph, a subgraph, a function) can use. */
 typedef struct ot_scope {
-    const struct ot_scope *up;          /* names around a subgraph; NULL for the file's graph and functions */
-    ot_graph              *graph;       /* where nodes go */
-    ot_table               values;      /* name -> ot_value, or OT_ABSENT */
-    const ot_inlining     *call;        /* NULL: not in a function */
-    const char            *prefix;      /* of the names of values and nodes */
-    const char            *path;        /* "node/branch/" for subgraphs, "" outside */
+    const struct ot_scope *up;              /* names around a subgraph; NULL for the file's graph and functions */
+    ot_graph *graph;                        /* where nodes go */
+    ot_table values;                        /* name -> ot_value, or OT_ABSENT */
+    const ot_inlining *call;                /* NULL: not in a function */
+    const char *prefix;                     /* of the names of values and nodes */
+    const char *path;                       /* "node/branch/" for subgraphs, "" outside */
     Onnx__OperatorSetIdProto *const *opset; /* of this body */
-    size_t                 n_opset;
+    size_t n_opset;
 } ot_scope;
 
 extern const char ot_absent_mark;
@@ -35,112 +35,113 @@ extern const char ot_absent_mark;
 
 typedef struct ot_unsupported {
     const char *op, *domain, *first;
-    int         nodes;
+    int nodes;
     struct ot_unsupported *next;
 } ot_unsupported;
 
 typedef struct ot_job {
     ot_imported *m;
-    ot_file     *f;
-    ot_error    *found;
-    ot_graph    *graph;                 /* the file's */
-    ot_table     functions;             /* "domain\1name\1overload" -> message */
-    ot_table     unsupported;           /* "domain\1op" -> ot_unsupported; listed in the order of the file */
+    ot_file *f;
+    ot_error *found;
+    ot_graph *graph;      /* the file's */
+    ot_table functions;   /* "domain\1name\1overload" -> message */
+    ot_table unsupported; /* "domain\1op" -> ot_unsupported; listed in the order of the file */
     ot_unsupported *first_unsupported, *last_unsupported;
-    const void **order;                 /* messages: every tensor of the file and attribute with floats, sorted by address … */
-    int         *order_of;              /* … and its position in the file */
-    int          n_order;
-    ot_value   **order_value;           /* constants of functions, made once */
-    const char **path_of;               /* parallel to sources: "node/branch/" */
-    ot_value   **value_of;              /* parallel to sources */
-    int          cap_sources;
-    int64_t      nodes, most_nodes;     /* built so far; what functions may make it grow to */
-    ot_table     traced;                /* value of the file -> what the exporter says of the traced node that made it */
-    int          detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
-    bool         merged;                /* detached values were found by their readers: an optimizer has been there */
-    const char  *first_detached, *first_padded;
-    const char  *notes;
+    const void **order; /* messages: every tensor of the file and attribute with floats, sorted by address … */
+    int *order_of;      /* … and its position in the file */
+    int n_order;
+    ot_value **order_value; /* constants of functions, made once */
+    const char **path_of;   /* parallel to sources: "node/branch/" */
+    ot_value **value_of;    /* parallel to sources */
+    int cap_sources;
+    int64_t nodes, most_nodes; /* built so far; what functions may make it grow to */
+    ot_table traced;           /* value of the file -> what the exporter says of the traced node that made it */
+    int detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
+    bool merged;               /* detached values were found by their readers: an optimizer has been there */
+    const char *first_detached, *first_padded;
+    const char *notes;
 } ot_job;
 
 /* One node on its way. */
 typedef struct ot_form {
-    ot_job       *job;
-    ot_scope     *scope;
-    const char   *op, *domain, *name;
-    int64_t       version;              /* of the opset it is written in */
-    int           n_in, n_out, n_attr, cap_in, cap_attr;
-    int           n_listed;             /* outputs as the file lists them, with empty ones at the end */
-    ot_value    **in;                   /* NULL: left out */
-    ot_value    **out;                  /* filled by ot_form_emit */
-    const char  **out_name;             /* "": nobody asks */
+    ot_job *job;
+    ot_scope *scope;
+    const char *op, *domain, *name;
+    int64_t version; /* of the opset it is written in */
+    int n_in, n_out, n_attr, cap_in, cap_attr;
+    int n_listed;          /* outputs as the file lists them, with empty ones at the end */
+    ot_value **in;         /* NULL: left out */
+    ot_value **out;        /* filled by ot_form_emit */
+    const char **out_name; /* "": nobody asks */
     const ot_attribute **attr;
-    bool          done;                 /* an upgrade has emitted everything and filled out */
+    bool done; /* an upgrade has emitted everything and filled out */
 } ot_form;
 
 /* import.c */
-void      ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
-void     *ot_job_alloc(ot_job *j, size_t n);          /* NULL and a finding: no memory */
-bool      ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
-bool      ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
+void ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
+void *ot_job_alloc(ot_job *j, size_t n); /* NULL and a finding: no memory */
+bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
+bool ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
 ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch);
-bool      ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
+bool ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
 const char *ot_scope_name(const ot_scope *s, const char *name); /* in the graph's arena; NULL: no memory */
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
-int64_t   ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain);
+int64_t ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain);
 
 /* sources.c: the tensors of the file, in its order, and what people call them.  false and -1: no memory. */
-bool      ot_tensors_order(ot_job *j);
-int       ot_tensor_index(const ot_job *j, const void *message); /* into order; -1: in none */
-int       ot_source_add(ot_job *j, ot_scope *s, const void *message, const ot_blob *b, const ot_external *e, const char *name,
-                        int kind);
-bool      ot_sources_name(ot_job *j);
+bool ot_tensors_order(ot_job *j);
+int ot_tensor_index(const ot_job *j, const void *message); /* into order; -1: in none */
+int ot_source_add(ot_job *j, ot_scope *s, const void *message, const ot_blob *b, const ot_external *e, const char *name,
+                  int kind);
+bool ot_sources_name(ot_job *j);
 
 /* signature.c: marks the tensors of the graph that the exporter calls parameters or buffers. */
-void      ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g);
+void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g);
 
 /* traced.c: detached inputs and padded lookups, before and after a node of the file is emitted.  false: no memory. */
-bool      ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n);
-bool      ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n);
-void      ot_traced_notes(ot_job *j);
+bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n);
+bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n);
+void ot_traced_notes(ot_job *j);
 
 /* emit.c */
-bool      ot_form_emit(ot_form *f);                    /* false: no memory */
-ot_dtype  ot_hint(const ot_value *v);                  /* a guess of its element type; float32 if none */
-void      ot_hints_clear(ot_graph *g);
+bool ot_form_emit(ot_form *f);       /* false: no memory */
+ot_dtype ot_hint(const ot_value *v); /* a guess of its element type; float32 if none */
+void ot_hints_clear(ot_graph *g);
 
 /* form.c: changing forms.  NULL or false: no memory (told). */
 const ot_attribute *ot_form_get(const ot_form *f, const char *name);
-int64_t     ot_form_int(const ot_form *f, const char *name, int64_t dflt);
-double      ot_form_float(const ot_form *f, const char *name, double dflt);
-bool        ot_form_says(const ot_form *f, const char *name, const char *text);
-void        ot_form_drop(ot_form *f, const char *name);
-bool        ot_form_set_int(ot_form *f, const char *name, int64_t v);
-bool        ot_form_set_float(ot_form *f, const char *name, float v);
-bool        ot_form_set_text(ot_form *f, const char *name, const char *text);
-bool        ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n);
-bool        ot_form_set_input(ot_form *f, int i, ot_value *v);
-ot_value   *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v); /* rank 0 or 1 */
-ot_value   *ot_form_ints(ot_form *f, const int64_t *v, size_t n);    /* int64 of rank 1 */
+int64_t ot_form_int(const ot_form *f, const char *name, int64_t dflt);
+double ot_form_float(const ot_form *f, const char *name, double dflt);
+bool ot_form_says(const ot_form *f, const char *name, const char *text);
+void ot_form_drop(ot_form *f, const char *name);
+bool ot_form_set_int(ot_form *f, const char *name, int64_t v);
+bool ot_form_set_float(ot_form *f, const char *name, float v);
+bool ot_form_set_text(ot_form *f, const char *name, const char *text);
+bool ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n);
+bool ot_form_set_input(ot_form *f, int i, ot_value *v);
+ot_value *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v); /* rank 0 or 1 */
+ot_value *ot_form_ints(ot_form *f, const int64_t *v, size_t n);                        /* int64 of rank 1 */
 /* Emits a node of one output, in the newest opset, before this one; the third form sets an attribute. */
-ot_value   *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in);
-ot_value   *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in); /* with its attributes */
-ot_value   *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
+ot_value *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in);
+ot_value *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in); /* with its attributes */
+ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
 /* The same in steps, for several outputs and any attributes: begin, ot_form_set_* and ot_form_copy on g, finish, which gives output 0;
  * the others are g->out[i]. */
-bool        ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
-bool        ot_form_copy(ot_form *g, const ot_attribute *a);          /* an attribute of another form */
-ot_value   *ot_form_finish(ot_form *g);
-bool        ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
+bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
+bool ot_form_copy(ot_form *g, const ot_attribute *a); /* an attribute of another form */
+ot_value *ot_form_finish(ot_form *g);
+bool ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
 
 /* attrs.c */
 bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
-int  ot_attribute_type(const ot_attribute *a);         /* IR version 1 tells it by the field that is set */
+int ot_attribute_type(const ot_attribute *a); /* IR version 1 tells it by the field that is set */
 
 /* functions.c */
 bool ot_functions_index(ot_job *j);
 bool ot_function_find(ot_job *j, const Onnx__NodeProto *n, const Onnx__FunctionProto **out); /* *out NULL: none */
 bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn);
-bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out, int *n_out);
+bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out,
+                           int *n_out);
 
 /* constant.c */
 bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n);
@@ -155,19 +156,19 @@ const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, co
 /* upgrade.c */
 bool ot_upgrade(ot_form *f);
 
-const char *ot_upgrade_at(int i);                      /* operators that it replaces by others; NULL: end */
+const char *ot_upgrade_at(int i); /* operators that it replaces by others; NULL: end */
 
 /* An operator of another domain, or a quantised one, that becomes operators of ai.onnx. */
 typedef struct ot_rewriting {
     const char *op;
-    int         inputs, outputs; /* as few, as many */
-    bool      (*rewrite)(ot_form *f);
+    int inputs, outputs; /* as few, as many */
+    bool (*rewrite)(ot_form *f);
 } ot_rewriting;
 
 /* microsoft.c: the same for com.microsoft. */
 bool ot_microsoft(ot_form *f);
-const ot_rewriting *ot_microsoft_at(int i);            /* NULL: end */
-bool ot_simplified_norm(ot_form *f);                   /* which ONNX Runtime also writes into ai.onnx */
+const ot_rewriting *ot_microsoft_at(int i); /* NULL: end */
+bool ot_simplified_norm(ot_form *f);        /* which ONNX Runtime also writes into ai.onnx */
 
 /* quantised.c */
 bool ot_qlinear_conv(ot_form *f);
@@ -178,14 +179,15 @@ bool ot_qlinear_unary(ot_form *f);
 bool ot_qlinear_softmax(ot_form *f);
 bool ot_qlinear_pool(ot_form *f);
 bool ot_qlinear_concat(ot_form *f);
-ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b);
+ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a,
+                            ot_value *scale_b);
 bool ot_matmul_integer_to_float(ot_form *f);
 bool ot_dynamic_quantize_matmul(ot_form *f);
 bool ot_matmul_nbits(ot_form *f);
 bool ot_gather_blocks(ot_form *f);
 
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
-bool        ot_ml(ot_form *f);
+bool ot_ml(ot_form *f);
 const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
 
 /* training.c: how the file says that it trains; s: the names of its graph.  false: no memory. */
@@ -195,7 +197,7 @@ bool ot_training_build(ot_job *j, const ot_scope *s);
 bool ot_gradient(ot_form *f);
 
 /* preview.c: and for ai.onnx.preview.training. */
-bool        ot_preview_training(ot_form *f);
+bool ot_preview_training(ot_form *f);
 const char *ot_preview_training_at(int i);
 
 #endif

@@ -10,10 +10,10 @@
 enum { MOST_ATTRIBUTES = 1000, MOST_DOMAINS = 1000 }; /* far above any real one: they are searched one by one */
 
 typedef struct check {
-    ot_error   *found;
-    ot_arena   *arena;
-    const char *where;       /* "" or "function 'f': " or "subgraph 'then_branch' of 'if1': " */
-    bool        in_function;
+    ot_error *found;
+    ot_arena *arena;
+    const char *where; /* "" or "function 'f': " or "subgraph 'then_branch' of 'if1': " */
+    bool in_function;
 } check;
 
 #define FINDING(c, ...) ot_fail_more((c)->found, OT_E_MODEL, __VA_ARGS__)
@@ -45,13 +45,13 @@ static void check_attribute(const check *c, const Onnx__NodeProto *n, const Onnx
     give(c, names, ot_text(a->name), what ? what : "attribute");
     if (a->ref_attr_name && *a->ref_attr_name) {
         if (!c->in_function)
-            FINDING(c, "%snode '%.200s': attribute '%.100s' refers to '%.100s', but is not in a function",
-                    c->where, node,
-                    ot_text(a->name), a->ref_attr_name);
+            FINDING(c, "%snode '%.200s': attribute '%.100s' refers to '%.100s', but is not in a function", c->where,
+                    node, ot_text(a->name), a->ref_attr_name);
         return;
     }
     for (size_t i = 0; i < a->n_graphs + (a->g != NULL); i++) {
-        const char *where = ot_arena_printf(c->arena, "%.300ssubgraph '%.100s' of '%.200s': ", c->where, ot_text(a->name), node);
+        const char *where =
+            ot_arena_printf(c->arena, "%.300ssubgraph '%.100s' of '%.200s': ", c->where, ot_text(a->name), node);
         if (where) check_graph(c, i < a->n_graphs ? a->graphs[i] : a->g, where, false);
     }
 }
@@ -60,15 +60,14 @@ static void check_attribute(const check *c, const Onnx__NodeProto *n, const Onnx
 
 static void check_node(const check *c, const Onnx__NodeProto *n, size_t at, ot_table *names)
 {
-    if (!n->op_type || !*n->op_type)
-        FINDING(c, "%snode %zu '%.200s' has no op_type", c->where, at, ot_text(n->name));
+    if (!n->op_type || !*n->op_type) FINDING(c, "%snode %zu '%.200s' has no op_type", c->where, at, ot_text(n->name));
     if (!n->n_output)
         FINDING(c, "%snode %zu '%.200s' (%.60s) has no outputs", c->where, at, ot_text(n->name), ot_text(n->op_type));
     for (size_t i = 0; i < n->n_output; i++)
         if (*n->output[i]) give(c, names, n->output[i], "result");
     if (n->n_attribute > MOST_ATTRIBUTES) {
-        FINDING(c, "%snode %zu '%.200s' has %zu attributes, which is too many",
-                c->where, at, ot_text(n->name), n->n_attribute);
+        FINDING(c, "%snode %zu '%.200s' has %zu attributes, which is too many", c->where, at, ot_text(n->name),
+                n->n_attribute);
         return;
     }
     ot_table attributes = { .arena = c->arena };
@@ -92,8 +91,10 @@ static const char *kind_of(const Onnx__TypeProto *t)
 const Onnx__TypeProto__Tensor *ot_type_tensor(const Onnx__TypeProto *t, int *list)
 {
     *list = 0;
-    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) *list |= OT_INPUT_OPTIONAL, t = t->optional_type->elem_type;
-    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) *list |= OT_INPUT_LIST, t = t->sequence_type->elem_type;
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE)
+        *list |= OT_INPUT_OPTIONAL, t = t->optional_type->elem_type;
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+        *list |= OT_INPUT_LIST, t = t->sequence_type->elem_type;
     return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type : NULL;
 }
 
@@ -105,8 +106,8 @@ static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
     const Onnx__TypeProto__Tensor *t = ot_type_tensor(v->type, &list);
     if (!t) {
         FINDING(c, "%sinput '%.200s' is %s%s; supported are tensors, sequences of tensors, and optionals of these",
-                c->where, name,
-                v->type ? kind_of(v->type) : "without a type", list ? " of another type than tensor" : "");
+                c->where, name, v->type ? kind_of(v->type) : "without a type",
+                list ? " of another type than tensor" : "");
         return;
     }
     int32_t type = t->elem_type;
@@ -129,7 +130,7 @@ static void check_input_type(const check *c, const Onnx__ValueInfoProto *v)
 /* names: given before it, and here. */
 static void check_body(const check *outer, const Onnx__GraphProto *g, const char *where, bool top, ot_table *before)
 {
-    check    c = { outer->found, outer->arena, where, outer->in_function };
+    check c = { outer->found, outer->arena, where, outer->in_function };
     ot_table names = *before, inputs = { .arena = c.arena };
     for (size_t i = 0; i < g->n_initializer; i++) give(&c, &names, ot_text(g->initializer[i]->name), "initializer");
     for (size_t i = 0; i < g->n_sparse_initializer; i++) {
@@ -196,9 +197,8 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
         const char *domain = ot_domain(set[i]->domain);
         const Onnx__OperatorSetIdProto *before = ot_table_find(&domains, domain);
         if (before && before->version != set[i]->version) /* converters write the same one again */
-            FINDING(c, "%sthe opset of domain '%.100s' is given twice: %lld and %lld",
-                    where, domain, (long long)before->version,
-                    (long long)set[i]->version);
+            FINDING(c, "%sthe opset of domain '%.100s' is given twice: %lld and %lld", where, domain,
+                    (long long)before->version, (long long)set[i]->version);
         else if (!before && !ot_table_set(&domains, domain, set[i])) ot_fail_more(c->found, OT_E_NOMEM, "no memory");
         if (set[i]->version < 1)
             FINDING(c, "%sinvalid opset %lld for domain '%.100s'", where, (long long)set[i]->version, domain);
@@ -208,7 +208,7 @@ static void check_opsets(const check *c, Onnx__OperatorSetIdProto *const *set, s
 void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t, ot_error *found)
 {
     ot_arena *a = ot_arena_new();
-    ot_error  known = { 0 }; /* the model has been checked */
+    ot_error known = { 0 }; /* the model has been checked */
     if (!a) {
         ot_fail_more(found, OT_E_NOMEM, "no memory");
         return;

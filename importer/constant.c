@@ -28,8 +28,8 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
     const ot_external *e;
     ot_blob b;
     char what[512];
-    snprintf(what, sizeof what, "%.250s%s '%.200s'", s->path,
-             kind == OT_FROM_INITIALIZER ? "initializer" : "constant", name);
+    snprintf(what, sizeof what, "%.250s%s '%.200s'", s->path, kind == OT_FROM_INITIALIZER ? "initializer" : "constant",
+             name);
     const char *full = ot_scope_name(s, name);
     if (!full) return NULL;
     ot_value *v;
@@ -56,10 +56,10 @@ ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto 
 
 ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape)
 {
-    ot_job     *j = f->job;
-    int         at = ot_tensor_index(j, a);
+    ot_job *j = f->job;
+    int at = ot_tensor_index(j, a);
     const char *name = ot_arena_printf(j->f->arena, "%s/%s", f->name, ot_text(a->name));
-    ot_blob     b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
+    ot_blob b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
     if (f->scope->call && at >= 0 && j->order_value[at]) return j->order_value[at];
     if (!name) return NULL;
     if (at >= 0 && (b.source = ot_source_add(j, f->scope, a, &b, NULL, name, OT_FROM_ATTRIBUTE)) < 0) return NULL;
@@ -110,8 +110,9 @@ bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     int n_attr;
     if (!n->n_output || !*n->output[0]) return true;
     if (!ot_attributes_resolve(j, s, n, &attr, &n_attr)) return false;
-    if (n->n_input) ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs, expected none",
-                                 n->output[0], n->n_input);
+    if (n->n_input)
+        ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs, expected none", n->output[0],
+                     n->n_input);
     if (n_attr != 1)
         ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values, expected one", n->output[0], n_attr);
     ot_value *v = n_attr == 1 ? from_attribute(j, s, attr[0], n->output[0]) : placeholder(s->graph, n->output[0]);

@@ -31,7 +31,8 @@ static ot_dtype output_type(const ot_form *f, const ot_op *op)
     if (!op->gives) return ot_hint(f->n_in > like ? f->in[like] : NULL);
     if (*op->gives != '=') return *op->gives == 'b' ? OT_BOOL : OT_I64;
     for (int i = 0; i < f->n_attr; i++)
-        if (!strcmp(f->attr[i]->name, op->gives + 1)) return (ot_dtype)(f->attr[i]->t ? f->attr[i]->t->data_type : (int32_t)f->attr[i]->i);
+        if (!strcmp(f->attr[i]->name, op->gives + 1))
+            return (ot_dtype)(f->attr[i]->t ? f->attr[i]->t->data_type : (int32_t)f->attr[i]->i);
     return OT_F32;
 }
 
@@ -58,7 +59,7 @@ static bool count_unsupported(ot_form *f)
 static bool stand_in(ot_form *f)
 {
     const ot_op *op = &ot_op_Unsupported;
-    char        *attrs = ot_job_alloc(f->job, op->attr_size);
+    char *attrs = ot_job_alloc(f->job, op->attr_size);
     for (const ot_attr *row = op->attrs; attrs && row->name; row++) {
         const char *text = ot_arena_strdup(f->scope->graph->arena, strcmp(row->name, "op") ? f->domain : f->op);
         if (!text) return false;
@@ -83,16 +84,21 @@ static bool unsupported(ot_form *f)
 static bool arity_fits(const ot_form *f, const ot_op *op)
 {
     ot_error *e = f->job->found;
-    if (f->n_in > op->in.max)
-        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d are allowed", f->name, op->name, f->n_in,
-                            op->in.max), false;
-    if (f->n_out > op->out.max)
-        return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, op->name,
-                            f->n_out, op->out.max), false;
+    if (f->n_in > op->in.max) {
+        ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d are allowed", f->name, op->name, f->n_in,
+                     op->in.max);
+        return false;
+    }
+    if (f->n_out > op->out.max) {
+        ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, op->name, f->n_out,
+                     op->out.max);
+        return false;
+    }
     for (int i = 0; i < op->in.min; i++)
-        if (i >= f->n_in || !f->in[i])
-            return ot_fail_more(e, OT_E_MODEL, "%.200s: %s: required input %d is missing", f->name, op->name, i),
-                   false;
+        if (i >= f->n_in || !f->in[i]) {
+            ot_fail_more(e, OT_E_MODEL, "%.200s: %s: required input %d is missing", f->name, op->name, i);
+            return false;
+        }
     return true;
 }
 

@@ -25,21 +25,21 @@
 /* A range of a data file that has been read. */
 typedef struct range {
     struct range *next;
-    uint64_t      offset, length;
-    const void   *bytes;
+    uint64_t offset, length;
+    const void *bytes;
 } range;
 
 enum { BUCKETS = 256 };
 
 typedef struct ot_data_file {
     struct ot_data_file *next;
-    const char *location, *first;   /* the first tensor that asked for it */
-    int         fd;                 /* -1: could not be opened */
-    bool        lent;               /* fd is the caller's */
-    const char *why;                /* then: the reason */
-    int         users;
-    uint64_t    size, taken;
-    range      *bucket[BUCKETS];    /* by offset */
+    const char *location, *first; /* the first tensor that asked for it */
+    int fd;                       /* -1: could not be opened */
+    bool lent;                    /* fd is the caller's */
+    const char *why;              /* then: the reason */
+    int users;
+    uint64_t size, taken;
+    range *bucket[BUCKETS]; /* by offset */
 } ot_data_file;
 
 #define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
@@ -65,7 +65,11 @@ static const char *linked_folder(ot_arena *a, const char *path)
 /* What a file is that cannot be read as a model; NULL: nothing known here. */
 static const char *other_format(const uint8_t *b, size_t n)
 {
-    static const struct { const char *begins; size_t n; const char *what; } known[] = {
+    static const struct {
+        const char *begins;
+        size_t n;
+        const char *what;
+    } known[] = {
         { "PK\3\4", 4, "a zip archive, such as .npz; are the model and --data swapped?" },
         { "\x93NUMPY", 6, "a .npy array; are the model and --data swapped?" },
         { "\x1f\x8b", 2, "gzip; decompress it first" },
@@ -85,8 +89,10 @@ static ot_status unpack(ot_file *f, ot_error *err)
     ot_error why = { 0 };
     if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, f->path, &f->budget, &m, &why)) {
         const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
-        if (other) return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", f->path, other, why.text);
-        return ot_fail(err, why.status, "%s%s", why.text, why.status == OT_E_MODEL ? ": not an ONNX file, or damaged" : "");
+        if (other)
+            return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", f->path, other, why.text);
+        return ot_fail(err, why.status, "%s%s", why.text,
+                       why.status == OT_E_MODEL ? ": not an ONNX file, or damaged" : "");
     }
     f->model = (Onnx__ModelProto *)m;
     return OT_OK;
@@ -115,7 +121,7 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
 static ot_file *new_file(void)
 {
     ot_arena *a = ot_arena_new();
-    ot_file  *f = a ? ot_arena_alloc(a, sizeof *f) : NULL;
+    ot_file *f = a ? ot_arena_alloc(a, sizeof *f) : NULL;
     if (f) f->arena = a;
     else ot_arena_free(a);
     return f;
@@ -136,7 +142,7 @@ ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, 
     again->real_dir = f->real_dir ? ot_arena_strdup(again->arena, f->real_dir) : NULL;
     again->id = f->id;
     again->id_known = f->id_known;
-    bool      named = again->path && again->dir && (again->real_dir || !f->real_dir);
+    bool named = again->path && again->dir && (again->real_dir || !f->real_dir);
     ot_status s = named ? unpack(again, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", f->path);
     if (s != OT_OK) ot_file_free(again);
     else *out = again;
@@ -186,10 +192,16 @@ static bool lies_under(const char *path, const char *folder)
 static int open_under(const char *dir, const char *location, const char *folder)
 {
     char path[PATH_MAX], real[PATH_MAX];
-    int  n = snprintf(path, sizeof path, "%s/%s", dir, location);
-    if (n < 0 || (size_t)n >= sizeof path) return errno = ENAMETOOLONG, -1;
+    int n = snprintf(path, sizeof path, "%s/%s", dir, location);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     if (!realpath(path, real)) return -1;
-    if (!lies_under(real, folder)) return errno = EXDEV, -1;
+    if (!lies_under(real, folder)) {
+        errno = EXDEV;
+        return -1;
+    }
     return open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 }
 
@@ -282,14 +294,16 @@ void ot_file_missing(const ot_file *f, ot_error *found)
 const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found)
 {
     ot_data_file *d = find_data(f, e->location, tensor);
-    if (!d) return ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor), NULL;
+    if (!d) {
+        ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor);
+        return NULL;
+    }
     d->users++;
     if (d->fd < 0) return NULL;
     uint64_t offset = (uint64_t)e->offset, length = bytes;
     if (offset > d->size || length > d->size - offset) {
         ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': needs bytes %llu to %llu of '%.300s', but the file has %llu",
-                     tensor,
-                     (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
+                     tensor, (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
                      (unsigned long long)d->size);
         return NULL;
     }
@@ -297,14 +311,18 @@ const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, con
     for (range *r = *head; r; r = r->next)
         if (r->offset == offset && r->length == length) return r->bytes;
     if (length > 2 * d->size - d->taken) {
-        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': tensors overlap in '%.300s': their total size is more than "
-                                        "twice the file",
+        ot_fail_more(found, OT_E_MODEL,
+                     "tensor '%.200s': tensors overlap in '%.300s': their total size is more than "
+                     "twice the file",
                      tensor, d->location);
         return NULL;
     }
-    range         *r = ot_arena_alloc(f->arena, sizeof *r);
+    range *r = ot_arena_alloc(f->arena, sizeof *r);
     unsigned char *p = r ? ot_arena_alloc(f->arena, length ? (size_t)length : 1) : NULL;
-    if (!p) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes), NULL;
+    if (!p) {
+        ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes);
+        return NULL;
+    }
     if (ot_read_at(d->fd, p, (int64_t)length, (int64_t)offset) != (int64_t)length) {
         ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
         return NULL;

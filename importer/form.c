@@ -9,7 +9,7 @@ enum { NEWEST = 1 << 20 }; /* above every row of the table */
 
 bool ot_form_finding(ot_form *f, const char *fmt, ...)
 {
-    char    text[512];
+    char text[512];
     va_list ap;
     va_start(ap, fmt);
     ot_vtext(text, sizeof text, fmt, ap);
@@ -157,8 +157,17 @@ bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, 
 {
     ot_value **copy = ot_job_alloc(f->job, (size_t)(n_in + 1) * sizeof *copy);
     const char **name = ot_job_alloc(f->job, (size_t)n_out * sizeof *name);
-    *g = (ot_form){ .job = f->job, .scope = f->scope, .op = op, .domain = "", .version = NEWEST, .n_in = n_in,
-                    .cap_in = n_in, .n_out = n_out, .n_listed = n_out, .in = copy, .out_name = name };
+    *g = (ot_form){ .job = f->job,
+                    .scope = f->scope,
+                    .op = op,
+                    .domain = "",
+                    .version = NEWEST,
+                    .n_in = n_in,
+                    .cap_in = n_in,
+                    .n_out = n_out,
+                    .n_listed = n_out,
+                    .in = copy,
+                    .out_name = name };
     g->name = ot_arena_printf(f->job->f->arena, "%s/%s", f->name, op);
     g->out = ot_job_alloc(f->job, (size_t)n_out * sizeof *g->out);
     if (!copy || !name || !g->name || !g->out) return false;
@@ -170,7 +179,7 @@ bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, 
 bool ot_form_copy(ot_form *g, const ot_attribute *a)
 {
     ot_attribute *own = add(g, ot_text(a->name), a->type);
-    char         *name = own ? own->name : NULL;
+    char *name = own ? own->name : NULL;
     if (!own) return false;
     *own = *a;
     own->name = name;

@@ -47,7 +47,8 @@ static const ot_attribute *referred(const ot_inlining *c, const char *name)
     return NULL;
 }
 
-bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out, int *n_out)
+bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out,
+                           int *n_out)
 {
     const ot_attribute **list = ot_job_alloc(j, (n->n_attribute + 1) * sizeof *list);
     if (!list) return false;
@@ -75,16 +76,22 @@ bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *
 static bool may_call(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn)
 {
     for (const ot_inlining *c = s->call; c; c = c->up)
-        if (c->fn == fn)
-            return ot_fail_more(j->found, OT_E_MODEL, "function '%.200s' calls itself", ot_text(fn->name)), false;
-    if (s->call && s->call->depth == DEEPEST_CALL)
-        return ot_fail_more(j->found, OT_E_MODEL, "function '%.200s': calls are nested deeper than %d",
-                            ot_text(fn->name), DEEPEST_CALL), false;
-    if (n->n_input > fn->n_input || n->n_output > fn->n_output)
-        return ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: %zu inputs and %zu outputs, but the function has "
-                                                  "%zu and %zu",
-                            ot_text(n->name), ot_text(n->op_type), n->n_input, n->n_output, fn->n_input,
-                            fn->n_output), false;
+        if (c->fn == fn) {
+            ot_fail_more(j->found, OT_E_MODEL, "function '%.200s' calls itself", ot_text(fn->name));
+            return false;
+        }
+    if (s->call && s->call->depth == DEEPEST_CALL) {
+        ot_fail_more(j->found, OT_E_MODEL, "function '%.200s': calls are nested deeper than %d", ot_text(fn->name),
+                     DEEPEST_CALL);
+        return false;
+    }
+    if (n->n_input > fn->n_input || n->n_output > fn->n_output) {
+        ot_fail_more(j->found, OT_E_MODEL,
+                     "%.200s: %.60s: %zu inputs and %zu outputs, but the function has "
+                     "%zu and %zu",
+                     ot_text(n->name), ot_text(n->op_type), n->n_input, n->n_output, fn->n_input, fn->n_output);
+        return false;
+    }
     return true;
 }
 
@@ -111,15 +118,27 @@ static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, int first,
 {
     bool absent;
     ot_value *v = ot_scope_find(body, inner, &absent);
-    if (!v) return ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is produced by no node", inner), true;
+    if (!v) {
+        ot_fail_more(j->found, OT_E_MODEL, "function output '%.200s' is produced by no node", inner);
+        return true;
+    }
     const char *own = ot_scope_name(body, inner), *name = ot_scope_name(s, outer);
     if (!own || !name) return false;
     if (v->role == OT_TEMP && v->id >= first && !strcmp(v->name, own)) {
         v->name = name;
         return ot_scope_bind(j, s, outer, v);
     }
-    ot_form f = { .job = j, .scope = s, .op = "Identity", .domain = "", .name = name, .version = 1, .n_in = 1,
-                  .n_out = 1, .in = &v, .out = (ot_value *[]){ NULL }, .out_name = &outer };
+    ot_form f = { .job = j,
+                  .scope = s,
+                  .op = "Identity",
+                  .domain = "",
+                  .name = name,
+                  .version = 1,
+                  .n_in = 1,
+                  .n_out = 1,
+                  .in = &v,
+                  .out = (ot_value *[]){ NULL },
+                  .out_name = &outer };
     if (!ot_form_emit(&f)) return false;
     if (f.out[0]) f.out[0]->name = name;
     return ot_scope_bind(j, s, outer, f.out[0] ? f.out[0] : v);
@@ -128,9 +147,12 @@ static bool bind_output(ot_job *j, ot_scope *s, const ot_scope *body, int first,
 bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn)
 {
     bool legal = may_call(j, s, n, fn);
-    int  first = s->graph->n_values;
+    int first = s->graph->n_values;
     ot_inlining call = { .up = s->call, .fn = fn, .depth = s->call ? s->call->depth + 1 : 1 };
-    ot_scope body = { .graph = s->graph, .values = { .arena = j->f->arena }, .call = &call, .path = s->path,
+    ot_scope body = { .graph = s->graph,
+                      .values = { .arena = j->f->arena },
+                      .call = &call,
+                      .path = s->path,
                       .opset = fn->n_opset_import ? fn->opset_import : s->opset,
                       .n_opset = fn->n_opset_import ? fn->n_opset_import : s->n_opset };
     if (legal) {

@@ -13,8 +13,8 @@
 static ot_value *named(ot_form *f, const char *attr, ProtobufCBinaryData text)
 {
     const char *name = ot_arena_printf(f->job->f->arena, "%.*s", (int)text.len, (const char *)text.data);
-    bool        absent;
-    ot_value   *v = name ? ot_scope_find(f->scope, name, &absent) : NULL;
+    bool absent;
+    ot_value *v = name ? ot_scope_find(f->scope, name, &absent) : NULL;
     if (!v) ot_form_finding(f, "%s: unknown tensor '%.200s'", attr, name ? name : "");
     return v;
 }
@@ -31,11 +31,12 @@ static bool own(const ot_graph *g, const ot_value *v) { return v && v->id < g->n
 /* y with given[i] where it reads named[i], by copies of the nodes between.  NULL: no memory, or told. */
 static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_value *const *names, int n)
 {
-    ot_graph  *g = f->scope->graph;
-    int        count = g->n_values;
-    ot_value **now = ot_job_alloc(f->job, (size_t)count * sizeof *now); /* what stands for a value; NULL: it is as it is */
-    bool      *leads = ot_job_alloc(f->job, (size_t)count);             /* to y, and not by way of one that is given */
-    ot_node   *last = g->last;
+    ot_graph *g = f->scope->graph;
+    int count = g->n_values;
+    ot_value **now =
+        ot_job_alloc(f->job, (size_t)count * sizeof *now); /* what stands for a value; NULL: it is as it is */
+    bool *leads = ot_job_alloc(f->job, (size_t)count);     /* to y, and not by way of one that is given */
+    ot_node *last = g->last;
     if (!now || !leads) return NULL;
     for (int i = 0; i < n; i++)
         if (own(g, names[i])) now[names[i]->id] = given[i];
@@ -52,8 +53,13 @@ static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
         for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id] && !now[k->out[i]->id];
         for (int i = 0; i < k->n_in; i++) changed |= own(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
         if (!on || !changed) continue;
-        if (has_graph(k)) return ot_form_finding(f, "%s '%.200s' contains a graph: gradients at other values than its "
-                                                    "inputs are not supported", k->op->name, k->name), NULL;
+        if (has_graph(k)) {
+            ot_form_finding(f,
+                            "%s '%.200s' contains a graph: gradients at other values than its "
+                            "inputs are not supported",
+                            k->op->name, k->name);
+            return NULL;
+        }
         ot_value **in = ot_job_alloc(f->job, (size_t)(k->n_in + 1) * sizeof *in);
         if (!in) return NULL;
         for (int i = 0; i < k->n_in; i++) in[i] = own(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
@@ -75,11 +81,11 @@ bool ot_gradient(ot_form *f)
     size_t n_x = xs ? xs->n_strings : 0, n = n_x + (zs ? zs->n_strings : 0);
     if (!y || !n_x) return ot_form_finding(f, "'xs' or 'y' names no tensor");
     if ((size_t)f->n_in != n || (size_t)f->n_out > n_x)
-        return ot_form_finding(f, "%d inputs and %d outputs, but %zu tensors in 'xs' and %zu in 'zs'",
-                               f->n_in, f->n_out, n_x, n - n_x);
+        return ot_form_finding(f, "%d inputs and %d outputs, but %zu tensors in 'xs' and %zu in 'zs'", f->n_in,
+                               f->n_out, n_x, n - n_x);
     ot_value **in = ot_job_alloc(f->job, (n + 2) * sizeof *in), **names = ot_job_alloc(f->job, (n + 1) * sizeof *names);
-    ot_value  *of = in && names ? named(f, "y", y->s) : NULL;
-    bool       here = true;
+    ot_value *of = in && names ? named(f, "y", y->s) : NULL;
+    bool here = true;
     if (!in || !names) return false;
     for (size_t i = 0; i < n; i++) {
         names[i] = i < n_x ? named(f, "xs", xs->strings[i]) : named(f, "zs", zs->strings[i - n_x]);
@@ -88,7 +94,8 @@ bool ot_gradient(ot_form *f)
         here &= names[i] == f->in[i];
     }
     if (!of) return f->done = true;
-    if (!here && !(of = elsewhere(f, of, f->in, names, (int)n))) return f->job->found->status != OT_OK ? (f->done = true) : false;
+    if (!here && !(of = elsewhere(f, of, f->in, names, (int)n)))
+        return f->job->found->status != OT_OK ? (f->done = true) : false;
     for (size_t i = 0; i < n_x; i++) {
         in[i] = f->in[i];
         in[i]->differentiated = true;

@@ -13,7 +13,7 @@
 #include "importer/internal.h"
 
 enum {
-    TAG_BYTES = 5,     /* protobuf-c reads no longer tags */
+    TAG_BYTES = 5, /* protobuf-c reads no longer tags */
     VARINT_BYTES = 10,
     BLOCK = 32,        /* the heap's own cost of one allocation, and ours */
     FREE_MEMBERS = 16, /* fields of one message that protobuf-c keeps on its stack */
@@ -25,18 +25,18 @@ enum {
 
 typedef struct open_message {
     const ProtobufCMessageDescriptor *d;
-    size_t   end;      /* offset after its last byte */
-    uint64_t seen;     /* singular messages met, by index of the field */
-    size_t   members;
+    size_t end;    /* offset after its last byte */
+    uint64_t seen; /* singular messages met, by index of the field */
+    size_t members;
 } open_message;
 
 typedef struct scan {
     const uint8_t *p;
-    size_t         at, n, heap;
-    const char    *what;
-    ot_error      *err;
-    int            depth;
-    open_message   stack[OT_DEEPEST];
+    size_t at, n, heap;
+    const char *what;
+    ot_error *err;
+    int depth;
+    open_message stack[OT_DEEPEST];
 } scan;
 
 #define REFUSE(s, ...) (ot_fail((s)->err, OT_E_MODEL, __VA_ARGS__), false)
@@ -45,7 +45,7 @@ typedef struct scan {
 static bool read_varint(scan *s, size_t end, int most, uint64_t *out)
 {
     uint64_t v = 0;
-    size_t   start = s->at;
+    size_t start = s->at;
     for (int i = 0; i < most && s->at < end; i++) {
         uint8_t byte = s->p[s->at++];
         v |= (uint64_t)(byte & 0x7F) << (7 * i);
@@ -62,8 +62,12 @@ static bool read_varint(scan *s, size_t end, int most, uint64_t *out)
 static size_t scalar_size(ProtobufCType t)
 {
     switch (t) {
-    case PROTOBUF_C_TYPE_INT64: case PROTOBUF_C_TYPE_SINT64: case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64: case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_DOUBLE: return 8;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE: return 8;
     default: return 4;
     }
 }
@@ -72,9 +76,15 @@ static size_t scalar_size(ProtobufCType t)
 static unsigned wire_of(ProtobufCType t)
 {
     switch (t) {
-    case PROTOBUF_C_TYPE_FLOAT: case PROTOBUF_C_TYPE_FIXED32: case PROTOBUF_C_TYPE_SFIXED32: return 5;
-    case PROTOBUF_C_TYPE_DOUBLE: case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64: return 1;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_BYTES: case PROTOBUF_C_TYPE_MESSAGE: return 2;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32: return 5;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64: return 1;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return 2;
     default: return 0;
     }
 }
@@ -87,8 +97,8 @@ static bool walk_packed(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
     if (wire) {
         size_t size = wire == 5 ? 4 : 8;
         if (bytes % size)
-            return REFUSE(s, "%s: byte %zu: field '%s' has %zu bytes, expected a multiple of %zu", s->what,
-                          s->at, f->name, bytes, size);
+            return REFUSE(s, "%s: byte %zu: field '%s' has %zu bytes, expected a multiple of %zu", s->what, s->at,
+                          f->name, bytes, size);
         n = bytes / size;
         s->at = end;
     } else {
@@ -105,8 +115,7 @@ static bool enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
     if (f->label != PROTOBUF_C_LABEL_REPEATED) {
         uint64_t bit = 1ull << ((f - top->d->fields) & 63);
         if (top->seen & bit)
-            return REFUSE(s, "%s: byte %zu: duplicate field '%s' in %s", s->what, s->at, f->name,
-                          top->d->short_name);
+            return REFUSE(s, "%s: byte %zu: duplicate field '%s' in %s", s->what, s->at, f->name, top->d->short_name);
         top->seen |= bit;
     }
     if (s->depth == OT_DEEPEST)
@@ -121,7 +130,7 @@ static bool enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
 static bool walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
 {
     uint64_t len;
-    size_t   start = s->at;
+    size_t start = s->at;
     if (!read_varint(s, outer, VARINT_BYTES, &len)) return false;
     if (len > outer - s->at)
         return REFUSE(s, "%s: byte %zu: field of %llu bytes, but only %zu are left", s->what, start,
@@ -139,7 +148,7 @@ static bool walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
 static bool walk_field(scan *s)
 {
     open_message *top = &s->stack[s->depth - 1];
-    size_t   start = s->at;
+    size_t start = s->at;
     uint64_t tag, unused;
     if (!read_varint(s, top->end, TAG_BYTES, &tag)) return false;
     unsigned wire = tag & 7;
@@ -166,12 +175,11 @@ static bool walk_field(scan *s)
     }
 }
 
-ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n,
-                        const char *what, ot_error *err)
+ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                        ot_error *err)
 {
     if (n > OT_LARGEST_FILE)
-        return ot_fail(err, OT_E_MODEL, "%s: has %zu bytes; a message has at most %zu", what, n,
-                       OT_LARGEST_FILE);
+        return ot_fail(err, OT_E_MODEL, "%s: has %zu bytes; a message has at most %zu", what, n, OT_LARGEST_FILE);
     scan s = { .p = bytes, .n = n, .heap = d->sizeof_message, .what = what, .err = err, .depth = 1 };
     s.stack[0] = (open_message){ d, n, 0, 0 };
     while (s.depth) {
@@ -181,9 +189,8 @@ ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *byte
         }
         if (!walk_field(&s)) return OT_E_MODEL;
         if (s.heap > HEAP_ALLOWED(n))
-            return ot_fail(err, OT_E_MODEL,
-                           "%s: byte %zu: %zu bytes would unpack to more than %zu MiB", what,
-                           s.at, n, HEAP_ALLOWED(n) >> 20);
+            return ot_fail(err, OT_E_MODEL, "%s: byte %zu: %zu bytes would unpack to more than %zu MiB", what, s.at, n,
+                           HEAP_ALLOWED(n) >> 20);
     }
     return OT_OK;
 }
@@ -215,8 +222,8 @@ static void budget_free(void *data, void *p)
     free(block);
 }
 
-ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n,
-                          const char *what, ot_budget *b, ProtobufCMessage **out, ot_error *err)
+ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                          ot_budget *b, ProtobufCMessage **out, ot_error *err)
 {
     *out = NULL;
     ot_status status = ot_guard_scan(d, bytes, n, what, err);
@@ -225,8 +232,7 @@ ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *by
     ProtobufCAllocator a = { budget_alloc, budget_free, b };
     *out = protobuf_c_message_unpack(d, &a, n, bytes);
     if (*out) return OT_OK;
-    if (b->hit)
-        return ot_fail(err, OT_E_MODEL, "%s: would unpack to more than %zu MiB", what, b->limit >> 20);
+    if (b->hit) return ot_fail(err, OT_E_MODEL, "%s: would unpack to more than %zu MiB", what, b->limit >> 20);
     /* The walk accepts what protobuf-c accepts, so memory is the only other reason. */
     return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", what, n);
 }

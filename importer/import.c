@@ -31,12 +31,11 @@ static void read_header(ot_job *j)
                 (long long)o->ir_version);
     }
     if (o->opset > NEWEST_OPSET)
-        ot_note(j, "opset %lld is newer than the supported %d; operators are read as in opset %d",
-                (long long)o->opset, NEWEST_OPSET,
-                NEWEST_OPSET);
+        ot_note(j, "opset %lld is newer than the supported %d; operators are read as in opset %d", (long long)o->opset,
+                NEWEST_OPSET, NEWEST_OPSET);
     if (o->ir_version > NEWEST_IR)
-        ot_note(j, "IR version %lld is newer than the supported %d; new fields are ignored",
-                (long long)o->ir_version, NEWEST_IR);
+        ot_note(j, "IR version %lld is newer than the supported %d; new fields are ignored", (long long)o->ir_version,
+                NEWEST_IR);
     int listed = 0;
     ot_table inputs = { .arena = j->f->arena };
     for (size_t i = 0; i < m->graph->n_input; i++)
@@ -47,8 +46,8 @@ static void read_header(ot_job *j)
     for (size_t i = 0; i < m->graph->n_initializer; i++)
         listed += ot_table_find(&inputs, ot_text(m->graph->initializer[i]->name)) != NULL;
     if (listed && o->ir_version >= 4)
-        ot_note(j, "%d initializer%s also graph inputs; they keep the values of the file",
-                listed, listed > 1 ? "s are" : " is");
+        ot_note(j, "%d initializer%s also graph inputs; they keep the values of the file", listed,
+                listed > 1 ? "s are" : " is");
 }
 
 /* Is there an output that needs none of the operators that are not supported? */
@@ -77,7 +76,7 @@ static bool some_output_without(ot_graph *g)
 /* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
 static void report_unsupported(ot_job *j, ot_error *err)
 {
-    char   text[LISTED + 400] = "";
+    char text[LISTED + 400] = "";
     size_t n = 0, total = j->unsupported.n, told = 0;
     for (const ot_unsupported *u = j->first_unsupported; u && n < LISTED; u = u->next, told++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.60s%s%.60s (%d node%s, first '%.100s')", told ? ", " : "",
@@ -85,13 +84,12 @@ static void report_unsupported(ot_job *j, ot_error *err)
     if (!total) return;
     if (told < total) snprintf(text + n, sizeof text - n, ", and %zu more", total - told);
     if (j->found->status == OT_OK && some_output_without(j->graph)) {
-        ot_note(j, "%zu operator%s not supported: %s; outputs that depend on %s are omitted",
-                total, total > 1 ? "s are" : " is", text,
-                total > 1 ? "them" : "it");
+        ot_note(j, "%zu operator%s not supported: %s; outputs that depend on %s are omitted", total,
+                total > 1 ? "s are" : " is", text, total > 1 ? "them" : "it");
         return;
     }
-    ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s", j->f->path, total,
-            total > 1 ? "s are" : " is", text);
+    ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s", j->f->path, total, total > 1 ? "s are" : " is",
+            text);
 }
 
 static ot_status model_build(ot_job *j)
@@ -103,8 +101,12 @@ static ot_status model_build(ot_job *j)
     j->graph = j->m->graph = ot_graph_new(&j->f->sticky);
     if (!j->graph) return ot_fail_more(j->found, OT_E_NOMEM, "no memory");
     j->graph->name = ot_text(m->graph->name);
-    ot_scope s = { .graph = j->graph, .values = { .arena = j->f->arena }, .prefix = "", .path = "",
-                   .opset = m->opset_import, .n_opset = m->n_opset_import };
+    ot_scope s = { .graph = j->graph,
+                   .values = { .arena = j->f->arena },
+                   .prefix = "",
+                   .path = "",
+                   .opset = m->opset_import,
+                   .n_opset = m->n_opset_import };
     bool whole = ot_tensors_order(j) && ot_functions_index(j) && ot_graph_build(j, &s, m->graph) && ot_sources_name(j);
     if (whole) ot_signature_read(j, &s, m->graph);
     if (whole) ot_traced_notes(j);
@@ -118,11 +120,11 @@ static ot_status model_build(ot_job *j)
 
 /* Where the file comes from. */
 typedef struct from {
-    const char       *path;
+    const char *path;
     const ot_unnamed *unnamed; /* or NULL */
-    const ot_file    *again;   /* then with these bytes; or NULL */
-    void             *bytes;
-    size_t            n;
+    const ot_file *again;      /* then with these bytes; or NULL */
+    void *bytes;
+    size_t n;
 } from;
 
 static ot_status open_from(const from *x, ot_file **out, ot_error *err)
@@ -137,8 +139,8 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
     if (!err) err = &own; /* what it says is what is returned */
     *out = NULL;
     ot_imported *m = calloc(1, sizeof *m);
-    ot_error    *found = calloc(1, sizeof *found);
-    ot_file     *f = NULL;
+    ot_error *found = calloc(1, sizeof *found);
+    ot_file *f = NULL;
     if (m && found) open_from(x, &f, err);
     else {
         free(x->bytes);
@@ -146,7 +148,12 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
     }
     if (f) {
         /* A node takes ten bytes and more: what the file itself says always fits. */
-        ot_job j = { .m = m, .f = f, .found = found, .notes = "", .unsupported = { .arena = f->arena }, .traced = { .arena = f->arena },
+        ot_job j = { .m = m,
+                     .f = f,
+                     .found = found,
+                     .notes = "",
+                     .unsupported = { .arena = f->arena },
+                     .traced = { .arena = f->arena },
                      .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
         ot_status s = model_build(&j);
@@ -163,7 +170,10 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
     return err->status;
 }
 
-ot_status ot_import(const char *path, ot_imported **out, ot_error *err) { return import(&(from){ .path = path }, out, err); }
+ot_status ot_import(const char *path, ot_imported **out, ot_error *err)
+{
+    return import(&(from){ .path = path }, out, err);
+}
 
 ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err)
 {

@@ -8,40 +8,45 @@
 /* A tensor of the file that may be trained: an initializer (also external, also one listed as an
  * input), a Constant node's value, an attribute's list of floats that is a weight, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
 typedef struct ot_source {
-    const char *name;      /* unique in the file: an initializer's name, a Constant's output name, `node/attribute`; else sources.c */
-    ot_dtype    dtype;
-    ot_shape    shape;
-    const void *data;      /* row-major bytes, borrowed from the model */
+    const char *
+        name; /* unique in the file: an initializer's name, a Constant's output name, `node/attribute`; else sources.c */
+    ot_dtype dtype;
+    ot_shape shape;
+    const void *data; /* row-major bytes, borrowed from the model */
     enum { OT_FROM_INITIALIZER, OT_FROM_CONSTANT, OT_FROM_ATTRIBUTE } kind;
-    int         order;     /* position among all tensors of the file in a depth-first walk: graph's
+    int order; /* position among all tensors of the file in a depth-first walk: graph's
                             * initializers, then its nodes' attributes (tensors, lists of floats) and subgraphs in order */
-    bool        external;
+    bool external;
 } ot_source;
 
-typedef struct ot_dim_info { const char *name; int64_t value; } ot_dim_info; /* name NULL and value -1: unknown */
+typedef struct ot_dim_info {
+    const char *name;
+    int64_t value;
+} ot_dim_info; /* name NULL and value -1: unknown */
 
 /* How the file says that it trains (TrainingInfoProto). */
 typedef struct ot_training {
-    const char *why;            /* it cannot be followed, and the rest is empty; NULL: it is here */
-    ot_graph   *graph;          /* the file's graph, and what the algorithm adds, its inputs behind the others; update bindings are
+    const char *why; /* it cannot be followed, and the rest is empty; NULL: it is here */
+    ot_graph *graph; /* the file's graph, and what the algorithm adds, its inputs behind the others; update bindings are
                                  * its assignments.  Names are those of the file */
-    ot_graph   *initialization; /* its outputs i are for sources[sets[i]]; NULL: there is none */
-    const int  *sets;
-    ot_error    sticky;         /* of the graphs */
+    ot_graph *initialization; /* its outputs i are for sources[sets[i]]; NULL: there is none */
+    const int *sets;
+    ot_error sticky; /* of the graphs */
 } ot_training;
 
 typedef struct ot_imported {
-    ot_graph   *graph;         /* opset-upgraded, functions inlined; owned */
-    int         n_sources;
-    ot_source  *sources;
-    int64_t     ir_version, opset;   /* opset of ai.onnx; 0: none given */
+    ot_graph *graph; /* opset-upgraded, functions inlined; owned */
+    int n_sources;
+    ot_source *sources;
+    int64_t ir_version, opset; /* opset of ai.onnx; 0: none given */
     const char *producer;      /* "" if none */
     const char *path;          /* as given */
     const char *notes;         /* lines worth telling the user; "" if none */
-    const char *fixed;         /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
-    int64_t     bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
-    ot_training *training;     /* NULL: the file does not say */
-    void       *file;          /* the parsed file and its bytes: exporter's and importer's only */
+    const char
+        *fixed; /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
+    int64_t bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
+    ot_training *training; /* NULL: the file does not say */
+    void *file;            /* the parsed file and its bytes: exporter's and importer's only */
 } ot_imported;
 
 /* Reads and checks a file.  All findings are listed at once in err->text (status OT_E_MODEL, or
@@ -52,7 +57,10 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err);
 typedef struct ot_unnamed {
     int fd, folder; /* the model; the folder it will stand in */
     int n;
-    const struct ot_unnamed_data { const char *location; int fd; } *data;
+    const struct ot_unnamed_data {
+        const char *location;
+        int fd;
+    } *data;
 } ot_unnamed;
 
 /* The same of such a file; `path` is for messages. */
@@ -64,11 +72,12 @@ ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_import
 /* ---- for those that write ---- */
 
 /* Whether m was read from that file, or has data in it; *name: then what the user calls it. */
-bool        ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
+bool ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
 const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
 const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrowed; NULL: the file has no such entry */
-int         ot_import_is_model(int fd, uint64_t size);        /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
-void      ot_import_free(ot_imported *m);
+int ot_import_is_model(int fd,
+                       uint64_t size); /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
+void ot_import_free(ot_imported *m);
 
 /* The i-th operator that becomes others while a file is read, and its domain ("" is ai.onnx); NULL: end. */
 const char *ot_import_rewritten(int i, const char **domain);

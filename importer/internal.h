@@ -13,81 +13,81 @@
 
 /* ---- guard.c: nothing is unpacked that has not been walked ------------------ */
 
-enum { OT_DEEPEST = 100 };              /* messages inside messages */
+enum { OT_DEEPEST = 100 }; /* messages inside messages */
 #define OT_LARGEST_FILE ((size_t)INT32_MAX)
 
 /* Counts what protobuf-c asks for and refuses more than `limit`. */
 typedef struct ot_budget {
     size_t used, limit;
-    bool   hit;                         /* the limit, not the system, said no */
+    bool hit; /* the limit, not the system, said no */
 } ot_budget;
 
 /* Walks the bytes as a message of type d without recursion and without memory: depth, lengths,
  * field numbers, wire types, and the heap that unpacking would take.  `what` begins the message. */
-ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n,
-                        const char *what, ot_error *err);
+ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                        ot_error *err);
 
 /* Scans, then unpacks within a budget.  Release with ot_guard_free. */
-ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n,
-                          const char *what, ot_budget *b, ProtobufCMessage **out, ot_error *err);
-void      ot_guard_free(ProtobufCMessage *m, ot_budget *b);
+ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                          ot_budget *b, ProtobufCMessage **out, ot_error *err);
+void ot_guard_free(ProtobufCMessage *m, ot_budget *b);
 
 /* ---- table.c: names -> things ----------------------------------------------- */
 
 /* Open addressing; keys are borrowed.  Start as {0}; memory is the arena's. */
 typedef struct ot_table {
-    ot_arena    *arena;
+    ot_arena *arena;
     const char **key;
     const void **value;
-    size_t       n, cap;
+    size_t n, cap;
 } ot_table;
 
 void *ot_table_find(const ot_table *t, const char *key);            /* NULL: not there */
-bool  ot_table_set(ot_table *t, const char *key, const void *value);/* false: no memory */
+bool ot_table_set(ot_table *t, const char *key, const void *value); /* false: no memory */
 
 /* ---- the file --------------------------------------------------------------- */
 
 /* Where the bytes of an external tensor are. */
 typedef struct ot_external {
-    const char *location;               /* as the file says, relative to the model's folder */
-    int64_t     offset, length;         /* length as the file says; -1: not said */
+    const char *location;   /* as the file says, relative to the model's folder */
+    int64_t offset, length; /* length as the file says; -1: not said */
 } ot_external;
 
 /* Parallel to ot_imported.sources: the message a source comes from. */
 typedef struct ot_origin {
-    const Onnx__TensorProto *tensor;    /* NULL: an attribute's floats */
-    const ot_external       *external;  /* NULL: its bytes are in the model file */
+    const Onnx__TensorProto *tensor; /* NULL: an attribute's floats */
+    const ot_external *external;     /* NULL: its bytes are in the model file */
 } ot_origin;
 
 typedef struct ot_file {
-    const char        *path;            /* as given */
-    const char        *dir;             /* folder of the path: "." or without a last slash */
-    const char        *real_dir;        /* folder of the file that a link leads to; NULL: path is no link */
-    const ot_unnamed  *unnamed;         /* NULL: the file has its name */
-    ot_file_id         id;
-    bool               id_known;
-    uint8_t           *bytes;           /* malloc */
-    size_t             n;
-    Onnx__ModelProto  *model;
-    ot_budget          budget;
-    ot_arena          *arena;
-    ot_error           sticky;          /* the graph's err */
-    ot_origin         *origins;
-    struct ot_data_file *data_files;    /* file.c: those that were asked for, newest first … */
-    ot_table           data_table;      /* … and by location */
-    size_t             densified;       /* bytes that sparse tensors have become */
+    const char *path;          /* as given */
+    const char *dir;           /* folder of the path: "." or without a last slash */
+    const char *real_dir;      /* folder of the file that a link leads to; NULL: path is no link */
+    const ot_unnamed *unnamed; /* NULL: the file has its name */
+    ot_file_id id;
+    bool id_known;
+    uint8_t *bytes; /* malloc */
+    size_t n;
+    Onnx__ModelProto *model;
+    ot_budget budget;
+    ot_arena *arena;
+    ot_error sticky; /* the graph's err */
+    ot_origin *origins;
+    struct ot_data_file *data_files; /* file.c: those that were asked for, newest first … */
+    ot_table data_table;             /* … and by location */
+    size_t densified;                /* bytes that sparse tensors have become */
 } ot_file;
 
 /* Reads, walks and unpacks.  Free with ot_file_free. */
 ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_error *err); /* u: NULL or import.h */
 /* The same file with other bytes, which it takes (malloc), also where it fails. */
 ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, ot_error *err);
-void      ot_file_free(ot_file *f);
+void ot_file_free(ot_file *f);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.
  * Findings go to `found`; files that cannot be opened are told once, by ot_file_missing.  NULL: failed. */
 const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found);
-void        ot_file_missing(const ot_file *f, ot_error *found);
+void ot_file_missing(const ot_file *f, ot_error *found);
 
 /* A data file of the model, open for reading until f is freed; -1: it cannot be opened.  `location` is
  * kept.  *size: its bytes; *why: the reason it could not be opened. */
@@ -100,14 +100,15 @@ int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **
  * array of `const char *`.  false: findings were added. */
 bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
                       const ot_external **external, ot_error *found);
-bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what,
-                       ot_blob *out, ot_error *found);
+bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
+                       ot_error *found);
 
 /* ---- check.c ----------------------------------------------------------------- */
 
 /* Everything that can be said about the structure without knowing operators. */
 void ot_check_model(const Onnx__ModelProto *m, ot_error *found);
-void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t, ot_error *found); /* of a checked model */
+void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t,
+                       ot_error *found); /* of a checked model */
 
 /* The tensors that a type stands for, which may be a sequence of them or optional: *list is OT_INPUT_*, 0 for a tensor.
  * NULL: it stands for none. */

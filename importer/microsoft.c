@@ -32,7 +32,10 @@ static bool asked(const ot_form *f, int i) { return i < f->n_out && *f->out_name
 
 static ot_value *list1(ot_form *f, int64_t a) { return ot_form_ints(f, &a, 1); }
 
-static ot_value *number(ot_form *f, double v, ot_value *like) { return OP("CastLike", ot_form_const(f, OT_F32, 0, 1, &v), like); }
+static ot_value *number(ot_form *f, double v, ot_value *like)
+{
+    return OP("CastLike", ot_form_const(f, OT_F32, 0, 1, &v), like);
+}
 
 static ot_value *plus(ot_form *f, ot_value *x, ot_value *b) { return b ? OP("Add", x, b) : x; }
 
@@ -49,7 +52,9 @@ static ot_value *one_of(ot_form *f, ot_value *list) { return OP("Squeeze", list)
 static bool split(ot_form *f, ot_value *x, ot_value *sizes, ot_value *part[3])
 {
     ot_form g;
-    if (!x || !sizes || !ot_form_begin(f, &g, "Split", IN(x, sizes), 3) || !ot_form_set_int(&g, "axis", -1) || !ot_form_finish(&g)) return false;
+    if (!x || !sizes || !ot_form_begin(f, &g, "Split", IN(x, sizes), 3) || !ot_form_set_int(&g, "axis", -1) ||
+        !ot_form_finish(&g))
+        return false;
     for (int i = 0; i < 3; i++) part[i] = g.out[i];
     return part[1] && part[2];
 }
@@ -60,7 +65,7 @@ static int rank_of(const ot_value *v, int dflt)
     static const char *const keep[] = { "Cast", "CastLike", "Identity", "Relu", "Clip", "Not" };
     for (int deep = 0; v && deep < 16; deep++) {
         const ot_node *n = v->producer;
-        bool           same = false;
+        bool same = false;
         if (v->shape.rank >= 0) return v->shape.rank;
         for (int i = 0; n && i < OT_LEN(keep); i++) same |= !strcmp(n->op->name, keep[i]);
         if (n && !strcmp(n->op->name, "ReduceSum")) return 1; /* lengths, counted in a mask */
@@ -79,31 +84,34 @@ static bool gelu(ot_form *f) { return made(f, OP("Gelu", plus(f, f->in[0], input
 
 static bool fast_gelu(ot_form *f)
 {
-    ot_form   g;
+    ot_form g;
     ot_value *x = plus(f, f->in[0], input(f, 1));
-    return x && ot_form_begin(f, &g, "Gelu", &x, 1, 1) && ot_form_set_text(&g, "approximate", "tanh") && made(f, ot_form_finish(&g));
+    return x && ot_form_begin(f, &g, "Gelu", &x, 1, 1) && ot_form_set_text(&g, "approximate", "tanh") &&
+           made(f, ot_form_finish(&g));
 }
 
 static bool quick_gelu(ot_form *f)
 {
     ot_form g;
-    return ot_form_begin(f, &g, "Swish", f->in, 1, 1) && ot_form_set_float(&g, "alpha", (float)ot_form_float(f, "alpha", 1.702)) &&
-           made(f, ot_form_finish(&g));
+    return ot_form_begin(f, &g, "Swish", f->in, 1, 1) &&
+           ot_form_set_float(&g, "alpha", (float)ot_form_float(f, "alpha", 1.702)) && made(f, ot_form_finish(&g));
 }
 
 /* The last two axes change places. */
 static ot_value *turned(ot_form *f, ot_value *x)
 {
     ot_form g;
-    if (!x || !ot_form_begin(f, &g, "Einsum", &x, 1, 1) || !ot_form_set_text(&g, "equation", "...ij->...ji")) return NULL;
+    if (!x || !ot_form_begin(f, &g, "Einsum", &x, 1, 1) || !ot_form_set_text(&g, "equation", "...ij->...ji"))
+        return NULL;
     return ot_form_finish(&g);
 }
 
 static bool fused_matmul(ot_form *f)
 {
-    double    alpha = ot_form_float(f, "alpha", 1);
+    double alpha = ot_form_float(f, "alpha", 1);
     ot_value *a = f->in[0], *b = f->in[1];
-    if (refuses(f, ot_form_int(f, "transBatchA", 0) || ot_form_int(f, "transBatchB", 0), "transBatchA or transBatchB")) return true;
+    if (refuses(f, ot_form_int(f, "transBatchA", 0) || ot_form_int(f, "transBatchB", 0), "transBatchA or transBatchB"))
+        return true;
     if (ot_form_int(f, "transA", 0)) a = turned(f, a);
     if (ot_form_int(f, "transB", 0)) b = turned(f, b);
     ot_value *y = OP("MatMul", a, b);
@@ -120,15 +128,26 @@ static double parameter(const ot_form *f, int i, double dflt)
 /* What attribute `activation` makes of y. */
 static ot_value *activated(ot_form *f, ot_value *y)
 {
-    static const struct { const char *name, *p, *q; double a, b; } known[] = {
-        { "Relu", NULL, NULL, 0, 0 }, { "Tanh", NULL, NULL, 0, 0 }, { "Sigmoid", NULL, NULL, 0, 0 }, { "Softplus", NULL, NULL, 0, 0 },
-        { "Softsign", NULL, NULL, 0, 0 }, { "Gelu", NULL, NULL, 0, 0 }, { "LeakyRelu", "alpha", NULL, 0.01, 0 }, { "Elu", "alpha", NULL, 1, 0 },
-        { "ThresholdedRelu", "alpha", NULL, 1, 0 }, { "HardSigmoid", "alpha", "beta", 0.2, 0.5 },
+    static const struct {
+        const char *name, *p, *q;
+        double a, b;
+    } known[] = {
+        { "Relu", NULL, NULL, 0, 0 },
+        { "Tanh", NULL, NULL, 0, 0 },
+        { "Sigmoid", NULL, NULL, 0, 0 },
+        { "Softplus", NULL, NULL, 0, 0 },
+        { "Softsign", NULL, NULL, 0, 0 },
+        { "Gelu", NULL, NULL, 0, 0 },
+        { "LeakyRelu", "alpha", NULL, 0.01, 0 },
+        { "Elu", "alpha", NULL, 1, 0 },
+        { "ThresholdedRelu", "alpha", NULL, 1, 0 },
+        { "HardSigmoid", "alpha", "beta", 0.2, 0.5 },
     };
     const ot_attribute *a = ot_form_get(f, "activation");
-    ot_form             g;
+    ot_form g;
     if (!a || !a->s.len || !y) return y;
-    if (ot_form_says(f, "activation", "Clip")) return OP("Clip", y, number(f, parameter(f, 0, -3.4e38), y), number(f, parameter(f, 1, 3.4e38), y));
+    if (ot_form_says(f, "activation", "Clip"))
+        return OP("Clip", y, number(f, parameter(f, 0, -3.4e38), y), number(f, parameter(f, 1, 3.4e38), y));
     for (int i = 0; i < OT_LEN(known); i++) {
         if (!ot_form_says(f, "activation", known[i].name)) continue;
         if (!ot_form_begin(f, &g, known[i].name, &y, 1, 1)) return NULL;
@@ -143,7 +162,8 @@ static ot_value *activated(ot_form *f, ot_value *y)
 /* The plain operator with this node's attributes, apart from those of the activation. */
 static ot_value *plain(ot_form *f, const char *name, int n_in)
 {
-    static const char *const own[] = { "activation", "activation_params", "activation_alpha", "activation_beta", "activation_gamma" };
+    static const char *const own[] = { "activation", "activation_params", "activation_alpha", "activation_beta",
+                                       "activation_gamma" };
     ot_form g;
     if (!ot_form_begin(f, &g, name, f->in, n_in, 1)) return NULL;
     for (int i = 0; i < f->n_attr; i++) {
@@ -185,18 +205,22 @@ static bool nhwc_conv(ot_form *f)
 }
 
 /* A scale or bias in the type of x. */
-static ot_value *as_type_of(ot_form *f, ot_value *v, ot_value *x) { return !x || v->dtype == ot_hint(x) ? v : OP("CastLike", v, x); }
+static ot_value *as_type_of(ot_form *f, ot_value *v, ot_value *x)
+{
+    return !x || v->dtype == ot_hint(x) ? v : OP("CastLike", v, x);
+}
 
 static ot_value *group_norm_of(ot_form *f, ot_value *x)
 {
     ot_form g;
-    bool    last = ot_form_int(f, "channels_last", 1) != 0;
+    bool last = ot_form_int(f, "channels_last", 1) != 0;
     int64_t act = ot_form_int(f, "activation", 0);
     if (last) x = channels(f, x, 4, true);
     if (act != 0 && act != 1) REFUSE("activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
     ot_value *scale = as_type_of(f, f->in[1], x), *bias = as_type_of(f, f->in[2], x);
     if (!x || !scale || !bias || !ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
-        !ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) || !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
+        !ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) ||
+        !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
         return NULL;
     ot_value *y = ot_form_finish(&g);
     if (last) y = channels(f, y, 4, false);
@@ -208,9 +232,11 @@ static bool group_norm(ot_form *f) { return made(f, group_norm_of(f, f->in[0]));
 /* A skip of (N, C) is one for all pixels: (N, 1, 1, C).  What has four axes keeps its shape. */
 static ot_value *per_pixel(ot_form *f, ot_value *v)
 {
-    ot_value *shape = OP("Shape", v), *middle = shape ? OP("Slice", shape, list1(f, 1), list1(f, -1)) : NULL, *ones = ot_form_ints(f, (int64_t[]){ 1, 1 }, 2);
+    ot_value *shape = OP("Shape", v), *middle = shape ? OP("Slice", shape, list1(f, 1), list1(f, -1)) : NULL,
+             *ones = ot_form_ints(f, (int64_t[]){ 1, 1 }, 2);
     if (!middle || !ones) return NULL;
-    middle = OP("Slice", ot_form_before_int(f, "Concat", IN(ones, middle), "axis", 0), list1(f, -2), list1(f, INT64_MAX));
+    middle =
+        OP("Slice", ot_form_before_int(f, "Concat", IN(ones, middle), "axis", 0), list1(f, -2), list1(f, INT64_MAX));
     ot_value *n = size_of(f, v, 0), *c = size_of(f, v, -1);
     if (!middle || !n || !c) return NULL;
     return OP("Reshape", v, ot_form_before_int(f, "Concat", IN(n, middle, c), "axis", 0));
@@ -231,7 +257,9 @@ static ot_value *norm(ot_form *f, const char *name, ot_value *x, ot_value *scale
     ot_form g;
     if (!x || !scale || !ot_form_begin(f, &g, name, IN(x, scale, bias), 1)) return NULL;
     if (!bias) g.n_in = 2;
-    if (!ot_form_set_int(&g, "axis", -1) || !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", epsilon))) return NULL;
+    if (!ot_form_set_int(&g, "axis", -1) ||
+        !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", epsilon)))
+        return NULL;
     return ot_form_finish(&g);
 }
 
@@ -266,7 +294,8 @@ static bool quantised_embed_norm(ot_form *f)
     for (int i = 2; i < 7; i++) {
         if (!input(f, i)) continue;
         if (!input(f, i + 6)) return REFUSE("input %d is missing", i + 6);
-        if (!(f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11))))) return false;
+        if (!(f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11)))))
+            return false;
     }
     f->n_in = f->n_in < 8 ? f->n_in : 8;
     return embed_norm(f);
@@ -274,17 +303,20 @@ static bool quantised_embed_norm(ot_form *f)
 
 static bool embed_norm(ot_form *f)
 {
-    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5]) return REFUSE( "a table of words or positions, or the "
-                                                                           "scale, is missing");
+    if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5])
+        return REFUSE("a table of words or positions, or the "
+                      "scale, is missing");
     ot_value *ids = f->in[0], *x = OP("Gather", f->in[2], ids), *places = input(f, 8), *mask = input(f, 7);
     places = places ? OP("Gather", f->in[3], places) : OP("Slice", f->in[3], list1(f, 0), size_of(f, ids, 1));
     x = places && x ? OP("Add", x, places) : NULL;
     if (x && input(f, 1) && input(f, 4)) x = OP("Add", x, OP("Gather", f->in[4], f->in[1]));
     if (asked(f, 2)) f->out[2] = x;
     if (asked(f, 1)) { /* how many are not masked */
-        ot_form   g;
+        ot_form g;
         ot_value *count = mask ? mask : OP("Sub", ids, ids), *axis = list1(f, 1);
-        if (!count || !axis || !ot_form_begin(f, &g, "ReduceSum", IN(count, axis), 1) || !ot_form_set_int(&g, "keepdims", 0)) return false;
+        if (!count || !axis || !ot_form_begin(f, &g, "ReduceSum", IN(count, axis), 1) ||
+            !ot_form_set_int(&g, "keepdims", 0))
+            return false;
         count = ot_form_finish(&g);
         if (!count || !(f->out[1] = ot_form_before_int(f, "Cast", &count, 1, "to", OT_I32))) return false;
     }
@@ -297,15 +329,20 @@ static bool embed_norm(ot_form *f)
 static ot_value *added(ot_form *f, ot_value *mask, ot_value *keys, ot_value *bias, ot_value *like)
 {
     if (!mask) return bias;
-    int       rank = rank_of(mask, 2);
+    int rank = rank_of(mask, 2);
     ot_value *zero = number(f, 0, like), *low = number(f, ot_form_float(f, "mask_filter_value", -10000), like), *seen;
     if (rank == 1) {
-        ot_value *places = OP("Range", ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }), one_of(f, keys), ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
-        ot_value *each = ot_form_ints(f, (int64_t[]){ -1, 1, 1, 1 }, 4), *lengths = ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I64);
+        ot_value *places = OP("Range", ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }), one_of(f, keys),
+                              ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
+        ot_value *each = ot_form_ints(f, (int64_t[]){ -1, 1, 1, 1 }, 4),
+                 *lengths = ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I64);
         seen = OP("Less", places, OP("Reshape", lengths, each));
     } else if (rank == 2 || rank == 3) {
         ot_value *axes = rank == 2 ? ot_form_ints(f, (int64_t[]){ 1, 2 }, 2) : list1(f, 1);
-        seen = OP("Unsqueeze", OP("Greater", ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I32), ot_form_const(f, OT_I32, 0, 1, &(double){ 0 })), axes);
+        seen = OP("Unsqueeze",
+                  OP("Greater", ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I32),
+                     ot_form_const(f, OT_I32, 0, 1, &(double){ 0 })),
+                  axes);
     } else {
         REFUSE("a mask of rank %d is not supported", rank);
         return mask;
@@ -316,19 +353,23 @@ static ot_value *added(ot_form *f, ot_value *mask, ot_value *keys, ot_value *bia
 
 typedef struct attend {
     ot_value *q, *k, *v, *mask, *past_key, *past_value;
-    int64_t   heads, kv_heads, causal, window;
+    int64_t heads, kv_heads, causal, window;
 } attend;
 
 /* Emits Attention; its outputs 1 and 2 to key and value, which may be NULL. */
 static ot_value *attention_of(ot_form *f, const attend *a, ot_value **key, ot_value **value)
 {
     ot_form g;
-    bool    present = key != NULL;
-    int     n = a->past_key ? 6 : a->mask ? 4 : 3;
-    if (!a->q || !a->k || !a->v || !ot_form_begin(f, &g, "Attention", IN(a->q, a->k, a->v, a->mask, a->past_key, a->past_value), present ? 3 : 1)) return NULL;
+    bool present = key != NULL;
+    int n = a->past_key ? 6 : a->mask ? 4 : 3;
+    if (!a->q || !a->k || !a->v ||
+        !ot_form_begin(f, &g, "Attention", IN(a->q, a->k, a->v, a->mask, a->past_key, a->past_value), present ? 3 : 1))
+        return NULL;
     g.n_in = n;
-    if (!ot_form_set_int(&g, "q_num_heads", a->heads) || !ot_form_set_int(&g, "kv_num_heads", a->kv_heads) || !ot_form_set_int(&g, "is_causal", a->causal) ||
-        !ot_form_set_float(&g, "scale", (float)ot_form_float(f, "scale", 0)) || !ot_form_set_float(&g, "softcap", (float)ot_form_float(f, "softcap", 0)))
+    if (!ot_form_set_int(&g, "q_num_heads", a->heads) || !ot_form_set_int(&g, "kv_num_heads", a->kv_heads) ||
+        !ot_form_set_int(&g, "is_causal", a->causal) ||
+        !ot_form_set_float(&g, "scale", (float)ot_form_float(f, "scale", 0)) ||
+        !ot_form_set_float(&g, "softcap", (float)ot_form_float(f, "softcap", 0)))
         return NULL;
     if (a->window >= 0 && !ot_form_set_int(&g, "left_window_size", a->window)) return NULL;
     ot_value *y = ot_form_finish(&g);
@@ -345,8 +386,8 @@ static ot_value *half_of(ot_form *f, ot_value *both, int64_t i)
 static bool attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *past, ot_value *bias, ot_value *like)
 {
     const ot_attribute *sizes = ot_form_get(f, "qkv_hidden_sizes");
-    ot_value           *part[3], *key = NULL, *value = NULL;
-    attend              a = { .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0), .window = -1 };
+    ot_value *part[3], *key = NULL, *value = NULL;
+    attend a = { .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0), .window = -1 };
     ot_value *cut = sizes ? ot_form_ints(f, sizes->ints, sizes->n_ints)
                           : OP("Tile", OP("Div", size_of(f, all, -1), list1(f, 3)), list1(f, 3));
     if (!split(f, all, cut, part)) return false;
@@ -371,7 +412,9 @@ static bool attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *
 static bool attention(ot_form *f)
 {
     ot_value *all = OP("MatMul", f->in[0], f->in[1]);
-    if (refuses(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6), "do_rotary or a shared cache")) return true;
+    if (refuses(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6),
+                "do_rotary or a shared cache"))
+        return true;
     return attention_with(f, all ? plus(f, all, input(f, 2)) : NULL, input(f, 3), input(f, 4), input(f, 5), f->in[0]);
 }
 
@@ -388,7 +431,9 @@ static bool quantised_attention(ot_form *f)
 static bool unpack(ot_form *f, ot_value *x, int n, ot_value **part)
 {
     ot_form g;
-    if (!x || !ot_form_begin(f, &g, "Split", &x, 1, n) || !ot_form_set_int(&g, "axis", 3) || !ot_form_set_int(&g, "num_outputs", n) || !ot_form_finish(&g)) return false;
+    if (!x || !ot_form_begin(f, &g, "Split", &x, 1, n) || !ot_form_set_int(&g, "axis", 3) ||
+        !ot_form_set_int(&g, "num_outputs", n) || !ot_form_finish(&g))
+        return false;
     for (int i = 0; i < n; i++)
         if (!(part[i] = OP("Reshape", g.out[i], ot_form_ints(f, (int64_t[]){ 0, 0, -1 }, 3)))) return false;
     return true;
@@ -397,19 +442,27 @@ static bool unpack(ot_form *f, ot_value *x, int n, ot_value **part)
 /* Inputs: q, k, v, bias of all in one, mask of keys, bias of the scores, pasts.  All three may come in the first, k and v in the second. */
 static bool multi_head(ot_form *f)
 {
-    attend    a = { .q = f->in[0], .k = input(f, 1), .v = input(f, 2), .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0),
-                    .past_key = input(f, 6), .past_value = input(f, 7), .window = -1 };
+    attend a = { .q = f->in[0],
+                 .k = input(f, 1),
+                 .v = input(f, 2),
+                 .heads = ot_form_int(f, "num_heads", 0),
+                 .causal = ot_form_int(f, "unidirectional", 0),
+                 .past_key = input(f, 6),
+                 .past_value = input(f, 7),
+                 .window = -1 };
     ot_value *b[3], *key = NULL, *value = NULL;
     ot_value *packed[3] = { a.q, a.k, a.v };
     if (!a.k && !a.v && !unpack(f, a.q, 3, packed)) return false;
     if (a.k && !a.v && !a.past_key && !unpack(f, a.k, 2, packed + 1)) return false;
     a.q = packed[0], a.k = packed[1], a.v = packed[2];
-    if (refuses(f, !a.k || !a.v, "this packing of q, k and v") || refuses(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"))
+    if (refuses(f, !a.k || !a.v, "this packing of q, k and v") ||
+        refuses(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"))
         return true;
     a.kv_heads = a.heads;
     if (input(f, 3)) {
         ot_value *q = size_of(f, a.q, -1), *k = size_of(f, a.k, -1), *v = size_of(f, a.v, -1);
-        if (!q || !k || !v || !split(f, f->in[3], ot_form_before_int(f, "Concat", IN(q, k, v), "axis", 0), b)) return false;
+        if (!q || !k || !v || !split(f, f->in[3], ot_form_before_int(f, "Concat", IN(q, k, v), "axis", 0), b))
+            return false;
         a.q = OP("Add", a.q, b[0]), a.k = OP("Add", a.k, b[1]), a.v = OP("Add", a.v, b[2]);
     }
     ot_value *keys = a.k ? size_of(f, a.k, 1) : NULL;
@@ -428,12 +481,14 @@ static bool multi_head(ot_form *f)
 static ot_value *places_of(ot_form *f, ot_value *x, int axis, ot_value *past)
 {
     ot_value *zero = list1(f, 0), *T = size_of(f, x, axis), *from = past ? past : zero;
-    ot_value *line = OP("Range", one_of(f, from), one_of(f, OP("Add", from, T)), ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
+    ot_value *line =
+        OP("Range", one_of(f, from), one_of(f, OP("Add", from, T)), ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
     ot_value *B = size_of(f, x, 0), *shape = B && T ? ot_form_before_int(f, "Concat", IN(B, T), "axis", 0) : NULL;
     return OP("Expand", line, shape);
 }
 
-static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, ot_value *places, int64_t heads, bool pairs)
+static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, ot_value *places, int64_t heads,
+                         bool pairs)
 {
     ot_form g;
     if (!x || !places || !ot_form_begin(f, &g, "RotaryEmbedding", IN(x, cos, sin, places), 1)) return NULL;
@@ -447,36 +502,49 @@ static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, 
 static bool rotary(ot_form *f)
 {
     ot_value *x = f->in[0], *places = f->in[1];
-    if (!places || !f->in[2] || !f->in[3]) return REFUSE( "position ids or the tables of cosines and sines are "
-                                                          "missing");
-    if (refuses(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1, "packed batching or a scale")) return true;
+    if (!places || !f->in[2] || !f->in[3])
+        return REFUSE("position ids or the tables of cosines and sines are "
+                      "missing");
+    if (refuses(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1,
+                "packed batching or a scale"))
+        return true;
     if (rank_of(places, 2) == 1) {
         ot_value *all = places_of(f, x, rank_of(x, 3) == 4 ? 2 : 1, NULL);
         places = OP("Add", all, ot_form_before_int(f, "Cast", &places, 1, "to", OT_I64));
     }
-    return made(f, rotated(f, x, f->in[2], f->in[3], places, ot_form_int(f, "num_heads", 0), ot_form_int(f, "interleaved", 0) != 0));
+    return made(f, rotated(f, x, f->in[2], f->in[3], places, ot_form_int(f, "num_heads", 0),
+                           ot_form_int(f, "interleaved", 0) != 0));
 }
 
 /* Inputs: q, k, v, pasts, lengths, tables of cosines and sines, places, bias of the scores. */
 static bool grouped(ot_form *f)
 {
-    attend    a = { .q = f->in[0], .k = input(f, 1), .v = input(f, 2), .past_key = input(f, 3), .past_value = input(f, 4), .mask = input(f, 10),
-                    .heads = ot_form_int(f, "num_heads", 0), .kv_heads = ot_form_int(f, "kv_num_heads", 0), .causal = 1,
-                    .window = ot_form_int(f, "local_window_size", -1) - 1 }; /* which counts the token itself */
+    attend a = { .q = f->in[0],
+                 .k = input(f, 1),
+                 .v = input(f, 2),
+                 .past_key = input(f, 3),
+                 .past_value = input(f, 4),
+                 .mask = input(f, 10),
+                 .heads = ot_form_int(f, "num_heads", 0),
+                 .kv_heads = ot_form_int(f, "kv_num_heads", 0),
+                 .causal = 1,
+                 .window = ot_form_int(f, "local_window_size", -1) - 1 }; /* which counts the token itself */
     ot_value *part[3], *key = NULL, *value = NULL, *places = input(f, 9);
-    if (refuses(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3), "smooth_softmax, a sink or an output of the scores")) return true;
-    if (a.heads < 1 || a.kv_heads < 1) return REFUSE( "num_heads and kv_num_heads are needed");
+    if (refuses(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3),
+                "smooth_softmax, a sink or an output of the scores"))
+        return true;
+    if (a.heads < 1 || a.kv_heads < 1) return REFUSE("num_heads and kv_num_heads are needed");
     if (!a.k) {
-        int64_t   n[] = { a.heads, a.kv_heads, a.kv_heads };
+        int64_t n[] = { a.heads, a.kv_heads, a.kv_heads };
         ot_value *each = OP("Div", size_of(f, a.q, -1), list1(f, a.heads + 2 * a.kv_heads));
         if (!split(f, a.q, OP("Mul", each, ot_form_ints(f, n, 3)), part)) return false;
         a.q = part[0], a.k = part[1], a.v = part[2];
     }
-    if (a.past_key) ot_note(f->job, "%.200s: GroupQueryAttention: all sequences are assumed to fill the cache",
-                            f->name);
+    if (a.past_key)
+        ot_note(f->job, "%.200s: GroupQueryAttention: all sequences are assumed to fill the cache", f->name);
     if (ot_form_int(f, "do_rotary", 0)) {
         bool pairs = ot_form_int(f, "rotary_interleaved", 0) != 0;
-        if (!input(f, 7) || !input(f, 8)) return REFUSE( "do_rotary without tables of cosines and sines");
+        if (!input(f, 7) || !input(f, 8)) return REFUSE("do_rotary without tables of cosines and sines");
         if (!places) places = places_of(f, a.q, 1, a.past_key ? size_of(f, a.past_key, 2) : NULL);
         a.q = rotated(f, a.q, f->in[7], f->in[8], places, a.heads, pairs);
         a.k = rotated(f, a.k, f->in[7], f->in[8], places, a.kv_heads, pairs);
@@ -546,8 +614,9 @@ bool ot_microsoft(ot_form *f)
         const ot_rewriting *r = &table[i];
         if (strcmp(r->op, f->op) != 0) continue;
         bool whole = f->n_in >= r->inputs && f->n_out <= r->outputs && f->n_in && f->in[0];
-        for (int k = 0; whole && k < r->inputs && r->inputs < 4; k++) whole = f->in[k] != NULL; /* longer lists have holes */
-        if (!whole) return REFUSE( "%d inputs and %d outputs", f->n_in, f->n_out);
+        for (int k = 0; whole && k < r->inputs && r->inputs < 4; k++)
+            whole = f->in[k] != NULL; /* longer lists have holes */
+        if (!whole) return REFUSE("%d inputs and %d outputs", f->n_in, f->n_out);
         return r->rewrite(f);
     }
     return true;

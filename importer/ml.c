@@ -20,7 +20,10 @@ bool ot_ml_made(ot_form *f, ot_value *v)
     return v || (f->job->found->status != OT_OK && f->job->found->status != OT_E_NOMEM);
 }
 
-ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b) { return a && b ? ot_form_before(f, op, IN(a, b)) : NULL; }
+ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b)
+{
+    return a && b ? ot_form_before(f, op, IN(a, b)) : NULL;
+}
 
 ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis)
 {
@@ -30,9 +33,12 @@ ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis)
 bool ot_ml_tensor(ot_form *f, const char *name, ot_blob *out)
 {
     const ot_attribute *a = ot_form_get(f, name);
-    const ot_external  *e = NULL;
-    const char         *what = ot_arena_printf(f->job->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, name);
-    if (!a || !a->t || !what) return ot_form_finding(f, "%s is missing", name), false;
+    const ot_external *e = NULL;
+    const char *what = ot_arena_printf(f->job->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, name);
+    if (!a || !a->t || !what) {
+        ot_form_finding(f, "%s is missing", name);
+        return false;
+    }
     return ot_tensor_decode(f->job->f, f->job->f->arena, a->t, what, out, &e, f->job->found);
 }
 
@@ -44,7 +50,7 @@ static ot_value *number(ot_form *f, double v) { return ot_form_const(f, OT_F32, 
 static ot_value *table(ot_form *f, const char *name, int64_t rows, double dflt)
 {
     const ot_attribute *a = ot_form_get(f, name);
-    int64_t             n = a ? (int64_t)a->n_floats : 0;
+    int64_t n = a ? (int64_t)a->n_floats : 0;
     if (!n) return number(f, dflt);
     ot_shape s = { .rank = 1, .dim = { n } };
     if (rows) s = (ot_shape){ .rank = 2, .dim = { rows, n / rows } };
@@ -73,8 +79,8 @@ static bool binarizer(ot_form *f)
 
 static bool normalizer(ot_form *f)
 {
-    bool        l1 = ot_form_says(f, "norm", "L1"), l2 = ot_form_says(f, "norm", "L2");
-    ot_value   *x = floats(f, f->in[0]), *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *norm;
+    bool l1 = ot_form_says(f, "norm", "L1"), l2 = ot_form_says(f, "norm", "L2");
+    ot_value *x = floats(f, f->in[0]), *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *norm;
     if (!x || !last) return false;
     if (l1 || l2) norm = ot_form_before(f, l1 ? "ReduceL1" : "ReduceL2", IN(x, last));
     else norm = ot_form_before(f, "ReduceMax", IN(ot_form_before(f, "Abs", IN(x)), last));
@@ -84,10 +90,11 @@ static bool normalizer(ot_form *f)
 
 static bool imputer(ot_form *f)
 {
-    double    what = ot_form_float(f, "replaced_value_float", 0);
+    double what = ot_form_float(f, "replaced_value_float", 0);
     ot_value *x = f->in[0], *values = table(f, "imputed_value_floats", 0, 0), *hit;
-    if (!count(f, "imputed_value_floats")) return ot_form_finding(f, "imputed_value_floats is missing; integers are "
-                                                                     "not supported");
+    if (!count(f, "imputed_value_floats"))
+        return ot_form_finding(f, "imputed_value_floats is missing; integers are "
+                                  "not supported");
     if (what != what) hit = ot_form_before(f, "IsNaN", IN(x));
     else hit = ot_form_before(f, "Equal", IN(x, number(f, what)));
     return hit && values && ot_ml_made(f, ot_form_before(f, "Where", IN(hit, values, x)));
@@ -100,8 +107,12 @@ static bool extractor(ot_form *f)
     ot_value *shape = ot_form_before(f, "Shape", IN(x)), *rank = shape ? ot_form_before(f, "Shape", IN(shape)) : NULL;
     ot_value *end = ot_form_ints(f, &(int64_t){ INT32_MAX }, 1), *wider, *from, *index;
     if (!one || !all || !rank || !end || !(from = ot_form_before(f, "Sub", IN(rank, one)))) return false;
-    if (!(from = ot_form_before(f, "Min", IN(from, one))) || !(wider = ot_form_before_int(f, "Concat", IN(one, shape), "axis", 0))) return false;
-    if (!(wider = ot_form_before(f, "Slice", IN(wider, from, end))) || !(x = ot_form_before(f, "Reshape", IN(x, wider)))) return false;
+    if (!(from = ot_form_before(f, "Min", IN(from, one))) ||
+        !(wider = ot_form_before_int(f, "Concat", IN(one, shape), "axis", 0)))
+        return false;
+    if (!(wider = ot_form_before(f, "Slice", IN(wider, from, end))) ||
+        !(x = ot_form_before(f, "Reshape", IN(x, wider))))
+        return false;
     if (!(index = ot_form_before(f, "Reshape", IN(f->in[1], all)))) return false;
     return ot_ml_made(f, ot_form_before_int(f, "Gather", IN(x, index), "axis", -1));
 }
@@ -116,7 +127,9 @@ static ot_value *texts(ot_form *f, const ot_attribute *a)
         if (a->strings[i].len) memcpy(c, a->strings[i].data, a->strings[i].len);
         v[i] = c;
     }
-    ot_value *list = v ? ot_graph_value(f->scope->graph, a->name, OT_CONST, OT_STRING, &(ot_shape){ .rank = 1, .dim = { (int64_t)a->n_strings } }) : NULL;
+    ot_value *list = v ? ot_graph_value(f->scope->graph, a->name, OT_CONST, OT_STRING,
+                                        &(ot_shape){ .rank = 1, .dim = { (int64_t)a->n_strings } })
+                       : NULL;
     if (list) list->data = v;
     return list;
 }
@@ -124,13 +137,18 @@ static ot_value *texts(ot_form *f, const ot_attribute *a)
 static bool onehot(ot_form *f)
 {
     const ot_attribute *cats = ot_form_get(f, "cats_int64s"), *names = ot_form_get(f, "cats_strings");
-    if (!ot_form_int(f, "zeros", 1)) return ot_form_finding(f, "zeros=0 is not supported: it rejects unknown "
-                                                               "categories, which depends on data");
-    if (!(cats && cats->n_ints) && !(names && names->n_strings)) return ot_form_finding(f, "its categories are missing");
-    bool      text = names && names->n_strings;
-    ot_value *x = text ? f->in[0] : ot_form_before_int(f, "Cast", IN(f->in[0]), "to", OT_I64), *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
+    if (!ot_form_int(f, "zeros", 1))
+        return ot_form_finding(f, "zeros=0 is not supported: it rejects unknown "
+                                  "categories, which depends on data");
+    if (!(cats && cats->n_ints) && !(names && names->n_strings))
+        return ot_form_finding(f, "its categories are missing");
+    bool text = names && names->n_strings;
+    ot_value *x = text ? f->in[0] : ot_form_before_int(f, "Cast", IN(f->in[0]), "to", OT_I64),
+             *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     ot_value *list = text ? texts(f, names) : ot_form_ints(f, cats->ints, cats->n_ints), *hit;
-    if (!x || !last || !list || !(x = ot_form_before(f, "Unsqueeze", IN(x, last))) || !(hit = ot_form_before(f, "Equal", IN(x, list)))) return false;
+    if (!x || !last || !list || !(x = ot_form_before(f, "Unsqueeze", IN(x, last))) ||
+        !(hit = ot_form_before(f, "Equal", IN(x, list))))
+        return false;
     return ot_ml_made(f, floats(f, hit));
 }
 
@@ -138,8 +156,9 @@ static bool onehot(ot_form *f)
 static ot_value *linear(ot_form *f, int64_t rows)
 {
     const ot_attribute *c = ot_form_get(f, "coefficients"), *i = ot_form_get(f, "intercepts");
-    ot_value           *x = floats(f, f->in[0]), *w = ot_floats_value(f, c, &(ot_shape){ .rank = 2, .dim = { rows, (int64_t)c->n_floats / rows } });
-    ot_value           *b = i && i->n_floats ? ot_floats_value(f, i, &(ot_shape){ .rank = 1, .dim = { rows } }) : number(f, 0);
+    ot_value *x = floats(f, f->in[0]),
+             *w = ot_floats_value(f, c, &(ot_shape){ .rank = 2, .dim = { rows, (int64_t)c->n_floats / rows } });
+    ot_value *b = i && i->n_floats ? ot_floats_value(f, i, &(ot_shape){ .rank = 1, .dim = { rows } }) : number(f, 0);
     return x && w && b ? ot_form_before_int(f, "Gemm", IN(x, w, b), "transB", 1) : NULL;
 }
 
@@ -162,7 +181,8 @@ const char *ot_ml_post(const ot_form *f)
 /* What is 0 stays 0, and has no part in the sum. */
 static ot_value *softmax_zero(ot_form *f, ot_value *y)
 {
-    ot_value *some = ot_ml_op(f, "Greater", ot_form_before(f, "Abs", IN(y)), number(f, 1e-7)), *low = number(f, -(double)FLT_MAX), *zero = number(f, 0);
+    ot_value *some = ot_ml_op(f, "Greater", ot_form_before(f, "Abs", IN(y)), number(f, 1e-7)),
+             *low = number(f, -(double)FLT_MAX), *zero = number(f, 0);
     ot_value *kept = some && low ? ot_form_before(f, "Where", IN(some, y, low)) : NULL;
     ot_value *p = kept ? ot_form_before_int(f, "Softmax", IN(kept), "axis", -1) : NULL;
     return p && zero ? ot_form_before(f, "Where", IN(some, p, zero)) : NULL;
@@ -174,12 +194,14 @@ ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post)
     if (!strcmp(post, "SOFTMAX")) return ot_form_before_int(f, "Softmax", IN(y), "axis", -1);
     if (!strcmp(post, "LOGISTIC")) return ot_form_before(f, "Sigmoid", IN(y));
     if (!strcmp(post, "SOFTMAX_ZERO")) return softmax_zero(f, y);
-    return ot_form_finding(f, "post_transform must be NONE, SOFTMAX, LOGISTIC or SOFTMAX_ZERO"), NULL;
+    ot_form_finding(f, "post_transform must be NONE, SOFTMAX, LOGISTIC or SOFTMAX_ZERO");
+    return NULL;
 }
 
 void ot_ml_fixed(ot_form *f, const char *attributes)
 {
-    if (!f->job->m->fixed) f->job->m->fixed = ot_arena_printf(f->job->f->arena, "%s: %s: its attributes %s", f->name, f->op, attributes);
+    if (!f->job->m->fixed)
+        f->job->m->fixed = ot_arena_printf(f->job->f->arena, "%s: %s: its attributes %s", f->name, f->op, attributes);
 }
 
 int64_t ot_ml_classes(const ot_form *f)
@@ -189,19 +211,24 @@ int64_t ot_ml_classes(const ot_form *f)
 
 bool ot_ml_labelled(ot_form *f, ot_value *scores)
 {
-    const ot_attribute *a = ot_form_get(f, "classlabels_ints") ? ot_form_get(f, "classlabels_ints") : ot_form_get(f, "classlabels_int64s");
+    const ot_attribute *a =
+        ot_form_get(f, "classlabels_ints") ? ot_form_get(f, "classlabels_ints") : ot_form_get(f, "classlabels_int64s");
     const ot_attribute *s = ot_form_get(f, "classlabels_strings");
     if (f->n_out > 1) f->out[1] = scores;
     ot_value *best = scores ? ot_form_before_int(f, "ArgMax", IN(scores), "axis", 1) : NULL;
     best = ot_ml_op(f, "Squeeze", best, ot_form_ints(f, &(int64_t){ 1 }, 1));
-    return ot_ml_made(f, ot_ml_op(f, "Gather", s && s->n_strings ? texts(f, s) : a ? ot_form_ints(f, a->ints, a->n_ints) : NULL, best));
+    return ot_ml_made(f, ot_ml_op(f, "Gather",
+                                  s && s->n_strings ? texts(f, s)
+                                  : a               ? ot_form_ints(f, a->ints, a->n_ints)
+                                                    : NULL,
+                                  best));
 }
 
 static bool regressor(ot_form *f)
 {
     int64_t targets = ot_form_int(f, "targets", 1);
-    if (!fits(f, targets)) return ot_form_finding(f, "coefficients and intercepts do not match %lld targets",
-                                                  (long long)targets);
+    if (!fits(f, targets))
+        return ot_form_finding(f, "coefficients and intercepts do not match %lld targets", (long long)targets);
     return ot_ml_made(f, ot_ml_transform(f, linear(f, targets), ot_ml_post(f)));
 }
 
@@ -211,8 +238,11 @@ static bool classifier(ot_form *f)
     int64_t classes = ot_ml_classes(f), rows = classes;
     if (!classes) return ot_form_finding(f, "its labels are missing");
     if (classes == 2 && count(f, "intercepts") == 1) rows = 1;
-    if (classes < 2 || !fits(f, rows)) return ot_form_finding(f, "coefficients and intercepts do not match %lld "
-                                                                 "classes", (long long)classes);
+    if (classes < 2 || !fits(f, rows))
+        return ot_form_finding(f,
+                               "coefficients and intercepts do not match %lld "
+                               "classes",
+                               (long long)classes);
     ot_value *s = linear(f, rows);
     if (rows < classes) s = ot_ml_joined(f, s ? ot_form_before(f, "Neg", IN(s)) : NULL, s, 1);
     return ot_ml_labelled(f, ot_ml_transform(f, s, ot_ml_post(f)));
@@ -221,18 +251,23 @@ static bool classifier(ot_form *f)
 /* y = sum over the vectors of coefficient * kernel(x, vector), and rho */
 static bool svm_regressor(ot_form *f)
 {
-    int64_t             n = ot_form_int(f, "n_supports", 0), all = count(f, "support_vectors");
+    int64_t n = ot_form_int(f, "n_supports", 0), all = count(f, "support_vectors");
     const ot_attribute *p = ot_form_get(f, "kernel_params");
-    double              gamma = p && p->n_floats == 3 ? (double)p->floats[0] : 0, shift = p && p->n_floats == 3 ? (double)p->floats[1] : 0,
+    double gamma = p && p->n_floats == 3 ? (double)p->floats[0] : 0,
+           shift = p && p->n_floats == 3 ? (double)p->floats[1] : 0,
            degree = p && p->n_floats == 3 ? (double)p->floats[2] : 0;
-    if (n == 0) return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0))) : ot_form_finding(f, "its coefficients do not match");
-    if (n < 1 || all < n || all % n || count(f, "coefficients") != n) return ot_form_finding(f, "%lld support vectors do not match",
-                                                                                             (long long)n);
+    if (n == 0)
+        return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0)))
+                          : ot_form_finding(f, "its coefficients do not match");
+    if (n < 1 || all < n || all % n || count(f, "coefficients") != n)
+        return ot_form_finding(f, "%lld support vectors do not match", (long long)n);
     ot_ml_fixed(f, "support_vectors and coefficients");
-    ot_value *x = floats(f, f->in[0]), *v = table(f, "support_vectors", n, 0), *k = NULL, *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
+    ot_value *x = floats(f, f->in[0]), *v = table(f, "support_vectors", n, 0), *k = NULL,
+             *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     if (!x || !v || !last) return false;
     if (ot_form_says(f, "kernel_type", "RBF")) {
-        ot_value *mid = ot_form_ints(f, &(int64_t){ 1 }, 1), *d = ot_ml_op(f, "Sub", ot_ml_op(f, "Unsqueeze", x, mid), v);
+        ot_value *mid = ot_form_ints(f, &(int64_t){ 1 }, 1),
+                 *d = ot_ml_op(f, "Sub", ot_ml_op(f, "Unsqueeze", x, mid), v);
         d = d ? ot_form_before_int(f, "ReduceSumSquare", IN(d, last), "keepdims", 0) : NULL;
         k = ot_ml_op(f, "Mul", d, number(f, -gamma));
         k = k ? ot_form_before(f, "Exp", IN(k)) : NULL;
@@ -244,7 +279,9 @@ static bool svm_regressor(ot_form *f)
         if (sigmoid && k) k = ot_form_before(f, "Tanh", IN(k));
     }
     ot_value *y = ot_ml_op(f, "Add", ot_ml_op(f, "MatMul", k, table(f, "coefficients", n, 0)), table(f, "rho", 0, 0));
-    if (ot_form_int(f, "one_class", 0) && y) y = ot_ml_op(f, "Sub", ot_ml_op(f, "Mul", floats(f, ot_ml_op(f, "Greater", y, number(f, 0))), number(f, 2)), number(f, 1));
+    if (ot_form_int(f, "one_class", 0) && y)
+        y = ot_ml_op(f, "Sub", ot_ml_op(f, "Mul", floats(f, ot_ml_op(f, "Greater", y, number(f, 0))), number(f, 2)),
+                     number(f, 1));
     return ot_ml_made(f, ot_ml_transform(f, y, ot_ml_post(f)));
 }
 
@@ -254,9 +291,10 @@ static bool svm_regressor(ot_form *f)
 static bool vectorizer(ot_form *f)
 {
     const ot_attribute *sizes = ot_form_get(f, "inputdimensions");
-    ot_value          **part = ot_job_alloc(f->job, (size_t)(f->n_in + 1) * sizeof *part);
+    ot_value **part = ot_job_alloc(f->job, (size_t)(f->n_in + 1) * sizeof *part);
     if (!part) return false;
-    if (sizes && (int)sizes->n_ints != f->n_in) return ot_form_finding(f, "inputdimensions has %zu elements for %d inputs", sizes->n_ints, f->n_in);
+    if (sizes && (int)sizes->n_ints != f->n_in)
+        return ot_form_finding(f, "inputdimensions has %zu elements for %d inputs", sizes->n_ints, f->n_in);
     for (int i = 0; i < f->n_in; i++) {
         int64_t to[] = { -1, sizes ? sizes->ints[i] : -1 };
         if (!(part[i] = floats(f, f->in[i]))) return false;
@@ -270,9 +308,9 @@ static bool zipmap(ot_form *f) { return ot_ml_made(f, ot_form_before(f, "Identit
 /* A list of keys or values: `kind`_int64s, _floats, _strings or _tensor. */
 static ot_value *labels(ot_form *f, const char *kind)
 {
-    char                name[64];
+    char name[64];
     const ot_attribute *a;
-    ot_blob             b;
+    ot_blob b;
     snprintf(name, sizeof name, "%s_strings", kind);
     if ((a = ot_form_get(f, name)) && a->n_strings) return texts(f, a);
     snprintf(name, sizeof name, "%s_floats", kind);
@@ -280,9 +318,13 @@ static ot_value *labels(ot_form *f, const char *kind)
     snprintf(name, sizeof name, "%s_int64s", kind);
     if ((a = ot_form_get(f, name)) && a->n_ints) return ot_form_ints(f, a->ints, a->n_ints);
     snprintf(name, sizeof name, "%s_tensor", kind);
-    if (!ot_form_get(f, name)) return ot_form_finding(f, "its %s are missing", kind), NULL;
+    if (!ot_form_get(f, name)) {
+        ot_form_finding(f, "its %s are missing", kind);
+        return NULL;
+    }
     if (!ot_ml_tensor(f, name, &b)) return NULL;
-    ot_value *v = ot_graph_value(f->scope->graph, name, OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { ot_numel(&b.shape) } });
+    ot_value *v = ot_graph_value(f->scope->graph, name, OT_CONST, b.dtype,
+                                 &(ot_shape){ .rank = 1, .dim = { ot_numel(&b.shape) } });
     if (v) v->data = b.data;
     return v;
 }
@@ -291,7 +333,7 @@ static ot_value *text(ot_form *f, const char *name, const char *dflt)
 {
     const ot_attribute *a = ot_form_get(f, name);
     ProtobufCBinaryData one = { strlen(dflt), (uint8_t *)(uintptr_t)dflt };
-    ot_attribute        list = ONNX__ATTRIBUTE_PROTO__INIT;
+    ot_attribute list = ONNX__ATTRIBUTE_PROTO__INIT;
     list.name = (char *)(uintptr_t)name;
     list.n_strings = 1;
     list.strings = a ? (ProtobufCBinaryData *)(uintptr_t)&a->s : &one;
@@ -304,7 +346,8 @@ static ot_value *no_label(ot_form *f, ot_dtype t)
     ot_blob b;
     if (ot_form_get(f, "default_tensor")) {
         if (!ot_ml_tensor(f, "default_tensor", &b)) return NULL;
-        ot_value *v = ot_graph_value(f->scope->graph, "default", OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { 1 } });
+        ot_value *v =
+            ot_graph_value(f->scope->graph, "default", OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { 1 } });
         if (v) v->data = b.data;
         return v;
     }
@@ -317,10 +360,10 @@ static ot_value *no_label(ot_form *f, ot_dtype t)
 static bool label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
 {
     const ot_attribute *a = ot_form_get(f, "classes_strings");
-    int64_t             n = a ? (int64_t)a->n_strings : 0, *number_of = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *number_of);
+    int64_t n = a ? (int64_t)a->n_strings : 0, *number_of = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *number_of);
     for (int64_t i = 0; number_of && i < n; i++) number_of[i] = i;
     ot_value *list = a && n ? texts(f, a) : NULL, *ids = number_of ? ot_form_ints(f, number_of, (size_t)n) : NULL;
-    bool      encodes = ot_hint(f->in[0]) == OT_STRING;
+    bool encodes = ot_hint(f->in[0]) == OT_STRING;
     *keys = encodes ? list : ids;
     *values = encodes ? ids : list;
     return list && ids;
@@ -329,9 +372,11 @@ static bool label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
 /* The list with one more element. */
 static ot_value *with_last(ot_form *f, const ot_value *list, const ot_value *last)
 {
-    size_t    n = ot_bytes(&list->shape, list->dtype), one = ot_bytes(&last->shape, last->dtype);
-    char     *p = ot_job_alloc(f->job, n + one);
-    ot_value *v = p ? ot_graph_value(f->scope->graph, "labels", OT_CONST, list->dtype, &(ot_shape){ .rank = 1, .dim = { ot_numel(&list->shape) + 1 } }) : NULL;
+    size_t n = ot_bytes(&list->shape, list->dtype), one = ot_bytes(&last->shape, last->dtype);
+    char *p = ot_job_alloc(f->job, n + one);
+    ot_value *v = p ? ot_graph_value(f->scope->graph, "labels", OT_CONST, list->dtype,
+                                     &(ot_shape){ .rank = 1, .dim = { ot_numel(&list->shape) + 1 } })
+                    : NULL;
     if (!v) return NULL;
     memcpy(p, list->data, n);
     memcpy(p + n, last->data, one);
@@ -348,27 +393,46 @@ static bool label_encoder(ot_form *f)
         return ot_ml_made(f, NULL);
     }
     int64_t n = ot_numel(&keys->shape);
-    if (n < 1 || ot_numel(&values->shape) != n) return ot_form_finding(f, "%lld keys and %lld values", (long long)n, (long long)ot_numel(&values->shape));
+    if (n < 1 || ot_numel(&values->shape) != n)
+        return ot_form_finding(f, "%lld keys and %lld values", (long long)n, (long long)ot_numel(&values->shape));
     if (!(other = no_label(f, values->dtype))) return ot_ml_made(f, NULL);
-    if (other->dtype != values->dtype) return ot_form_finding(f, "its default is %s, but its values are %s",
-                                                              ot_dtype_name(other->dtype), ot_dtype_name(values->dtype));
+    if (other->dtype != values->dtype)
+        return ot_form_finding(f, "its default is %s, but its values are %s", ot_dtype_name(other->dtype),
+                               ot_dtype_name(values->dtype));
     /* the first key that is equal; behind all of them where none is.  NaN is equal to NaN */
     ot_value *at = ot_ml_op(f, "Unsqueeze", x, last), *hit = ot_ml_op(f, "Equal", at, keys);
-    if (ot_is_float(keys->dtype)) hit = ot_ml_op(f, "Or", hit, ot_ml_op(f, "And", at ? ot_form_before(f, "IsNaN", IN(at)) : NULL, ot_form_before(f, "IsNaN", IN(keys))));
+    if (ot_is_float(keys->dtype))
+        hit = ot_ml_op(
+            f, "Or", hit,
+            ot_ml_op(f, "And", at ? ot_form_before(f, "IsNaN", IN(at)) : NULL, ot_form_before(f, "IsNaN", IN(keys))));
     ot_value *one = hit ? ot_form_before_int(f, "Cast", IN(hit), "to", OT_I64) : NULL;
     ot_value *first = one ? ot_form_before_int(f, "ArgMax", IN(one), "axis", -1) : NULL;
-    ot_value *some = one && last ? ot_form_before(f, "ReduceMax", IN(one, last)) : NULL, *beyond = ot_form_const(f, OT_I64, 0, 1, &(double){ (double)n });
+    ot_value *some = one && last ? ot_form_before(f, "ReduceMax", IN(one, last)) : NULL,
+             *beyond = ot_form_const(f, OT_I64, 0, 1, &(double){ (double)n });
     some = some ? ot_form_before_int(f, "Cast", IN(some), "to", OT_BOOL) : NULL;
     ot_value *place = some && first && beyond ? ot_form_before(f, "Where", IN(some, first, beyond)) : NULL;
     return ot_ml_made(f, ot_ml_op(f, "Gather", with_last(f, values, other), ot_ml_op(f, "Squeeze", place, last)));
 }
 
-static const struct { const char *op; int inputs, outputs; bool (*rewrite)(ot_form *f); } table_of[] = {
-    { "ArrayFeatureExtractor", 2, 1, extractor }, { "Binarizer", 1, 1, binarizer }, { "FeatureVectorizer", 0, 1, vectorizer },
-    { "Imputer", 1, 1, imputer }, { "LabelEncoder", 1, 1, label_encoder }, { "LinearClassifier", 1, 2, classifier },
-    { "LinearRegressor", 1, 1, regressor }, { "Normalizer", 1, 1, normalizer }, { "OneHotEncoder", 1, 1, onehot },
-    { "SVMRegressor", 1, 1, svm_regressor }, { "Scaler", 1, 1, scaler }, { "TreeEnsemble", 1, 1, ot_ml_tree_ensemble },
-    { "TreeEnsembleClassifier", 1, 2, ot_ml_tree_classifier }, { "TreeEnsembleRegressor", 1, 1, ot_ml_tree_regressor },
+static const struct {
+    const char *op;
+    int inputs, outputs;
+    bool (*rewrite)(ot_form *f);
+} table_of[] = {
+    { "ArrayFeatureExtractor", 2, 1, extractor },
+    { "Binarizer", 1, 1, binarizer },
+    { "FeatureVectorizer", 0, 1, vectorizer },
+    { "Imputer", 1, 1, imputer },
+    { "LabelEncoder", 1, 1, label_encoder },
+    { "LinearClassifier", 1, 2, classifier },
+    { "LinearRegressor", 1, 1, regressor },
+    { "Normalizer", 1, 1, normalizer },
+    { "OneHotEncoder", 1, 1, onehot },
+    { "SVMRegressor", 1, 1, svm_regressor },
+    { "Scaler", 1, 1, scaler },
+    { "TreeEnsemble", 1, 1, ot_ml_tree_ensemble },
+    { "TreeEnsembleClassifier", 1, 2, ot_ml_tree_classifier },
+    { "TreeEnsembleRegressor", 1, 1, ot_ml_tree_regressor },
     { "ZipMap", 1, 1, zipmap },
 };
 
@@ -378,7 +442,8 @@ bool ot_ml(ot_form *f)
 {
     for (int i = 0; i < OT_LEN(table_of); i++) {
         if (strcmp(table_of[i].op, f->op) != 0) continue;
-        bool whole = (table_of[i].inputs ? f->n_in == table_of[i].inputs : f->n_in > 0) && f->n_out <= table_of[i].outputs;
+        bool whole =
+            (table_of[i].inputs ? f->n_in == table_of[i].inputs : f->n_in > 0) && f->n_out <= table_of[i].outputs;
         for (int k = 0; k < f->n_in; k++) whole &= f->in[k] != NULL;
         if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
         return table_of[i].rewrite(f);

@@ -9,17 +9,17 @@ bool ot_ml_made(ot_form *f, ot_value *v);
 
 ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b);
 ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis);
-bool      ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor attribute; false: told, or left out */
+bool ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor attribute; false: told, or left out */
 
 /* post_transform: its name, "NONE" where it is left out; and scores y after it, along their last axis. */
 const char *ot_ml_post(const ot_form *f);
-ot_value   *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
+ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
 
 /* Of a classifier: how many labels it has, 0: none; outputs 0 and 1 from its scores (N, classes). */
 /* The node's numbers, in the attributes named, do not train: told where nothing else does. */
 void ot_ml_fixed(ot_form *f, const char *attributes);
 int64_t ot_ml_classes(const ot_form *f);
-bool    ot_ml_labelled(ot_form *f, ot_value *scores);
+bool ot_ml_labelled(ot_form *f, ot_value *scores);
 
 /* trees.c */
 bool ot_ml_tree_ensemble(ot_form *f);

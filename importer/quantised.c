@@ -59,9 +59,10 @@ bool ot_qlinear_matmul(ot_form *f)
 /* The product of both scales: a number where they are, so that the bias can train. */
 static ot_value *step_of(ot_form *f, ot_value *a, ot_value *b)
 {
-    if (!ot_is_const(a) || !ot_is_const(b) || a->dtype != OT_F32 || b->dtype != OT_F32 || ot_numel(&a->shape) != 1) return ot_form_before(f, "Mul", IN(a, b));
+    if (!ot_is_const(a) || !ot_is_const(b) || a->dtype != OT_F32 || b->dtype != OT_F32 || ot_numel(&a->shape) != 1)
+        return ot_form_before(f, "Mul", IN(a, b));
     int64_t n = ot_numel(&b->shape);
-    float  *p = ot_job_alloc(f->job, (size_t)n * sizeof *p + 1);
+    float *p = ot_job_alloc(f->job, (size_t)n * sizeof *p + 1);
     for (int64_t i = 0; p && i < n; i++) p[i] = *(const float *)a->data * ((const float *)b->data)[i];
     return p ? ot_graph_const(f->scope->graph, "", OT_F32, &b->shape, p) : NULL;
 }
@@ -84,8 +85,8 @@ bool ot_qlinear_conv(ot_form *f)
 bool ot_qgemm(ot_form *f)
 {
     ot_form g;
-    bool    turned = ot_form_int(f, "transB", 0) != 0;
-    double  alpha = ot_form_float(f, "alpha", 1);
+    bool turned = ot_form_int(f, "transB", 0) != 0;
+    double alpha = ot_form_float(f, "alpha", 1);
     if (lacks(f, 0x1b)) return true;
     if (input(f, 6) && alpha != 1) return REFUSE("alpha beside a bias is not supported");
     ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
@@ -93,26 +94,33 @@ bool ot_qgemm(ot_form *f)
     if (input(f, 6) && !(c = bias_of(f, f->in[6], f->in[1], f->in[4]))) return false;
     if (!ot_form_begin(f, &g, "Gemm", IN(a, b, c), 1)) return false;
     if (!c) g.n_in = 2;
-    if (!ot_form_set_int(&g, "transA", ot_form_int(f, "transA", 0)) || !ot_form_set_int(&g, "transB", turned) || !ot_form_set_float(&g, "alpha", (float)alpha))
+    if (!ot_form_set_int(&g, "transA", ot_form_int(f, "transA", 0)) || !ot_form_set_int(&g, "transB", turned) ||
+        !ot_form_set_float(&g, "alpha", (float)alpha))
         return false;
     ot_value *y = ot_form_finish(&g);
     return input(f, 7) ? quantised(f, y, 7) : made(f, y);
 }
 
 /* (a - zero) (b - zero), exact, times both scales. */
-ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a, ot_value *scale_b)
+ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a,
+                            ot_value *scale_b)
 {
-    ot_value *y = ot_form_before(f, "MatMulInteger", IN(a, b, zero_a, zero_b)), *scale = ot_form_before(f, "Mul", IN(scale_a, scale_b));
+    ot_value *y = ot_form_before(f, "MatMulInteger", IN(a, b, zero_a, zero_b)),
+             *scale = ot_form_before(f, "Mul", IN(scale_a, scale_b));
     if (!y || !scale || !(y = ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32))) return NULL;
     return ot_form_before(f, "Mul", IN(y, scale));
 }
 
-static bool with_bias(ot_form *f, ot_value *y, ot_value *bias) { return y && made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y); }
+static bool with_bias(ot_form *f, ot_value *y, ot_value *bias)
+{
+    return y && made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y);
+}
 
 bool ot_matmul_integer_to_float(ot_form *f)
 {
     if (lacks(f, 0xf)) return true;
-    return with_bias(f, ot_scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3]), input(f, 6));
+    return with_bias(f, ot_scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3]),
+                     input(f, 6));
 }
 
 bool ot_dynamic_quantize_matmul(ot_form *f)
@@ -120,7 +128,8 @@ bool ot_dynamic_quantize_matmul(ot_form *f)
     ot_form g;
     if (lacks(f, 7)) return true;
     if (!ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3) || !ot_form_finish(&g)) return false;
-    return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]), input(f, 4));
+    return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]),
+                     input(f, 4));
 }
 
 /* ---- weights in blocks ------------------------------------------------------------------------ */
@@ -142,8 +151,8 @@ static ot_value *seen_as(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int6
 /* Zero points of `blocks` values a row, each row in whole bytes; 2^(bits - 1) where they are left out. */
 static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t blocks)
 {
-    ot_shape      s = { .rank = 2, .dim = { rows, blocks } };
-    int64_t       bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
+    ot_shape s = { .rank = 2, .dim = { rows, blocks } };
+    int64_t bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
     if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows)) {
         REFUSE("its zero points must be a constant, packed as the weights are");
         return NULL;
@@ -157,40 +166,48 @@ static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int
 /* Inputs: x, weights (N, blocks, bytes), scales, zero points, order of groups, bias. */
 bool ot_matmul_nbits(ot_form *f)
 {
-    int64_t  K = ot_form_int(f, "K", 0), N = ot_form_int(f, "N", 0), bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 0), all;
+    int64_t K = ot_form_int(f, "K", 0), N = ot_form_int(f, "N", 0), bits = ot_form_int(f, "bits", 4),
+            block = ot_form_int(f, "block_size", 0), all;
     ot_dtype t = bits == 2 ? OT_U2 : bits == 4 ? OT_U4 : bits == 8 ? OT_U8 : OT_UNDEFINED;
-    ot_form  g;
+    ot_form g;
     if (lacks(f, 7)) return true;
     if (!t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
         return REFUSE("bits must be 2, 4 or 8, and K, N and block_size (at least 16) are required");
     if (input(f, 4)) return REFUSE("a group index (g_idx) is not supported");
-    int64_t   blocks = (K + block - 1) / block;
-    ot_value *w = seen_as(f, f->in[1], t, N, blocks * block), *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
+    int64_t blocks = (K + block - 1) / block;
+    ot_value *w = seen_as(f, f->in[1], t, N, blocks * block),
+             *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
     ot_value *zero = scale ? zeros_of(f, input(f, 3), t, N, blocks) : NULL;
     if (f->done) return true;
-    if (!zero || !ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || !ot_form_set_int(&g, "axis", 1) || !ot_form_set_int(&g, "block_size", block) ||
-        !(w = ot_form_finish(&g)))
+    if (!zero || !ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || !ot_form_set_int(&g, "axis", 1) ||
+        !ot_form_set_int(&g, "block_size", block) || !(w = ot_form_finish(&g)))
         return false;
-    ot_value *from = ot_form_ints(f, &(int64_t){ 0 }, 1), *to = ot_form_ints(f, &K, 1), *axis = ot_form_ints(f, &(int64_t){ 1 }, 1);
+    ot_value *from = ot_form_ints(f, &(int64_t){ 0 }, 1), *to = ot_form_ints(f, &K, 1),
+             *axis = ot_form_ints(f, &(int64_t){ 1 }, 1);
     if (blocks * block > K && !(w = ot_form_before(f, "Slice", IN(w, from, to, axis)))) return false;
-    if (!(w = ot_form_before(f, "Transpose", &w, 1)) || !(w = ot_form_before(f, "MatMul", IN(f->in[0], w)))) return false;
+    if (!(w = ot_form_before(f, "Transpose", &w, 1)) || !(w = ot_form_before(f, "MatMul", IN(f->in[0], w))))
+        return false;
     return made(f, input(f, 5) ? ot_form_before(f, "Add", IN(w, f->in[5])) : w);
 }
 
 /* Rows of a table in blocks.  Inputs: the table, indices, scales, zero points.  Of bytes it is (rows, columns * bits / 8). */
 bool ot_gather_blocks(ot_form *f)
 {
-    int64_t   bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 128), axis = ot_form_int(f, "quantize_axis", 1);
-    ot_form   g;
+    int64_t bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 128),
+            axis = ot_form_int(f, "quantize_axis", 1);
+    ot_form g;
     if (lacks(f, 7)) return true;
     ot_value *w = f->in[0], *zero = input(f, 3);
     if (w->dtype == OT_U8 && bits != 8) {
         ot_dtype t = bits == 4 ? OT_U4 : bits == 2 ? OT_U2 : OT_UNDEFINED;
-        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1) return REFUSE("bits must be 2, 4 or 8, and the "
-                                                                                              "table must have two axes, the last "
-                                                                                              "in blocks");
+        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1)
+            return REFUSE("bits must be 2, 4 or 8, and the "
+                          "table must have two axes, the last "
+                          "in blocks");
         int64_t rows = w->shape.dim[0], columns = w->shape.dim[1] * 8 / bits;
-        if (!(w = seen_as(f, w, t, rows, columns)) || !(zero = zeros_of(f, zero, t, rows, (columns + block - 1) / block))) return f->done;
+        if (!(w = seen_as(f, w, t, rows, columns)) ||
+            !(zero = zeros_of(f, zero, t, rows, (columns + block - 1) / block)))
+            return f->done;
     }
     if (!ot_form_begin(f, &g, "DequantizeLinear", IN(w, f->in[2], zero), 1) || !ot_form_set_int(&g, "axis", axis) ||
         !ot_form_set_int(&g, "block_size", block) || !(w = ot_form_finish(&g)))
@@ -212,7 +229,8 @@ bool ot_qlinear_unary(ot_form *f)
     bool leaky = strcmp(f->op, "QLinearSigmoid") != 0;
     if (lacks(f, 0xb)) return true;
     ot_value *x = dequantised(f, 0, 1);
-    return x && quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
+    return x &&
+           quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
 }
 
 /* Below opset 13 the axes from `axis` on would be one. */
@@ -220,8 +238,8 @@ bool ot_qlinear_softmax(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", -1);
     if (lacks(f, 0xb)) return true;
-    if (ot_form_int(f, "opset", 13) < 13 && axis != -1) return REFUSE("axis %lld is not supported below opset 13",
-                                                                      (long long)axis);
+    if (ot_form_int(f, "opset", 13) < 13 && axis != -1)
+        return REFUSE("axis %lld is not supported below opset 13", (long long)axis);
     ot_value *x = dequantised(f, 0, 1);
     return x && quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
 }
@@ -233,13 +251,16 @@ bool ot_qlinear_pool(ot_form *f)
     if (ot_form_int(f, "channels_last", 0)) return REFUSE("channels_last is not supported");
     ot_form_drop(f, "channels_last");
     ot_value *x = dequantised(f, 0, 1);
-    return x && quantised(f, global ? ot_form_before(f, "GlobalAveragePool", &x, 1) : ot_form_before_like(f, "AveragePool", &x, 1), 3);
+    return x && quantised(f,
+                          global ? ot_form_before(f, "GlobalAveragePool", &x, 1)
+                                 : ot_form_before_like(f, "AveragePool", &x, 1),
+                          3);
 }
 
 /* Inputs: scale and zero point of y, then three for each tensor. */
 bool ot_qlinear_concat(ot_form *f)
 {
-    int        n = (f->n_in - 2 + 2) / 3;
+    int n = (f->n_in - 2 + 2) / 3;
     ot_value **in = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *in);
     if (!in) return false;
     if (lacks(f, 1)) return true;

@@ -30,7 +30,11 @@ static bool quantised(ot_job *j, const ot_scope *s, const char *target)
     return false;
 }
 
-typedef struct missing { int n; const char *first; bool biases; } missing;
+typedef struct missing {
+    int n;
+    const char *first;
+    bool biases;
+} missing;
 
 /* By the last part of a parameter's name: "norm.weight" scales, and is never added. */
 static bool scales(const char *target)
@@ -44,11 +48,14 @@ static bool scales(const char *target)
 
 static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, missing *m)
 {
-    static const struct { const char *mark; ot_said said; } kinds[] = { { ": PARAMETER ", OT_SAID_PARAMETER }, { ": BUFFER ", OT_SAID_BUFFER } };
+    static const struct {
+        const char *mark;
+        ot_said said;
+    } kinds[] = { { ": PARAMETER ", OT_SAID_PARAMETER }, { ": BUFFER ", OT_SAID_BUFFER } };
     for (int i = 0; i < OT_LEN(kinds); i++) {
         if (!memmem(line, n, kinds[i].mark, strlen(kinds[i].mark))) continue;
         const char *target = target_of(j, line, n);
-        ot_value   *v = target ? ot_table_find(&s->values, target) : NULL;
+        ot_value *v = target ? ot_table_find(&s->values, target) : NULL;
         if (v && v->source >= 0) v->said = kinds[i].said;
         else if (target && kinds[i].said == OT_SAID_PARAMETER && !quantised(j, s, target)) {
             if (!m->n++) m->first = target;
@@ -71,6 +78,8 @@ void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
     s->graph->lost_parameters = m.n;
     s->graph->lost_biases = m.biases;
     if (m.n)
-        ot_note(j, "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them", m.n,
-                m.n > 1 ? "s" : "", m.first);
+        ot_note(
+            j,
+            "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them",
+            m.n, m.n > 1 ? "s" : "", m.first);
 }

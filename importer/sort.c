@@ -7,10 +7,10 @@
 /* The nodes that node i reads are edge[first[i] .. first[i + 1]). */
 typedef struct uses {
     ot_arena *arena;
-    ot_table  by_name;   /* result -> &index[i] */
-    int      *index, *edge;
-    size_t   *first, n;
-    bool      lost;      /* no memory for a name */
+    ot_table by_name; /* result -> &index[i] */
+    int *index, *edge;
+    size_t *first, n;
+    bool lost; /* no memory for a name */
 } uses;
 
 static void use(uses *u, const char *name, int self)
@@ -101,11 +101,11 @@ static bool place(const uses *u, int start, unsigned char *state, size_t *next, 
 
 const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found)
 {
-    uses           u = { .arena = ot_arena_new() };
+    uses u = { .arena = ot_arena_new() };
     unsigned char *state = u.arena ? ot_arena_alloc(u.arena, n + 1) : NULL;
-    int           *order = ot_arena_alloc(a, (n + 1) * sizeof *order);
-    int           *stack = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *stack) : NULL;
-    size_t        *next = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *next) : NULL;
+    int *order = ot_arena_alloc(a, (n + 1) * sizeof *order);
+    int *stack = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *stack) : NULL;
+    size_t *next = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *next) : NULL;
     if (!state || !order || !stack || !next || !find_uses(&u, node, n)) {
         ot_fail_more(found, OT_E_NOMEM, "no memory");
         order = NULL;
@@ -114,9 +114,10 @@ const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, co
     int done = 0;
     for (size_t i = 0; order && i < n; i++) {
         if (state[i] != NEW || place(&u, (int)i, state, next, stack, order, &done)) continue;
-        ot_fail_more(found, OT_E_MODEL, "%.300snode '%.200s' (%.60s) depends on its own result: the nodes form a "
-                                        "cycle", where,
-                     ot_text(node[i]->name), ot_text(node[i]->op_type));
+        ot_fail_more(found, OT_E_MODEL,
+                     "%.300snode '%.200s' (%.60s) depends on its own result: the nodes form a "
+                     "cycle",
+                     where, ot_text(node[i]->name), ot_text(node[i]->op_type));
         order = NULL;
     }
     ot_arena_free(u.arena);

@@ -6,7 +6,10 @@
 
 /* ---- tensors of the file, in order ---------------------------------------------- */
 
-typedef struct tensor_list { const void **t; int n, cap; } tensor_list;
+typedef struct tensor_list {
+    const void **t;
+    int n, cap;
+} tensor_list;
 
 static void list_tensor(tensor_list *l, const void *t)
 {
@@ -44,7 +47,10 @@ static void list_model(tensor_list *l, const Onnx__ModelProto *m)
         if (m->training_info[i]->algorithm) list_graph(l, m->training_info[i]->algorithm);
 }
 
-typedef struct placed { const void *t; int at; } placed;
+typedef struct placed {
+    const void *t;
+    int at;
+} placed;
 
 static int by_address(const void *a, const void *b)
 {
@@ -93,10 +99,10 @@ static bool grow_sources(ot_job *j)
     ot_imported *m = j->m;
     if (m->n_sources < j->cap_sources) return true;
     int n = m->n_sources, wider = n ? 2 * n : 64;
-    ot_source   *source = ot_job_alloc(j, (size_t)wider * sizeof *source);
-    ot_origin   *origin = ot_job_alloc(j, (size_t)wider * sizeof *origin);
+    ot_source *source = ot_job_alloc(j, (size_t)wider * sizeof *source);
+    ot_origin *origin = ot_job_alloc(j, (size_t)wider * sizeof *origin);
     const char **path = ot_job_alloc(j, (size_t)wider * sizeof *path);
-    ot_value   **value = ot_job_alloc(j, (size_t)wider * sizeof *value);
+    ot_value **value = ot_job_alloc(j, (size_t)wider * sizeof *value);
     if (!source || !origin || !path || !value) return false;
     if (n) {
         memcpy(source, m->sources, (size_t)n * sizeof *source);
@@ -112,13 +118,18 @@ static bool grow_sources(ot_job *j)
     return true;
 }
 
-int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const ot_external *e, const char *name, int kind)
+int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const ot_external *e, const char *name,
+                  int kind)
 {
     if (!grow_sources(j)) return -1;
     int n = j->m->n_sources++, at = ot_tensor_index(j, t);
     ot_source *o = &j->m->sources[n];
-    *o = (ot_source){ .name = name, .dtype = b->dtype, .shape = b->shape, .data = b->data,
-                      .order = at < 0 ? -1 : j->order_of[at], .external = e != NULL };
+    *o = (ot_source){ .name = name,
+                      .dtype = b->dtype,
+                      .shape = b->shape,
+                      .data = b->data,
+                      .order = at < 0 ? -1 : j->order_of[at],
+                      .external = e != NULL };
     o->kind = kind;
     j->f->origins[n] = (ot_origin){ kind == OT_FROM_ATTRIBUTE ? NULL : t, e };
     j->path_of[n] = s->path;
@@ -128,7 +139,9 @@ int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const
 /* ---- names --------------------------------------------------------------------------- */
 
 /* How often a name is asked for, and the number that the next one who has to differ tries. */
-typedef struct name_use { int asked, next; } name_use;
+typedef struct name_use {
+    int asked, next;
+} name_use;
 
 static name_use *use_of(ot_job *j, ot_table *t, const char *name)
 {
@@ -164,8 +177,8 @@ bool ot_sources_name(ot_job *j)
         u->asked++;
     }
     for (int i = 0; i < j->m->n_sources; i++) {
-        ot_source  *o = &j->m->sources[i];
-        name_use   *u = ot_table_find(&plain, o->name);
+        ot_source *o = &j->m->sources[i];
+        name_use *u = ot_table_find(&plain, o->name);
         const char *name = o->name;
         if (*j->path_of[i] && u->asked > 1) name = ot_arena_printf(j->f->arena, "%s%s", j->path_of[i], o->name);
         name = name ? free_name(j, &given, name) : NULL;

@@ -12,10 +12,10 @@
 #include "runtime/base/io.h"
 
 typedef struct decode {
-    ot_file    *file;    /* NULL: external data is refused */
-    ot_arena   *arena;
+    ot_file *file; /* NULL: external data is refused */
+    ot_arena *arena;
     const char *what;
-    ot_error   *found;
+    ot_error *found;
 } decode;
 
 #define FINDING(d, ...) (ot_fail_more((d)->found, OT_E_MODEL, __VA_ARGS__), false)
@@ -26,8 +26,7 @@ typedef struct decode {
 static bool known_type(const decode *d, int32_t t)
 {
     if (t == OT_STRING || (t > 0 && t <= OT_I2 && ot_dtype_bits((ot_dtype)t))) return true;
-    const ProtobufCEnumValue *e =
-        protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, t);
+    const ProtobufCEnumValue *e = protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, t);
     return e && t ? FINDING(d, "%.200s: element type %s is not supported", d->what, e->name)
                   : FINDING(d, "%.200s: invalid element type %d", d->what, t);
 }
@@ -38,8 +37,7 @@ static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dty
         return FINDING(d, "%.200s: %zu dimensions; at most %d are supported", d->what, rank, OT_MAX_RANK);
     s->rank = (int)rank;
     for (size_t i = 0; i < rank; i++) {
-        if (dims[i] < 0)
-            return FINDING(d, "%.200s: invalid dimension %zu: %lld", d->what, i, (long long)dims[i]);
+        if (dims[i] < 0) return FINDING(d, "%.200s: invalid dimension %zu: %lld", d->what, i, (long long)dims[i]);
         s->dim[i] = dims[i];
     }
     if (!ot_shape_fits(s, t == OT_STRING ? OT_U64 : t))
@@ -104,13 +102,31 @@ static bool read_strings(const decode *d, const Onnx__TensorProto *t, ot_blob *o
 static size_t entries(const Onnx__TensorProto *t, ot_dtype type, const char **field)
 {
     switch (type) {
-    case OT_F32: return *field = "float_data", t->n_float_data;
-    case OT_F64: return *field = "double_data", t->n_double_data;
-    case OT_I64: return *field = "int64_data", t->n_int64_data;
+    case OT_F32: {
+        *field = "float_data";
+        return t->n_float_data;
+    }
+    case OT_F64: {
+        *field = "double_data";
+        return t->n_double_data;
+    }
+    case OT_I64: {
+        *field = "int64_data";
+        return t->n_int64_data;
+    }
     case OT_U32:
-    case OT_U64: return *field = "uint64_data", t->n_uint64_data;
-    case OT_STRING: return *field = "string_data", t->n_string_data;
-    default: return *field = "int32_data", t->n_int32_data;
+    case OT_U64: {
+        *field = "uint64_data";
+        return t->n_uint64_data;
+    }
+    case OT_STRING: {
+        *field = "string_data";
+        return t->n_string_data;
+    }
+    default: {
+        *field = "int32_data";
+        return t->n_int32_data;
+    }
     }
 }
 
@@ -119,7 +135,7 @@ static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out
     const char *field;
     size_t n = entries(t, out->dtype, &field);
     size_t want = (size_t)ot_numel(&out->shape);
-    int    bits = ot_dtype_bits(out->dtype);
+    int bits = ot_dtype_bits(out->dtype);
     if (bits && bits < 8) want = bytes;
     if (n != want)
         return FINDING(d, "%.200s: %s has %zu entries, but %s of type %s needs %zu", d->what, field, n,
@@ -186,8 +202,8 @@ static bool read_external(const decode *d, const Onnx__TensorProto *t, ot_blob *
     if (!read_entries(d, t, e)) return false;
     if (e->length >= 0 && (uint64_t)e->length != bytes)
         return FINDING(d, "%.200s: external data has length %lld, but %s of type %s needs %zu", d->what,
-                       (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }),
-                       ot_dtype_name(out->dtype), bytes);
+                       (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype),
+                       bytes);
     const void *p = ot_file_external(d->file, e, bytes, ot_text(t->name), d->found);
     if (!p) return false;
     if (external) *external = e;
@@ -214,8 +230,8 @@ bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const
     if (!read_shape(&d, t->dims, t->n_dims, out->dtype, &out->shape)) return false;
     if (t->segment) return FINDING(&d, "%.200s: tensors in segments are not supported", what);
     size_t bytes = out->dtype == OT_STRING ? 0 : ot_bytes(&out->shape, out->dtype);
-    int    n = encodings(t);
-    bool   ok;
+    int n = encodings(t);
+    bool ok;
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (n) return FINDING(&d, "%.200s: has both external data and its own data", what);
         ok = read_external(&d, t, out, bytes, external);
@@ -247,10 +263,10 @@ static bool sparse_position(const ot_blob *index, const ot_shape *s, int64_t i, 
     return true;
 }
 
-bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what,
-                       ot_blob *out, ot_error *found)
+bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
+                       ot_error *found)
 {
-    decode  d = { f, a, what, found };
+    decode d = { f, a, what, found };
     ot_blob values, index;
     *out = (ot_blob){ .source = -1 };
     if (!t->values || !t->indices) return FINDING(&d, "%.200s: the sparse tensor has no values or no indices", what);
@@ -260,18 +276,23 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
     out->dtype = values.dtype;
     if (!read_shape(&d, t->dims, t->n_dims, values.dtype, &out->shape)) return false;
     int bits = ot_dtype_bits(values.dtype);
-    if (bits < 8) return FINDING(&d, "%.200s: sparse tensors of type %s are not supported", what, ot_dtype_name(values.dtype));
+    if (bits < 8)
+        return FINDING(&d, "%.200s: sparse tensors of type %s are not supported", what, ot_dtype_name(values.dtype));
     int64_t n = values.shape.rank == 1 ? values.shape.dim[0] : -1, total = ot_numel(&out->shape);
     bool rows = index.shape.rank == 2 && index.shape.dim[1] == out->shape.rank;
     if (n < 0 || index.dtype != OT_I64 || !(index.shape.rank == 1 || rows) || index.shape.dim[0] != n)
-        return FINDING(&d, "%.200s: the values of a sparse tensor have shape %s and its indices %s; expected indices "
-                           "[N] or [N,rank] for N values", what,
-                       ot_shape_text(&values.shape, (char[128]){ 0 }), ot_shape_text(&index.shape, (char[128]){ 0 }));
+        return FINDING(&d,
+                       "%.200s: the values of a sparse tensor have shape %s and its indices %s; expected indices "
+                       "[N] or [N,rank] for N values",
+                       what, ot_shape_text(&values.shape, (char[128]){ 0 }),
+                       ot_shape_text(&index.shape, (char[128]){ 0 }));
     size_t bytes = ot_bytes(&out->shape, out->dtype), each = (size_t)bits / 8;
     /* What a few entries stand for is the file's claim alone: all of them together may be as large as a file. */
     if (bytes > OT_LARGEST_FILE - f->densified)
-        return FINDING(&d, "%.200s: the sparse tensor needs %zu bytes as a dense tensor; the limit for all in a file "
-                           "is %zu", what, bytes, OT_LARGEST_FILE);
+        return FINDING(&d,
+                       "%.200s: the sparse tensor needs %zu bytes as a dense tensor; the limit for all in a file "
+                       "is %zu",
+                       what, bytes, OT_LARGEST_FILE);
     f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
     if (!p) return NO_MEMORY(&d);
@@ -280,15 +301,15 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
             return FINDING(&d, "%.200s: index of entry %lld of a sparse tensor is out of range", what, (long long)i);
         if (at <= last)
             return FINDING(&d, "%.200s: the indices of a sparse tensor must be sorted and unique; entry %lld is not",
-                           what,
-                           (long long)i);
+                           what, (long long)i);
         memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
     }
     out->data = p;
     return true;
 }
 
-static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, ot_arena *a, ot_tensor *out, ot_error *err)
+static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, ot_arena *a, ot_tensor *out,
+                              ot_error *err)
 {
     ot_budget budget;
     ProtobufCMessage *m;
@@ -298,7 +319,9 @@ static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, 
     bool ok = ot_tensor_decode(NULL, a, t, path, &b, NULL, err);
     if (ok) {
         size_t size = b.dtype == OT_STRING ? (size_t)ot_numel(&b.shape) * sizeof(char *) : ot_bytes(&b.shape, b.dtype);
-        *out = (ot_tensor){ .name = ot_arena_strdup(a, ot_text(t->name)), .dtype = b.dtype, .rank = b.shape.rank,
+        *out = (ot_tensor){ .name = ot_arena_strdup(a, ot_text(t->name)),
+                            .dtype = b.dtype,
+                            .rank = b.shape.rank,
                             .data = ot_arena_copy(a, b.data, size ? size : 1) };
         for (int i = 0; i < b.shape.rank; i++) out->dim[i] = b.shape.dim[i];
         if (!out->name || !out->data) ok = (ot_fail(err, OT_E_NOMEM, "%s: no memory", path), false);
@@ -309,7 +332,7 @@ static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, 
 
 ot_status ot_import_tensor(const char *path, ot_arena *a, ot_tensor *out, ot_error *err)
 {
-    void  *bytes;
+    void *bytes;
     size_t n;
     ot_error own = { 0 };
     if (!err) err = &own; /* decoding tells through it whether it failed */

@@ -14,20 +14,24 @@
 
 enum { MOST = 64 }; /* values that a traced node reads; what reads more is left alone */
 
-typedef struct word { const char *s; size_t n; } word;
+typedef struct word {
+    const char *s;
+    size_t n;
+} word;
 
 typedef struct reading {
-    const char     *text;        /* of the traced node */
-    const ot_form  *f;
+    const char *text; /* of the traced node */
+    const ot_form *f;
     const Onnx__NodeProto *node;
-    word            arg[MOST];
-    int             n_arg;
+    word arg[MOST];
+    int n_arg;
 } reading;
 
 static const char *traced_text(const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_metadata_props; i++)
-        if (!strcmp(ot_text(n->metadata_props[i]->key), "pkg.torch.onnx.fx_node")) return ot_text(n->metadata_props[i]->value);
+        if (!strcmp(ot_text(n->metadata_props[i]->key), "pkg.torch.onnx.fx_node"))
+            return ot_text(n->metadata_props[i]->value);
     return NULL;
 }
 
@@ -35,7 +39,9 @@ static const char *traced_text(const Onnx__NodeProto *n)
 static word word_at(const char *s)
 {
     word w = { s, 0 };
-    while ((s[w.n] >= 'a' && s[w.n] <= 'z') || (s[w.n] >= 'A' && s[w.n] <= 'Z') || (s[w.n] >= '0' && s[w.n] <= '9') || s[w.n] == '_') w.n++;
+    while ((s[w.n] >= 'a' && s[w.n] <= 'z') || (s[w.n] >= 'A' && s[w.n] <= 'Z') || (s[w.n] >= '0' && s[w.n] <= '9') ||
+           s[w.n] == '_')
+        w.n++;
     return w;
 }
 
@@ -58,7 +64,7 @@ static bool is_detached(word w)
 static bool read_args(reading *r)
 {
     const char *s = strstr(r->text, "](args = (");
-    bool        found = false;
+    bool found = false;
     while (s && (s = strchr(s, '%'))) {
         if (r->n_arg == MOST) return false;
         word w = word_at(++s);
@@ -75,7 +81,10 @@ static word maker(const reading *r, int i)
     return text ? word_at(text + 1) : (word){ "", 0 };
 }
 
-static bool is_arg(const reading *r, int i, word w) { return same(w, maker(r, i)) || same(w, word_of(r->node->input[i])); }
+static bool is_arg(const reading *r, int i, word w)
+{
+    return same(w, maker(r, i)) || same(w, word_of(r->node->input[i]));
+}
 
 /* Is input i read under a name of its own, or made by another part of the same traced node? */
 static bool is_explained(const reading *r, int i)
@@ -94,8 +103,8 @@ static bool is_known(const reading *r, word w)
     if (w.n >= sizeof name) return false;
     memcpy(name, w.s, w.n);
     name[w.n] = 0;
-    return w.n > 2 && (!memcmp(w.s, "p_", 2) || !memcmp(w.s, "b_", 2) || !memcmp(w.s, "c_", 2) || ot_table_find(&r->f->job->traced, name) ||
-                       ot_table_find(&r->f->scope->values, name));
+    return w.n > 2 && (!memcmp(w.s, "p_", 2) || !memcmp(w.s, "b_", 2) || !memcmp(w.s, "c_", 2) ||
+                       ot_table_find(&r->f->job->traced, name) || ot_table_find(&r->f->scope->values, name));
 }
 
 /* As many inputs as arguments, and where an argument is known, it is the input of its place? */
@@ -113,18 +122,19 @@ static bool in_order(const reading *r)
 /* Which inputs are read detached, by bit. */
 static uint64_t detached(reading *r)
 {
-    int      named = 0, unknown = 0, open = 0;
+    int named = 0, unknown = 0, open = 0;
     uint64_t inputs = 0;
-    bool     ordered = in_order(r);
+    bool ordered = in_order(r);
     for (int k = 0; k < r->n_arg; k++) {
         named += is_detached(r->arg[k]);
         unknown += !is_detached(r->arg[k]) && !is_known(r, r->arg[k]);
     }
     for (int i = 0; i < r->f->n_in && i < MOST; i++) {
         const ot_value *v = r->f->in[i];
-        const char     *text = v ? ot_table_find(&r->f->job->traced, r->node->input[i]) : NULL;
+        const char *text = v ? ot_table_find(&r->f->job->traced, r->node->input[i]) : NULL;
         if (!v || v->role == OT_INPUT || (text && (!strcmp(text, r->text) || is_detached(word_at(text + 1))))) continue;
-        if (ordered ? is_detached(r->arg[i]) : v->role == OT_TEMP && !is_explained(r, i)) inputs |= UINT64_C(1) << i, open++;
+        if (ordered ? is_detached(r->arg[i]) : v->role == OT_TEMP && !is_explained(r, i))
+            inputs |= UINT64_C(1) << i, open++;
     }
     return ordered || (!unknown && open <= named) ? inputs : 0; /* else: which it is, nobody says */
 }
@@ -142,7 +152,7 @@ bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
 {
     reading r = { .text = traced_text(n), .f = f, .node = n };
     if (!r.text || *r.text != '%' || !is_of_main(f)) return true;
-    bool     itself = strstr(r.text, "[target=torch.ops.aten.detach.default]") != NULL;
+    bool itself = strstr(r.text, "[target=torch.ops.aten.detach.default]") != NULL;
     uint64_t inputs = itself ? 1 : read_args(&r) ? detached(&r) : 0;
     for (int i = 0; i < f->n_in && i < MOST; i++) {
         if (!(inputs >> i & 1) || !f->in[i]) continue;
@@ -156,7 +166,8 @@ bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
 /* The row that an Embedding keeps for padding.  -1: none. */
 static int64_t padding_of(const char *text)
 {
-    const char *s = strstr(text, "[target=torch.ops.aten.embedding.default](args = (%"), *end = s ? strchr(s, ')') : NULL;
+    const char *s = strstr(text, "[target=torch.ops.aten.embedding.default](args = (%"),
+               *end = s ? strchr(s, ')') : NULL;
     for (int k = 0; s && k < 2; k++) s = strchr(s + 1, ',');
     while (s && strchr(", ", *s)) s++;
     return s && end && s < end && *s >= '0' && *s <= '9' ? strtoll(s, NULL, 10) : -1;
@@ -168,7 +179,7 @@ bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
     if (!text || *text != '%' || !is_of_main(f)) return true;
     for (int i = 0; i < f->n_out; i++)
         if (*f->out_name[i] && !ot_table_set(&f->job->traced, f->out_name[i], text)) return false;
-    int64_t   row = !strcmp(f->op, "Gather") && f->n_in == 2 && f->n_out == 1 ? padding_of(text) : -1;
+    int64_t row = !strcmp(f->op, "Gather") && f->n_in == 2 && f->n_out == 1 ? padding_of(text) : -1;
     ot_value *y = f->out[0];
     if (row < 0 || !y || !f->in[0] || f->in[0]->source < 0) return true;
     ot_value *held = detach(f, y), *index = ot_form_ints(f, &row, 1), *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
@@ -183,10 +194,15 @@ bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
 void ot_traced_notes(ot_job *j)
 {
     if (j->detached)
-        ot_note(j, "%d input%s without gradient, because the program detached them (first: of '%s')%s",
-                j->detached, j->detached > 1 ? "s" : "",
-                j->first_detached, j->merged ? "; equal nodes that the exporter merged may have hidden others: torch.onnx.export(..., optimize=False) keeps all" : "");
+        ot_note(
+            j, "%d input%s without gradient, because the program detached them (first: of '%s')%s", j->detached,
+            j->detached > 1 ? "s" : "", j->first_detached,
+            j->merged
+                ? "; equal nodes that the exporter merged may have hidden others: torch.onnx.export(..., optimize=False) keeps all"
+                : "");
     if (j->padded)
-        ot_note(j, "%d table%s without gradient for the padding index (padding_idx), as declared in the file (first: "
-                   "'%s')", j->padded, j->padded > 1 ? "s" : "", j->first_padded);
+        ot_note(j,
+                "%d table%s without gradient for the padding index (padding_idx), as declared in the file (first: "
+                "'%s')",
+                j->padded, j->padded > 1 ? "s" : "", j->first_padded);
 }

@@ -13,18 +13,19 @@
 enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF, MODES };
 enum { AVERAGE, SUM, MIN, MAX };
 
-static const char *const mode_names[] = { "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF" };
+static const char *const mode_names[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
+                                          "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF" };
 static const char *const sums[] = { "AVERAGE", "SUM", "MIN", "MAX" };
 
 typedef struct trees {
-    int64_t  n, roots, leaves, targets, members; /* nodes, trees, rows of weights, columns; length of the longest set */
+    int64_t n, roots, leaves, targets, members; /* nodes, trees, rows of weights, columns; length of the longest set */
     int64_t *feature, *mode, *yes, *no, *missing, *leaf, *root, *set; /* by node, but for root; leaf and set: the row */
-    double  *split, *weight, *member; /* weight: (leaves, targets); member: (sets, members), NaN behind each set's end */
-    int      depth, sum;
+    double *split, *weight, *member; /* weight: (leaves, targets); member: (sets, members), NaN behind each set's end */
+    int depth, sum;
 } trees;
 
 static int64_t *int_list(ot_form *f, int64_t n) { return ot_job_alloc(f->job, (size_t)(n + 1) * sizeof(int64_t)); }
-static double  *double_list(ot_form *f, int64_t n) { return ot_job_alloc(f->job, (size_t)(n + 1) * sizeof(double)); }
+static double *double_list(ot_form *f, int64_t n) { return ot_job_alloc(f->job, (size_t)(n + 1) * sizeof(double)); }
 
 static bool make_nodes(ot_form *f, trees *t, int64_t n)
 {
@@ -39,17 +40,20 @@ static bool make_nodes(ot_form *f, trees *t, int64_t n)
 static bool make_weights(ot_form *f, trees *t)
 {
     int64_t all;
-    if (!ot_mul(t->leaves, t->targets, &all) || all > INT64_C(1) << 28)
-        return ot_form_finding(f, "%lld leaves of %lld targets are too many", (long long)t->leaves, (long long)t->targets), false;
+    if (!ot_mul(t->leaves, t->targets, &all) || all > INT64_C(1) << 28) {
+        ot_form_finding(f, "%lld leaves of %lld targets are too many", (long long)t->leaves, (long long)t->targets);
+        return false;
+    }
     if (!(t->weight = double_list(f, all))) return false;
-    for (int64_t i = 0; i < all && (t->sum == MIN || t->sum == MAX); i++) t->weight[i] = t->sum == MIN ? (double)INFINITY : -(double)INFINITY;
+    for (int64_t i = 0; i < all && (t->sum == MIN || t->sum == MAX); i++)
+        t->weight[i] = t->sum == MIN ? (double)INFINITY : -(double)INFINITY;
     return true;
 }
 
 /* How deep the trees are; -1: one of them is none. */
 static int measure(ot_form *f, const trees *t)
 {
-    int     deepest = 0;
+    int deepest = 0;
     int64_t top, steps = 0, *stack = int_list(f, 2 * t->n + 2);
     if (!stack) return -1;
     for (int64_t r = 0; r < t->roots; r++) {
@@ -72,7 +76,7 @@ static int measure(ot_form *f, const trees *t)
 static ot_value *floats(ot_form *f, const double *v, int64_t rows, int64_t columns, ot_dtype type)
 {
     ot_shape s = { .rank = rows ? 2 : 1, .dim = { rows ? rows : columns, columns } };
-    void    *p = ot_job_alloc(f->job, ot_bytes(&s, type) + 1);
+    void *p = ot_job_alloc(f->job, ot_bytes(&s, type) + 1);
     for (int64_t i = 0; p && i < ot_numel(&s); i++) ot_set_f64(p, type, i, v[i]);
     return p ? ot_graph_const(f->scope->graph, f->name, type, &s, p) : NULL;
 }
@@ -92,7 +96,8 @@ static ot_value *start(ot_form *f, const trees *t, ot_value *x)
 static ot_value *is_member(ot_form *f, const trees *t, int64_t sets, ot_value *x, ot_value *at, ot_dtype type)
 {
     ot_value *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
-    ot_value *set = pick(f, floats(f, t->member, sets, t->members, type), pick(f, ot_form_ints(f, t->set, (size_t)t->n), at));
+    ot_value *set =
+        pick(f, floats(f, t->member, sets, t->members, type), pick(f, ot_form_ints(f, t->set, (size_t)t->n), at));
     ot_value *hit = ot_ml_op(f, "Equal", ot_ml_op(f, "Unsqueeze", x, last), set);
     hit = hit ? ot_form_before_int(f, "Cast", &hit, 1, "to", OT_I64) : NULL;
     hit = hit && last ? ot_form_before_int(f, "ReduceMax", (ot_value *[]){ hit, last }, 2, "keepdims", 0) : NULL;
@@ -104,21 +109,25 @@ static ot_value *decide(ot_form *f, const trees *t, int64_t sets, ot_value *x, o
 {
     static const char *const compare[] = { "LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal" };
     ot_value *split = pick(f, floats(f, t->split, 0, t->n, type), at), *mode = NULL, *all = NULL;
-    bool      used[MODES] = { false }, missing = false;
+    bool used[MODES] = { false }, missing = false;
     for (int64_t i = 0; i < t->n; i++) used[t->mode[i]] = true, missing |= t->missing[i] != 0;
     for (int m = 0; m < LEAF; m++) {
         if (!used[m]) continue;
         ot_value *hit = m == MEMBER ? is_member(f, t, sets, x, at, type) : ot_ml_op(f, compare[m], x, split);
         if (m == NEQ && hit) hit = ot_form_before(f, "Not", &hit, 1);
         if (!hit) return NULL;
-        if (!all) { all = hit; continue; }
+        if (!all) {
+            all = hit;
+            continue;
+        }
         if (!mode && !(mode = pick(f, ot_form_ints(f, t->mode, (size_t)t->n), at))) return NULL;
         ot_value *here = ot_ml_op(f, "Equal", mode, ot_form_const(f, OT_I64, 0, 1, &(double){ m }));
         if (!here || !(all = ot_form_before(f, "Where", (ot_value *[]){ here, hit, all }, 3))) return NULL;
     }
     if (!missing || !all) return all;
     ot_value *nan = ot_form_before(f, "IsNaN", &x, 1);
-    ot_value *track = ot_ml_op(f, "Greater", pick(f, ot_form_ints(f, t->missing, (size_t)t->n), at), ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }));
+    ot_value *track = ot_ml_op(f, "Greater", pick(f, ot_form_ints(f, t->missing, (size_t)t->n), at),
+                               ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }));
     return ot_ml_op(f, "Or", all, ot_ml_op(f, "And", nan, track));
 }
 
@@ -127,16 +136,22 @@ static ot_value *walk(ot_form *f, trees *t, int64_t sets, ot_dtype type)
 {
     ot_value *x = ot_form_before_int(f, "Cast", f->in, 1, "to", type), *at = start(f, t, x);
     t->depth = measure(f, t);
-    if (t->depth < 0) return ot_form_finding(f, "its nodes do not form trees"), NULL;
-    ot_value *feature = ot_form_ints(f, t->feature, (size_t)t->n), *yes = ot_form_ints(f, t->yes, (size_t)t->n), *no = ot_form_ints(f, t->no, (size_t)t->n);
+    if (t->depth < 0) {
+        ot_form_finding(f, "its nodes do not form trees");
+        return NULL;
+    }
+    ot_value *feature = ot_form_ints(f, t->feature, (size_t)t->n), *yes = ot_form_ints(f, t->yes, (size_t)t->n),
+             *no = ot_form_ints(f, t->no, (size_t)t->n);
     for (int d = 0; d < t->depth && at; d++) {
         ot_value *which = pick(f, feature, at);
-        ot_value *value = x && which ? ot_form_before_int(f, "GatherElements", (ot_value *[]){ x, which }, 2, "axis", 1) : NULL;
+        ot_value *value =
+            x && which ? ot_form_before_int(f, "GatherElements", (ot_value *[]){ x, which }, 2, "axis", 1) : NULL;
         ot_value *hit = decide(f, t, sets, value, at, type), *then = pick(f, yes, at), *other = pick(f, no, at);
         at = hit && then && other ? ot_form_before(f, "Where", (ot_value *[]){ hit, then, other }, 3) : NULL;
     }
     static const char *const reduce[] = { "ReduceMean", "ReduceSum", "ReduceMin", "ReduceMax" };
-    ot_value *row = at ? pick(f, ot_form_ints(f, t->leaf, (size_t)t->n), at) : NULL, *one = ot_form_ints(f, &(int64_t){ 1 }, 1);
+    ot_value *row = at ? pick(f, ot_form_ints(f, t->leaf, (size_t)t->n), at) : NULL,
+             *one = ot_form_ints(f, &(int64_t){ 1 }, 1);
     ot_value *w = row ? pick(f, floats(f, t->weight, t->leaves, t->targets, type), row) : NULL;
     return w && one ? ot_form_before_int(f, reduce[t->sum], (ot_value *[]){ w, one }, 2, "keepdims", 0) : NULL;
 }
@@ -149,8 +164,10 @@ static double *tensor(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
     ot_blob b = { 0 };
     if (!ot_ml_tensor(f, name, &b)) return NULL;
     int64_t count = ot_numel(&b.shape);
-    if (*n >= 0 && count != *n) return ot_form_finding(f, "%s has %lld elements, expected %lld",
-                                                       name, (long long)count, (long long)*n), NULL;
+    if (*n >= 0 && count != *n) {
+        ot_form_finding(f, "%s has %lld elements, expected %lld", name, (long long)count, (long long)*n);
+        return NULL;
+    }
     double *v = double_list(f, count);
     for (int64_t i = 0; v && i < count; i++) v[i] = ot_get_f64(b.data, b.dtype, i);
     *n = count;
@@ -162,8 +179,8 @@ static const int64_t *ints(ot_form *f, const char *name, int64_t n)
 {
     const ot_attribute *a = ot_form_get(f, name);
     if (a && (int64_t)a->n_ints == n) return a->ints;
-    return ot_form_finding(f, "%s has %lld elements, expected %lld",
-                           name, a ? (long long)a->n_ints : 0, (long long)n), NULL;
+    ot_form_finding(f, "%s has %lld elements, expected %lld", name, a ? (long long)a->n_ints : 0, (long long)n);
+    return NULL;
 }
 
 /* The sets of the nodes that ask for membership: as listed, with a NaN behind each. */
@@ -180,7 +197,10 @@ static int64_t read_sets(ot_form *f, trees *t)
     }
     int64_t room;
     t->members = longest;
-    if (!ot_mul(sets, longest, &room) || room > INT64_C(1) << 26) return ot_form_finding(f, "its sets are too large"), -1;
+    if (!ot_mul(sets, longest, &room) || room > INT64_C(1) << 26) {
+        ot_form_finding(f, "its sets are too large");
+        return -1;
+    }
     if (!(t->member = double_list(f, room))) return -1;
     for (int64_t i = 0; i < room; i++) t->member[i] = NAN;
     for (int64_t s = 0; s < sets; s++) {
@@ -199,34 +219,47 @@ static int64_t child(int64_t id, int64_t leaf, int64_t inner, int64_t leaves)
 
 bool ot_ml_tree_ensemble(ot_form *f)
 {
-    const ot_attribute *root = ot_form_get(f, "tree_roots"), *feature = ot_form_get(f, "nodes_featureids"), *leaf = ot_form_get(f, "leaf_targetids");
+    const ot_attribute *root = ot_form_get(f, "tree_roots"), *feature = ot_form_get(f, "nodes_featureids"),
+                       *leaf = ot_form_get(f, "leaf_targetids");
     ot_ml_fixed(f, "nodes_splits and leaf_weights");
-    if (!root || !feature || !leaf || !root->n_ints) return ot_form_finding(f, "tree_roots, nodes_featureids and "
-                                                                               "leaf_targetids are required");
-    int64_t  n = (int64_t)feature->n_ints, leaves = (int64_t)leaf->n_ints, all = n + leaves;
+    if (!root || !feature || !leaf || !root->n_ints)
+        return ot_form_finding(f, "tree_roots, nodes_featureids and "
+                                  "leaf_targetids are required");
+    int64_t n = (int64_t)feature->n_ints, leaves = (int64_t)leaf->n_ints, all = n + leaves;
     ot_dtype type = OT_F32;
-    trees    t = { .roots = (int64_t)root->n_ints, .leaves = leaves, .targets = ot_form_int(f, "n_targets", 1), .sum = (int)ot_form_int(f, "aggregate_function", SUM) };
-    const int64_t *yes = ints(f, "nodes_truenodeids", n), *no = ints(f, "nodes_falsenodeids", n), *yes_leaf = ints(f, "nodes_trueleafs", n),
-                  *no_leaf = ints(f, "nodes_falseleafs", n), *missing = ot_form_get(f, "nodes_missing_value_tracks_true") ? ints(f, "nodes_missing_value_tracks_true", n) : NULL;
-    double *mode = tensor(f, "nodes_modes", &n, NULL), *split = tensor(f, "nodes_splits", &n, &type), *weight = tensor(f, "leaf_weights", &leaves, NULL);
+    trees t = { .roots = (int64_t)root->n_ints,
+                .leaves = leaves,
+                .targets = ot_form_int(f, "n_targets", 1),
+                .sum = (int)ot_form_int(f, "aggregate_function", SUM) };
+    const int64_t *yes = ints(f, "nodes_truenodeids", n), *no = ints(f, "nodes_falsenodeids", n),
+                  *yes_leaf = ints(f, "nodes_trueleafs", n), *no_leaf = ints(f, "nodes_falseleafs", n),
+                  *missing = ot_form_get(f, "nodes_missing_value_tracks_true")
+                                 ? ints(f, "nodes_missing_value_tracks_true", n)
+                                 : NULL;
+    double *mode = tensor(f, "nodes_modes", &n, NULL), *split = tensor(f, "nodes_splits", &n, &type),
+           *weight = tensor(f, "leaf_weights", &leaves, NULL);
     if (!yes || !no || !yes_leaf || !no_leaf || !mode || !split || !weight) return true;
-    if (t.sum < AVERAGE || t.sum > MAX || t.targets < 1 || t.roots > all) return ot_form_finding(f, "aggregate_function, n_targets or tree_roots");
+    if (t.sum < AVERAGE || t.sum > MAX || t.targets < 1 || t.roots > all)
+        return ot_form_finding(f, "aggregate_function, n_targets or tree_roots");
     if (!make_nodes(f, &t, all) || !make_weights(f, &t)) return false;
     for (int64_t i = 0; i < all; i++) {
         bool inner = i < n;
         t.mode[i] = !inner ? LEAF : mode[i] >= 0 && mode[i] <= (double)MEMBER ? (int64_t)mode[i] : -1;
         t.yes[i] = inner ? child(yes[i], yes_leaf[i], n, leaves) : i;
         t.no[i] = inner ? child(no[i], no_leaf[i], n, leaves) : i;
-        if (t.mode[i] < 0 || t.yes[i] < 0 || t.no[i] < 0) return ot_form_finding(f, "node %lld has an invalid child or an "
-                                                                                    "unknown mode", (long long)i);
+        if (t.mode[i] < 0 || t.yes[i] < 0 || t.no[i] < 0)
+            return ot_form_finding(f,
+                                   "node %lld has an invalid child or an "
+                                   "unknown mode",
+                                   (long long)i);
         t.feature[i] = inner ? feature->ints[i] : 0;
         t.split[i] = inner ? split[i] : 0;
         t.missing[i] = inner && missing ? missing[i] : 0;
         t.leaf[i] = inner ? 0 : i - n;
     }
     for (int64_t i = 0; i < leaves; i++) {
-        if (leaf->ints[i] < 0 || leaf->ints[i] >= t.targets) return ot_form_finding(f, "leaf %lld has invalid target %lld",
-                                                                                    (long long)i, (long long)leaf->ints[i]);
+        if (leaf->ints[i] < 0 || leaf->ints[i] >= t.targets)
+            return ot_form_finding(f, "leaf %lld has invalid target %lld", (long long)i, (long long)leaf->ints[i]);
         t.weight[i * t.targets + leaf->ints[i]] = weight[i];
     }
     for (int64_t i = 0; i < t.roots; i++) t.root[i] = root->ints[i];
@@ -239,7 +272,9 @@ bool ot_ml_tree_ensemble(ot_form *f)
 
 /* ---- TreeEnsembleRegressor, TreeEnsembleClassifier: nodes by (tree, node), weights by leaf ------- */
 
-typedef struct key { int64_t tree, node, at; } key;
+typedef struct key {
+    int64_t tree, node, at;
+} key;
 
 static int by_key(const void *a, const void *b)
 {
@@ -257,7 +292,7 @@ static int64_t find(const key *k, int64_t n, int64_t tree, int64_t node)
 /* The floats of an attribute, or of its form as a tensor; *n < 0 where it is left out. */
 static double *numbers(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
 {
-    const char         *other = ot_arena_printf(f->job->f->arena, "%s_as_tensor", name);
+    const char *other = ot_arena_printf(f->job->f->arena, "%s_as_tensor", name);
     const ot_attribute *a = ot_form_get(f, name);
     *n = -1;
     if (other && ot_form_get(f, other)) return tensor(f, other, n, type);
@@ -271,7 +306,9 @@ static double *numbers(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
 static int mode_of(const ot_attribute *a, size_t i)
 {
     int m = 0;
-    while (m < MODES && (strlen(mode_names[m]) != a->strings[i].len || memcmp(mode_names[m], a->strings[i].data, a->strings[i].len))) m++;
+    while (m < MODES &&
+           (strlen(mode_names[m]) != a->strings[i].len || memcmp(mode_names[m], a->strings[i].data, a->strings[i].len)))
+        m++;
     return m;
 }
 
@@ -279,12 +316,18 @@ static int mode_of(const ot_attribute *a, size_t i)
 static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
 {
     const ot_attribute *modes = ot_form_get(f, "nodes_modes");
-    int64_t             n = modes ? (int64_t)modes->n_strings : 0, count;
-    const int64_t      *tree = ints(f, "nodes_treeids", n), *node = ints(f, "nodes_nodeids", n), *feature = ints(f, "nodes_featureids", n),
-                  *yes = ints(f, "nodes_truenodeids", n), *no = ints(f, "nodes_falsenodeids", n),
-                  *missing = ot_form_get(f, "nodes_missing_value_tracks_true") ? ints(f, "nodes_missing_value_tracks_true", n) : NULL;
+    int64_t n = modes ? (int64_t)modes->n_strings : 0, count;
+    const int64_t *tree = ints(f, "nodes_treeids", n), *node = ints(f, "nodes_nodeids", n),
+                  *feature = ints(f, "nodes_featureids", n), *yes = ints(f, "nodes_truenodeids", n),
+                  *no = ints(f, "nodes_falsenodeids", n),
+                  *missing = ot_form_get(f, "nodes_missing_value_tracks_true")
+                                 ? ints(f, "nodes_missing_value_tracks_true", n)
+                                 : NULL;
     double *split = numbers(f, "nodes_values", &count, type);
-    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n) return ot_form_finding(f, "its node attributes are incomplete"), false;
+    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n) {
+        ot_form_finding(f, "its node attributes are incomplete");
+        return false;
+    }
     if (!make_nodes(f, t, n) || !(*index = ot_job_alloc(f->job, (size_t)n * sizeof **index))) return false;
     for (int64_t i = 0; i < n; i++) (*index)[i] = (key){ tree[i], node[i], i };
     qsort(*index, (size_t)n, sizeof **index, by_key);
@@ -292,8 +335,10 @@ static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
         bool leaf = (t->mode[i] = mode_of(modes, (size_t)i)) == LEAF;
         t->yes[i] = leaf ? i : find(*index, n, tree[i], yes[i]);
         t->no[i] = leaf ? i : find(*index, n, tree[i], no[i]);
-        if (t->mode[i] > LEAF || t->mode[i] == MEMBER || t->yes[i] < 0 || t->no[i] < 0)
-            return ot_form_finding(f, "node %lld has an invalid child or an unknown mode", (long long)i), false;
+        if (t->mode[i] > LEAF || t->mode[i] == MEMBER || t->yes[i] < 0 || t->no[i] < 0) {
+            ot_form_finding(f, "node %lld has an invalid child or an unknown mode", (long long)i);
+            return false;
+        }
         t->feature[i] = leaf ? 0 : feature[i];
         t->split[i] = split[i];
         t->missing[i] = missing ? missing[i] : 0;
@@ -306,12 +351,15 @@ static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
 /* Weights of `what` ("target", "class"); *only: the one column that they all have, -1: several. */
 static bool read_weights(ot_form *f, trees *t, const key *index, const char *what, int64_t *only, bool *positive)
 {
-    char    name[64];
+    char name[64];
     int64_t n;
     *only = -1, *positive = true;
     snprintf(name, sizeof name, "%s_weights", what);
     double *w = numbers(f, name, &n, NULL);
-    if (!w) return ot_form_finding(f, "%s is missing", name), false;
+    if (!w) {
+        ot_form_finding(f, "%s is missing", name);
+        return false;
+    }
     snprintf(name, sizeof name, "%s_treeids", what);
     const int64_t *tree = ints(f, name, n);
     snprintf(name, sizeof name, "%s_nodeids", what);
@@ -321,8 +369,10 @@ static bool read_weights(ot_form *f, trees *t, const key *index, const char *wha
     if (!tree || !node || !id || !make_weights(f, t)) return false;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = find(index, t->n, tree[i], node[i]);
-        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets) return ot_form_finding(f, "weight %lld has no leaf or no target",
-                                                                                                      (long long)i), false;
+        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets) {
+            ot_form_finding(f, "weight %lld has no leaf or no target", (long long)i);
+            return false;
+        }
         double *to = &t->weight[t->leaf[at] * t->targets + id[i]];
         *to = isinf(*to) ? w[i] : *to + w[i];
         *only = i == 0 ? id[0] : id[i] == *only ? *only : -1;
@@ -336,49 +386,59 @@ static ot_value *with_base(ot_form *f, ot_value *y, const trees *t, ot_dtype typ
     int64_t n;
     double *base = numbers(f, "base_values", &n, NULL);
     if (!base || n < 1 || !y) return y;
-    if (n != 1 && n != t->targets) return ot_form_finding(f, "%lld base values for %lld targets", (long long)n, (long long)t->targets), NULL;
+    if (n != 1 && n != t->targets) {
+        ot_form_finding(f, "%lld base values for %lld targets", (long long)n, (long long)t->targets);
+        return NULL;
+    }
     return ot_ml_op(f, "Add", y, floats(f, base, 0, n, type));
 }
 
-static ot_value *narrow(ot_form *f, ot_value *y) { return y ? ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32) : NULL; }
+static ot_value *narrow(ot_form *f, ot_value *y)
+{
+    return y ? ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32) : NULL;
+}
 
 bool ot_ml_tree_regressor(ot_form *f)
 {
-    trees    t = { .targets = ot_form_int(f, "n_targets", 1), .sum = SUM };
-    key     *index;
-    int64_t  only;
-    bool     positive;
+    trees t = { .targets = ot_form_int(f, "n_targets", 1), .sum = SUM };
+    key *index;
+    int64_t only;
+    bool positive;
     ot_dtype type = OT_F32;
     for (int i = 0; i < OT_LEN(sums); i++)
         if (ot_form_says(f, "aggregate_function", sums[i])) t.sum = i;
     ot_ml_fixed(f, "nodes_values and target_weights");
-    if (t.targets < 1 || !read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "target", &only, &positive)) return true;
+    if (t.targets < 1 || !read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "target", &only, &positive))
+        return true;
     if (t.sum == AVERAGE) t.sum = SUM;
     ot_value *y = walk(f, &t, 0, type);
-    if (ot_form_says(f, "aggregate_function", "AVERAGE")) y = ot_ml_op(f, "Div", y, ot_form_const(f, type, 0, 1, &(double){ (double)t.roots }));
+    if (ot_form_says(f, "aggregate_function", "AVERAGE"))
+        y = ot_ml_op(f, "Div", y, ot_form_const(f, type, 0, 1, &(double){ (double)t.roots }));
     y = ot_ml_transform(f, narrow(f, with_base(f, y, &t, type)), ot_ml_post(f));
     return ot_ml_made(f, y);
 }
 
 bool ot_ml_tree_classifier(ot_form *f)
 {
-    trees    t = { .targets = ot_ml_classes(f), .sum = SUM };
-    key     *index;
-    int64_t  only;
-    bool     positive;
+    trees t = { .targets = ot_ml_classes(f), .sum = SUM };
+    key *index;
+    int64_t only;
+    bool positive;
     ot_dtype type = OT_F32;
     const char *post = ot_ml_post(f);
     ot_ml_fixed(f, "nodes_values and class_weights");
     if (t.targets < 1) return ot_form_finding(f, "its labels are missing");
     if (!read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "class", &only, &positive)) return true;
     ot_value *y = walk(f, &t, 0, type);
-    int64_t   bases = -1;
-    double   *base = numbers(f, "base_values", &bases, NULL);
+    int64_t bases = -1;
+    double *base = numbers(f, "base_values", &bases, NULL);
     if (t.targets == 2 && only >= 0) { /* a score for one class stands for the other too */
         y = y ? ot_form_before_int(f, "Gather", (ot_value *[]){ y, ot_form_ints(f, &only, 1) }, 2, "axis", 1) : NULL;
         if (base && bases >= 1) y = ot_ml_op(f, "Add", y, ot_form_const(f, type, 0, 1, &base[bases - 1]));
         bool plain = !strcmp(post, "NONE") && positive;
-        ot_value *other = plain ? ot_ml_op(f, "Sub", ot_form_const(f, type, 0, 1, &(double){ 1 }), y) : y ? ot_form_before(f, "Neg", &y, 1) : NULL;
+        ot_value *other = plain ? ot_ml_op(f, "Sub", ot_form_const(f, type, 0, 1, &(double){ 1 }), y)
+                          : y   ? ot_form_before(f, "Neg", &y, 1)
+                                : NULL;
         y = ot_ml_joined(f, other, y, 1);
     } else {
         y = with_base(f, y, &t, type);

@@ -88,7 +88,7 @@ static bool no_consumed(ot_form *f)
 
 static bool legacy_broadcast(ot_form *f)
 {
-    bool    on = ot_form_int(f, "broadcast", 0) != 0;
+    bool on = ot_form_int(f, "broadcast", 0) != 0;
     int64_t axis = ot_form_int(f, "axis", -1);
     ot_form_drop(f, "broadcast");
     ot_form_drop(f, "axis");
@@ -126,7 +126,7 @@ static bool selu_1(ot_form *f)
 
 static bool dropout_10(ot_form *f)
 {
-    bool   training = f->version < 7 && !ot_form_int(f, "is_test", 0);
+    bool training = f->version < 7 && !ot_form_int(f, "is_test", 0);
     double ratio = ot_form_float(f, "ratio", 0.5);
     ot_form_drop(f, "is_test");
     ot_form_drop(f, "ratio");
@@ -170,7 +170,8 @@ static bool pad_2(ot_form *f)
 static bool tile_1(ot_form *f)
 {
     if (f->n_in < 3) return true;
-    if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1 || !(fabs(ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0)) < OT_MAX_RANK))
+    if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1 ||
+        !(fabs(ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0)) < OT_MAX_RANK))
         return ot_form_finding(f, "below opset %lld the axis must be a single constant", (long long)f->version);
     int64_t axis = (int64_t)ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0);
     if (axis < 0 || axis >= OT_MAX_RANK || !f->in[0]) return ot_form_finding(f, "invalid axis %lld", (long long)axis);
@@ -205,7 +206,7 @@ static bool softmax_11(ot_form *f)
     if (f->n_in < 1 || !f->in[0]) return true;
     int rank = f->in[0]->shape.rank;
     if (axis == -1 || (rank > 0 && axis == rank - 1)) return true;
-    const ot_op   *op = ot_find_op("", f->op);
+    const ot_op *op = ot_find_op("", f->op);
     const ot_attr *row = op ? op->attrs : NULL;
     while (row && row->name && strcmp(row->name, "flatten")) row++;
     if (!op) return true;
@@ -251,8 +252,8 @@ static bool groupnorm_18(ot_form *f)
     if (f->n_in < 3 || !f->in[0] || !f->in[1] || !f->in[2] || groups < 1) return true;
     int64_t column[] = { groups, 1 }, flat[] = { -1 }, zero[] = { 0 }, one[] = { 1 }, two[] = { 2 };
     ot_value *axes = ot_form_ints(f, zero, 1);
-    ot_value *channels = ot_form_before(
-        f, "Slice", IN(shape_of(f, f->in[0]), ot_form_ints(f, one, 1), ot_form_ints(f, two, 1), axes));
+    ot_value *channels =
+        ot_form_before(f, "Slice", IN(shape_of(f, f->in[0]), ot_form_ints(f, one, 1), ot_form_ints(f, two, 1), axes));
     ot_value *g = ot_form_ints(f, &groups, 1), *each = ot_form_before(f, "Div", IN(channels, g));
     ot_value *wide = ot_form_before_int(f, "Concat", IN(g, each), "axis", 0);
     for (int i = 1; i <= 2; i++) {
@@ -269,8 +270,8 @@ static bool lppool_1(ot_form *f)
 {
     const ot_attribute *a = ot_form_get(f, "p");
     if (!a || !a->has_f) return true;
-    if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f) return ot_form_finding(f, "p is %g, expected an integer",
-                                                                                      (double)a->f);
+    if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f)
+        return ot_form_finding(f, "p is %g, expected an integer", (double)a->f);
     return ot_form_set_int(f, "p", (int64_t)a->f);
 }
 
@@ -281,8 +282,9 @@ static bool upsample(ot_form *f)
     ot_value *scales = f->n_in > 1 ? f->in[1] : NULL;
     const ot_attribute *a = ot_form_get(f, "scales");
     double v[OT_MAX_RANK] = { 1, 1 };
-    int    n = 0;
-    if (a) for (; n < (int)a->n_floats && n < OT_MAX_RANK; n++) v[n] = a->floats[n];
+    int n = 0;
+    if (a)
+        for (; n < (int)a->n_floats && n < OT_MAX_RANK; n++) v[n] = a->floats[n];
     if (ot_form_get(f, "height_scale")) {
         v[2] = ot_form_float(f, "height_scale", 1);
         v[3] = ot_form_float(f, "width_scale", 1);
@@ -392,7 +394,7 @@ static bool image_scaler(ot_form *f)
     double *v = ot_job_alloc(f->job, a->n_floats * sizeof *v);
     if (!v) return false;
     for (size_t i = 0; i < a->n_floats; i++) v[i] = (double)a->floats[i];
-    int64_t   shape[] = { (int64_t)a->n_floats, 1, 1 };
+    int64_t shape[] = { (int64_t)a->n_floats, 1, 1 };
     ot_value *bias = ot_form_const(f, ot_hint(f->in[0]), 1, shape[0], v);
     bias = ot_form_before(f, "Reshape", IN(bias, ot_form_ints(f, shape, 3)));
     return becomes(f, ot_form_before(f, "Add", IN(y, bias)));
@@ -429,16 +431,17 @@ static bool crop(ot_form *f)
             if (!ot_add(starts[i], scale->ints[i], &ends[i])) return ot_form_finding(f, "scale is too large");
     for (int i = 0; i < 2; i++)
         if (ends[i] == 0) ends[i] = INT64_MAX;
-    return becomes(f, ot_form_before(f, "Slice", IN(f->in[0], ot_form_ints(f, starts, 2), ot_form_ints(f, ends, 2),
-                                                    ot_form_ints(f, axes, 2))));
+    return becomes(f, ot_form_before(f, "Slice",
+                                     IN(f->in[0], ot_form_ints(f, starts, 2), ot_form_ints(f, ends, 2),
+                                        ot_form_ints(f, axes, 2))));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 typedef struct upgrade {
-    const char *op;       /* NULL: every operator */
-    int         before;   /* nodes below this opset */
-    bool      (*rewrite)(ot_form *f);
+    const char *op; /* NULL: every operator */
+    int before;     /* nodes below this opset */
+    bool (*rewrite)(ot_form *f);
 } upgrade;
 
 static const upgrade table[] = {

@@ -7,48 +7,48 @@
 
 /* What a kernel sees while it runs. */
 typedef struct ot_call {
-    const ot_node     *node;
-    const void *const *in;    /* in[i]: bytes of node->in[i], NULL if left out */
-    void *const       *out;   /* out[i]: bytes of node->out[i], NULL if nobody asked */
-    void              *work;  /* workspace, 64-byte aligned; NULL if none was asked for */
-    void              *state; /* what prepare made */
-    int                threads;
-    ot_error          *err;   /* for values found while running (an index out of range) */
-    ot_device         *device; /* NULL: the CPU.  Else all addresses are its, and run gives it work */
-    const void        *table;  /* the bytes prepare asked for, in the device's memory */
-    int                step;   /* number of this call in the plan, for ot_fault */
+    const ot_node *node;
+    const void *const *in; /* in[i]: bytes of node->in[i], NULL if left out */
+    void *const *out;      /* out[i]: bytes of node->out[i], NULL if nobody asked */
+    void *work;            /* workspace, 64-byte aligned; NULL if none was asked for */
+    void *state;           /* what prepare made */
+    int threads;
+    ot_error *err;     /* for values found while running (an index out of range) */
+    ot_device *device; /* NULL: the CPU.  Else all addresses are its, and run gives it work */
+    const void *table; /* the bytes prepare asked for, in the device's memory */
+    int step;          /* number of this call in the plan, for ot_fault */
 } ot_call;
 
 /* What prepare asks for. */
 typedef struct ot_prep {
-    int       threads;
-    bool      precise;        /* among algorithms of one precision take that of least rounding, not the fastest */
-    size_t    work;           /* out: bytes of workspace */
-    void     *state;          /* out: released by release */
+    int threads;
+    bool precise; /* among algorithms of one precision take that of least rounding, not the fastest */
+    size_t work;  /* out: bytes of workspace */
+    void *state;  /* out: released by release */
     ot_error *err;
-    ot_device *device;        /* NULL: the CPU */
-    bool      tf32;           /* f32 products may be taken of operands rounded to 11 bits */
-    int       variant;        /* which of the ways to do it: 0 the first choice, up to variants - 1 */
-    int       variants;       /* out: how many there are; 0 and 1 are the same */
-    const char *refused;      /* out: why the kernel cannot do it after all, for reasons that `can` does not see (the
+    ot_device *device;   /* NULL: the CPU */
+    bool tf32;           /* f32 products may be taken of operands rounded to 11 bits */
+    int variant;         /* which of the ways to do it: 0 the first choice, up to variants - 1 */
+    int variants;        /* out: how many there are; 0 and 1 are the same */
+    const char *refused; /* out: why the kernel cannot do it after all, for reasons that `can` does not see (the
                                * device, what a library answers); prepare returns OT_OK and leaves nothing, and the
                                * next candidate is asked.  Static */
-    char        how[48];      /* out: which way was taken, for `onnxtrain plan`; "": there is one only */
-    const void *table;        /* out: bytes that every run reads, of `state`; copied to the device once */
-    size_t    table_bytes;
+    char how[48];        /* out: which way was taken, for `onnxtrain plan`; "": there is one only */
+    const void *table;   /* out: bytes that every run reads, of `state`; copied to the device once */
+    size_t table_bytes;
 } ot_prep;
 
 /* Several calls of one kernel as one piece of work: the updates of many weights in one launch.  No call
  * reads or writes what another writes (the schedule sees to that, the memory plan keeps it so). */
 typedef struct ot_grouped {
-    bool   (*joins)(const ot_node *a, const ot_node *b);            /* may they be in one group? */
-    size_t (*bytes)(const ot_node *const *n, int count);            /* of the group's table */
-    void   (*fill)(const ot_call *const *c, int count, void *table); /* once, when addresses are known */
+    bool (*joins)(const ot_node *a, const ot_node *b);                       /* may they be in one group? */
+    size_t (*bytes)(const ot_node *const *n, int count);                     /* of the group's table */
+    void (*fill)(const ot_call *const *c, int count, void *table);           /* once, when addresses are known */
     ot_status (*run)(const ot_call *const *c, int count, const void *table); /* the table in the device's memory */
 } ot_grouped;
 
 typedef struct ot_kernel {
-    const char *name;         /* "ref", "cpu", "onednn" */
+    const char *name; /* "ref", "cpu", "onednn" */
 
     /* Can it run this node (types, shapes, attributes, layouts)?  *why receives a static reason
      * when not.  NULL: always. */

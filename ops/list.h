@@ -8,8 +8,8 @@
 
 /* ---- element-wise operators of ONNX: each becomes a Map -------------------- */
 
-#define OT_ELEMENTWISE_OPS(X)                   \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_ELEMENTWISE_OPS(X) \
     X(Abs,                   0, 0, 0)      \
     X(Acos,                  0, 0, 0)      \
     X(Acosh,                 0, 0, 0)      \
@@ -84,8 +84,8 @@
 
 /* ---- movement, shapes, reductions, indexing of ONNX ------------------------ */
 
-#define OT_MOVE_OPS(X)                  \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_MOVE_OPS(X) \
     X(AffineGrid,            0, 0, 0)      \
     X(ArgMax,                0, 0, 0)      \
     X(ArgMin,                0, 0, 0)      \
@@ -164,8 +164,8 @@
 
 /* ---- linear algebra, convolution, pooling, norms, softmax, losses of ONNX --- */
 
-#define OT_NN_OPS(X)                    \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_NN_OPS(X) \
     X(Attention,                 0, 0, 0)    \
     X(AveragePool,               0, 0, 0)    \
     X(BatchNormalization,        0, 0, 0)    \
@@ -224,16 +224,16 @@
 
 /* ---- kernels: what a backend implements ------------------------------------ */
 
-#define OT_MAP_KERNELS(X)               \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_MAP_KERNELS(X) \
     X(Gradient,              0, 0, 0)      \
     X(Map,                   1, 1, 1)      \
     X(StringEqual,           1, 0, 0)      \
     X(StringTake,            1, 0, 0)      \
     X(Unsupported,           0, 0, 0)
 
-#define OT_MOVE_KERNELS(X)              \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_MOVE_KERNELS(X) \
     X(TopKIndex,                   1, 0, 1)      \
     X(Bits,                  1, 0, 1)      \
     X(Copy,                  1, 1, 1)      \
@@ -247,8 +247,8 @@
     X(TakeDx,               1, 1, 1)      \
     X(View,                  1, 0, 1)
 
-#define OT_NN_KERNELS(X)                \
-    /* operator            ref cpu cuda */   \
+/* operator            ref cpu cuda */
+#define OT_NN_KERNELS(X) \
     X(FusedAttention,                    1, 1, 1)    \
     X(FusedAttentionDx,                  1, 1, 1)    \
     X(BatchNorm,                 1, 1, 1)    \

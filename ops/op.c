@@ -12,7 +12,7 @@ static const ot_op *const table[] = {
 #define ROW(name, ...) &ot_op_##name,
     OT_OPS(ROW)
 #undef ROW
-    NULL
+        NULL
 };
 
 const ot_op *ot_op_at(int i) { return i >= 0 && i < OT_LEN(table) ? table[i] : NULL; }
@@ -45,7 +45,7 @@ bool ot_slot_is_weak(char slot) { return slot >= 'a' && slot <= 'z' && slot != '
 #define HAVE_1(sym) &sym
 
 static const struct {
-    const ot_op     *op;
+    const ot_op *op;
     const ot_kernel *candidates[3]; /* best first, NULL-ended */
 } kernels[] = {
 #define ROW_00(name)
@@ -54,7 +54,7 @@ static const struct {
 #define ROW(name, ref, cpu, cuda) ROW_##ref##cpu(name)
     OT_OPS(ROW)
 #undef ROW
-    { NULL, { NULL, NULL, NULL } }
+        { NULL, { NULL, NULL, NULL } },
 };
 
 const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d)
@@ -76,7 +76,7 @@ const ot_kernel *ot_ref_kernel(const ot_op *op)
 const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why)
 {
     const ot_kernel *yielding = NULL;
-    const char      *reason;
+    const char *reason;
     for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++) {
         if (((*k)->can && !(*k)->can(n, why)) || (ref_only && k[1])) continue;
         if (!(*k)->yields || !(*k)->yields(n, &reason)) return *k;
@@ -108,8 +108,8 @@ void ot_attr_defaults(const ot_op *op, void *attrs)
 {
     memset(attrs, 0, op->attr_size);
     for (const ot_attr *a = op->attrs; a && a->name; a++) {
-        char   *field = (char *)attrs + a->offset;
-        double  v = a->dflt == OT_REQUIRED ? 0 : a->dflt;
+        char *field = (char *)attrs + a->offset;
+        double v = a->dflt == OT_REQUIRED ? 0 : a->dflt;
         int64_t i = (int64_t)v;
         if (a->kind == OT_INT || a->kind == OT_ENUM) memcpy(field, &i, sizeof i);
         if (a->kind == OT_FLOAT) memcpy(field, &v, sizeof v);
@@ -132,7 +132,7 @@ int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt)
 
 ot_ints ot_attr_ints(const ot_node *n, const char *name)
 {
-    ot_ints        list = { 0 };
+    ot_ints list = { 0 };
     const ot_attr *a = ot_attr_of(n->op, name);
     if (a) memcpy(&list, (const char *)n->attrs + a->offset, sizeof list);
     return list;
@@ -151,18 +151,32 @@ void ot_set_attr(ot_node *n, const char *name, int64_t v) { ot_attr_set(n->op, (
 /* "float16, float32 or float64"; families of types by their name. */
 static const char *set_text(uint32_t set, char *text, size_t size)
 {
-    static const struct { uint32_t set; const char *name; } known[] = {
-        { OT_SET_FLOAT, "a float" }, { OT_SET_FLOAT | OT_SET_FLOAT8, "a float" }, { OT_SET_INT, "an integer" }, { OT_SET_NUMBER, "a number" },
-        { OT_SET_COMMON, "a number or bool" }, { OT_SET_BYTE, "a number or bool" }, { OT_SET_ALL, "a number or bool" },
-        { OT_SET_FLOAT | OT_SET_SIGNED, "a float or signed integer" }, { OT_SET_WIDE, "a float or an integer of 32 or 64 bits" },
-        { OT_SET_COMMON | OT_TYPE(OT_STRING), "a number, bool or string" }, { OT_SET_ALL | OT_TYPE(OT_STRING), "a number, bool or string" },
+    static const struct {
+        uint32_t set;
+        const char *name;
+    } known[] = {
+        { OT_SET_FLOAT, "a float" },
+        { OT_SET_FLOAT | OT_SET_FLOAT8, "a float" },
+        { OT_SET_INT, "an integer" },
+        { OT_SET_NUMBER, "a number" },
+        { OT_SET_COMMON, "a number or bool" },
+        { OT_SET_BYTE, "a number or bool" },
+        { OT_SET_ALL, "a number or bool" },
+        { OT_SET_FLOAT | OT_SET_SIGNED, "a float or signed integer" },
+        { OT_SET_WIDE, "a float or an integer of 32 or 64 bits" },
+        { OT_SET_COMMON | OT_TYPE(OT_STRING), "a number, bool or string" },
+        { OT_SET_ALL | OT_TYPE(OT_STRING), "a number, bool or string" },
     };
     for (int i = 0; i < OT_LEN(known); i++)
         if (known[i].set == set) return known[i].name;
     size_t at = 0;
     for (int t = 0; t < 32 && at < size; t++)
         if (set >> t & 1)
-            at += (size_t)snprintf(text + at, size - at, "%s%s", !at ? "" : set >> t == 1 ? " or " : ", ", ot_dtype_name((ot_dtype)t));
+            at += (size_t)snprintf(text + at, size - at, "%s%s",
+                                   !at             ? ""
+                                   : set >> t == 1 ? " or "
+                                                   : ", ",
+                                   ot_dtype_name((ot_dtype)t));
     return text;
 }
 
@@ -205,19 +219,18 @@ static int first_of(const ot_node *n, char letter)
 static ot_status check_type(const ot_node *n, int i, char letter, ot_error *err)
 {
     const ot_value *v = n->in[i], *t;
-    char            text[256];
-    int             first = first_of(n, letter == 'W' ? 'T' : letter);
-    uint32_t        set = set_of(&n->op->types, letter);
+    char text[256];
+    int first = first_of(n, letter == 'W' ? 'T' : letter);
+    uint32_t set = set_of(&n->op->types, letter);
     if (letter == 'W' && first >= 0) set = n->in[first]->dtype == OT_F64 ? OT_TYPE(OT_F64) : OT_TYPE(OT_F32);
     if (v->dtype == OT_UNDEFINED && !(n->op->flags & OT_LISTS))
         return ot_node_fail(n, err, "input %d ('%s') is a sequence or optional; expected a tensor", i, v->name);
     if (!(set >> v->dtype & 1))
-        return ot_node_fail(n, err, "input %d ('%s') is %s; expected %s",
-                            i, v->name, ot_dtype_name(v->dtype), set_text(set, text, sizeof text));
+        return ot_node_fail(n, err, "input %d ('%s') is %s; expected %s", i, v->name, ot_dtype_name(v->dtype),
+                            set_text(set, text, sizeof text));
     if (letter < 'T' || letter > 'V' || (t = n->in[first])->dtype == v->dtype) return OT_OK;
-    return ot_node_fail(n, err, "inputs %d ('%s') and %d ('%s') are %s and %s; expected one type",
-                        first, t->name, i, v->name,
-                        ot_dtype_name(t->dtype), ot_dtype_name(v->dtype));
+    return ot_node_fail(n, err, "inputs %d ('%s') and %d ('%s') are %s and %s; expected one type", first, t->name, i,
+                        v->name, ot_dtype_name(t->dtype), ot_dtype_name(v->dtype));
 }
 
 ot_status ot_node_infer(ot_node *n, ot_error *err)
@@ -232,7 +245,7 @@ ot_status ot_node_infer(ot_node *n, ot_error *err)
 
 ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list ap;
     va_start(ap, fmt);
     ot_vtext(text, sizeof text, fmt, ap);
@@ -268,11 +281,11 @@ ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
     const ot_value *v = ot_node_in(n, i);
     if (!v) return OT_OK;
     if (!ot_is_const(v))
-        return ot_node_fail(n, err, "input %d ('%s') must be known before the run, because sizes depend on it",
-                            i, v->name);
+        return ot_node_fail(n, err, "input %d ('%s') must be known before the run, because sizes depend on it", i,
+                            v->name);
     if (!ot_is_int(v->dtype) || v->shape.rank > 1)
         return ot_node_fail(n, err, "input %d ('%s') must be a list of integers", i, v->name);
-    int64_t  len = ot_numel(&v->shape);
+    int64_t len = ot_numel(&v->shape);
     int64_t *list = ot_graph_alloc(n->graph, (size_t)len * sizeof *list);
     if (!list) return ot_fail(err, OT_E_NOMEM, "%s: no memory", n->name);
     for (int64_t k = 0; k < len; k++) list[k] = ot_get_i64(v->data, v->dtype, k);

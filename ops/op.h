@@ -13,27 +13,49 @@
 
 /* ---- attributes ---------------------------------------------------------- */
 
-typedef struct ot_ints   { int n; const int64_t *v; } ot_ints;      /* arena memory; n 0: left out */
-typedef struct ot_floats { int n; const float *v; } ot_floats;
-typedef struct ot_blob   { ot_dtype dtype; ot_shape shape; const void *data; int source; } ot_blob; /* a tensor */
-typedef struct ot_strings { int n; const char *const *v; } ot_strings;
+typedef struct ot_ints {
+    int n;
+    const int64_t *v;
+} ot_ints; /* arena memory; n 0: left out */
+typedef struct ot_floats {
+    int n;
+    const float *v;
+} ot_floats;
+typedef struct ot_blob {
+    ot_dtype dtype;
+    ot_shape shape;
+    const void *data;
+    int source;
+} ot_blob; /* a tensor */
+typedef struct ot_strings {
+    int n;
+    const char *const *v;
+} ot_strings;
 
 /* The C type of the field at `offset`: OT_INT int64_t · OT_FLOAT double · OT_ENUM int64_t (index
  * into names) · OT_TEXT const char* · OT_INTS ot_ints · OT_FLOATS ot_floats · OT_TEXTS ot_strings ·
  * OT_TENSOR ot_blob · OT_GRAPH ot_graph*. */
 typedef enum ot_attr_kind {
-    OT_INT, OT_FLOAT, OT_ENUM, OT_TEXT, OT_INTS, OT_FLOATS, OT_TEXTS, OT_TENSOR, OT_GRAPH
+    OT_INT,
+    OT_FLOAT,
+    OT_ENUM,
+    OT_TEXT,
+    OT_INTS,
+    OT_FLOATS,
+    OT_TEXTS,
+    OT_TENSOR,
+    OT_GRAPH
 } ot_attr_kind;
 
 #define OT_REQUIRED ((double)-INFINITY) /* as a default */
 
 /* One ONNX attribute: where the importer stores it, and its default. */
 typedef struct ot_attr {
-    const char        *name;   /* NULL ends the rows */
-    ot_attr_kind       kind;
-    size_t             offset; /* into the operator's attribute struct */
-    double             dflt;   /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: a file must give it */
-    const char *const *names;  /* OT_ENUM: NULL-ended, index = stored value */
+    const char *name; /* NULL ends the rows */
+    ot_attr_kind kind;
+    size_t offset;            /* into the operator's attribute struct */
+    double dflt;              /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: a file must give it */
+    const char *const *names; /* OT_ENUM: NULL-ended, index = stored value */
 } ot_attr;
 
 /* ---- building: lowering and gradients ------------------------------------ */
@@ -41,13 +63,13 @@ typedef struct ot_attr {
 /* Builds nodes in place of, or for the backward of, one node.  Errors stick: after the first
  * failure every call is a no-op that returns NULL, so a rule reads as mathematics. */
 typedef struct ot_build {
-    ot_graph      *graph;
-    const ot_node *node;      /* the node being lowered or differentiated */
-    ot_value     **yield;     /* lowering: what stands for node->out[i] */
-    ot_value     **dout;      /* gradient: dL/d(out[i]), NULL: none reaches it */
-    ot_value     **din;       /* gradient: result, dL/d(in[i]) */
-    const bool    *wants;     /* gradient: is dL/d(in[i]) needed? */
-    bool           again;     /* gradient: what is built will be differentiated itself */
+    ot_graph *graph;
+    const ot_node *node; /* the node being lowered or differentiated */
+    ot_value **yield;    /* lowering: what stands for node->out[i] */
+    ot_value **dout;     /* gradient: dL/d(out[i]), NULL: none reaches it */
+    ot_value **din;      /* gradient: result, dL/d(in[i]) */
+    const bool *wants;   /* gradient: is dL/d(in[i]) needed? */
+    bool again;          /* gradient: what is built will be differentiated itself */
 } ot_build;
 
 #define OT_IN(...)                                     \
@@ -56,27 +78,28 @@ typedef struct ot_build {
 
 /* Emits a node, infers its outputs.  attrs: of the operator's type, copied; NULL: its defaults. */
 ot_value *ot_emit(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
-ot_node  *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
+ot_node *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
 
 /* Lowering: v stands for output i from now on. */
 void ot_yield(ot_build *b, int output, ot_value *v);
 
 /* Gradient. */
-bool      ot_wants(const ot_build *b, int input);
-ot_value *ot_dout(const ot_build *b, int output);          /* NULL if no gradient reaches that output */
-void      ot_set_din(ot_build *b, int input, ot_value *dx); /* reduced to the input's shape by the driver */
+bool ot_wants(const ot_build *b, int input);
+ot_value *ot_dout(const ot_build *b, int output);      /* NULL if no gradient reaches that output */
+void ot_set_din(ot_build *b, int input, ot_value *dx); /* reduced to the input's shape by the driver */
 
 /* Short forms; each emits what it says.  Shapes of operands broadcast as in ONNX. */
-ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                 /* constant of rank 0 */
-ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);          /* int64 constant of rank 1 */
-ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a);            /* functions.h opcodes */
+ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                   /* constant of rank 0 */
+ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);            /* int64 constant of rank 1 */
+ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a); /* functions.h opcodes */
 ot_value *ot_map2(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c);
 ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c, ot_value *d);
 ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
-ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s);         /* same elements, other shape */
+ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s); /* same elements, other shape */
 ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims);
-ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide); /* undoes broadcasting; wide: f32 from 16 bits */
-ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s);       /* broadcasts */
+ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s,
+                    bool wide);                                   /* undoes broadcasting; wide: f32 from 16 bits */
+ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s); /* broadcasts */
 ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm);
 ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if asked */
 
@@ -105,7 +128,7 @@ ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT
  *   b      bool    f  float32    i  int64    s  string    *  anything; infer looks at it */
 typedef struct ot_types {
     const char *in;
-    uint32_t    T, U, V; /* OT_TYPE(...) | ... */
+    uint32_t T, U, V; /* OT_TYPE(...) | ... */
 } ot_types;
 
 uint32_t ot_types_of(const ot_op *op, int input); /* those that its letter allows, OT_TYPE(...) | ... */
@@ -125,33 +148,42 @@ bool ot_slot_is_weak(char slot);
 
 /* ---- the operator -------------------------------------------------------- */
 
-typedef struct ot_arity { int min, max; } ot_arity;
+typedef struct ot_arity {
+    int min, max;
+} ot_arity;
 #define OT_VARIADIC 1000000
 
 enum {
-    OT_INTERNAL = 1, /* never in an ONNX file; made by lowering and passes */
-    OT_RANDOM   = 2, /* results differ from run to run: never folded, never merged */
+    OT_INTERNAL = 1,    /* never in an ONNX file; made by lowering and passes */
+    OT_RANDOM = 2,      /* results differ from run to run: never folded, never merged */
     OT_FROM_SHAPES = 4, /* results depend on the shapes of the inputs alone */
-    OT_LISTS    = 8, /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
-    OT_SPELLED  = 16, /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
-    OT_COUNTED  = 32, /* how large the results are depends on elements of the inputs */
-    OT_MOVES    = 64, /* the results hold elements of input 0 as they are, of Concat's all inputs, and nothing else */
-    OT_SAME     = 128, /* the result is input 0 in another shape, order of axes or type */
-    OT_PRODUCT  = 256, /* a matrix product or a convolution, which is most of the work of a network; attention's kernel too */
-    OT_IN_TRAINING = 512, /* what OT_RANDOM says holds in training mode alone */
+    OT_LISTS = 8,       /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
+    OT_SPELLED =
+        16, /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
+    OT_COUNTED = 32, /* how large the results are depends on elements of the inputs */
+    OT_MOVES = 64,   /* the results hold elements of input 0 as they are, of Concat's all inputs, and nothing else */
+    OT_SAME = 128,   /* the result is input 0 in another shape, order of axes or type */
+    OT_PRODUCT =
+        256, /* a matrix product or a convolution, which is most of the work of a network; attention's kernel too */
+    OT_IN_TRAINING = 512,  /* what OT_RANDOM says holds in training mode alone */
     OT_WHOLE_BATCH = 1024, /* meant for a whole batch: statistics, means over samples, numbers drawn */
-    OT_ALIAS    = 2048 /* the result may lie where input 0 lies: the same bytes */
+    OT_ALIAS = 2048        /* the result may lie where input 0 lies: the same bytes */
 };
 
 /* What becomes of an operator where 16 bits are enough for much: in pass precision, and in the fp16 form that the
  * exporter writes. */
 typedef enum ot_half {
-    OT_HALF_NEVER,     /* computed in 32 bits */
-    OT_HALF_PRODUCT,   /* takes and gives 16 bits */
-    OT_HALF_FOLLOWS,   /* gives 16 bits where it gets them: moves elements, or keeps their range */
-    OT_HALF_NORM,      /* x and y in 16 bits; parameters and statistics in 32 */
+    OT_HALF_NEVER,   /* computed in 32 bits */
+    OT_HALF_PRODUCT, /* takes and gives 16 bits */
+    OT_HALF_FOLLOWS, /* gives 16 bits where it gets them: moves elements, or keeps their range */
+    OT_HALF_NORM,    /* x and y in 16 bits; parameters and statistics in 32 */
     /* kernels with a rule of their own */
-    OT_HALF_ATTENTION, OT_HALF_TAKE, OT_HALF_SOFTMAX, OT_HALF_REDUCE, OT_HALF_LOSS, OT_HALF_MAP,
+    OT_HALF_ATTENTION,
+    OT_HALF_TAKE,
+    OT_HALF_SOFTMAX,
+    OT_HALF_REDUCE,
+    OT_HALF_LOSS,
+    OT_HALF_MAP,
     OT_HALF_END
 } ot_half;
 
@@ -159,23 +191,23 @@ struct ot_batching;
 struct ot_batched;
 
 struct ot_op {
-    const char    *name;      /* ONNX op_type, or ours */
-    const char    *domain;    /* NULL: ai.onnx */
-    int            since;     /* the opset form it implements; older files go through importer/upgrade.c */
-    ot_arity       in, out;
-    ot_types       types;     /* of the inputs; in NULL: it has none */
-    const char    *slots;     /* ot_slot_at; NULL: no gradient reaches a float input */
-    unsigned       flags;
-    uint32_t       nondiff;   /* bit i: no gradient flows into input i, by nature (indices, shapes) */
-    uint32_t       like;      /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
-    const ot_attr *attrs;     /* NULL: none */
-    size_t         attr_size;
+    const char *name;   /* ONNX op_type, or ours */
+    const char *domain; /* NULL: ai.onnx */
+    int since;          /* the opset form it implements; older files go through importer/upgrade.c */
+    ot_arity in, out;
+    ot_types types;    /* of the inputs; in NULL: it has none */
+    const char *slots; /* ot_slot_at; NULL: no gradient reaches a float input */
+    unsigned flags;
+    uint32_t nondiff;     /* bit i: no gradient flows into input i, by nature (indices, shapes) */
+    uint32_t like;        /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
+    const ot_attr *attrs; /* NULL: none */
+    size_t attr_size;
 
     /* Element type of the outputs, for what is built before types are inferred: 'b' or 'i' as in `types`, or "=NAME", the attribute
      * that says it (left out: float32).  NULL: that of the first input whose letter is T, else of input 0. */
-    const char    *gives;
+    const char *gives;
 
-    ot_half        half;
+    ot_half half;
 
     /* How it runs over several micro-batches at once (ops/onnx/batching.h); NULL: once for each. */
     bool (*batch)(struct ot_batching *b, const ot_node *n, const ot_shape *own, struct ot_batched *r);
@@ -190,7 +222,7 @@ struct ot_op {
 
     /* Kernel operators: builds the backward.  NULL with grad_zero NULL: not differentiable. */
     void (*grad)(ot_build *b);
-    const char *grad_zero;    /* why the gradient is zero everywhere it exists; NULL: it is not */
+    const char *grad_zero; /* why the gradient is zero everywhere it exists; NULL: it is not */
 
     /* Kernel operators.  Elements of an input that go into one element of the result, or a bound of it; NULL: 1. */
     int64_t (*inner)(const ot_node *n);
@@ -222,22 +254,23 @@ void ot_attr_defaults(const ot_op *op, void *attrs);
 
 /* An attribute by its name in ONNX: its row (NULL: the operator has none such), and what a node has there. */
 const ot_attr *ot_attr_of(const ot_op *op, const char *name);
-int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt); /* OT_INT, OT_ENUM; dflt: where there is none such */
+int64_t ot_attr_get(const ot_node *n, const char *name,
+                    int64_t dflt); /* OT_INT, OT_ENUM; dflt: where there is none such */
 ot_ints ot_attr_ints(const ot_node *n, const char *name);
-void    ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
-void    ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node that is being made */
+void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
+void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node that is being made */
 
 /* Zeroed memory that lives as long as the node's graph; NULL and a recorded error: no memory. */
 void *ot_node_alloc(ot_node *n, size_t bytes);
 
 /* ---- helpers for shape rules --------------------------------------------- */
 
-ot_status ot_like(ot_value *y, const ot_value *x);              /* y gets dtype and shape of x */
+ot_status ot_like(ot_value *y, const ot_value *x); /* y gets dtype and shape of x */
 ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 /* Resolves a possibly negative axis; false: out of range. */
-bool      ot_axis(int64_t axis, int rank, int *out);
+bool ot_axis(int64_t axis, int rank, int *out);
 /* Constant integer input i as a list (rank 0 or 1).  Fails, naming the node, when it is not constant. */
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
-bool      ot_is_const(const ot_value *v);                       /* its bytes are known while planning */
+bool ot_is_const(const ot_value *v); /* its bytes are known while planning */
 
 #endif

@@ -19,9 +19,9 @@
 
 typedef struct screen {
     bool terminal, quiet, verbose;
-    bool line;    /* a progress line stands unfinished */
+    bool line;     /* a progress line stands unfinished */
     bool log_lost; /* standard output took a line of the log no more */
-    double shown; /* when the last one was written */
+    double shown;  /* when the last one was written */
 } screen;
 
 /* As it can be shown; the last four stay valid. */
@@ -90,8 +90,8 @@ static void on_progress(void *user, const ot_progress *p)
         print_evaluation(s, p);
         return;
     }
-    fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch,
-            (long long)p->epochs, (long long)p->step, (long long)p->steps, p->loss);
+    fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch, (long long)p->epochs,
+            (long long)p->step, (long long)p->steps, p->loss);
     if (p->losses) fprintf(stderr, " (%s)", shown(p->losses));
     if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f %%", 100 * p->accuracy);
     fprintf(stderr, "  %.0f samples/s  ", p->rate);
@@ -113,9 +113,8 @@ static volatile sig_atomic_t caught;
 
 static void on_signal(int sig)
 {
-    static const char text[] =
-        "\n"
-        "stopping after this step; a second signal stops immediately without writing a model\n";
+    static const char text[] = "\n"
+                               "stopping after this step; a second signal stops immediately without writing a model\n";
     if (caught) { /* a file that is being written has no name yet: nothing is left of it */
         signal(sig, SIG_DFL);
         raise(sig);
@@ -200,17 +199,20 @@ static void say_evaluation(const job *j, const char *path)
 static void say_result(const job *j, const ot_result *r, const char *path)
 {
     if (j->screen.quiet) return;
-    fprintf(stderr, "%s after %lld step%s, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps, r->steps == 1 ? "" : "s",
-            r->seconds, r->samples_per_second);
+    fprintf(stderr, "%s after %lld step%s, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
+            r->steps == 1 ? "" : "s", r->seconds, r->samples_per_second);
     fprintf(stderr, "trained model: %s", shown(path));
-    if (!isnan(r->accuracy)) fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
-    else if (!isnan(r->loss)) fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss, strcmp(r->split, "train") ? "" : ", mean of the last epoch");
+    if (!isnan(r->accuracy))
+        fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
+    else if (!isnan(r->loss))
+        fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss,
+                strcmp(r->split, "train") ? "" : ", mean of the last epoch");
     fputc('\n', stderr);
     if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
         if (!isnan(r->accuracy))
-            fprintf(stderr, "best model:    %s (accuracy %.2f %%, epoch %lld)\n", shown(r->best_path),
-                    100 * r->best, (long long)r->best_epoch);
+            fprintf(stderr, "best model:    %s (accuracy %.2f %%, epoch %lld)\n", shown(r->best_path), 100 * r->best,
+                    (long long)r->best_epoch);
         else
             fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", shown(r->best_path), r->best,
                     (long long)r->best_epoch);
@@ -248,8 +250,7 @@ static ot_status train(job *j)
     const char *log = ot_options_get(j->o, "log");
     if (!ot_options_get(j->o, "data")) {
         j->err.status = OT_E_USAGE;
-        snprintf(j->err.text, sizeof j->err.text,
-                 "--data is missing: name a data set such as mnist, or a file");
+        snprintf(j->err.text, sizeof j->err.text, "--data is missing: name a data set such as mnist, or a file");
         return OT_E_USAGE;
     }
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
@@ -377,8 +378,7 @@ static bool make_table(table *t)
     *s++ = ':'; /* a missing argument is ':' */
     *s++ = 'h';
     for (int i = 0; (row = ot_option_at(i)); i++) {
-        t->longs[i] = (struct option){ row->name, row->argument ? required_argument : no_argument,
-                                       NULL, FIRST + i };
+        t->longs[i] = (struct option){ row->name, row->argument ? required_argument : no_argument, NULL, FIRST + i };
         if (!row->letter) continue;
         *s++ = row->letter;
         if (row->argument) *s++ = ':';
@@ -424,9 +424,9 @@ static int help(bool all)
 static int help_about(int argc, char **argv)
 {
     const char *word[2] = { NULL, NULL };
-    bool        markdown = false;
-    char       *text = NULL;
-    ot_error    err = { 0 };
+    bool markdown = false;
+    char *text = NULL;
+    ot_error err = { 0 };
     for (int i = 0, n = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(false);
         if (!strcmp(argv[i], "--markdown")) markdown = true;
@@ -504,8 +504,7 @@ static int read_subject(job *j, const command *c, int argc, char **argv)
     int n = argc - optind;
     if (n > 1 && c == &commands[0] && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (n > (c->subject ? 1 : 0)) {
-        snprintf(text, sizeof text, "unexpected argument '%.80s'",
-                 shown(argv[optind + (c->subject ? 1 : 0)]));
+        snprintf(text, sizeof text, "unexpected argument '%.80s'", shown(argv[optind + (c->subject ? 1 : 0)]));
         return usage(text);
     }
     if (c->subject && n == 0) {
@@ -550,7 +549,7 @@ static int work(job *j, int argc, char **argv)
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    char    self[4096]; /* by its own name, for whoever lists processes */
+    char self[4096]; /* by its own name, for whoever lists processes */
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';

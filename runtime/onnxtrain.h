@@ -78,7 +78,7 @@ typedef enum ot_status {
 /* Belongs to the caller; start it as {0}.  The first failure is kept, later ones are ignored. */
 typedef struct ot_error {
     ot_status status;
-    char      text[OT_ERROR_TEXT]; /* "conv1: Conv: x has 3 channels; w and group 1 want 2" */
+    char text[OT_ERROR_TEXT]; /* "conv1: Conv: x has 3 channels; w and group 1 want 2" */
 } ot_error;
 
 OT_API const char *ot_status_text(ot_status s); /* static string */
@@ -95,19 +95,39 @@ OT_API const char *ot_shown(const char *text, char *buf, size_t n);
 /* Element types.  The numbers are those of ONNX's TensorProto.DataType. */
 typedef enum ot_dtype {
     OT_UNDEFINED = 0,
-    OT_F32 = 1, OT_U8 = 2, OT_I8 = 3, OT_U16 = 4, OT_I16 = 5, OT_I32 = 6, OT_I64 = 7, OT_STRING = 8,
-    OT_BOOL = 9, OT_F16 = 10, OT_F64 = 11, OT_U32 = 12, OT_U64 = 13, OT_BF16 = 16,
-    OT_F8E4M3FN = 17, OT_F8E4M3FNUZ = 18, OT_F8E5M2 = 19, OT_F8E5M2FNUZ = 20,
-    OT_U4 = 21, OT_I4 = 22, OT_F4E2M1 = 23, OT_F8E8M0 = 24, OT_U2 = 25, OT_I2 = 26
+    OT_F32 = 1,
+    OT_U8 = 2,
+    OT_I8 = 3,
+    OT_U16 = 4,
+    OT_I16 = 5,
+    OT_I32 = 6,
+    OT_I64 = 7,
+    OT_STRING = 8,
+    OT_BOOL = 9,
+    OT_F16 = 10,
+    OT_F64 = 11,
+    OT_U32 = 12,
+    OT_U64 = 13,
+    OT_BF16 = 16,
+    OT_F8E4M3FN = 17,
+    OT_F8E4M3FNUZ = 18,
+    OT_F8E5M2 = 19,
+    OT_F8E5M2FNUZ = 20,
+    OT_U4 = 21,
+    OT_I4 = 22,
+    OT_F4E2M1 = 23,
+    OT_F8E8M0 = 24,
+    OT_U2 = 25,
+    OT_I2 = 26
 } ot_dtype;
 
 /* A named view of memory: row-major, dense, on the host.  Who owns it, the function says. */
 typedef struct ot_tensor {
     const char *name; /* of a graph input, output or initializer */
-    ot_dtype    dtype;
-    int         rank;
-    int64_t     dim[OT_MAX_RANK];
-    void       *data;
+    ot_dtype dtype;
+    int rank;
+    int64_t dim[OT_MAX_RANK];
+    void *data;
 } ot_tensor;
 
 /* ---- models ---------------------------------------------------------------- */
@@ -135,21 +155,30 @@ OT_API bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out);
 typedef struct ot_options ot_options;
 
 enum { /* which commands an option concerns */
-    OT_CMD_TRAIN = 1, OT_CMD_EVAL = 2, OT_CMD_RUN = 4, OT_CMD_GRAD = 8, OT_CMD_CHECK = 16,
-    OT_CMD_INSPECT = 32, OT_CMD_PLAN = 64, OT_CMD_OPS = 128, OT_CMD_NEW = 256, OT_CMD_ENV = 512, OT_CMD_EXPORT = 1024
+       OT_CMD_TRAIN = 1,
+       OT_CMD_EVAL = 2,
+       OT_CMD_RUN = 4,
+       OT_CMD_GRAD = 8,
+       OT_CMD_CHECK = 16,
+       OT_CMD_INSPECT = 32,
+       OT_CMD_PLAN = 64,
+       OT_CMD_OPS = 128,
+       OT_CMD_NEW = 256,
+       OT_CMD_ENV = 512,
+       OT_CMD_EXPORT = 1024
 };
 
 /* One row of the option table: help, config keys and completion are made from it. */
 typedef struct ot_option_info {
     const char *name;     /* "batch-size" */
-    char        letter;   /* 'o' for -o; 0: none */
+    char letter;          /* 'o' for -o; 0: none */
     const char *argument; /* "N", "FILE", "sgd|adam|adamw"; NULL: a flag */
     const char *value;    /* the default as text; NULL: none */
     const char *group;    /* "Data" */
     const char *help;     /* one line */
-    unsigned    commands; /* OT_CMD_* */
-    bool        repeats;  /* may be given several times */
-    bool        basic;    /* in the short help */
+    unsigned commands;    /* OT_CMD_* */
+    bool repeats;         /* may be given several times */
+    bool basic;           /* in the short help */
 } ot_option_info;
 
 OT_API const ot_option_info *ot_option_at(int i);              /* NULL: end */
@@ -157,7 +186,7 @@ OT_API const ot_option_info *ot_option_find(const char *name); /* NULL: unknown 
 OT_API const char *ot_option_nearest(const char *name);        /* within two edits; NULL: none */
 
 OT_API ot_options *ot_options_new(void); /* NULL: no memory */
-OT_API void        ot_options_free(ot_options *o);
+OT_API void ot_options_free(ot_options *o);
 
 /* Sets one; of options that do not repeat the last counts.  Flags take "true" or "false".
  * "config" reads a file of `key = value` lines; what was or will be set by itself wins over it.
@@ -165,7 +194,8 @@ OT_API void        ot_options_free(ot_options *o);
 OT_API OT_CHECK ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err);
 OT_API const char *ot_options_get(const ot_options *o, const char *name); /* text or default; NULL: none */
 
-OT_API const char *ot_options_nth(const ot_options *o, const char *name, int i); /* as given, the i-th time; NULL: not so often */
+OT_API const char *ot_options_nth(const ot_options *o, const char *name,
+                                  int i); /* as given, the i-th time; NULL: not so often */
 
 /* Refuses options that mean nothing to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err);
@@ -178,13 +208,13 @@ typedef struct ot_progress {
     int64_t step, steps;        /* updates done and to do in all */
     int64_t epoch, epochs;      /* from 1 */
     int64_t in_epoch, of_epoch; /* updates of this epoch */
-    double  loss;               /* mean since the epoch began */
+    double loss;                /* mean since the epoch began */
     const char *losses;         /* of several heads, at the end of an epoch: "cls 1.2, reg 0.9"; else NULL; borrowed */
-    double  accuracy;           /* of the training batches so far; NaN: none */
-    double  rate;               /* samples per second */
-    double  seconds, left;      /* since the first step; to the end, NaN: unknown */
-    bool    epoch_ends;
-    bool    evaluating;         /* step of the evaluation, not of the training */
+    double accuracy;            /* of the training batches so far; NaN: none */
+    double rate;                /* samples per second */
+    double seconds, left;       /* since the first step; to the end, NaN: unknown */
+    bool epoch_ends;
+    bool evaluating; /* step of the evaluation, not of the training */
 } ot_progress;
 
 typedef struct ot_callbacks { /* any may be NULL */
@@ -199,19 +229,20 @@ typedef struct ot_callbacks { /* any may be NULL */
 typedef struct ot_trainer ot_trainer;
 
 typedef struct ot_result {
-    const char *reason;    /* "finished", "cancelled"; borrowed */
-    int64_t     steps, epochs;
-    const char *split;     /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
-    double      loss;      /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
-    double      accuracy;  /* of the last evaluation; NaN: none */
-    double      best;      /* best accuracy, or lowest loss where there is none; NaN: none */
-    int64_t     best_epoch;
-    double      seconds, samples_per_second;
-    int64_t     planned_bytes, peak_bytes;
+    const char *reason; /* "finished", "cancelled"; borrowed */
+    int64_t steps, epochs;
+    const char *split; /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
+    double loss; /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
+    double accuracy; /* of the last evaluation; NaN: none */
+    double best;     /* best accuracy, or lowest loss where there is none; NaN: none */
+    int64_t best_epoch;
+    double seconds, samples_per_second;
+    int64_t planned_bytes, peak_bytes;
     const char *model_path; /* the last file ot_trainer_export wrote; NULL: none; borrowed */
-    const char *run_dir;   /* NULL: none; borrowed */
-    const char *best_path; /* the best model; NULL: none; borrowed */
-    const char *model_data; /* names of the data files beside model_path, which belongs with them; NULL: none; borrowed */
+    const char *run_dir;    /* NULL: none; borrowed */
+    const char *best_path;  /* the best model; NULL: none; borrowed */
+    const char
+        *model_data; /* names of the data files beside model_path, which belongs with them; NULL: none; borrowed */
 } ot_result;
 
 /* Opens the data, checks it against the model, plans every batch size and allocates every byte
@@ -237,8 +268,7 @@ OT_API void ot_trainer_cancel(ot_trainer *t);
 /* One update by host tensors: every graph input by name, targets as "target" or
  * "target_<output>"; all with the sample axis first.  loss may be NULL.
  * Errors: OT_E_DATA, OT_E_DIVERGED. */
-OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss,
-                                          ot_error *err);
+OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err);
 
 /* Loss and accuracy of the set for evaluation; NaN where there is none.  Errors: OT_E_DATA: no set. */
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
@@ -247,7 +277,7 @@ OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, doubl
  * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.  Weights that the file
  * keeps in integers are float32 here.
  * Errors: OT_E_USAGE. */
-OT_API int  ot_trainer_weight_count(const ot_trainer *t);
+OT_API int ot_trainer_weight_count(const ot_trainer *t);
 OT_API bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out);
 OT_API bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out);
 OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err);
@@ -270,9 +300,9 @@ OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
 
 /* A list of tensors that owns its memory. */
 typedef struct ot_tensors {
-    int        n;
+    int n;
     ot_tensor *t;
-    void      *owner;
+    void *owner;
 } ot_tensors;
 OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 
@@ -280,8 +310,8 @@ OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
  * A sequence is given by its elements, NAME/0, NAME/1 ..., as input also by one tensor NAME cut along its first axis; an optional
  * input without a tensor is empty; an output that cannot be computed is left out, as long as one can.
  * Errors: OT_E_DATA (missing or ill-shaped input), OT_E_MODEL. */
-OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
-                                 ot_tensors *out, ot_error *err);
+OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n, ot_tensors *out,
+                                 ot_error *err);
 
 /* The same from the option "data" to the option "o" (an .npz). */
 OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
@@ -300,7 +330,8 @@ OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o,
  * free().  check: OT_E_MODEL with the text set when the model cannot be trained.  Its JSON: model, trainable, findings
  * (severity, what, remedy, count, names), notes; where it can be trained trained (elements), initializers, batch_size,
  * memory (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
-OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
+                                       ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);

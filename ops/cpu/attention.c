@@ -13,15 +13,16 @@
 
 typedef struct attention_state {
     const ot_attention_tiles *tiles;
-    ot_attention_job          job;     /* without addresses */
-    int64_t                work;    /* floats per thread */
-    int                    threads;
-    int64_t                parts;   /* of each head's queries, or keys */
+    ot_attention_job job; /* without addresses */
+    int64_t work;         /* floats per thread */
+    int threads;
+    int64_t parts; /* of each head's queries, or keys */
 } attention_state;
 
 static const ot_attention_tiles *best_tiles(void)
 {
-    static const ot_attention_tiles *const tiles[] = { &ot_attention_tiles_base, &ot_attention_tiles_avx2, &ot_attention_tiles_avx512 };
+    static const ot_attention_tiles *const tiles[] = { &ot_attention_tiles_base, &ot_attention_tiles_avx2,
+                                                       &ot_attention_tiles_avx512 };
     return tiles[ot_instruction_set()];
 }
 
@@ -30,20 +31,36 @@ static bool can(const ot_node *n, const char **why)
     const ot_value *mask = ot_attention_mask(n);
     ot_attention_sizes s;
     ot_attention_sizes_of(n, &s);
-    if (n->in[0]->dtype != OT_F32 || n->in[1]->dtype != OT_F32) return *why = "only float32", false;
-    if (mask && mask->dtype != OT_F32 && mask->dtype != OT_BOOL) return *why = "a mask that is neither float32 nor bool", false;
-    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) return *why = "an empty tensor", false;
+    if (n->in[0]->dtype != OT_F32 || n->in[1]->dtype != OT_F32) {
+        *why = "only float32";
+        return false;
+    }
+    if (mask && mask->dtype != OT_F32 && mask->dtype != OT_BOOL) {
+        *why = "a mask that is neither float32 nor bool";
+        return false;
+    }
+    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) {
+        *why = "an empty tensor";
+        return false;
+    }
     return true;
 }
 
-static ot_attention_operand in(const ot_node *n, int i) { return (ot_attention_operand){ .at = ot_attention_in(n, i) }; }
-static ot_attention_operand out(const ot_node *n, int i) { return n->out[i] ? (ot_attention_operand){ .at = ot_attention_out(n, i) } : (ot_attention_operand){ 0 }; }
+static ot_attention_operand in(const ot_node *n, int i)
+{
+    return (ot_attention_operand){ .at = ot_attention_in(n, i) };
+}
+static ot_attention_operand out(const ot_node *n, int i)
+{
+    return n->out[i] ? (ot_attention_operand){ .at = ot_attention_out(n, i) } : (ot_attention_operand){ 0 };
+}
 
 static void describe(const ot_node *n, ot_attention_job *j)
 {
     const ot_value *mask = ot_attention_mask(n);
-    int             q = ot_attention_q(n);
-    *j = (ot_attention_job){ .a = *(const ot_attention *)n->attrs, .q = in(n, q), .k = in(n, q + 1), .v = in(n, q + 2) };
+    int q = ot_attention_q(n);
+    *j =
+        (ot_attention_job){ .a = *(const ot_attention *)n->attrs, .q = in(n, q), .k = in(n, q + 1), .v = in(n, q + 2) };
     ot_attention_sizes_of(n, &j->s);
     if (mask) {
         ot_attention_mask_strides(&mask->shape, j->mask_stride);
@@ -59,8 +76,8 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     if (!st) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     describe(n, &st->job);
     const ot_attention_sizes *z = &st->job.s;
-    bool                   gradient = ot_attention_q(n), small = z->B * z->H * z->T * z->S * (z->D + z->E) < 1 << 18;
-    int64_t                heads = z->B * z->H, blocks = ((gradient && z->S > z->T ? z->S : z->T) + 63) / 64;
+    bool gradient = ot_attention_q(n), small = z->B * z->H * z->T * z->S * (z->D + z->E) < 1 << 18;
+    int64_t heads = z->B * z->H, blocks = ((gradient && z->S > z->T ? z->S : z->T) + 63) / 64;
     st->tiles = best_tiles();
     st->parts = heads >= p->threads || small ? 1 : (p->threads + heads - 1) / heads;
     if (st->parts > blocks) st->parts = blocks;
@@ -81,7 +98,8 @@ static void part_of(int64_t n, int64_t i, int64_t parts, int64_t *from, int64_t 
 
 static void unit(const attention_state *st, const ot_attention_job *j, bool gradient, int64_t i, float *work)
 {
-    ot_attention_part at = { .head = i / st->parts, .t_end = j->s.T, .s_end = j->s.S, .queries = true, .keys = true }, some = at;
+    ot_attention_part at = { .head = i / st->parts, .t_end = j->s.T, .s_end = j->s.S, .queries = true, .keys = true },
+                      some = at;
     part_of(j->s.T, i % st->parts, st->parts, &some.t, &some.t_end);
     if (!gradient) {
         st->tiles->forward(j, &some, work);
@@ -98,7 +116,7 @@ static void unit(const attention_state *st, const ot_attention_job *j, bool grad
 static ot_status run(const ot_call *c, ot_attention_job *j, bool gradient)
 {
     const attention_state *st = c->state;
-    int                 threads = st->threads;
+    int threads = st->threads;
     if (ot_attention_mask(c->node)) j->mask = c->in[c->node->n_in - 1];
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int k = 0; k < threads; k++) {
@@ -124,11 +142,16 @@ static ot_status attention_run(const ot_call *c)
 static ot_status dx_run(const ot_call *c)
 {
     ot_attention_job j = ((const attention_state *)c->state)->job;
-    j.dy.p = bytes(c->in[0]), j.q.p = bytes(c->in[1]), j.k.p = bytes(c->in[2]), j.v.p = bytes(c->in[3]), j.y.p = bytes(c->in[4]);
+    j.dy.p = bytes(c->in[0]), j.q.p = bytes(c->in[1]), j.k.p = bytes(c->in[2]), j.v.p = bytes(c->in[3]),
+    j.y.p = bytes(c->in[4]);
     j.top = bytes(c->in[5]), j.sum = bytes(c->in[6]);
     j.dq.p = c->out[0], j.dk.p = c->out[1], j.dv.p = c->out[2];
     return run(c, &j, true);
 }
 
-const ot_kernel ot_cpu_FusedAttention = { .name = "cpu", .can = can, .prepare = prepare, .run = attention_run, .release = free };
-const ot_kernel ot_cpu_FusedAttentionDx = { .name = "cpu", .can = can, .prepare = prepare, .run = dx_run, .release = free };
+const ot_kernel ot_cpu_FusedAttention = {
+    .name = "cpu", .can = can, .prepare = prepare, .run = attention_run, .release = free
+};
+const ot_kernel ot_cpu_FusedAttentionDx = {
+    .name = "cpu", .can = can, .prepare = prepare, .run = dx_run, .release = free
+};

@@ -8,29 +8,30 @@
 enum { OT_ATTEND_ROWS = 64, OT_ATTEND_KEYS = 64 };
 
 typedef struct ot_attention_operand {
-    float         *p;
-    ot_attention_lie  at;
+    float *p;
+    ot_attention_lie at;
 } ot_attention_operand;
 
 typedef struct ot_attention_job {
-    ot_attention_sizes   s;
-    ot_attention         a;
-    const void       *mask;
-    bool              truth;     /* it has truth values, else float */
-    int64_t           mask_stride[4];
+    ot_attention_sizes s;
+    ot_attention a;
+    const void *mask;
+    bool truth; /* it has truth values, else float */
+    int64_t mask_stride[4];
     ot_attention_operand q, k, v, y, dy, dq, dk, dv; /* p NULL: not asked for */
-    float            *top, *sum;                  /* (B, H, T); NULL: not asked for */
+    float *top, *sum;                                /* (B, H, T); NULL: not asked for */
 } ot_attention_job;
 
 /* Queries t to t_end and keys s to s_end of one head (of B H), from the start of a block. */
 typedef struct ot_attention_part {
     int64_t head, t, t_end, s, s_end;
-    bool    queries, keys; /* backward: dq is wanted, dk and dv are */
+    bool queries, keys; /* backward: dq is wanted, dk and dv are */
 } ot_attention_part;
 
 typedef struct ot_attention_tiles {
     const char *name; /* "avx2" */
-    void (*forward)(const ot_attention_job *j, const ot_attention_part *at, float *work); /* every key, whatever the part says */
+    void (*forward)(const ot_attention_job *j, const ot_attention_part *at,
+                    float *work); /* every key, whatever the part says */
     /* dq: of these queries from these keys; dk, dv: of these keys from these queries. */
     void (*backward)(const ot_attention_job *j, const ot_attention_part *at, float *work);
 } ot_attention_tiles;

@@ -15,7 +15,7 @@ enum { CHUNK = 32, BLOCKS = 64, LANES = 512 };
 
 typedef struct ot_norm {
     int64_t N, C, P, rows, per_block, blocks; /* channels last: rows = N*P */
-    double  epsilon;
+    double epsilon;
 } ot_norm;
 
 static int64_t pixels(const ot_value *x)
@@ -42,7 +42,8 @@ static ot_norm norm_of(const ot_value *x, const ot_batch_norm *a)
 /* ---- statistics -------------------------------------------------------------------- */
 
 /* Mean and squared deviations of m <= CHUNK rows, channels c0 .. c0+n of them, n <= LANES. */
-OT_WIDE static void chunk_moments(const float *x, int64_t C, int64_t m, int64_t n, float *restrict mean, float *restrict dev)
+OT_WIDE static void chunk_moments(const float *x, int64_t C, int64_t m, int64_t n, float *restrict mean,
+                                  float *restrict dev)
 {
     float r = 1 / (float)m;
     for (int64_t c = 0; c < n; c++) mean[c] = dev[c] = 0;
@@ -75,7 +76,7 @@ OT_WIDE static void merge(double *restrict mean, double *restrict dev, int64_t h
 static void block_moments(const ot_norm *s, const float *x, int64_t block, double *mean, double *dev)
 {
     int64_t first = block * s->per_block, end = first + s->per_block < s->rows ? first + s->per_block : s->rows;
-    float   m1[LANES], d1[LANES];
+    float m1[LANES], d1[LANES];
     for (int64_t c = 0; c < s->C; c++) mean[c] = dev[c] = 0;
     for (int64_t i = first; i < end; i += CHUNK) {
         int64_t m = end - i < CHUNK ? end - i : CHUNK;
@@ -108,7 +109,7 @@ static void plane_moments(const ot_norm *s, const float *x, int64_t c, double *m
     for (int64_t n = 0; n < s->N; n++)
         for (int64_t p = 0; p < s->P; p += RUN) {
             int64_t m = s->P - p < RUN ? s->P - p : RUN;
-            float   m1, d1;
+            float m1, d1;
             run_moments(x + (n * s->C + c) * s->P + p, m, &m1, &d1);
             merge(mean, dev, had, &m1, &d1, m, 1);
             had += m;
@@ -117,12 +118,12 @@ static void plane_moments(const ot_norm *s, const float *x, int64_t c, double *m
 
 /* ---- forward -------------------------------------------------------------------------- */
 
-OT_WIDE static void scale_rows(const float *restrict x, float *restrict y, const float *restrict f, const float *restrict g,
-                               int64_t rows, int64_t C)
+OT_WIDE static void scale_rows(const float *restrict x, float *restrict y, const float *restrict f,
+                               const float *restrict g, int64_t rows, int64_t C)
 {
     for (int64_t i = 0; i < rows; i++) {
         const float *v = x + i * C;
-        float       *u = y + i * C;
+        float *u = y + i * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) u[c] = v[c] * f[c] + g[c];
     }
@@ -150,9 +151,18 @@ static void finish(const ot_norm *s, const ot_call *call, int64_t c, double mean
 static bool can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->dtype != OT_F32) return *why = "only float32", false;
-    if (n->out[0] == NULL) return *why = "no result needed", false;
-    if (ot_numel(&n->in[0]->shape) == 0) return *why = "an empty tensor", false;
+        if (n->in[i]->dtype != OT_F32) {
+            *why = "only float32";
+            return false;
+        }
+    if (n->out[0] == NULL) {
+        *why = "no result needed";
+        return false;
+    }
+    if (ot_numel(&n->in[0]->shape) == 0) {
+        *why = "an empty tensor";
+        return false;
+    }
     return true;
 }
 
@@ -170,7 +180,7 @@ static size_t own_work(const ot_norm *s)
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     const ot_value *x = n->in[0];
-    ot_norm         s = norm_of(x, n->attrs);
+    ot_norm s = norm_of(x, n->attrs);
     p->work = own_work(&s);
     for (int i = 0; i < (n->op == &ot_op_BatchNorm ? 1 : 2); i++)
         if (must_turn(n, n->in[i])) p->work += (ot_bytes(&x->shape, OT_F32) + 63) / 64 * 64;
@@ -183,7 +193,7 @@ static const float *turned(const ot_call *c, const ot_norm *s, int i, char **wor
     const float *from = c->in[i];
     if (!must_turn(c->node, c->node->in[i])) return from;
     float *to = (float *)*work;
-    bool   rows = use_rows(c->node);
+    bool rows = use_rows(c->node);
     *work += (ot_bytes(&c->node->in[i]->shape, OT_F32) + 63) / 64 * 64;
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
     for (int64_t n = 0; n < s->N; n++)
@@ -199,10 +209,10 @@ static const float *turned(const ot_call *c, const ot_norm *s, int i, char **wor
 static void join(const ot_norm *s, double *work, int64_t c, double *mean, double *dev)
 {
     int64_t had = 0;
-    double  m = 0, d = 0;
+    double m = 0, d = 0;
     for (int64_t b = 0; b < s->blocks; b++) {
         int64_t n = b == s->blocks - 1 ? s->rows - b * s->per_block : s->per_block;
-        double  m1 = work[b * 2 * s->C + c], d1 = work[(b * 2 + 1) * s->C + c], delta = m1 - m;
+        double m1 = work[b * 2 * s->C + c], d1 = work[(b * 2 + 1) * s->C + c], delta = m1 - m;
         m += delta * (double)n / (double)(had + n);
         d += d1 + delta * delta * (double)had * (double)n / (double)(had + n);
         had += n;
@@ -214,18 +224,19 @@ static void join(const ot_norm *s, double *work, int64_t c, double *mean, double
 static ot_status norm_run(const ot_call *call)
 {
     const ot_node *n = call->node;
-    ot_norm        s = norm_of(n->in[0], n->attrs);
-    char          *more = (char *)call->work + own_work(&s);
-    const float   *x = turned(call, &s, 0, &more);
-    float         *y = call->out[0];
-    double        *work = call->work;
-    float         *f = (float *)(work + (s.blocks * 2 + 1) * s.C), *g = f + s.C;
-    int            threads = s.rows * s.C < 16384 ? 1 : call->threads;
+    ot_norm s = norm_of(n->in[0], n->attrs);
+    char *more = (char *)call->work + own_work(&s);
+    const float *x = turned(call, &s, 0, &more);
+    float *y = call->out[0];
+    double *work = call->work;
+    float *f = (float *)(work + (s.blocks * 2 + 1) * s.C), *g = f + s.C;
+    int threads = s.rows * s.C < 16384 ? 1 : call->threads;
     if (use_rows(n)) {
 #pragma omp parallel num_threads(threads) if (threads > 1)
         {
 #pragma omp for schedule(static)
-            for (int64_t b = 0; b < s.blocks; b++) block_moments(&s, x, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
+            for (int64_t b = 0; b < s.blocks; b++)
+                block_moments(&s, x, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
 #pragma omp for schedule(static)
             for (int64_t c = 0; c < s.C; c++) {
                 double mean, dev;
@@ -251,8 +262,8 @@ static ot_status norm_run(const ot_call *call)
 /* ---- gradient -------------------------------------------------------------------------- */
 
 /* Sums of dy and of dy (x - mean) over m rows. */
-OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64_t m, int64_t n, const float *restrict mean,
-                               double *restrict sum, double *restrict dot)
+OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64_t m, int64_t n,
+                               const float *restrict mean, double *restrict sum, double *restrict dot)
 {
     float s[LANES] = { 0 }, d[LANES] = { 0 };
     for (int64_t i = 0; i < m; i++) {
@@ -270,7 +281,8 @@ OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64
     }
 }
 
-static void block_sums(const ot_norm *s, const float *dy, const float *x, const float *mean, int64_t block, double *sum, double *dot)
+static void block_sums(const ot_norm *s, const float *dy, const float *x, const float *mean, int64_t block, double *sum,
+                       double *dot)
 {
     int64_t first = block * s->per_block, end = first + s->per_block < s->rows ? first + s->per_block : s->rows;
     for (int64_t c = 0; c < s->C; c++) sum[c] = dot[c] = 0;
@@ -285,7 +297,7 @@ OT_WIDE static void run_sums(const float *dy, const float *x, int64_t m, float m
     enum { RUN = 1024 };
     for (int64_t at = 0; at < m; at += RUN) {
         int64_t end = at + RUN < m ? at + RUN : m;
-        float   s = 0, d = 0;
+        float s = 0, d = 0;
 #pragma omp simd reduction(+ : s, d)
         for (int64_t i = at; i < end; i++) {
             s += dy[i];
@@ -297,12 +309,12 @@ OT_WIDE static void run_sums(const float *dy, const float *x, int64_t m, float m
 }
 
 /* dx = k0 dy + k1 x + k2 per channel. */
-OT_WIDE static void grad_rows(const float *dy, const float *x, float *dx, const float *restrict k0, const float *restrict k1,
-                              const float *restrict k2, int64_t rows, int64_t C)
+OT_WIDE static void grad_rows(const float *dy, const float *x, float *dx, const float *restrict k0,
+                              const float *restrict k1, const float *restrict k2, int64_t rows, int64_t C)
 {
     for (int64_t i = 0; i < rows; i++) {
         const float *g = dy + i * C, *v = x + i * C;
-        float       *u = dx + i * C;
+        float *u = dx + i * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) u[c] = k0[c] * g[c] + (k1[c] * v[c] + k2[c]);
     }
@@ -317,7 +329,8 @@ OT_WIDE static void grad_run(const float *dy, const float *x, float *dx, float k
 /* dx = scale inv (dy - sum/m - (x - mean) inv^2 dot/m), as factors of dy, x and 1. */
 static void finish_grad(const ot_norm *s, const ot_call *call, int64_t c, double sum, double dot, float *k)
 {
-    double scale = ((const float *)call->in[2])[c], mean = ((const float *)call->in[3])[c], inv = ((const float *)call->in[4])[c];
+    double scale = ((const float *)call->in[2])[c], mean = ((const float *)call->in[3])[c],
+           inv = ((const float *)call->in[4])[c];
     double m = (double)s->rows, slope = -scale * inv * inv * inv * dot / m;
     float *dscale = call->out[1], *dbias = call->out[2];
     if (dscale) dscale[c] = (float)(dot * inv);
@@ -330,13 +343,13 @@ static void finish_grad(const ot_norm *s, const ot_call *call, int64_t c, double
 static ot_status dx_run(const ot_call *call)
 {
     const ot_node *n = call->node;
-    ot_norm        s = norm_of(n->in[0], n->attrs);
-    char          *more = (char *)call->work + own_work(&s);
-    const float   *dy = turned(call, &s, 0, &more), *x = turned(call, &s, 1, &more), *mean = call->in[3];
-    float         *dx = call->out[0];
-    double        *work = call->work;
-    float         *k = (float *)(work + (s.blocks * 2 + 1) * s.C);
-    int            threads = s.rows * s.C < 16384 ? 1 : call->threads;
+    ot_norm s = norm_of(n->in[0], n->attrs);
+    char *more = (char *)call->work + own_work(&s);
+    const float *dy = turned(call, &s, 0, &more), *x = turned(call, &s, 1, &more), *mean = call->in[3];
+    float *dx = call->out[0];
+    double *work = call->work;
+    float *k = (float *)(work + (s.blocks * 2 + 1) * s.C);
+    int threads = s.rows * s.C < 16384 ? 1 : call->threads;
     if (use_rows(n)) {
 #pragma omp parallel num_threads(threads) if (threads > 1)
         {
@@ -354,14 +367,16 @@ static ot_status dx_run(const ot_call *call)
             }
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < s.rows; i += CHUNK)
-                grad_rows(dy + i * s.C, x + i * s.C, dx + i * s.C, k, k + s.C, k + 2 * s.C, s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
+                grad_rows(dy + i * s.C, x + i * s.C, dx + i * s.C, k, k + s.C, k + 2 * s.C,
+                          s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
         }
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t c = 0; c < s.C; c++) {
         double sum = 0, dot = 0;
-        for (int64_t i = 0; i < s.N; i++) run_sums(dy + (i * s.C + c) * s.P, x + (i * s.C + c) * s.P, s.P, mean[c], &sum, &dot);
+        for (int64_t i = 0; i < s.N; i++)
+            run_sums(dy + (i * s.C + c) * s.P, x + (i * s.C + c) * s.P, s.P, mean[c], &sum, &dot);
         finish_grad(&s, call, c, sum, dot, k);
         for (int64_t i = 0; i < s.N; i++) {
             int64_t at = (i * s.C + c) * s.P;
@@ -371,5 +386,9 @@ static ot_status dx_run(const ot_call *call)
     return OT_OK;
 }
 
-const ot_kernel ot_cpu_BatchNorm = { .name = "cpu", .can = can, .prepare = prepare, .run = norm_run, .any_layout = true };
-const ot_kernel ot_cpu_BatchNormDx = { .name = "cpu", .can = can, .prepare = prepare, .run = dx_run, .any_layout = true };
+const ot_kernel ot_cpu_BatchNorm = {
+    .name = "cpu", .can = can, .prepare = prepare, .run = norm_run, .any_layout = true
+};
+const ot_kernel ot_cpu_BatchNormDx = {
+    .name = "cpu", .can = can, .prepare = prepare, .run = dx_run, .any_layout = true
+};

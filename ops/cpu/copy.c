@@ -10,12 +10,12 @@
 enum { RUN = 16384, TILE = 16, BLOCK = 64, SMALL = 1 << 16 };
 
 typedef struct copy_plan {
-    bool   covered; /* the pieces write every element */
+    bool covered; /* the pieces write every element */
     ot_box box[];
 } copy_plan;
 
 /* The bytes are whatever the tensors hold. */
-typedef uint8_t  may_alias_8 __attribute__((may_alias));
+typedef uint8_t may_alias_8 __attribute__((may_alias));
 typedef uint16_t may_alias_16 __attribute__((may_alias));
 typedef uint32_t may_alias_32 __attribute__((may_alias));
 typedef uint64_t may_alias_64 __attribute__((may_alias));
@@ -31,14 +31,14 @@ static bool copy_can(const ot_node *n, const char **why)
 
 static ot_status copy_prepare(const ot_node *n, ot_prep *prep)
 {
-    const ot_copy  *a = n->attrs;
-    int64_t         ys[OT_MAX_RANK], written = 0;
-    copy_plan      *plan = malloc(sizeof *plan + (size_t)a->n * sizeof(ot_box));
+    const ot_copy *a = n->attrs;
+    int64_t ys[OT_MAX_RANK], written = 0;
+    copy_plan *plan = malloc(sizeof *plan + (size_t)a->n * sizeof(ot_box));
     if (!plan) return ot_fail(prep->err, OT_E_NOMEM, "%s: Copy: no memory for %lld pieces", n->name, (long long)a->n);
     ot_strides(&a->shape, ys);
     for (int64_t i = 0; i < a->n; i++) {
         const ot_piece *p = &a->piece[i];
-        ot_box         *b = &plan->box[i];
+        ot_box *b = &plan->box[i];
         *b = (ot_box){ .rank = a->shape.rank, .from = p->src };
         for (int d = 0; d < b->rank; d++) {
             b->extent[d] = p->extent[d];
@@ -167,10 +167,10 @@ static void box_runs(const ot_box *b, char *y, const char *x, size_t e, int64_t 
 /* The same where axis `row` is dense in x and the last one in y: tiles over both. */
 static void box_tiles(const ot_box *b, int row, char *y, const char *x, size_t e, int64_t part, int64_t parts)
 {
-    int     last = b->rank - 1;
+    int last = b->rank - 1;
     int64_t rows = b->extent[row], n = b->extent[last], t = b->t[row], f = b->f[last];
     int64_t down = (rows + BLOCK - 1) / BLOCK, across = (n + BLOCK - 1) / BLOCK, lo, hi;
-    ot_box  o = *b; /* the axes outside the tiles */
+    ot_box o = *b; /* the axes outside the tiles */
     ot_walk w;
     o.rank = 0;
     for (int d = 0; d < last; d++) {
@@ -206,12 +206,12 @@ static void box_copy(const ot_box *b, char *y, const char *x, size_t e, int64_t 
 
 static ot_status copy_run(const ot_call *c)
 {
-    const ot_copy   *a = c->node->attrs;
+    const ot_copy *a = c->node->attrs;
     const copy_plan *plan = c->state;
-    ot_dtype         t = c->node->out[0]->dtype;
-    size_t           e = (size_t)ot_dtype_bits(t) / 8;
-    int64_t          total = ot_numel(&a->shape), bytes = total * (int64_t)e;
-    int              threads = bytes < SMALL ? 1 : c->threads;
+    ot_dtype t = c->node->out[0]->dtype;
+    size_t e = (size_t)ot_dtype_bits(t) / 8;
+    int64_t total = ot_numel(&a->shape), bytes = total * (int64_t)e;
+    int threads = bytes < SMALL ? 1 : c->threads;
 
     if (!plan->covered && total) {
         uint64_t one = 0;
@@ -227,5 +227,9 @@ static ot_status copy_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_Copy = {
-    .name = "cpu", .can = copy_can, .prepare = copy_prepare, .run = copy_run, .release = free,
+    .name = "cpu",
+    .can = copy_can,
+    .prepare = copy_prepare,
+    .run = copy_run,
+    .release = free,
 };

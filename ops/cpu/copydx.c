@@ -21,13 +21,13 @@ static bool add_can(const ot_node *n, const char **why)
 static ot_status add_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_copy *a = n->attrs;
-    int64_t        ds[OT_MAX_RANK];
-    ot_box        *box = malloc((size_t)(a->n ? a->n : 1) * sizeof *box);
+    int64_t ds[OT_MAX_RANK];
+    ot_box *box = malloc((size_t)(a->n ? a->n : 1) * sizeof *box);
     if (!box) return ot_fail(prep->err, OT_E_NOMEM, "%s: CopyDx: no memory for %lld pieces", n->name, (long long)a->n);
     ot_strides(&n->in[0]->shape, ds);
     for (int64_t i = 0; i < a->n; i++) {
         const ot_piece *p = &a->piece[i];
-        ot_box         *b = &box[i];
+        ot_box *b = &box[i];
         *b = (ot_box){ .rank = n->in[0]->shape.rank, .to = p->src };
         for (int d = 0; d < b->rank; d++) {
             b->extent[d] = p->extent[d];
@@ -44,7 +44,7 @@ static ot_status add_prepare(const ot_node *n, ot_prep *prep)
 /* Part `part` of `parts` of axis 0. */
 static void box_add(const ot_box *whole, float *y, const float *x, int64_t part, int64_t parts)
 {
-    ot_box  b = *whole;
+    ot_box b = *whole;
     ot_walk w;
     int64_t lo, hi;
     ot_part(b.extent[0], part, parts, &lo, &hi);
@@ -57,7 +57,7 @@ static void box_add(const ot_box *whole, float *y, const float *x, int64_t part,
     for (int d = 0; d < b.rank - 1; d++) outer *= b.extent[d];
     ot_walk_start(&w, &b, 1, 0);
     for (int64_t o = 0; o < outer; o++, ot_walk_next(&w, &b)) {
-        float       *to = y + w.to;
+        float *to = y + w.to;
         const float *from = x + w.from;
         if (t == 0) {
             double sum = 0;
@@ -83,13 +83,13 @@ static bool apart(const ot_box *b)
 static ot_status add_run(const ot_call *c)
 {
     const ot_copy *a = c->node->attrs;
-    const ot_box  *box = c->state;
-    int64_t        total = ot_numel(&a->shape);
+    const ot_box *box = c->state;
+    int64_t total = ot_numel(&a->shape);
     if (!total) return OT_OK;
     memset(c->out[0], 0, (size_t)total * sizeof(float));
     for (int64_t i = 0; i < a->n; i++) {
         const ot_box *b = &box[i];
-        int           threads = b->count >= SMALL && apart(b) ? c->threads : 1;
+        int threads = b->count >= SMALL && apart(b) ? c->threads : 1;
         if (!b->count) continue;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (int part = 0; part < threads; part++) box_add(b, c->out[0], c->in[0], part, threads);
@@ -98,5 +98,9 @@ static ot_status add_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_CopyDx = {
-    .name = "cpu", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free,
+    .name = "cpu",
+    .can = add_can,
+    .prepare = add_prepare,
+    .run = add_run,
+    .release = free,
 };

@@ -11,19 +11,22 @@
 
 typedef struct entropy {
     const ot_cross_entropy *a;
-    ot_along            v;
-    const float            *x, *weight;
-    const void             *target;
-    ot_dtype                target_type;
-    float                   all; /* sum of the class weights */
+    ot_along v;
+    const float *x, *weight;
+    const void *target;
+    ot_dtype target_type;
+    float all; /* sum of the class weights */
 } entropy;
 
 static entropy loss_of(const ot_call *c, int x)
 {
     const ot_node *n = c->node;
-    entropy l = { .a = n->attrs, .x = c->in[x], .target = c->in[x + 1], .target_type = n->in[x + 1]->dtype,
+    entropy l = { .a = n->attrs,
+                  .x = c->in[x],
+                  .target = c->in[x + 1],
+                  .target_type = n->in[x + 1]->dtype,
                   .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL };
-    double  sum = 0;
+    double sum = 0;
     l.v = ot_along_axis(&n->in[x]->shape, l.a->axis);
     for (int64_t i = 0; i < l.v.n; i++) sum += l.weight ? (double)l.weight[i] : 1;
     l.all = (float)sum;
@@ -40,7 +43,7 @@ static int64_t label_of(const entropy *l, int64_t r)
 static ot_status denominator(const entropy *l, const ot_call *c, double *out)
 {
     int64_t rows = l->v.outer * l->v.inner;
-    double  sum = 0;
+    double sum = 0;
     *out = (double)rows;
     if (l->a->probs) return OT_OK;
     for (int64_t r = 0; r < rows; r++) {
@@ -83,7 +86,7 @@ static float spread(const entropy *l, int64_t at, int64_t i)
 static double sample_loss(const entropy *l, int64_t at, int64_t label, float lse)
 {
     const float *x = l->x + at;
-    double       sum = 0;
+    double sum = 0;
     if (label >= 0 && !l->a->probs) {
         double own = (1 - l->a->label_smoothing) * (l->weight ? (double)l->weight[label] : 1);
         if (own != 0) sum -= own * (double)(x[label * l->v.inner] - lse);
@@ -107,7 +110,7 @@ static bool can(const ot_node *n, const char **why) { return all_f32(n, 0, why);
 static ot_status loss_prepare(const ot_node *n, ot_prep *p)
 {
     const ot_cross_entropy *a = n->attrs;
-    ot_along            v = ot_along_axis(&n->in[0]->shape, a->axis);
+    ot_along v = ot_along_axis(&n->in[0]->shape, a->axis);
     p->work = (size_t)(v.outer * v.inner) * sizeof(double);
     return OT_OK;
 }
@@ -115,15 +118,15 @@ static ot_status loss_prepare(const ot_node *n, ot_prep *p)
 static ot_status loss_run(const ot_call *c)
 {
     entropy l = loss_of(c, 0);
-    double  count, *each = c->work, total = 0;
+    double count, *each = c->work, total = 0;
     int64_t rows = l.v.outer * l.v.inner;
-    float  *logp = c->node->n_out > 1 ? c->out[1] : NULL, *loss = c->out[0];
-    int     threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    float *logp = c->node->n_out > 1 ? c->out[1] : NULL, *loss = c->out[0];
+    int threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
-        float   lse = log_sum(&l, l.x + at);
+        float lse = log_sum(&l, l.x + at);
         each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
         for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.inner] = l.x[at + i * l.v.inner] - lse;
     }
@@ -146,9 +149,9 @@ OT_WIDE static void softmax_times(const float *restrict x, float *restrict dx, i
 static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float g)
 {
     const float *x = l->x + at;
-    float       *d = dx + at;
-    int64_t      n = l->v.n, step = l->v.inner;
-    float        s = (float)l->a->label_smoothing, own = 0, sum = 0;
+    float *d = dx + at;
+    int64_t n = l->v.n, step = l->v.inner;
+    float s = (float)l->a->label_smoothing, own = 0, sum = 0;
     if (label < 0) {
         for (int64_t i = 0; i < n; i++) d[i * step] = 0;
         return;
@@ -159,9 +162,11 @@ static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, 
     else sum = own + s / (float)n * l->all;
 
     float lse = log_sum(l, x);
-    if (l->a->log_input) for (int64_t i = 0; i < n; i++) d[i * step] = 0;
+    if (l->a->log_input)
+        for (int64_t i = 0; i < n; i++) d[i * step] = 0;
     else if (step == 1) softmax_times(x, d, n, lse, g * sum);
-    else for (int64_t i = 0; i < n; i++) d[i * step] = g * sum * expf(x[i * step] - lse);
+    else
+        for (int64_t i = 0; i < n; i++) d[i * step] = g * sum * expf(x[i * step] - lse);
     if (l->a->probs || s != 0)
         for (int64_t i = 0; i < n; i++) d[i * step] -= g * spread(l, at, i);
     if (!l->a->probs) d[label * step] -= g * own;
@@ -171,12 +176,12 @@ static bool dx_can(const ot_node *n, const char **why) { return all_f32(n, 1, wh
 
 static ot_status dx_run(const ot_call *c)
 {
-    entropy      l = loss_of(c, 1);
+    entropy l = loss_of(c, 1);
     const float *dloss = c->in[0];
-    double       count;
-    int64_t      rows = l.v.outer * l.v.inner;
-    bool         each = l.a->reduction == OT_REDUCTION_NONE;
-    int          threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    double count;
+    int64_t rows = l.v.outer * l.v.inner;
+    bool each = l.a->reduction == OT_REDUCTION_NONE;
+    int threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
     if (l.a->reduction != OT_REDUCTION_MEAN) count = 1;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)

@@ -7,9 +7,15 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (v->dtype != OT_F32) return *why = "only float32", false;
+        if (v->dtype != OT_F32) {
+            *why = "only float32";
+            return false;
+        }
         for (int d = 0; d < v->shape.rank; d++)
-            if (v->shape.dim[d] <= 0 || v->shape.dim[d] >= INT32_MAX) return *why = "an empty or huge tensor", false;
+            if (v->shape.dim[d] <= 0 || v->shape.dim[d] >= INT32_MAX) {
+                *why = "an empty or huge tensor";
+                return false;
+            }
     }
     return true;
 }
@@ -18,7 +24,7 @@ static bool can(const ot_node *n, const char **why)
 static void operand(const ot_shape *s, int rank, bool flip, int64_t *dim, int64_t *stride)
 {
     int64_t step[OT_MAX_RANK];
-    int     lead = rank - s->rank;
+    int lead = rank - s->rank;
     ot_strides(s, step);
     for (int d = 0; d < rank; d++) {
         dim[d] = d < lead ? 1 : s->dim[d - lead];
@@ -65,9 +71,12 @@ static void merge(ot_dot_call *c)
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     const ot_dot *t = n->attrs;
-    ot_script    *s;
-    ot_dot_call   c = { .rank = n->out[0]->shape.rank, .a_arg = OT_ARG_IN, .b_arg = OT_ARG_IN + 1, .y_arg = OT_ARG_OUT,
-                        .bias_arg = n->n_in > 2 && n->in[2] ? OT_ARG_IN + 2 : OT_ARG_NONE };
+    ot_script *s;
+    ot_dot_call c = { .rank = n->out[0]->shape.rank,
+                      .a_arg = OT_ARG_IN,
+                      .b_arg = OT_ARG_IN + 1,
+                      .y_arg = OT_ARG_OUT,
+                      .bias_arg = n->n_in > 2 && n->in[2] ? OT_ARG_IN + 2 : OT_ARG_NONE };
     operand(&n->in[0]->shape, c.rank, t->ta, c.a_dim, c.a_stride);
     operand(&n->in[1]->shape, c.rank, t->tb, c.b_dim, c.b_stride);
     operand(&n->out[0]->shape, c.rank, false, c.y_dim, c.y_stride);
@@ -82,5 +91,6 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     return OT_OK;
 }
 
-const ot_kernel ot_cpu_Dot = { .name = "onednn", .can = can, .prepare = prepare, .run = ot_script_run,
-                               .release = ot_script_free };
+const ot_kernel ot_cpu_Dot = {
+    .name = "onednn", .can = can, .prepare = prepare, .run = ot_script_run, .release = ot_script_free
+};

@@ -14,7 +14,11 @@
 
 enum { RUN = 4096, CHUNK = 32, BLOCKS = 32 };
 
-typedef struct norm_rows { int64_t n, D, per_block, blocks; bool center; float epsilon; } norm_rows;
+typedef struct norm_rows {
+    int64_t n, D, per_block, blocks;
+    bool center;
+    float epsilon;
+} norm_rows;
 
 static norm_rows rows_of(const ot_value *x, const ot_layer_norm *a)
 {
@@ -31,7 +35,7 @@ OT_WIDE static double row_sum(const float *x, int64_t n)
     double all = 0;
     for (int64_t at = 0; at < n; at += RUN) {
         int64_t end = at + RUN < n ? at + RUN : n;
-        float   s = 0;
+        float s = 0;
 #pragma omp simd reduction(+ : s)
         for (int64_t i = at; i < end; i++) s += x[i];
         all += (double)s;
@@ -44,7 +48,7 @@ OT_WIDE static double row_squares(const float *x, float mean, int64_t n)
     double all = 0;
     for (int64_t at = 0; at < n; at += RUN) {
         int64_t end = at + RUN < n ? at + RUN : n;
-        float   s = 0;
+        float s = 0;
 #pragma omp simd reduction(+ : s)
         for (int64_t i = at; i < end; i++) s += (x[i] - mean) * (x[i] - mean);
         all += (double)s;
@@ -52,8 +56,8 @@ OT_WIDE static double row_squares(const float *x, float mean, int64_t n)
     return all;
 }
 
-OT_WIDE static void row_scale(const float *restrict x, float *restrict y, const float *restrict scale, const float *restrict bias,
-                              float mean, float inv, int64_t n)
+OT_WIDE static void row_scale(const float *restrict x, float *restrict y, const float *restrict scale,
+                              const float *restrict bias, float mean, float inv, int64_t n)
 {
     if (scale && bias) {
 #pragma omp simd
@@ -70,20 +74,29 @@ OT_WIDE static void row_scale(const float *restrict x, float *restrict y, const 
 static bool can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->dtype != OT_F32) return *why = "only float32", false;
+        if (n->in[i] && n->in[i]->dtype != OT_F32) {
+            *why = "only float32";
+            return false;
+        }
     const ot_value *x = n->in[n->op == &ot_op_LayerNorm ? 0 : 1];
-    if (n->out[0] == NULL) return *why = "no result needed", false;
-    if (ot_numel(&x->shape) == 0) return *why = "an empty tensor", false;
+    if (n->out[0] == NULL) {
+        *why = "no result needed";
+        return false;
+    }
+    if (ot_numel(&x->shape) == 0) {
+        *why = "an empty tensor";
+        return false;
+    }
     return true;
 }
 
 static ot_status norm_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    norm_rows        r = rows_of(n->in[0], n->attrs);
-    const float   *x = c->in[0], *scale = n->n_in > 1 ? c->in[1] : NULL, *bias = n->n_in > 2 ? c->in[2] : NULL;
-    float         *y = c->out[0], *means = c->out[1], *invs = c->out[2];
-    int            threads = r.n * r.D < 16384 ? 1 : c->threads;
+    norm_rows r = rows_of(n->in[0], n->attrs);
+    const float *x = c->in[0], *scale = n->n_in > 1 ? c->in[1] : NULL, *bias = n->n_in > 2 ? c->in[2] : NULL;
+    float *y = c->out[0], *means = c->out[1], *invs = c->out[2];
+    int threads = r.n * r.D < 16384 ? 1 : c->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < r.n; i++) {
         float mean = r.center ? (float)(row_sum(x + i * r.D, r.D) / (double)r.D) : 0;
@@ -96,12 +109,13 @@ static ot_status norm_run(const ot_call *c)
 }
 
 /* Sums over the row of g = dy scale and of g (x - mean). */
-OT_WIDE static void grad_sums(const float *dy, const float *x, const float *scale, float mean, int64_t n, double *sum, double *dot)
+OT_WIDE static void grad_sums(const float *dy, const float *x, const float *scale, float mean, int64_t n, double *sum,
+                              double *dot)
 {
     *sum = *dot = 0;
     for (int64_t at = 0; at < n; at += RUN) {
         int64_t end = at + RUN < n ? at + RUN : n;
-        float   s = 0, d = 0;
+        float s = 0, d = 0;
         if (scale) {
 #pragma omp simd reduction(+ : s, d)
             for (int64_t i = at; i < end; i++) {
@@ -121,8 +135,8 @@ OT_WIDE static void grad_sums(const float *dy, const float *x, const float *scal
     }
 }
 
-OT_WIDE static void grad_row(const float *dy, const float *x, const float *scale, float *dx, float mean, float k0, float k1, float k2,
-                             int64_t n)
+OT_WIDE static void grad_row(const float *dy, const float *x, const float *scale, float *dx, float mean, float k0,
+                             float k1, float k2, int64_t n)
 {
     if (scale) {
 #pragma omp simd
@@ -133,16 +147,16 @@ OT_WIDE static void grad_row(const float *dy, const float *x, const float *scale
     }
 }
 
-OT_WIDE static void column_sums(const float *dy, const float *x, const float *mean, const float *inv, int64_t rows, int64_t D,
-                                int64_t n, double *restrict dscale, double *restrict dbias)
+OT_WIDE static void column_sums(const float *dy, const float *x, const float *mean, const float *inv, int64_t rows,
+                                int64_t D, int64_t n, double *restrict dscale, double *restrict dbias)
 {
     enum { LANES = 256 };
     for (int64_t at = 0; at < n; at += LANES) {
         int64_t m = n - at < LANES ? n - at : LANES;
-        float   s[LANES] = { 0 }, b[LANES] = { 0 };
+        float s[LANES] = { 0 }, b[LANES] = { 0 };
         for (int64_t i = 0; i < rows; i++) {
             const float *g = dy + i * D + at, *v = x + i * D + at;
-            float        mu = mean[i], r = inv[i];
+            float mu = mean[i], r = inv[i];
 #pragma omp simd
             for (int64_t d = 0; d < m; d++) {
                 b[d] += g[d];
@@ -167,10 +181,11 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 static void block_grad(const norm_rows *r, const ot_call *c, int64_t block, double *dscale, double *dbias)
 {
     const ot_node *n = c->node;
-    const float   *dy = c->in[0], *x = c->in[1], *mean = c->in[2], *inv = c->in[3], *scale = n->n_in > 4 ? c->in[4] : NULL;
-    float         *dx = c->out[0];
-    int64_t        first = block * r->per_block, end = first + r->per_block < r->n ? first + r->per_block : r->n;
-    bool           columns = c->out[1] || c->out[2];
+    const float *dy = c->in[0], *x = c->in[1], *mean = c->in[2], *inv = c->in[3],
+                *scale = n->n_in > 4 ? c->in[4] : NULL;
+    float *dx = c->out[0];
+    int64_t first = block * r->per_block, end = first + r->per_block < r->n ? first + r->per_block : r->n;
+    bool columns = c->out[1] || c->out[2];
     if (columns) memset(dscale, 0, (size_t)(2 * r->D) * sizeof(double));
     for (int64_t i = first; i < end; i += CHUNK) {
         int64_t m = end - i < CHUNK ? end - i : CHUNK;
@@ -188,8 +203,8 @@ static ot_status dx_run(const ot_call *c)
 {
     norm_rows r = rows_of(c->node->in[1], c->node->attrs);
     double *work = c->work;
-    float  *dscale = c->out[1], *dbias = c->out[2];
-    int     threads = r.n * r.D < 16384 ? 1 : c->threads;
+    float *dscale = c->out[1], *dbias = c->out[2];
+    int threads = r.n * r.D < 16384 ? 1 : c->threads;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
 #pragma omp for schedule(static)

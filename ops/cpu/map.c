@@ -50,8 +50,7 @@ static void coalesce(cpu_map *m)
         for (int i = 0; i < m->n_operands; i++) m->operand[i].stride[d] = m->operand[i].stride[d + 1];
         for (int e = d + 1; e < m->rank; e++) {
             m->dim[e] = m->dim[e + 1];
-            for (int i = 0; i < m->n_operands; i++)
-                m->operand[i].stride[e] = m->operand[i].stride[e + 1];
+            for (int i = 0; i < m->n_operands; i++) m->operand[i].stride[e] = m->operand[i].stride[e + 1];
         }
     }
 }
@@ -128,7 +127,10 @@ static void find_uniform(cpu_map *m, const ot_program *p)
     for (int k = 0; k < p->n_out; k++) m->spread[p->out[k]] = m->uniform[p->out[k]];
 }
 
-typedef struct slots { bool used[CPU_MAP_SLOTS]; int n; } slots;
+typedef struct slots {
+    bool used[CPU_MAP_SLOTS];
+    int n;
+} slots;
 
 static int16_t take(slots *s)
 {
@@ -189,8 +191,7 @@ static void plan_registers(cpu_map *m, const ot_node *n)
         if (last[r] < 0 && !m->uniform[r]) s.used[m->slot[r]] = false;
     }
     for (int x = 0; x < p->n_in; x++) /* only stored: loaded at the end */
-        if (first[x] == p->n_inst && last[x] == p->n_inst && !m->uniform[x] && !m->in_place[x])
-            m->slot[x] = take(&s);
+        if (first[x] == p->n_inst && last[x] == p->n_inst && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
     for (int k = p->n_out - 1; k >= 0; k--) {
         int r = p->out[k], i = r - p->n_in;
         const cpu_operand *o = &m->operand[n->n_in + k];
@@ -235,8 +236,7 @@ static ot_status map_run(const ot_call *c)
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++)
-        cpu_map_tiles(c, t, tiles * t / threads, tiles * (t + 1) / threads);
+    for (int t = 0; t < threads; t++) cpu_map_tiles(c, t, tiles * t / threads, tiles * (t + 1) / threads);
     return OT_OK;
 }
 

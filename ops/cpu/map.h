@@ -6,40 +6,40 @@
 #include "ops/kernel.h"
 
 enum {
-    CPU_MAP_TILE = 1024,                        /* elements; a handful of tiles fits in L1 */
+    CPU_MAP_TILE = 1024,                         /* elements; a handful of tiles fits in L1 */
     CPU_MAP_SLOT_BYTES = CPU_MAP_TILE * 8 + 128, /* staggered, so that slots do not share cache sets */
     CPU_MAP_REGS = OT_MAP_IN + OT_MAP_INST,
     CPU_MAP_SLOTS = CPU_MAP_REGS + 3,
     CPU_MAP_OPERANDS = OT_MAP_IN + OT_MAP_OUT + 1,
-    CPU_MAP_ALONE = 1 << 15                     /* less work than this (elements x instructions): one thread */
+    CPU_MAP_ALONE = 1 << 15 /* less work than this (elements x instructions): one thread */
 };
 
 /* An input, an output, or (the last one) the logical positions. */
 typedef struct cpu_operand {
-    int64_t  stride[OT_MAX_RANK]; /* elements, along the joined axes */
+    int64_t stride[OT_MAX_RANK]; /* elements, along the joined axes */
     ot_dtype dtype;
-    int      size;                /* bytes of an element */
-    bool     dense, scalar;       /* one after the other; always the same one */
+    int size;           /* bytes of an element */
+    bool dense, scalar; /* one after the other; always the same one */
 } cpu_operand;
 
 typedef struct cpu_map {
     const ot_map_loops *loops;
-    ot_shape    shape;
-    int64_t     logical[OT_MAX_RANK]; /* row-major strides of shape */
-    int64_t     total, dim[OT_MAX_RANK];
-    int         rank;                 /* joined axes */
-    int         n_operands;
+    ot_shape shape;
+    int64_t logical[OT_MAX_RANK]; /* row-major strides of shape */
+    int64_t total, dim[OT_MAX_RANK];
+    int rank; /* joined axes */
+    int n_operands;
     cpu_operand operand[CPU_MAP_OPERANDS];
-    bool        needs_index;
-    bool        uniform[CPU_MAP_REGS];  /* one value for all elements: computed once per thread, in its cell */
-    bool        spread[CPU_MAP_REGS];   /* uniform, and read as a tile: then copied over its slot */
-    bool        in_place[OT_MAP_IN];    /* read where it lies */
-    int16_t     slot[CPU_MAP_REGS];     /* tile buffer; -1: none */
-    int16_t     direct[CPU_MAP_REGS];   /* output that the register may be computed into; -1: none */
-    int16_t     load_at[OT_MAP_IN];     /* instruction before which an input is loaded */
-    uint32_t    later[OT_MAP_OUT];      /* inputs still read after a direct output is written */
-    int16_t     index_slot, raw_slot, cell_slot; /* cell_slot: 8 bytes per register */
-    int         n_slots, threads;
+    bool needs_index;
+    bool uniform[CPU_MAP_REGS];              /* one value for all elements: computed once per thread, in its cell */
+    bool spread[CPU_MAP_REGS];               /* uniform, and read as a tile: then copied over its slot */
+    bool in_place[OT_MAP_IN];                /* read where it lies */
+    int16_t slot[CPU_MAP_REGS];              /* tile buffer; -1: none */
+    int16_t direct[CPU_MAP_REGS];            /* output that the register may be computed into; -1: none */
+    int16_t load_at[OT_MAP_IN];              /* instruction before which an input is loaded */
+    uint32_t later[OT_MAP_OUT];              /* inputs still read after a direct output is written */
+    int16_t index_slot, raw_slot, cell_slot; /* cell_slot: 8 bytes per register */
+    int n_slots, threads;
 } cpu_map;
 
 static inline bool cpu_map_type(ot_dtype t)

@@ -7,10 +7,10 @@
 /* n elements, all arrays of the class's type, dense.  y may be one of the arguments.  Arguments that
  * the formula does not read point anywhere readable. */
 typedef struct ot_loop {
-    void       *y;
+    void *y;
     const void *arg[OT_MAP_ARGS]; /* as in ot_inst */
-    int64_t     n;
-    double      p, q;
+    int64_t n;
+    double p, q;
 } ot_loop;
 
 typedef void ot_loop_run(const ot_loop *l);
@@ -19,10 +19,10 @@ typedef void ot_loop_convert(void *y, const void *x, int64_t n);
 enum { OT_LOOP_TYPES = OT_BF16 + 1 };
 
 typedef struct ot_map_loops {
-    const char         *name;                     /* "avx2" */
-    ot_loop_run *const *row[4];                   /* by class, by opcode; NULL: not defined there, a class: base's */
-    ot_loop_convert    *load[4][OT_LOOP_TYPES];   /* y of the class, x stored so; NULL: not here */
-    ot_loop_convert    *store[4][OT_LOOP_TYPES];  /* x of the class, y stored so */
+    const char *name;                         /* "avx2" */
+    ot_loop_run *const *row[4];               /* by class, by opcode; NULL: not defined there, a class: base's */
+    ot_loop_convert *load[4][OT_LOOP_TYPES];  /* y of the class, x stored so; NULL: not here */
+    ot_loop_convert *store[4][OT_LOOP_TYPES]; /* x of the class, y stored so */
 } ot_map_loops;
 
 extern const ot_map_loops ot_map_loops_base, ot_map_loops_avx2, ot_map_loops_avx512;

@@ -6,7 +6,7 @@
 
 /* Where position k of the joined axes lies, run by run along the innermost axis. */
 typedef struct walk {
-    const cpu_map     *m;
+    const cpu_map *m;
     const cpu_operand *o;
     int64_t at[OT_MAX_RANK], offset;
 } walk;
@@ -45,10 +45,7 @@ static void walk_on(walk *w, int64_t run)
     }
 }
 
-static int64_t inner_stride(const walk *w)
-{
-    return w->m->rank ? w->o->stride[w->m->rank - 1] : 0;
-}
+static int64_t inner_stride(const walk *w) { return w->m->rank ? w->o->stride[w->m->rank - 1] : 0; }
 
 #define MOVES(U)                                                                                   \
     static void fill_##U(U *y, U v, int64_t n)                                                     \
@@ -80,7 +77,10 @@ static int64_t inner_stride(const walk *w)
             done += run;                                                                           \
         }                                                                                          \
     }
-MOVES(uint8_t) MOVES(uint16_t) MOVES(uint32_t) MOVES(uint64_t)
+MOVES(uint8_t)
+MOVES(uint16_t)
+MOVES(uint32_t)
+MOVES(uint64_t)
 
 #define BY_SIZE(size, call)                                                                        \
     switch (size) {                                                                                \

@@ -5,13 +5,13 @@
 #include "ops/cpu/map.h"
 
 typedef struct run {
-    const ot_call    *c;
-    const cpu_map    *m;
+    const ot_call *c;
+    const cpu_map *m;
     const ot_program *p;
-    char             *base;             /* this thread's slots */
-    bool              direct[OT_MAP_OUT]; /* computed where it goes */
-    bool              once;             /* what is uniform is being computed */
-    int64_t           start, n;         /* of the tile */
+    char *base;              /* this thread's slots */
+    bool direct[OT_MAP_OUT]; /* computed where it goes */
+    bool once;               /* what is uniform is being computed */
+    int64_t start, n;        /* of the tile */
 } run;
 
 static void *slot(const run *r, int i) { return r->base + (size_t)i * CPU_MAP_SLOT_BYTES; }
@@ -25,11 +25,9 @@ static void *place(const run *r, int reg)
 {
     const cpu_map *m = r->m;
     if (r->once) return cell(r, reg);
-    if (reg < r->p->n_in && m->in_place[reg])
-        return (char *)(uintptr_t)r->c->in[reg] + r->start * m->operand[reg].size;
+    if (reg < r->p->n_in && m->in_place[reg]) return (char *)(uintptr_t)r->c->in[reg] + r->start * m->operand[reg].size;
     int k = m->direct[reg];
-    if (k >= 0 && r->direct[k])
-        return (char *)r->c->out[k] + r->start * m->operand[r->p->n_in + k].size;
+    if (k >= 0 && r->direct[k]) return (char *)r->c->out[k] + r->start * m->operand[r->p->n_in + k].size;
     return slot(r, m->slot[reg]);
 }
 
@@ -190,8 +188,7 @@ void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi)
     for (int64_t tile = lo; tile < hi; tile++) {
         r.start = tile * CPU_MAP_TILE;
         r.n = m->total - r.start < CPU_MAP_TILE ? m->total - r.start : CPU_MAP_TILE;
-        if (m->needs_index)
-            cpu_map_index(m, &m->operand[m->n_operands - 1], r.start, r.n, slot(&r, m->index_slot));
+        if (m->needs_index) cpu_map_index(m, &m->operand[m->n_operands - 1], r.start, r.n, slot(&r, m->index_slot));
         for (int i = 0; i <= p->n_inst; i++) {
             for (int x = 0; x < p->n_in; x++)
                 if (m->load_at[x] == i && !m->uniform[x] && !m->in_place[x] && m->slot[x] >= 0) load(&r, x);

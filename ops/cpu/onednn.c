@@ -19,22 +19,36 @@ enum { BIND_WORK = 64 }; /* after OT_ARG_OUT + outputs */
 
 struct ot_script {
     const ot_node *node;
-    dnnl_engine_t  engine;
-    dnnl_stream_t  stream;
-    int            threads;
-    int            n_memories, n_primitives;
-    struct { dnnl_memory_t m; int bind; size_t offset; void *at; } memory[MEMORIES];
-    struct { dnnl_primitive_t p; int n; dnnl_exec_arg_t arg[ARGS]; } primitive[PRIMITIVES];
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int threads;
+    int n_memories, n_primitives;
+    struct {
+        dnnl_memory_t m;
+        int bind;
+        size_t offset;
+        void *at;
+    } memory[MEMORIES];
+    struct {
+        dnnl_primitive_t p;
+        int n;
+        dnnl_exec_arg_t arg[ARGS];
+    } primitive[PRIMITIVES];
 };
 
 /* ---- the differences between 2.x and 3.x -------------------------------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
-typedef struct { dnnl_memory_desc_t d; } desc; /* a handle: desc_free */
+typedef struct {
+    dnnl_memory_desc_t d;
+} desc; /* a handle: desc_free */
 typedef const_dnnl_memory_desc_t desc_ref;
 #define REF(x) ((x).d)
 #define REF_OR_NULL(x) ((x) ? (x)->d : NULL)
-static void desc_free(desc *d) { if (d->d) dnnl_memory_desc_destroy(d->d); }
+static void desc_free(desc *d)
+{
+    if (d->d) dnnl_memory_desc_destroy(d->d);
+}
 static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_format_tag_t tag)
 {
     return dnnl_memory_desc_create_with_tag(&d->d, rank, dim, dnnl_f32, tag);
@@ -44,7 +58,9 @@ static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, cons
     return dnnl_memory_desc_create_with_strides(&d->d, rank, dim, dnnl_f32, stride);
 }
 #else
-typedef struct { dnnl_memory_desc_t d; } desc;
+typedef struct {
+    dnnl_memory_desc_t d;
+} desc;
 typedef const dnnl_memory_desc_t *desc_ref;
 #define REF(x) (&(x).d)
 #define REF_OR_NULL(x) ((x) ? &(x)->d : NULL)
@@ -66,64 +82,64 @@ static desc_ref query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 
 typedef struct conv_spec {
     dnnl_alg_kind_t algorithm;
-    dnnl_dims_t     stride, dilation, lo, hi;
-    desc            x, w, b, y;
-    const desc     *bias;    /* &b or NULL */
+    dnnl_dims_t stride, dilation, lo, hi;
+    desc x, w, b, y;
+    const desc *bias; /* &b or NULL */
 } conv_spec;
 
-static dnnl_status_t forward_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t *pd)
+static dnnl_status_t forward_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c,
+                                dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, c->algorithm, REF(c->x), REF(c->w),
-                                                          REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation, c->lo,
-                                                          c->hi, attr);
+    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, c->algorithm, REF(c->x),
+                                                          REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride,
+                                                          c->dilation, c->lo, c->hi, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, c->algorithm, REF(c->x), REF(c->w),
-                                                                 REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation,
-                                                                 c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, c->algorithm, REF(c->x),
+                                                                 REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride,
+                                                                 c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 #endif
 }
 
-static dnnl_status_t dx_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t hint,
-                           dnnl_primitive_desc_t *pd)
+static dnnl_status_t dx_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c,
+                           dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_backward_data_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w), REF(c->y), c->stride,
-                                                                c->dilation, c->lo, c->hi, hint, attr);
+    return dnnl_convolution_backward_data_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w), REF(c->y),
+                                                                c->stride, c->dilation, c->lo, c->hi, hint, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_backward_data_desc_init(&d, c->algorithm, REF(c->x), REF(c->w), REF(c->y),
-                                                                       c->stride, c->dilation, c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_backward_data_desc_init(&d, c->algorithm, REF(c->x), REF(c->w),
+                                                                       REF(c->y), c->stride, c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
 #endif
 }
 
-static dnnl_status_t dw_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c, dnnl_primitive_desc_t hint,
-                           dnnl_primitive_desc_t *pd)
+static dnnl_status_t dw_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const conv_spec *c,
+                           dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
     return dnnl_convolution_backward_weights_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w),
-                                                                   REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation,
-                                                                   c->lo, c->hi, hint, attr);
+                                                                   REF_OR_NULL(c->bias), REF(c->y), c->stride,
+                                                                   c->dilation, c->lo, c->hi, hint, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_backward_weights_desc_init(&d, c->algorithm, REF(c->x), REF(c->w),
-                                                                          REF_OR_NULL(c->bias), REF(c->y), c->stride,
-                                                                          c->dilation, c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_backward_weights_desc_init(
+        &d, c->algorithm, REF(c->x), REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
 #endif
 }
 
-static dnnl_status_t matmul_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const desc *a, const desc *b, const desc *bias,
-                               const desc *y, dnnl_primitive_desc_t *pd)
+static dnnl_status_t matmul_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, const desc *a, const desc *b,
+                               const desc *bias, const desc *y, dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
     return dnnl_matmul_primitive_desc_create(pd, e, a->d, b->d, REF_OR_NULL(bias), y->d, attr);
 #else
     dnnl_matmul_desc_t d;
-    dnnl_status_t      s = dnnl_matmul_desc_init(&d, &a->d, &b->d, REF_OR_NULL(bias), &y->d);
+    dnnl_status_t s = dnnl_matmul_desc_init(&d, &a->d, &b->d, REF_OR_NULL(bias), &y->d);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 #endif
 }
@@ -144,8 +160,8 @@ static dnnl_status_t look_for_room(void) { return ot_memory_fits(OT_LIBRARY_ROOM
 static ot_status fail(const ot_node *n, ot_error *err, const char *what, dnnl_status_t s)
 {
     if (s == dnnl_out_of_memory)
-        return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN is out of memory; %d MiB are available to it",
-                       n->name, n->op->name, OT_LIBRARY_ROOM >> 20);
+        return ot_fail(err, OT_E_NOMEM, "%s: %s: oneDNN is out of memory; %d MiB are available to it", n->name,
+                       n->op->name, OT_LIBRARY_ROOM >> 20);
     return ot_fail(err, OT_E_DEVICE, "%s: %s: oneDNN: %s failed with status %d", n->name, n->op->name, what, (int)s);
 }
 
@@ -184,9 +200,10 @@ void ot_script_free(void *script)
 static ot_status bind(ot_script *s, const ot_call *c)
 {
     for (int i = 0; i < s->n_memories; i++) {
-        int         bind = s->memory[i].bind;
-        const void *at = bind == BIND_WORK ? (char *)c->work + s->memory[i].offset
-                       : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT] : c->in[bind];
+        int bind = s->memory[i].bind;
+        const void *at = bind == BIND_WORK    ? (char *)c->work + s->memory[i].offset
+                         : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT]
+                                              : c->in[bind];
         if (at == s->memory[i].at) continue;
         /* oneDNN takes inputs by the same call as outputs; it does not write them. */
         void *where;
@@ -200,7 +217,7 @@ static ot_status bind(ot_script *s, const ot_call *c)
 
 ot_status ot_script_run(const ot_call *c)
 {
-    ot_script    *s = c->state;
+    ot_script *s = c->state;
     dnnl_status_t e = dnnl_success;
     OT_TRY(bind(s, c));
     int was = set_threads(s->threads);
@@ -213,8 +230,8 @@ ot_status ot_script_run(const ot_call *c)
 
 /* While a script is written: the first status that is not success stays. */
 typedef struct writer {
-    ot_script    *s;
-    size_t        work;
+    ot_script *s;
+    size_t work;
     dnnl_status_t status;
     dnnl_primitive_attr_t attr;
 } writer;
@@ -249,7 +266,8 @@ static void add(writer *w, const_dnnl_primitive_desc_t pd, const dnnl_exec_arg_t
     memcpy(s->primitive[s->n_primitives].arg, arg, (size_t)n * sizeof *arg);
     desc_ref scratch = query(pd, dnnl_query_scratchpad_md);
     if (scratch && dnnl_memory_desc_get_size(scratch) > 0)
-        s->primitive[s->n_primitives].arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, memory(w, scratch, BIND_WORK) };
+        s->primitive[s->n_primitives].arg[n++] =
+            (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, memory(w, scratch, BIND_WORK) };
     s->primitive[s->n_primitives].n = n;
     if (!w->status) w->status = look_for_room();
     if (!w->status) w->status = dnnl_primitive_create(&s->primitive[s->n_primitives].p, pd);
@@ -324,15 +342,17 @@ static bool is_last(const ot_value *v)
     return v->layout == OT_CHANNELS_LAST || v->shape.dim[1] == 1 || pixels == 1;
 }
 
-typedef struct conv_user { desc x, w, b, y; } conv_user; /* as the caller's bytes are */
+typedef struct conv_user {
+    desc x, w, b, y;
+} conv_user; /* as the caller's bytes are */
 
 static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_user *user)
 {
-    int         rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
-    int64_t     G = c->attrs->group;
+    int rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
+    int64_t G = c->attrs->group;
     dnnl_dims_t wd = { 0 }, bd = { c->y->shape.dim[1] };
     dnnl_format_tag_t free_tag = c->winograd || c->direct_any ? dnnl_format_tag_any : last_tag(rank);
-    const ot_window  *win = &c->attrs->window;
+    const ot_window *win = &c->attrs->window;
 
     if (G > 1) {
         wd[0] = G;
@@ -358,11 +378,14 @@ static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_use
         yd[d] = c->y->shape.dim[d];
     }
     dnnl_status_t st[] = {
-        desc_tag(&spec->x, rank, xd, free_tag), desc_tag(&spec->y, rank, yd, free_tag),
-        desc_tag(&spec->w, wr, wd, dnnl_format_tag_any), desc_tag(&spec->b, 1, bd, dnnl_a),
+        desc_tag(&spec->x, rank, xd, free_tag),
+        desc_tag(&spec->y, rank, yd, free_tag),
+        desc_tag(&spec->w, wr, wd, dnnl_format_tag_any),
+        desc_tag(&spec->b, 1, bd, dnnl_a),
         desc_tag(&user->x, rank, xd, is_last(c->x) ? last_tag(rank) : plain_tag(rank)),
         desc_tag(&user->y, rank, yd, is_last(c->y) ? last_tag(rank) : plain_tag(rank)),
-        desc_tag(&user->w, wr, wd, weight_tag(c->w, wr)), desc_tag(&user->b, 1, bd, dnnl_a),
+        desc_tag(&user->w, wr, wd, weight_tag(c->w, wr)),
+        desc_tag(&user->b, 1, bd, dnnl_a),
     };
     for (int i = 0; i < OT_LEN(st); i++)
         if (st[i] && !w->status) w->status = st[i];
@@ -370,12 +393,12 @@ static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_use
 
 static void write_forward(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
 {
-    desc_ref      yd = query(pd, dnnl_query_dst_md);
+    desc_ref yd = query(pd, dnnl_query_dst_md);
     dnnl_memory_t x = source(w, &u->x, query(pd, dnnl_query_src_md), c->x_arg);
     dnnl_memory_t k = source(w, &u->w, query(pd, dnnl_query_weights_md), c->w_arg);
     dnnl_memory_t y = target(w, &u->y, yd, c->y_arg);
     dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, k }, { DNNL_ARG_DST, y } };
-    int             n = 3;
+    int n = 3;
     if (c->b_arg != OT_ARG_NONE) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(w, REF(u->b), c->b_arg) };
     add(w, pd, arg, n);
     put_back(w, &u->y, yd, y, c->y_arg);
@@ -383,7 +406,7 @@ static void write_forward(writer *w, const ot_conv_call *c, const conv_user *u, 
 
 static void write_dx(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
 {
-    desc_ref      xd = query(pd, dnnl_query_diff_src_md);
+    desc_ref xd = query(pd, dnnl_query_diff_src_md);
     dnnl_memory_t y = source(w, &u->y, query(pd, dnnl_query_diff_dst_md), c->y_arg);
     dnnl_memory_t k = source(w, &u->w, query(pd, dnnl_query_weights_md), c->w_arg);
     dnnl_memory_t x = target(w, &u->x, xd, c->x_arg);
@@ -393,12 +416,12 @@ static void write_dx(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_
 
 static void write_dw(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_primitive_desc_t pd)
 {
-    desc_ref      wd = query(pd, dnnl_query_diff_weights_md);
+    desc_ref wd = query(pd, dnnl_query_diff_weights_md);
     dnnl_memory_t y = source(w, &u->y, query(pd, dnnl_query_diff_dst_md), c->y_arg);
     dnnl_memory_t x = source(w, &u->x, query(pd, dnnl_query_src_md), c->x_arg);
     dnnl_memory_t k = target(w, &u->w, wd, c->w_arg);
     dnnl_exec_arg_t arg[4] = { { DNNL_ARG_DIFF_DST, y }, { DNNL_ARG_SRC, x }, { DNNL_ARG_DIFF_WEIGHTS, k } };
-    int             n = 3;
+    int n = 3;
     if (c->b_arg != OT_ARG_NONE) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_DIFF_BIAS, memory(w, REF(u->b), c->b_arg) };
     add(w, pd, arg, n);
     put_back(w, &u->w, wd, k, c->w_arg);
@@ -413,11 +436,11 @@ static void rewind_to(ot_script *s, int memories, int primitives)
 
 static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 {
-    writer                w;
-    conv_spec             spec;
-    conv_user             user;
+    writer w;
+    conv_spec spec;
+    conv_user user;
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    int                   memories = s->n_memories, primitives = s->n_primitives;
+    int memories = s->n_memories, primitives = s->n_primitives;
 
     memset(&spec, 0, sizeof spec);
     memset(&user, 0, sizeof user);
@@ -441,7 +464,8 @@ static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
     if (w.status) {
         rewind_to(s, memories, primitives);
         return w.status == dnnl_unimplemented || w.status == dnnl_invalid_arguments
-                   ? OT_E_DEVICE : fail(s->node, p->err, "convolution", w.status);
+                   ? OT_E_DEVICE
+                   : fail(s->node, p->err, "convolution", w.status);
     }
     p->work = w.work;
     return OT_OK;
@@ -449,7 +473,7 @@ static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 
 ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 {
-    int       was = set_threads(s->threads);
+    int was = set_threads(s->threads);
     ot_status r = add_conv(s, c, p);
     (void)set_threads(was);
     return r;
@@ -459,11 +483,11 @@ ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 
 static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 {
-    writer                w;
-    desc                  a, b, y, bias;
+    writer w;
+    desc a, b, y, bias;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_dims_t           ad = { 0 }, as = { 0 }, bd = { 0 }, bs = { 0 }, yd = { 0 }, ys = { 0 }, vd = { 0 }, vs = { 0 };
-    bool                  has_bias = c->bias_arg != OT_ARG_NONE;
+    dnnl_dims_t ad = { 0 }, as = { 0 }, bd = { 0 }, bs = { 0 }, yd = { 0 }, ys = { 0 }, vd = { 0 }, vs = { 0 };
+    bool has_bias = c->bias_arg != OT_ARG_NONE;
 
     memset(&a, 0, sizeof a);
     b = y = bias = a;
@@ -484,7 +508,7 @@ static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
         dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, memory(&w, REF(a), c->a_arg) },
                                    { DNNL_ARG_WEIGHTS, memory(&w, REF(b), c->b_arg) },
                                    { DNNL_ARG_DST, memory(&w, REF(y), c->y_arg) } };
-        int             n = 3;
+        int n = 3;
         if (has_bias) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(&w, REF(bias), c->bias_arg) };
         add(&w, pd, arg, n);
     }
@@ -501,7 +525,7 @@ static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 
 ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 {
-    int       was = set_threads(s->threads);
+    int was = set_threads(s->threads);
     ot_status r = add_dot(s, c, p);
     (void)set_threads(was);
     return r;

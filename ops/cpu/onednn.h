@@ -14,7 +14,7 @@ typedef struct ot_script ot_script;
 
 /* Workspace that the calls below find necessary is added to p->work. */
 ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out);
-void      ot_script_free(void *script);
+void ot_script_free(void *script);
 ot_status ot_script_run(const ot_call *c); /* c->state is the script */
 
 /* Which argument of the node a tensor of the primitive is: input i, output i, or none. */
@@ -24,12 +24,12 @@ typedef enum ot_conv_kind { OT_CONV_FORWARD, OT_CONV_DX, OT_CONV_DW } ot_conv_ki
 
 /* A convolution of f32 tensors.  Values give shapes and layouts; *_arg say where their bytes are. */
 typedef struct ot_conv_call {
-    ot_conv_kind       kind;
+    ot_conv_kind kind;
     const ot_convolve *attrs;
-    const ot_value    *x, *w, *y;  /* or their gradients */
-    int                x_arg, w_arg, b_arg, y_arg;
-    bool               winograd;   /* ask for it, with x and y in the layout it wants */
-    bool               direct_any; /* direct, x and y in the layout oneDNN likes best */
+    const ot_value *x, *w, *y; /* or their gradients */
+    int x_arg, w_arg, b_arg, y_arg;
+    bool winograd;   /* ask for it, with x and y in the layout it wants */
+    bool direct_any; /* direct, x and y in the layout oneDNN likes best */
 } ot_conv_call;
 
 /* OT_E_DEVICE when oneDNN has no such primitive; nothing is added to the script then. */
@@ -37,11 +37,11 @@ ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p);
 
 /* y = a . b + bias with leading axes `batch` (extent 1 broadcasts), strides in elements. */
 typedef struct ot_dot_call {
-    int     rank;                  /* of a, b and y */
+    int rank; /* of a, b and y */
     int64_t a_dim[OT_MAX_RANK], a_stride[OT_MAX_RANK];
     int64_t b_dim[OT_MAX_RANK], b_stride[OT_MAX_RANK];
     int64_t y_dim[OT_MAX_RANK], y_stride[OT_MAX_RANK];
-    int     a_arg, b_arg, bias_arg, y_arg;
+    int a_arg, b_arg, bias_arg, y_arg;
 } ot_dot_call;
 
 ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p);

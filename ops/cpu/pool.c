@@ -13,10 +13,10 @@
 enum { TAPS = 255 };
 
 typedef struct ot_slide {
-    int64_t   N, C, in[3], out[3], I, O;
+    int64_t N, C, in[3], out[3], I, O;
     ot_window w;
-    bool      include_pad, tiled; /* tiled: the windows cover x, each element once */
-    int64_t   xc, xp, yc, yp;     /* strides of channels and pixels in x and y; samples are C*I and C*O apart */
+    bool include_pad, tiled; /* tiled: the windows cover x, each element once */
+    int64_t xc, xp, yc, yp;  /* strides of channels and pixels in x and y; samples are C*I and C*O apart */
 } ot_slide;
 
 static bool last(const ot_value *v) { return v->layout == OT_CHANNELS_LAST; }
@@ -40,7 +40,9 @@ static void slide_of(const ot_node *n, const ot_value *x, const ot_value *y, ot_
 }
 
 /* Along one axis: position in x of the window's first element, and which elements are inside x. */
-typedef struct pool_span { int64_t first, from, to; } pool_span;
+typedef struct pool_span {
+    int64_t first, from, to;
+} pool_span;
 
 OT_ALWAYS pool_span span_of(const ot_slide *s, int j, int64_t q)
 {
@@ -77,12 +79,17 @@ OT_ALWAYS float share(const ot_slide *s, const pool_span r[3])
                  k2 < (r)[2].to; k2++, f++, i += (s)->w.dilation[2])
 
 /* The taps of one window: offsets in floats from the sample's first. */
-typedef struct ot_taps { int n; int32_t f[TAPS]; int64_t at[TAPS]; } ot_taps;
+typedef struct ot_taps {
+    int n;
+    int32_t f[TAPS];
+    int64_t at[TAPS];
+} ot_taps;
 
 OT_ALWAYS void taps_of(const ot_slide *s, const pool_span r[3], ot_taps *t)
 {
     t->n = 0;
-    FOR_SPANS(s, r, f, i) {
+    FOR_SPANS(s, r, f, i)
+    {
         t->f[t->n] = (int32_t)f;
         t->at[t->n++] = i * s->C;
     }
@@ -110,8 +117,8 @@ OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *wh
     int32_t from[BLOCK];
     for (int64_t c0 = 0; c0 < n && n >= LANES; c0 += LANES) {
         int64_t c = c0 + LANES <= n ? c0 : n - LANES;
-        ot_f8   best, v;
-        ot_i8   f = (ot_i8){ 0 } + t->f[0];
+        ot_f8 best, v;
+        ot_i8 f = (ot_i8){ 0 } + t->f[0];
         memcpy(&best, x + t->at[0] + c, sizeof best);
         for (int e = 1; e < t->n; e++) {
             memcpy(&v, x + t->at[e] + c, sizeof v);
@@ -151,17 +158,18 @@ OT_WIDE static void max_row(const ot_slide *s, const float *x, float *y, uint8_t
 static void max_plane(const ot_slide *s, const float *x, float *y, void *where, bool small, int64_t n, int64_t c)
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
-    int64_t      at = n * s->C * s->O + c * s->yc;
-    pool_span      r[3];
+    int64_t at = n * s->C * s->O + c * s->yc;
+    pool_span r[3];
     for (int64_t q0 = 0; q0 < s->out[0]; q0++)
         for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
             r[0] = span_of(s, 0, q0);
             r[1] = span_of(s, 1, q1);
             for (int64_t q2 = 0; q2 < s->out[2]; q2++, at += s->yp) {
-                float   best = -INFINITY;
+                float best = -INFINITY;
                 int32_t from = -1;
                 r[2] = span_of(s, 2, q2);
-                FOR_SPANS(s, r, f, i) {
+                FOR_SPANS(s, r, f, i)
+                {
                     float v = px[i * s->xp];
                     if (from < 0 || v > best || (v != v && best == best)) best = v, from = (int32_t)f;
                 }
@@ -174,27 +182,36 @@ static void max_plane(const ot_slide *s, const float *x, float *y, void *where, 
 
 static bool max_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
-    if (n->n_out > 2 && n->out[2]) return *why = "no flat indices", false;
-    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout) return *why = "outputs with two layouts",
-                                                            false;
+    if (n->in[0]->dtype != OT_F32) {
+        *why = "only float32";
+        return false;
+    }
+    if (n->n_out > 2 && n->out[2]) {
+        *why = "no flat indices";
+        return false;
+    }
+    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout) {
+        *why = "outputs with two layouts";
+        return false;
+    }
     return true;
 }
 
 static ot_status max_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    const float   *x = c->in[0];
-    float         *y = c->out[0];
-    ot_slide       s;
-    bool           small = n->out[1]->dtype == OT_U8;
+    const float *x = c->in[0];
+    float *y = c->out[0];
+    ot_slide s;
+    bool small = n->out[1]->dtype == OT_U8;
     slide_of(n, n->in[0], n->out[0], &s);
     int threads = s.N * s.C * s.O < 16384 ? 1 : c->threads;
     if (by_channels(&s)) {
         int64_t rows = s.out[0] * s.out[1], row = s.out[2] * s.C;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (int64_t p = 0; p < s.N * rows; p++)
-            max_row(&s, x + p / rows * s.I * s.C, y + p * row, (uint8_t *)c->out[1] + p * row, p % rows / s.out[1], p % s.out[1]);
+            max_row(&s, x + p / rows * s.I * s.C, y + p * row, (uint8_t *)c->out[1] + p * row, p % rows / s.out[1],
+                    p % s.out[1]);
         return OT_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -203,7 +220,8 @@ static ot_status max_run(const ot_call *c)
 }
 
 /* Gives dy to the tap it came from, n channels: written where windows tile x, added elsewhere. */
-OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, float *restrict to, int32_t k, bool tiled, int64_t n)
+OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, float *restrict to, int32_t k,
+                        bool tiled, int64_t n)
 {
     if (tiled && n >= 16) {
         for (int64_t c0 = 0; c0 < n; c0 += 16) {
@@ -219,7 +237,8 @@ OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, 
     }
 }
 
-OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0, int64_t q1, int64_t n)
+OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0,
+                               int64_t q1, int64_t n)
 {
     int32_t from[BLOCK];
     pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
@@ -229,7 +248,8 @@ OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t
             int64_t m = n - c0 < BLOCK ? n - c0 : BLOCK;
 #pragma omp simd
             for (int64_t c = 0; c < m; c++) from[c] = where[c0 + c];
-            FOR_SPANS(s, r, f, i) {
+            FOR_SPANS(s, r, f, i)
+            {
                 float *to = dx + i * s->C + c0;
                 if (s->tiled) max_give(dy + c0, from, to, (int32_t)f, true, m);
                 else max_give(dy + c0, from, to, (int32_t)f, false, m);
@@ -247,9 +267,10 @@ static void zero(const ot_slide *s, float *dx, int64_t m)
             for (int64_t c = 0; c < m; c++) dx[i * s->xp + c * s->xc] = 0;
 }
 
-static void max_dx_plane(const ot_slide *s, const float *dy, const void *where, bool small, float *dx, int64_t n, int64_t c)
+static void max_dx_plane(const ot_slide *s, const float *dy, const void *where, bool small, float *dx, int64_t n,
+                         int64_t c)
 {
-    float  *to = dx + n * s->C * s->I + c * s->xc;
+    float *to = dx + n * s->C * s->I + c * s->xc;
     int64_t at = n * s->C * s->O + c * s->yc, K1 = s->w.kernel[1], K2 = s->w.kernel[2];
     for (int64_t i = 0; i < s->I; i++) to[i * s->xp] = 0;
     for (int64_t q0 = 0; q0 < s->out[0]; q0++)
@@ -289,10 +310,10 @@ static int64_t channel_block(const ot_slide *s) { return s->N >= 16 || s->C < 32
 static ot_status max_dx_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    const float   *dy = c->in[0];
-    float         *dx = c->out[0];
-    ot_slide       s;
-    bool           small = n->in[1]->dtype == OT_U8;
+    const float *dy = c->in[0];
+    float *dx = c->out[0];
+    ot_slide s;
+    bool small = n->in[1]->dtype == OT_U8;
     slide_of(n, n->out[0], n->in[1], &s);
     int threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
     if (c->work) {
@@ -306,7 +327,7 @@ static ot_status max_dx_run(const ot_call *c)
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (int64_t b = 0; b < s.N * blocks; b++) {
             int64_t k = b / blocks, c0 = b % blocks * m, w = s.C - c0 < m ? s.C - c0 : m;
-            float  *to = dx + k * s.C * s.I + c0;
+            float *to = dx + k * s.C * s.I + c0;
             if (!s.tiled) zero(&s, to, w);
             for (int64_t q = 0; q < s.out[0] * s.out[1]; q++) {
                 int64_t at = k * s.C * s.O + q * row + c0;
@@ -329,7 +350,8 @@ OT_WIDE static void avg_row(const ot_slide *s, const float *restrict x, float *r
         r[2] = span_of(s, 2, q2);
         float part = share(s, r);
         for (int64_t c = 0; c < s->C; c++) y[c] = 0;
-        FOR_SPANS(s, r, f, i) {
+        FOR_SPANS(s, r, f, i)
+        {
             const float *v = x + i * s->C;
             (void)f;
 #pragma omp simd
@@ -343,8 +365,8 @@ OT_WIDE static void avg_row(const ot_slide *s, const float *restrict x, float *r
 static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, int64_t c)
 {
     const float *px = x + n * s->C * s->I + c * s->xc;
-    int64_t      at = n * s->C * s->O + c * s->yc;
-    pool_span      r[3];
+    int64_t at = n * s->C * s->O + c * s->yc;
+    pool_span r[3];
     for (int64_t q0 = 0; q0 < s->out[0]; q0++)
         for (int64_t q1 = 0; q1 < s->out[1]; q1++) {
             r[0] = span_of(s, 0, q0);
@@ -352,7 +374,8 @@ static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, in
             for (int64_t q2 = 0; q2 < s->out[2]; q2++, at += s->yp) {
                 float sum = 0;
                 r[2] = span_of(s, 2, q2);
-                FOR_SPANS(s, r, f, i) {
+                FOR_SPANS(s, r, f, i)
+                {
                     (void)f;
                     sum += px[i * s->xp];
                 }
@@ -364,9 +387,9 @@ static void avg_plane(const ot_slide *s, const float *x, float *y, int64_t n, in
 static ot_status avg_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    const float   *x = c->in[0];
-    float         *y = c->out[0];
-    ot_slide       s;
+    const float *x = c->in[0];
+    float *y = c->out[0];
+    ot_slide s;
     slide_of(n, n->in[0], n->out[0], &s);
     int threads = s.N * s.C * s.O < 16384 ? 1 : c->threads;
     if (s.xc == 1 && s.yc == 1 && s.C > 1) {
@@ -381,13 +404,15 @@ static ot_status avg_run(const ot_call *c)
     return OT_OK;
 }
 
-OT_WIDE static void avg_dx_row(const ot_slide *s, const float *restrict dy, float *restrict dx, int64_t q0, int64_t q1, int64_t n)
+OT_WIDE static void avg_dx_row(const ot_slide *s, const float *restrict dy, float *restrict dx, int64_t q0, int64_t q1,
+                               int64_t n)
 {
     pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->yp) {
         r[2] = span_of(s, 2, q2);
         float part = share(s, r);
-        FOR_SPANS(s, r, f, i) {
+        FOR_SPANS(s, r, f, i)
+        {
             float *to = dx + i * s->xp;
             (void)f;
             if (s->xc == 1 && s->yc == 1) {
@@ -403,17 +428,17 @@ OT_WIDE static void avg_dx_row(const ot_slide *s, const float *restrict dy, floa
 static ot_status avg_dx_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    const float   *dy = c->in[0];
-    float         *dx = c->out[0];
-    ot_slide       s;
+    const float *dy = c->in[0];
+    float *dx = c->out[0];
+    ot_slide s;
     slide_of(n, n->out[0], n->in[0], &s);
-    bool    vector = s.xc == 1 && s.yc == 1;
+    bool vector = s.xc == 1 && s.yc == 1;
     int64_t m = vector ? channel_block(&s) : 1, blocks = m ? (s.C + m - 1) / m : 0;
-    int     threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
+    int threads = s.N * s.C * s.I < 16384 ? 1 : c->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t b = 0; b < s.N * blocks; b++) {
         int64_t k = b / blocks, c0 = b % blocks * m, w = s.C - c0 < m ? s.C - c0 : m;
-        float  *to = dx + k * s.C * s.I + c0 * s.xc;
+        float *to = dx + k * s.C * s.I + c0 * s.xc;
         zero(&s, to, w);
         for (int64_t q = 0; q < s.out[0] * s.out[1]; q++)
             avg_dx_row(&s, dy + k * s.C * s.O + c0 * s.yc + q * s.out[2] * s.yp, to, q / s.out[1], q % s.out[1], w);
@@ -422,6 +447,8 @@ static ot_status avg_dx_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_PoolMax = { .name = "cpu", .can = max_can, .run = max_run, .any_layout = true };
-const ot_kernel ot_cpu_PoolMaxDx = { .name = "cpu", .can = f32_can, .prepare = max_dx_prepare, .run = max_dx_run, .any_layout = true };
+const ot_kernel ot_cpu_PoolMaxDx = {
+    .name = "cpu", .can = f32_can, .prepare = max_dx_prepare, .run = max_dx_run, .any_layout = true
+};
 const ot_kernel ot_cpu_PoolAvg = { .name = "cpu", .can = f32_can, .run = avg_run, .any_layout = true };
 const ot_kernel ot_cpu_PoolAvgDx = { .name = "cpu", .can = f32_can, .run = avg_dx_run, .any_layout = true };

@@ -14,13 +14,13 @@
 enum { LANES = 16, BLOCK = 1024, CHUNK = 1 << 15, COLUMNS = 512, DEPTH = 64, MANY = 64, SMALL = 1 << 14 };
 
 typedef float v4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int   i4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int i4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Where things are: kept axes as a box from x to y, reduced axes as a box over x. */
 typedef struct plan {
     int64_t kind;
-    bool    by_columns;      /* the innermost axis of x is kept */
-    ot_box  kept, gone;      /* by_columns: kept without the innermost axis */
+    bool by_columns;         /* the innermost axis of x is kept */
+    ot_box kept, gone;       /* by_columns: kept without the innermost axis */
     int64_t columns, stride; /* by_columns: how many, and their stride in y */
     int64_t terms;           /* along x: elements (rows of columns) per result */
     int64_t chunk, chunks;   /* terms per chunk */
@@ -61,9 +61,9 @@ static double join(int64_t kind, double a, double b)
 static void split_axes(const ot_node *n, plan *p)
 {
     const ot_reduce *a = n->attrs;
-    const ot_value  *x = n->in[0], *y = n->out[0];
-    int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK], least = INT64_MAX;
-    int              inner = -1;
+    const ot_value *x = n->in[0], *y = n->out[0];
+    int64_t xs[OT_MAX_RANK], ys[OT_MAX_RANK], least = INT64_MAX;
+    int inner = -1;
     ot_value_strides(x, xs);
     ot_value_strides(y, ys);
     for (int d = 0; d < x->shape.rank; d++)
@@ -72,7 +72,7 @@ static void split_axes(const ot_node *n, plan *p)
             inner = d;
         }
     for (int d = 0, e = 0; d < x->shape.rank; d++) {
-        bool    gone = a->axes >> d & 1;
+        bool gone = a->axes >> d & 1;
         ot_box *b = gone ? &p->gone : &p->kept;
         if (d == inner && !gone) {
             p->by_columns = true;
@@ -93,7 +93,7 @@ static void split_axes(const ot_node *n, plan *p)
 static void widen_columns(plan *p)
 {
     ot_box *k = &p->kept;
-    int     last = k->rank - 1;
+    int last = k->rank - 1;
     if (k->count == 1 || k->t[last] != p->columns || k->f[last] != p->columns * p->stride) return;
     p->columns *= k->extent[last];
     k->count /= k->extent[last];
@@ -143,7 +143,7 @@ static inline double row_sums(const float *x, int64_t n, bool square)
     double total = 0;
     while (n >= 4) {
         int64_t m = n < BLOCK ? n / LANES : BLOCK / LANES;
-        v4      a = { 0 }, b = a, c = a, d = a;
+        v4 a = { 0 }, b = a, c = a, d = a;
         for (int64_t i = 0; i < m; i++, x += LANES) {
             v4 p = load(x), q = load(x + 4), r = load(x + 8), s = load(x + 12);
             a += term(p, square);
@@ -169,7 +169,7 @@ static inline v4 better(v4 v, v4 w, bool max)
 static inline double row_best(const float *x, int64_t n, bool max)
 {
     int64_t kind = max ? OT_REDUCE_MAX : OT_REDUCE_MIN;
-    double  total = start(kind);
+    double total = start(kind);
     if (n >= LANES) {
         v4 a = load(x), b = load(x + 4), c = load(x + 8), d = load(x + 12);
         for (x += LANES, n -= LANES; n >= LANES; x += LANES, n -= LANES) {
@@ -203,12 +203,12 @@ static double row_of(int64_t kind, const float *x, int64_t n)
 static double row_terms(const plan *p, const float *x, int64_t lo, int64_t hi)
 {
     const ot_box *g = &p->gone;
-    int64_t       n = g->extent[g->rank - 1], s = g->t[g->rank - 1];
-    double        total = start(p->kind);
-    ot_walk       w;
+    int64_t n = g->extent[g->rank - 1], s = g->t[g->rank - 1];
+    double total = start(p->kind);
+    ot_walk w;
     ot_walk_start(&w, g, 1, lo / n);
     for (int64_t at = lo % n; lo < hi; at = 0, ot_walk_next(&w, g)) {
-        int64_t      m = n - at < hi - lo ? n - at : hi - lo;
+        int64_t m = n - at < hi - lo ? n - at : hi - lo;
         const float *row = x + w.to + at * s;
         if (s != 1)
             for (int64_t i = 0; i < m; i++) total = join(p->kind, total, row_of(p->kind, row + i * s, 1));
@@ -254,7 +254,7 @@ static void column_terms(const plan *p, const float *x, int64_t n, int64_t lo, i
     for (int64_t j = 0; j < n; j++) out[j] = start(p->kind);
     ot_walk_start(&w, &p->gone, 0, lo);
     while (lo < hi) {
-        float   acc[COLUMNS];
+        float acc[COLUMNS];
         int64_t m = hi - lo < DEPTH ? hi - lo : DEPTH;
         for (int64_t j = 0; j < n; j++) acc[j] = (float)start(p->kind);
         for (int64_t i = 0; i < m; i++, ot_walk_next(&w, &p->gone)) column_row(p->kind, acc, x + w.to, n);
@@ -283,7 +283,7 @@ static void task(const plan *p, int64_t i, const float *x, float *y, double *wor
         return;
     }
     int64_t from = tile * COLUMNS, n = p->columns - from < COLUMNS ? p->columns - from : COLUMNS;
-    double  out[COLUMNS];
+    double out[COLUMNS];
     column_terms(p, x + w.to + from, n, lo, hi, out);
     if (work) memcpy(work + (k * p->chunks + chunk) * p->columns + from, out, (size_t)n * sizeof *out);
     else
@@ -293,7 +293,7 @@ static void task(const plan *p, int64_t i, const float *x, float *y, double *wor
 /* Part `part` of the results, each from its own terms. */
 static void rows(const plan *p, const float *x, float *y, int64_t part, int64_t parts)
 {
-    bool    one = p->gone.rank == 1 && p->gone.t[0] == 1;
+    bool one = p->gone.rank == 1 && p->gone.t[0] == 1;
     int64_t lo, hi;
     ot_walk w;
     ot_part(p->kept.count, part, parts, &lo, &hi);
@@ -318,10 +318,10 @@ static void join_chunks(const plan *p, const double *work, float *y)
 static ot_status reduce_run(const ot_call *c)
 {
     const plan *p = c->state;
-    int64_t     total = ot_numel(&c->node->in[0]->shape), results = ot_numel(&c->node->out[0]->shape);
-    int64_t     tasks = p->chunks * p->tiles * p->kept.count;
-    int         threads = total < SMALL ? 1 : c->threads;
-    double     *work = p->chunks > 1 ? c->work : NULL;
+    int64_t total = ot_numel(&c->node->in[0]->shape), results = ot_numel(&c->node->out[0]->shape);
+    int64_t tasks = p->chunks * p->tiles * p->kept.count;
+    int threads = total < SMALL ? 1 : c->threads;
+    double *work = p->chunks > 1 ? c->work : NULL;
     if (!total) {
         for (int64_t i = 0; i < results; i++) ((float *)c->out[0])[i] = (float)start(p->kind);
         return OT_OK;
@@ -338,6 +338,10 @@ static ot_status reduce_run(const ot_call *c)
 }
 
 const ot_kernel ot_cpu_Reduce = {
-    .name = "cpu", .can = reduce_can, .prepare = reduce_prepare, .run = reduce_run, .release = free,
+    .name = "cpu",
+    .can = reduce_can,
+    .prepare = reduce_prepare,
+    .run = reduce_run,
+    .release = free,
     .any_layout = true,
 };

@@ -8,8 +8,14 @@ enum { SMALL = 1 << 14 };
 static bool interp_can(const ot_node *n, const char **why)
 {
     const ot_value *x = n->in[0];
-    if (x->dtype != OT_F32) return *why = "only float32", false;
-    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) return *why = "x and y have different layouts", false;
+    if (x->dtype != OT_F32) {
+        *why = "only float32";
+        return false;
+    }
+    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) {
+        *why = "x and y have different layouts";
+        return false;
+    }
     return true;
 }
 
@@ -26,7 +32,7 @@ static int64_t outer_of(const ot_value *x, int64_t axis, int64_t *inner)
 /* Row i of y: `inner` elements of x's rows at x. */
 static void row(const ot_resample *a, int64_t i, const float *x, int64_t inner, float *restrict y)
 {
-    float   add = a->add ? (float)a->add[i] : 0;
+    float add = a->add ? (float)a->add[i] : 0;
     int64_t k = a->start[i], end = a->start[i + 1];
     if (k == end || add != 0)
         for (int64_t r = 0; r < inner; r++) y[r] = add;
@@ -63,11 +69,11 @@ static void line(const ot_resample *a, const float *x, float *y)
 static ot_status interp_run(const ot_call *c)
 {
     const ot_resample *a = c->node->attrs;
-    const float     *x = c->in[0];
-    float           *y = c->out[0];
-    int64_t          inner, n = c->node->in[0]->shape.dim[a->axis], outer = outer_of(c->node->in[0], a->axis, &inner);
+    const float *x = c->in[0];
+    float *y = c->out[0];
+    int64_t inner, n = c->node->in[0]->shape.dim[a->axis], outer = outer_of(c->node->in[0], a->axis, &inner);
     int64_t tasks = inner == 1 ? outer : outer * a->size;
-    int     threads = outer * inner * (a->size + a->start[a->size]) < SMALL ? 1 : c->threads;
+    int threads = outer * inner * (a->size + a->start[a->size]) < SMALL ? 1 : c->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         int64_t lo, hi;

@@ -41,17 +41,17 @@ static void join_row(int64_t op, float *restrict y, const float *restrict u, int
 
 static ot_status put_run(const ot_call *c)
 {
-    int64_t         op = ((const ot_scatter *)c->node->attrs)->op;
+    int64_t op = ((const ot_scatter *)c->node->attrs)->op;
     const ot_value *x = c->node->in[0];
-    int64_t         n = x->shape.dim[0], r = x->shape.dim[1], m = c->node->in[1]->shape.dim[0];
-    const int64_t  *place = c->in[1];
-    const float    *u = c->in[2];
-    float          *y = c->out[0];
-    int             threads = (n + m) * r < SMALL ? 1 : c->threads;
+    int64_t n = x->shape.dim[0], r = x->shape.dim[1], m = c->node->in[1]->shape.dim[0];
+    const int64_t *place = c->in[1];
+    const float *u = c->in[2];
+    float *y = c->out[0];
+    int threads = (n + m) * r < SMALL ? 1 : c->threads;
     for (int64_t i = 0; i < m; i++)
         if (place[i] < 0 || place[i] >= n)
-            return ot_fail(c->err, OT_E_DATA, "%s: row %lld is out of range of %lld",
-                           c->node->name, (long long)place[i], (long long)n);
+            return ot_fail(c->err, OT_E_DATA, "%s: row %lld is out of range of %lld", c->node->name,
+                           (long long)place[i], (long long)n);
     if (!n || !r) return OT_OK;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {

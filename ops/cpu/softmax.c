@@ -45,7 +45,7 @@ OT_WIDE static void columns(const float *x, float *y, int64_t n, int64_t stride,
     }
     for (int64_t i = 0; i < n; i++) {
         const float *v = x + i * stride;
-        float       *u = y + i * stride;
+        float *u = y + i * stride;
 #pragma omp simd
         for (int64_t k = 0; k < m; k++) {
             float d = v[k] - max[k], e = expf(d);
@@ -61,7 +61,8 @@ OT_WIDE static void columns(const float *x, float *y, int64_t n, int64_t stride,
     }
 }
 
-OT_WIDE static void row_grad(const float *restrict dy, const float *restrict y, float *restrict dx, int64_t n, bool logarithm)
+OT_WIDE static void row_grad(const float *restrict dy, const float *restrict y, float *restrict dx, int64_t n,
+                             bool logarithm)
 {
     float sum = 0;
     if (logarithm) {
@@ -77,7 +78,8 @@ OT_WIDE static void row_grad(const float *restrict dy, const float *restrict y, 
     for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - sum);
 }
 
-OT_WIDE static void columns_grad(const float *dy, const float *y, float *dx, int64_t n, int64_t stride, int64_t m, bool logarithm)
+OT_WIDE static void columns_grad(const float *dy, const float *y, float *dx, int64_t n, int64_t stride, int64_t m,
+                                 bool logarithm)
 {
     float sum[COLUMNS] = { 0 };
     for (int64_t i = 0; i < n; i++) {
@@ -87,7 +89,7 @@ OT_WIDE static void columns_grad(const float *dy, const float *y, float *dx, int
     }
     for (int64_t i = 0; i < n; i++) {
         const float *g = dy + i * stride, *v = y + i * stride;
-        float       *d = dx + i * stride;
+        float *d = dx + i * stride;
 #pragma omp simd
         for (int64_t k = 0; k < m; k++) {
             float e = expf(v[k]);
@@ -104,11 +106,11 @@ static bool can(const ot_node *n, const char **why)
 static ot_status rows_run(const ot_call *c)
 {
     const ot_softmax_axis *a = c->node->attrs;
-    ot_along           v = ot_along_axis(&c->node->in[0]->shape, a->axis);
-    const float           *x = c->in[0];
-    float                 *y = c->out[0];
-    int                    threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
-    int64_t                parts = (v.inner + COLUMNS - 1) / COLUMNS;
+    ot_along v = ot_along_axis(&c->node->in[0]->shape, a->axis);
+    const float *x = c->in[0];
+    float *y = c->out[0];
+    int threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
+    int64_t parts = (v.inner + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t b = 0; b < v.outer * parts; b++) {
         int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.inner + k;
@@ -121,16 +123,18 @@ static ot_status rows_run(const ot_call *c)
 static ot_status dx_run(const ot_call *c)
 {
     const ot_softmax_axis *a = c->node->attrs;
-    ot_along           v = ot_along_axis(&c->node->in[1]->shape, a->axis);
-    const float           *dy = c->in[0], *y = c->in[1];
-    float                 *dx = c->out[0];
-    int                    threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
-    int64_t                parts = (v.inner + COLUMNS - 1) / COLUMNS;
+    ot_along v = ot_along_axis(&c->node->in[1]->shape, a->axis);
+    const float *dy = c->in[0], *y = c->in[1];
+    float *dx = c->out[0];
+    int threads = v.outer * v.n * v.inner < 8192 ? 1 : c->threads;
+    int64_t parts = (v.inner + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t b = 0; b < v.outer * parts; b++) {
         int64_t k = b % parts * COLUMNS, at = b / parts * v.n * v.inner + k;
         if (v.inner == 1) row_grad(dy + at, y + at, dx + at, v.n, a->log != 0);
-        else columns_grad(dy + at, y + at, dx + at, v.n, v.inner, v.inner - k < COLUMNS ? v.inner - k : COLUMNS, a->log != 0);
+        else
+            columns_grad(dy + at, y + at, dx + at, v.n, v.inner, v.inner - k < COLUMNS ? v.inner - k : COLUMNS,
+                         a->log != 0);
     }
     return OT_OK;
 }

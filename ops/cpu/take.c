@@ -11,7 +11,9 @@
 enum { SMALL = 1 << 15 };
 
 /* x: (outer, n, inner), m indices */
-typedef struct rows { int64_t outer, n, inner, m; } rows;
+typedef struct rows {
+    int64_t outer, n, inner, m;
+} rows;
 
 static rows rows_of(const ot_shape *x, int64_t axis, const ot_value *index)
 {
@@ -33,8 +35,7 @@ static ot_status check(const ot_call *c, const rows *r)
         int64_t v = index_at(c, i);
         if (v < -r->n || v >= r->n)
             return ot_fail(c->err, OT_E_DATA, "%s: index %lld at position %lld is out of range; expected %lld to %lld",
-                           c->node->name, (long long)v, (long long)i,
-                           (long long)-r->n, (long long)(r->n - 1));
+                           c->node->name, (long long)v, (long long)i, (long long)-r->n, (long long)(r->n - 1));
     }
     return OT_OK;
 }
@@ -42,10 +43,10 @@ static ot_status check(const ot_call *c, const rows *r)
 static ot_status take_run(const ot_call *c)
 {
     const ot_value *x = c->node->in[0];
-    rows            r = rows_of(&x->shape, ((const ot_take *)c->node->attrs)->axis, c->node->in[1]);
-    size_t          e = (size_t)ot_dtype_bits(x->dtype) / 8, row = (size_t)r.inner * e;
-    int64_t         total = r.outer * r.m;
-    int             threads = total * r.inner < SMALL ? 1 : c->threads;
+    rows r = rows_of(&x->shape, ((const ot_take *)c->node->attrs)->axis, c->node->in[1]);
+    size_t e = (size_t)ot_dtype_bits(x->dtype) / 8, row = (size_t)r.inner * e;
+    int64_t total = r.outer * r.m;
+    int threads = total * r.inner < SMALL ? 1 : c->threads;
     OT_TRY(check(c, &r));
     if (!total || !row) return OT_OK;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -55,7 +56,7 @@ static ot_status take_run(const ot_call *c)
         for (int64_t i = lo; i < hi; i++) {
             int64_t k = index_at(c, i % r.m);
             if (k < 0) k += r.n;
-            char       *y = (char *)c->out[0] + (size_t)i * row;
+            char *y = (char *)c->out[0] + (size_t)i * row;
             const char *from = (const char *)c->in[0] + (size_t)(i / r.m * r.n + k) * row;
             if (row == 4) memcpy(y, from, 4); /* scalars, without a call */
             else memcpy(y, from, row);
@@ -76,7 +77,7 @@ static bool add_can(const ot_node *n, const char **why)
 /* Rows lo to hi of dx, columns from to to of each. */
 static void add_rows(const ot_call *c, const rows *r, int64_t lo, int64_t hi, int64_t from, int64_t to)
 {
-    float       *dx = c->out[0];
+    float *dx = c->out[0];
     const float *dy = c->in[0];
     for (int64_t o = 0; o < r->outer; o++) {
         for (int64_t k = lo; k < hi; k++)
@@ -85,7 +86,7 @@ static void add_rows(const ot_call *c, const rows *r, int64_t lo, int64_t hi, in
             int64_t k = index_at(c, i);
             if (k < 0) k += r->n;
             if (k < lo || k >= hi) continue;
-            float       *a = dx + (o * r->n + k) * r->inner;
+            float *a = dx + (o * r->n + k) * r->inner;
             const float *b = dy + (o * r->m + i) * r->inner;
 #pragma omp simd
             for (int64_t j = from; j < to; j++) a[j] += b[j];
@@ -96,9 +97,9 @@ static void add_rows(const ot_call *c, const rows *r, int64_t lo, int64_t hi, in
 static ot_status add_run(const ot_call *c)
 {
     const ot_take_dx *a = c->node->attrs;
-    rows               r = rows_of(&a->shape, a->axis, c->node->in[1]);
-    int64_t            work = r.outer * (r.n + r.m) * r.inner;
-    int                threads = work < SMALL ? 1 : c->threads;
+    rows r = rows_of(&a->shape, a->axis, c->node->in[1]);
+    int64_t work = r.outer * (r.n + r.m) * r.inner;
+    int threads = work < SMALL ? 1 : c->threads;
     OT_TRY(check(c, &r));
     if (!r.outer || !r.inner || !r.n) return OT_OK;
     bool columns = r.inner >= 64 * (int64_t)threads && r.n < 16 * (int64_t)threads;

@@ -9,11 +9,12 @@
 
 #include "runtime/base/base.h"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define OT_WIDE __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3", "no-trapping-math", "no-math-errno")))
 #if __GLIBC_PREREQ(2, 35)
 /* glibc's vector versions, which gcc takes inside simd loops (map_loops.inc). */
-extern float (expf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
+extern float(expf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
 #endif
 #else
 #define OT_WIDE
@@ -24,7 +25,7 @@ extern float (expf)(float) __attribute__((__simd__("notinbranch"), const, nothro
 #endif
 
 /* Eight lanes, where the compiler does not find them itself: comparisons give 0 or -1 per lane. */
-typedef float   ot_f8 __attribute__((vector_size(32)));
+typedef float ot_f8 __attribute__((vector_size(32)));
 typedef int32_t ot_i8 __attribute__((vector_size(32)));
 
 /* What loops that are built for each set by hand (files named after it) may use here. */

@@ -12,11 +12,13 @@
 
 enum { THREADS = 128, SHARED = 48 << 10 };
 
-typedef struct tile { int rows, columns; } tile;
+typedef struct tile {
+    int rows, columns;
+} tile;
 
 typedef struct attention_state {
     ot_gpu_fn *forward, *delta, *dq, *dkv;
-    tile       t;
+    tile t;
 } attention_state;
 
 /* Rows are multiples of 16, columns of 8 (attention.cu); chosen so that a block's tiles fit in 48 KiB, which every
@@ -31,7 +33,7 @@ static tile tile_of(const ot_attention_sizes *s, ot_dtype t, bool gradient)
 
 static int64_t shared_bytes(const ot_attention_sizes *s, ot_dtype type, bool gradient)
 {
-    tile    t = tile_of(s, type, gradient);
+    tile t = tile_of(s, type, gradient);
     int64_t rows = gradient ? s->D + s->E + 2 : s->D + 1;
     return (t.rows * rows + t.columns * (s->D + s->E + 2) + t.rows * (t.columns + 1)) * (type == OT_F64 ? 8 : 4);
 }
@@ -39,24 +41,30 @@ static int64_t shared_bytes(const ot_attention_sizes *s, ot_dtype type, bool gra
 static bool attention_can(const ot_node *n, const char **why)
 {
     ot_attention_sizes s;
-    ot_dtype        t = n->in[ot_attention_q(n)]->dtype;
+    ot_dtype t = n->in[ot_attention_q(n)]->dtype;
     ot_attention_sizes_of(n, &s);
     if (!ot_cuda_type_can(t, why)) return false;
     /* The gradient needs more than the forward pass: who cannot have the one is not given the other. */
-    if (shared_bytes(&s, t, true) > SHARED) return *why = "heads have more channels than fit in shared memory", false;
+    if (shared_bytes(&s, t, true) > SHARED) {
+        *why = "heads have more channels than fit in shared memory";
+        return false;
+    }
     return true;
 }
 
 static void describe(const ot_node *n, const ot_attention_sizes *s, tile t, bool gradient, ot_text *text)
 {
     const ot_attention *a = n->attrs;
-    ot_dtype         type = n->in[gradient]->dtype;
-    const ot_value  *mask = ot_attention_mask(n);
-    ot_text_add(text, "#define T %s\n#define CLS %s\n#define ACC %s\n#define SIZE %d\n", ot_cuda_type(type), ot_cuda_class(type),
-                ot_cuda_class(type), ot_dtype_bits(type) / 8);
-    ot_text_add(text, "#define D %lld\n#define E %lld\n#define BR %d\n#define BC %d\n#define CAUSAL %d\n", (long long)s->D,
-                (long long)s->E, t.rows, t.columns, a->causal != 0);
-    ot_text_add(text, "#define MASK %d\n#define MT %s\n#define FORWARD %d\n", !mask ? 0 : mask->dtype == OT_BOOL ? 1 : 2,
+    ot_dtype type = n->in[gradient]->dtype;
+    const ot_value *mask = ot_attention_mask(n);
+    ot_text_add(text, "#define T %s\n#define CLS %s\n#define ACC %s\n#define SIZE %d\n", ot_cuda_type(type),
+                ot_cuda_class(type), ot_cuda_class(type), ot_dtype_bits(type) / 8);
+    ot_text_add(text, "#define D %lld\n#define E %lld\n#define BR %d\n#define BC %d\n#define CAUSAL %d\n",
+                (long long)s->D, (long long)s->E, t.rows, t.columns, a->causal != 0);
+    ot_text_add(text, "#define MASK %d\n#define MT %s\n#define FORWARD %d\n",
+                !mask                    ? 0
+                : mask->dtype == OT_BOOL ? 1
+                                         : 2,
                 mask ? ot_cuda_type(mask->dtype) : "b8", !gradient);
 }
 
@@ -65,16 +73,24 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
     ot_attention_sizes s;
     ot_attention_sizes_of(n, &s);
     attention_state *st = calloc(1, sizeof *st);
-    ot_text       text = { 0 };
-    ot_status     r = OT_OK;
+    ot_text text = { 0 };
+    ot_status r = OT_OK;
     if (!st) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     st->t = tile_of(&s, n->in[gradient]->dtype, gradient);
     describe(n, &s, st->t, gradient, &text);
-    const struct { const char *entry; ot_gpu_fn **f; bool gradient; } wanted[] = {
-        { "attend", &st->forward, false }, { "attention_delta", &st->delta, true }, { "attention_dq", &st->dq, true }, { "attention_dkv", &st->dkv, true },
+    const struct {
+        const char *entry;
+        ot_gpu_fn **f;
+        bool gradient;
+    } wanted[] = {
+        { "attend", &st->forward, false },
+        { "attention_delta", &st->delta, true },
+        { "attention_dq", &st->dq, true },
+        { "attention_dkv", &st->dkv, true },
     };
     for (int i = 0; i < OT_LEN(wanted) && r == OT_OK; i++)
-        if (wanted[i].gradient == gradient) r = ot_gpu_compile(p->device, "attention.cu", text.text, wanted[i].entry, wanted[i].f, p->err);
+        if (wanted[i].gradient == gradient)
+            r = ot_gpu_compile(p->device, "attention.cu", text.text, wanted[i].entry, wanted[i].f, p->err);
     ot_text_free(&text);
     if (r != OT_OK) free(st);
     else p->state = st;
@@ -87,12 +103,19 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p,
 
 static ot_attention_args args_of(const ot_call *c, const ot_attention_sizes *s)
 {
-    const ot_node   *n = c->node;
+    const ot_node *n = c->node;
     const ot_attention *at = n->attrs;
-    const ot_value  *mask = ot_attention_mask(n);
-    int              first = ot_attention_q(n);
-    ot_attention_args   a = { .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2], .T = s->T, .S = s->S, .heads = s->H,
-                           .scale = at->scale, .hidden = at->hidden, .rows = s->B * s->H * s->T };
+    const ot_value *mask = ot_attention_mask(n);
+    int first = ot_attention_q(n);
+    ot_attention_args a = { .q = c->in[first],
+                            .k = c->in[first + 1],
+                            .v = c->in[first + 2],
+                            .T = s->T,
+                            .S = s->S,
+                            .heads = s->H,
+                            .scale = at->scale,
+                            .hidden = at->hidden,
+                            .rows = s->B * s->H * s->T };
     if (mask) {
         int64_t stride[4];
         a.mask = c->in[n->n_in - 1];
@@ -107,7 +130,7 @@ static int64_t tiles(int64_t n, int rows) { return (n + rows - 1) / rows; }
 static ot_status attention_run(const ot_call *c)
 {
     const attention_state *st = c->state;
-    ot_attention_sizes     s;
+    ot_attention_sizes s;
     ot_attention_sizes_of(c->node, &s);
     ot_attention_args a = args_of(c, &s);
     a.y = c->out[0];
@@ -119,7 +142,7 @@ static ot_status attention_run(const ot_call *c)
 static ot_status dx_run(const ot_call *c)
 {
     const attention_state *st = c->state;
-    ot_attention_sizes     s;
+    ot_attention_sizes s;
     ot_attention_sizes_of(c->node, &s);
     ot_attention_args a = args_of(c, &s);
     a.dy = c->in[0];
@@ -134,5 +157,9 @@ static ot_status dx_run(const ot_call *c)
     return ot_gpu_launch(c->device, st->dkv, s.B * s.H * tiles(s.S, st->t.rows), THREADS, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_FusedAttention = { .name = "cuda", .can = attention_can, .prepare = attention_prepare, .run = attention_run, .release = free };
-const ot_kernel ot_cuda_FusedAttentionDx = { .name = "cuda", .can = attention_can, .prepare = dx_prepare, .run = dx_run, .release = free };
+const ot_kernel ot_cuda_FusedAttention = {
+    .name = "cuda", .can = attention_can, .prepare = attention_prepare, .run = attention_run, .release = free
+};
+const ot_kernel ot_cuda_FusedAttentionDx = {
+    .name = "cuda", .can = attention_can, .prepare = dx_prepare, .run = dx_run, .release = free
+};

@@ -23,17 +23,25 @@ enum { WHOLE_TURNS = 16, WHOLE_TURNS_LAST = 32, WHOLE_PACKS = 4 };
 
 typedef struct norm_state {
     ot_gpu_fn *sums, *finish, *apply; /* whole: sums does everything */
-    bool       last, whole;
-    int        lanes, ct; /* ct: packs of channels side by side */
-    int64_t    chunk, chunks, tiles;
+    bool last, whole;
+    int lanes, ct; /* ct: packs of channels side by side */
+    int64_t chunk, chunks, tiles;
 } norm_state;
 
-typedef struct norm_node { const ot_value *x, *dy, *y, *scale; int64_t C, P, rows; bool gradient; } norm_node;
+typedef struct norm_node {
+    const ot_value *x, *dy, *y, *scale;
+    int64_t C, P, rows;
+    bool gradient;
+} norm_node;
 
 static norm_node node_of(const ot_node *n, bool gradient)
 {
-    norm_node r = { .x = n->in[gradient], .dy = gradient ? n->in[0] : NULL, .y = n->out[0], .scale = n->in[1 + gradient],
-                    .P = 1, .gradient = gradient };
+    norm_node r = { .x = n->in[gradient],
+                    .dy = gradient ? n->in[0] : NULL,
+                    .y = n->out[0],
+                    .scale = n->in[1 + gradient],
+                    .P = 1,
+                    .gradient = gradient };
     r.C = r.x->shape.dim[1];
     for (int d = 2; d < r.x->shape.rank; d++) r.P *= r.x->shape.dim[d];
     r.rows = r.x->shape.dim[0] * r.P;
@@ -46,8 +54,14 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
     for (int i = 1 + gradient; i < n->n_in; i++)
-        if (n->in[i]->dtype != r.scale->dtype) return *why = "scale and statistics have different types", false;
-    if (!ot_is_float(r.x->dtype) || !ot_is_float(r.scale->dtype)) return *why = "only floats", false;
+        if (n->in[i]->dtype != r.scale->dtype) {
+            *why = "scale and statistics have different types";
+            return false;
+        }
+    if (!ot_is_float(r.x->dtype) || !ot_is_float(r.scale->dtype)) {
+        *why = "only floats";
+        return false;
+    }
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.scale->dtype, why);
 }
 
@@ -56,12 +70,12 @@ static bool dx_can(const ot_node *n, const char **why) { return can(n, true, why
 
 static void choose(const norm_node *r, norm_state *s)
 {
-    int  lanes = ot_lanes(r->x->dtype);
+    int lanes = ot_lanes(r->x->dtype);
     s->last = is_last(r, r->y ? r->y : r->x);
     bool alike = is_last(r, r->x) == s->last && (!r->dy || is_last(r, r->dy) == s->last);
     s->lanes = alike && (s->last ? r->C : r->P) % lanes == 0 ? lanes : 1;
     for (s->ct = 1; s->last && s->ct < 32 && s->ct * s->lanes < r->C;) s->ct *= 2;
-    int     few = s->ct < WHOLE_PACKS ? s->ct : WHOLE_PACKS;
+    int few = s->ct < WHOLE_PACKS ? s->ct : WHOLE_PACKS;
     int64_t whole = s->last ? THREADS / few * WHOLE_TURNS_LAST : (int64_t)THREADS * s->lanes * WHOLE_TURNS;
     s->whole = r->rows > 0 && r->rows <= whole;
     if (s->whole) s->ct = few;
@@ -74,14 +88,16 @@ static void choose(const norm_node *r, norm_state *s)
     s->chunks = (r->rows + s->chunk - 1) / s->chunk;
 }
 
-static ot_status compile(const norm_node *r, const norm_state *s, int stage, const char *entry, ot_gpu_fn **f, ot_prep *p)
+static ot_status compile(const norm_node *r, const norm_state *s, int stage, const char *entry, ot_gpu_fn **f,
+                         ot_prep *p)
 {
     ot_dtype t = r->x->dtype;
-    ot_text  text = { 0 };
-    ot_text_add(&text, "#define STAGE %d\n#define GRADIENT %d\n#define LAST %d\n#define X_LAST %d\n#define DY_LAST %d\n", stage, r->gradient,
-                s->last, is_last(r, r->x), is_last(r, r->dy));
-    ot_text_add(&text, "#define T %s\n#define ACC %s\n#define TS %s\n#define LANES %d\n#define INDEX %s\n", ot_cuda_type(t),
-                t == OT_F64 ? "double" : "float", ot_cuda_type(r->scale->dtype), s->lanes,
+    ot_text text = { 0 };
+    ot_text_add(&text,
+                "#define STAGE %d\n#define GRADIENT %d\n#define LAST %d\n#define X_LAST %d\n#define DY_LAST %d\n",
+                stage, r->gradient, s->last, is_last(r, r->x), is_last(r, r->dy));
+    ot_text_add(&text, "#define T %s\n#define ACC %s\n#define TS %s\n#define LANES %d\n#define INDEX %s\n",
+                ot_cuda_type(t), t == OT_F64 ? "double" : "float", ot_cuda_type(r->scale->dtype), s->lanes,
                 ot_numel(&r->x->shape) > INT32_MAX ? "ot_i64" : "int");
     ot_text_add(&text, "#define CT %d\n#define THREADS %d\n", stage == 1 ? FINISH_CHANNELS : s->ct, THREADS);
     ot_status st = ot_gpu_compile(p->device, "batchnorm.cu", text.text, entry, f, p->err);
@@ -97,7 +113,7 @@ static size_t sums_bytes(const norm_node *r, const norm_state *s)
 
 static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 {
-    norm_node   r = node_of(n, gradient);
+    norm_node r = node_of(n, gradient);
     norm_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     choose(&r, s);
@@ -132,25 +148,35 @@ static ot_status run(const ot_call *c, const norm_node *r, ot_batch_norm_args *a
     if (s->whole) return OT_OK;
     OT_TRY(ot_gpu_launch(c->device, s->finish, (r->C + FINISH_CHANNELS - 1) / FINISH_CHANNELS, THREADS, 0, a, c->err));
     if (!s->apply) return OT_OK;
-    return ot_gpu_launch(c->device, s->apply, ot_gpu_blocks(c->device, r->rows * r->C / s->lanes, THREADS), THREADS, 0, a, c->err);
+    return ot_gpu_launch(c->device, s->apply, ot_gpu_blocks(c->device, r->rows * r->C / s->lanes, THREADS), THREADS, 0,
+                         a, c->err);
 }
 
 static ot_status norm_run(const ot_call *c)
 {
-    norm_node          r = node_of(c->node, false);
-    ot_batch_norm_args a = { .x = c->in[0], .scale = c->in[1], .bias = c->in[2], .mean = c->out[1], .var = c->out[2], .inv = c->out[3] };
+    norm_node r = node_of(c->node, false);
+    ot_batch_norm_args a = {
+        .x = c->in[0], .scale = c->in[1], .bias = c->in[2], .mean = c->out[1], .var = c->out[2], .inv = c->out[3]
+    };
     return run(c, &r, &a);
 }
 
 static ot_status dx_run(const ot_call *c)
 {
-    norm_node          r = node_of(c->node, true);
-    ot_batch_norm_args a = { .dy = c->in[0], .x = c->in[1], .scale = c->in[2], .mean_in = c->in[3], .inv_in = c->in[4],
-                             .dscale = c->out[1], .dbias = c->out[2] };
+    norm_node r = node_of(c->node, true);
+    ot_batch_norm_args a = { .dy = c->in[0],
+                             .x = c->in[1],
+                             .scale = c->in[2],
+                             .mean_in = c->in[3],
+                             .inv_in = c->in[4],
+                             .dscale = c->out[1],
+                             .dbias = c->out[2] };
     return run(c, &r, &a);
 }
 
-const ot_kernel ot_cuda_BatchNorm = { .name = "cuda", .can = norm_can, .prepare = norm_prepare, .run = norm_run, .release = free,
-                                      .any_layout = true };
-const ot_kernel ot_cuda_BatchNormDx = { .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free,
-                                        .any_layout = true };
+const ot_kernel ot_cuda_BatchNorm = {
+    .name = "cuda", .can = norm_can, .prepare = norm_prepare, .run = norm_run, .release = free, .any_layout = true
+};
+const ot_kernel ot_cuda_BatchNormDx = {
+    .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free, .any_layout = true
+};

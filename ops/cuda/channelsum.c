@@ -10,8 +10,8 @@ enum { EACH = 4096, MOST_PARTS = 64 };
 
 ot_status ot_channel_sum_prepare(const ot_value *x, ot_channel_sum *s, ot_prep *p)
 {
-    ot_text     prefix = { 0 };
-    int64_t     C = x->shape.dim[1], each = ot_numel(&x->shape) / C;
+    ot_text prefix = { 0 };
+    int64_t C = x->shape.dim[1], each = ot_numel(&x->shape) / C;
     const char *acc = x->dtype == OT_F64 ? "double" : "float";
     *s = (ot_channel_sum){ .x = x, .S = (each + EACH - 1) / EACH };
     if (s->S > MOST_PARTS) s->S = MOST_PARTS;
@@ -26,7 +26,7 @@ ot_status ot_channel_sum_prepare(const ot_value *x, ot_channel_sum *s, ot_prep *
 
 ot_status ot_channel_sum_run(const ot_channel_sum *s, const void *x, void *y, void *work, const ot_call *c)
 {
-    const ot_shape     *d = &s->x->shape;
+    const ot_shape *d = &s->x->shape;
     ot_channel_sum_args a = { .x = x, .parts = work, .y = y, .N = d->dim[0], .C = d->dim[1], .S = s->S };
     a.P = ot_numel(d) / (a.N * a.C);
     int64_t blocks = s->S * (s->x->layout == OT_CHANNELS_LAST ? (a.C + 31) / 32 : a.C);

@@ -7,9 +7,9 @@
 
 typedef struct ot_channel_sum {
     const ot_value *x;
-    ot_gpu_fn      *parts, *total;
-    int64_t         S;    /* parts that are summed beside each other */
-    size_t          work; /* bytes of workspace */
+    ot_gpu_fn *parts, *total;
+    int64_t S;   /* parts that are summed beside each other */
+    size_t work; /* bytes of workspace */
 } ot_channel_sum;
 
 /* For x of floats in any layout; the sums have x's type. */

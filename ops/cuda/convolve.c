@@ -21,28 +21,30 @@ enum { NARROW = 1 << 28 }; /* below it, indices fit in 32 bits, what pads tiles 
 /* Convolve, or ConvolveDx with its names exchanged: y is summed from x. */
 typedef struct gather {
     const ot_value *x, *w, *y;
-    bool            back;           /* ConvolveDx */
-    ot_conv_sizes   s;              /* as the node has them */
-    int64_t         C, M;           /* channels of x and y per group */
-    const int64_t  *in, *out;       /* spatial extents of x and y */
-    int64_t         xn, xc, xs, yn, yc, ys; /* element strides; spatial axes are one */
-    int64_t         wg, wm, wc, wf; /* of w by group, channel of y, channel of x, tap */
-    bool            wide;
-    bool            along;          /* threads lie along the channels of x */
+    bool back;                      /* ConvolveDx */
+    ot_conv_sizes s;                /* as the node has them */
+    int64_t C, M;                   /* channels of x and y per group */
+    const int64_t *in, *out;        /* spatial extents of x and y */
+    int64_t xn, xc, xs, yn, yc, ys; /* element strides; spatial axes are one */
+    int64_t wg, wm, wc, wf;         /* of w by group, channel of y, channel of x, tap */
+    bool wide;
+    bool along; /* threads lie along the channels of x */
 } gather;
 
 /* One term: a channel of x at a tap. */
-typedef struct term { int64_t x, at[3], w; } term;
+typedef struct term {
+    int64_t x, at[3], w;
+} term;
 
 typedef struct plan {
-    ot_gpu_fn       *f, *parts; /* parts: the second pass; NULL: none */
-    ot_convolve_args a;         /* addresses within the table are offsets until it runs */
-    int64_t          blocks;
-    int              threads;
-    ot_tile          tile;
-    void            *table;
-    int64_t          phases, terms;      /* in the table */
-    int64_t          tap_at, weight_at, term_at;
+    ot_gpu_fn *f, *parts; /* parts: the second pass; NULL: none */
+    ot_convolve_args a;   /* addresses within the table are offsets until it runs */
+    int64_t blocks;
+    int threads;
+    ot_tile tile;
+    void *table;
+    int64_t phases, terms; /* in the table */
+    int64_t tap_at, weight_at, term_at;
 } plan;
 
 static void plan_free(void *state)
@@ -102,7 +104,7 @@ static void phase_axis(const gather *g, ot_conv_phase *f, int j, int64_t first)
 static bool tap_axis(const gather *g, const ot_conv_phase *f, int j, int64_t k, int64_t *at)
 {
     const ot_window *w = &g->s.w;
-    int64_t          reach = k * w->dilation[j], rest = (f->first[j] + w->pad_lo[j]) % w->stride[j];
+    int64_t reach = k * w->dilation[j], rest = (f->first[j] + w->pad_lo[j]) % w->stride[j];
     *at = g->back ? -(reach / w->stride[j]) : reach;
     return !g->back || reach % w->stride[j] == rest;
 }
@@ -113,20 +115,23 @@ static bool tap_axis(const gather *g, const ot_conv_phase *f, int j, int64_t k, 
 static int64_t phase_terms(const gather *g, const ot_conv_phase *f, int vector, term *list)
 {
     const int64_t *kernel = g->s.w.kernel;
-    int64_t        taps = kernel[0] * kernel[1] * kernel[2], n = 0;
-    int64_t        run = !g->along ? 1 : taps <= 9 || vector == 1 ? g->C : vector;
+    int64_t taps = kernel[0] * kernel[1] * kernel[2], n = 0;
+    int64_t run = !g->along ? 1 : taps <= 9 || vector == 1 ? g->C : vector;
     for (int64_t c0 = 0; c0 < g->C; c0 += run)
         for (int64_t k = 0; k < taps; k++) {
             int64_t digit[3] = { k / kernel[2] / kernel[1], k / kernel[2] % kernel[1], k % kernel[2] };
-            term    t = { .w = k * g->wf };
-            bool    meets = true;
+            term t = { .w = k * g->wf };
+            bool meets = true;
             for (int j = 0; j < 3 && meets; j++) {
                 meets = tap_axis(g, f, j, digit[j], &t.at[j]);
                 t.x = t.x * g->in[j] + t.at[j];
             }
             if (!meets) continue;
             for (int64_t c = c0; c < c0 + run && c < g->C; c++, n++)
-                if (list) list[n] = (term){ .x = t.x * g->xs + c * g->xc, .at = { t.at[0], t.at[1], t.at[2] }, .w = t.w + c * g->wc };
+                if (list)
+                    list[n] = (term){ .x = t.x * g->xs + c * g->xc,
+                                      .at = { t.at[0], t.at[1], t.at[2] },
+                                      .w = t.w + c * g->wc };
         }
     return n;
 }
@@ -139,7 +144,10 @@ static void put_number(void *to, int64_t i, int64_t v, bool wide)
     else ((int32_t *)to)[i] = (int32_t)v;
 }
 
-typedef struct weight { int64_t at; int64_t term; } weight;
+typedef struct weight {
+    int64_t at;
+    int64_t term;
+} weight;
 
 static int by_offset(const void *a, const void *b)
 {
@@ -150,13 +158,13 @@ static int by_offset(const void *a, const void *b)
 /* Terms [0, n) of a phase to the table from entry `first` on, n padded to steps; sorted: room for a step. */
 static void put_terms(const gather *g, plan *s, int64_t first, const term *list, int64_t n, weight *sorted)
 {
-    char         *table = s->table;
-    int           bk = s->tile.bk;
+    char *table = s->table;
+    int bk = s->tile.bk;
     const int64_t far = g->wide ? (int64_t)1 << 61 : 1 << 29;
     for (int64_t step = 0; step * bk < n; step++) {
         for (int e = 0; e < bk; e++) {
             int64_t k = step * bk + e;
-            term    t = k < n ? list[k] : (term){ .at = { far, far, far }, .w = INT64_MAX };
+            term t = k < n ? list[k] : (term){ .at = { far, far, far }, .w = INT64_MAX };
             put_number(table + s->tap_at, (first + k) * 4, t.x, g->wide);
             for (int j = 0; j < 3; j++) put_number(table + s->tap_at, (first + k) * 4 + 1 + j, t.at[j], g->wide);
             sorted[e] = (weight){ t.w, e };
@@ -204,7 +212,7 @@ static void walk_phases(const gather *g, plan *s, int vector, term *list, weight
 
 static ot_status make_table(const ot_node *n, ot_prep *p, const gather *g, plan *s, int vector)
 {
-    size_t  number = g->wide ? 8 : 4;
+    size_t number = g->wide ? 8 : 4;
     int64_t taps = g->s.w.kernel[0] * g->s.w.kernel[1] * g->s.w.kernel[2];
     walk_phases(g, s, vector, NULL, NULL);
     s->tap_at = (s->phases * (int64_t)sizeof(ot_conv_phase) + 63) / 64 * 64;
@@ -212,9 +220,9 @@ static ot_status make_table(const ot_node *n, ot_prep *p, const gather *g, plan 
     s->term_at = s->weight_at + s->terms * (int64_t)number;
     p->table_bytes = (size_t)s->term_at + (size_t)s->terms * number;
     s->table = malloc(p->table_bytes);
-    term   *list = malloc((size_t)(taps * g->C + 1) * sizeof *list);
+    term *list = malloc((size_t)(taps * g->C + 1) * sizeof *list);
     weight *sorted = malloc((size_t)s->tile.bk * sizeof *sorted);
-    bool    ok = s->table && list && sorted;
+    bool ok = s->table && list && sorted;
     if (ok) walk_phases(g, s, vector, list, sorted);
     free(list);
     free(sorted);
@@ -226,17 +234,21 @@ static ot_status make_table(const ot_node *n, ot_prep *p, const gather *g, plan 
 
 static ot_tile choose(const gather *g, ot_prep *p, int vector)
 {
-    int64_t     phases = phases_along(g, 0) * phases_along(g, 1) * phases_along(g, 2), pixels = g->s.N, taps = 1;
+    int64_t phases = phases_along(g, 0) * phases_along(g, 1) * phases_along(g, 2), pixels = g->s.N, taps = 1;
     for (int j = 0; j < 3; j++) pixels *= g->out[j], taps *= g->s.w.kernel[j];
-    ot_tile_job j = { .rows = ceil_div(pixels, phases), .cols = g->M, .terms = ceil_div(taps, phases) * g->C,
-                      .batch = phases * g->s.G, .type = g->y->dtype, .align = vector };
+    ot_tile_job j = { .rows = ceil_div(pixels, phases),
+                      .cols = g->M,
+                      .terms = ceil_div(taps, phases) * g->C,
+                      .batch = phases * g->s.G,
+                      .type = g->y->dtype,
+                      .align = vector };
     return ot_tile_choose(&j, p);
 }
 
 static ot_status compile(const gather *g, ot_prep *p, plan *s, int vector)
 {
     ot_text text = { 0 };
-    bool    last = g->yc == 1 && g->M > 1; /* y's channels are neighbours */
+    bool last = g->yc == 1 && g->M > 1; /* y's channels are neighbours */
     int64_t pixels = g->out[0] * g->out[1] * g->out[2];
     ot_tile_text(&text, &s->tile, g->y->dtype, g->wide);
     ot_text_add(&text, "#define UIDX %s\n", g->wide ? "ot_u64" : "ot_u32");
@@ -247,16 +259,27 @@ static ot_status compile(const gather *g, ot_prep *p, plan *s, int vector)
     ot_tile_define(&text, "ROWS_FAST", !last);
     ot_tile_define(&text, "Y_QUADS", last ? g->M % 4 == 0 : pixels % 4 == 0 && s->phases == 1 && g->ys == 1);
     ot_status e = ot_gpu_compile(p->device, "convolve.cu", text.text, "convolve", &s->f, p->err);
-    if (e == OT_OK && s->tile.splits > 1) e = ot_gpu_compile(p->device, "convolve.cu", text.text, "convolve_parts", &s->parts, p->err);
+    if (e == OT_OK && s->tile.splits > 1)
+        e = ot_gpu_compile(p->device, "convolve.cu", text.text, "convolve_parts", &s->parts, p->err);
     ot_text_free(&text);
     return e;
 }
 
 static ot_convolve_args args_of(const gather *g, const plan *s)
 {
-    ot_convolve_args a = { .phases = (int)s->phases, .splits = s->tile.splits, .G = g->s.G, .C = g->M,
-                           .elements = ot_numel(&g->y->shape), .xn = g->xn, .xg = g->C * g->xc, .xs = g->xs,
-                           .yn = g->yn, .yc = g->yc, .ys = g->ys, .wg = g->wg, .wc = g->wm };
+    ot_convolve_args a = { .phases = (int)s->phases,
+                           .splits = s->tile.splits,
+                           .G = g->s.G,
+                           .C = g->M,
+                           .elements = ot_numel(&g->y->shape),
+                           .xn = g->xn,
+                           .xg = g->C * g->xc,
+                           .xs = g->xs,
+                           .yn = g->yn,
+                           .yc = g->yc,
+                           .ys = g->ys,
+                           .wg = g->wg,
+                           .wc = g->wm };
     for (int j = 0; j < 3; j++) {
         a.in[j] = g->in[j];
         a.out[j] = g->out[j];
@@ -274,9 +297,9 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool back)
     g.out = g.back ? g.s.in : g.s.out;
     plan *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory for a plan of a convolution", n->name);
-    int  most = ot_tile_vector(g.y->dtype);
+    int most = ot_tile_vector(g.y->dtype);
     bool positions = g.in[0] * g.in[1] * g.in[2] > 1;
-    int  vector = g.along && g.C % most == 0 && (!positions || g.xs % most == 0) && g.xn % most == 0 ? most : 1;
+    int vector = g.along && g.C % most == 0 && (!positions || g.xs % most == 0) && g.xn % most == 0 ? most : 1;
     s->tile = choose(&g, p, vector);
     ot_status e = make_table(n, p, &g, s, vector);
     if (e == OT_OK) e = compile(&g, p, s, vector);
@@ -300,7 +323,7 @@ static ot_status run(const ot_call *c)
     const plan *s = c->state;
     if (!s) return OT_OK; /* nothing in y */
     ot_convolve_args a = s->a;
-    const char      *table = c->table;
+    const char *table = c->table;
     a.x = c->in[0];
     a.w = c->in[1];
     a.bias = c->node->n_in > 2 ? c->in[2] : NULL;
@@ -315,5 +338,17 @@ static ot_status run(const ot_call *c)
     return ot_gpu_launch(c->device, s->parts, ot_gpu_blocks(c->device, a.elements, 256), 256, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_Convolve = { .name = "cuda", .can = can, .prepare = forward_prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };
-const ot_kernel ot_cuda_ConvolveDx = { .name = "cuda", .can = can, .prepare = dx_prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };
+const ot_kernel ot_cuda_Convolve = { .name = "cuda",
+                                     .can = can,
+                                     .prepare = forward_prepare,
+                                     .run = run,
+                                     .release = plan_free,
+                                     .any_layout = true,
+                                     .wants = ot_cuda_conv_wants };
+const ot_kernel ot_cuda_ConvolveDx = { .name = "cuda",
+                                       .can = can,
+                                       .prepare = dx_prepare,
+                                       .run = run,
+                                       .release = plan_free,
+                                       .any_layout = true,
+                                       .wants = ot_cuda_conv_wants };

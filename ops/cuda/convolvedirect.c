@@ -24,29 +24,47 @@ enum {
 typedef enum kind { FORWARD, DX, DW } kind;
 
 typedef struct plan {
-    ot_gpu_fn     *f, *parts; /* parts: the second pass; NULL: none */
+    ot_gpu_fn *f, *parts; /* parts: the second pass; NULL: none */
     ot_direct_args a;
-    int64_t        blocks;
+    int64_t blocks;
 } plan;
 
 /* x, w, y of the node; w may be missing for DW. */
-static const ot_value *x_of(const ot_node *n, kind k) { return k == FORWARD ? n->in[0] : k == DX ? n->out[0] : n->in[1]; }
+static const ot_value *x_of(const ot_node *n, kind k)
+{
+    return k == FORWARD ? n->in[0] : k == DX ? n->out[0] : n->in[1];
+}
 static const ot_value *w_of(const ot_node *n, kind k) { return k == DW ? n->out[0] : n->in[1]; }
 static const ot_value *y_of(const ot_node *n, kind k) { return k == FORWARD ? n->out[0] : n->in[0]; }
 
 static bool can(const ot_node *n, kind k, const char **why)
 {
     const ot_value *x = x_of(n, k), *y = y_of(n, k);
-    ot_conv_sizes   s;
+    ot_conv_sizes s;
     ot_conv_sizes_of(n->attrs, &x->shape, &y->shape, &s);
     if (!ot_cuda_type_can(x->dtype, why)) return false;
-    if (!w_of(n, k)) return *why = "dw is not needed", false;
-    if (s.G < 2 || s.C * s.M > FEW) return *why = "not depthwise", false;
+    if (!w_of(n, k)) {
+        *why = "dw is not needed";
+        return false;
+    }
+    if (s.G < 2 || s.C * s.M > FEW) {
+        *why = "not depthwise";
+        return false;
+    }
     int64_t taps = s.w.kernel[0] * s.w.kernel[1] * s.w.kernel[2];
-    if (s.C * taps > TAPS) return *why = "a large window", false;
-    if (!ot_numel(&x->shape) || !ot_numel(&y->shape)) return *why = "an empty tensor", false;
+    if (s.C * taps > TAPS) {
+        *why = "a large window";
+        return false;
+    }
+    if (!ot_numel(&x->shape) || !ot_numel(&y->shape)) {
+        *why = "an empty tensor";
+        return false;
+    }
     for (int j = 0; j < 3; j++)
-        if (s.w.dilation[j] > NARROW || s.w.stride[j] > NARROW || s.w.pad_lo[j] > NARROW) return *why = "a huge window", false;
+        if (s.w.dilation[j] > NARROW || s.w.stride[j] > NARROW || s.w.pad_lo[j] > NARROW) {
+            *why = "a huge window";
+            return false;
+        }
     return true;
 }
 
@@ -66,7 +84,8 @@ static void steps_of(const ot_value *v, long long *n, long long *c, long long *s
 static bool wide(const ot_node *n, kind k, const ot_conv_sizes *s)
 {
     bool is = ot_numel(&x_of(n, k)->shape) >= NARROW || ot_numel(&y_of(n, k)->shape) >= NARROW;
-    for (int j = 0; j < 3; j++) is |= (s->w.kernel[j] + 8) * s->w.dilation[j] >= NARROW || (s->out[j] + 8) * s->w.stride[j] >= NARROW;
+    for (int j = 0; j < 3; j++)
+        is |= (s->w.kernel[j] + 8) * s->w.dilation[j] >= NARROW || (s->out[j] + 8) * s->w.stride[j] >= NARROW;
     return is;
 }
 
@@ -87,9 +106,10 @@ static ot_status compile(const ot_node *n, kind k, const ot_conv_sizes *s, int p
 {
     static const char *const entry[] = { "direct_forward", "direct_dx", "direct_dw" };
     ot_dtype type = x_of(n, k)->dtype;
-    ot_text  text = { 0 };
-    bool     is_wide = wide(n, k, s);
-    ot_text_add(&text, "#define T %s\n#define CLS %s\n#define ACC %s\n", ot_cuda_type(type), ot_cuda_class(type), ot_tile_sum_type(type));
+    ot_text text = { 0 };
+    bool is_wide = wide(n, k, s);
+    ot_text_add(&text, "#define T %s\n#define CLS %s\n#define ACC %s\n", ot_cuda_type(type), ot_cuda_class(type),
+                ot_tile_sum_type(type));
     ot_text_add(&text, "#define IDX %s\n#define UIDX %s\n", is_wide ? "ot_i64" : "int", is_wide ? "ot_u64" : "ot_u32");
     define_axes(&text, "K", s->w.kernel);
     define_axes(&text, "S", s->w.stride);
@@ -101,7 +121,8 @@ static ot_status compile(const ot_node *n, kind k, const ot_conv_sizes *s, int p
     ot_tile_define(&text, "LAST_X", p->a.xc == 1);
     ot_tile_define(&text, "LAST_Y", p->a.yc == 1);
     ot_status e = ot_gpu_compile(prep->device, "convolvedirect.cu", text.text, entry[k], &p->f, prep->err);
-    if (e == OT_OK && p->a.splits > 1) e = ot_gpu_compile(prep->device, "convolvedirect.cu", text.text, "direct_parts", &p->parts, prep->err);
+    if (e == OT_OK && p->a.splits > 1)
+        e = ot_gpu_compile(prep->device, "convolvedirect.cu", text.text, "direct_parts", &p->parts, prep->err);
     ot_text_free(&text);
     return e;
 }
@@ -113,7 +134,8 @@ static void split(const ot_conv_sizes *s, plan *p, ot_prep *prep, ot_dtype type)
 {
     ot_direct_args *a = &p->a;
     int64_t lines = a->yc == 1 ? 32 : 1, lanes = THREADS / lines, positions = s->N * s->out[0] * s->out[1] * s->out[2];
-    int64_t blocks = ceil_div(s->G * s->M, lines), most = ceil_div(positions, lanes * 4), want = ceil_div(4 * ot_gpu_units(prep->device), blocks);
+    int64_t blocks = ceil_div(s->G * s->M, lines), most = ceil_div(positions, lanes * 4),
+            want = ceil_div(4 * ot_gpu_units(prep->device), blocks);
     int64_t parts = want < most ? want : most;
     a->share = ceil_div(positions, parts);
     a->splits = (int)ceil_div(positions, a->share);
@@ -125,8 +147,8 @@ static void split(const ot_conv_sizes *s, plan *p, ot_prep *prep, ot_dtype type)
 static ot_status prepare(const ot_node *n, ot_prep *prep, kind k)
 {
     const ot_value *x = x_of(n, k), *y = y_of(n, k);
-    ot_conv_sizes   s;
-    plan           *p = calloc(1, sizeof *p);
+    ot_conv_sizes s;
+    plan *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for a plan of a convolution", n->name);
     ot_conv_sizes_of(n->attrs, &x->shape, &y->shape, &s);
     ot_direct_args *a = &p->a;
@@ -137,7 +159,7 @@ static ot_status prepare(const ot_node *n, ot_prep *prep, kind k)
     steps_of(x, &a->xn, &a->xc, &a->xs);
     steps_of(y, &a->yn, &a->yc, &a->ys);
     steps_of(w_of(n, k), &a->wm, &a->wc, &a->wf);
-    int            px = k == DW ? 1 : outputs(&s);
+    int px = k == DW ? 1 : outputs(&s);
     const int64_t *to = k == DX ? s.in : s.out;
     a->items = s.N * s.G * (k == DX ? s.C : s.M) * to[0] * to[1] * ceil_div(to[2], px);
     if (k == DW) split(&s, p, prep, x->dtype); /* sets items as well */
@@ -154,7 +176,7 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p,
 
 static ot_status run(const ot_call *c)
 {
-    const plan    *p = c->state;
+    const plan *p = c->state;
     ot_direct_args a = p->a;
     a.from = c->in[0];
     a.with = c->in[1];
@@ -167,9 +189,24 @@ static ot_status run(const ot_call *c)
     return ot_gpu_launch(c->device, p->parts, ot_gpu_blocks(c->device, a.items, THREADS), THREADS, 0, &a, c->err);
 }
 
-const ot_kernel ot_direct_Convolve = { .name = "cuda-direct", .can = forward_can, .prepare = forward_prepare, .run = run,
-                                       .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };
-const ot_kernel ot_direct_ConvolveDx = { .name = "cuda-direct", .can = dx_can, .prepare = dx_prepare, .run = run,
-                                         .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };
-const ot_kernel ot_direct_ConvolveDw = { .name = "cuda-direct", .can = dw_can, .prepare = dw_prepare, .run = run,
-                                         .release = free, .any_layout = true, .wants = ot_cuda_conv_wants };
+const ot_kernel ot_direct_Convolve = { .name = "cuda-direct",
+                                       .can = forward_can,
+                                       .prepare = forward_prepare,
+                                       .run = run,
+                                       .release = free,
+                                       .any_layout = true,
+                                       .wants = ot_cuda_conv_wants };
+const ot_kernel ot_direct_ConvolveDx = { .name = "cuda-direct",
+                                         .can = dx_can,
+                                         .prepare = dx_prepare,
+                                         .run = run,
+                                         .release = free,
+                                         .any_layout = true,
+                                         .wants = ot_cuda_conv_wants };
+const ot_kernel ot_direct_ConvolveDw = { .name = "cuda-direct",
+                                         .can = dw_can,
+                                         .prepare = dw_prepare,
+                                         .run = run,
+                                         .release = free,
+                                         .any_layout = true,
+                                         .wants = ot_cuda_conv_wants };

@@ -15,14 +15,16 @@
 
 enum { NARROW = 1 << 28 }; /* below it, indices fit in 32 bits, what pads tiles included */
 
-typedef struct strides { int64_t n, c, s; } strides; /* by sample or filter, channel, position: spatial axes are one */
+typedef struct strides {
+    int64_t n, c, s;
+} strides; /* by sample or filter, channel, position: spatial axes are one */
 
 typedef struct plan {
-    ot_gpu_fn         *f, *parts; /* parts: the second pass; NULL: none */
+    ot_gpu_fn *f, *parts; /* parts: the second pass; NULL: none */
     ot_convolvedw_args a;
-    int64_t            blocks, weight_at;
-    int                threads;
-    void              *table;
+    int64_t blocks, weight_at;
+    int threads;
+    void *table;
 } plan;
 
 static void plan_free(void *state)
@@ -63,10 +65,10 @@ static void put_number(void *to, int64_t i, int64_t v, bool wide)
 /* Columns in the order of memory of x: channel by channel where x is plain, tap by tap where its channels are last. */
 static ot_status make_table(const ot_node *n, const ot_conv_sizes *s, bool last, bool wide, plan *p, ot_prep *prep)
 {
-    size_t         number = wide ? 8 : 4;
+    size_t number = wide ? 8 : 4;
     const int64_t *kernel = s->w.kernel;
-    strides        x = strides_of(n->in[1]), w = n->out[0] ? strides_of(n->out[0]) : (strides){ 0 };
-    int64_t        taps = kernel[0] * kernel[1] * kernel[2];
+    strides x = strides_of(n->in[1]), w = n->out[0] ? strides_of(n->out[0]) : (strides){ 0 };
+    int64_t taps = kernel[0] * kernel[1] * kernel[2];
     p->weight_at = p->a.taps * 4 * (int64_t)number;
     prep->table_bytes = (size_t)p->a.taps * 5 * number + 8;
     prep->table = p->table = calloc(1, prep->table_bytes);
@@ -87,9 +89,16 @@ static ot_status make_table(const ot_node *n, const ot_conv_sizes *s, bool last,
 
 static ot_convolvedw_args args_of(const ot_node *n, const ot_conv_sizes *s)
 {
-    strides            x = strides_of(n->in[1]), y = strides_of(n->in[0]);
-    ot_convolvedw_args a = { .G = s->G, .M = s->M, .pixels = s->N * s->out[0] * s->out[1] * s->out[2], .xn = x.n,
-                             .xg = s->C * x.c, .xs = x.s, .yn = y.n, .yc = y.c, .ys = y.s };
+    strides x = strides_of(n->in[1]), y = strides_of(n->in[0]);
+    ot_convolvedw_args a = { .G = s->G,
+                             .M = s->M,
+                             .pixels = s->N * s->out[0] * s->out[1] * s->out[2],
+                             .xn = x.n,
+                             .xg = s->C * x.c,
+                             .xs = x.s,
+                             .yn = y.n,
+                             .yc = y.c,
+                             .ys = y.s };
     a.taps = n->out[0] ? s->C * s->w.kernel[0] * s->w.kernel[1] * s->w.kernel[2] : 0;
     a.columns = a.taps + (n->n_out > 1 && n->out[1]);
     a.wm = n->out[0] ? strides_of(n->out[0]).n : 0;
@@ -108,18 +117,22 @@ static const char *one_of(ot_dtype t) { return t == OT_F16 ? "0x3c00" : t == OT_
 static ot_status compile(const ot_node *n, const ot_conv_sizes *s, plan *p, ot_prep *prep)
 {
     ot_convolvedw_args *a = &p->a;
-    ot_dtype            type = n->in[0]->dtype;
-    int                 most = ot_tile_vector(type);
-    int64_t             positions = s->out[0] * s->out[1] * s->out[2], inputs = s->in[0] * s->in[1] * s->in[2];
-    bool                dy_last = a->yc == 1 && a->M > 1, x_last = strides_of(n->in[1]).c == 1 && s->C > 1;
-    bool                dy_wide = dy_last ? a->M % most == 0 && (positions == 1 || a->ys % most == 0) && a->yn % most == 0
-                                          : a->ys == 1 && positions % most == 0;
-    bool                x_wide = x_last && s->C % most == 0 && (inputs == 1 || a->xs % most == 0) && a->xn % most == 0;
-    ot_tile_job         j = { .rows = a->M, .cols = a->columns, .terms = a->pixels, .batch = a->G, .type = type,
-                              .align = dy_wide && !dy_last ? most : 1 };
-    ot_tile             t = ot_tile_choose(&j, prep);
-    bool                is_wide = wide(n, s);
-    ot_text             text = { 0 };
+    ot_dtype type = n->in[0]->dtype;
+    int most = ot_tile_vector(type);
+    int64_t positions = s->out[0] * s->out[1] * s->out[2], inputs = s->in[0] * s->in[1] * s->in[2];
+    bool dy_last = a->yc == 1 && a->M > 1, x_last = strides_of(n->in[1]).c == 1 && s->C > 1;
+    bool dy_wide = dy_last ? a->M % most == 0 && (positions == 1 || a->ys % most == 0) && a->yn % most == 0
+                           : a->ys == 1 && positions % most == 0;
+    bool x_wide = x_last && s->C % most == 0 && (inputs == 1 || a->xs % most == 0) && a->xn % most == 0;
+    ot_tile_job j = { .rows = a->M,
+                      .cols = a->columns,
+                      .terms = a->pixels,
+                      .batch = a->G,
+                      .type = type,
+                      .align = dy_wide && !dy_last ? most : 1 };
+    ot_tile t = ot_tile_choose(&j, prep);
+    bool is_wide = wide(n, s);
+    ot_text text = { 0 };
     ot_tile_text(&text, &t, type, is_wide);
     ot_text_add(&text, "#define UIDX %s\n#define ONE %s\n", is_wide ? "ot_u64" : "ot_u32", one_of(type));
     ot_tile_define(&text, "DY_ALONG_K", !dy_last);
@@ -127,7 +140,8 @@ static ot_status compile(const ot_node *n, const ot_conv_sizes *s, plan *p, ot_p
     ot_tile_define(&text, "A_VEC", dy_wide && (!dy_last || t.bm % most == 0) ? most : 1);
     ot_tile_define(&text, "B_VEC", x_wide && t.bn % most == 0 ? most : 1);
     ot_status e = ot_gpu_compile(prep->device, "convolvedw.cu", text.text, "convolvedw", &p->f, prep->err);
-    if (e == OT_OK && t.splits > 1) e = ot_gpu_compile(prep->device, "convolvedw.cu", text.text, "convolvedw_parts", &p->parts, prep->err);
+    if (e == OT_OK && t.splits > 1)
+        e = ot_gpu_compile(prep->device, "convolvedw.cu", text.text, "convolvedw_parts", &p->parts, prep->err);
     ot_text_free(&text);
     a->splits = t.splits;
     a->share = ot_tile_share(&t, (a->pixels + t.bk - 1) / t.bk);
@@ -140,7 +154,7 @@ static ot_status compile(const ot_node *n, const ot_conv_sizes *s, plan *p, ot_p
 static ot_status prepare(const ot_node *n, ot_prep *prep)
 {
     ot_conv_sizes s;
-    plan         *p = calloc(1, sizeof *p);
+    plan *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for a plan of a convolution", n->name);
     ot_conv_sizes_of(n->attrs, &n->in[1]->shape, &n->in[0]->shape, &s);
     p->a = args_of(n, &s);
@@ -156,7 +170,7 @@ static ot_status prepare(const ot_node *n, ot_prep *prep)
 
 static ot_status run(const ot_call *c)
 {
-    const plan        *p = c->state;
+    const plan *p = c->state;
     ot_convolvedw_args a = p->a;
     if (!p->f) return OT_OK; /* nothing in dw and db */
     a.dy = c->in[0];
@@ -171,4 +185,10 @@ static ot_status run(const ot_call *c)
     return ot_gpu_launch(c->device, p->parts, ot_gpu_blocks(c->device, a.G * a.M * a.columns, 256), 256, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_ConvolveDw = { .name = "cuda", .can = can, .prepare = prepare, .run = run, .release = plan_free, .any_layout = true, .wants = ot_cuda_conv_wants };
+const ot_kernel ot_cuda_ConvolveDw = { .name = "cuda",
+                                       .can = can,
+                                       .prepare = prepare,
+                                       .run = run,
+                                       .release = plan_free,
+                                       .any_layout = true,
+                                       .wants = ot_cuda_conv_wants };

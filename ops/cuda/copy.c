@@ -24,34 +24,37 @@ enum {
 typedef enum { BOXES, TILES, PACKED } kind;
 
 typedef struct launch {
-    kind       kind;
+    kind kind;
     ot_gpu_fn *f;
-    int64_t    units, first; /* first input */
-    int64_t    at;           /* of its boxes in the table; -1: they travel with the launch */
+    int64_t units, first; /* first input */
+    int64_t at;           /* of its boxes in the table; -1: they travel with the launch */
     union {
-        ot_copy_args      copy;
+        ot_copy_args copy;
         ot_transpose_args tiles;
-        ot_packed_args    packed;
+        ot_packed_args packed;
     } a;
 } launch;
 
 typedef struct plan {
-    int     n;
-    void   *table; /* ot_copy_box or ot_packed_box */
+    int n;
+    void *table; /* ot_copy_box or ot_packed_box */
     launch *launch;
 } plan;
 
 /* One box to move; in: -1: fill. */
-typedef struct item { ot_box b; int64_t in; } item;
+typedef struct item {
+    ot_box b;
+    int64_t in;
+} item;
 
 /* What prepare works on. */
 typedef struct work {
     const ot_node *node;
-    ot_prep       *prep;
-    plan          *plan;
-    item          *item;
-    int64_t        n, table; /* items; boxes in the table */
-    int            bytes;    /* of an element */
+    ot_prep *prep;
+    plan *plan;
+    item *item;
+    int64_t n, table; /* items; boxes in the table */
+    int bytes;        /* of an element */
 } work;
 
 static void copy_release(void *state)
@@ -65,12 +68,15 @@ static void copy_release(void *state)
 
 static ot_status no_memory(const ot_node *n, ot_error *err)
 {
-    return ot_fail(err, OT_E_NOMEM, "%s: Copy: no memory for %lld pieces", n->name, (long long)((const ot_copy *)n->attrs)->n);
+    return ot_fail(err, OT_E_NOMEM, "%s: Copy: no memory for %lld pieces", n->name,
+                   (long long)((const ot_copy *)n->attrs)->n);
 }
 
 /* ---- what no piece writes -------------------------------------------------------- */
 
-typedef struct hole { int64_t at[OT_MAX_RANK], extent[OT_MAX_RANK]; } hole;
+typedef struct hole {
+    int64_t at[OT_MAX_RANK], extent[OT_MAX_RANK];
+} hole;
 
 /* Takes piece p out of hole h: what is left becomes boxes at the end of the list.  false: too many. */
 static bool cut(hole *list, int *n, int h, const ot_piece *p, int rank)
@@ -134,7 +140,7 @@ static void add_hole(work *w, const hole *h, const int64_t *ys, int rank)
 static int64_t word_of(const item *x, int bytes)
 {
     const ot_box *b = &x->b;
-    int           last = b->rank - 1;
+    int last = b->rank - 1;
     if (b->t[last] != 1 || (x->in >= 0 && b->f[last] != 1)) return 1;
     uint64_t all = (uint64_t)b->to | (uint64_t)b->from | (uint64_t)b->extent[last];
     for (int d = 0; d < last; d++) all |= (uint64_t)b->t[d] | (uint64_t)b->f[d];
@@ -159,7 +165,11 @@ static void widen(ot_box *b, int64_t w)
 
 static const char *word_name(int64_t bytes)
 {
-    return bytes == 1 ? "unsigned char" : bytes == 2 ? "ot_u16" : bytes == 4 ? "ot_u32" : bytes == 8 ? "ot_u64" : "ot_u128";
+    return bytes == 1   ? "unsigned char"
+           : bytes == 2 ? "ot_u16"
+           : bytes == 4 ? "ot_u32"
+           : bytes == 8 ? "ot_u64"
+                        : "ot_u128";
 }
 
 /* Do places in the box need 64 bits? */
@@ -188,7 +198,9 @@ static ot_copy_axis axis_of(int64_t n, int64_t t, int64_t f) { return (ot_copy_a
 static int rows_of(const ot_box *b)
 {
     int last = b->rank - 1;
-    if (b->t[last] != 1 || b->f[last] == 0 || llabs(b->f[last]) == 1 || b->extent[last] < 4 || b->extent[last] >= NARROW) return -1;
+    if (b->t[last] != 1 || b->f[last] == 0 || llabs(b->f[last]) == 1 || b->extent[last] < 4 ||
+        b->extent[last] >= NARROW)
+        return -1;
     for (int d = 0; d < last; d++)
         if (b->f[d] == 1 && b->extent[d] >= 4 && b->extent[d] < NARROW) return d;
     return -1;
@@ -196,21 +208,27 @@ static int rows_of(const ot_box *b)
 
 static ot_status add_tiles(work *w, const ot_box *b, int64_t in, int bytes)
 {
-    int     row = rows_of(b), last = b->rank - 1, side = bytes <= 2 ? 64 : 32, area = side * side;
-    int     rows = b->extent[row] <= 8 ? 8 : b->extent[last] <= 8 ? area / 8 : side, columns = area / rows;
-    int     pitch = rows + (bytes < 4 ? 4 / bytes : columns == 8 ? 4 : 1);
+    int row = rows_of(b), last = b->rank - 1, side = bytes <= 2 ? 64 : 32, area = side * side;
+    int rows = b->extent[row] <= 8 ? 8 : b->extent[last] <= 8 ? area / 8 : side, columns = area / rows;
+    int pitch = rows + (bytes < 4 ? 4 / bytes : columns == 8 ? 4 : 1);
     int64_t down = (b->extent[row] + rows - 1) / rows, across = (b->extent[last] + columns - 1) / columns;
     launch *l = &w->plan->launch[w->plan->n++];
     *l = (launch){ .kind = TILES, .first = in, .at = -1 };
-    l->a.tiles = (ot_transpose_args){ .to = b->to, .from = b->from, .t = b->t[row], .f = b->f[last], .rows = (int)b->extent[row],
-                                      .columns = (int)b->extent[last], .down = ot_divider_of(down), .across = ot_divider_of(across),
+    l->a.tiles = (ot_transpose_args){ .to = b->to,
+                                      .from = b->from,
+                                      .t = b->t[row],
+                                      .f = b->f[last],
+                                      .rows = (int)b->extent[row],
+                                      .columns = (int)b->extent[last],
+                                      .down = ot_divider_of(down),
+                                      .across = ot_divider_of(across),
                                       .tiles = b->count / (b->extent[row] * b->extent[last]) * down * across };
     for (int d = 0; d < last; d++)
         if (d != row) l->a.tiles.outer[l->a.tiles.n++] = axis_of(b->extent[d], b->t[d], b->f[d]);
     l->units = l->a.tiles.tiles;
     ot_text prefix = { 0 };
-    ot_text_add(&prefix, "#define WORD %s\n#define WIDE %d\n#define ROWS %d\n#define COLUMNS %d\n#define PITCH %d\n", word_name(bytes),
-                l->units >= NARROW, rows, columns, pitch);
+    ot_text_add(&prefix, "#define WORD %s\n#define WIDE %d\n#define ROWS %d\n#define COLUMNS %d\n#define PITCH %d\n",
+                word_name(bytes), l->units >= NARROW, rows, columns, pitch);
     return compile(w, "transpose.cu", "transpose", &l->f, &prefix);
 }
 
@@ -221,7 +239,7 @@ static ot_status take_transpositions(work *w)
     for (int pass = 0; pass < 2; pass++) {
         kept = 0;
         for (int64_t i = 0; i < w->n; i++) {
-            item    x = w->item[i];
+            item x = w->item[i];
             int64_t e = word_of(&x, w->bytes);
             widen(&x.b, e);
             if (x.in < 0 || rows_of(&x.b) < 0) {
@@ -243,8 +261,10 @@ static ot_status take_transpositions(work *w)
 /* Box x as the kernel takes it; its innermost axis comes last. */
 static ot_copy_box box_of(const item *x, int64_t first, int64_t unit)
 {
-    ot_copy_box b = { .unit = unit, .count = x->b.count, .to = x->b.to, .from = x->b.from, .in = x->in < 0 ? -1 : (int)(x->in - first) };
-    int         skip = OT_COPY_AXES - x->b.rank;
+    ot_copy_box b = {
+        .unit = unit, .count = x->b.count, .to = x->b.to, .from = x->b.from, .in = x->in < 0 ? -1 : (int)(x->in - first)
+    };
+    int skip = OT_COPY_AXES - x->b.rank;
     for (int d = 0; d < skip; d++) b.axis[d] = axis_of(1, 0, 0);
     for (int d = 0; d < x->b.rank; d++) b.axis[skip + d] = axis_of(x->b.extent[d], x->b.t[d], x->b.f[d]);
     return b;
@@ -254,9 +274,9 @@ static ot_copy_box box_of(const item *x, int64_t first, int64_t unit)
 static ot_status add_boxes(work *w, item *x, int64_t n)
 {
     const ot_copy *c = w->node->attrs;
-    launch        *l = &w->plan->launch[w->plan->n++];
-    int64_t        e = 16, words = 0, first = -1;
-    int            rank = 1, far = 0;
+    launch *l = &w->plan->launch[w->plan->n++];
+    int64_t e = 16, words = 0, first = -1;
+    int rank = 1, far = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t here = word_of(&x[i], w->bytes);
         e = here < e ? here : e;
@@ -295,12 +315,12 @@ static int by_input(const void *p, const void *q)
 static ot_status plan_boxes(work *w)
 {
     const ot_copy *a = w->node->attrs;
-    int64_t        ys[OT_MAX_RANK], written = 0, total = ot_numel(&a->shape);
-    hole           holes[HOLES];
+    int64_t ys[OT_MAX_RANK], written = 0, total = ot_numel(&a->shape);
+    hole holes[HOLES];
     ot_strides(&a->shape, ys);
     for (int64_t i = 0; i < a->n; i++) {
         const ot_piece *p = &a->piece[i];
-        ot_box          b = { .rank = a->shape.rank, .from = p->src };
+        ot_box b = { .rank = a->shape.rank, .from = p->src };
         for (int d = 0; d < b.rank; d++) {
             b.extent[d] = p->extent[d];
             b.t[d] = ys[d];
@@ -333,8 +353,8 @@ static ot_status plan_boxes(work *w)
 static ot_status plan_packed(work *w)
 {
     const ot_copy *a = w->node->attrs;
-    int            bits = ot_dtype_bits(w->node->out[0]->dtype), groups = (w->node->n_in + OT_COPY_INPUTS - 1) / OT_COPY_INPUTS;
-    unsigned char  fill = 0;
+    int bits = ot_dtype_bits(w->node->out[0]->dtype), groups = (w->node->n_in + OT_COPY_INPUTS - 1) / OT_COPY_INPUTS;
+    unsigned char fill = 0;
     ot_packed_box *b = w->plan->table;
     ot_set_f64(&fill, w->node->out[0]->dtype, 0, a->fill);
     for (int64_t i = 0; i < a->n; i++, b++) {
@@ -349,8 +369,13 @@ static ot_status plan_packed(work *w)
     for (int g = 0; g < groups; g++) {
         launch *l = &w->plan->launch[w->plan->n++];
         int64_t total = ot_numel(&a->shape);
-        *l = (launch){ .kind = PACKED, .first = (int64_t)g * OT_COPY_INPUTS, .units = (total * bits + 8 * THREADS - 1) / (8 * THREADS) };
-        l->a.packed = (ot_packed_args){ .n = a->n, .elements = total, .first = g * OT_COPY_INPUTS, .bits = bits,
+        *l = (launch){ .kind = PACKED,
+                       .first = (int64_t)g * OT_COPY_INPUTS,
+                       .units = (total * bits + 8 * THREADS - 1) / (8 * THREADS) };
+        l->a.packed = (ot_packed_args){ .n = a->n,
+                                        .elements = total,
+                                        .first = g * OT_COPY_INPUTS,
+                                        .bits = bits,
                                         .fill = g ? -1 : fill & ((1 << bits) - 1) };
         for (int d = 0; d < OT_COPY_AXES; d++) l->a.packed.shape[d] = d < a->shape.rank ? a->shape.dim[d] : 1;
         ot_text prefix = { 0 };
@@ -366,10 +391,10 @@ static ot_status plan_packed(work *w)
 static ot_status copy_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_copy *a = n->attrs;
-    int            bits = ot_dtype_bits(n->out[0]->dtype);
-    size_t         most = (size_t)a->n + HOLES, size = bits < 8 ? sizeof(ot_packed_box) : sizeof(ot_copy_box);
-    work           w = { .node = n, .prep = prep, .bytes = bits / 8, .plan = calloc(1, sizeof *w.plan) };
-    ot_status      s = OT_OK;
+    int bits = ot_dtype_bits(n->out[0]->dtype);
+    size_t most = (size_t)a->n + HOLES, size = bits < 8 ? sizeof(ot_packed_box) : sizeof(ot_copy_box);
+    work w = { .node = n, .prep = prep, .bytes = bits / 8, .plan = calloc(1, sizeof *w.plan) };
+    ot_status s = OT_OK;
     if (ot_numel(&a->shape) == 0) {
         free(w.plan);
         return OT_OK;
@@ -395,7 +420,7 @@ static ot_status copy_prepare(const ot_node *n, ot_prep *prep)
 static ot_status run_launch(const ot_call *c, const launch *l)
 {
     int64_t blocks = ot_gpu_blocks(c->device, l->units, 1);
-    int     inputs = c->node->n_in - (int)l->first < OT_COPY_INPUTS ? c->node->n_in - (int)l->first : OT_COPY_INPUTS;
+    int inputs = c->node->n_in - (int)l->first < OT_COPY_INPUTS ? c->node->n_in - (int)l->first : OT_COPY_INPUTS;
     if (l->kind == TILES) {
         ot_transpose_args a = l->a.tiles;
         a.x = c->in[l->first];

@@ -20,25 +20,29 @@ enum { CHUNK = 8192, FOLD_THREADS = 512, WHOLE_THREADS = 512, WHOLE_MOST = 8 * W
 
 typedef struct loss_state {
     ot_gpu_fn *main, *fold_samples, *fold_sums;
-    ot_group   g;
-    bool       whole;
+    ot_group g;
+    bool whole;
 } loss_state;
 
 /* The node's inputs by name; x is its input number `first`. */
 typedef struct loss_node {
     const ot_cross_entropy *a;
-    const ot_value         *x, *target, *weight, *loss;
-    ot_along            v;
-    int64_t                 samples;
-    bool                    gradient, logp;
+    const ot_value *x, *target, *weight, *loss;
+    ot_along v;
+    int64_t samples;
+    bool gradient, logp;
 } loss_node;
 
 static loss_node node_of(const ot_node *n, bool gradient)
 {
-    int       first = gradient;
-    loss_node l = { .a = n->attrs, .x = n->in[first], .target = n->in[first + 1],
-                    .weight = n->n_in > first + 2 ? n->in[first + 2] : NULL, .loss = gradient ? n->in[0] : n->out[0],
-                    .gradient = gradient, .logp = !gradient && n->n_out > 1 && n->out[1] };
+    int first = gradient;
+    loss_node l = { .a = n->attrs,
+                    .x = n->in[first],
+                    .target = n->in[first + 1],
+                    .weight = n->n_in > first + 2 ? n->in[first + 2] : NULL,
+                    .loss = gradient ? n->in[0] : n->out[0],
+                    .gradient = gradient,
+                    .logp = !gradient && n->n_out > 1 && n->out[1] };
     l.v = ot_along_axis(&l.x->shape, l.a->axis);
     l.samples = l.v.outer * l.v.inner;
     return l;
@@ -60,11 +64,13 @@ static void node_text(const loss_node *l, bool whole, ot_text *t)
     ot_dtype tl = loss_type(l);
     ot_text_add(t, "#define PROBS %d\n#define LOG_INPUT %d\n#define LOGP %d\n#define SMOOTH %d\n", l->a->probs != 0,
                 l->a->log_input != 0, l->logp, l->a->label_smoothing != 0);
-    ot_text_add(t, "#define WEIGHT %d\n#define IGNORE %d\n#define MEAN %d\n#define EACH %d\n#define WHOLE %d\n", l->weight != NULL,
-                l->a->has_ignore != 0, mean(l), each(l), whole);
+    ot_text_add(t, "#define WEIGHT %d\n#define IGNORE %d\n#define MEAN %d\n#define EACH %d\n#define WHOLE %d\n",
+                l->weight != NULL, l->a->has_ignore != 0, mean(l), each(l), whole);
     ot_text_add(t, "#define TT %s\n#define TW %s\n#define TL %s\n#define TP %s\n", ot_cuda_type(l->target->dtype),
                 l->weight ? ot_cuda_type(l->weight->dtype) : "f32", ot_cuda_type(tl),
-                each(l) ? ot_cuda_type(tl) : l->x->dtype == OT_F64 ? "f64" : "f32");
+                each(l)                 ? ot_cuda_type(tl)
+                : l->x->dtype == OT_F64 ? "f64"
+                                        : "f32");
 }
 
 static bool can(const ot_node *n, bool gradient, const char **why)
@@ -95,7 +101,8 @@ static ot_status compile(const loss_node *l, loss_state *s, ot_prep *p)
     ot_group_text(&s->g, l->x->dtype, &text);
     node_text(l, s->whole, &text);
     ot_text_add(&text, "#define STAGE %d\n", l->gradient);
-    ot_status st = ot_gpu_compile(p->device, "crossentropy.cu", text.text, l->gradient ? "cross_entropy_dx" : "cross_entropy", &s->main, p->err);
+    ot_status st = ot_gpu_compile(p->device, "crossentropy.cu", text.text,
+                                  l->gradient ? "cross_entropy_dx" : "cross_entropy", &s->main, p->err);
     ot_text_free(&text);
     for (int stage = 2; stage <= 3 && st == OT_OK; stage++) {
         if (s->whole || (l->gradient ? !must_count(l) : each(l)) || (stage == 3 && l->samples <= CHUNK)) break;
@@ -113,7 +120,7 @@ static size_t losses_bytes(const loss_node *l) { return ((size_t)l->samples * si
 
 static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 {
-    loss_node   l = node_of(n, gradient);
+    loss_node l = node_of(n, gradient);
     loss_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     choose(&l, s);
@@ -124,7 +131,8 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
     }
     p->state = s;
     if (s->fold_samples) /* sums of chunks, of chunks of those …: less than twice the first */
-        p->work = (gradient ? 0 : losses_bytes(&l)) + 2 * (size_t)(chunks_of(l.samples) + 1) * sizeof(ot_cross_entropy_sum);
+        p->work =
+            (gradient ? 0 : losses_bytes(&l)) + 2 * (size_t)(chunks_of(l.samples) + 1) * sizeof(ot_cross_entropy_sum);
     return OT_OK;
 }
 
@@ -132,13 +140,19 @@ static ot_status loss_prepare(const ot_node *n, ot_prep *p) { return prepare(n, 
 static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, true); }
 
 /* Adds up the samples; *last: where the one sum is.  losses NULL: the weights alone. */
-static ot_status fold(const ot_call *c, const loss_node *l, const void *losses, const void *target, const void *weight, void *loss,
-                      const ot_cross_entropy_sum **last)
+static ot_status fold(const ot_call *c, const loss_node *l, const void *losses, const void *target, const void *weight,
+                      void *loss, const ot_cross_entropy_sum **last)
 {
-    const loss_state          *s = c->state;
-    ot_cross_entropy_sum      *sums = (ot_cross_entropy_sum *)((char *)c->work + (losses ? losses_bytes(l) : 0));
-    ot_cross_entropy_fold_args a = { .each = losses, .target = target, .weight = weight, .n = l->samples, .classes = l->v.n,
-                                     .ignore = l->a->ignore_index, .sums = sums, .loss = loss,
+    const loss_state *s = c->state;
+    ot_cross_entropy_sum *sums = (ot_cross_entropy_sum *)((char *)c->work + (losses ? losses_bytes(l) : 0));
+    ot_cross_entropy_fold_args a = { .each = losses,
+                                     .target = target,
+                                     .weight = weight,
+                                     .n = l->samples,
+                                     .classes = l->v.n,
+                                     .ignore = l->a->ignore_index,
+                                     .sums = sums,
+                                     .loss = loss,
                                      .count = must_count(l) ? 0 : (double)l->samples };
     OT_TRY(ot_gpu_launch(c->device, s->fold_samples, chunks_of(a.n), FOLD_THREADS, 0, &a, c->err));
     while (chunks_of(a.n) > 1) {
@@ -155,18 +169,25 @@ static ot_cross_entropy_args args_of(const ot_call *c, const loss_node *l)
 {
     int first = l->gradient;
     return (ot_cross_entropy_args){
-        .x = c->in[first], .target = c->in[first + 1], .weight = l->weight ? c->in[first + 2] : NULL,
-        .samples = l->samples, .n = l->v.n, .step = l->v.inner, .ignore = l->a->ignore_index,
-        .share = l->v.n ? l->a->label_smoothing / (double)l->v.n : 0, .rest = 1 - l->a->label_smoothing,
-        .fault = c->device->fault, .step_number = c->step,
+        .x = c->in[first],
+        .target = c->in[first + 1],
+        .weight = l->weight ? c->in[first + 2] : NULL,
+        .samples = l->samples,
+        .n = l->v.n,
+        .step = l->v.inner,
+        .ignore = l->a->ignore_index,
+        .share = l->v.n ? l->a->label_smoothing / (double)l->v.n : 0,
+        .rest = 1 - l->a->label_smoothing,
+        .fault = c->device->fault,
+        .step_number = c->step,
     };
 }
 
 static ot_status loss_run(const ot_call *c)
 {
-    const loss_state           *s = c->state;
-    loss_node                   l = node_of(c->node, false);
-    ot_cross_entropy_args       a = args_of(c, &l);
+    const loss_state *s = c->state;
+    loss_node l = node_of(c->node, false);
+    ot_cross_entropy_args a = args_of(c, &l);
     const ot_cross_entropy_sum *sum;
     int64_t blocks = s->whole ? 1 : ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g));
     a.logp = l.logp ? c->out[1] : NULL;
@@ -178,9 +199,9 @@ static ot_status loss_run(const ot_call *c)
 
 static ot_status dx_run(const ot_call *c)
 {
-    const loss_state           *s = c->state;
-    loss_node                   l = node_of(c->node, true);
-    ot_cross_entropy_args       a = args_of(c, &l);
+    const loss_state *s = c->state;
+    loss_node l = node_of(c->node, true);
+    ot_cross_entropy_args a = args_of(c, &l);
     const ot_cross_entropy_sum *sum;
     a.dloss = c->in[0];
     a.dx = c->out[0];
@@ -188,8 +209,13 @@ static ot_status dx_run(const ot_call *c)
         OT_TRY(fold(c, &l, NULL, a.target, a.weight, NULL, &sum));
         a.count = &sum->count;
     }
-    return ot_gpu_launch(c->device, s->main, ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g)), s->g.threads, 0, &a, c->err);
+    return ot_gpu_launch(c->device, s->main, ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g)), s->g.threads,
+                         0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_CrossEntropy = { .name = "cuda", .can = loss_can, .prepare = loss_prepare, .run = loss_run, .release = free };
-const ot_kernel ot_cuda_CrossEntropyDx = { .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free, .inplace = 2 };
+const ot_kernel ot_cuda_CrossEntropy = {
+    .name = "cuda", .can = loss_can, .prepare = loss_prepare, .run = loss_run, .release = free
+};
+const ot_kernel ot_cuda_CrossEntropyDx = {
+    .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free, .inplace = 2
+};

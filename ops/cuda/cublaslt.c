@@ -20,24 +20,25 @@ enum { ALGORITHMS = 16 };
 
 /* What the product is, free of pointers: the key of the file its algorithms are kept in. */
 typedef struct lt_problem {
-    char    format[8];
+    char format[8];
     int64_t M, N, K, batches;
-    int64_t a_step, b_step, y_step; /* elements from one batch to the next; 0: the same for all */
+    int64_t a_step, b_step, y_step;          /* elements from one batch to the next; 0: the same for all */
     int64_t ta, tb, dtype, tf32, bias, work; /* work: bytes that an algorithm may ask for */
 } lt_problem;
 
 typedef struct lt_dot {
-    cublasLtHandle_t       handle; /* the device's */
-    cublasLtMatmulDesc_t   op;
+    cublasLtHandle_t handle; /* the device's */
+    cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, y;
-    cublasLtMatmulAlgo_t   algo;
-    size_t                 work;
-    bool                   f64;
+    cublasLtMatmulAlgo_t algo;
+    size_t work;
+    bool f64;
 } lt_dot;
 
 static ot_status failed(cublasStatus_t s, const char *what, ot_error *err)
 {
-    return ot_fail(err, s == CUBLAS_STATUS_ALLOC_FAILED ? OT_E_NOMEM : OT_E_DEVICE, "%s: %s", what, cublasLtGetStatusName(s));
+    return ot_fail(err, s == CUBLAS_STATUS_ALLOC_FAILED ? OT_E_NOMEM : OT_E_DEVICE, "%s: %s", what,
+                   cublasLtGetStatusName(s));
 }
 
 #define TRY_LT(call)                                                   \
@@ -64,9 +65,9 @@ static bool follows(const ot_shape *x, const ot_shape *y, bool *all)
 /* false: no single stride leads from each batch to the next. */
 static bool describe(const ot_node *n, lt_problem *p)
 {
-    const ot_dot   *t = n->attrs;
+    const ot_dot *t = n->attrs;
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape, *y = &n->out[0]->shape;
-    bool            a_all, b_all;
+    bool a_all, b_all;
     memset(p, 0, sizeof *p);
     memcpy(p->format, "otlt1", 6);
     p->M = y->dim[y->rank - 2];
@@ -95,12 +96,26 @@ static bool known_type(ot_dtype t) { return t == OT_F32 || t == OT_F64 || t == O
 static bool can(const ot_node *n, const char **why)
 {
     lt_problem p;
-    if (!known_type(n->out[0]->dtype)) return *why = "only floats of 16, 32 and 64 bits", false;
-    if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) return *why = "an empty product", false;
-    if (!describe(n, &p)) return *why = "the batches have no common stride", false;
-    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) return *why = "a size is 2^31 or more",
-                                                            false;
-    if (p.bias && p.dtype == OT_F64) return *why = "cuBLASLt adds no bias in float64", false;
+    if (!known_type(n->out[0]->dtype)) {
+        *why = "only floats of 16, 32 and 64 bits";
+        return false;
+    }
+    if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) {
+        *why = "an empty product";
+        return false;
+    }
+    if (!describe(n, &p)) {
+        *why = "the batches have no common stride";
+        return false;
+    }
+    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) {
+        *why = "a size is 2^31 or more";
+        return false;
+    }
+    if (p.bias && p.dtype == OT_F64) {
+        *why = "cuBLASLt adds no bias in float64";
+        return false;
+    }
     return true;
 }
 
@@ -132,7 +147,8 @@ static cudaDataType data_type(int64_t t)
 enum { ALIGNMENT = 16 };
 
 /* A row-major (rows, columns) matrix is the column-major (columns, rows). */
-static cublasStatus_t matrix(cublasLtMatrixLayout_t *out, const lt_problem *p, int64_t rows, int64_t columns, int64_t step)
+static cublasStatus_t matrix(cublasLtMatrixLayout_t *out, const lt_problem *p, int64_t rows, int64_t columns,
+                             int64_t step)
 {
     int32_t batches = (int32_t)p->batches;
     TRY_LT(cublasLtMatrixLayoutCreate(out, data_type(p->dtype), (uint64_t)columns, (uint64_t)rows, columns));
@@ -142,10 +158,12 @@ static cublasStatus_t matrix(cublasLtMatrixLayout_t *out, const lt_problem *p, i
 
 static cublasStatus_t make_descriptors(lt_dot *s, const lt_problem *p)
 {
-    cublasComputeType_t compute = p->dtype == OT_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t   first = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t  bias = CUBLASLT_EPILOGUE_BIAS;
-    const void         *aligned = (const void *)(uintptr_t)ALIGNMENT; /* the heuristic looks at it, nobody reads there */
+    cublasComputeType_t compute = p->dtype == OT_F64 ? CUBLAS_COMPUTE_64F
+                                  : p->tf32          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F;
+    cublasOperation_t first = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
+    const void *aligned = (const void *)(uintptr_t)ALIGNMENT; /* the heuristic looks at it, nobody reads there */
     s->f64 = p->dtype == OT_F64;
     TRY_LT(cublasLtMatmulDescCreate(&s->op, compute, s->f64 ? CUDA_R_64F : CUDA_R_32F));
     TRY_LT(SET_OP(s->op, TRANSA, first));
@@ -172,17 +190,22 @@ static void release(void *state)
 
 /* ---- algorithms ---------------------------------------------------------------------- */
 
-typedef struct lt_list { lt_problem problem; int64_t n; cublasLtMatmulAlgo_t algo[ALGORITHMS]; } lt_list; /* a file */
+typedef struct lt_list {
+    lt_problem problem;
+    int64_t n;
+    cublasLtMatmulAlgo_t algo[ALGORITHMS];
+} lt_list; /* a file */
 
 /* Asks the library; an empty list where it has nothing. */
 static cublasStatus_t ask(const lt_dot *s, const lt_problem *p, cublasLtMatmulPreference_t like, lt_list *out)
 {
     cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
-    uint64_t  most = (uint64_t)p->work, allowed = ~(uint64_t)0;
-    uint32_t  reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
-    int       n = 0;
+    uint64_t most = (uint64_t)p->work, allowed = ~(uint64_t)0;
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
+    int n = 0;
     if (p->dtype == OT_F32 && !p->tf32)
-        allowed &= ~(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF);
+        allowed &= ~(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
+                     CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF);
     if (p->dtype != OT_F64) allowed &= ~(uint64_t)CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
     TRY_LT(SET_PREFERENCE(like, MAX_WORKSPACE_BYTES, most));
     TRY_LT(SET_PREFERENCE(like, REDUCTION_SCHEME_MASK, reduction));
@@ -191,7 +214,8 @@ static cublasStatus_t ask(const lt_dot *s, const lt_problem *p, cublasLtMatmulPr
     TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_B_BYTES, alignment));
     TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_C_BYTES, alignment));
     TRY_LT(SET_PREFERENCE(like, MIN_ALIGNMENT_D_BYTES, alignment));
-    cublasStatus_t answer = cublasLtMatmulAlgoGetHeuristic(s->handle, s->op, s->b, s->a, s->y, s->y, like, ALGORITHMS, found, &n);
+    cublasStatus_t answer =
+        cublasLtMatmulAlgoGetHeuristic(s->handle, s->op, s->b, s->a, s->y, s->y, like, ALGORITHMS, found, &n);
     if (answer == CUBLAS_STATUS_NOT_SUPPORTED) return CUBLAS_STATUS_SUCCESS;
     for (int i = 0; i < n && answer == CUBLAS_STATUS_SUCCESS; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS) out->algo[out->n++] = found[i].algo;
@@ -204,8 +228,9 @@ static void check(const lt_dot *s, const lt_problem *p, lt_list *list, size_t wo
     int64_t kept = 0;
     for (int64_t i = 0; i < list->n; i++) {
         cublasLtMatmulHeuristicResult_t r = { .state = CUBLAS_STATUS_NOT_SUPPORTED };
-        cublasLtMatmulAlgo_t            algo = list->algo[i];
-        if (cublasLtMatmulAlgoCheck(s->handle, s->op, s->b, s->a, s->y, s->y, &algo, &r) != CUBLAS_STATUS_SUCCESS) continue;
+        cublasLtMatmulAlgo_t algo = list->algo[i];
+        if (cublasLtMatmulAlgoCheck(s->handle, s->op, s->b, s->a, s->y, s->y, &algo, &r) != CUBLAS_STATUS_SUCCESS)
+            continue;
         if (r.workspaceSize > (size_t)p->work) continue;
         work[kept] = r.workspaceSize;
         list->algo[kept++] = algo;
@@ -217,16 +242,17 @@ static void check(const lt_dot *s, const lt_problem *p, lt_list *list, size_t wo
 static bool remembered(ot_device *d, const char *name, const lt_problem *p, lt_list *out)
 {
     size_t n;
-    void  *bytes = ot_gpu_cache_read(d, name, &n);
-    bool   ok = bytes && n == sizeof *out;
+    void *bytes = ot_gpu_cache_read(d, name, &n);
+    bool ok = bytes && n == sizeof *out;
     if (ok) memcpy(out, bytes, sizeof *out);
     free(bytes);
     return ok && !memcmp(&out->problem, p, sizeof *p) && out->n > 0 && out->n <= ALGORITHMS;
 }
 
-static cublasStatus_t find_algorithms(ot_device *d, const lt_dot *s, const lt_problem *p, lt_list *list, size_t work[ALGORITHMS])
+static cublasStatus_t find_algorithms(ot_device *d, const lt_dot *s, const lt_problem *p, lt_list *list,
+                                      size_t work[ALGORITHMS])
 {
-    char                       name[64];
+    char name[64];
     cublasLtMatmulPreference_t like = NULL;
     ot_gpu_cache_name(p, sizeof *p, ".lt", name);
     if (remembered(d, name, p, list)) {
@@ -261,15 +287,16 @@ static cublasStatus_t handle_of(ot_device *d, cublasLtHandle_t *out)
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     lt_problem problem;
-    lt_list    list;
-    size_t     work[ALGORITHMS];
+    lt_list list;
+    size_t work[ALGORITHMS];
     if (ot_gpu_described(p->device)) {
         p->refused = "cuBLASLt chooses algorithms on a GPU, which is not available";
         return OT_OK;
     }
     describe(n, &problem);
     problem.tf32 = p->tf32 && problem.dtype == OT_F32;
-    problem.work = (int64_t)(ot_gpu_arch(p->device) >= 90 ? 32 : 4) << 20; /* what Hopper's algorithms ask for at most */
+    problem.work = (int64_t)(ot_gpu_arch(p->device) >= 90 ? 32 : 4)
+                   << 20; /* what Hopper's algorithms ask for at most */
     lt_dot *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory for a matrix product");
     cublasStatus_t e = handle_of(p->device, &s->handle);
@@ -295,15 +322,17 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
 static ot_status run(const ot_call *c)
 {
     static const double one64 = 1, zero64 = 0;
-    static const float  one32 = 1, zero32 = 0;
-    lt_dot             *s = c->state;
-    const void         *bias = c->node->n_in > 2 ? c->in[2] : NULL;
-    const void         *one = s->f64 ? (const void *)&one64 : &one32, *zero = s->f64 ? (const void *)&zero64 : &zero32;
-    cublasStatus_t      e = bias ? SET_OP(s->op, BIAS_POINTER, bias) : CUBLAS_STATUS_SUCCESS;
+    static const float one32 = 1, zero32 = 0;
+    lt_dot *s = c->state;
+    const void *bias = c->node->n_in > 2 ? c->in[2] : NULL;
+    const void *one = s->f64 ? (const void *)&one64 : &one32, *zero = s->f64 ? (const void *)&zero64 : &zero32;
+    cublasStatus_t e = bias ? SET_OP(s->op, BIAS_POINTER, bias) : CUBLAS_STATUS_SUCCESS;
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmul(s->handle, s->op, one, c->in[1], s->b, c->in[0], s->a, zero, c->out[0], s->y, c->out[0], s->y,
-                           &s->algo, c->work, s->work, ot_gpu_stream(c->device));
+        e = cublasLtMatmul(s->handle, s->op, one, c->in[1], s->b, c->in[0], s->a, zero, c->out[0], s->y, c->out[0],
+                           s->y, &s->algo, c->work, s->work, ot_gpu_stream(c->device));
     return e == CUBLAS_STATUS_SUCCESS ? OT_OK : failed(e, "cublasLtMatmul", c->err);
 }
 
-const ot_kernel ot_lt_Dot = { .name = "cublaslt", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release };
+const ot_kernel ot_lt_Dot = {
+    .name = "cublaslt", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release
+};

@@ -19,18 +19,18 @@ enum { NARROW = 1 << 30 }; /* below it, indices fit in 32 bits, a step beyond th
 typedef struct product {
     int64_t M, N, K;
     int64_t lda, ldb;
-    bool    ta, tb;
-    int     axes; /* the last one first */
+    bool ta, tb;
+    int axes; /* the last one first */
     int64_t dim[OT_DOT_AXES], a_step[OT_DOT_AXES], b_step[OT_DOT_AXES];
 } product;
 
 typedef struct plan {
     ot_gpu_fn *f, *parts; /* parts: the second pass; NULL: none */
-    int64_t    blocks, elements;
-    int        threads;
-    bool       vector;
+    int64_t blocks, elements;
+    int threads;
+    bool vector;
     union {
-        ot_dot_args       dot;
+        ot_dot_args dot;
         ot_dotvector_args line;
     } a;
 } plan;
@@ -41,7 +41,7 @@ static bool dot_can(const ot_node *n, const char **why) { return ot_cuda_type_ca
 static int64_t step_of(const ot_shape *s, int d)
 {
     int64_t step = 1;
-    int     axis = s->rank - 1 - d;
+    int axis = s->rank - 1 - d;
     if (axis < 0 || s->dim[axis] == 1) return 0;
     for (int e = axis + 1; e < s->rank; e++) step *= s->dim[e];
     return step;
@@ -62,17 +62,22 @@ static void add_axis(product *p, int64_t dim, int64_t a_step, int64_t b_step)
 
 static product product_of(const ot_node *n)
 {
-    const ot_dot   *t = n->attrs;
+    const ot_dot *t = n->attrs;
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape, *y = &n->out[0]->shape;
-    product         p = { .M = y->dim[y->rank - 2], .N = y->dim[y->rank - 1], .lda = a->dim[a->rank - 1],
-                          .ldb = b->dim[b->rank - 1], .ta = t->ta != 0, .tb = t->tb != 0 };
+    product p = { .M = y->dim[y->rank - 2],
+                  .N = y->dim[y->rank - 1],
+                  .lda = a->dim[a->rank - 1],
+                  .ldb = b->dim[b->rank - 1],
+                  .ta = t->ta != 0,
+                  .tb = t->tb != 0 };
     p.K = t->ta ? a->dim[a->rank - 2] : a->dim[a->rank - 1];
     for (int d = 2; d < y->rank; d++) add_axis(&p, y->dim[y->rank - 1 - d], step_of(a, d), step_of(b, d));
     /* One b for all, and rows that go on from batch to batch: one tall product. */
     if (p.axes && p.b_step[0] == 0 && !p.ta && p.a_step[0] == p.M * p.K) {
         p.M *= p.dim[0];
         p.axes--;
-        for (int d = 0; d < p.axes; d++) p.dim[d] = p.dim[d + 1], p.a_step[d] = p.a_step[d + 1], p.b_step[d] = p.b_step[d + 1];
+        for (int d = 0; d < p.axes; d++)
+            p.dim[d] = p.dim[d + 1], p.a_step[d] = p.a_step[d + 1], p.b_step[d] = p.b_step[d + 1];
     }
     return p;
 }
@@ -86,11 +91,13 @@ static int64_t products(const product *p)
 
 static bool wide(const ot_node *n)
 {
-    return ot_numel(&n->in[0]->shape) >= NARROW || ot_numel(&n->in[1]->shape) >= NARROW || ot_numel(&n->out[0]->shape) >= NARROW;
+    return ot_numel(&n->in[0]->shape) >= NARROW || ot_numel(&n->in[1]->shape) >= NARROW ||
+           ot_numel(&n->out[0]->shape) >= NARROW;
 }
 
 /* Elements of an operand that one load takes: 16 bytes where every line and matrix begins at such a multiple. */
-static int vector_of(const product *p, const int64_t *step, int64_t ld, int side, bool along_k, const ot_tile *t, int most)
+static int vector_of(const product *p, const int64_t *step, int64_t ld, int side, bool along_k, const ot_tile *t,
+                     int most)
 {
     bool fits = ld % most == 0 && (along_k ? t->bk : side) % most == 0;
     for (int d = 0; d < p->axes; d++) fits &= step[d] % most == 0;
@@ -101,10 +108,10 @@ static int vector_of(const product *p, const int64_t *step, int64_t ld, int side
 
 static ot_status tiles_prepare(const ot_node *n, ot_prep *p, const product *d, plan *s)
 {
-    ot_dtype    type = n->out[0]->dtype;
+    ot_dtype type = n->out[0]->dtype;
     ot_tile_job j = { .rows = d->M, .cols = d->N, .terms = d->K, .batch = products(d), .type = type };
-    int         most = ot_tile_vector(type);
-    bool        loads_a = !d->ta && d->lda % most == 0, loads_b = d->tb && d->ldb % most == 0;
+    int most = ot_tile_vector(type);
+    bool loads_a = !d->ta && d->lda % most == 0, loads_b = d->tb && d->ldb % most == 0;
     j.align = loads_a || loads_b ? most : 1;
     ot_tile t = ot_tile_choose(&j, p);
     ot_text text = { 0 };
@@ -120,8 +127,15 @@ static ot_status tiles_prepare(const ot_node *n, ot_prep *p, const product *d, p
     s->threads = ot_tile_threads(&t);
     s->elements = j.batch * d->M * d->N;
     s->blocks = (d->M + t.bm - 1) / t.bm * ((d->N + t.bn - 1) / t.bn) * j.batch * t.splits;
-    s->a.dot = (ot_dot_args){ .M = d->M, .N = d->N, .K = d->K, .lda = d->lda, .ldb = d->ldb, .batch = j.batch, .axes = d->axes,
-                              .splits = t.splits, .share = ot_tile_share(&t, (d->K + t.bk - 1) / t.bk) };
+    s->a.dot = (ot_dot_args){ .M = d->M,
+                              .N = d->N,
+                              .K = d->K,
+                              .lda = d->lda,
+                              .ldb = d->ldb,
+                              .batch = j.batch,
+                              .axes = d->axes,
+                              .splits = t.splits,
+                              .share = ot_tile_share(&t, (d->K + t.bk - 1) / t.bk) };
     for (int i = 0; i < d->axes; i++) {
         s->a.dot.dim[i] = d->dim[i];
         s->a.dot.a_step[i] = d->a_step[i];
@@ -148,14 +162,19 @@ static ot_status tiles_run(const ot_call *c, const plan *s)
 
 static ot_status vector_prepare(const ot_node *n, ot_prep *p, const product *d, plan *s)
 {
-    bool                rows = d->N == 1; /* the matrix is a, its rows are the lines */
-    ot_dtype            type = n->out[0]->dtype;
-    ot_text             text = { 0 };
-    bool                dense = rows ? !d->ta : d->tb;
-    int64_t             ld = rows ? d->lda : d->ldb;
-    ot_dotvector_args  *a = &s->a.line;
-    *a = (ot_dotvector_args){ .lines = rows ? d->M : d->N, .K = d->K, .line = dense ? ld : 1, .k = dense ? 1 : ld,
-                              .batch = products(d), .axes = d->axes, .one_bias = rows };
+    bool rows = d->N == 1; /* the matrix is a, its rows are the lines */
+    ot_dtype type = n->out[0]->dtype;
+    ot_text text = { 0 };
+    bool dense = rows ? !d->ta : d->tb;
+    int64_t ld = rows ? d->lda : d->ldb;
+    ot_dotvector_args *a = &s->a.line;
+    *a = (ot_dotvector_args){ .lines = rows ? d->M : d->N,
+                              .K = d->K,
+                              .line = dense ? ld : 1,
+                              .k = dense ? 1 : ld,
+                              .batch = products(d),
+                              .axes = d->axes,
+                              .one_bias = rows };
     for (int i = 0; i < d->axes; i++) {
         a->dim[i] = d->dim[i];
         a->matrix_step[i] = rows ? d->a_step[i] : d->b_step[i];
@@ -163,8 +182,9 @@ static ot_status vector_prepare(const ot_node *n, ot_prep *p, const product *d, 
     }
     /* A warp per line; a block where the lines are too few to fill the device with warps. */
     int64_t lines = a->lines * a->batch;
-    int     lanes = !dense ? 8 : lines < ot_gpu_units(p->device) * 8 && d->K > 256 ? 256 : 32;
-    ot_text_add(&text, "#define T %s\n#define CLS %s\n#define ACC %s\n", ot_cuda_type(type), ot_cuda_class(type), ot_tile_sum_type(type));
+    int lanes = !dense ? 8 : lines < ot_gpu_units(p->device) * 8 && d->K > 256 ? 256 : 32;
+    ot_text_add(&text, "#define T %s\n#define CLS %s\n#define ACC %s\n", ot_cuda_type(type), ot_cuda_class(type),
+                ot_tile_sum_type(type));
     ot_tile_define(&text, "ALONG_K", dense);
     ot_tile_define(&text, "LANES", lanes);
     ot_status e = ot_gpu_compile(p->device, "dotvector.cu", text.text, "dotvector", &s->f, p->err);
@@ -193,8 +213,8 @@ static ot_status dot_prepare(const ot_node *n, ot_prep *p)
     plan *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory for a plan of Dot", n->name);
     p->state = s;
-    product   d = product_of(n);
-    bool      vector = d.M == 1 || d.N == 1;
+    product d = product_of(n);
+    bool vector = d.M == 1 || d.N == 1;
     ot_status e = vector ? vector_prepare(n, p, &d, s) : tiles_prepare(n, p, &d, s);
     if (e == OT_OK) return OT_OK;
     free(s);
@@ -209,4 +229,6 @@ static ot_status dot_run(const ot_call *c)
     return s->vector ? vector_run(c, s) : tiles_run(c, s);
 }
 
-const ot_kernel ot_cuda_Dot = { .name = "cuda", .can = dot_can, .prepare = dot_prepare, .run = dot_run, .release = free };
+const ot_kernel ot_cuda_Dot = {
+    .name = "cuda", .can = dot_can, .prepare = dot_prepare, .run = dot_run, .release = free
+};

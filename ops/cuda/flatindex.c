@@ -9,7 +9,7 @@ enum { THREADS = 256 };
 
 static ot_status places_prepare(const ot_node *n, ot_prep *p)
 {
-    ot_text    prefix = { 0 };
+    ot_text prefix = { 0 };
     ot_gpu_fn *f;
     ot_text_add(&prefix, "#define INDEX %s\n", ot_cuda_type(n->in[0]->dtype));
     ot_status s = ot_gpu_compile(p->device, "flatindex.cu", prefix.text, "places", &f, p->err);
@@ -21,12 +21,18 @@ static ot_status places_prepare(const ot_node *n, ot_prep *p)
 static ot_status places_run(const ot_call *c)
 {
     const ot_flat_index *a = c->node->attrs;
-    const ot_shape  *s = &c->node->in[0]->shape, *y = &c->node->out[0]->shape;
-    ot_shape         rows = a->x; /* whose strides count */
-    int64_t          xs[OT_MAX_RANK];
-    bool             along = a->kind == OT_FLAT_ALONG;
-    ot_flat_index_args   g = { .index = c->in[0], .place = c->out[0], .fault = c->device->fault, .elements = ot_numel(y),
-                           .rank = y->rank, .q = along ? 1 : (int)s->dim[s->rank - 1], .no_negative = a->no_negative != 0, .step = c->step };
+    const ot_shape *s = &c->node->in[0]->shape, *y = &c->node->out[0]->shape;
+    ot_shape rows = a->x; /* whose strides count */
+    int64_t xs[OT_MAX_RANK];
+    bool along = a->kind == OT_FLAT_ALONG;
+    ot_flat_index_args g = { .index = c->in[0],
+                             .place = c->out[0],
+                             .fault = c->device->fault,
+                             .elements = ot_numel(y),
+                             .rank = y->rank,
+                             .q = along ? 1 : (int)s->dim[s->rank - 1],
+                             .no_negative = a->no_negative != 0,
+                             .step = c->step };
     if (!along) rows.rank = (int)a->batch + g.q;
     ot_strides(&rows, xs);
     for (int d = 0; d < y->rank; d++) {

@@ -18,9 +18,11 @@ static int power_of_two(int64_t n) /* n or the next above */
 /* g has its lanes. */
 static ot_group rows_by(ot_group g, int64_t n, ot_dtype t, int arrays)
 {
-    int     held = arrays > 0 ? arrays : 1;
+    int held = arrays > 0 ? arrays : 1;
     int64_t packs = n % g.lanes ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
-    int     most = t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 2) / arrays; /* f64: its exp wants the registers itself */
+    int most = t == OT_F64 || !arrays
+                   ? 0
+                   : KEEP / (g.lanes > 1 ? 4 : 2) / arrays; /* f64: its exp wants the registers itself */
     g.shifted = n % g.lanes != 0;
     if (packs <= 32 * WARP_PACKS / held) {
         g.group = power_of_two(packs);
@@ -38,7 +40,7 @@ static ot_group rows_by(ot_group g, int64_t n, ot_dtype t, int arrays)
 
 ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
 {
-    int      lanes = ot_lanes(t);
+    int lanes = ot_lanes(t);
     ot_group g = { .lanes = lanes, .wide = n > INT32_MAX / 2 };
     if (n % lanes && n < 4 * lanes) g.lanes = 1; /* 16 bytes would mostly be the neighbours' */
     return rows_by(g, n, t, arrays);
@@ -67,7 +69,8 @@ void ot_group_text(const ot_group *g, ot_dtype t, ot_text *text)
     ot_text_add(text, "#define THREADS %d\n#define BOUNDS %s\n#define GROUP %d\n", g->threads,
                 f64 || g->group > 32 ? "THREADS, 1" : "THREADS", g->group);
     ot_text_add(text, "#define COLUMNS %d\n#define LANES %d\n", g->columns, g->lanes);
-    ot_text_add(text, "#define SHIFTED %d\n#define PACKS %d\n#define INDEX %s\n", g->shifted, g->packs, g->wide ? "ot_i64" : "int");
+    ot_text_add(text, "#define SHIFTED %d\n#define PACKS %d\n#define INDEX %s\n", g->shifted, g->packs,
+                g->wide ? "ot_i64" : "int");
 }
 
 int64_t ot_group_samples(const ot_group *g) { return g->threads / g->group; }

@@ -6,7 +6,7 @@
 #include "runtime/backends/cuda/gpu.h"
 
 typedef struct ot_group {
-    int  threads, group, lanes, packs;
+    int threads, group, lanes, packs;
     bool columns, shifted;
     bool wide; /* positions need 64 bits */
 } ot_group;

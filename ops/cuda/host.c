@@ -11,7 +11,7 @@ static const ot_host *host;
 
 ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...)
 {
-    char    text[2048];
+    char text[2048];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -33,14 +33,17 @@ OT_HOST_CALLS_VOID(ROW)
 enum { CANDIDATES = 4 };
 
 /* Libraries before our own. */
-static const struct { const char *op; const ot_kernel *candidates[CANDIDATES + 1]; } kernels[] = {
+static const struct {
+    const char *op;
+    const ot_kernel *candidates[CANDIDATES + 1];
+} kernels[] = {
 
 #define ROW_0(name)
 #define ROW_1(name) { #name, { OT_CUDA_LIBRARIES_##name &ot_cuda_##name, NULL } },
 #define ROW(name, ref, cpu, cuda) ROW_##cuda(name)
     OT_OPS(ROW)
 #undef ROW
-    { NULL, { NULL } }
+        { NULL, { NULL } },
 };
 
 static const ot_kernel *const *find_kernels(const char *op)

@@ -8,11 +8,11 @@
 #include "ops/kernel.h"
 #include "runtime/backends/cuda/gpu.h"
 
-extern const ot_kernel ot_lt_Dot; /* cublaslt.c */
+extern const ot_kernel ot_lt_Dot;                                                      /* cublaslt.c */
 extern const ot_kernel ot_direct_Convolve, ot_direct_ConvolveDx, ot_direct_ConvolveDw; /* convolvedirect.c */
-extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw; /* convolve.c */
-extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                    /* batchnorm.c */
-extern const ot_kernel ot_cudnn_FusedAttention, ot_cudnn_FusedAttentionDx;                          /* attention.c */
+extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw;    /* convolve.c */
+extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                       /* batchnorm.c */
+extern const ot_kernel ot_cudnn_FusedAttention, ot_cudnn_FusedAttentionDx;             /* attention.c */
 
 /* ot_kernel.wants of every convolution here.  Matrix units read channels last.  cuDNN 9.19's engines for strict f32 and
  * f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB

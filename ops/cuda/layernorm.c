@@ -19,22 +19,22 @@ enum { FOLD_THREADS = 256, ACROSS = 32 };
 
 typedef struct norm_state {
     ot_gpu_fn *rows, *columns, *fold;
-    ot_group   g;
-    int64_t    chunk; /* rows */
+    ot_group g;
+    int64_t chunk; /* rows */
 } norm_state;
 
 /* The node's values by name. */
 typedef struct norm_node {
     const ot_layer_norm *a;
-    const ot_value    *x, *scale, *bias;
-    ot_dtype           ts; /* of scale, bias and their gradients */
-    int64_t            rows, D;
+    const ot_value *x, *scale, *bias;
+    ot_dtype ts; /* of scale, bias and their gradients */
+    int64_t rows, D;
 } norm_node;
 
 static norm_node node_of(const ot_node *n, bool gradient)
 {
     norm_node r = { .a = n->attrs, .x = n->in[gradient], .rows = 1, .D = 1 };
-    int       s = gradient ? 4 : 1;
+    int s = gradient ? 4 : 1;
     r.scale = ot_node_in(n, s);
     r.bias = gradient ? NULL : ot_node_in(n, 2);
     r.ts = r.scale ? r.scale->dtype : r.bias ? r.bias->dtype : r.x->dtype;
@@ -47,9 +47,14 @@ static norm_node node_of(const ot_node *n, bool gradient)
 static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
-    if (!ot_is_float(r.x->dtype)) return *why = "only floats", false;
-    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype) return *why = "scale and bias have different types",
-                                                            false;
+    if (!ot_is_float(r.x->dtype)) {
+        *why = "only floats";
+        return false;
+    }
+    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype) {
+        *why = "scale and bias have different types";
+        return false;
+    }
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.ts, why);
 }
 
@@ -63,13 +68,15 @@ static ot_group unshifted(const norm_node *r, int arrays)
     return g.shifted ? ot_group_single(r->D, r->x->dtype, arrays) : g;
 }
 
-static ot_status compile(const norm_node *r, const norm_state *s, const char *defines, const char *entry, ot_gpu_fn **f, ot_prep *p)
+static ot_status compile(const norm_node *r, const norm_state *s, const char *defines, const char *entry, ot_gpu_fn **f,
+                         ot_prep *p)
 {
-    int     lanes = ot_lanes(r->ts);
-    bool    alike = (r->ts == OT_F64) == (r->x->dtype == OT_F64);
+    int lanes = ot_lanes(r->ts);
+    bool alike = (r->ts == OT_F64) == (r->x->dtype == OT_F64);
     ot_text text = { 0 };
     ot_group_text(&s->g, r->x->dtype, &text);
-    ot_text_add(&text, "#define TS %s\n#define SCALE_LANES %d\n#define SCALE %d\n#define BIAS %d\n#define CENTER %d\n%s",
+    ot_text_add(&text,
+                "#define TS %s\n#define SCALE_LANES %d\n#define SCALE %d\n#define BIAS %d\n#define CENTER %d\n%s",
                 ot_cuda_type(r->ts), alike && lanes <= s->g.lanes ? lanes : 1, r->scale != NULL, r->bias != NULL,
                 r->a->center != 0, defines);
     ot_status st = ot_gpu_compile(p->device, "layernorm.cu", text.text, entry, f, p->err);
@@ -79,7 +86,7 @@ static ot_status compile(const norm_node *r, const norm_state *s, const char *de
 
 static ot_status norm_prepare(const ot_node *n, ot_prep *p)
 {
-    norm_node   r = node_of(n, false);
+    norm_node r = node_of(n, false);
     norm_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     s->g = unshifted(&r, 1);
@@ -106,15 +113,15 @@ static void cut(const norm_node *r, norm_state *s)
 static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 {
     enum { REGISTERS = 64 }; /* of a thread, for rows and sums */
-    norm_node   r = node_of(n, true);
+    norm_node r = node_of(n, true);
     norm_state *s = calloc(1, sizeof *s);
-    char        defines[160];
-    ot_status   st = OT_OK;
+    char defines[160];
+    ot_status st = OT_OK;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     bool dx = n->out[0] != NULL, columns = (n->n_out > 1 && n->out[1]) || (n->n_out > 2 && n->out[2]);
     s->g = unshifted(&r, 2);
     cut(&r, s);
-    int  word = r.x->dtype == OT_F64 ? 2 : 1;
+    int word = r.x->dtype == OT_F64 ? 2 : 1;
     bool fits = s->g.packs && s->g.packs * (2 * s->g.lanes * word + (s->g.lanes > 1 ? 8 : 2 * word)) <= REGISTERS;
     snprintf(defines, sizeof defines, "#define STAGE 1\n#define DX %d\n#define COLUMN_SUMS %d\n", dx, columns && fits);
     if (dx || (columns && fits)) st = compile(&r, s, defines, "row_norm_dx", &s->rows, p);
@@ -127,33 +134,55 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
         return st;
     }
     p->state = s;
-    if (columns) p->work = (size_t)(chunks_of(&r, s) * 2 * r.D) * (r.x->dtype == OT_F64 ? sizeof(double) : sizeof(float));
+    if (columns)
+        p->work = (size_t)(chunks_of(&r, s) * 2 * r.D) * (r.x->dtype == OT_F64 ? sizeof(double) : sizeof(float));
     return OT_OK;
 }
 
 static ot_status norm_run(const ot_call *c)
 {
     const norm_state *s = c->state;
-    const ot_node    *n = c->node;
-    norm_node         r = node_of(n, false);
-    ot_layer_norm_args  a = { .x = c->in[0], .scale = r.scale ? c->in[1] : NULL, .bias = r.bias ? c->in[2] : NULL, .y = c->out[0],
-                            .mean = c->out[1], .inv = c->out[2], .rows = r.rows, .n = r.D, .epsilon = r.a->epsilon };
-    return ot_gpu_launch(c->device, s->rows, ot_gpu_blocks(c->device, r.rows, ot_group_samples(&s->g)), s->g.threads, 0, &a, c->err);
+    const ot_node *n = c->node;
+    norm_node r = node_of(n, false);
+    ot_layer_norm_args a = { .x = c->in[0],
+                             .scale = r.scale ? c->in[1] : NULL,
+                             .bias = r.bias ? c->in[2] : NULL,
+                             .y = c->out[0],
+                             .mean = c->out[1],
+                             .inv = c->out[2],
+                             .rows = r.rows,
+                             .n = r.D,
+                             .epsilon = r.a->epsilon };
+    return ot_gpu_launch(c->device, s->rows, ot_gpu_blocks(c->device, r.rows, ot_group_samples(&s->g)), s->g.threads, 0,
+                         &a, c->err);
 }
 
 static ot_status dx_run(const ot_call *c)
 {
-    const norm_state     *s = c->state;
-    norm_node             r = node_of(c->node, true);
-    int64_t               chunks = chunks_of(&r, s), tiles = (r.D + ACROSS - 1) / ACROSS;
-    ot_layer_norm_args      a = { .x = c->in[1], .dy = c->in[0], .scale = r.scale ? c->in[4] : NULL, .y = c->out[0],
-                                .mean = (void *)(uintptr_t)c->in[2], .inv = (void *)(uintptr_t)c->in[3], .sums = c->work,
-                                .rows = r.rows, .n = r.D, .chunk = s->chunk };
-    ot_layer_norm_fold_args f = { .sums = c->work, .dscale = c->out[1], .dbias = c->out[2], .chunks = chunks, .n = r.D };
+    const norm_state *s = c->state;
+    norm_node r = node_of(c->node, true);
+    int64_t chunks = chunks_of(&r, s), tiles = (r.D + ACROSS - 1) / ACROSS;
+    ot_layer_norm_args a = { .x = c->in[1],
+                             .dy = c->in[0],
+                             .scale = r.scale ? c->in[4] : NULL,
+                             .y = c->out[0],
+                             .mean = (void *)(uintptr_t)c->in[2],
+                             .inv = (void *)(uintptr_t)c->in[3],
+                             .sums = c->work,
+                             .rows = r.rows,
+                             .n = r.D,
+                             .chunk = s->chunk };
+    ot_layer_norm_fold_args f = {
+        .sums = c->work, .dscale = c->out[1], .dbias = c->out[2], .chunks = chunks, .n = r.D
+    };
     if (s->rows) OT_TRY(ot_gpu_launch(c->device, s->rows, chunks, s->g.threads, 0, &a, c->err));
     if (s->columns) OT_TRY(ot_gpu_launch(c->device, s->columns, chunks * tiles, FOLD_THREADS, 0, &a, c->err));
     return s->fold ? ot_gpu_launch(c->device, s->fold, tiles, FOLD_THREADS, 0, &f, c->err) : OT_OK;
 }
 
-const ot_kernel ot_cuda_LayerNorm = { .name = "cuda", .can = norm_can, .prepare = norm_prepare, .run = norm_run, .release = free };
-const ot_kernel ot_cuda_LayerNormDx = { .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free };
+const ot_kernel ot_cuda_LayerNorm = {
+    .name = "cuda", .can = norm_can, .prepare = norm_prepare, .run = norm_run, .release = free
+};
+const ot_kernel ot_cuda_LayerNormDx = {
+    .name = "cuda", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .release = free
+};

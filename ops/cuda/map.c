@@ -10,12 +10,15 @@
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/map.h"
 
-typedef struct map_state { gpu_map m; ot_gpu_fn *f; } map_state;
+typedef struct map_state {
+    gpu_map m;
+    ot_gpu_fn *f;
+} map_state;
 
 static ot_status map_prepare(const ot_node *n, ot_prep *p)
 {
     map_state *s = calloc(1, sizeof *s);
-    ot_text    text = { 0 };
+    ot_text text = { 0 };
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory to plan a Map", n->name);
     gpu_map_plan(n, NULL, &s->m);
     gpu_map_text(&s->m, &text);
@@ -37,7 +40,7 @@ int gpu_map_divider(int64_t n, uint64_t *w)
 
 int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
 {
-    int     k = 0;
+    int k = 0;
     int64_t logical[OT_MAX_RANK];
     for (int i = 0; i < m->n_in; i++) w[k++] = (uintptr_t)c->in[i];
     for (int i = 0; i < m->n_out; i++) w[k++] = m->reduced ? 0 : (uintptr_t)c->out[i];
@@ -56,16 +59,17 @@ int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
 /* ot_map_args of map.cuh. */
 typedef struct map_args {
     const void *calls, *chunks;
-    int64_t     n_chunks, vectors;
-    uint64_t    one[GPU_MAP_WORDS];
+    int64_t n_chunks, vectors;
+    uint64_t one[GPU_MAP_WORDS];
 } map_args;
 
 static ot_status map_run(const ot_call *c)
 {
     const map_state *s = c->state;
-    const gpu_map   *m = &s->m;
+    const gpu_map *m = &s->m;
     if (m->n == 0) return OT_OK;
-    map_args a = { .n_chunks = (m->n + m->vector * GPU_MAP_THREADS - 1) / (m->vector * GPU_MAP_THREADS), .vectors = GPU_MAP_THREADS };
+    map_args a = { .n_chunks = (m->n + m->vector * GPU_MAP_THREADS - 1) / (m->vector * GPU_MAP_THREADS),
+                   .vectors = GPU_MAP_THREADS };
     gpu_map_words(m, c, a.one);
     return ot_gpu_launch(c->device, s->f, ot_gpu_blocks(c->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a, c->err);
 }
@@ -77,7 +81,8 @@ enum { CHUNK = 4 * GPU_MAP_THREADS }; /* vectors that a block takes of one call 
 bool gpu_map_alike(const gpu_map *a, const gpu_map *b)
 {
     bool same = !a->n_strided && !b->n_strided && a->n > 1 && b->n > 1 && a->n_in == b->n_in && a->n_out == b->n_out &&
-                a->vector == b->vector && a->wide == b->wide && !a->indexed && !b->indexed && !memcmp(a->p, b->p, sizeof *a->p);
+                a->vector == b->vector && a->wide == b->wide && !a->indexed && !b->indexed &&
+                !memcmp(a->p, b->p, sizeof *a->p);
     for (int i = 0; i < a->n_in + a->n_out && same; i++) same = a->kind[i] == b->kind[i] && a->dtype[i] == b->dtype[i];
     return same;
 }
@@ -113,15 +118,19 @@ static void map_fill(const ot_call *const *c, int count, void *table)
     for (int i = 0; i < count; i++) w += gpu_map_words(&((const map_state *)c[i]->state)->m, c[i], w);
     uint32_t *pair = (uint32_t *)w;
     for (uint32_t i = 0; i < (uint32_t)count; i++)
-        for (uint32_t k = 0, n = (uint32_t)chunks_of(&((const map_state *)c[i]->state)->m); k < n; k++) *pair++ = i, *pair++ = k;
+        for (uint32_t k = 0, n = (uint32_t)chunks_of(&((const map_state *)c[i]->state)->m); k < n; k++)
+            *pair++ = i, *pair++ = k;
 }
 
 static ot_status map_run_many(const ot_call *const *c, int count, const void *table)
 {
     const map_state *s = c[0]->state;
-    map_args         a = { .calls = table, .chunks = (const uint64_t *)table + (size_t)count * call_words(&s->m), .vectors = CHUNK };
+    map_args a = { .calls = table,
+                   .chunks = (const uint64_t *)table + (size_t)count * call_words(&s->m),
+                   .vectors = CHUNK };
     for (int i = 0; i < count; i++) a.n_chunks += chunks_of(&((const map_state *)c[i]->state)->m);
-    return ot_gpu_launch(c[0]->device, s->f, ot_gpu_blocks(c[0]->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a, c[0]->err);
+    return ot_gpu_launch(c[0]->device, s->f, ot_gpu_blocks(c[0]->device, a.n_chunks, 1), GPU_MAP_THREADS, 0, &a,
+                         c[0]->err);
 }
 
 static const ot_grouped many = { .joins = map_joins, .bytes = map_bytes, .fill = map_fill, .run = map_run_many };

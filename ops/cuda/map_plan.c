@@ -29,7 +29,7 @@ static void join_axes(gpu_map *m)
 static bool is_dense(const gpu_map *m, int i)
 {
     int64_t step = 1;
-    bool    dense = true;
+    bool dense = true;
     for (int d = m->rank - 1; d >= 0; d--, step *= m->dim[d + 1]) dense = dense && m->stride[i][d] == step;
     return dense;
 }
@@ -48,7 +48,7 @@ static void find_uniform(gpu_map *m)
     for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->kind[i] == GPU_MAP_SCALAR;
     for (int i = 0; i < p->n_inst; i++) {
         const ot_inst *inst = &p->inst[i];
-        bool           u = m->n == 1 || (inst->row != OT_FN_Random && inst->row != OT_FN_Index);
+        bool u = m->n == 1 || (inst->row != OT_FN_Random && inst->row != OT_FN_Index);
         for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
         m->uniform[p->n_in + i] = u;
     }
@@ -58,7 +58,7 @@ static void find_uniform(gpu_map *m)
 
 static void choose_width(gpu_map *m)
 {
-    int  least = 64, bits = 0, floor = 1;
+    int least = 64, bits = 0, floor = 1;
     bool strided = m->reduced;
     for (int i = 0; i < m->n_in + m->n_out; i++) {
         int own = ot_dtype_bits(m->dtype[i]);
@@ -79,7 +79,8 @@ static void choose_width(gpu_map *m)
                 v = w;
                 break;
             }
-    if (m->reduced && (inner % v || ot_dtype_bits(m->dtype[m->n_in]) < 8)) v = 1; /* all belong to one result, or each to its own */
+    if (m->reduced && (inner % v || ot_dtype_bits(m->dtype[m->n_in]) < 8))
+        v = 1; /* all belong to one result, or each to its own */
     m->vector = v < floor ? floor : v < 1 ? 1 : v;
     m->inner = inner % m->vector == 0;
 }
@@ -87,7 +88,7 @@ static void choose_width(gpu_map *m)
 /* How operand i, whose strides are its own, is read by V neighbours of an innermost axis. */
 static gpu_map_kind inner_kind(const gpu_map *m, int i)
 {
-    int     last = m->rank - 1;
+    int last = m->rank - 1;
     int64_t step = m->stride[i][last];
     if (step == 0) return GPU_MAP_ROW;
     if (step != 1 || m->vector * ot_dtype_bits(m->dtype[i]) % 8) return GPU_MAP_STEPS;
@@ -124,8 +125,8 @@ static int64_t farthest(const gpu_map *m)
 void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
 {
     const ot_program *p = n->attrs;
-    int               axis[OT_MAX_RANK];
-    bool              needs_position = false;
+    int axis[OT_MAX_RANK];
+    bool needs_position = false;
     *m = (gpu_map){ .p = p, .n_in = n->n_in, .n_out = n->n_out, .reduced = r != NULL, .shape = OT_SCALAR };
     for (int i = 0; i < n->n_in; i++) ot_broadcast(&m->shape, &n->in[i]->shape, &m->shape);
     for (int i = 0; i < p->n_inst; i++) {
@@ -140,7 +141,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
         m->gone[d] = r && r->gone >> axis[d] & 1;
     }
     for (int i = 0; i <= position; i++) {
-        int64_t         stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
+        int64_t stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
         const ot_value *v = i == position ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (r && i == n->n_in) memcpy(stride, r->y, sizeof stride);
         else if (v) ot_map_strides(v, &m->shape, stride);
@@ -152,7 +153,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
     for (int i = 0; i <= position; i++) {
         bool there = i < n->n_in || (i < position ? !r && n->out[i - n->n_in] : needs_position);
         bool bytes = !r || ot_dtype_bits(m->dtype[i]) >= 8; /* less than that: read one by one */
-        m->kind[i] = !there                                       ? GPU_MAP_NONE
+        m->kind[i] = !there                                          ? GPU_MAP_NONE
                      : i < n->n_in && (m->n == 1 || is_scalar(m, i)) ? GPU_MAP_SCALAR
                      : is_dense(m, i) && bytes                       ? GPU_MAP_DENSE
                                                                      : GPU_MAP_EACH;

@@ -55,17 +55,19 @@ static int shift_of(ot_dtype t)
 static void print_packs(const gpu_map *m, ot_text *t)
 {
     uint64_t seen = 0;
-    bool     small = false;
+    bool small = false;
     for (int i = 0; i < m->n_in + m->n_out; i++) small = small || !ot_cuda_type(m->dtype[i]);
     for (int i = 0; i < m->p->n_inst; i++)
-        if (m->p->inst[i].row == OT_FN_Convert && m->p->inst[i].p != 0) small = small || !ot_cuda_type((ot_dtype)m->p->inst[i].p);
+        if (m->p->inst[i].row == OT_FN_Convert && m->p->inst[i].p != 0)
+            small = small || !ot_cuda_type((ot_dtype)m->p->inst[i].p);
     if (small) ot_text_add(t, "#include \"small.cuh\"\n");
     for (int i = 0; i < m->n_in + m->n_out; i++) {
         ot_dtype d = m->dtype[i];
-        int      bytes = m->vector * ot_dtype_bits(d) / 8;
+        int bytes = m->vector * ot_dtype_bits(d) / 8;
         if ((m->kind[i] != GPU_MAP_DENSE && m->kind[i] != GPU_MAP_VECTOR) || seen >> d & 1) continue;
         seen |= UINT64_C(1) << d;
-        ot_text_add(t, "MAP_PACK(%s, %s, %d, %d)\n", ot_cuda_type_any(d), ot_cuda_stored(d), shift_of(d), bytes < 16 ? bytes : 16);
+        ot_text_add(t, "MAP_PACK(%s, %s, %d, %d)\n", ot_cuda_type_any(d), ot_cuda_stored(d), shift_of(d),
+                    bytes < 16 ? bytes : 16);
     }
 }
 
@@ -73,8 +75,8 @@ static void print_packs(const gpu_map *m, ot_text *t)
 
 typedef struct printer {
     const gpu_map *m;
-    ot_text       *t;
-    int            cls; /* what T stands for; -1: nothing */
+    ot_text *t;
+    int cls; /* what T stands for; -1: nothing */
 } printer;
 
 static void set_class(printer *k, int cls)
@@ -107,47 +109,49 @@ static void print_formula(printer *k, const ot_inst *inst, int r)
 static void print_convert(printer *k, const ot_inst *inst, int r)
 {
     const ot_program *p = k->m->p;
-    ot_class          from = ot_map_class(p, inst->arg[0]), to = (ot_class)inst->cls;
-    ot_dtype          by = inst->p != 0 ? (ot_dtype)inst->p : ot_class_dtype(to);
-    const char       *type = class_type(to);
+    ot_class from = ot_map_class(p, inst->arg[0]), to = (ot_class)inst->cls;
+    ot_dtype by = inst->p != 0 ? (ot_dtype)inst->p : ot_class_dtype(to);
+    const char *type = class_type(to);
     if (by == ot_class_dtype(to)) {
         ot_text_add(k->t, "%s r%d = %s(r%d);\n", type, r, converter(from, to), inst->arg[0]);
         return;
     }
-    ot_text_add(k->t, "%s r%d; { %s e[1] = { 0 }; ot_st_%s(e, 0, %s(r%d)); r%d = %s(ot_ld_%s(e, 0)); }\n", type, r, ot_cuda_stored(by),
-                ot_cuda_type_any(by), storer(from, by), inst->arg[0], r, converter(ot_class_of(by), to), ot_cuda_type_any(by));
+    ot_text_add(k->t, "%s r%d; { %s e[1] = { 0 }; ot_st_%s(e, 0, %s(r%d)); r%d = %s(ot_ld_%s(e, 0)); }\n", type, r,
+                ot_cuda_stored(by), ot_cuda_type_any(by), storer(from, by), inst->arg[0], r,
+                converter(ot_class_of(by), to), ot_cuda_type_any(by));
 }
 
 /* Are the four numbers of a counter taken at once, before the elements? */
 static bool random_row(const gpu_map *m, const ot_inst *inst)
 {
-    return inst->row == OT_FN_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE && m->vector % 4 == 0 &&
-           m->uniform[inst->arg[0]] && m->uniform[inst->arg[1]];
+    return inst->row == OT_FN_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE &&
+           m->vector % 4 == 0 && m->uniform[inst->arg[0]] && m->uniform[inst->arg[1]];
 }
 
 /* k is the logical position. */
 static void print_special(printer *k, const ot_inst *inst, int r)
 {
     const gpu_map *m = k->m;
-    const char    *type = class_type((ot_class)inst->cls);
-    int            axis = (int)inst->p;
-    if (inst->row == OT_FN_Convert)
-        print_convert(k, inst, r);
+    const char *type = class_type((ot_class)inst->cls);
+    int axis = (int)inst->p;
+    if (inst->row == OT_FN_Convert) print_convert(k, inst, r);
     else if (inst->row == OT_FN_Index && (axis < 0 || axis >= m->shape.rank))
         ot_text_add(k->t, "%s r%d = 0;\n", type, r);
     else if (inst->row == OT_FN_Index)
-        ot_text_add(k->t, "%s r%d = (%s)(k / (ot_num)m->logical[%d].step %% (ot_num)m->logical[%d].n);\n", type, r, type, axis, axis);
+        ot_text_add(k->t, "%s r%d = (%s)(k / (ot_num)m->logical[%d].step %% (ot_num)m->logical[%d].n);\n", type, r,
+                    type, axis, axis);
     else if (random_row(m, inst))
         ot_text_add(k->t, "%s r%d = %s(row%d[j]);\n", type, r, converter(OT_CLASS_F32, (ot_class)inst->cls), r);
     else
-        ot_text_add(k->t, "%s r%d = %s(ot_random(r%d, r%d, %lluull, k));\n", type, r, converter(OT_CLASS_F32, (ot_class)inst->cls),
-                    inst->arg[0], inst->arg[1], (unsigned long long)inst->p);
+        ot_text_add(k->t, "%s r%d = %s(ot_random(r%d, r%d, %lluull, k));\n", type, r,
+                    converter(OT_CLASS_F32, (ot_class)inst->cls), inst->arg[0], inst->arg[1],
+                    (unsigned long long)inst->p);
 }
 
 static void print_inst(printer *k, int i)
 {
     const ot_inst *inst = &k->m->p->inst[i];
-    int            r = k->m->p->n_in + i;
+    int r = k->m->p->n_in + i;
     if (inst->row >= OT_FN_Convert) print_special(k, inst, r);
     else print_formula(k, inst, r);
 }
@@ -155,7 +159,10 @@ static void print_inst(printer *k, int i)
 /* ---- what is uniform ------------------------------------------------------------------ */
 
 /* Costs nothing: written again where it is read. */
-static bool is_immediate(const gpu_map *m, int r) { return r >= m->p->n_in && m->p->inst[r - m->p->n_in].row == OT_FN_Imm; }
+static bool is_immediate(const gpu_map *m, int r)
+{
+    return r >= m->p->n_in && m->p->inst[r - m->p->n_in].row == OT_FN_Imm;
+}
 
 /* Registers that map_vector takes from map_uniform. */
 static void find_handed(const gpu_map *m, bool handed[OT_MAP_IN + OT_MAP_INST])
@@ -182,16 +189,19 @@ static bool is_expensive(const gpu_map *m)
 
 static void print_uniform(printer *k, const bool *handed)
 {
-    const gpu_map    *m = k->m;
+    const gpu_map *m = k->m;
     const ot_program *p = m->p;
     ot_text_add(k->t, "typedef struct ot_map_uniform {\n    int none;\n");
     for (int r = 0; r < p->n_in + p->n_inst; r++)
         if (handed[r]) ot_text_add(k->t, "    %s r%d;\n", class_type(ot_map_class(p, r)), r);
-    ot_text_add(k->t, "} ot_map_uniform;\nOT_DEVICE void map_uniform(const ot_map_call *m, ot_map_uniform *u)\n{\nconst ot_num k = 0;\n");
+    ot_text_add(
+        k->t,
+        "} ot_map_uniform;\nOT_DEVICE void map_uniform(const ot_map_call *m, ot_map_uniform *u)\n{\nconst ot_num k = 0;\n");
     for (int i = 0; i < p->n_in; i++)
         if (m->uniform[i])
             ot_text_add(k->t, "%s r%d = %s(ot_ld_%s(m->at[%d], 0));\n", class_type((ot_class)p->in_class[i]), i,
-                        converter(ot_class_of(m->dtype[i]), (ot_class)p->in_class[i]), ot_cuda_type_any(m->dtype[i]), i);
+                        converter(ot_class_of(m->dtype[i]), (ot_class)p->in_class[i]), ot_cuda_type_any(m->dtype[i]),
+                        i);
     for (int i = 0; i < p->n_inst; i++)
         if (m->uniform[p->n_in + i]) print_inst(k, i);
     for (int r = 0; r < p->n_in + p->n_inst; r++)
@@ -212,9 +222,11 @@ static void print_loads(printer *k)
         if (m->kind[i] == GPU_MAP_DENSE)
             ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], i, m->n);\n", type, i, type, i);
         else if (m->kind[i] == GPU_MAP_VECTOR)
-            ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], (ot_num)o[%d], o[%d] + V);\n", type, i, type, i, m->strided[i], m->strided[i]);
+            ot_text_add(k->t, "map_%s x%d = map_read_%s(m->at[%d], (ot_num)o[%d], o[%d] + V);\n", type, i, type, i,
+                        m->strided[i], m->strided[i]);
         else if (m->kind[i] == GPU_MAP_ROW)
-            ot_text_add(k->t, "const %s x%d = ot_ld_%s(m->at[%d], o[%d]);\n", ot_cuda_class(m->dtype[i]), i, type, i, m->strided[i]);
+            ot_text_add(k->t, "const %s x%d = ot_ld_%s(m->at[%d], o[%d]);\n", ot_cuda_class(m->dtype[i]), i, type, i,
+                        m->strided[i]);
     }
     for (int i = 0; i < m->n_out && !m->reduced; i++)
         if (m->kind[m->n_in + i] == GPU_MAP_DENSE)
@@ -223,8 +235,8 @@ static void print_loads(printer *k)
     for (int i = 0; i < m->p->n_inst; i++) {
         const ot_inst *inst = &m->p->inst[i];
         if (!m->uniform[m->p->n_in + i] && random_row(m, inst))
-            ot_text_add(k->t, "float row%d[V];\not_random_row(u->r%d, u->r%d, %lluull, i, V, row%d);\n", m->p->n_in + i, inst->arg[0],
-                        inst->arg[1], (unsigned long long)inst->p, m->p->n_in + i);
+            ot_text_add(k->t, "float row%d[V];\not_random_row(u->r%d, u->r%d, %lluull, i, V, row%d);\n", m->p->n_in + i,
+                        inst->arg[0], inst->arg[1], (unsigned long long)inst->p, m->p->n_in + i);
     }
 }
 
@@ -237,12 +249,13 @@ static void print_place(printer *k, int i)
 
 static void print_registers(printer *k, const bool *handed)
 {
-    const gpu_map    *m = k->m;
+    const gpu_map *m = k->m;
     const ot_program *p = m->p;
     for (int i = 0; i < p->n_in; i++) {
         if (m->uniform[i]) continue;
         const char *type = ot_cuda_type_any(m->dtype[i]);
-        ot_text_add(k->t, "%s r%d = %s(", class_type((ot_class)p->in_class[i]), i, converter(ot_class_of(m->dtype[i]), (ot_class)p->in_class[i]));
+        ot_text_add(k->t, "%s r%d = %s(", class_type((ot_class)p->in_class[i]), i,
+                    converter(ot_class_of(m->dtype[i]), (ot_class)p->in_class[i]));
         if (m->kind[i] == GPU_MAP_ROW) {
             ot_text_add(k->t, "x%d);\n", i);
         } else if (m->kind[i] == GPU_MAP_DENSE || m->kind[i] == GPU_MAP_VECTOR) {
@@ -259,11 +272,11 @@ static void print_registers(printer *k, const bool *handed)
 
 static void print_stores(printer *k)
 {
-    const gpu_map    *m = k->m;
+    const gpu_map *m = k->m;
     const ot_program *p = m->p;
     for (int i = m->n_in; i < m->n_in + m->n_out; i++) {
-        int         r = p->out[i - m->n_in];
-        bool        over = p->out_dtype[i - m->n_in] & OT_MAP_NO_SATURATE;
+        int r = p->out[i - m->n_in];
+        bool over = p->out_dtype[i - m->n_in] & OT_MAP_NO_SATURATE;
         const char *type = ot_cuda_type_any(m->dtype[i]), *how = storer(ot_map_class(p, r), m->dtype[i]);
         if (m->kind[i] == GPU_MAP_NONE) continue;
         if (m->kind[i] == GPU_MAP_DENSE) {
@@ -280,12 +293,13 @@ static void print_stores(printer *k)
 /* The result as a value that was stored and loaded again. */
 static void print_value(printer *k)
 {
-    const gpu_map    *m = k->m;
+    const gpu_map *m = k->m;
     const ot_program *p = m->p;
-    int               r = p->out[0];
-    ot_dtype          t = m->dtype[m->n_in];
-    const char       *type = ot_cuda_type_any(t);
-    if (t == ot_class_dtype(ot_map_class(p, r)) || (r < p->n_in && m->dtype[r] == t && (ot_class)p->in_class[r] == ot_class_of(t)))
+    int r = p->out[0];
+    ot_dtype t = m->dtype[m->n_in];
+    const char *type = ot_cuda_type_any(t);
+    if (t == ot_class_dtype(ot_map_class(p, r)) ||
+        (r < p->n_in && m->dtype[r] == t && (ot_class)p->in_class[r] == ot_class_of(t)))
         ot_text_add(k->t, "v[j] = r%d;\n", r);
     else
         ot_text_add(k->t, "{ %s e[1] = { 0 }; ot_%s_%s(e, 0, %s(r%d)); v[j] = ot_ld_%s(e, 0); }\n", ot_cuda_stored(t),
@@ -294,13 +308,14 @@ static void print_value(printer *k)
 
 static void print_vector(printer *k, const bool *handed)
 {
-    const gpu_map    *m = k->m;
+    const gpu_map *m = k->m;
     const ot_program *p = m->p;
-    int               position = gpu_map_position(m);
+    int position = gpu_map_position(m);
     if (m->reduced)
-        ot_text_add(k->t, "OT_DEVICE void map_values(const ot_map_call *m, const ot_map_uniform *u, ot_num i, %s *v)\n{\n", ot_cuda_class(m->dtype[m->n_in]));
-    else
-        ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, ot_num i)\n{\n");
+        ot_text_add(k->t,
+                    "OT_DEVICE void map_values(const ot_map_call *m, const ot_map_uniform *u, ot_num i, %s *v)\n{\n",
+                    ot_cuda_class(m->dtype[m->n_in]));
+    else ot_text_add(k->t, "OT_DEVICE void map_vector(const ot_map_call *m, const ot_map_uniform *u, ot_num i)\n{\n");
     print_loads(k);
     ot_text_add(k->t, "OT_UNROLL\nfor (int j = 0; j < V; j++) {\n");
     if (m->n_strided && !m->inner) ot_text_add(k->t, "map_offsets(m, i + j < m->n ? i + j : (ot_num)(m->n - 1), o);\n");
@@ -325,12 +340,15 @@ static void print_vector(printer *k, const bool *handed)
 
 void gpu_map_text(const gpu_map *m, ot_text *t)
 {
-    bool    handed[OT_MAP_IN + OT_MAP_INST];
+    bool handed[OT_MAP_IN + OT_MAP_INST];
     printer k = { .m = m, .t = t, .cls = -1 };
     find_handed(m, handed);
-    ot_text_add(t, "#define V %d\n#define MAP_OPERANDS %d\n#define MAP_STRIDED %d\n#define MAP_RANK %d\n#define MAP_LOGICAL %d\n", m->vector,
-                m->n_in + m->n_out, m->n_strided, m->n_strided ? m->rank : 0, m->indexed ? m->shape.rank : 0);
-    ot_text_add(t, "#define WIDE %d\n#define MAP_SHARED %d\n#include \"functions.cuh\"\n#include \"map.cuh\"\n", m->wide, is_expensive(m));
+    ot_text_add(
+        t,
+        "#define V %d\n#define MAP_OPERANDS %d\n#define MAP_STRIDED %d\n#define MAP_RANK %d\n#define MAP_LOGICAL %d\n",
+        m->vector, m->n_in + m->n_out, m->n_strided, m->n_strided ? m->rank : 0, m->indexed ? m->shape.rank : 0);
+    ot_text_add(t, "#define WIDE %d\n#define MAP_SHARED %d\n#include \"functions.cuh\"\n#include \"map.cuh\"\n",
+                m->wide, is_expensive(m));
     print_packs(m, t);
     print_uniform(&k, handed);
     print_vector(&k, handed);

@@ -12,7 +12,7 @@ static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 ot_status ot_order_prepare(ot_order *o, ot_device *d, ot_dtype t, int64_t n, int64_t m, bool negative, ot_error *err)
 {
-    bool    wide = n >= INT32_MAX || m >= INT32_MAX;
+    bool wide = n >= INT32_MAX || m >= INT32_MAX;
     ot_text prefix = { 0 };
     *o = (ot_order){ .key = wide ? "ot_u64" : "ot_u32", .m = m, .n = n, .size = wide ? 8 : 4, .tile = TILE };
     ot_text_add(&prefix, "#define KEY %s\n#define INDEX %s\n#define NEGATIVE %d\n", o->key, ot_cuda_type(t), negative);
@@ -32,12 +32,21 @@ ot_status ot_order_prepare(ot_order *o, ot_device *d, ot_dtype t, int64_t n, int
     return s;
 }
 
-ot_status ot_order_run(const ot_order *o, const ot_call *c, const void *index, void *work, const void **key, const void **position)
+ot_status ot_order_run(const ot_order *o, const ot_call *c, const void *index, void *work, const void **key,
+                       const void **position)
 {
-    int64_t       each = padded(o->m * o->size);
-    char         *at = work;
-    ot_order_args a = { .index = index, .to = at, .to_order = at + each, .count = (int *)(void *)(at + 4 * each),
-                        .fault = c->device->fault, .m = o->m, .n = o->n, .tile = o->tile, .blocks = (int)o->blocks, .step = c->step };
+    int64_t each = padded(o->m * o->size);
+    char *at = work;
+    ot_order_args a = { .index = index,
+                        .to = at,
+                        .to_order = at + each,
+                        .count = (int *)(void *)(at + 4 * each),
+                        .fault = c->device->fault,
+                        .m = o->m,
+                        .n = o->n,
+                        .tile = o->tile,
+                        .blocks = (int)o->blocks,
+                        .step = c->step };
     if (o->rank) OT_TRY(ot_gpu_launch(c->device, o->rank, (o->m + THREADS - 1) / THREADS, THREADS, 0, &a, c->err));
     for (int p = 0; p < o->passes && !o->rank; p++) {
         if (p) {

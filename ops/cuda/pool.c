@@ -15,10 +15,16 @@ enum { THREADS = 128 };
 
 typedef enum stage { MAX, MAX_DX, AVG, AVG_DX } stage;
 
-typedef struct pool_state { ot_gpu_fn *f; int lanes; } pool_state;
+typedef struct pool_state {
+    ot_gpu_fn *f;
+    int lanes;
+} pool_state;
 
 /* x has the pixels that windows slide over, y a pixel per window: values of either direction. */
-typedef struct pool_node { const ot_pool *a; const ot_value *x, *y, *where, *indices; } pool_node;
+typedef struct pool_node {
+    const ot_pool *a;
+    const ot_value *x, *y, *where, *indices;
+} pool_node;
 
 static pool_node node_of(const ot_node *n, stage s)
 {
@@ -50,22 +56,24 @@ static const char *least(ot_dtype t)
 
 static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
 {
-    ot_dtype  type = p->x->dtype;
+    ot_dtype type = p->x->dtype;
     ot_window w;
     ot_window_3d(&p->a->window, &w);
     bool wide = ot_numel(&p->x->shape) > INT32_MAX || ot_numel(&p->y->shape) > INT32_MAX;
-    ot_text_add(t, "#define STAGE %d\n#define T %s\n#define CLS %s\n#define ACC %s\n#define LANES %d\n#define INDEX %s\n", s,
-                ot_cuda_type(type), ot_cuda_class(type), ot_is_float(type) && type != OT_F64 ? "float" : "double", lanes,
-                wide ? "ot_i64" : "int");
-    ot_text_add(t, "#define BOUNDS %d%s\n", THREADS, type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both divide in a loop */
-    ot_text_add(t, "#define X_LAST %d\n#define Y_LAST %d\n#define WHERE_LAST %d\n#define INDICES_LAST %d\n", is_last(p->x), is_last(p->y),
-                is_last(p->where), is_last(p->indices));
+    ot_text_add(t,
+                "#define STAGE %d\n#define T %s\n#define CLS %s\n#define ACC %s\n#define LANES %d\n#define INDEX %s\n",
+                s, ot_cuda_type(type), ot_cuda_class(type), ot_is_float(type) && type != OT_F64 ? "float" : "double",
+                lanes, wide ? "ot_i64" : "int");
+    ot_text_add(t, "#define BOUNDS %d%s\n", THREADS,
+                type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both divide in a loop */
+    ot_text_add(t, "#define X_LAST %d\n#define Y_LAST %d\n#define WHERE_LAST %d\n#define INDICES_LAST %d\n",
+                is_last(p->x), is_last(p->y), is_last(p->where), is_last(p->indices));
     for (int j = 0; j < 3; j++)
-        ot_text_add(t, "#define K%d %lld\n#define S%d %lld\n#define D%d %lld\n", j, (long long)w.kernel[j], j, (long long)w.stride[j], j,
-                    (long long)w.dilation[j]);
+        ot_text_add(t, "#define K%d %lld\n#define S%d %lld\n#define D%d %lld\n", j, (long long)w.kernel[j], j,
+                    (long long)w.stride[j], j, (long long)w.dilation[j]);
     bool bytes = !p->where || p->where->dtype == OT_U8;
-    ot_text_add(t, "#define WHERE_TYPE %s\n#define WHERE_BYTES %d\n#define INCLUDE_PAD %d\n#define LEAST (%s)\n", bytes ? "u8" : "i32", bytes,
-                p->a->include_pad != 0, least(type));
+    ot_text_add(t, "#define WHERE_TYPE %s\n#define WHERE_BYTES %d\n#define INCLUDE_PAD %d\n#define LEAST (%s)\n",
+                bytes ? "u8" : "i32", bytes, p->a->include_pad != 0, least(type));
 }
 
 static bool pool_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
@@ -73,9 +81,9 @@ static bool pool_can(const ot_node *n, const char **why) { return ot_cuda_type_c
 static ot_status prepare(const ot_node *n, ot_prep *p, stage s)
 {
     static const char *const entries[] = { "pool_max", "pool_max_dx", "pool_avg", "pool_avg_dx" };
-    pool_node   node = node_of(n, s);
+    pool_node node = node_of(n, s);
     pool_state *st = calloc(1, sizeof *st);
-    ot_text     text = { 0 };
+    ot_text text = { 0 };
     if (!st) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     st->lanes = lanes_of(&node);
     pool_text(&node, s, st->lanes, &text);
@@ -89,10 +97,14 @@ static ot_status prepare(const ot_node *n, ot_prep *p, stage s)
 static ot_status run(const ot_call *c, stage s)
 {
     const pool_state *st = c->state;
-    pool_node         n = node_of(c->node, s);
-    ot_pool_args      a = { .x = c->in[0], .y = c->out[0], .N = n.x->shape.dim[0], .C = n.x->shape.dim[1], .column_major = n.a->column_major != 0 };
-    int64_t           in[3], out[3];
-    ot_window         w;
+    pool_node n = node_of(c->node, s);
+    ot_pool_args a = { .x = c->in[0],
+                       .y = c->out[0],
+                       .N = n.x->shape.dim[0],
+                       .C = n.x->shape.dim[1],
+                       .column_major = n.a->column_major != 0 };
+    int64_t in[3], out[3];
+    ot_window w;
     ot_window_3d(&n.a->window, &w);
     ot_spatial_3d(&n.x->shape, in);
     ot_spatial_3d(&n.y->shape, out);

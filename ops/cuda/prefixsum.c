@@ -16,8 +16,8 @@ static bool prefix_sum_can(const ot_node *n, const char **why) { return ot_cuda_
 
 static ot_status prefix_sum_prepare(const ot_node *n, ot_prep *p)
 {
-    ot_dtype   t = n->in[0]->dtype;
-    ot_text    prefix = { 0 };
+    ot_dtype t = n->in[0]->dtype;
+    ot_text prefix = { 0 };
     ot_gpu_fn *f;
     ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define ACC %s\n", ot_cuda_type(t), ot_cuda_class(t),
                 ot_is_float(t) ? "double" : ot_cuda_class(t));
@@ -30,11 +30,18 @@ static ot_status prefix_sum_prepare(const ot_node *n, ot_prep *p)
 static ot_status prefix_sum_run(const ot_call *c)
 {
     const ot_prefix_sum *at = c->node->attrs;
-    ot_along            r = ot_along_axis(&c->node->in[0]->shape, at->axis);
-    ot_prefix_sum_args   a = { .x = c->in[0], .y = c->out[0], .lines = r.outer * r.inner, .n = r.n, .inner = r.inner,
-                             .exclusive = at->exclusive != 0, .reverse = at->reverse != 0 };
+    ot_along r = ot_along_axis(&c->node->in[0]->shape, at->axis);
+    ot_prefix_sum_args a = { .x = c->in[0],
+                             .y = c->out[0],
+                             .lines = r.outer * r.inner,
+                             .n = r.n,
+                             .inner = r.inner,
+                             .exclusive = at->exclusive != 0,
+                             .reverse = at->reverse != 0 };
     if (!r.n) return OT_OK;
     return ot_gpu_launch(c->device, c->state, ot_gpu_blocks(c->device, a.lines, 1), THREADS, 0, &a, c->err);
 }
 
-const ot_kernel ot_cuda_PrefixSum = { .name = "cuda", .can = prefix_sum_can, .prepare = prefix_sum_prepare, .run = prefix_sum_run, .inplace = 1 };
+const ot_kernel ot_cuda_PrefixSum = {
+    .name = "cuda", .can = prefix_sum_can, .prepare = prefix_sum_prepare, .run = prefix_sum_run, .inplace = 1
+};

@@ -21,19 +21,21 @@ enum {
     WORDS = 16 + 10 * OT_MAX_RANK + GPU_MAP_WORDS
 };
 
-typedef struct axis { int64_t n, x, y; } axis; /* steps in x and y */
+typedef struct axis {
+    int64_t n, x, y;
+} axis; /* steps in x and y */
 
 typedef struct plan {
-    gpu_map    m;
+    gpu_map m;
     ot_program program;
-    int64_t    kind;
-    ot_dtype   type, y;                   /* of an element, of a result */
-    axis       kept[OT_MAX_RANK], gone[OT_MAX_RANK]; /* outermost first */
-    int        n_kept, n_gone;
-    bool       by_columns;
-    int        neighbours;                /* results that a thread makes side by side: KV */
-    int        group, columns, per, joiners;
-    int64_t    y_step, results, terms, chunk, chunks;
+    int64_t kind;
+    ot_dtype type, y;                          /* of an element, of a result */
+    axis kept[OT_MAX_RANK], gone[OT_MAX_RANK]; /* outermost first */
+    int n_kept, n_gone;
+    bool by_columns;
+    int neighbours; /* results that a thread makes side by side: KV */
+    int group, columns, per, joiners;
+    int64_t y_step, results, terms, chunk, chunks;
     ot_gpu_fn *reduce, *join;
 } plan;
 
@@ -43,10 +45,10 @@ typedef struct plan {
 static void plan_map(const ot_node *n, plan *p)
 {
     const ot_reduce *a = n->attrs;
-    ot_value         x = *n->in[0], *out[] = { &x };
-    ot_node          map = *n;
-    gpu_reduced      r = { .gone = a->axes };
-    int64_t          own[OT_MAX_RANK];
+    ot_value x = *n->in[0], *out[] = { &x };
+    ot_node map = *n;
+    gpu_reduced r = { .gone = a->axes };
+    int64_t own[OT_MAX_RANK];
     ot_reduce_x(n, &x.shape, &p->type);
     for (int i = 0; i < n->n_in; i++) /* it would lie as an input of its size does */
         if (ot_shape_eq(&n->in[i]->shape, &x.shape)) {
@@ -75,8 +77,8 @@ static void plan_map(const ot_node *n, plan *p)
 static void split_axes(plan *p)
 {
     const gpu_map *m = &p->m;
-    int64_t        x = 1;
-    int            v = m->vector;
+    int64_t x = 1;
+    int v = m->vector;
     p->by_columns = m->rank && !m->gone[m->rank - 1];
     for (int d = 0; d < m->rank; d++) *(m->gone[d] ? &p->n_gone : &p->n_kept) += 1;
     for (int d = m->rank - 1, k = p->n_kept, g = p->n_gone; d >= 0; d--) {
@@ -110,7 +112,7 @@ static bool is_whole(const plan *p) { return p->n_kept == 0 && p->n_gone == 1 &&
 static void plan_work(plan *p)
 {
     int64_t steps = product(p->kept, p->n_kept);
-    int     bits = ot_dtype_bits(p->type);
+    int bits = ot_dtype_bits(p->type);
     p->neighbours = p->by_columns ? p->m.vector : 1;
     p->results = steps * p->neighbours;
     p->terms = product(p->gone, p->n_gone);
@@ -140,7 +142,10 @@ static void plan_work(plan *p)
 
 static bool in_words(const plan *p) { return !ot_is_float(p->type); }
 
-static bool adds(const plan *p) { return p->kind == OT_REDUCE_SUM || p->kind == OT_REDUCE_SUMSQ || p->kind == OT_REDUCE_PROD; }
+static bool adds(const plan *p)
+{
+    return p->kind == OT_REDUCE_SUM || p->kind == OT_REDUCE_SUMSQ || p->kind == OT_REDUCE_PROD;
+}
 
 /* What a sum is kept in; lane: of a few terms. */
 static const char *sum_type(const plan *p, bool lane)
@@ -152,7 +157,7 @@ static const char *sum_type(const plan *p, bool lane)
 
 static const char *start(const plan *p, char text[32])
 {
-    int  bits = ot_dtype_bits(p->type);
+    int bits = ot_dtype_bits(p->type);
     bool sign = ot_is_signed(p->type), max = p->kind == OT_REDUCE_MAX;
     if (adds(p)) return p->kind == OT_REDUCE_PROD ? "1" : "0";
     if (ot_is_float(p->type)) return max ? "-INFINITY" : "INFINITY";
@@ -175,8 +180,8 @@ static void print(const plan *p, ot_text *t)
 {
     char number[32];
     gpu_map_text(&p->m, t);
-    ot_text_add(t, "#define T %s\n#define CLS %s\n#define ACC %s\n#define LANE %s\n", ot_cuda_type_any(p->y), ot_cuda_class(p->type),
-                sum_type(p, false), sum_type(p, true));
+    ot_text_add(t, "#define T %s\n#define CLS %s\n#define ACC %s\n#define LANE %s\n", ot_cuda_type_any(p->y),
+                ot_cuda_class(p->type), sum_type(p, false), sum_type(p, true));
     ot_text_add(t, "#define TERM(v) %s\n", p->kind == OT_REDUCE_SUMSQ ? "(LANE)(v) * (LANE)(v)" : "(LANE)(v)");
     ot_text_add(t, "#define JOIN(x, y) %s\n",
                 p->kind == OT_REDUCE_PROD  ? "(x) * (y)"
@@ -184,8 +189,11 @@ static void print(const plan *p, ot_text *t)
                 : p->kind == OT_REDUCE_MIN ? "((y) < (x) || (y) != (y) ? (y) : (x))"
                                            : "(x) + (y)");
     ot_text_add(t, "#define START %s\n#define STORE(v) %s\n", start(p, number), result_of(p));
-    ot_text_add(t, "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
-                p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners, p->program.n_inst * p->m.vector > 64 ? 1 : 4);
+    ot_text_add(
+        t,
+        "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
+        p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners,
+        p->program.n_inst * p->m.vector > 64 ? 1 : 4);
     ot_text_add(t, "#include \"reduce.cuh\"\n");
 }
 
@@ -201,16 +209,18 @@ static void plan_node(const ot_node *n, plan *p)
 
 static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
 {
-    plan     *p = malloc(sizeof *p);
-    ot_text   t = { 0 };
+    plan *p = malloc(sizeof *p);
+    ot_text t = { 0 };
     ot_status s = OT_OK;
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Reduce", n->name);
     plan_node(n, p);
     print(p, &t);
     if (t.failed) s = ot_fail(prep->err, OT_E_NOMEM, "%s: no memory for the text of a Reduce", n->name);
     if (s == OT_OK) s = ot_gpu_compile(prep->device, "reduce.cu", t.text, "reduce", &p->reduce, prep->err);
-    if (s == OT_OK && (p->chunks > 1 || is_whole(p))) s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
-    if (p->chunks > 1) prep->work = (size_t)(p->chunks * p->results) * (!adds(p) && !strcmp(sum_type(p, false), "float") ? 4u : 8u);
+    if (s == OT_OK && (p->chunks > 1 || is_whole(p)))
+        s = ot_gpu_compile(prep->device, "reduce_join.cu", t.text, "reduce_join", &p->join, prep->err);
+    if (p->chunks > 1)
+        prep->work = (size_t)(p->chunks * p->results) * (!adds(p) && !strcmp(sum_type(p, false), "float") ? 4u : 8u);
     ot_text_free(&t);
     if (s == OT_OK) prep->state = p;
     else free(p);
@@ -249,15 +259,15 @@ static int put_call(const plan *p, const ot_call *c, uint64_t *w)
 /* ot_reduce_args of reduce.cuh. */
 typedef struct args {
     const void *calls, *chunks;
-    int64_t     units;
-    uint64_t    one[WORDS];
+    int64_t units;
+    uint64_t one[WORDS];
 } args;
 
 static ot_status reduce_run(const ot_call *c)
 {
     const plan *p = c->state;
-    args        a = { .calls = NULL };
-    int64_t     steps = p->results / p->neighbours, blocks;
+    args a = { .calls = NULL };
+    int64_t steps = p->results / p->neighbours, blocks;
     if (!p->results) return OT_OK;
     put_call(p, c, a.one);
     if (p->by_columns) {
@@ -269,7 +279,8 @@ static ot_status reduce_run(const ot_call *c)
     OT_TRY(ot_gpu_launch(c->device, p->reduce, ot_gpu_blocks(c->device, blocks, 1), THREADS, 0, &a, c->err));
     if (p->chunks == 1) return OT_OK;
     a.units = p->results;
-    return ot_gpu_launch(c->device, p->join, ot_gpu_blocks(c->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c->err);
+    return ot_gpu_launch(c->device, p->join, ot_gpu_blocks(c->device, a.units, THREADS / p->joiners), THREADS, 0, &a,
+                         c->err);
 }
 
 /* ---- several whole tensors ---------------------------------------------------------- */
@@ -284,9 +295,9 @@ static bool reduce_joins(const ot_node *a, const ot_node *b)
 
 static size_t call_words(const plan *p)
 {
-    uint64_t     w[WORDS];
-    const void  *in[OT_MAP_IN] = { NULL };
-    void        *out[1] = { NULL };
+    uint64_t w[WORDS];
+    const void *in[OT_MAP_IN] = { NULL };
+    void *out[1] = { NULL };
     const ot_call c = { .in = in, .out = out };
     return (size_t)put_call(p, &c, w);
 }
@@ -315,8 +326,8 @@ static void reduce_fill(const ot_call *const *c, int count, void *table)
 static ot_status reduce_run_many(const ot_call *const *c, int count, const void *table)
 {
     const plan *p = c[0]->state;
-    args        a = { .calls = table, .chunks = (const uint64_t *)table + (size_t)count * call_words(p) };
-    bool        chunks = false;
+    args a = { .calls = table, .chunks = (const uint64_t *)table + (size_t)count * call_words(p) };
+    bool chunks = false;
     for (int i = 0; i < count; i++) {
         const plan *q = c[i]->state;
         a.units += q->chunks;
@@ -325,11 +336,19 @@ static ot_status reduce_run_many(const ot_call *const *c, int count, const void 
     OT_TRY(ot_gpu_launch(c[0]->device, p->reduce, ot_gpu_blocks(c[0]->device, a.units, 1), THREADS, 0, &a, c[0]->err));
     if (!chunks) return OT_OK;
     a.units = count;
-    return ot_gpu_launch(c[0]->device, p->join, ot_gpu_blocks(c[0]->device, a.units, THREADS / p->joiners), THREADS, 0, &a, c[0]->err);
+    return ot_gpu_launch(c[0]->device, p->join, ot_gpu_blocks(c[0]->device, a.units, THREADS / p->joiners), THREADS, 0,
+                         &a, c[0]->err);
 }
 
-static const ot_grouped many = { .joins = reduce_joins, .bytes = reduce_bytes, .fill = reduce_fill, .run = reduce_run_many };
+static const ot_grouped many = {
+    .joins = reduce_joins, .bytes = reduce_bytes, .fill = reduce_fill, .run = reduce_run_many
+};
 
 const ot_kernel ot_cuda_Reduce = {
-    .name = "cuda", .prepare = reduce_prepare, .run = reduce_run, .release = free, .many = &many, .any_layout = true,
+    .name = "cuda",
+    .prepare = reduce_prepare,
+    .run = reduce_run,
+    .release = free,
+    .many = &many,
+    .any_layout = true,
 };

@@ -13,14 +13,17 @@
 enum { THREADS = 256, NARROW = 1 << 30 };
 
 typedef struct plan {
-    ot_gpu_fn     *f;
-    ot_interp_args a;             /* offsets into the table instead of its addresses */
-    size_t         from, weight, add;
-    char           table[];
+    ot_gpu_fn *f;
+    ot_interp_args a; /* offsets into the table instead of its addresses */
+    size_t from, weight, add;
+    char table[];
 } plan;
 
 /* An axis of y: its extent, the strides of y and x; of_table: it is the one that is resampled. */
-typedef struct axis { int64_t n, y, x; bool of_table; } axis;
+typedef struct axis {
+    int64_t n, y, x;
+    bool of_table;
+} axis;
 
 static bool interp_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
@@ -34,9 +37,9 @@ static int by_stride(const void *p, const void *q)
 static int axes_of(const ot_node *n, axis *list)
 {
     const ot_resample *a = n->attrs;
-    const ot_value  *x = n->in[0], *y = n->out[0];
-    int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK];
-    int              count = 0, m = 0;
+    const ot_value *x = n->in[0], *y = n->out[0];
+    int64_t xs[OT_MAX_RANK], ys[OT_MAX_RANK];
+    int count = 0, m = 0;
     ot_value_strides(x, xs);
     ot_value_strides(y, ys);
     for (int d = 0; d < y->shape.rank; d++)
@@ -44,7 +47,8 @@ static int axes_of(const ot_node *n, axis *list)
     qsort(list, (size_t)count, sizeof *list, by_stride);
     for (int d = 1; d < count; d++) {
         axis *last = &list[m];
-        if (!last->of_table && !list[d].of_table && last->y == list[d].y * list[d].n && last->x == list[d].x * list[d].n)
+        if (!last->of_table && !list[d].of_table && last->y == list[d].y * list[d].n &&
+            last->x == list[d].x * list[d].n)
             *last = (axis){ last->n * list[d].n, list[d].y, list[d].x, false };
         else list[++m] = list[d];
     }
@@ -79,13 +83,13 @@ static int64_t padded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 static ot_status interp_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_resample *a = n->attrs;
-    ot_dtype         t = n->in[0]->dtype;
-    axis             list[OT_MAX_RANK];
-    int              bytes = ot_dtype_bits(t) / 8, vector = 1, rank = axes_of(n, list), at = 0;
-    int64_t          taps = a->start[a->size], total = ot_numel(&n->out[0]->shape);
-    bool             wide = total >= NARROW || ot_numel(&n->in[0]->shape) >= NARROW || taps >= NARROW, f64 = t == OT_F64;
-    int              num = wide ? 8 : 4, real = f64 ? 8 : 4;
-    size_t           from = (size_t)padded((a->size + 1) * num), weight = from + (size_t)padded(taps * num),
+    ot_dtype t = n->in[0]->dtype;
+    axis list[OT_MAX_RANK];
+    int bytes = ot_dtype_bits(t) / 8, vector = 1, rank = axes_of(n, list), at = 0;
+    int64_t taps = a->start[a->size], total = ot_numel(&n->out[0]->shape);
+    bool wide = total >= NARROW || ot_numel(&n->in[0]->shape) >= NARROW || taps >= NARROW, f64 = t == OT_F64;
+    int num = wide ? 8 : 4, real = f64 ? 8 : 4;
+    size_t from = (size_t)padded((a->size + 1) * num), weight = from + (size_t)padded(taps * num),
            add = weight + (size_t)padded(taps * real), end = add + (size_t)padded(a->size * real);
     if (!total) return OT_OK;
     plan *p = calloc(1, sizeof *p + end);
@@ -98,8 +102,8 @@ static ot_status interp_prepare(const ot_node *n, ot_prep *prep)
 
     /* Several elements at once where they lie side by side on both sides, in every row. */
     const axis *last = &list[rank - 1];
-    int64_t     most = 16 / bytes;
-    bool        fits = !last->of_table && last->x == 1 && last->n % most == 0;
+    int64_t most = 16 / bytes;
+    bool fits = !last->of_table && last->x == 1 && last->n % most == 0;
     for (int d = 0; d < rank - 1; d++) fits = fits && list[d].x % most == 0;
     if (fits) vector = (int)most;
     p->a.words = total / vector;
@@ -109,10 +113,14 @@ static ot_status interp_prepare(const ot_node *n, ot_prep *prep)
         p->a.stride[to] = d == rank - 1 ? list[d].x * vector : list[d].x;
     }
     ot_text prefix = { 0 };
-    ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define SUM %s\n#define T_STORED %s\n#define WIDE %d\n#define RANK %d\n"
-                         "#define AXIS %d\n#define VECTOR %d\n",
-                ot_cuda_type(t), ot_cuda_class(t), f64 ? "double" : "float", bytes == 2 ? "ot_u16" : f64 ? "double" : "float", wide,
-                rank, OT_INTERP_AXES - rank + at, vector);
+    ot_text_add(&prefix,
+                "#define T %s\n#define CLS %s\n#define SUM %s\n#define T_STORED %s\n#define WIDE %d\n#define RANK %d\n"
+                "#define AXIS %d\n#define VECTOR %d\n",
+                ot_cuda_type(t), ot_cuda_class(t), f64 ? "double" : "float",
+                bytes == 2 ? "ot_u16"
+                : f64      ? "double"
+                           : "float",
+                wide, rank, OT_INTERP_AXES - rank + at, vector);
     ot_status s = ot_gpu_compile(prep->device, "resample.cu", prefix.text, "interp", &p->f, prep->err);
     ot_text_free(&prefix);
     if (s != OT_OK) {
@@ -141,5 +149,10 @@ static ot_status interp_run(const ot_call *c)
 }
 
 const ot_kernel ot_cuda_Resample = {
-    .name = "cuda", .can = interp_can, .prepare = interp_prepare, .run = interp_run, .release = free, .any_layout = true,
+    .name = "cuda",
+    .can = interp_can,
+    .prepare = interp_prepare,
+    .run = interp_run,
+    .release = free,
+    .any_layout = true,
 };

@@ -16,14 +16,20 @@
 enum { THREADS = 256, NARROW = 1 << 30 };
 
 typedef struct plan {
-    ot_order   order;
+    ot_order order;
     ot_gpu_fn *parts, *joins; /* joins NULL: one chunk */
-    ot_along    y;
-    int64_t    chunks;
+    ot_along y;
+    int64_t chunks;
 } plan;
 
 /* What is joined: rows of type t, m of them, to rows of y. */
-typedef struct job { ot_dtype t; ot_along y; int64_t m, op; bool fresh, negative; const ot_value *index; } job;
+typedef struct job {
+    ot_dtype t;
+    ot_along y;
+    int64_t m, op;
+    bool fresh, negative;
+    const ot_value *index;
+} job;
 
 static const char *join_of(int64_t op, ot_dtype t)
 {
@@ -40,17 +46,20 @@ static const char *join_of(int64_t op, ot_dtype t)
 static ot_status scatter_prepare(const ot_node *n, const job *j, ot_prep *prep)
 {
     ot_text prefix = { 0 };
-    plan   *p = calloc(1, sizeof *p);
+    plan *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: %s: no memory", n->name, n->op->name);
     p->y = j->y;
     p->chunks = (j->m + OT_SCATTER_CHUNK - 1) / OT_SCATTER_CHUNK;
-    int64_t   threads = p->chunks * j->y.outer * j->y.inner;
+    int64_t threads = p->chunks * j->y.outer * j->y.inner;
     ot_status s = ot_order_prepare(&p->order, prep->device, j->index->dtype, j->y.n, j->m, j->negative, prep->err);
-    ot_text_add(&prefix, "#define T %s\n#define CLS %s\n#define SUM CLS\n#define KEY %s\n#define WIDE %d\n#define FRESH %d\n"
-                         "#define JOIN(a, b) %s\n",
-                ot_cuda_type(j->t), ot_cuda_class(j->t), p->order.key, threads >= NARROW, j->fresh, join_of(j->op, j->t));
+    ot_text_add(&prefix,
+                "#define T %s\n#define CLS %s\n#define SUM CLS\n#define KEY %s\n#define WIDE %d\n#define FRESH %d\n"
+                "#define JOIN(a, b) %s\n",
+                ot_cuda_type(j->t), ot_cuda_class(j->t), p->order.key, threads >= NARROW, j->fresh,
+                join_of(j->op, j->t));
     if (s == OT_OK) s = ot_gpu_compile(prep->device, "scatter.cu", prefix.text, "parts", &p->parts, prep->err);
-    if (s == OT_OK && p->chunks > 1) s = ot_gpu_compile(prep->device, "scatter.cu", prefix.text, "joins", &p->joins, prep->err);
+    if (s == OT_OK && p->chunks > 1)
+        s = ot_gpu_compile(prep->device, "scatter.cu", prefix.text, "joins", &p->joins, prep->err);
     ot_text_free(&prefix);
     if (s != OT_OK) {
         free(p);
@@ -64,10 +73,16 @@ static ot_status scatter_prepare(const ot_node *n, const job *j, ot_prep *prep)
 /* Joins the rows x, at the places that in[1] names, with y. */
 static ot_status scatter_run(const ot_call *c, const void *x)
 {
-    const plan     *p = c->state;
-    ot_scatter_args a = { .x = x, .y = c->out[0], .part = (char *)c->work + p->order.work, .threads = p->chunks * p->y.outer * p->y.inner,
-                          .m = p->order.m, .n = p->y.n, .chunks = ot_divider_of(p->chunks), .inner = ot_divider_of(p->y.inner) };
-    int64_t         blocks = ot_gpu_blocks(c->device, a.threads, THREADS);
+    const plan *p = c->state;
+    ot_scatter_args a = { .x = x,
+                          .y = c->out[0],
+                          .part = (char *)c->work + p->order.work,
+                          .threads = p->chunks * p->y.outer * p->y.inner,
+                          .m = p->order.m,
+                          .n = p->y.n,
+                          .chunks = ot_divider_of(p->chunks),
+                          .inner = ot_divider_of(p->y.inner) };
+    int64_t blocks = ot_gpu_blocks(c->device, a.threads, THREADS);
     if (p->order.m == 0 || a.threads == 0) return OT_OK;
     OT_TRY(ot_order_run(&p->order, c, c->in[1], c->work, &a.key, &a.position));
     OT_TRY(ot_gpu_launch(c->device, p->parts, blocks, THREADS, 0, &a, c->err));
@@ -81,8 +96,13 @@ static bool add_can(const ot_node *n, const char **why) { return ot_cuda_type_ca
 static ot_status add_prepare(const ot_node *n, ot_prep *p)
 {
     const ot_take_dx *a = n->attrs;
-    job j = { .t = n->in[0]->dtype, .y = ot_along_axis(&a->shape, a->axis), .m = ot_numel(&n->in[1]->shape),
-              .op = OT_SCATTER_ADD, .fresh = true, .negative = true, .index = n->in[1] };
+    job j = { .t = n->in[0]->dtype,
+              .y = ot_along_axis(&a->shape, a->axis),
+              .m = ot_numel(&n->in[1]->shape),
+              .op = OT_SCATTER_ADD,
+              .fresh = true,
+              .negative = true,
+              .index = n->in[1] };
     return scatter_prepare(n, &j, p);
 }
 
@@ -113,10 +133,14 @@ static bool put_can(const ot_node *n, const char **why)
 
 static ot_status put_prepare(const ot_node *n, ot_prep *p)
 {
-    const ot_scatter   *a = n->attrs;
+    const ot_scatter *a = n->attrs;
     const ot_shape *x = &n->in[0]->shape;
-    job j = { .t = a->op == OT_SCATTER_NONE ? moved(n->in[0]->dtype) : n->in[0]->dtype, .y = { 1, x->dim[0], x->dim[1] },
-              .m = n->in[1]->shape.dim[0], .op = a->op, .fresh = a->op == OT_SCATTER_NONE, .index = n->in[1] };
+    job j = { .t = a->op == OT_SCATTER_NONE ? moved(n->in[0]->dtype) : n->in[0]->dtype,
+              .y = { 1, x->dim[0], x->dim[1] },
+              .m = n->in[1]->shape.dim[0],
+              .op = a->op,
+              .fresh = a->op == OT_SCATTER_NONE,
+              .index = n->in[1] };
     return scatter_prepare(n, &j, p);
 }
 
@@ -124,9 +148,14 @@ static ot_status put_run(const ot_call *c)
 {
     const ot_value *x = c->node->in[0];
     if (c->out[0] != c->in[0])
-        OT_TRY(c->device->backend->copy(c->device, c->out[0], c->in[0], (int64_t)ot_bytes(&x->shape, x->dtype), c->err));
+        OT_TRY(
+            c->device->backend->copy(c->device, c->out[0], c->in[0], (int64_t)ot_bytes(&x->shape, x->dtype), c->err));
     return scatter_run(c, c->in[2]);
 }
 
-const ot_kernel ot_cuda_TakeDx = { .name = "cuda", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free };
-const ot_kernel ot_cuda_Scatter = { .name = "cuda", .can = put_can, .prepare = put_prepare, .run = put_run, .release = free, .inplace = 1 };
+const ot_kernel ot_cuda_TakeDx = {
+    .name = "cuda", .can = add_can, .prepare = add_prepare, .run = add_run, .release = free
+};
+const ot_kernel ot_cuda_Scatter = {
+    .name = "cuda", .can = put_can, .prepare = put_prepare, .run = put_run, .release = free, .inplace = 1
+};

@@ -11,16 +11,19 @@
 
 enum {
     MENU = 16,
-    OFFERED = 6,           /* variants */
-    SHARED_BYTES = 40960,  /* of two steps; what a kernel keeps beside them fits into 48 KiB */
-    BLOCK_THREADS = 256,   /* smaller tiles are given to several groups of threads, up to so many */
-    LATENCY = 500,         /* cycles from asking memory to going on, which a step cannot undercut */
-    START = 1500, SECOND_PASS = 3000,
+    OFFERED = 6,          /* variants */
+    SHARED_BYTES = 40960, /* of two steps; what a kernel keeps beside them fits into 48 KiB */
+    BLOCK_THREADS = 256,  /* smaller tiles are given to several groups of threads, up to so many */
+    LATENCY = 500,        /* cycles from asking memory to going on, which a step cannot undercut */
+    START = 1500,
+    SECOND_PASS = 3000,
 };
 
 /* 8x8 sums per thread take two 16-byte reads of shared memory per operand for 64 products: large tiles for
  * large products.  4x4 for those that would not fill 132 multiprocessors, narrow ones for few channels. */
-static const struct { int bm, bn, tm, tn; } menu[] = {
+static const struct {
+    int bm, bn, tm, tn;
+} menu[] = {
     { 128, 128, 8, 8 }, { 128, 64, 8, 4 }, { 64, 128, 4, 8 }, { 64, 64, 4, 4 }, { 128, 32, 4, 4 }, { 32, 64, 4, 4 },
     { 64, 32, 4, 4 },   { 32, 32, 4, 4 },  { 16, 64, 4, 4 },  { 64, 16, 4, 4 }, { 16, 16, 4, 4 },
 };
@@ -71,18 +74,18 @@ static bool set_steps(ot_tile *t, const ot_tile_job *j)
  * where too little is under way to hide it; and the second pass. */
 static double cycles(const ot_tile *t, const ot_tile_job *j, int units)
 {
-    double  rate = 128 * (t->tm * t->tn >= 64 ? 0.85 : t->tm * t->tn >= 32 ? 0.75 : 0.6);
-    int     threads = ot_tile_threads(t), most = 1024 / threads > 0 ? 1024 / threads : 1;
+    double rate = 128 * (t->tm * t->tn >= 64 ? 0.85 : t->tm * t->tn >= 32 ? 0.75 : 0.6);
+    int threads = ot_tile_threads(t), most = 1024 / threads > 0 ? 1024 / threads : 1;
     int64_t tiles = ceil_div(j->rows, t->bm) * ceil_div(j->cols, t->bn) * j->batch;
     int64_t per_unit = ceil_div(tiles * t->splits, units), together = per_unit < most ? per_unit : most;
-    double  steps = (double)ot_tile_share(t, ceil_div(j->terms, t->bk)), busy = (double)(together * threads) / 256;
-    double  bytes = ot_dtype_bits(j->type) / 8.0;
-    double  element = 8.0 / 128 + bytes / 32; /* to load one: its instructions, and 32 bytes from L2 per cycle */
-    double  step = (double)t->bk * ((double)t->bm * t->bn / rate + (t->bm + t->bn) * element);
-    double  join = t->groups > 1 ? (double)t->bm * t->bn * t->groups / 16 : 0;
-    double  work = (double)per_unit * (steps * step + join) / (busy < 1 ? busy : 1);
-    double  wait = (double)ceil_div(per_unit, together) * steps * LATENCY;
-    double  sums = (double)j->rows * (double)j->cols * (double)j->batch * t->splits * ot_tile_sum_bytes(j->type) * 2;
+    double steps = (double)ot_tile_share(t, ceil_div(j->terms, t->bk)), busy = (double)(together * threads) / 256;
+    double bytes = ot_dtype_bits(j->type) / 8.0;
+    double element = 8.0 / 128 + bytes / 32; /* to load one: its instructions, and 32 bytes from L2 per cycle */
+    double step = (double)t->bk * ((double)t->bm * t->bn / rate + (t->bm + t->bn) * element);
+    double join = t->groups > 1 ? (double)t->bm * t->bn * t->groups / 16 : 0;
+    double work = (double)per_unit * (steps * step + join) / (busy < 1 ? busy : 1);
+    double wait = (double)ceil_div(per_unit, together) * steps * LATENCY;
+    double sums = (double)j->rows * (double)j->cols * (double)j->batch * t->splits * ot_tile_sum_bytes(j->type) * 2;
     return START + (work > wait ? work : wait) + (t->splits > 1 ? SECOND_PASS + sums / (units * 16.0) : 0);
 }
 
@@ -109,21 +112,22 @@ static bool same(const ot_tile *a, const ot_tile *b)
 ot_tile ot_tile_choose(const ot_tile_job *j, ot_prep *p)
 {
     ot_tile list[MENU];
-    double  time[MENU];
-    int     n = 0, units = ot_gpu_units(p->device);
+    double time[MENU];
+    int n = 0, units = ot_gpu_units(p->device);
     for (int i = 0; i < OT_LEN(menu); i++) {
         ot_tile t = { .tm = menu[i].tm, .tn = menu[i].tn, .groups = 1, .splits = 1 };
         if (ot_tile_sum_bytes(j->type) == 8 && t.tm * t.tn > 16) continue; /* too many registers */
         t.bm = cut(menu[i].bm, t.tm, j->rows);
         t.bn = cut(menu[i].bn, t.tn, j->cols);
-        int bytes = t.bm * t.bn * ot_tile_sum_bytes(j->type); /* of a group's sums, which all but one put into shared memory */
+        int bytes =
+            t.bm * t.bn * ot_tile_sum_bytes(j->type); /* of a group's sums, which all but one put into shared memory */
         while (t.groups < 16 && ot_tile_threads(&t) * 2 <= BLOCK_THREADS && (2 * t.groups - 1) * bytes <= SHARED_BYTES)
             t.groups *= 2;
         bool known = false;
         for (int k = 0; k < n; k++) known |= same(&list[k], &t);
         if (known || !set_steps(&t, j)) continue;
         double cost = best_splits(&t, j, units);
-        int    at = n++;
+        int at = n++;
         for (; at > 0 && time[at - 1] > cost; at--) list[at] = list[at - 1], time[at] = time[at - 1];
         list[at] = t;
         time[at] = cost;
@@ -154,8 +158,8 @@ static const char *stored(ot_dtype t)
 
 void ot_tile_text(ot_text *text, const ot_tile *t, ot_dtype type, bool wide)
 {
-    ot_text_add(text, "#define T %s\n#define CLS %s\n#define STORED %s\n#define ACC %s\n#define IDX %s\n", ot_cuda_type(type),
-                ot_cuda_class(type), stored(type), ot_tile_sum_type(type), wide ? "ot_i64" : "int");
+    ot_text_add(text, "#define T %s\n#define CLS %s\n#define STORED %s\n#define ACC %s\n#define IDX %s\n",
+                ot_cuda_type(type), ot_cuda_class(type), stored(type), ot_tile_sum_type(type), wide ? "ot_i64" : "int");
     ot_tile_define(text, "VEC", ot_tile_vector(type));
     ot_tile_define(text, "BM", t->bm);
     ot_tile_define(text, "BN", t->bn);

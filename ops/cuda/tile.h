@@ -15,10 +15,10 @@ typedef struct ot_tile {
 
 /* A product to be cut. */
 typedef struct ot_tile_job {
-    int64_t  rows, cols, terms; /* of one product */
-    int64_t  batch;             /* how many of them */
+    int64_t rows, cols, terms; /* of one product */
+    int64_t batch;             /* how many of them */
     ot_dtype type;
-    int      align;             /* bk is a multiple of this */
+    int align; /* bk is a multiple of this */
 } ot_tile_job;
 
 /* The variant that p asks for; sets p->variants.  0 is the one that a model of the device's time prefers. */
@@ -34,7 +34,7 @@ int ot_tile_vector(ot_dtype t);
 
 /* Type of sums, as tile.cuh names it, and its bytes. */
 const char *ot_tile_sum_type(ot_dtype t);
-int         ot_tile_sum_bytes(ot_dtype t);
+int ot_tile_sum_bytes(ot_dtype t);
 
 /* The lines that tile.cuh wants in front.  wide: an index needs 64 bits. */
 void ot_tile_text(ot_text *text, const ot_tile *t, ot_dtype type, bool wide);

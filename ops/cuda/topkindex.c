@@ -14,10 +14,10 @@ enum { BLOCK = 256 };
 
 typedef struct plan {
     ot_gpu_fn *best, *chunks, *merge;
-    ot_along    x;
-    int64_t    runs;   /* of each line */
-    int        tx, threads;
-    size_t     keys, places; /* bytes of all runs */
+    ot_along x;
+    int64_t runs; /* of each line */
+    int tx, threads;
+    size_t keys, places; /* bytes of all runs */
 } plan;
 
 static bool arg_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
@@ -32,20 +32,23 @@ static int power_from(int64_t n, int most)
 static void type_text(ot_text *t, const ot_node *n, bool wide)
 {
     const ot_topk_index *a = n->attrs;
-    ot_dtype      x = n->in[0]->dtype;
-    ot_text_add(t, "#define T %s\n#define CLS %s\n#define KEY %s\n#define REAL %d\n#define BITS %s\n#define SIGNED %d\n", ot_cuda_type(x),
-                ot_cuda_class(x), ot_dtype_bits(x) == 64 ? "ot_u64" : "ot_u32", ot_is_float(x),
+    ot_dtype x = n->in[0]->dtype;
+    ot_text_add(t,
+                "#define T %s\n#define CLS %s\n#define KEY %s\n#define REAL %d\n#define BITS %s\n#define SIGNED %d\n",
+                ot_cuda_type(x), ot_cuda_class(x), ot_dtype_bits(x) == 64 ? "ot_u64" : "ot_u32", ot_is_float(x),
                 x == OT_F64 ? "ot_f64_bits" : "ot_f32_bits", ot_is_signed(x));
-    ot_text_add(t, "#define PLACE %s\n#define SMALLEST %d\n#define LAST %d\n", wide ? "ot_i64" : "int", a->smallest != 0, a->last != 0);
+    ot_text_add(t, "#define PLACE %s\n#define SMALLEST %d\n#define LAST %d\n", wide ? "ot_i64" : "int",
+                a->smallest != 0, a->last != 0);
 }
 
 static ot_status prepare_best(plan *p, const ot_text *types, ot_prep *prep)
 {
     /* Threads side by side read side by side: along the line, or, where it has a stride, across lines. */
-    int     ty = power_from(p->x.n, p->x.inner == 1 ? BLOCK : BLOCK / 32);
+    int ty = power_from(p->x.n, p->x.inner == 1 ? BLOCK : BLOCK / 32);
     ot_text prefix = { 0 };
     p->tx = BLOCK / ty;
-    ot_text_add(&prefix, "%s#define TX %d\n#define TY %d\n#define ALONG %d\n", types->text ? types->text : "", p->tx, ty, p->x.inner == 1);
+    ot_text_add(&prefix, "%s#define TX %d\n#define TY %d\n#define ALONG %d\n", types->text ? types->text : "", p->tx,
+                ty, p->x.inner == 1);
     ot_status s = ot_gpu_compile(prep->device, "topkindex.cu", prefix.text, "best", &p->best, prep->err);
     ot_text_free(&prefix);
     return s;
@@ -53,7 +56,7 @@ static ot_status prepare_best(plan *p, const ot_text *types, ot_prep *prep)
 
 static ot_status prepare_runs(plan *p, const ot_text *types, int64_t k, bool wide, bool long_key, ot_prep *prep)
 {
-    int     chunk = power_from(p->x.n, OT_ARG_CHUNK);
+    int chunk = power_from(p->x.n, OT_ARG_CHUNK);
     int64_t lines = p->x.outer * p->x.inner, most = 0; /* elements that the runs of a line take */
     ot_text prefix = { 0 };
     p->runs = (p->x.n + OT_ARG_CHUNK - 1) / OT_ARG_CHUNK;
@@ -80,8 +83,8 @@ static ot_status prepare_runs(plan *p, const ot_text *types, int64_t k, bool wid
 static ot_status arg_prepare(const ot_node *n, ot_prep *prep)
 {
     const ot_topk_index *a = n->attrs;
-    ot_text       types = { 0 };
-    plan         *p = calloc(1, sizeof *p);
+    ot_text types = { 0 };
+    plan *p = calloc(1, sizeof *p);
     if (!p) return ot_fail(prep->err, OT_E_NOMEM, "%s: TopKIndex: no memory", n->name);
     p->x = ot_along_axis(&n->in[0]->shape, a->axis);
     bool wide = p->x.n >= INT32_MAX;
@@ -99,17 +102,25 @@ static ot_status arg_prepare(const ot_node *n, ot_prep *prep)
 
 static ot_status arg_run(const ot_call *c)
 {
-    const plan  *p = c->state;
-    char        *work = c->work;
-    ot_topk_index_args  a = { .x = c->in[0], .y = c->out[0], .lines = p->x.outer * p->x.inner, .n = p->x.n, .inner = p->x.inner,
-                       .k = ((const ot_topk_index *)c->node->attrs)->k, .runs = p->runs, .span = OT_ARG_CHUNK };
+    const plan *p = c->state;
+    char *work = c->work;
+    ot_topk_index_args a = { .x = c->in[0],
+                             .y = c->out[0],
+                             .lines = p->x.outer * p->x.inner,
+                             .n = p->x.n,
+                             .inner = p->x.inner,
+                             .k = ((const ot_topk_index *)c->node->attrs)->k,
+                             .runs = p->runs,
+                             .span = OT_ARG_CHUNK };
     if (!a.k || !a.lines) return OT_OK;
-    if (p->best) return ot_gpu_launch(c->device, p->best, ot_gpu_blocks(c->device, a.lines, p->tx), BLOCK, 0, &a, c->err);
+    if (p->best)
+        return ot_gpu_launch(c->device, p->best, ot_gpu_blocks(c->device, a.lines, p->tx), BLOCK, 0, &a, c->err);
     if (p->runs > 1) {
         a.to_key = work;
         a.to_place = work + p->keys;
     }
-    OT_TRY(ot_gpu_launch(c->device, p->chunks, ot_gpu_blocks(c->device, a.lines * a.runs, 1), p->threads, 0, &a, c->err));
+    OT_TRY(
+        ot_gpu_launch(c->device, p->chunks, ot_gpu_blocks(c->device, a.lines * a.runs, 1), p->threads, 0, &a, c->err));
     for (int side = 1; a.runs > 1; side = !side, a.runs = (a.runs + 1) / 2, a.span *= 2) {
         char *to = work + (side ? p->keys + p->places : 0);
         a.key = a.to_key;
@@ -117,9 +128,12 @@ static ot_status arg_run(const ot_call *c)
         a.to_key = a.runs > 2 ? to : NULL;
         a.to_place = a.runs > 2 ? to + p->keys : NULL;
         int64_t elements = a.lines * a.runs * (a.k < a.span ? a.k : a.span);
-        OT_TRY(ot_gpu_launch(c->device, p->merge, ot_gpu_blocks(c->device, elements, p->threads), p->threads, 0, &a, c->err));
+        OT_TRY(ot_gpu_launch(c->device, p->merge, ot_gpu_blocks(c->device, elements, p->threads), p->threads, 0, &a,
+                             c->err));
     }
     return OT_OK;
 }
 
-const ot_kernel ot_cuda_TopKIndex = { .name = "cuda", .can = arg_can, .prepare = arg_prepare, .run = arg_run, .release = free };
+const ot_kernel ot_cuda_TopKIndex = {
+    .name = "cuda", .can = arg_can, .prepare = arg_prepare, .run = arg_run, .release = free
+};

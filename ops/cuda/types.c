@@ -47,7 +47,9 @@ const char *ot_cuda_stored(ot_dtype t)
     case OT_I32: return "int";
     case OT_I64: return "ot_i64";
     case OT_I8: return "signed char";
-    case OT_F16: case OT_BF16: case OT_U16: return "ot_u16";
+    case OT_F16:
+    case OT_BF16:
+    case OT_U16: return "ot_u16";
     case OT_U32: return "ot_u32";
     case OT_U64: return "ot_u64";
     default: return "unsigned char";

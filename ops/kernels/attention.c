@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 static const ot_attr rows[] = {
-    { "scale",  OT_FLOAT, offsetof(ot_attention, scale),  1, NULL },
-    { "causal", OT_INT,   offsetof(ot_attention, causal), 0, NULL },
+    { "scale", OT_FLOAT, offsetof(ot_attention, scale), 1, NULL },
+    { "causal", OT_INT, offsetof(ot_attention, causal), 0, NULL },
     { "hidden", OT_FLOAT, offsetof(ot_attention, hidden), -1e9, NULL },
-    { 0 }
+    { 0 },
 };
 
 void ot_attention_sizes_of(const ot_node *n, ot_attention_sizes *s)
@@ -23,9 +23,11 @@ void ot_attention_sizes_of(const ot_node *n, ot_attention_sizes *s)
         *s = a->at->s;
         return;
     }
-    int             first = ot_attention_q(n);
+    int first = ot_attention_q(n);
     const ot_shape *q = &n->in[first]->shape, *v = &n->in[first + 2]->shape;
-    *s = (ot_attention_sizes){ .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3] };
+    *s = (ot_attention_sizes){
+        .B = q->dim[0], .H = q->dim[1], .T = q->dim[2], .S = v->dim[2], .D = q->dim[3], .E = v->dim[3]
+    };
 }
 
 static ot_attention_lie dense(int64_t heads, int64_t tokens, int64_t channels)
@@ -36,14 +38,14 @@ static ot_attention_lie dense(int64_t heads, int64_t tokens, int64_t channels)
 ot_attention_lie ot_attention_in(const ot_node *n, int i)
 {
     const ot_attention *a = n->attrs;
-    const int64_t   *d = n->in[i]->shape.dim;
+    const int64_t *d = n->in[i]->shape.dim;
     return a->at ? a->at->in[i] : dense(d[1], d[2], d[3]);
 }
 
 ot_attention_lie ot_attention_out(const ot_node *n, int i)
 {
     const ot_attention *a = n->attrs;
-    const int64_t   *d = n->out[i]->shape.dim;
+    const int64_t *d = n->out[i]->shape.dim;
     return a->at ? a->at->out[i] : dense(d[1], d[2], d[3]);
 }
 
@@ -72,13 +74,17 @@ static bool fits(const ot_attention_lie *l, const int64_t extent[4], const ot_sh
 static ot_status check_places(ot_node *n, ot_error *err)
 {
     const ot_attention_places *at = ((const ot_attention *)n->attrs)->at;
-    const ot_attention_sizes  *z = &at->s;
-    const int64_t           q[4] = { z->B, z->H, z->T, z->D }, k[4] = { z->B, z->H, z->S, z->D }, v[4] = { z->B, z->H, z->S, z->E },
-                            y[4] = { z->B, z->H, z->T, z->E };
-    const int64_t *forward[] = { q, k, v }, *backward[] = { y, q, k, v, y }, *const *in = ot_attention_q(n) ? backward : forward;
+    const ot_attention_sizes *z = &at->s;
+    const int64_t q[4] = { z->B, z->H, z->T, z->D }, k[4] = { z->B, z->H, z->S, z->D },
+                  v[4] = { z->B, z->H, z->S, z->E }, y[4] = { z->B, z->H, z->T, z->E };
+    const int64_t *forward[] = { q, k, v },
+                  *backward[] = { y, q, k, v, y }, *const *in = ot_attention_q(n) ? backward : forward;
     for (int i = 0; i < (ot_attention_q(n) ? 5 : 3); i++)
-        if (!fits(&at->in[i], in[i], &n->in[i]->shape)) return ot_node_fail(n, err, "internal error: input %d is not "
-                                                                                    "within its value", i);
+        if (!fits(&at->in[i], in[i], &n->in[i]->shape))
+            return ot_node_fail(n, err,
+                                "internal error: input %d is not "
+                                "within its value",
+                                i);
     for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
         if (n->out[i] && !fits(&at->out[i], ot_attention_q(n) ? forward[i] : y, &at->shape[i]))
             return ot_node_fail(n, err, "internal error: output %d is not within its value", i);
@@ -131,8 +137,8 @@ static void attention_grad(ot_build *b)
     const ot_node *n = b->node;
     if (!ot_dout(b, 0)) return; /* top and sum are read by FusedAttentionDx alone */
     ot_node *d = ot_emit_n(b, &ot_op_FusedAttentionDx, n->attrs,
-                           (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1],
-                                           n->out[2], ot_node_in(n, 3) },
+                           (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], n->out[2],
+                                           ot_node_in(n, 3) },
                            n->n_in > 3 ? 8 : 7, 3);
     for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
 }
@@ -146,16 +152,29 @@ static void words(FILE *f, const void *attrs)
 }
 
 const ot_op ot_op_FusedAttention = {
-    .name = "FusedAttention", .types = { "TTTU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
-    .in = { 3, 4 }, .out = { 1, 3 }, .flags = OT_INTERNAL | OT_PRODUCT, .nondiff = 1u << 3,
-    .attrs = rows, .attr_size = sizeof(ot_attention), .infer = attention_infer, .grad = attention_grad,
+    .name = "FusedAttention",
+    .types = { "TTTU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 3, 4 },
+    .out = { 1, 3 },
+    .flags = OT_INTERNAL | OT_PRODUCT,
+    .nondiff = 1u << 3,
+    .attrs = rows,
+    .attr_size = sizeof(ot_attention),
+    .infer = attention_infer,
+    .grad = attention_grad,
     .half = OT_HALF_ATTENTION,
-    .inner = inner, .words = words,
+    .inner = inner,
+    .words = words,
 };
 
 const ot_op ot_op_FusedAttentionDx = {
-    .name = "FusedAttentionDx", .types = { "TTTTTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
-    .in = { 7, 8 }, .out = { 1, 3 }, .flags = OT_INTERNAL,
-    .attrs = rows, .attr_size = sizeof(ot_attention), .infer = dx_infer,
+    .name = "FusedAttentionDx",
+    .types = { "TTTTTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
+    .in = { 7, 8 },
+    .out = { 1, 3 },
+    .flags = OT_INTERNAL,
+    .attrs = rows,
+    .attr_size = sizeof(ot_attention),
+    .infer = dx_infer,
     .words = words,
 };

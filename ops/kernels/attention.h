@@ -16,23 +16,27 @@
 #include "ops/op.h"
 
 /* The extents of either node. */
-typedef struct ot_attention_sizes { int64_t B, H, T, S, D, E; } ot_attention_sizes;
+typedef struct ot_attention_sizes {
+    int64_t B, H, T, S, D, E;
+} ot_attention_sizes;
 
 /* Element (b, h, t, d) of an operand lies at src + b stride[0] + h / heads stride[1] + t stride[2] + d stride[3] of a
  * value: heads are `heads` together one of the value (grouped queries). */
-typedef struct ot_attention_lie { int64_t src, stride[4], heads; } ot_attention_lie;
+typedef struct ot_attention_lie {
+    int64_t src, stride[4], heads;
+} ot_attention_lie;
 
 /* Where the inputs and outputs of a node lie that reads and writes through strides (passes/fuse_attend.c). */
 typedef struct ot_attention_places {
     ot_attention_sizes s;
-    ot_attention_lie   in[8], out[3];
-    ot_shape        shape[3]; /* of the outputs as values */
+    ot_attention_lie in[8], out[3];
+    ot_shape shape[3]; /* of the outputs as values */
 } ot_attention_places;
 
 typedef struct ot_attention {
-    double  scale;
+    double scale;
     int64_t causal;
-    double  hidden;
+    double hidden;
     const ot_attention_places *at; /* arena memory; NULL: everything is dense, as above */
 } ot_attention;
 

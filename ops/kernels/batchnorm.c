@@ -40,12 +40,13 @@ static ot_value *statistics_grad(ot_build *b, ot_value *dx)
     if ((!dmean && !dvar) || !dx) return dx;
     ot_shape s = { .rank = x->shape.rank };
     for (int d = 0; d < s.rank; d++) s.dim[d] = d == 1 ? x->shape.dim[1] : 1;
-    double    m = (double)ot_numel(&x->shape) / (double)x->shape.dim[1];
+    double m = (double)ot_numel(&x->shape) / (double)x->shape.dim[1];
     ot_value *scale = ot_scalar(b, x->dtype, 1 / m), *d = NULL;
     if (dmean) d = ot_view(b, ot_cast(b, dmean, x->dtype), &s);
     if (dvar) {
         ot_value *away = ot_map2(b, OT_FN_Sub, 0, 0, x, ot_view(b, ot_cast(b, b->node->out[1], x->dtype), &s));
-        ot_value *twice = ot_map2(b, OT_FN_Mul, 0, 0, ot_scalar(b, x->dtype, 2), ot_view(b, ot_cast(b, dvar, x->dtype), &s));
+        ot_value *twice =
+            ot_map2(b, OT_FN_Mul, 0, 0, ot_scalar(b, x->dtype, 2), ot_view(b, ot_cast(b, dvar, x->dtype), &s));
         ot_value *v = ot_map2(b, OT_FN_Mul, 0, 0, away, twice);
         d = d ? ot_map2(b, OT_FN_Add, 0, 0, v, d) : v;
     }
@@ -55,7 +56,7 @@ static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 static void norm_grad(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *dy = ot_dout(b, 0);
+    ot_value *dy = ot_dout(b, 0);
     if (!dy) { /* only the statistics are used */
         ot_value *zero = ot_expand(b, ot_scalar(b, n->in[0]->dtype, 0), &n->in[0]->shape);
         ot_set_din(b, 0, statistics_grad(b, zero));
@@ -71,16 +72,25 @@ static void norm_grad(ot_build *b)
 static void words(FILE *f, const void *attrs) { (void)f, (void)attrs; }
 
 const ot_op ot_op_BatchNorm = {
-    .name = "BatchNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
-    .in = { 3, 3 }, .out = { 4, 4 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_batch_norm), .infer = norm_infer, .grad = norm_grad,
+    .name = "BatchNorm",
+    .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 3, 3 },
+    .out = { 4, 4 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_batch_norm),
+    .infer = norm_infer,
+    .grad = norm_grad,
     .half = OT_HALF_NORM,
     .words = words,
 };
 
 const ot_op ot_op_BatchNormDx = {
-    .name = "BatchNormDx", .types = { "TTUUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
-    .in = { 5, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_batch_norm), .infer = dx_infer,
+    .name = "BatchNormDx",
+    .types = { "TTUUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 5, 5 },
+    .out = { 3, 3 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_batch_norm),
+    .infer = dx_infer,
     .words = words,
 };

@@ -10,11 +10,13 @@
 #include "ops/op.h"
 
 typedef struct ot_batch_normalization {
-    double  epsilon, momentum;
-    int64_t training_mode;   /* the mode pass sets it */
-    int64_t unbiased;        /* running variance from the unbiased one, as PyTorch; set by the mode pass */
+    double epsilon, momentum;
+    int64_t training_mode; /* the mode pass sets it */
+    int64_t unbiased;      /* running variance from the unbiased one, as PyTorch; set by the mode pass */
 } ot_batch_normalization;
 
-typedef struct ot_batch_norm { double epsilon; } ot_batch_norm;
+typedef struct ot_batch_norm {
+    double epsilon;
+} ot_batch_norm;
 
 #endif

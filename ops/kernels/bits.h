@@ -4,7 +4,9 @@
 
 #include "ops/op.h"
 
-typedef struct ot_bits { int64_t to; } ot_bits; /* an ot_dtype */
+typedef struct ot_bits {
+    int64_t to;
+} ot_bits; /* an ot_dtype */
 
 ot_status ot_bits_infer(ot_node *n, ot_error *err);
 

@@ -23,7 +23,8 @@ void ot_box_simplify(ot_box *b)
         if (b->extent[d] == 1) continue;
         exchange(b, n, d);
         for (int e = n++; e > 0 && (size(b->t[e]) > size(b->t[e - 1]) ||
-                                    (b->t[e] == b->t[e - 1] && size(b->f[e]) > size(b->f[e - 1]))); e--)
+                                    (b->t[e] == b->t[e - 1] && size(b->f[e]) > size(b->f[e - 1])));
+             e--)
             exchange(b, e, e - 1);
     }
     int m = n > 0;
@@ -36,8 +37,7 @@ void ot_box_simplify(ot_box *b)
         } else if (m != d) {
             exchange(b, m, d);
             m++;
-        } else
-            m++;
+        } else m++;
     }
     if (!m) {
         b->extent[0] = 1;

@@ -8,8 +8,8 @@
 /* Element (k0, k1 ...) lies at to + sum k*t[] on one side and at from + sum k*f[] on the other; t is
  * what the loops follow. */
 typedef struct ot_box {
-    int     rank;
-    int64_t count;               /* elements */
+    int rank;
+    int64_t count; /* elements */
     int64_t to, from;
     int64_t extent[OT_MAX_RANK];
     int64_t t[OT_MAX_RANK], f[OT_MAX_RANK];
@@ -21,7 +21,7 @@ void ot_box_simplify(ot_box *b);
 
 /* Runs over all axes but the last `inner`: linear index, offsets on both sides. */
 typedef struct ot_walk {
-    int     rank;
+    int rank;
     int64_t k[OT_MAX_RANK], to, from;
 } ot_walk;
 

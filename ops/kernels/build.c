@@ -112,7 +112,7 @@ ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
 {
     if (broken(b) || ot_shape_eq(&x->shape, s)) return broken(b) ? NULL : x;
     ot_reduce a = { .kind = OT_REDUCE_SUM, .keepdims = 1, .wide = wide };
-    int       lead = x->shape.rank - s->rank;
+    int lead = x->shape.rank - s->rank;
     for (int d = 0; d < x->shape.rank; d++)
         if (d < lead || s->dim[d - lead] != x->shape.dim[d]) a.axes |= (int64_t)1 << d;
     ot_value *y = a.axes ? ot_emit(b, &ot_op_Reduce, &a, OT_IN(x)) : x;
@@ -135,7 +135,7 @@ ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s)
 {
     if (broken(b) || ot_shape_eq(&x->shape, s)) return broken(b) ? NULL : x;
     int64_t xs[OT_MAX_RANK], stride[OT_MAX_RANK] = { 0 };
-    int     lead = s->rank - x->shape.rank;
+    int lead = s->rank - x->shape.rank;
     ot_strides(&x->shape, xs);
     for (int d = lead; d < s->rank; d++) stride[d] = x->shape.dim[d - lead] == 1 ? 0 : xs[d - lead];
     return copy_one(b, x, s, stride);
@@ -144,9 +144,9 @@ ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s)
 ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm)
 {
     if (broken(b)) return NULL;
-    int64_t  xs[OT_MAX_RANK], stride[OT_MAX_RANK];
+    int64_t xs[OT_MAX_RANK], stride[OT_MAX_RANK];
     ot_shape s = { .rank = x->shape.rank };
-    bool     moved = false;
+    bool moved = false;
     ot_strides(&x->shape, xs);
     for (int d = 0; d < s.rank; d++) {
         s.dim[d] = x->shape.dim[perm[d]];

@@ -12,9 +12,11 @@ static ot_status channels_fit(const ot_node *n, const ot_shape *x, const ot_shap
 {
     int64_t want;
     if (x->rank < 3 || w->rank != x->rank)
-        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank, w->rank);
+        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank,
+                            w->rank);
     if (group < 1 || w->dim[0] % group)
-        return ot_node_fail(n, err, "w has %lld filters; group %lld must divide them", (long long)w->dim[0], (long long)group);
+        return ot_node_fail(n, err, "w has %lld filters; group %lld must divide them", (long long)w->dim[0],
+                            (long long)group);
     if (!ot_mul(w->dim[1], group, &want) || x->dim[1] != want)
         return ot_node_fail(n, err, "x has %lld channels; w with group %lld needs %lld", (long long)x->dim[1],
                             (long long)group, (long long)want);
@@ -24,7 +26,7 @@ static ot_status channels_fit(const ot_node *n, const ot_shape *x, const ot_shap
 static ot_status convolve_infer(ot_node *n, ot_error *err)
 {
     const ot_convolve *a = n->attrs;
-    const ot_shape    *x = &n->in[0]->shape, *w = &n->in[1]->shape;
+    const ot_shape *x = &n->in[0]->shape, *w = &n->in[1]->shape;
     OT_TRY(channels_fit(n, x, w, a->group, err));
     ot_shape y = { .rank = x->rank, .dim = { x->dim[0], w->dim[0] } };
     for (int j = 0; j < x->rank - 2; j++) y.dim[2 + j] = ot_window_out(&a->window, j, x->dim[2 + j]);
@@ -62,9 +64,9 @@ static ot_value *dw_of(ot_build *b, const ot_convolve *a, ot_value *dy, ot_value
 
 static void convolve_grad(ot_build *b)
 {
-    const ot_node     *n = b->node;
+    const ot_node *n = b->node;
     const ot_convolve *a = n->attrs;
-    ot_value          *x = n->in[0], *w = n->in[1], *dy = ot_dout(b, 0);
+    ot_value *x = n->in[0], *w = n->in[1], *dy = ot_dout(b, 0);
 
     if (ot_wants(b, 0)) ot_set_din(b, 0, dx_of(b, a, dy, w, &x->shape));
     if (ot_wants(b, 1) && ot_wants(b, 2)) {
@@ -88,19 +90,19 @@ static void convolve_grad(ot_build *b)
 
 static void dx_grad(ot_build *b)
 {
-    const ot_node     *n = b->node;
+    const ot_node *n = b->node;
     const ot_convolve *a = n->attrs;
-    ot_value          *dy = n->in[0], *w = n->in[1], *g = ot_dout(b, 0);
+    ot_value *dy = n->in[0], *w = n->in[1], *g = ot_dout(b, 0);
     if (ot_wants(b, 0)) ot_set_din(b, 0, ot_emit(b, &ot_op_Convolve, a, OT_IN(g, w)));
     if (ot_wants(b, 1)) ot_set_din(b, 1, dw_of(b, a, dy, g, &w->shape));
 }
 
 static void dw_grad(ot_build *b)
 {
-    const ot_node     *n = b->node;
+    const ot_node *n = b->node;
     const ot_convolve *a = n->attrs;
-    ot_value          *dy = n->in[0], *x = n->in[1], *g = ot_dout(b, 0), *gb = ot_dout(b, 1);
-    ot_value          *d = NULL;
+    ot_value *dy = n->in[0], *x = n->in[1], *g = ot_dout(b, 0), *gb = ot_dout(b, 1);
+    ot_value *d = NULL;
     if (ot_wants(b, 0)) {
         if (g) d = gb ? ot_emit(b, &ot_op_Convolve, a, OT_IN(x, g, gb)) : ot_emit(b, &ot_op_Convolve, a, OT_IN(x, g));
         else {
@@ -135,22 +137,45 @@ static void words(FILE *f, const void *attrs)
 }
 
 const ot_op ot_op_Convolve = {
-    .name = "Convolve", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_PRODUCT,
-    .attr_size = sizeof(ot_convolve), .infer = convolve_infer, .grad = convolve_grad,
+    .name = "Convolve",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 2, 3 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL | OT_PRODUCT,
+    .attr_size = sizeof(ot_convolve),
+    .infer = convolve_infer,
+    .grad = convolve_grad,
     .half = OT_HALF_PRODUCT,
-    .inner = inner, .filters = 2, .words = words,
+    .inner = inner,
+    .filters = 2,
+    .words = words,
 };
 
 const ot_op ot_op_ConvolveDx = {
-    .name = "ConvolveDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_PRODUCT,
-    .attr_size = sizeof(ot_convolve), .infer = dx_infer, .grad = dx_grad,
+    .name = "ConvolveDx",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL | OT_PRODUCT,
+    .attr_size = sizeof(ot_convolve),
+    .infer = dx_infer,
+    .grad = dx_grad,
     .half = OT_HALF_PRODUCT,
-    .inner = dx_inner, .filters = 2, .words = words,
+    .inner = dx_inner,
+    .filters = 2,
+    .words = words,
 };
 
 const ot_op ot_op_ConvolveDw = {
-    .name = "ConvolveDw", .types = { "T", .T = OT_SET_NUMBER }, .in = { 2, 2 }, .out = { 1, 2 }, .flags = OT_INTERNAL | OT_PRODUCT,
-    .attr_size = sizeof(ot_convolve), .infer = dw_infer, .grad = dw_grad,
+    .name = "ConvolveDw",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 2, 2 },
+    .out = { 1, 2 },
+    .flags = OT_INTERNAL | OT_PRODUCT,
+    .attr_size = sizeof(ot_convolve),
+    .infer = dw_infer,
+    .grad = dw_grad,
     .half = OT_HALF_PRODUCT,
-    .filters = 3, .words = words,
+    .filters = 3,
+    .words = words,
 };

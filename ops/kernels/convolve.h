@@ -11,19 +11,22 @@
 
 typedef struct ot_convolve {
     ot_window window;
-    int64_t   group;
-    ot_shape  like;      /* ConvolveDx: shape of x; ConvolveDw: shape of w; Convolve: unused */
+    int64_t group;
+    ot_shape like; /* ConvolveDx: shape of x; ConvolveDw: shape of w; Convolve: unused */
 } ot_convolve;
 
 /* Every extent of a convolution, whichever of the three the node is; three spatial axes. */
 typedef struct ot_conv_sizes {
-    int64_t   N, G, C, M;                /* C, M: channels per group */
-    int64_t   in[OT_WINDOW_AXES], out[OT_WINDOW_AXES];
-    ot_window w;                         /* three axes */
+    int64_t N, G, C, M; /* C, M: channels per group */
+    int64_t in[OT_WINDOW_AXES], out[OT_WINDOW_AXES];
+    ot_window w; /* three axes */
 } ot_conv_sizes;
 
 /* Conv's attributes, which ConvInteger has too (conv.c). */
-typedef struct ot_conv { ot_window_attrs window; int64_t group; } ot_conv;
+typedef struct ot_conv {
+    ot_window_attrs window;
+    int64_t group;
+} ot_conv;
 extern const ot_attr ot_conv_rows[];
 
 /* The convolution that n's attributes (ot_conv) and the shapes of its x and w, inputs 0 and 1, make, and y's shape. */

@@ -24,8 +24,7 @@ ot_piece *ot_pieces(ot_build *b, int64_t n)
     return ot_graph_alloc(b->graph, (size_t)bytes);
 }
 
-void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step,
-                  const int64_t *extent)
+void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step, const int64_t *extent)
 {
     int64_t xs[OT_MAX_RANK];
     ot_strides(x, xs);
@@ -37,11 +36,11 @@ void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const in
     }
 }
 
-bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_MAX_RANK],
-                   int64_t step[OT_MAX_RANK], int64_t at[OT_MAX_RANK])
+bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_MAX_RANK], int64_t step[OT_MAX_RANK],
+                   int64_t at[OT_MAX_RANK])
 {
     int64_t is[OT_MAX_RANK];
-    bool    used[OT_MAX_RANK] = { false };
+    bool used[OT_MAX_RANK] = { false };
     if (ot_numel(in) == 0) return false;
     ot_strides(in, is);
     for (int a = 0; a < in->rank; a++) at[a] = p->src / is[a] % in->dim[a];
@@ -88,7 +87,7 @@ ot_value *ot_copy_emit(ot_build *b, const ot_shape *shape, double fill, const ot
 static bool piece_fits(const ot_piece *p, const ot_shape *dense, int64_t flat)
 {
     int64_t lo = p->src, hi = p->src, end, span;
-    bool    empty = false;
+    bool empty = false;
     for (int d = 0; d < dense->rank; d++) {
         if (p->dst[d] < 0 || p->extent[d] < 0 || !ot_add(p->dst[d], p->extent[d], &end) || end > dense->dim[d])
             return false;
@@ -103,7 +102,7 @@ static bool piece_fits(const ot_piece *p, const ot_shape *dense, int64_t flat)
 static ot_status copy_infer(ot_node *n, ot_error *err)
 {
     const ot_copy *a = n->attrs;
-    ot_dtype       t = n->in[0]->dtype;
+    ot_dtype t = n->in[0]->dtype;
     if (!ot_dtype_bits(t)) return ot_node_fail(n, err, "elements of type %s cannot be moved", ot_dtype_name(t));
     if (!ot_shape_known(&a->shape) || !ot_shape_fits(&a->shape, t))
         return ot_node_fail(n, err, "the result is too large");
@@ -122,7 +121,7 @@ static ot_status copy_infer(ot_node *n, ot_error *err)
 static ot_status copy_add_infer(ot_node *n, ot_error *err)
 {
     const ot_copy *a = n->attrs;
-    ot_dtype       t = n->in[0]->dtype;
+    ot_dtype t = n->in[0]->dtype;
     if (!ot_dtype_bits(t)) return ot_node_fail(n, err, "elements of type %s cannot be added", ot_dtype_name(t));
     if (!ot_shape_known(&a->shape) || !ot_shape_fits(&a->shape, t))
         return ot_node_fail(n, err, "the result is too large");
@@ -139,8 +138,8 @@ static ot_status copy_add_infer(ot_node *n, ot_error *err)
 static ot_value *sum_repeats(ot_build *b, ot_value *dy, const ot_piece *p, ot_piece *box)
 {
     ot_shape s = { .rank = dy->shape.rank };
-    int64_t  axes[OT_MAX_RANK], one[OT_MAX_RANK];
-    int      n = 0;
+    int64_t axes[OT_MAX_RANK], one[OT_MAX_RANK];
+    int n = 0;
     *box = *p;
     for (int d = 0; d < s.rank; d++) {
         s.dim[d] = p->extent[d];
@@ -160,13 +159,13 @@ static ot_value *sum_repeats(ot_build *b, ot_value *dy, const ot_piece *p, ot_pi
 /* dx of an input that was read by one piece. */
 static ot_value *copy_back(ot_build *b, ot_value *dy, const ot_piece *piece, const ot_shape *x)
 {
-    ot_piece  p, *q = ot_pieces(b, 1);
-    int       axis[OT_MAX_RANK];
-    int64_t   step[OT_MAX_RANK], at[OT_MAX_RANK], ds[OT_MAX_RANK];
+    ot_piece p, *q = ot_pieces(b, 1);
+    int axis[OT_MAX_RANK];
+    int64_t step[OT_MAX_RANK], at[OT_MAX_RANK], ds[OT_MAX_RANK];
     ot_value *z = sum_repeats(b, dy, piece, &p);
     if (!q || !z) return NULL;
 
-    int  rank = z->shape.rank;
+    int rank = z->shape.rank;
     bool plain = ot_piece_axes(&p, rank, x, axis, step, at);
     for (int d = 0; plain && d < rank; d++) plain = axis[d] < 0 || step[d] == 1 || step[d] == -1;
     if (!plain) {
@@ -205,11 +204,11 @@ static bool read_by(const ot_copy *a, int64_t k, int i)
 static void copy_grad(ot_build *b)
 {
     const ot_copy *a = b->node->attrs;
-    ot_value      *dy = ot_dout(b, 0);
+    ot_value *dy = ot_dout(b, 0);
     for (int i = 0; i < b->node->n_in; i++) {
         if (!ot_wants(b, i)) continue;
         const ot_shape *x = &b->node->in[i]->shape;
-        int64_t         n = 0, m = 0;
+        int64_t n = 0, m = 0;
         for (int64_t k = 0; k < a->n; k++) n += read_by(a, k, i);
         ot_piece *p = ot_pieces(b, n);
         if (!p) return;
@@ -218,25 +217,38 @@ static void copy_grad(ot_build *b)
             p[m] = a->piece[k];
             p[m++].in = 0;
         }
-        ot_set_din(b, i, n == 1 ? copy_back(b, dy, p, x)
-                                : ot_emit(b, &ot_op_CopyDx, &(ot_copy){ .shape = *x, .n = n, .piece = p }, &dy, 1));
+        ot_set_din(b, i,
+                   n == 1 ? copy_back(b, dy, p, x)
+                          : ot_emit(b, &ot_op_CopyDx, &(ot_copy){ .shape = *x, .n = n, .piece = p }, &dy, 1));
     }
 }
 
 static void copy_add_grad(ot_build *b)
 {
     const ot_copy *a = b->node->attrs;
-    ot_value      *g = ot_dout(b, 0);
+    ot_value *g = ot_dout(b, 0);
     ot_set_din(b, 0, ot_copy_emit(b, &b->node->in[0]->shape, 0, a->piece, a->n, &g, 1));
 }
 
 const ot_op ot_op_Copy = {
-    .name = "Copy", .types = { "T", .T = OT_SET_ALL }, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, .flags = OT_INTERNAL | OT_MOVES,
-    .attr_size = sizeof(ot_copy), .infer = copy_infer, .grad = copy_grad,
+    .name = "Copy",
+    .types = { "T", .T = OT_SET_ALL },
+    .in = { 1, OT_VARIADIC },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL | OT_MOVES,
+    .attr_size = sizeof(ot_copy),
+    .infer = copy_infer,
+    .grad = copy_grad,
     .half = OT_HALF_FOLLOWS,
 };
 
 const ot_op ot_op_CopyDx = {
-    .name = "CopyDx", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_copy), .infer = copy_add_infer, .grad = copy_add_grad,
+    .name = "CopyDx",
+    .types = { "n" },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_copy),
+    .infer = copy_add_infer,
+    .grad = copy_add_grad,
 };

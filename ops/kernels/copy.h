@@ -16,25 +16,25 @@
 #include "ops/op.h"
 
 typedef struct ot_piece {
-    int64_t in;                      /* which input */
-    int64_t src;                     /* element offset in it, dense row-major */
-    int64_t stride[OT_MAX_RANK];     /* elements of the input per step along each output axis */
-    int64_t dst[OT_MAX_RANK];        /* start of the box in the output */
+    int64_t in;                  /* which input */
+    int64_t src;                 /* element offset in it, dense row-major */
+    int64_t stride[OT_MAX_RANK]; /* elements of the input per step along each output axis */
+    int64_t dst[OT_MAX_RANK];    /* start of the box in the output */
     int64_t extent[OT_MAX_RANK];
 } ot_piece;
 
 typedef struct ot_copy {
-    ot_shape        shape;           /* of the output; CopyDx: of the result (the Copy's input) */
-    double          fill;
-    int64_t         n;
-    const ot_piece *piece;           /* arena memory */
+    ot_shape shape; /* of the output; CopyDx: of the result (the Copy's input) */
+    double fill;
+    int64_t n;
+    const ot_piece *piece; /* arena memory */
 } ot_copy;
 
 /* How a piece runs over its input: output axis d walks along input axis axis[d] (-1: stands still) in
  * steps of step[d], and the box starts at coordinate at[] of the input.  false: its strides are not of
  * that kind, or two output axes walk along one axis of the input. */
-bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_MAX_RANK],
-                   int64_t step[OT_MAX_RANK], int64_t at[OT_MAX_RANK]);
+bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_MAX_RANK], int64_t step[OT_MAX_RANK],
+                   int64_t at[OT_MAX_RANK]);
 
 /* Emits a Copy of n pieces (graph memory); nothing at all, or a View, where that says the same. */
 ot_value *ot_copy_emit(ot_build *b, const ot_shape *shape, double fill, const ot_piece *piece, int64_t n,
@@ -44,9 +44,10 @@ ot_value *ot_copy_emit(ot_build *b, const ot_shape *shape, double fill, const ot
 ot_piece *ot_pieces(ot_build *b, int64_t n);
 
 /* The piece that copies box (start, start + extent * step) of x; the box begins at dst = 0. */
-void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step,
-                  const int64_t *extent);
+void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step, const int64_t *extent);
 
-typedef struct ot_view_attrs { ot_shape shape; } ot_view_attrs; /* View: same elements in order, other shape; free */
+typedef struct ot_view_attrs {
+    ot_shape shape;
+} ot_view_attrs; /* View: same elements in order, other shape; free */
 
 #endif

@@ -12,7 +12,7 @@
 static ot_status check(const ot_node *n, const ot_value *x, const ot_value *t, const ot_value *w, ot_error *err)
 {
     const ot_cross_entropy *a = n->attrs;
-    char                    st[128], sx[128];
+    char st[128], sx[128];
     if (a->axis >= x->shape.rank)
         return ot_node_fail(n, err, "the class axis is %lld; x has rank %d", (long long)a->axis, x->shape.rank);
     ot_shape want = x->shape;
@@ -21,22 +21,22 @@ static ot_status check(const ot_node *n, const ot_value *x, const ot_value *t, c
         for (int d = (int)a->axis; d < want.rank; d++) want.dim[d] = want.dim[d + 1];
     }
     if (!ot_shape_eq(&t->shape, &want))
-        return ot_node_fail(n, err, "the target is %s; expected %s",
-                            ot_shape_text(&t->shape, st), ot_shape_text(&want, sx));
+        return ot_node_fail(n, err, "the target is %s; expected %s", ot_shape_text(&t->shape, st),
+                            ot_shape_text(&want, sx));
     if (a->probs ? !ot_is_float(t->dtype) : !ot_is_int(t->dtype))
         return ot_node_fail(n, err, "the target is %s; expected %s", ot_dtype_name(t->dtype),
                             a->probs ? "floats" : "integers");
     int64_t C = x->shape.dim[a->axis];
     if (w && (w->shape.rank != 1 || w->shape.dim[0] != C))
-        return ot_node_fail(n, err, "the class weights are %s; expected [%lld]",
-                            ot_shape_text(&w->shape, st), (long long)C);
+        return ot_node_fail(n, err, "the class weights are %s; expected [%lld]", ot_shape_text(&w->shape, st),
+                            (long long)C);
     return OT_OK;
 }
 
 static ot_status loss_infer(ot_node *n, ot_error *err)
 {
     const ot_cross_entropy *a = n->attrs;
-    const ot_value         *x = n->in[0];
+    const ot_value *x = n->in[0];
     OT_TRY(check(n, x, n->in[1], ot_node_in(n, 2), err));
     ot_shape y = OT_SCALAR;
     if (a->reduction == OT_REDUCTION_NONE)
@@ -54,9 +54,9 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
 
 static void loss_grad(ot_build *b)
 {
-    const ot_node          *n = b->node;
+    const ot_node *n = b->node;
     const ot_cross_entropy *a = n->attrs;
-    ot_value               *dloss = ot_dout(b, 0), *dlogp = ot_dout(b, 1), *dx = NULL;
+    ot_value *dloss = ot_dout(b, 0), *dlogp = ot_dout(b, 1), *dx = NULL;
     if (!ot_wants(b, 0)) return;
     if (dloss)
         dx = n->n_in > 2 ? ot_emit(b, &ot_op_CrossEntropyDx, a, OT_IN(dloss, n->in[0], n->in[1], n->in[2]))
@@ -72,23 +72,35 @@ static void loss_grad(ot_build *b)
 static ot_status bad_label(const ot_node *n, const ot_value *logits, int64_t value, ot_error *err)
 {
     const ot_cross_entropy *a = n->attrs;
-    return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)value, (long long)(logits->shape.dim[a->axis] - 1));
+    return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)value,
+                   (long long)(logits->shape.dim[a->axis] - 1));
 }
 
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err) { return bad_label(n, n->in[0], value, err); }
 static ot_status dx_fault(const ot_node *n, int64_t value, ot_error *err) { return bad_label(n, n->in[1], value, err); }
 
 const ot_op ot_op_CrossEntropy = {
-    .name = "CrossEntropy", .types = { "Tnr", .T = OT_SET_FLOAT },
-    .in = { 2, 3 }, .out = { 1, 2 }, .flags = OT_INTERNAL, .nondiff = 1u << 1 | 1u << 2,
-    .attr_size = sizeof(ot_cross_entropy), .infer = loss_infer, .grad = loss_grad,
+    .name = "CrossEntropy",
+    .types = { "Tnr", .T = OT_SET_FLOAT },
+    .in = { 2, 3 },
+    .out = { 1, 2 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 1 | 1u << 2,
+    .attr_size = sizeof(ot_cross_entropy),
+    .infer = loss_infer,
+    .grad = loss_grad,
     .half = OT_HALF_LOSS,
     .fault = fault,
 };
 
 const ot_op ot_op_CrossEntropyDx = {
-    .name = "CrossEntropyDx", .types = { "WTnr", .T = OT_SET_FLOAT },
-    .in = { 3, 4 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 2 | 1u << 3,
-    .attr_size = sizeof(ot_cross_entropy), .infer = dx_infer,
+    .name = "CrossEntropyDx",
+    .types = { "WTnr", .T = OT_SET_FLOAT },
+    .in = { 3, 4 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 2 | 1u << 3,
+    .attr_size = sizeof(ot_cross_entropy),
+    .infer = dx_infer,
     .fault = dx_fault,
 };

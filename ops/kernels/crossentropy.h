@@ -23,9 +23,9 @@ typedef enum ot_reduction { OT_REDUCTION_NONE, OT_REDUCTION_SUM, OT_REDUCTION_ME
 
 typedef struct ot_cross_entropy {
     int64_t axis;
-    int64_t reduction;     /* ot_reduction */
+    int64_t reduction; /* ot_reduction */
     int64_t has_ignore, ignore_index;
-    double  label_smoothing;
+    double label_smoothing;
     int64_t probs, log_input;
 } ot_cross_entropy;
 

@@ -8,6 +8,8 @@
 
 #include "ops/op.h"
 
-typedef struct ot_dot { int64_t ta, tb; } ot_dot;
+typedef struct ot_dot {
+    int64_t ta, tb;
+} ot_dot;
 
 #endif

@@ -18,8 +18,8 @@
 #ifndef OT_FUNCTIONS_H
 #define OT_FUNCTIONS_H
 
-#define OT_FNS_ARITHMETIC(R, A)                                                                   \
-    /*   name        kinds y                 da, db, dc                                         */ \
+/*   name        kinds y                 da, db, dc                                         */
+#define OT_FNS_ARITHMETIC(R, A) \
     R(A, Copy,       N, a,                   G, _, _)                                              \
     R(A, Detach,     N, a,                   Z, _, _)                                              \
     R(A, Imm,        N, (T)p,                _, _, _)                                              \

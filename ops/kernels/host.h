@@ -20,8 +20,8 @@
 #include "runtime/backends/backend.h"
 #include "runtime/base/io.h"
 
-#define OT_HOST_CALLS(R)                                                                                       \
-    /* base */                                                                                                 \
+/* base */
+#define OT_HOST_CALLS(R) \
     R(int64_t, ot_numel, (const ot_shape *s), (s))                                                             \
     R(bool, ot_shape_eq, (const ot_shape *a, const ot_shape *b), (a, b))                                       \
     R(bool, ot_broadcast, (const ot_shape *a, const ot_shape *b, ot_shape *out), (a, b, out))                  \

@@ -36,9 +36,9 @@ bool ot_layer_norm_covers(const ot_value *v, const ot_shape *x, int64_t axis)
 static ot_status norm_infer(ot_node *n, ot_error *err)
 {
     const ot_layer_norm *a = n->attrs;
-    const ot_value    *x = n->in[0];
-    ot_shape           row = per_row(&x->shape, a->axis);
-    int64_t            D = row_length(&x->shape, a->axis);
+    const ot_value *x = n->in[0];
+    ot_shape row = per_row(&x->shape, a->axis);
+    int64_t D = row_length(&x->shape, a->axis);
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i] && ot_numel(&n->in[i]->shape) != D)
             return ot_node_fail(n, err, "input %d has %lld elements; a row has %lld", i,
@@ -51,8 +51,8 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
 {
     (void)err;
     const ot_layer_norm *a = n->attrs;
-    const ot_value    *x = n->in[1];
-    ot_shape           s = { .rank = 1, .dim = { row_length(&x->shape, a->axis) } };
+    const ot_value *x = n->in[1];
+    ot_shape s = { .rank = 1, .dim = { row_length(&x->shape, a->axis) } };
     ot_dtype t = n->n_in > 4 && n->in[4] ? n->in[4]->dtype : x->dtype;
     for (int i = 1; i < n->n_out; i++) ot_set(n->out[i], t, &s);
     return ot_like(n->out[0], x);
@@ -64,10 +64,11 @@ static ot_value *mul(ot_build *b, ot_value *x, ot_value *y) { return ot_map2(b, 
 static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 {
     const ot_node *n = b->node;
-    ot_value      *x = n->in[0], *mean = n->out[1], *inv = n->out[2], *dmean = ot_dout(b, 1), *dinv = ot_dout(b, 2), *d = NULL;
+    ot_value *x = n->in[0], *mean = n->out[1], *inv = n->out[2], *dmean = ot_dout(b, 1), *dinv = ot_dout(b, 2),
+             *d = NULL;
     if ((!dmean && !dinv) || !dx) return dx;
     ot_dtype t = mean->dtype;
-    double   D = (double)row_length(&x->shape, ((const ot_layer_norm *)n->attrs)->axis);
+    double D = (double)row_length(&x->shape, ((const ot_layer_norm *)n->attrs)->axis);
     if (dmean && ((const ot_layer_norm *)n->attrs)->center) d = dmean;
     if (dinv) {
         ot_value *cube = mul(b, ot_map1(b, OT_FN_Cube, 0, 0, inv), mul(b, dinv, ot_scalar(b, t, -1)));
@@ -81,14 +82,14 @@ static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 static void norm_grad(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *scale = ot_node_in(n, 1), *dy = ot_dout(b, 0);
+    ot_value *scale = ot_node_in(n, 1), *dy = ot_dout(b, 0);
     if (!dy) { /* only the statistics are used */
         if (ot_wants(b, 0))
             ot_set_din(b, 0, statistics_grad(b, ot_expand(b, ot_scalar(b, n->in[0]->dtype, 0), &n->in[0]->shape)));
         return;
     }
     ot_value *in[5] = { dy, n->in[0], n->out[1], n->out[2], scale };
-    ot_node  *d = ot_emit_n(b, &ot_op_LayerNormDx, n->attrs, in, scale ? 5 : 4, 3);
+    ot_node *d = ot_emit_n(b, &ot_op_LayerNormDx, n->attrs, in, scale ? 5 : 4, 3);
     if (!d) return;
     if (ot_wants(b, 0)) ot_set_din(b, 0, statistics_grad(b, d->out[0]));
     if (ot_wants(b, 1)) ot_set_din(b, 1, ot_view(b, d->out[1], &n->in[1]->shape));
@@ -102,15 +103,25 @@ static void words(FILE *f, const void *attrs)
 }
 
 const ot_op ot_op_LayerNorm = {
-    .name = "LayerNorm", .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT }, .in = { 1, 3 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_layer_norm), .infer = norm_infer, .grad = norm_grad,
+    .name = "LayerNorm",
+    .types = { "TUU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 1, 3 },
+    .out = { 3, 3 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_layer_norm),
+    .infer = norm_infer,
+    .grad = norm_grad,
     .half = OT_HALF_NORM,
     .words = words,
 };
 
 const ot_op ot_op_LayerNormDx = {
-    .name = "LayerNormDx", .types = { "TTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
-    .in = { 4, 5 }, .out = { 3, 3 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_layer_norm), .infer = dx_infer,
+    .name = "LayerNormDx",
+    .types = { "TTWWU", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT },
+    .in = { 4, 5 },
+    .out = { 3, 3 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_layer_norm),
+    .infer = dx_infer,
     .words = words,
 };

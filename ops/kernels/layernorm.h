@@ -12,7 +12,7 @@
 
 typedef struct ot_layer_norm {
     int64_t axis, center;
-    double  epsilon;
+    double epsilon;
 } ot_layer_norm;
 
 /* Has v one value per element of a row of x (x's trailing axes from `axis` on), however many leading ones of 1? */

@@ -39,10 +39,7 @@ static const ot_fn_info infos[] = { OT_FNS(INFO, 0) OT_FNS_SPECIAL(INFO_SPECIAL,
 #undef Z
 #undef _
 
-const ot_fn_info *ot_fn_of(int row)
-{
-    return row >= 0 && row < OT_FN_END ? &infos[row / 4] : NULL;
-}
+const ot_fn_info *ot_fn_of(int row) { return row >= 0 && row < OT_FN_END ? &infos[row / 4] : NULL; }
 
 bool ot_fn_is_compare(int row)
 {
@@ -103,7 +100,7 @@ static const char *inst_check(const ot_program *p, int i)
 void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK])
 {
     int64_t own[OT_MAX_RANK];
-    int     gap = s->rank - v->shape.rank;
+    int gap = s->rank - v->shape.rank;
     ot_value_strides(v, own);
     for (int d = 0; d < s->rank; d++) stride[d] = d < gap || v->shape.dim[d - gap] == 1 ? 0 : own[d - gap];
 }
@@ -111,7 +108,7 @@ void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_
 int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
 {
     int64_t by[OT_MAX_RANK];
-    int     rank = 0;
+    int rank = 0;
     ot_strides(s, by);
     for (int k = n->n_out - 1; k >= 0; k--) /* the first output decides */
         if (n->out[k]) ot_map_strides(n->out[k], s, by);
@@ -149,8 +146,7 @@ void ot_map_program(ot_program *m, int row, double p, double q, int n, ot_class 
     m->n_inst = m->n_out = 1;
     m->out[0] = (int8_t)n;
     m->out_dtype[0] = (uint8_t)out;
-    m->inst[0] = (ot_inst){ .row = (uint16_t)row, .cls = (uint8_t)cls,
-                            .arg = { -1, -1, -1, -1, -1 }, .p = p, .q = q };
+    m->inst[0] = (ot_inst){ .row = (uint16_t)row, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = p, .q = q };
     for (int i = 0; i < n; i++) {
         m->in_class[i] = (uint8_t)cls;
         m->inst[0].arg[i] = (int8_t)i;
@@ -224,16 +220,16 @@ static ot_status map_infer(ot_node *n, ot_error *err)
     const char *wrong = ot_map_check(p);
     if (wrong) return ot_node_fail(n, err, "%s", wrong);
     if (n->n_in != p->n_in || n->n_out != p->n_out)
-        return ot_node_fail(n, err, "%d inputs and %d outputs, but the program has %d and %d", n->n_in,
-                            n->n_out, p->n_in, p->n_out);
+        return ot_node_fail(n, err, "%d inputs and %d outputs, but the program has %d and %d", n->n_in, n->n_out,
+                            p->n_in, p->n_out);
     ot_shape s = OT_SCALAR;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) return ot_node_fail(n, err, "input %d is missing", i);
         ot_shape both;
         if (!ot_broadcast(&s, &n->in[i]->shape, &both)) {
             char t0[128], t1[128];
-            return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast",
-                                ot_shape_text(&s, t0), ot_shape_text(&n->in[i]->shape, t1));
+            return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast", ot_shape_text(&s, t0),
+                                ot_shape_text(&n->in[i]->shape, t1));
         }
         s = both;
     }
@@ -271,7 +267,8 @@ static ot_value *in_rows(ot_build *b, int row, int k, double p, ot_value *g, ot_
     case OT_FN_Sigmoid: return TWO(Mul, g, TWO(Mul, y, TWO(Sub, NUM(1), y)));
     case OT_FN_Softplus: return TWO(Mul, g, ONE(Sigmoid, a));
     case OT_FN_Relu: return ot_map3(b, OT_FN_Where, 0, 0, TWO(Greater, y, NUM(0)), g, NUM(0));
-    case OT_FN_Where: return k == 1 ? ot_map3(b, OT_FN_Where, 0, 0, a, g, NUM(0)) : ot_map3(b, OT_FN_Where, 0, 0, a, NUM(0), g);
+    case OT_FN_Where:
+        return k == 1 ? ot_map3(b, OT_FN_Where, 0, 0, a, g, NUM(0)) : ot_map3(b, OT_FN_Where, 0, 0, a, NUM(0), g);
     default: return NULL;
     }
 #undef NUM
@@ -295,11 +292,11 @@ static ot_value *map_din(ot_build *b, int i, ot_value *dy)
         if (inst->arg[k] != i || info->d[k].grad < OT_FN_PASS) continue;
         ot_value *v[4] = { NULL, NULL, NULL, n->out[0] };
         for (int r = 0; r < info->n && r < 3; r++) v[r] = n->in[inst->arg[r]];
-        bool      formula = info->d[k].grad == OT_FN_FORMULA, plain = formula && b->again && type == n->out[0]->dtype && dy->dtype == type;
+        bool formula = info->d[k].grad == OT_FN_FORMULA,
+             plain = formula && b->again && type == n->out[0]->dtype && dy->dtype == type;
         ot_value *spelled = plain ? in_rows(b, inst->row, k, inst->p, dy, v) : NULL;
         if (spelled) part = spelled;
-        else if (formula) { /* else dy itself; the driver sums, then casts it */
-            ot_program m;
+        else if (formula) { /* else dy itself; the driver sums, then casts it */ ot_program m;
             ot_map_program(&m, inst->row + 1 + k, inst->p, inst->q, 1, (ot_class)inst->cls, type);
             int n_in = 1;
             for (int r = 0; r < 4; r++) { /* a b c y */
@@ -340,7 +337,8 @@ static void map_grad(ot_build *b)
 }
 
 const ot_op ot_op_Map = {
-    .name = "Map", .types = { "n" },
+    .name = "Map",
+    .types = { "n" },
     .in = { 0, OT_MAP_IN },
     .out = { 1, OT_MAP_OUT },
     .flags = OT_INTERNAL,

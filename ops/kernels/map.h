@@ -27,29 +27,28 @@ typedef enum ot_fn_code {
 #define OT_FN_CODES(name) OT_FN_##name, OT_FN_##name##_da, OT_FN_##name##_db, OT_FN_##name##_dc,
 #define OT_FN_CODE(A, name, ...) OT_FN_CODES(name)
 #define OT_FN_CODE_SPECIAL(A, name, n) OT_FN_CODES(name)
-    OT_FNS(OT_FN_CODE, 0)
-    OT_FNS_SPECIAL(OT_FN_CODE_SPECIAL, 0)
+    OT_FNS(OT_FN_CODE, 0) OT_FNS_SPECIAL(OT_FN_CODE_SPECIAL, 0)
 #undef OT_FN_CODE_SPECIAL
 #undef OT_FN_CODE
 #undef OT_FN_CODES
-    OT_FN_END
+        OT_FN_END
 } ot_fn_code;
 
 /* Arguments of a row: a, b, c.  Of a derivative: g, a, b, c, y. */
 typedef struct ot_inst {
-    uint16_t row;                /* OT_FN_*: forward formula; OT_FN_*_da, _db, _dc: derivatives */
-    uint8_t  cls;                /* ot_class of the result and of the operands (Convert: of the result) */
-    int8_t   arg[OT_MAP_ARGS];   /* registers; -1: the formula does not read it */
-    double   p, q;               /* parameters of the formula (alpha, an immediate …) */
+    uint16_t row;            /* OT_FN_*: forward formula; OT_FN_*_da, _db, _dc: derivatives */
+    uint8_t cls;             /* ot_class of the result and of the operands (Convert: of the result) */
+    int8_t arg[OT_MAP_ARGS]; /* registers; -1: the formula does not read it */
+    double p, q;             /* parameters of the formula (alpha, an immediate …) */
 } ot_inst;
 
 typedef struct ot_program {
-    int     n_in, n_inst, n_out;
+    int n_in, n_inst, n_out;
     uint8_t in_class[OT_MAP_IN];
-    int8_t  out[OT_MAP_OUT];     /* registers */
+    int8_t out[OT_MAP_OUT];        /* registers */
     uint8_t out_dtype[OT_MAP_OUT]; /* ot_dtype: how each output is stored; may have OT_MAP_NO_SATURATE */
     ot_inst inst[OT_MAP_INST];
-} ot_program;                    /* is the attribute struct of Map */
+} ot_program; /* is the attribute struct of Map */
 
 /* ---- what a row is ----------------------------------------------------------- */
 
@@ -57,21 +56,23 @@ typedef struct ot_program {
 enum { OT_READS_A = 1, OT_READS_B = 2, OT_READS_C = 4, OT_READS_Y = 8 };
 
 typedef enum ot_fn_grad {
-    OT_FN_NONE,    /* no such operand */
-    OT_FN_ZERO,    /* no gradient flows */
-    OT_FN_PASS,    /* dL/dy itself */
+    OT_FN_NONE, /* no such operand */
+    OT_FN_ZERO, /* no gradient flows */
+    OT_FN_PASS, /* dL/dy itself */
     OT_FN_FORMULA
 } ot_fn_grad;
 
 typedef struct ot_fn_info {
     const char *name;
-    char        kinds;       /* F I N C E, see functions.h; S: special */
-    int         n;           /* operands */
-    struct { uint8_t grad, reads; } d[3]; /* by operand: ot_fn_grad, OT_READS_* of the derivative */
+    char kinds; /* F I N C E, see functions.h; S: special */
+    int n;      /* operands */
+    struct {
+        uint8_t grad, reads;
+    } d[3]; /* by operand: ot_fn_grad, OT_READS_* of the derivative */
 } ot_fn_info;
 
-const ot_fn_info *ot_fn_of(int row);     /* of the row that the opcode is, or is a derivative of */
-bool               ot_fn_is_compare(int row); /* gives a truth value */
+const ot_fn_info *ot_fn_of(int row); /* of the row that the opcode is, or is a derivative of */
+bool ot_fn_is_compare(int row);      /* gives a truth value */
 
 ot_class ot_class_of(ot_dtype t);    /* f64 → F64, other floats → F32, u64 → U64, integers and bool → I64 */
 ot_dtype ot_class_dtype(ot_class c); /* the type that stores a class exactly */
@@ -89,10 +90,7 @@ int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]);
 const char *ot_map_check(const ot_program *p);
 
 /* Element k of the row Random: four elements share one counter. */
-static inline uint64_t ot_map_counter(uint64_t counter, double stream)
-{
-    return ((uint64_t)stream << 40) + counter;
-}
+static inline uint64_t ot_map_counter(uint64_t counter, double stream) { return ((uint64_t)stream << 40) + counter; }
 
 static inline float ot_map_random(uint64_t key, uint64_t counter, double stream, int64_t k)
 {

@@ -7,13 +7,13 @@
 ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints *list, ot_error *err)
 {
     ot_ints axes;
-    int     a;
+    int a;
     *set = 0;
     OT_TRY(ot_const_ints(n, i, &axes, err));
     for (int k = 0; k < axes.n; k++) {
         if (!ot_axis(axes.v[k], rank, &a))
-            return ot_node_fail(n, err, "axis %lld; a tensor of rank %d has axes %d to %d", (long long)axes.v[k],
-                                rank, -rank, rank - 1);
+            return ot_node_fail(n, err, "axis %lld; a tensor of rank %d has axes %d to %d", (long long)axes.v[k], rank,
+                                -rank, rank - 1);
         if (*set >> a & 1) return ot_node_fail(n, err, "axis %d is given twice", a);
         *set |= (int64_t)1 << a;
     }
@@ -42,9 +42,8 @@ ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, i
     for (int64_t k = first, total = ot_numel(&v->shape); k < total; k += step) {
         int64_t x = ot_get_i64(v->data, v->dtype, k);
         if (x < lo || x > hi)
-            return ot_node_fail(n, err, "input %d ('%s') has value %lld at position %lld; expected %lld to %lld",
-                                i, v->name, (long long)x, (long long)k,
-                                (long long)lo, (long long)hi);
+            return ot_node_fail(n, err, "input %d ('%s') has value %lld at position %lld; expected %lld to %lld", i,
+                                v->name, (long long)x, (long long)k, (long long)lo, (long long)hi);
     }
     return OT_OK;
 }
@@ -55,7 +54,7 @@ ot_value *ot_counts(ot_build *b, ot_value *v, int64_t most)
     if (v->dtype != OT_I32) v = ot_cast(b, v, OT_I64);
     if (ot_is_const(v)) return v;
     ot_flat_index a = { .kind = OT_FLAT_TUPLES, .no_negative = 1, .x = { .rank = 1, .dim = { most + 1 } } };
-    int64_t   n = v->shape.dim[0];
+    int64_t n = v->shape.dim[0];
     return ot_emit(b, &ot_op_FlatIndex, &a, OT_IN(ot_view(b, v, &(ot_shape){ .rank = 2, .dim = { n, 1 } })));
 }
 

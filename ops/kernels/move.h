@@ -30,7 +30,9 @@ ot_value *ot_scalar_bytes(ot_build *b, ot_dtype t, const void *bytes);
 ot_value *ot_reduce_axes(ot_build *b, ot_value *x, int64_t kind, int64_t axes, bool keepdims);
 
 /* x as (outer, n, inner): n elements along an axis, `inner` elements apart. */
-typedef struct ot_along { int64_t outer, n, inner; } ot_along;
+typedef struct ot_along {
+    int64_t outer, n, inner;
+} ot_along;
 ot_along ot_along_axis(const ot_shape *x, int64_t axis);
 
 #endif

@@ -23,7 +23,7 @@ static ot_status max_infer(ot_node *n, ot_error *err)
 {
     (void)err;
     const ot_pool *a = n->attrs;
-    ot_shape       y = pooled(a, &n->in[0]->shape);
+    ot_shape y = pooled(a, &n->in[0]->shape);
     if (n->n_out > 1) ot_set(n->out[1], ot_pool_window(&a->window) <= 255 ? OT_U8 : OT_I32, &y);
     if (n->n_out > 2) ot_set(n->out[2], OT_I64, &y);
     return ot_set(n->out[0], n->in[0]->dtype, &y);
@@ -72,28 +72,53 @@ static void words(FILE *f, const void *attrs)
 }
 
 const ot_op ot_op_PoolMax = {
-    .name = "PoolMax", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 2, 3 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_pool), .infer = max_infer, .grad = max_grad,
+    .name = "PoolMax",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 1, 1 },
+    .out = { 2, 3 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_pool),
+    .infer = max_infer,
+    .grad = max_grad,
     .half = OT_HALF_FOLLOWS,
-    .inner = inner, .words = words,
+    .inner = inner,
+    .words = words,
 };
 
 const ot_op ot_op_PoolMaxDx = {
-    .name = "PoolMaxDx", .types = { "TU", .T = OT_SET_NUMBER, .U = OT_TYPE(OT_U8) | OT_TYPE(OT_I32) },
-    .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
-    .attr_size = sizeof(ot_pool), .infer = dx_infer,
+    .name = "PoolMaxDx",
+    .types = { "TU", .T = OT_SET_NUMBER, .U = OT_TYPE(OT_U8) | OT_TYPE(OT_I32) },
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 1,
+    .attr_size = sizeof(ot_pool),
+    .infer = dx_infer,
     .words = words,
 };
 
 const ot_op ot_op_PoolAvg = {
-    .name = "PoolAvg", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_pool), .infer = avg_infer, .grad = avg_grad,
+    .name = "PoolAvg",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_pool),
+    .infer = avg_infer,
+    .grad = avg_grad,
     .half = OT_HALF_FOLLOWS,
-    .inner = inner, .words = words,
+    .inner = inner,
+    .words = words,
 };
 
 const ot_op ot_op_PoolAvgDx = {
-    .name = "PoolAvgDx", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_pool), .infer = dx_infer, .grad = avg_dx_grad,
+    .name = "PoolAvgDx",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_pool),
+    .infer = dx_infer,
+    .grad = avg_dx_grad,
     .words = words,
 };

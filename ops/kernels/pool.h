@@ -14,10 +14,10 @@
 
 typedef struct ot_pool {
     ot_window window;
-    int64_t   out[OT_WINDOW_AXES]; /* extents of y's spatial axes: ceil_mode is resolved in them */
-    int64_t   include_pad;         /* averages count padding as zeros (never what lies beyond it) */
-    int64_t   column_major;        /* order of the spatial axes in PoolMax's indices */
-    ot_shape  like;
+    int64_t out[OT_WINDOW_AXES]; /* extents of y's spatial axes: ceil_mode is resolved in them */
+    int64_t include_pad;         /* averages count padding as zeros (never what lies beyond it) */
+    int64_t column_major;        /* order of the spatial axes in PoolMax's indices */
+    ot_shape like;
 } ot_pool;
 
 /* Elements of a window. */

@@ -20,6 +20,12 @@ static void prefix_sum_grad(ot_build *b)
 }
 
 const ot_op ot_op_PrefixSum = {
-    .name = "PrefixSum", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_prefix_sum), .infer = prefix_sum_infer, .grad = prefix_sum_grad,
+    .name = "PrefixSum",
+    .types = { "n" },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_prefix_sum),
+    .infer = prefix_sum_infer,
+    .grad = prefix_sum_grad,
 };

@@ -17,8 +17,8 @@ void ot_reduce_x(const ot_node *n, ot_shape *shape, ot_dtype *t)
 static ot_status reduce_infer(ot_node *n, ot_error *err)
 {
     const ot_reduce *a = n->attrs;
-    ot_shape         x, y = { .rank = 0 };
-    ot_dtype         t;
+    ot_shape x, y = { .rank = 0 };
+    ot_dtype t;
     if (a->program ? n->n_in != a->program->n_in || a->program->n_out != 1 : n->n_in != 1)
         return ot_node_fail(n, err, "%d inputs do not match the program", n->n_in);
     ot_reduce_x(n, &x, &t);
@@ -34,10 +34,10 @@ static ot_status reduce_infer(ot_node *n, ot_error *err)
 static void reduce_grad(ot_build *b)
 {
     const ot_reduce *a = b->node->attrs;
-    ot_value        *x = b->node->in[0], *y = b->node->out[0], *g = ot_dout(b, 0);
-    ot_shape         kept = x->shape; /* of y with keepdims */
-    int64_t          axes[OT_MAX_RANK];
-    int              n = 0;
+    ot_value *x = b->node->in[0], *y = b->node->out[0], *g = ot_dout(b, 0);
+    ot_shape kept = x->shape; /* of y with keepdims */
+    int64_t axes[OT_MAX_RANK];
+    int n = 0;
     for (int d = 0; d < x->shape.rank; d++)
         if (a->axes >> d & 1) {
             axes[n++] = d;
@@ -74,8 +74,14 @@ static void words(FILE *f, const void *attrs)
 }
 
 const ot_op ot_op_Reduce = {
-    .name = "Reduce", .types = { "n" }, .in = { 1, OT_MAP_IN }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .attr_size = sizeof(ot_reduce), .infer = reduce_infer, .grad = reduce_grad,
+    .name = "Reduce",
+    .types = { "n" },
+    .in = { 1, OT_MAP_IN },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_reduce),
+    .infer = reduce_infer,
+    .grad = reduce_grad,
     .half = OT_HALF_REDUCE,
     .words = words,
 };

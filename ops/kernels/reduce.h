@@ -11,13 +11,19 @@
 
 #include "ops/kernels/map.h"
 
-typedef enum ot_reduce_kind { OT_REDUCE_SUM, OT_REDUCE_MAX, OT_REDUCE_MIN, OT_REDUCE_PROD, OT_REDUCE_SUMSQ } ot_reduce_kind;
+typedef enum ot_reduce_kind {
+    OT_REDUCE_SUM,
+    OT_REDUCE_MAX,
+    OT_REDUCE_MIN,
+    OT_REDUCE_PROD,
+    OT_REDUCE_SUMSQ
+} ot_reduce_kind;
 
 typedef struct ot_reduce {
-    int64_t kind;      /* ot_reduce_kind */
-    int64_t axes;      /* bit d: axis d is reduced */
+    int64_t kind; /* ot_reduce_kind */
+    int64_t axes; /* bit d: axis d is reduced */
     int64_t keepdims;
-    int64_t wide;      /* y is f32 where x has 16 bits */
+    int64_t wide;              /* y is f32 where x has 16 bits */
     const ot_program *program; /* NULL: x itself.  In the graph's memory */
 } ot_reduce;
 

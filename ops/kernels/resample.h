@@ -8,11 +8,11 @@
 #include "ops/op.h"
 
 typedef struct ot_resample {
-    int64_t        axis, size;
-    const int64_t *start;  /* size + 1; graph memory, as the others */
+    int64_t axis, size;
+    const int64_t *start; /* size + 1; graph memory, as the others */
     const int64_t *from;
-    const double  *weight;
-    const double  *add;    /* size; NULL: zeros */
+    const double *weight;
+    const double *add; /* size; NULL: zeros */
 } ot_resample;
 
 #endif

@@ -14,14 +14,19 @@ enum { TAPS = 4, POWERS = 4 };
 
 /* Weight of tap k at distance t from the element below: a polynomial of t. */
 typedef struct taps {
-    int    n, first; /* the tap `first` comes from that many elements further */
+    int n, first; /* the tap `first` comes from that many elements further */
     double power[POWERS][TAPS];
 } taps;
 
 static const taps kinds[] = {
     [OT_SAMPLE_LINEAR] = { 2, 0, { { 1, 0 }, { -1, 1 } } },
     [OT_SAMPLE_NEAREST] = { 1, 0, { { 1 } } },
-    [OT_SAMPLE_CUBIC] = { 4, -1, { { 0, 1, 0, 0 }, { -0.75, 0, 0.75, 0 }, { 1.5, -2.25, 1.5, -0.75 }, { -0.75, 1.25, -1.25, 0.75 } } },
+    [OT_SAMPLE_CUBIC] = { 4,
+                          -1,
+                          { { 0, 1, 0, 0 },
+                            { -0.75, 0, 0.75, 0 },
+                            { 1.5, -2.25, 1.5, -0.75 },
+                            { -0.75, 1.25, -1.25, 0.75 } } },
 };
 
 ot_value *ot_line(ot_build *b, ot_dtype t, const double *v, int64_t n, int axis, int rank)
@@ -53,17 +58,19 @@ static ot_value *inside(ot_build *b, const ot_sample *s, int64_t n, ot_value *x)
 {
     double lo = s->corners ? 0 : -0.5, hi = s->corners ? (double)(n - 1) : (double)n - 0.5;
     if (s->padding == OT_SAMPLE_ZEROS) return x;
-    ot_value *out = ot_map2(b, OT_FN_Or, 0, 0, ot_compare_by(b, OT_FN_Less, x, lo), ot_compare_by(b, OT_FN_Greater, x, hi));
-    return ot_where(b, out, s->padding == OT_SAMPLE_BORDER ? ot_clip_by(b, x, 0, (double)(n - 1)) : reflect(b, s, n, x), x);
+    ot_value *out =
+        ot_map2(b, OT_FN_Or, 0, 0, ot_compare_by(b, OT_FN_Less, x, lo), ot_compare_by(b, OT_FN_Greater, x, hi));
+    return ot_where(b, out, s->padding == OT_SAMPLE_BORDER ? ot_clip_by(b, x, 0, (double)(n - 1)) : reflect(b, s, n, x),
+                    x);
 }
 
 /* Axis a: the places of its taps (.., taps, .., M) int64, and their weights; a weight of NULL is 1. */
 static void axis_taps(ot_build *b, const ot_sample *s, int a, ot_value **place, ot_value **weight)
 {
     const taps *k = &kinds[s->mode];
-    int64_t     n = s->n[a];
-    double      offset[TAPS];
-    ot_value   *x = s->at[a], *w = NULL;
+    int64_t n = s->n[a];
+    double offset[TAPS];
+    ot_value *x = s->at[a], *w = NULL;
     if (s->mode == OT_SAMPLE_NEAREST) x = ot_map1(b, OT_FN_Round, 0, 0, x);
     if (s->mode != OT_SAMPLE_CUBIC) x = inside(b, s, n, x); /* cubic: each tap for itself, below */
     ot_value *low = ot_map1(b, OT_FN_Floor, 0, 0, x), *t = ot_minus(b, x, low);
@@ -78,8 +85,7 @@ static void axis_taps(ot_build *b, const ot_sample *s, int a, ot_value **place, 
         ot_value *in = ot_map2(b, OT_FN_And, 0, 0, ot_compare_by(b, OT_FN_GreaterOrEqual, at, 0),
                                ot_compare_by(b, OT_FN_LessOrEqual, at, (double)(n - 1)));
         w = w ? ot_where(b, in, w, ot_scalar_like(b, w, 0)) : ot_cast(b, in, t->dtype);
-    } else if (s->padding == OT_SAMPLE_REFLECTION && s->mode == OT_SAMPLE_CUBIC)
-        at = reflect(b, s, n, at);
+    } else if (s->padding == OT_SAMPLE_REFLECTION && s->mode == OT_SAMPLE_CUBIC) at = reflect(b, s, n, at);
     *place = ot_cast(b, ot_clip_by(b, at, 0, (double)(n - 1)), OT_I64);
     *weight = w;
 }
@@ -87,8 +93,8 @@ static void axis_taps(ot_build *b, const ot_sample *s, int a, ot_value **place, 
 ot_value *ot_sample_taps(ot_build *b, const ot_sample *s, ot_value *rows, ot_value *first)
 {
     ot_value *place = first, *weight = NULL;
-    int64_t   step = 1;
-    ot_shape  ws;
+    int64_t step = 1;
+    ot_shape ws;
     if (ot_broken(b)) return NULL;
     ot_dtype t = rows->dtype == OT_F64 || s->at[0]->dtype == OT_F64 ? OT_F64 : OT_F32;
     for (int a = s->r - 1; a >= 0; a--) {
@@ -113,7 +119,7 @@ ot_value *ot_sample_rows(ot_build *b, const ot_sample *s, ot_value *rows, ot_val
 ot_value *ot_sample_x(ot_build *b, ot_value *x)
 {
     if (ot_broken(b)) return NULL;
-    int64_t  N = x->shape.dim[0], C = x->shape.dim[1], P = 1;
+    int64_t N = x->shape.dim[0], C = x->shape.dim[1], P = 1;
     for (int d = 2; d < x->shape.rank; d++) P *= x->shape.dim[d];
     ot_value *y = ot_transpose(b, ot_view(b, x, &(ot_shape){ .rank = 3, .dim = { N, C, P } }), (int[]){ 0, 2, 1 });
     return ot_view(b, y, &(ot_shape){ .rank = 2, .dim = { N * P, C } });

@@ -13,10 +13,10 @@ enum { OT_SAMPLE_ZEROS, OT_SAMPLE_BORDER, OT_SAMPLE_REFLECTION };
 enum { OT_SAMPLE_AXES = OT_MAX_RANK - 2 };
 
 typedef struct ot_sample {
-    int       r;                  /* axes */
-    int64_t   mode, padding;
-    bool      corners;            /* the border lies in the middle of the outermost elements, not at their edges */
-    int64_t   n[OT_SAMPLE_AXES];
+    int r; /* axes */
+    int64_t mode, padding;
+    bool corners; /* the border lies in the middle of the outermost elements, not at their edges */
+    int64_t n[OT_SAMPLE_AXES];
     ot_value *at[OT_SAMPLE_AXES]; /* coordinates, (M) each, float32 or float64 */
 } ot_sample;
 

@@ -33,25 +33,33 @@ ot_value *ot_as_list(ot_build *b, ot_value *x, int64_t n)
 static ot_status flat_index_infer(ot_node *n, ot_error *err)
 {
     const ot_flat_index *a = n->attrs;
-    ot_shape         y = n->in[0]->shape;
-    char             from[128], to[128];
+    ot_shape y = n->in[0]->shape;
+    char from[128], to[128];
     if (n->in[0]->dtype != OT_I32 && n->in[0]->dtype != OT_I64)
         return ot_node_fail(n, err, "indices are %s; expected int32 or int64", ot_dtype_name(n->in[0]->dtype));
-    bool fits = a->kind == OT_FLAT_ALONG ? y.rank == a->x.rank && a->axis >= 0 && a->axis < y.rank
-                                           : y.rank >= 1 && a->batch < y.rank && y.dim[y.rank - 1] + a->batch <= a->x.rank;
+    bool fits = a->kind == OT_FLAT_ALONG
+                    ? y.rank == a->x.rank && a->axis >= 0 && a->axis < y.rank
+                    : y.rank >= 1 && a->batch < y.rank && y.dim[y.rank - 1] + a->batch <= a->x.rank;
     for (int d = 0; fits && d < (a->kind == OT_FLAT_ALONG ? y.rank : a->batch); d++)
         if (a->kind == OT_FLAT_TUPLES) fits = y.dim[d] == a->x.dim[d];
         else fits = d == a->axis || y.dim[d] <= a->x.dim[d];
     if (!fits)
-        return ot_node_fail(n, err, "indices of shape %s do not match a tensor of shape %s",
-                            ot_shape_text(&y, from), ot_shape_text(&a->x, to));
+        return ot_node_fail(n, err, "indices of shape %s do not match a tensor of shape %s", ot_shape_text(&y, from),
+                            ot_shape_text(&a->x, to));
     if (a->kind == OT_FLAT_TUPLES) y.rank--;
     return ot_set(n->out[0], OT_I64, &y);
 }
 
 const ot_op ot_op_FlatIndex = {
-    .name = "FlatIndex", .types = { "x" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_flat_index), .infer = flat_index_infer, .grad_zero = "the output contains indices",
+    .name = "FlatIndex",
+    .types = { "x" },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1,
+    .attr_size = sizeof(ot_flat_index),
+    .infer = flat_index_infer,
+    .grad_zero = "the output contains indices",
 };
 
 /* ---- Scatter ------------------------------------------------------------------- */
@@ -116,7 +124,7 @@ static void best_grad(ot_build *b, ot_value *x, ot_value *place, ot_value *u, ot
 static void scatter_grad(ot_build *b)
 {
     const ot_scatter *a = b->node->attrs;
-    ot_value     *x = b->node->in[0], *place = b->node->in[1], *u = b->node->in[2], *dy = ot_dout(b, 0);
+    ot_value *x = b->node->in[0], *place = b->node->in[1], *u = b->node->in[2], *dy = ot_dout(b, 0);
     if (a->op == OT_SCATTER_MUL) {
         mul_grad(b, x, place, u, dy);
         return;
@@ -131,6 +139,13 @@ static void scatter_grad(ot_build *b)
 }
 
 const ot_op ot_op_Scatter = {
-    .name = "Scatter", .types = { "TiT", .T = OT_SET_ALL }, .in = { 3, 3 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
-    .attr_size = sizeof(ot_scatter), .infer = scatter_infer, .grad = scatter_grad,
+    .name = "Scatter",
+    .types = { "TiT", .T = OT_SET_ALL },
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 1,
+    .attr_size = sizeof(ot_scatter),
+    .infer = scatter_infer,
+    .grad = scatter_grad,
 };

@@ -15,16 +15,18 @@
 enum { OT_FLAT_ALONG, OT_FLAT_TUPLES };
 
 typedef struct ot_flat_index {
-    int64_t  kind;
-    int64_t  axis;   /* ALONG */
-    int64_t  batch;  /* TUPLES */
-    int64_t  no_negative; /* else they count from the end */
+    int64_t kind;
+    int64_t axis;        /* ALONG */
+    int64_t batch;       /* TUPLES */
+    int64_t no_negative; /* else they count from the end */
     ot_shape x;
 } ot_flat_index;
 
 enum { OT_SCATTER_NONE, OT_SCATTER_ADD, OT_SCATTER_MUL, OT_SCATTER_MIN, OT_SCATTER_MAX };
 
-typedef struct ot_scatter { int64_t op; } ot_scatter;
+typedef struct ot_scatter {
+    int64_t op;
+} ot_scatter;
 
 /* ONNX's names of OT_SCATTER_*, for attributes of type OT_ENUM. */
 extern const char *const ot_scatter_reductions[];

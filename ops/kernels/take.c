@@ -25,12 +25,13 @@ static bool taken(const ot_shape *x, const ot_shape *index, int64_t axis, ot_sha
 
 static ot_status take_infer(ot_node *n, ot_error *err)
 {
-    const ot_take  *a = n->attrs;
+    const ot_take *a = n->attrs;
     const ot_value *x = n->in[0];
-    ot_shape        y;
+    ot_shape y;
     OT_TRY(check_index(n, err));
     if (!taken(&x->shape, &n->in[1]->shape, a->axis, &y))
-        return ot_node_fail(n, err, "axis %lld of rank %d with indices of rank %d: the result would have more than %d axes",
+        return ot_node_fail(n, err,
+                            "axis %lld of rank %d with indices of rank %d: the result would have more than %d axes",
                             (long long)a->axis, x->shape.rank, n->in[1]->shape.rank, OT_MAX_RANK);
     if (ot_dtype_bits(x->dtype) < 8)
         return ot_node_fail(n, err, "elements of type %s cannot be moved", ot_dtype_name(x->dtype));
@@ -41,15 +42,15 @@ static ot_status take_infer(ot_node *n, ot_error *err)
 static void take_grad(ot_build *b)
 {
     const ot_take *a = b->node->attrs;
-    ot_take_dx    t = { .axis = a->axis, .shape = b->node->in[0]->shape };
+    ot_take_dx t = { .axis = a->axis, .shape = b->node->in[0]->shape };
     ot_set_din(b, 0, ot_emit(b, &ot_op_TakeDx, &t, OT_IN(ot_dout(b, 0), b->node->in[1])));
 }
 
 static ot_status take_add_infer(ot_node *n, ot_error *err)
 {
     const ot_take_dx *a = n->attrs;
-    const ot_value    *dy = n->in[0];
-    ot_shape           y;
+    const ot_value *dy = n->in[0];
+    ot_shape y;
     OT_TRY(check_index(n, err));
     if (!taken(&a->shape, &n->in[1]->shape, a->axis, &y) || !ot_shape_eq(&y, &dy->shape)) {
         char from[128], to[128];
@@ -70,19 +71,32 @@ static void take_add_grad(ot_build *b)
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err)
 {
     long long dim = n->in[0]->shape.dim[((const ot_take *)n->attrs)->axis];
-    return ot_fail(err, OT_E_DATA, "%s: index %lld is out of range; expected %lld to %lld",
-                   n->name, (long long)value, -dim, dim - 1);
+    return ot_fail(err, OT_E_DATA, "%s: index %lld is out of range; expected %lld to %lld", n->name, (long long)value,
+                   -dim, dim - 1);
 }
 
 const ot_op ot_op_Take = {
-    .name = "Take", .types = { "Tx", .T = OT_SET_BYTE }, .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
-    .attr_size = sizeof(ot_take), .infer = take_infer, .grad = take_grad,
+    .name = "Take",
+    .types = { "Tx", .T = OT_SET_BYTE },
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 1,
+    .attr_size = sizeof(ot_take),
+    .infer = take_infer,
+    .grad = take_grad,
     .half = OT_HALF_TAKE,
     .fault = fault,
 };
 
 const ot_op ot_op_TakeDx = {
-    .name = "TakeDx", .types = { "Tx", .T = OT_SET_BYTE },
-    .in = { 2, 2 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1u << 1,
-    .attr_size = sizeof(ot_take_dx), .infer = take_add_infer, .grad = take_add_grad,
+    .name = "TakeDx",
+    .types = { "Tx", .T = OT_SET_BYTE },
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1u << 1,
+    .attr_size = sizeof(ot_take_dx),
+    .infer = take_add_infer,
+    .grad = take_add_grad,
 };

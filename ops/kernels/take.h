@@ -8,10 +8,12 @@
 
 #include "ops/op.h"
 
-typedef struct ot_take { int64_t axis; } ot_take;
+typedef struct ot_take {
+    int64_t axis;
+} ot_take;
 
 typedef struct ot_take_dx {
-    int64_t  axis;
+    int64_t axis;
     ot_shape shape; /* of the result */
 } ot_take_dx;
 

@@ -7,7 +7,7 @@
 static ot_status topk_index_infer(ot_node *n, ot_error *err)
 {
     const ot_topk_index *a = n->attrs;
-    ot_shape      y = n->in[0]->shape;
+    ot_shape y = n->in[0]->shape;
     if (a->axis < 0 || a->axis >= y.rank || a->k < 0 || a->k > y.dim[a->axis] || !ot_dtype_bits(n->in[0]->dtype))
         return ot_node_fail(n, err, "%lld elements on axis %lld are too many", (long long)a->k, (long long)a->axis);
     y.dim[a->axis] = a->k;
@@ -15,6 +15,13 @@ static ot_status topk_index_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_TopKIndex = {
-    .name = "TopKIndex", .types = { "n" }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL, .nondiff = 1,
-    .attr_size = sizeof(ot_topk_index), .infer = topk_index_infer, .grad_zero = "the output contains indices",
+    .name = "TopKIndex",
+    .types = { "n" },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .nondiff = 1,
+    .attr_size = sizeof(ot_topk_index),
+    .infer = topk_index_infer,
+    .grad_zero = "the output contains indices",
 };

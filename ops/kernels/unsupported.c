@@ -5,12 +5,14 @@
 
 #include <stddef.h>
 
-typedef struct unsupported_attrs { const char *op, *domain; } unsupported_attrs; /* "": ai.onnx */
+typedef struct unsupported_attrs {
+    const char *op, *domain;
+} unsupported_attrs; /* "": ai.onnx */
 
 static const ot_attr rows[] = {
-    { "op",     OT_TEXT, offsetof(unsupported_attrs, op),     0, NULL },
+    { "op", OT_TEXT, offsetof(unsupported_attrs, op), 0, NULL },
     { "domain", OT_TEXT, offsetof(unsupported_attrs, domain), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status unsupported_infer(ot_node *n, ot_error *err)
@@ -20,6 +22,12 @@ static ot_status unsupported_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Unsupported = {
-    .name = "Unsupported", .types = { "*" }, .in = { 0, OT_VARIADIC }, .out = { 0, OT_VARIADIC }, .flags = OT_INTERNAL | OT_LISTS,
-    .attrs = rows, .attr_size = sizeof(unsupported_attrs), .infer = unsupported_infer,
+    .name = "Unsupported",
+    .types = { "*" },
+    .in = { 0, OT_VARIADIC },
+    .out = { 0, OT_VARIADIC },
+    .flags = OT_INTERNAL | OT_LISTS,
+    .attrs = rows,
+    .attr_size = sizeof(unsupported_attrs),
+    .infer = unsupported_infer,
 };

@@ -8,8 +8,7 @@ const char *const ot_auto_pads[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALI
 
 static ot_status list(const ot_node *n, const char *what, const ot_ints *v, int len, int64_t min, ot_error *err)
 {
-    if (v->n && v->n != len)
-        return ot_node_fail(n, err, "%s has %d values; expected %d", what, v->n, len);
+    if (v->n && v->n != len) return ot_node_fail(n, err, "%s has %d values; expected %d", what, v->n, len);
     for (int i = 0; i < v->n; i++)
         if (v->v[i] < min || v->v[i] >= LIMIT)
             return ot_node_fail(n, err, "%s has %lld; expected at least %lld and less than 2^31", what,
@@ -17,8 +16,8 @@ static ot_status list(const ot_node *n, const char *what, const ot_ints *v, int 
     return OT_OK;
 }
 
-ot_status ot_window_lists(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, int nd,
-                          ot_window *w, ot_error *err)
+ot_status ot_window_lists(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, int nd, ot_window *w,
+                          ot_error *err)
 {
     if (nd < 1 || nd > OT_WINDOW_AXES)
         return ot_node_fail(n, err, "x has %d spatial axes; 1 to %d are supported", nd, OT_WINDOW_AXES);
@@ -46,8 +45,8 @@ int64_t ot_window_out(const ot_window *w, int j, int64_t in)
     return room < 0 ? 0 : room / w->stride[j] + 1;
 }
 
-ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel,
-                            const ot_shape *x, ot_window *w, int64_t *out, ot_error *err)
+ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, const ot_shape *x,
+                            ot_window *w, int64_t *out, ot_error *err)
 {
     int nd = x->rank - 2;
     OT_TRY(ot_window_lists(n, a, kernel, nd, w, err));
@@ -101,6 +100,6 @@ void ot_spatial_3d(const ot_shape *s, int64_t out[OT_WINDOW_AXES])
 void ot_window_words(FILE *f, const ot_window *w)
 {
     for (int d = 0; d < (int)w->nd; d++)
-        fprintf(f, " %lld/%lld*%lld+%lld+%lld", (long long)w->kernel[d], (long long)w->stride[d], (long long)w->dilation[d],
-                (long long)w->pad_lo[d], (long long)w->pad_hi[d]);
+        fprintf(f, " %lld/%lld*%lld+%lld+%lld", (long long)w->kernel[d], (long long)w->stride[d],
+                (long long)w->dilation[d], (long long)w->pad_lo[d], (long long)w->pad_hi[d]);
 }

@@ -29,12 +29,12 @@ typedef struct ot_window_attrs {
 /* Resolves a, whose kernel extents are `kernel`, for x (N, C, i1 .. id) and gives the extents of y's
  * spatial axes.  Fails, naming the node, where a list has a wrong length, a value is out of range or the
  * window does not fit. */
-ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel,
-                            const ot_shape *x, ot_window *w, int64_t *out, ot_error *err);
+ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, const ot_shape *x,
+                            ot_window *w, int64_t *out, ot_error *err);
 
 /* Lists of a checked and written to w, without pads: what ConvTranspose needs before its own rule. */
-ot_status ot_window_lists(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, int nd,
-                          ot_window *w, ot_error *err);
+ot_status ot_window_lists(const ot_node *n, const ot_window_attrs *a, const int64_t *kernel, int nd, ot_window *w,
+                          ot_error *err);
 
 /* Extent of an output axis; 0 or less: the window does not fit.  No rounding up. */
 int64_t ot_window_out(const ot_window *w, int axis, int64_t in);

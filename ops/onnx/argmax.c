@@ -7,21 +7,23 @@
 
 #include <stddef.h>
 
-typedef struct argmax_attrs { int64_t axis, keepdims, select_last_index; } argmax_attrs;
+typedef struct argmax_attrs {
+    int64_t axis, keepdims, select_last_index;
+} argmax_attrs;
 
 static const ot_attr argmax_rows[] = {
-    { "axis",              OT_INT, offsetof(argmax_attrs, axis),              0, NULL },
-    { "keepdims",          OT_INT, offsetof(argmax_attrs, keepdims),          1, NULL },
+    { "axis", OT_INT, offsetof(argmax_attrs, axis), 0, NULL },
+    { "keepdims", OT_INT, offsetof(argmax_attrs, keepdims), 1, NULL },
     { "select_last_index", OT_INT, offsetof(argmax_attrs, select_last_index), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status argmax_infer(ot_node *n, ot_error *err)
 {
     const argmax_attrs *a = n->attrs;
-    const ot_shape     *x = &n->in[0]->shape;
-    ot_shape            y = { .rank = 0 };
-    int                 axis;
+    const ot_shape *x = &n->in[0]->shape;
+    ot_shape y = { .rank = 0 };
+    int axis;
     if (!ot_axis(a->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
     if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d is empty", axis);
@@ -33,9 +35,10 @@ static ot_status argmax_infer(ot_node *n, ot_error *err)
 static void argmax_emit(ot_build *b, bool smallest)
 {
     const argmax_attrs *a = b->node->attrs;
-    int                 axis = 0;
+    int axis = 0;
     ot_axis(a->axis, b->node->in[0]->shape.rank, &axis);
-    ot_value *at = ot_emit(b, &ot_op_TopKIndex, &(ot_topk_index){ axis, 1, smallest, a->select_last_index }, OT_IN(b->node->in[0]));
+    ot_value *at = ot_emit(b, &ot_op_TopKIndex, &(ot_topk_index){ axis, 1, smallest, a->select_last_index },
+                           OT_IN(b->node->in[0]));
     ot_yield(b, 0, ot_view(b, at, &b->node->out[0]->shape));
 }
 

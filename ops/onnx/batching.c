@@ -26,7 +26,8 @@ ot_shape ot_own_shape(const ot_batching *b, const ot_value *v)
 {
     ot_shape s = v->shape;
     if (v->mark == OT_ALONE) s.rank = 0;
-    else if (v->mark) s.dim[v->mark - 1] = b->count ? s.dim[v->mark - 1] / b->count : s.dim[v->mark - 1] / b->to * b->from;
+    else if (v->mark)
+        s.dim[v->mark - 1] = b->count ? s.dim[v->mark - 1] / b->count : s.dim[v->mark - 1] / b->to * b->from;
     return s;
 }
 
@@ -86,14 +87,15 @@ ot_value *ot_batch_expand(ot_batching *b, ot_value *v, const ot_shape *s)
 static ot_value *moved(ot_batching *b, ot_value *v, const ot_shape *p, int at, int to)
 {
     ot_shape y;
-    int      lo = at < to ? at : to, hi = at < to ? to : at;
-    int64_t  before = ot_elements(p, 0, lo), between = ot_elements(p, lo, hi), after = ot_elements(p, hi, p->rank);
+    int lo = at < to ? at : to, hi = at < to ? to : at;
+    int64_t before = ot_elements(p, 0, lo), between = ot_elements(p, lo, hi), after = ot_elements(p, hi, p->rank);
     if (!ot_joined_shape(b, p, ot_on_axis(to), &y)) return NULL;
     if (between != 1 && !b->count) return NULL;
     if (between != 1) {
-        bool     back = to < at;
+        bool back = to < at;
         ot_shape wide = { .rank = 4, .dim = { before, back ? between : b->count, back ? b->count : between, after } };
-        ot_node *t = ot_graph_node(b->g, ot_find_op("", "Transpose"), "", NULL, OT_IN(ot_batch_reshape(b, v, &wide, v->mark)), 1);
+        ot_node *t = ot_graph_node(b->g, ot_find_op("", "Transpose"), "", NULL,
+                                   OT_IN(ot_batch_reshape(b, v, &wide, v->mark)), 1);
         int64_t *perm = ot_graph_alloc(b->g, 4 * sizeof *perm);
         if (!t || !perm || !t->in[0]) return NULL;
         memcpy(perm, (int64_t[]){ 0, 2, 1, 3 }, 4 * sizeof *perm);
@@ -115,7 +117,7 @@ ot_value *ot_batch_move(ot_batching *b, ot_value *v, int axis)
 ot_value *ot_batch_placed(ot_batching *b, ot_value *v, int rank, int axis)
 {
     ot_shape s = ot_own_shape(b, v), p = ot_padded_shape(&s, rank);
-    int      at = v->mark == OT_ALONE ? axis : ot_batch_axis(v) + rank - s.rank;
+    int at = v->mark == OT_ALONE ? axis : ot_batch_axis(v) + rank - s.rank;
     if (v->mark != OT_ALONE && at == axis) return v;
     return moved(b, v, &p, at, axis);
 }
@@ -144,8 +146,8 @@ ot_value *ot_batch_spread(ot_batching *b, ot_value *v, int axis)
 {
     ot_shape one, all, y;
     if (v->mark) return ot_batch_move(b, v, axis);
-    if (axis >= v->shape.rank || !b->count || !ot_with_axis(&v->shape, axis, 1, &one) || !ot_with_axis(&v->shape, axis, b->count, &all) ||
-        !ot_joined_shape(b, &v->shape, ot_on_axis(axis), &y))
+    if (axis >= v->shape.rank || !b->count || !ot_with_axis(&v->shape, axis, 1, &one) ||
+        !ot_with_axis(&v->shape, axis, b->count, &all) || !ot_joined_shape(b, &v->shape, ot_on_axis(axis), &y))
         return NULL;
     return ot_batch_reshape(b, ot_batch_expand(b, ot_batch_reshape(b, v, &one, 0), &all), &y, ot_on_axis(axis));
 }

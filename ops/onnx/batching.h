@@ -16,17 +16,18 @@ static inline int ot_batch_axis(const ot_value *v) { return v->mark - 1; }
 
 typedef struct ot_batching {
     ot_graph *g;
-    int64_t   count;    /* micro-batches, each of the file's own batch size; 0: by rows */
-    int64_t   from, to; /* by rows: sizes of the batch.  Nothing may act along its axis, which shrinks or grows */
-    bool      apart;    /* no rule but of those operators that are meant for a whole batch */
-    int       followed; /* operators that a rule changed */
-    int       repeated; /* operators without a rule: once for each micro-batch */
-    char      names[200];
-    int       mixing;   /* operators that act along the file's batch, and mix its samples */
+    int64_t count;    /* micro-batches, each of the file's own batch size; 0: by rows */
+    int64_t from, to; /* by rows: sizes of the batch.  Nothing may act along its axis, which shrinks or grows */
+    bool apart;       /* no rule but of those operators that are meant for a whole batch */
+    int followed;     /* operators that a rule changed */
+    int repeated;     /* operators without a rule: once for each micro-batch */
+    char names[200];
+    int mixing;                   /* operators that act along the file's batch, and mix its samples */
     const char *mixed, *mixed_op; /* the first of them */
-    const char *pairs;  /* the first product of each sample with each in an export of several, of each with itself here; NULL: none */
-    ot_value ***parts;  /* by value id: its micro-batches, one by one; NULL: nobody has asked */
-    int       n_parts;
+    const char *
+        pairs; /* the first product of each sample with each in an export of several, of each with itself here; NULL: none */
+    ot_value ***parts; /* by value id: its micro-batches, one by one; NULL: nobody has asked */
+    int n_parts;
 } ot_batching;
 
 enum { OT_BATCHED_OUTPUTS = 64 };
@@ -36,11 +37,11 @@ enum { OT_BATCHED_OUTPUTS = 64 };
  *   else mark[i]      where output i has them */
 typedef struct ot_batched {
     const ot_op *op;
-    void        *attrs;
-    int          n_in;
-    ot_value   **in;
-    int          explicit_at;
-    int          mark[OT_BATCHED_OUTPUTS];
+    void *attrs;
+    int n_in;
+    ot_value **in;
+    int explicit_at;
+    int mark[OT_BATCHED_OUTPUTS];
 } ot_batched;
 
 /* The rule for n, of which some input has a batch; own: the shapes of its outputs for one micro-batch.  false: there is
@@ -84,12 +85,18 @@ ot_shape ot_padded_shape(const ot_shape *s, int rank);
 
 /* ---- rules of families (ot_op.batch) ---- */
 
-bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* element-wise, over operands that broadcast */
-bool ot_batch_by_axis(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);    /* along an attribute `axis` */
-bool ot_batch_from_axis(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* along all axes from there on */
-bool ot_batch_cumulated(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);  /* along the axis that input 1 says */
-bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);     /* the same elements in another shape */
-bool ot_batch_first(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r);      /* input 0 has a batch on axis 0 by nature */
+bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own,
+                        ot_batched *r); /* element-wise, over operands that broadcast */
+bool ot_batch_by_axis(ot_batching *b, const ot_node *n, const ot_shape *own,
+                      ot_batched *r); /* along an attribute `axis` */
+bool ot_batch_from_axis(ot_batching *b, const ot_node *n, const ot_shape *own,
+                        ot_batched *r); /* along all axes from there on */
+bool ot_batch_cumulated(ot_batching *b, const ot_node *n, const ot_shape *own,
+                        ot_batched *r); /* along the axis that input 1 says */
+bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own,
+                     ot_batched *r); /* the same elements in another shape */
+bool ot_batch_first(ot_batching *b, const ot_node *n, const ot_shape *own,
+                    ot_batched *r); /* input 0 has a batch on axis 0 by nature */
 
 /* ---- what rules are made of ---- */
 

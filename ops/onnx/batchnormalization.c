@@ -10,10 +10,10 @@
 
 #define AT(field) offsetof(ot_batch_normalization, field)
 static const ot_attr attrs[] = {
-    { "epsilon",       OT_FLOAT, AT(epsilon),       1e-5, NULL },
-    { "momentum",      OT_FLOAT, AT(momentum),      0.9,  NULL },
-    { "training_mode", OT_INT,   AT(training_mode), 0,    NULL },
-    { 0 }
+    { "epsilon", OT_FLOAT, AT(epsilon), 1e-5, NULL },
+    { "momentum", OT_FLOAT, AT(momentum), 0.9, NULL },
+    { "training_mode", OT_INT, AT(training_mode), 0, NULL },
+    { 0 },
 };
 #undef AT
 
@@ -38,13 +38,13 @@ static ot_value *scaled(ot_build *b, ot_value *x, double f) { return mul(b, x, x
 
 static void evaluate(ot_build *b)
 {
-    const ot_node                *n = b->node;
+    const ot_node *n = b->node;
     const ot_batch_normalization *a = n->attrs;
-    ot_value                     *x = n->in[0], *scale = n->in[1], *bias = n->in[2];
-    ot_shape                      s = { .rank = x->shape.rank };
+    ot_value *x = n->in[0], *scale = n->in[1], *bias = n->in[2];
+    ot_shape s = { .rank = x->shape.rank };
     for (int d = 0; d < s.rank; d++) s.dim[d] = d == 1 ? x->shape.dim[1] : 1;
     /* Statistics may be wider than x: the factor is made in their type, applied in x's. */
-    ot_dtype  t = n->in[4]->dtype;
+    ot_dtype t = n->in[4]->dtype;
     ot_value *inv = ot_map1(b, OT_FN_Rsqrt, 0, 0, ot_map2(b, OT_FN_Add, 0, 0, n->in[4], ot_scalar(b, t, a->epsilon)));
     ot_value *factor = mul(b, ot_cast(b, scale, t), inv);
     ot_value *shift = ot_map2(b, OT_FN_Sub, 0, 0, ot_cast(b, bias, t), mul(b, n->in[3], factor));
@@ -56,31 +56,40 @@ static void evaluate(ot_build *b)
 
 static void lower(ot_build *b)
 {
-    const ot_node                *n = b->node;
+    const ot_node *n = b->node;
     const ot_batch_normalization *a = n->attrs;
     if (!a->training_mode) {
         evaluate(b);
         return;
     }
     ot_batch_norm k = { .epsilon = a->epsilon };
-    ot_value     *x = n->in[0];
-    ot_node      *norm = ot_emit_n(b, &ot_op_BatchNorm, &k, OT_IN(x, n->in[1], n->in[2]), 4);
+    ot_value *x = n->in[0];
+    ot_node *norm = ot_emit_n(b, &ot_op_BatchNorm, &k, OT_IN(x, n->in[1], n->in[2]), 4);
     if (!norm) return;
     ot_yield(b, 0, norm->out[0]);
     double m = (double)ot_numel(&x->shape) / (double)(x->shape.dim[1] ? x->shape.dim[1] : 1);
     for (int i = 1; i < n->n_out && i < 3; i++) {
         if (!n->out[i]) continue;
-        ot_dtype  t = n->in[2 + i]->dtype;
-        double    unbias = i == 2 && a->unbiased && m > 1 ? m / (m - 1) : 1;
+        ot_dtype t = n->in[2 + i]->dtype;
+        double unbias = i == 2 && a->unbiased && m > 1 ? m / (m - 1) : 1;
         ot_value *batch = scaled(b, ot_cast(b, norm->out[i], t), (1 - a->momentum) * unbias);
         ot_yield(b, i, ot_map2(b, OT_FN_Add, 0, 0, scaled(b, n->in[2 + i], a->momentum), batch));
     }
 }
 
 const ot_op ot_op_BatchNormalization = {
-    .name = "BatchNormalization", .types = { "TUUVV", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT }, .slots = "-nott",
-    .since = 15, .in = { 5, 5 }, .out = { 1, 3 }, .nondiff = 1u << 3 | 1u << 4,
-    .attrs = attrs, .attr_size = sizeof(ot_batch_normalization), .infer = infer, .lower = lower,
-    .flags = OT_WHOLE_BATCH, .half = OT_HALF_NORM,
+    .name = "BatchNormalization",
+    .types = { "TUUVV", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT },
+    .slots = "-nott",
+    .since = 15,
+    .in = { 5, 5 },
+    .out = { 1, 3 },
+    .nondiff = 1u << 3 | 1u << 4,
+    .attrs = attrs,
+    .attr_size = sizeof(ot_batch_normalization),
+    .infer = infer,
+    .lower = lower,
+    .flags = OT_WHOLE_BATCH,
+    .half = OT_HALF_NORM,
     .batch = ot_batch_first,
 };

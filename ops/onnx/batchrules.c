@@ -39,7 +39,8 @@ bool ot_batch_explicit(ot_batched *r, int at)
 static bool is_loss(const ot_graph *g, const ot_value *v)
 {
     for (int k = 0; k < g->n_outputs; k++)
-        for (const ot_value *w = g->outputs[k]; w && ot_numel(&w->shape) == 1; w = w->producer && w->producer->n_in ? w->producer->in[0] : NULL)
+        for (const ot_value *w = g->outputs[k]; w && ot_numel(&w->shape) == 1;
+             w = w->producer && w->producer->n_in ? w->producer->in[0] : NULL)
             if (w == v) return true;
     return false;
 }
@@ -79,7 +80,7 @@ bool ot_batch_other_op(ot_batching *b, ot_batched *r, const ot_op *op)
 
 int ot_batch_leader(const ot_batching *b, const ot_node *n)
 {
-    int     best = -1;
+    int best = -1;
     int64_t most = -1;
     for (int i = 0; i < n->n_in; i++) {
         if (!ot_batch_has(n, i)) continue;
@@ -123,15 +124,15 @@ bool ot_batch_operands_first(ot_batching *b, const ot_node *n, unsigned set, ot_
 bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     const ot_shape *y = &own[0];
-    int             operands = n->op->like >> 1 & 1 ? 1 : n->n_in, lead = ot_batch_leader(b, n);
+    int operands = n->op->like >> 1 & 1 ? 1 : n->n_in, lead = ot_batch_leader(b, n);
     if (lead >= operands) return false;
     if (!y->rank) return ot_batch_on(r, n, OT_ALONE - 1);
-    int  axis = ot_batch_axis_in(b, n->in[lead], y);
+    int axis = ot_batch_axis_in(b, n->in[lead], y);
     bool as_is = ot_batch_meet(b, n, y, axis, operands);
     for (int i = 0; i < operands; i++) {
         if (!ot_batch_given(n, i)) continue;
         ot_value *v = n->in[i];
-        ot_shape  s = ot_own_shape(b, v), p = ot_padded_shape(&s, y->rank), wide;
+        ot_shape s = ot_own_shape(b, v), p = ot_padded_shape(&s, y->rank), wide;
         if (v->mark) {
             v = ot_batch_placed(b, v, y->rank, axis);
             if (v && !as_is) v = ot_batch_apart(b, v, &p, axis);
@@ -150,7 +151,7 @@ bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, o
 static bool by_axis(ot_batching *b, const ot_node *n, bool rest, ot_batched *r)
 {
     if (!ot_batch_first_alone(n)) return false;
-    int  rank = n->in[0]->shape.rank, axis;
+    int rank = n->in[0]->shape.rank, axis;
     rest |= ot_attr_get(n, "flatten", 0) != 0;
     bool keeps = ot_attr_get(n, "keepdims", 1);
     if (!ot_axis(ot_attr_get(n, "axis", 0), rank, &axis)) return false;
@@ -192,13 +193,15 @@ bool ot_batch_cumulated(ot_batching *b, const ot_node *n, const ot_shape *own, o
 bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     const ot_shape *y = &own[0];
-    ot_value       *x = n->in[0];
+    ot_value *x = n->in[0];
     if (!ot_batch_has(n, 0)) return false;
     ot_shape s = ot_own_shape(b, x), to;
-    int64_t  before = x->mark == OT_ALONE ? 1 : ot_elements(&s, 0, ot_batch_axis(x)), at = 1;
-    int      axis = -1;
+    int64_t before = x->mark == OT_ALONE ? 1 : ot_elements(&s, 0, ot_batch_axis(x)), at = 1;
+    int axis = -1;
     for (int d = 0; d < y->rank; d++) { /* the last axis is what most operators act along */
-        if (at == before && (axis < 0 || (y->dim[d] == 1 && y->dim[axis] != 1)) && (d == 0 || d < y->rank - 1 || y->dim[d] == 1)) axis = d;
+        if (at == before && (axis < 0 || (y->dim[d] == 1 && y->dim[axis] != 1)) &&
+            (d == 0 || d < y->rank - 1 || y->dim[d] == 1))
+            axis = d;
         at *= y->dim[d];
     }
     if (!y->rank) axis = OT_ALONE - 1;

@@ -52,8 +52,13 @@ static void equal_lower(ot_build *b)
 }
 
 const ot_op ot_op_Equal = {
-    .name = "Equal", .types = { "T", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
-    .since = 19, .in = { 2, 2 }, .out = { 1, 1 }, .infer = equal_infer, .lower = equal_lower,
+    .name = "Equal",
+    .types = { "T", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
+    .since = 19,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .infer = equal_infer,
+    .lower = equal_lower,
     .grad_zero = "a boolean is piecewise constant",
     .gives = "b",
     .batch = ot_batch_pointwise,
@@ -99,8 +104,8 @@ static ot_status pow_infer(ot_node *n, ot_error *err)
         if (!n->in[i] || !ot_dtype_bits(n->in[i]->dtype)) return ot_node_fail(n, err, "expected two numbers");
     if (!ot_broadcast(&n->in[0]->shape, &n->in[1]->shape, &s)) {
         char a[128], b[128];
-        return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast",
-                            ot_shape_text(&n->in[0]->shape, a), ot_shape_text(&n->in[1]->shape, b));
+        return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast", ot_shape_text(&n->in[0]->shape, a),
+                            ot_shape_text(&n->in[1]->shape, b));
     }
     return ot_set(n->out[0], n->in[0]->dtype, &s);
 }
@@ -140,8 +145,14 @@ static void pow_lower(ot_build *b)
 }
 
 const ot_op ot_op_Pow = {
-    .name = "Pow", .types = { "TU", .T = OT_SET_FLOAT | OT_SET_INDEX, .U = OT_SET_NUMBER }, .slots = "-e",
-    .since = 15, .in = { 2, 2 }, .out = { 1, 1 }, .infer = pow_infer, .lower = pow_lower,
+    .name = "Pow",
+    .types = { "TU", .T = OT_SET_FLOAT | OT_SET_INDEX, .U = OT_SET_NUMBER },
+    .slots = "-e",
+    .since = 15,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .infer = pow_infer,
+    .lower = pow_lower,
     .batch = ot_batch_pointwise,
 };
 
@@ -160,48 +171,76 @@ static ot_status prelu_infer(ot_node *n, ot_error *err)
 static void prelu_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_PRelu); }
 
 const ot_op ot_op_PRelu = {
-    .name = "PRelu", .types = { "T", .T = OT_SET_WIDE }, .slots = "-s", .since = 16, .in = { 2, 2 }, .out = { 1, 1 },
-    .infer = prelu_infer, .lower = prelu_lower,
+    .name = "PRelu",
+    .types = { "T", .T = OT_SET_WIDE },
+    .slots = "-s",
+    .since = 16,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .infer = prelu_infer,
+    .lower = prelu_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_pointwise,
 };
 
-typedef struct choice { int64_t which; } choice;
+typedef struct choice {
+    int64_t which;
+} choice;
 
 static const ot_attr mod_rows[] = { { "fmod", OT_INT, offsetof(choice, which), 0, NULL }, { 0 } };
 
 /* The standard leaves the sign of a float's remainder to fmod alone. */
 static ot_status mod_infer(ot_node *n, ot_error *err)
 {
-    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which) return ot_node_fail(n, err, "floats need fmod = 1");
+    if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which)
+        return ot_node_fail(n, err, "floats need fmod = 1");
     return ot_elementwise_infer(n, err);
 }
 
 static void mod_lower(ot_build *b)
 {
     const choice *a = b->node->attrs;
-    ot_yield(b, 0, ot_map_emit(b, a->which ? OT_FN_FMod : OT_FN_FloorMod, 0, 0, b->node->in, 2, b->node->out[0]->dtype));
+    ot_yield(b, 0,
+             ot_map_emit(b, a->which ? OT_FN_FMod : OT_FN_FloorMod, 0, 0, b->node->in, 2, b->node->out[0]->dtype));
 }
 
 const ot_op ot_op_Mod = {
-    .name = "Mod", .types = { "T", .T = OT_SET_NUMBER }, .slots = "-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = mod_rows,
-    .attr_size = sizeof(choice), .infer = mod_infer, .lower = mod_lower,
+    .name = "Mod",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .slots = "-",
+    .since = 13,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .attrs = mod_rows,
+    .attr_size = sizeof(choice),
+    .infer = mod_infer,
+    .lower = mod_lower,
     .batch = ot_batch_pointwise,
 };
 
 static const char *const directions[] = { "LEFT", "RIGHT", NULL };
 static const ot_attr shift_rows[] = {
-    { "direction", OT_ENUM, offsetof(choice, which), OT_REQUIRED, directions }, { 0 },
+    { "direction", OT_ENUM, offsetof(choice, which), OT_REQUIRED, directions },
+    { 0 },
 };
 
 static void shift_lower(ot_build *b)
 {
     const choice *a = b->node->attrs;
-    ot_yield(b, 0, ot_map_emit(b, a->which ? OT_FN_ShiftRight : OT_FN_ShiftLeft, 0, 0, b->node->in, 2, b->node->out[0]->dtype));
+    ot_yield(
+        b, 0,
+        ot_map_emit(b, a->which ? OT_FN_ShiftRight : OT_FN_ShiftLeft, 0, 0, b->node->in, 2, b->node->out[0]->dtype));
 }
 
 const ot_op ot_op_BitShift = {
-    .name = "BitShift", .types = { "T", .T = OT_SET_INT }, .since = 11, .in = { 2, 2 }, .out = { 1, 1 }, .attrs = shift_rows,
-    .attr_size = sizeof(choice), .infer = ot_elementwise_infer, .lower = shift_lower,
+    .name = "BitShift",
+    .types = { "T", .T = OT_SET_INT },
+    .since = 11,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .attrs = shift_rows,
+    .attr_size = sizeof(choice),
+    .infer = ot_elementwise_infer,
+    .lower = shift_lower,
     .batch = ot_batch_pointwise,
 };

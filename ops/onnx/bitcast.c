@@ -9,7 +9,7 @@
 
 static const ot_attr bitcast_rows[] = {
     { "to", OT_INT, offsetof(ot_bits, to), OT_REQUIRED, NULL },
-    { 0 }
+    { 0 },
 };
 
 static void bitcast_lower(ot_build *b)
@@ -19,7 +19,15 @@ static void bitcast_lower(ot_build *b)
 }
 
 const ot_op ot_op_BitCast = {
-    .name = "BitCast", .types = { "n" }, .since = 26, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
-    .attrs = bitcast_rows, .attr_size = sizeof(ot_bits), .infer = ot_bits_infer, .lower = bitcast_lower,
+    .name = "BitCast",
+    .types = { "n" },
+    .since = 26,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .nondiff = 1,
+    .attrs = bitcast_rows,
+    .attr_size = sizeof(ot_bits),
+    .infer = ot_bits_infer,
+    .lower = bitcast_lower,
     .grad_zero = "bits are reinterpreted as another type",
 };

@@ -7,7 +7,9 @@
 #include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
-typedef struct cast_attrs { int64_t to, saturate, round_mode; } cast_attrs;
+typedef struct cast_attrs {
+    int64_t to, saturate, round_mode;
+} cast_attrs;
 
 static const char *const round_modes[] = { "up", "down", "nearest", NULL };
 static const ot_attr cast_rows[] = {
@@ -29,7 +31,8 @@ static ot_status infer_to(ot_node *n, int64_t to, ot_error *err)
     ot_dtype from = n->in[0]->dtype;
     if (from == OT_STRING && to == OT_STRING) return ot_like(n->out[0], n->in[0]);
     if (to < 1 || to > OT_I2 || !ot_dtype_bits((ot_dtype)to))
-        return ot_node_fail(n, err, "to %s is not supported", ot_dtype_name(to < 0 || to > OT_I2 ? OT_UNDEFINED : (ot_dtype)to));
+        return ot_node_fail(n, err, "to %s is not supported",
+                            ot_dtype_name(to < 0 || to > OT_I2 ? OT_UNDEFINED : (ot_dtype)to));
     if (!ot_dtype_bits(from)) return ot_node_fail(n, err, "from %s is not supported", ot_dtype_name(from));
     if (to == OT_F8E8M0 && a->round_mode) return ot_node_fail(n, err, "round_mode must be up");
     return ot_set(n->out[0], (ot_dtype)to, &n->in[0]->shape);
@@ -56,15 +59,34 @@ static void cast_lower(ot_build *b)
 }
 
 const ot_op ot_op_Cast = {
-    .name = "Cast", .types = { "n" }, .slots = ">", .since = 24, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = cast_rows,
-    .attr_size = sizeof(cast_attrs), .infer = cast_infer, .lower = cast_lower,
-    .flags = OT_SAME, .gives = "=to",
+    .name = "Cast",
+    .types = { "n" },
+    .slots = ">",
+    .since = 24,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = cast_rows,
+    .attr_size = sizeof(cast_attrs),
+    .infer = cast_infer,
+    .lower = cast_lower,
+    .flags = OT_SAME,
+    .gives = "=to",
     .batch = ot_batch_pointwise,
 };
 
 const ot_op ot_op_CastLike = {
-    .name = "CastLike", .types = { "n" }, .slots = ">-", .since = 24, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 2, .like = 2, .attrs = like_rows,
-    .attr_size = sizeof(cast_attrs), .infer = castlike_infer, .lower = cast_lower,
+    .name = "CastLike",
+    .types = { "n" },
+    .slots = ">-",
+    .since = 24,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 2,
+    .like = 2,
+    .attrs = like_rows,
+    .attr_size = sizeof(cast_attrs),
+    .infer = castlike_infer,
+    .lower = cast_lower,
     .flags = OT_SAME,
     .batch = ot_batch_pointwise,
 };

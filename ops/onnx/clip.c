@@ -37,8 +37,14 @@ static void clip_lower(ot_build *b)
 }
 
 const ot_op ot_op_Clip = {
-    .name = "Clip", .types = { "T", .T = OT_SET_NUMBER }, .slots = "-",
-    .since = 13, .in = { 1, 3 }, .out = { 1, 1 }, .infer = clip_infer, .lower = clip_lower,
+    .name = "Clip",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .slots = "-",
+    .since = 13,
+    .in = { 1, 3 },
+    .out = { 1, 1 },
+    .infer = clip_infer,
+    .lower = clip_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_pointwise,
 };

@@ -10,23 +10,23 @@
 
 static const ot_attr attrs[] = {
     { "dilations", OT_INTS, offsetof(ot_window_attrs, dilations), 0, NULL },
-    { "pads",      OT_INTS, offsetof(ot_window_attrs, pads),      0, NULL },
-    { "strides",   OT_INTS, offsetof(ot_window_attrs, strides),   0, NULL },
-    { 0 }
+    { "pads", OT_INTS, offsetof(ot_window_attrs, pads), 0, NULL },
+    { "strides", OT_INTS, offsetof(ot_window_attrs, strides), 0, NULL },
+    { 0 },
 };
 
 /* The window, the blocks along each axis, and y. */
 static ot_status resolve(const ot_node *n, ot_window *w, int64_t *blocks, ot_shape *y, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    ot_shape        image, block;
-    int64_t         size, count = 1, C = x->rank == 3 ? x->dim[1] : 0;
-    char            s[128];
+    ot_shape image, block;
+    int64_t size, count = 1, C = x->rank == 3 ? x->dim[1] : 0;
+    char s[128];
     OT_TRY(ot_shape_input(n, 1, &image, err));
     OT_TRY(ot_shape_input(n, 2, &block, err));
     if (image.rank != block.rank || image.rank > OT_WINDOW_AXES)
-        return ot_node_fail(n, err, "an image of %d axes and blocks of %d; both need the same number, 1 to %d", image.rank, block.rank,
-                            OT_WINDOW_AXES);
+        return ot_node_fail(n, err, "an image of %d axes and blocks of %d; both need the same number, 1 to %d",
+                            image.rank, block.rank, OT_WINDOW_AXES);
     *y = (ot_shape){ .rank = 2 + image.rank, .dim = { x->dim[0] } };
     for (int j = 0; j < image.rank; j++) y->dim[2 + j] = image.dim[j];
     OT_TRY(ot_window_resolve(n, n->attrs, block.dim, y, w, blocks, err));
@@ -35,9 +35,8 @@ static ot_status resolve(const ot_node *n, ot_window *w, int64_t *blocks, ot_sha
     if (!ot_shape_fits(&block, OT_I8)) return ot_node_fail(n, err, "the blocks are too large");
     size = ot_numel(&block);
     if (x->rank != 3 || C % size || x->dim[2] != count)
-        return ot_node_fail(n, err, "x is %s; expected (N, a multiple of %lld, %lld)",
-                            ot_shape_text(x, s), (long long)size,
-                            (long long)count);
+        return ot_node_fail(n, err, "x is %s; expected (N, a multiple of %lld, %lld)", ot_shape_text(x, s),
+                            (long long)size, (long long)count);
     y->dim[1] = C / size;
     if (!ot_shape_fits(y, n->in[0]->dtype)) return ot_node_fail(n, err, "the result is too large");
     return OT_OK;
@@ -46,8 +45,8 @@ static ot_status resolve(const ot_node *n, ot_window *w, int64_t *blocks, ot_sha
 static ot_status col2im_infer(ot_node *n, ot_error *err)
 {
     ot_window w;
-    int64_t   blocks[OT_WINDOW_AXES];
-    ot_shape  y;
+    int64_t blocks[OT_WINDOW_AXES];
+    ot_shape y;
     OT_TRY(resolve(n, &w, blocks, &y, err));
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
@@ -76,11 +75,12 @@ static int64_t pieces_of(const ot_window *w, const int64_t *blocks, const ot_sha
 }
 
 /* dims of columns: (N C, k1.., L1..). */
-static bool make_piece(const ot_window *w, const int64_t *blocks, const ot_shape *y, const int64_t *each, int64_t index, ot_piece *p)
+static bool make_piece(const ot_window *w, const int64_t *blocks, const ot_shape *y, const int64_t *each, int64_t index,
+                       ot_piece *p)
 {
-    int     nd = (int)w->nd;
+    int nd = (int)w->nd;
     int64_t step = 1, lo = 0;
-    bool    any = true;
+    bool any = true;
     for (int j = nd - 1; j >= 0; j--) {
         int64_t k = index % each[j], image = y->dim[2 + j];
         index /= each[j];
@@ -102,10 +102,10 @@ static bool make_piece(const ot_window *w, const int64_t *blocks, const ot_shape
 static void col2im_lower(ot_build *b)
 {
     ot_window w;
-    int64_t   blocks[OT_WINDOW_AXES], each[OT_WINDOW_AXES];
-    ot_shape  y;
+    int64_t blocks[OT_WINDOW_AXES], each[OT_WINDOW_AXES];
+    ot_shape y;
     if (resolve(b->node, &w, blocks, &y, b->graph->err) != OT_OK) return;
-    int64_t   n = pieces_of(&w, blocks, &y, each), used = 0;
+    int64_t n = pieces_of(&w, blocks, &y, each), used = 0;
     ot_piece *p = ot_pieces(b, n);
     if (!p) return;
     ot_shape columns = { .rank = 1 + 2 * (int)w.nd, .dim = { y.dim[0] * y.dim[1] } };
@@ -122,7 +122,16 @@ static void col2im_lower(ot_build *b)
 }
 
 const ot_op ot_op_Col2Im = {
-    .name = "Col2Im", .types = { "Tii", .T = OT_SET_NUMBER }, .slots = "-", .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 6,
-    .attrs = attrs, .attr_size = sizeof(ot_window_attrs), .infer = col2im_infer, .lower = col2im_lower,
+    .name = "Col2Im",
+    .types = { "Tii", .T = OT_SET_NUMBER },
+    .slots = "-",
+    .since = 18,
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .nondiff = 6,
+    .attrs = attrs,
+    .attr_size = sizeof(ot_window_attrs),
+    .infer = col2im_infer,
+    .lower = col2im_lower,
     .batch = ot_batch_first,
 };

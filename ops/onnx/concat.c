@@ -8,17 +8,19 @@
 
 #include <stddef.h>
 
-typedef struct concat_attrs { int64_t axis; } concat_attrs;
+typedef struct concat_attrs {
+    int64_t axis;
+} concat_attrs;
 
 static const ot_attr concat_rows[] = {
     { "axis", OT_INT, offsetof(concat_attrs, axis), OT_REQUIRED, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status concat_infer(ot_node *n, ot_error *err)
 {
     ot_shape y = n->in[0]->shape;
-    int      axis;
+    int axis;
     if (!ot_axis(((const concat_attrs *)n->attrs)->axis, y.rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
                             (long long)((const concat_attrs *)n->attrs)->axis, y.rank);
@@ -44,13 +46,13 @@ static void concat_lower(ot_build *b)
 {
     const ot_node *n = b->node;
     const ot_shape *y = &n->out[0]->shape;
-    int             axis;
-    int64_t         at = 0;
-    ot_piece       *p = ot_pieces(b, n->n_in);
+    int axis;
+    int64_t at = 0;
+    ot_piece *p = ot_pieces(b, n->n_in);
     ot_axis(((const concat_attrs *)n->attrs)->axis, y->rank, &axis);
     for (int i = 0; p && i < n->n_in; i++) {
         static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 }, zero[OT_MAX_RANK];
-        const ot_shape      *x = &n->in[i]->shape;
+        const ot_shape *x = &n->in[i]->shape;
         ot_piece_box(&p[i], x, zero, one, x->dim);
         p[i].in = i;
         p[i].dst[axis] = at;
@@ -63,7 +65,7 @@ static bool concat_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 {
     int along_axis, lead = ot_batch_leader(b, n);
     if (n->in[lead]->mark == OT_ALONE || !ot_axis(ot_attr_get(n, "axis", 0), own[0].rank, &along_axis)) return false;
-    int  axis = ot_batch_axis(n->in[lead]);
+    int axis = ot_batch_axis(n->in[lead]);
     bool as_is = axis != along_axis;
     for (int i = 0; i < n->n_in; i++)
         if (!(r->in[i] = as_is ? ot_batch_spread(b, n->in[i], axis) : ot_batch_full(b, n->in[i]))) return false;
@@ -73,9 +75,17 @@ static bool concat_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_Concat = {
-    .name = "Concat", .types = { "T", .T = OT_SET_COMMON }, .slots = "j", .since = 13, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
-    .attrs = concat_rows, .attr_size = sizeof(concat_attrs),
-    .infer = concat_infer, .lower = concat_lower,
-    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .name = "Concat",
+    .types = { "T", .T = OT_SET_COMMON },
+    .slots = "j",
+    .since = 13,
+    .in = { 1, OT_VARIADIC },
+    .out = { 1, 1 },
+    .attrs = concat_rows,
+    .attr_size = sizeof(concat_attrs),
+    .infer = concat_infer,
+    .lower = concat_lower,
+    .flags = OT_MOVES,
+    .half = OT_HALF_FOLLOWS,
     .batch = concat_batch,
 };

@@ -10,21 +10,21 @@
 
 typedef struct ot_conv_transpose {
     ot_window_attrs window;
-    int64_t         group;
-    ot_ints         output_padding, output_shape;
+    int64_t group;
+    ot_ints output_padding, output_shape;
 } ot_conv_transpose;
 
 #define AT(field) offsetof(ot_conv_transpose, field)
 static const ot_attr attrs[] = {
-    { "auto_pad",       OT_ENUM, AT(window.auto_pad),  OT_PAD_NOTSET, ot_auto_pads },
-    { "dilations",      OT_INTS, AT(window.dilations), 0, NULL },
-    { "group",          OT_INT,  AT(group),            1, NULL },
-    { "kernel_shape",   OT_INTS, AT(window.kernel),    0, NULL },
-    { "output_padding", OT_INTS, AT(output_padding),   0, NULL },
-    { "output_shape",   OT_INTS, AT(output_shape),     0, NULL },
-    { "pads",           OT_INTS, AT(window.pads),      0, NULL },
-    { "strides",        OT_INTS, AT(window.strides),   0, NULL },
-    { 0 }
+    { "auto_pad", OT_ENUM, AT(window.auto_pad), OT_PAD_NOTSET, ot_auto_pads },
+    { "dilations", OT_INTS, AT(window.dilations), 0, NULL },
+    { "group", OT_INT, AT(group), 1, NULL },
+    { "kernel_shape", OT_INTS, AT(window.kernel), 0, NULL },
+    { "output_padding", OT_INTS, AT(output_padding), 0, NULL },
+    { "output_shape", OT_INTS, AT(output_shape), 0, NULL },
+    { "pads", OT_INTS, AT(window.pads), 0, NULL },
+    { "strides", OT_INTS, AT(window.strides), 0, NULL },
+    { 0 },
 };
 #undef AT
 
@@ -32,12 +32,12 @@ static const ot_attr attrs[] = {
 static ot_status resolve_axis(const ot_node *n, int j, int64_t in, ot_window *w, int64_t *out, ot_error *err)
 {
     const ot_conv_transpose *a = n->attrs;
-    int64_t                  extra = a->output_padding.n ? a->output_padding.v[j] : 0, nd = w->nd;
+    int64_t extra = a->output_padding.n ? a->output_padding.v[j] : 0, nd = w->nd;
     if (in < 1 || in >= (int64_t)1 << 31 || extra < 0 || extra >= (int64_t)1 << 31)
         return ot_node_fail(n, err, "spatial axis %d has %lld elements and output padding %lld", j, (long long)in,
                             (long long)extra);
     int64_t full = w->stride[j] * (in - 1) + (w->kernel[j] - 1) * w->dilation[j] + 1;
-    bool    same = a->window.auto_pad == OT_PAD_SAME_UPPER || a->window.auto_pad == OT_PAD_SAME_LOWER;
+    bool same = a->window.auto_pad == OT_PAD_SAME_UPPER || a->window.auto_pad == OT_PAD_SAME_LOWER;
     if (a->output_shape.n || same) {
         *out = a->output_shape.n ? a->output_shape.v[a->output_shape.n - nd + j] : in * w->stride[j];
         if (*out < 1 || *out >= (int64_t)1 << 31)
@@ -61,15 +61,17 @@ static ot_status resolve_axis(const ot_node *n, int j, int64_t in, ot_window *w,
 static ot_status resolve(const ot_node *n, ot_convolve *c, ot_error *err)
 {
     const ot_conv_transpose *a = n->attrs;
-    const ot_shape          *x = &n->in[0]->shape, *w = &n->in[1]->shape;
-    int                      nd = x->rank - 2;
-    int64_t                  M;
+    const ot_shape *x = &n->in[0]->shape, *w = &n->in[1]->shape;
+    int nd = x->rank - 2;
+    int64_t M;
     if (x->rank < 3 || w->rank != x->rank)
-        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank, w->rank);
+        return ot_node_fail(n, err, "x has rank %d and w rank %d; both need the same rank, 3 or more", x->rank,
+                            w->rank);
     if (w->dim[0] != x->dim[1])
         return ot_node_fail(n, err, "x has %lld channels; w needs %lld", (long long)x->dim[1], (long long)w->dim[0]);
     if (a->group < 1 || x->dim[1] % a->group || !ot_mul(w->dim[1], a->group, &M))
-        return ot_node_fail(n, err, "group %lld must divide the %lld channels of x", (long long)a->group, (long long)x->dim[1]);
+        return ot_node_fail(n, err, "group %lld must divide the %lld channels of x", (long long)a->group,
+                            (long long)x->dim[1]);
     if (n->n_in > 2 && n->in[2] && (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != M))
         return ot_node_fail(n, err, "b must have one value per channel of y, %lld", (long long)M);
     *c = (ot_convolve){ .group = a->group };
@@ -96,7 +98,7 @@ static ot_status infer(ot_node *n, ot_error *err)
 static void lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_convolve    c;
+    ot_convolve c;
     if (resolve(n, &c, b->graph->err) != OT_OK) return;
     ot_value *y = ot_emit(b, &ot_op_ConvolveDx, &c, OT_IN(n->in[0], n->in[1]));
     if (n->n_in > 2 && n->in[2]) {
@@ -108,8 +110,17 @@ static void lower(ot_build *b)
 }
 
 const ot_op ot_op_ConvTranspose = {
-    .name = "ConvTranspose", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-WB", .since = 22, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs,
-    .attr_size = sizeof(ot_conv_transpose), .infer = infer, .lower = lower,
-    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .name = "ConvTranspose",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-WB",
+    .since = 22,
+    .in = { 2, 3 },
+    .out = { 1, 1 },
+    .attrs = attrs,
+    .attr_size = sizeof(ot_conv_transpose),
+    .infer = infer,
+    .lower = lower,
+    .flags = OT_PRODUCT,
+    .half = OT_HALF_PRODUCT,
     .batch = ot_batch_first,
 };

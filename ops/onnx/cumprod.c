@@ -11,12 +11,14 @@
 
 #include <stddef.h>
 
-typedef struct cumprod_attrs { int64_t exclusive, reverse; } cumprod_attrs;
+typedef struct cumprod_attrs {
+    int64_t exclusive, reverse;
+} cumprod_attrs;
 
 static const ot_attr cumprod_rows[] = {
     { "exclusive", OT_INT, offsetof(cumprod_attrs, exclusive), 0, NULL },
-    { "reverse",   OT_INT, offsetof(cumprod_attrs, reverse),   0, NULL },
-    { 0 }
+    { "reverse", OT_INT, offsetof(cumprod_attrs, reverse), 0, NULL },
+    { 0 },
 };
 
 static ot_status cumprod_infer(ot_node *n, ot_error *err)
@@ -31,7 +33,7 @@ static ot_status cumprod_infer(ot_node *n, ot_error *err)
 /* Every element moves `by` places along the axis, ones come in. */
 static ot_value *shift(ot_build *b, ot_value *x, int axis, int64_t by, bool back)
 {
-    int64_t   start[OT_MAX_RANK] = { 0 }, one[OT_MAX_RANK], extent[OT_MAX_RANK];
+    int64_t start[OT_MAX_RANK] = { 0 }, one[OT_MAX_RANK], extent[OT_MAX_RANK];
     ot_piece *p = ot_pieces(b, 1);
     if (!p || ot_broken(b)) return NULL;
     for (int d = 0; d < x->shape.rank; d++) {
@@ -47,11 +49,11 @@ static ot_value *shift(ot_build *b, ot_value *x, int axis, int64_t by, bool back
 static void cumprod_lower(ot_build *b)
 {
     const cumprod_attrs *a = b->node->attrs;
-    ot_value            *x = b->node->in[0];
-    ot_dtype             t = x->dtype;
-    bool                 back = a->reverse != 0;
-    ot_ints              axis;
-    int                  d = 0;
+    ot_value *x = b->node->in[0];
+    ot_dtype t = x->dtype;
+    bool back = a->reverse != 0;
+    ot_ints axis;
+    int d = 0;
     if (ot_const_ints(b->node, 1, &axis, b->graph->err) != OT_OK) return;
     ot_axis(axis.v[0], x->shape.rank, &d);
     int64_t n = x->shape.dim[d];
@@ -62,7 +64,16 @@ static void cumprod_lower(ot_build *b)
 }
 
 const ot_op ot_op_CumProd = {
-    .name = "CumProd", .types = { "Tx", .T = OT_SET_WIDE }, .slots = "-", .since = 26, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = cumprod_rows, .attr_size = sizeof(cumprod_attrs), .infer = cumprod_infer, .lower = cumprod_lower,
+    .name = "CumProd",
+    .types = { "Tx", .T = OT_SET_WIDE },
+    .slots = "-",
+    .since = 26,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = cumprod_rows,
+    .attr_size = sizeof(cumprod_attrs),
+    .infer = cumprod_infer,
+    .lower = cumprod_lower,
     .batch = ot_batch_cumulated,
 };

@@ -24,7 +24,8 @@ static ot_status det_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "%s has no square matrices", ot_shape_text(&y, a));
     }
     if (y.dim[y.rank - 1] > MOST)
-        return ot_node_fail(n, err, "matrices of %lld rows; at most %d are supported", (long long)y.dim[y.rank - 1], MOST);
+        return ot_node_fail(n, err, "matrices of %lld rows; at most %d are supported", (long long)y.dim[y.rank - 1],
+                            MOST);
     y.rank -= 2;
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
@@ -72,8 +73,8 @@ static ot_value *step(ot_build *b, ot_value *a, int64_t B, int64_t m, ot_value *
 static void det_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0], *y = NULL, *factor = NULL;
-    int64_t   m = x->shape.dim[x->shape.rank - 1], B = ot_numel(&b->node->out[0]->shape);
-    ot_dtype  t = x->dtype;
+    int64_t m = x->shape.dim[x->shape.rank - 1], B = ot_numel(&b->node->out[0]->shape);
+    ot_dtype t = x->dtype;
     ot_value *a = ot_view(b, t == OT_F64 ? x : ot_cast(b, x, OT_F32), &(ot_shape){ .rank = 3, .dim = { B, m, m } });
     for (; m > 0 && !ot_broken(b); m--) {
         if (m > 1) a = step(b, a, B, m, &factor);
@@ -92,7 +93,13 @@ static bool det_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
 }
 
 const ot_op ot_op_Det = {
-    .name = "Det", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 },
-    .infer = det_infer, .lower = det_lower,
+    .name = "Det",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = det_infer,
+    .lower = det_lower,
     .batch = det_batch,
 };

@@ -24,14 +24,14 @@ static const double tau = 6.283185307179586;
  * other half, its mirror image, counts as well. */
 typedef struct transform {
     int64_t n, m, co;
-    int     sign;
-    bool    whole;
+    int sign;
+    bool whole;
 } transform;
 
 static ot_value *dense(ot_build *b, ot_value *x, const transform *t)
 {
     if (ot_broken(b)) return NULL;
-    int64_t  B = x->shape.dim[0], K = x->shape.dim[1], c = x->shape.dim[2], all;
+    int64_t B = x->shape.dim[0], K = x->shape.dim[1], c = x->shape.dim[2], all;
     ot_shape s = { .rank = 2, .dim = { K * c, t->m * t->co } };
     if (!ot_mul(s.dim[0], s.dim[1], &all) || !ot_shape_fits(&s, x->dtype)) {
         ot_node_fail(b->node, b->graph->err, "a transform of %lld elements is too large", (long long)t->n);
@@ -41,11 +41,12 @@ static ot_value *dense(ot_build *b, ot_value *x, const transform *t)
     if (!v) return NULL;
     for (int64_t k = 0; k < K; k++)
         for (int64_t j = 0; j < t->m; j++) {
-            double  angle = tau * (double)(j * k % t->n) / (double)t->n, re = cos(angle), im = t->sign * sin(angle);
-            double  times = t->whole && k > 0 && 2 * k != t->n ? 2 : 1;
-            double  part[2][2] = { { re * times, im * times }, { -im * times, re * times } };
+            double angle = tau * (double)(j * k % t->n) / (double)t->n, re = cos(angle), im = t->sign * sin(angle);
+            double times = t->whole && k > 0 && 2 * k != t->n ? 2 : 1;
+            double part[2][2] = { { re * times, im * times }, { -im * times, re * times } };
             for (int64_t i = 0; i < c; i++)
-                for (int64_t o = 0; o < t->co; o++) ot_set_f64(v, x->dtype, (k * c + i) * s.dim[1] + j * t->co + o, part[i][o]);
+                for (int64_t o = 0; o < t->co; o++)
+                    ot_set_f64(v, x->dtype, (k * c + i) * s.dim[1] + j * t->co + o, part[i][o]);
         }
     ot_value *y = ot_view(b, x, &(ot_shape){ .rank = 2, .dim = { B, K * c } });
     y = ot_matmul(b, y, false, ot_graph_const_of(b->graph, "", x->dtype, &s, v), false);
@@ -65,9 +66,10 @@ static int64_t divisor(int64_t n)
 static ot_value *turn(ot_build *b, ot_value *x, int64_t n, int sign)
 {
     if (ot_broken(b)) return NULL;
-    int64_t   q = x->shape.dim[1], p = x->shape.dim[2], start[4] = { 0, 0, 0, 1 }, step[4] = { 1, 1, 1, -1 };
-    ot_shape  s = { .rank = 4, .dim = { 1, q, p, 2 } };
-    void     *re = ot_graph_alloc(b->graph, ot_bytes(&s, x->dtype) + 1), *im = ot_graph_alloc(b->graph, ot_bytes(&s, x->dtype) + 1);
+    int64_t q = x->shape.dim[1], p = x->shape.dim[2], start[4] = { 0, 0, 0, 1 }, step[4] = { 1, 1, 1, -1 };
+    ot_shape s = { .rank = 4, .dim = { 1, q, p, 2 } };
+    void *re = ot_graph_alloc(b->graph, ot_bytes(&s, x->dtype) + 1),
+         *im = ot_graph_alloc(b->graph, ot_bytes(&s, x->dtype) + 1);
     ot_piece *piece = ot_pieces(b, 1);
     if (!re || !im || !piece) return NULL;
     for (int64_t i = 0; i < q * p; i++) {
@@ -106,8 +108,8 @@ static ot_value *spectrum(ot_build *b, ot_value *x, int64_t n, int sign)
 static ot_value *cut(ot_build *b, ot_value *x, int64_t from, int64_t n, int64_t step)
 {
     if (ot_broken(b)) return NULL;
-    int64_t   K = x->shape.dim[1], start[3] = { 0, from, 0 }, by[3] = { 1, step, 1 };
-    ot_shape  s = { .rank = 3, .dim = { x->shape.dim[0], n, x->shape.dim[2] } }, box = s;
+    int64_t K = x->shape.dim[1], start[3] = { 0, from, 0 }, by[3] = { 1, step, 1 };
+    ot_shape s = { .rank = 3, .dim = { x->shape.dim[0], n, x->shape.dim[2] } }, box = s;
     ot_piece *piece = ot_pieces(b, 1);
     if (!piece) return NULL;
     if (step > 0 && from + n > K) box.dim[1] = K - from;
@@ -119,9 +121,12 @@ static ot_value *cut(ot_build *b, ot_value *x, int64_t from, int64_t n, int64_t 
 static ot_value *mirrored(ot_build *b, ot_value *x, int64_t n)
 {
     if (ot_broken(b)) return NULL;
-    int64_t   half = n / 2 + 1, rest = n - half;
-    ot_value *back = ot_times(b, cut(b, x, rest, rest, -1), ot_line(b, x->dtype, (double[]){ 1, -1 }, x->shape.dim[2], 2, 3));
-    struct { int64_t axis; } one = { 1 }, two = { 2 };
+    int64_t half = n / 2 + 1, rest = n - half;
+    ot_value *back =
+        ot_times(b, cut(b, x, rest, rest, -1), ot_line(b, x->dtype, (double[]){ 1, -1 }, x->shape.dim[2], 2, 3));
+    struct {
+        int64_t axis;
+    } one = { 1 }, two = { 2 };
     x = rest ? ot_emit(b, &ot_op_Concat, &one, OT_IN(x, back)) : x;
     if (ot_broken(b) || x->shape.dim[2] == 2) return x;
     return ot_emit(b, &ot_op_Concat, &two, OT_IN(x, ot_times_by(b, x, 0)));
@@ -131,16 +136,19 @@ static ot_value *mirrored(ot_build *b, ot_value *x, int64_t n)
 static ot_value *transformed(ot_build *b, ot_value *x, int64_t n, bool inverse, bool onesided)
 {
     if (ot_broken(b)) return NULL;
-    bool      real = inverse && onesided;
-    transform t = { .n = n, .m = onesided && !inverse ? n / 2 + 1 : n, .co = real ? 1 : 2, .sign = inverse ? 1 : -1, .whole = real };
-    int64_t   K = real ? n / 2 + 1 : n, c = x->shape.dim[2];
+    bool real = inverse && onesided;
+    transform t = {
+        .n = n, .m = onesided && !inverse ? n / 2 + 1 : n, .co = real ? 1 : 2, .sign = inverse ? 1 : -1, .whole = real
+    };
+    int64_t K = real ? n / 2 + 1 : n, c = x->shape.dim[2];
     if (x->shape.dim[1] != K) x = cut(b, x, 0, K, 1);
     bool small = K * c <= DENSE / (t.m * t.co) || divisor(n) == 1;
     if (small) x = dense(b, x, &t);
     else {
         x = spectrum(b, real ? mirrored(b, x, n) : x, n, t.sign);
         if (t.m != n) x = cut(b, x, 0, t.m, 1);
-        if (real && !ot_broken(b)) x = cut(b, ot_view(b, x, &(ot_shape){ .rank = 3, .dim = { x->shape.dim[0] * n, 2, 1 } }), 0, 1, 1);
+        if (real && !ot_broken(b))
+            x = cut(b, ot_view(b, x, &(ot_shape){ .rank = 3, .dim = { x->shape.dim[0] * n, 2, 1 } }), 0, 1, 1);
     }
     return inverse ? ot_times_by(b, x, 1 / (double)n) : x;
 }
@@ -161,26 +169,34 @@ static ot_status scalar_input(const ot_node *n, int i, int64_t other, int64_t *o
 
 /* ---- DFT ------------------------------------------------------------------- */
 
-typedef struct dft_attrs { int64_t inverse, onesided; } dft_attrs;
+typedef struct dft_attrs {
+    int64_t inverse, onesided;
+} dft_attrs;
 
 static const ot_attr dft_rows[] = {
-    { "inverse",  OT_INT, offsetof(dft_attrs, inverse),  0, NULL },
+    { "inverse", OT_INT, offsetof(dft_attrs, inverse), 0, NULL },
     { "onesided", OT_INT, offsetof(dft_attrs, onesided), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status dft_resolve(const ot_node *n, int *axis, int64_t *length, ot_shape *y, ot_error *err)
 {
     const dft_attrs *a = n->attrs;
-    int64_t          at;
+    int64_t at;
     *y = n->in[0]->shape;
     int64_t c = y->rank > 1 ? y->dim[y->rank - 1] : 0;
-    if (c != 1 && c != 2) return ot_node_fail(n, err, "the last axis of x must have 1 element, or 2 for complex numbers");
-    if (a->onesided && !a->inverse && c == 2) return ot_node_fail(n, err, "onesided needs real numbers, but x is "
-                                                                          "complex");
+    if (c != 1 && c != 2)
+        return ot_node_fail(n, err, "the last axis of x must have 1 element, or 2 for complex numbers");
+    if (a->onesided && !a->inverse && c == 2)
+        return ot_node_fail(n, err,
+                            "onesided needs real numbers, but x is "
+                            "complex");
     OT_TRY(scalar_input(n, 2, -2, &at, err));
-    if (!ot_axis(at, y->rank, axis) || *axis == y->rank - 1) return ot_node_fail(n, err, "axis %lld is out of range for rank "
-                                                                                         "%d", (long long)at, y->rank);
+    if (!ot_axis(at, y->rank, axis) || *axis == y->rank - 1)
+        return ot_node_fail(n, err,
+                            "axis %lld is out of range for rank "
+                            "%d",
+                            (long long)at, y->rank);
     int64_t size = y->dim[*axis];
     OT_TRY(scalar_input(n, 1, a->onesided && a->inverse ? 2 * (size - 1) : size, length, err));
     if (*length < 1 || *length > LONGEST)
@@ -193,8 +209,8 @@ static ot_status dft_resolve(const ot_node *n, int *axis, int64_t *length, ot_sh
 
 static ot_status dft_infer(ot_node *n, ot_error *err)
 {
-    int      axis;
-    int64_t  length;
+    int axis;
+    int64_t length;
     ot_shape y;
     OT_TRY(dft_resolve(n, &axis, &length, &y, err));
     return ot_set(n->out[0], n->in[0]->dtype, &y);
@@ -203,11 +219,11 @@ static ot_status dft_infer(ot_node *n, ot_error *err)
 static void dft_lower(ot_build *b)
 {
     const dft_attrs *a = b->node->attrs;
-    ot_value        *x = b->node->in[0];
-    ot_dtype         t = x->dtype;
-    int              axis, perm[OT_MAX_RANK], rank = x->shape.rank;
-    int64_t          length, B = 1;
-    ot_shape         y;
+    ot_value *x = b->node->in[0];
+    ot_dtype t = x->dtype;
+    int axis, perm[OT_MAX_RANK], rank = x->shape.rank;
+    int64_t length, B = 1;
+    ot_shape y;
     if (dft_resolve(b->node, &axis, &length, &y, b->graph->err) != OT_OK) return;
     for (int d = 0; d < rank; d++) {
         perm[d] = d;
@@ -215,7 +231,8 @@ static void dft_lower(ot_build *b)
     }
     perm[axis] = rank - 2; /* the two change places, there and back */
     perm[rank - 2] = axis;
-    x = ot_view(b, ot_transpose(b, wide(b, x), perm), &(ot_shape){ .rank = 3, .dim = { B, x->shape.dim[axis], x->shape.dim[rank - 1] } });
+    x = ot_view(b, ot_transpose(b, wide(b, x), perm),
+                &(ot_shape){ .rank = 3, .dim = { B, x->shape.dim[axis], x->shape.dim[rank - 1] } });
     x = transformed(b, x, length, a->inverse != 0, a->onesided != 0);
     ot_shape s = y;
     s.dim[axis] = y.dim[rank - 2];
@@ -230,7 +247,9 @@ static bool dft_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
     (void)own;
     int rank = n->in[0]->shape.rank, axis = rank - 2;
     if (!ot_batch_first_alone(n) || rank < 2) return false;
-    if (ot_batch_given(n, 2) && (!ot_is_const(n->in[2]) || !ot_axis(ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0), rank, &axis))) return false;
+    if (ot_batch_given(n, 2) &&
+        (!ot_is_const(n->in[2]) || !ot_axis(ot_get_i64(n->in[2]->data, n->in[2]->dtype, 0), rank, &axis)))
+        return false;
     if (!ot_batch_mixed_along(b, n, INT64_C(1) << axis | INT64_C(1) << (rank - 1), 0, r)) return false;
     int64_t shifted = axis + 1;
     if (ot_batch_given(n, 2) && r->explicit_at >= 0) r->in[2] = ot_graph_const(b->g, "", OT_I64, &OT_SCALAR, &shifted);
@@ -238,43 +257,58 @@ static bool dft_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
 }
 
 const ot_op ot_op_DFT = {
-    .name = "DFT", .types = { "TUi", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .slots = "-", .since = 20, .in = { 1, 3 }, .out = { 1, 1 }, .nondiff = 6,
-    .attrs = dft_rows, .attr_size = sizeof(dft_attrs), .infer = dft_infer, .lower = dft_lower,
+    .name = "DFT",
+    .types = { "TUi", .T = OT_SET_FLOAT, .U = OT_SET_INDEX },
+    .slots = "-",
+    .since = 20,
+    .in = { 1, 3 },
+    .out = { 1, 1 },
+    .nondiff = 6,
+    .attrs = dft_rows,
+    .attr_size = sizeof(dft_attrs),
+    .infer = dft_infer,
+    .lower = dft_lower,
     .batch = dft_batch,
 };
 
 /* ---- STFT ------------------------------------------------------------------ */
 
-typedef struct stft_attrs { int64_t onesided; } stft_attrs;
+typedef struct stft_attrs {
+    int64_t onesided;
+} stft_attrs;
 
 static const ot_attr stft_rows[] = {
     { "onesided", OT_INT, offsetof(stft_attrs, onesided), 1, NULL },
-    { 0 }
+    { 0 },
 };
 
-typedef struct frames { int64_t B, L, c, step, length, count; } frames;
+typedef struct frames {
+    int64_t B, L, c, step, length, count;
+} frames;
 
 static ot_status stft_resolve(const ot_node *n, frames *f, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
     const ot_value *window = ot_node_in(n, 2);
-    char            s[128];
+    char s[128];
     if (x->rank < 2 || x->rank > 3 || (x->rank == 3 && x->dim[2] != 1 && x->dim[2] != 2))
         return ot_node_fail(n, err, "the signal is %s; expected (B, L, 1), or (B, L, 2) for complex numbers",
                             ot_shape_text(x, s));
-    if (window && window->shape.rank != 1) return ot_node_fail(n, err, "the window is %s; expected a list",
-                                                               ot_shape_text(&window->shape, s));
+    if (window && window->shape.rank != 1)
+        return ot_node_fail(n, err, "the window is %s; expected a list", ot_shape_text(&window->shape, s));
     *f = (frames){ .B = x->dim[0], .L = x->dim[1], .c = x->rank == 3 ? x->dim[2] : 1 };
     OT_TRY(scalar_input(n, 1, 0, &f->step, err));
     OT_TRY(scalar_input(n, 3, window ? window->shape.dim[0] : f->L, &f->length, err));
     if (window && window->shape.dim[0] != f->length)
-        return ot_node_fail(n, err, "a window of %lld elements for frames of %lld", (long long)window->shape.dim[0], (long long)f->length);
+        return ot_node_fail(n, err, "a window of %lld elements for frames of %lld", (long long)window->shape.dim[0],
+                            (long long)f->length);
     if (f->step < 1 || f->length < 1 || f->length > f->L || f->length > LONGEST)
         return ot_node_fail(n, err, "frames of %lld elements with step %lld do not fit a signal of %lld",
-                            (long long)f->length, (long long)f->step,
-                            (long long)f->L);
-    if (((const stft_attrs *)n->attrs)->onesided && f->c == 2) return ot_node_fail(n, err, "onesided needs real numbers, but the "
-                                                                                           "signal is complex");
+                            (long long)f->length, (long long)f->step, (long long)f->L);
+    if (((const stft_attrs *)n->attrs)->onesided && f->c == 2)
+        return ot_node_fail(n, err,
+                            "onesided needs real numbers, but the "
+                            "signal is complex");
     f->count = (f->L - f->length) / f->step + 1;
     return OT_OK;
 }
@@ -283,7 +317,8 @@ static ot_status stft_infer(ot_node *n, ot_error *err)
 {
     frames f;
     OT_TRY(stft_resolve(n, &f, err));
-    ot_shape y = { .rank = 4, .dim = { f.B, f.count, ((const stft_attrs *)n->attrs)->onesided ? f.length / 2 + 1 : f.length, 2 } };
+    ot_shape y = { .rank = 4,
+                   .dim = { f.B, f.count, ((const stft_attrs *)n->attrs)->onesided ? f.length / 2 + 1 : f.length, 2 } };
     if (!ot_shape_fits(&y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
@@ -291,13 +326,14 @@ static ot_status stft_infer(ot_node *n, ot_error *err)
 static void stft_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0], *window = ot_node_in(b->node, 2);
-    frames    f;
-    ot_dtype  t = x->dtype;
+    frames f;
+    ot_dtype t = x->dtype;
     if (stft_resolve(b->node, &f, b->graph->err) != OT_OK) return;
-    ot_shape  s = { .rank = 4, .dim = { f.B, f.count, f.length, f.c } };
+    ot_shape s = { .rank = 4, .dim = { f.B, f.count, f.length, f.c } };
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return;
-    *p = (ot_piece){ .stride = { f.L * f.c, f.count > 1 ? f.step * f.c : 0, f.c, 1 }, .extent = { f.B, f.count, f.length, f.c } };
+    *p = (ot_piece){ .stride = { f.L * f.c, f.count > 1 ? f.step * f.c : 0, f.c, 1 },
+                     .extent = { f.B, f.count, f.length, f.c } };
     x = wide(b, x);
     x = ot_copy_emit(b, &s, 0, p, 1, &x, 1);
     if (window) x = ot_times(b, x, ot_view(b, wide(b, window), &(ot_shape){ .rank = 2, .dim = { f.length, 1 } }));
@@ -307,7 +343,16 @@ static void stft_lower(ot_build *b)
 }
 
 const ot_op ot_op_STFT = {
-    .name = "STFT", .types = { "TUTU", .T = OT_SET_FLOAT, .U = OT_SET_INDEX }, .slots = "-", .since = 17, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 0xa,
-    .attrs = stft_rows, .attr_size = sizeof(stft_attrs), .infer = stft_infer, .lower = stft_lower,
+    .name = "STFT",
+    .types = { "TUTU", .T = OT_SET_FLOAT, .U = OT_SET_INDEX },
+    .slots = "-",
+    .since = 17,
+    .in = { 2, 4 },
+    .out = { 1, 1 },
+    .nondiff = 0xa,
+    .attrs = stft_rows,
+    .attr_size = sizeof(stft_attrs),
+    .infer = stft_infer,
+    .lower = stft_lower,
     .batch = ot_batch_first,
 };

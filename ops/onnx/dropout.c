@@ -7,7 +7,9 @@
 #include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
 
-typedef struct dropout_attrs { int64_t seed; } dropout_attrs;
+typedef struct dropout_attrs {
+    int64_t seed;
+} dropout_attrs;
 
 static const ot_attr rows[] = { { "seed", OT_INT, offsetof(dropout_attrs, seed), 0, NULL }, { 0 } };
 
@@ -15,8 +17,8 @@ static bool given(const ot_node *n, int i) { return i < n->n_in && n->in[i]; }
 
 static ot_status dropout_infer(ot_node *n, ot_error *err)
 {
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; expected a float",
-                                                           ot_dtype_name(n->in[0]->dtype));
+    if (!ot_is_float(n->in[0]->dtype))
+        return ot_node_fail(n, err, "x is %s; expected a float", ot_dtype_name(n->in[0]->dtype));
     for (int i = 1; i < 3; i++) {
         const char *name = i == 1 ? "ratio" : "training_mode";
         if (!given(n, i)) continue;
@@ -67,8 +69,17 @@ static void dropout_lower(ot_build *b)
 }
 
 const ot_op ot_op_Dropout = {
-    .name = "Dropout", .types = { "TUb", .T = OT_SET_FLOAT | OT_SET_FLOAT8, .U = OT_SET_FLOAT | OT_SET_FLOAT8 }, .slots = "-",
-    .since = 22, .in = { 1, 3 }, .out = { 1, 2 }, .flags = OT_RANDOM | OT_IN_TRAINING, .nondiff = 6,
-    .attrs = rows, .attr_size = sizeof(dropout_attrs), .infer = dropout_infer, .lower = dropout_lower,
+    .name = "Dropout",
+    .types = { "TUb", .T = OT_SET_FLOAT | OT_SET_FLOAT8, .U = OT_SET_FLOAT | OT_SET_FLOAT8 },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 3 },
+    .out = { 1, 2 },
+    .flags = OT_RANDOM | OT_IN_TRAINING,
+    .nondiff = 6,
+    .attrs = rows,
+    .attr_size = sizeof(dropout_attrs),
+    .infer = dropout_infer,
+    .lower = dropout_lower,
     .batch = ot_batch_pointwise,
 };

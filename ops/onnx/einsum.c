@@ -21,11 +21,13 @@
 /* Letters are labels 0 to 51, axes of the ellipsis 52 on, counted from its left. */
 enum { DOTS = 52, LABELS = DOTS + OT_MAX_RANK, MOST = 32 };
 
-typedef struct einsum_attrs { const char *equation; } einsum_attrs;
+typedef struct einsum_attrs {
+    const char *equation;
+} einsum_attrs;
 
 static const ot_attr einsum_rows[] = {
     { "equation", OT_TEXT, offsetof(einsum_attrs, equation), OT_REQUIRED, NULL },
-    { 0 }
+    { 0 },
 };
 
 typedef struct term {
@@ -34,9 +36,9 @@ typedef struct term {
 } term;
 
 typedef struct formula {
-    term    in[MOST], out;
-    int     dots;          /* axes of the longest ellipsis */
-    int64_t size[LABELS];  /* -1: not used */
+    term in[MOST], out;
+    int dots;             /* axes of the longest ellipsis */
+    int64_t size[LABELS]; /* -1: not used */
 } formula;
 
 /* ---- parsing --------------------------------------------------------------- */
@@ -54,10 +56,8 @@ static const char *read_term(const char *s, int dots, int longest, term *t)
             for (int i = 0; i < dots; i++) t->label[t->n++] = DOTS + longest - dots + i;
             seen = true;
             s += 2;
-        } else if (isalpha((unsigned char)*s) && t->n < OT_MAX_RANK)
-            t->label[t->n++] = letter(*s);
-        else
-            return NULL;
+        } else if (isalpha((unsigned char)*s) && t->n < OT_MAX_RANK) t->label[t->n++] = letter(*s);
+        else return NULL;
     }
     return s;
 }
@@ -115,19 +115,20 @@ static bool read_formula(const ot_node *n, formula *f)
 static ot_status parse(const ot_node *n, formula *f, ot_error *err)
 {
     if (!read_formula(n, f))
-        return ot_node_fail(n, err, "the equation '%s' does not match the %d operands",
-                            ((const einsum_attrs *)n->attrs)->equation ? ((const einsum_attrs *)n->attrs)->equation : "", n->n_in);
+        return ot_node_fail(
+            n, err, "the equation '%s' does not match the %d operands",
+            ((const einsum_attrs *)n->attrs)->equation ? ((const einsum_attrs *)n->attrs)->equation : "", n->n_in);
     for (int l = 0; l < LABELS; l++) f->size[l] = -1;
     for (int i = 0; i < n->n_in; i++)
         for (int k = 0; k < f->in[i].n; k++) {
             int64_t *size = &f->size[f->in[i].label[k]], d = n->in[i]->shape.dim[k];
             if (*size > 1 && d != 1 && d != *size)
-                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has %lld",
-                                    i, (long long)d, (long long)*size);
+                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has %lld", i,
+                                    (long long)d, (long long)*size);
             if (*size < 0 || *size == 1) *size = d;
             else if (*size == 0 && d > 1)
-                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has no size",
-                                    i, (long long)d);
+                return ot_node_fail(n, err, "an axis of operand %d has %lld elements, but its letter has no size", i,
+                                    (long long)d);
         }
     for (int k = 0; k < f->out.n; k++) {
         if (f->size[f->out.label[k]] < 0) return ot_node_fail(n, err, "the output has an axis that no operand has");
@@ -139,7 +140,7 @@ static ot_status parse(const ot_node *n, formula *f, ot_error *err)
 
 static ot_status einsum_infer(ot_node *n, ot_error *err)
 {
-    formula  f;
+    formula f;
     ot_shape y = { .rank = 0 };
     OT_TRY(parse(n, &f, err));
     for (int i = 1; i < n->n_in; i++)
@@ -154,7 +155,7 @@ static ot_status einsum_infer(ot_node *n, ot_error *err)
 /* An operand on its way: every label at most once, no axis that only broadcasts. */
 typedef struct operand {
     ot_value *v;
-    term      t;
+    term t;
 } operand;
 
 static uint64_t labels(const term *t)
@@ -167,9 +168,9 @@ static uint64_t labels(const term *t)
 /* Takes diagonals, and drops axes along which this operand is repeated for the others. */
 static void settle(ot_build *b, const formula *f, operand *o)
 {
-    ot_shape  s = { .rank = 0 };
-    term      t = { .n = 0 };
-    int64_t   xs[OT_MAX_RANK];
+    ot_shape s = { .rank = 0 };
+    term t = { .n = 0 };
+    int64_t xs[OT_MAX_RANK];
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return;
     ot_strides(&o->v->shape, xs);
@@ -192,7 +193,7 @@ static void settle(ot_build *b, const formula *f, operand *o)
 static void sum_rest(ot_build *b, operand *o, uint64_t needed)
 {
     int64_t axes = 0;
-    term    t = { .n = 0 };
+    term t = { .n = 0 };
     for (int k = 0; k < o->t.n; k++)
         if (needed >> o->t.label[k] & 1) t.label[t.n++] = o->t.label[k];
         else axes |= (int64_t)1 << k;
@@ -227,7 +228,7 @@ static int64_t append(term *to, const term *t, uint64_t set, const formula *f)
 static void multiply(ot_build *b, const formula *f, operand *a, operand *c, uint64_t needed)
 {
     uint64_t la = labels(&a->t), lc = labels(&c->t), both = la & lc;
-    term     ta = { .n = 0 }, tc = { .n = 0 }, ty = { .n = 0 };
+    term ta = { .n = 0 }, tc = { .n = 0 }, ty = { .n = 0 };
     if (__builtin_popcountll((la | lc) & needed) > OT_MAX_RANK) {
         ot_node_fail(b->node, b->graph->err, "a product of more than %d axes", OT_MAX_RANK);
         return;
@@ -244,7 +245,7 @@ static void multiply(ot_build *b, const formula *f, operand *a, operand *c, uint
     ot_value *x = ot_view(b, a->v, &(ot_shape){ .rank = 3, .dim = { B, M, K } });
     ot_value *w = ot_view(b, c->v, &(ot_shape){ .rank = 3, .dim = { B, K, N } });
     ot_value *y = both & ~needed ? ot_matmul(b, x, false, w, false) : ot_map2(b, OT_FN_Mul, 0, 0, x, w);
-    ot_shape  s = { .rank = 0 };
+    ot_shape s = { .rank = 0 };
     for (int k = 0; k < ty.n; k++) s.dim[s.rank++] = f->size[ty.label[k]];
     a->v = ot_view(b, y, &s);
     a->t = ty;
@@ -252,10 +253,10 @@ static void multiply(ot_build *b, const formula *f, operand *a, operand *c, uint
 
 static void einsum_lower(ot_build *b)
 {
-    formula  f;
-    operand  o[MOST];
+    formula f;
+    operand o[MOST];
     uint64_t needed;
-    int      n = b->node->n_in;
+    int n = b->node->n_in;
     if (parse(b->node, &f, b->graph->err) != OT_OK) return;
     for (int i = 0; i < n && !ot_broken(b); i++) {
         o[i] = (operand){ b->node->in[i], f.in[i] };
@@ -289,9 +290,9 @@ static bool einsum_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 {
     (void)own;
     const ot_attr *a = ot_attr_of(n->op, "equation");
-    const char    *text = *(const char *const *)((const char *)n->attrs + a->offset);
-    const char    *arrow = text ? strstr(text, "->") : NULL;
-    char           extra = 'A';
+    const char *text = *(const char *const *)((const char *)n->attrs + a->offset);
+    const char *arrow = text ? strstr(text, "->") : NULL;
+    char extra = 'A';
     if (!arrow) return false;
     while (strchr(text, extra) && extra < 'Z') extra++;
     char *now = ot_graph_alloc(b->g, strlen(text) + (size_t)n->n_in + 2), *to = now;
@@ -299,7 +300,8 @@ static bool einsum_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
     const char *s = text;
     for (int i = 0; i < n->n_in; i++) {
         if (ot_batch_has(n, i)) *to++ = extra;
-        if (ot_batch_has(n, i) && n->in[i]->mark != OT_ALONE && is_summed(s, ot_batch_axis(n->in[i]), arrow)) ot_batch_mixes(b, n, i, ot_batch_axis(n->in[i]));
+        if (ot_batch_has(n, i) && n->in[i]->mark != OT_ALONE && is_summed(s, ot_batch_axis(n->in[i]), arrow))
+            ot_batch_mixes(b, n, i, ot_batch_axis(n->in[i]));
         while (s < arrow && *s != ',') *to++ = *s++;
         if (s < arrow) *to++ = *s++;
         if (ot_batch_has(n, i) && !(r->in[i] = ot_batch_full(b, n->in[i]))) return false;
@@ -310,8 +312,16 @@ static bool einsum_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_Einsum = {
-    .name = "Einsum", .types = { "T", .T = OT_SET_NUMBER }, .slots = "M", .since = 12, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
-    .attrs = einsum_rows, .attr_size = sizeof(einsum_attrs), .infer = einsum_infer, .lower = einsum_lower,
+    .name = "Einsum",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .slots = "M",
+    .since = 12,
+    .in = { 1, OT_VARIADIC },
+    .out = { 1, 1 },
+    .attrs = einsum_rows,
+    .attr_size = sizeof(einsum_attrs),
+    .infer = einsum_infer,
+    .lower = einsum_lower,
     .flags = OT_PRODUCT,
     .batch = einsum_batch,
 };

@@ -13,13 +13,13 @@ static ot_status infer_as(ot_node *n, ot_dtype t, ot_error *err)
         if (!ot_dtype_bits(x->dtype))
             return ot_node_fail(n, err, "input %d is %s; expected numbers", i, ot_dtype_name(x->dtype));
         if (x->dtype != n->in[0]->dtype)
-            return ot_node_fail(n, err, "inputs of type %s and %s; expected one type",
-                                ot_dtype_name(n->in[0]->dtype), ot_dtype_name(x->dtype));
+            return ot_node_fail(n, err, "inputs of type %s and %s; expected one type", ot_dtype_name(n->in[0]->dtype),
+                                ot_dtype_name(x->dtype));
         char a[128], b[128];
         ot_shape before = s;
         if (!ot_broadcast(&before, &x->shape, &s))
-            return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast",
-                                ot_shape_text(&before, a), ot_shape_text(&x->shape, b));
+            return ot_node_fail(n, err, "inputs of shape %s and %s do not broadcast", ot_shape_text(&before, a),
+                                ot_shape_text(&x->shape, b));
     }
     return ot_set(n->out[0], t, &s);
 }

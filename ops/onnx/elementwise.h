@@ -5,7 +5,9 @@
 #include "ops/kernels/map.h"
 
 /* Attributes as functions.h knows them. */
-typedef struct ot_fn_attrs { double p, q; } ot_fn_attrs;
+typedef struct ot_fn_attrs {
+    double p, q;
+} ot_fn_attrs;
 
 /* y: the broadcast shape of all inputs.  Strings are refused. */
 ot_status ot_elementwise_infer(ot_node *n, ot_error *err);       /* y: type of the first input; all alike */

@@ -12,18 +12,20 @@
 #include "ops/kernels/take.h"
 #include "ops/onnx/batching.h"
 
-typedef struct gather_attrs { int64_t axis; } gather_attrs;
+typedef struct gather_attrs {
+    int64_t axis;
+} gather_attrs;
 
 static const ot_attr gather_rows[] = {
     { "axis", OT_INT, offsetof(gather_attrs, axis), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status gather_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
-    ot_shape        y = { .rank = 0 };
-    int             axis;
+    ot_shape y = { .rank = 0 };
+    int axis;
     if (!ot_axis(((const gather_attrs *)n->attrs)->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
                             (long long)((const gather_attrs *)n->attrs)->axis, x->rank);
@@ -58,10 +60,11 @@ static bool in_steps(const ot_value *index, int64_t dim, int64_t *first, int64_t
 static void gather_strings(ot_build *b)
 {
     ot_value *x = b->node->in[0];
-    int64_t  *number = ot_broken(b) ? NULL : ot_graph_alloc(b->graph, ot_bytes(&x->shape, OT_I64) + 1);
+    int64_t *number = ot_broken(b) ? NULL : ot_graph_alloc(b->graph, ot_bytes(&x->shape, OT_I64) + 1);
     if (!number) return;
     for (int64_t i = 0, n = ot_numel(&x->shape); i < n; i++) number[i] = i;
-    ot_value *which = ot_emit(b, &ot_op_Gather, b->node->attrs, OT_IN(ot_graph_const_of(b->graph, "", OT_I64, &x->shape, number), b->node->in[1]));
+    ot_value *which = ot_emit(b, &ot_op_Gather, b->node->attrs,
+                              OT_IN(ot_graph_const_of(b->graph, "", OT_I64, &x->shape, number), b->node->in[1]));
     ot_yield(b, 0, ot_emit(b, &ot_op_StringTake, NULL, OT_IN(x, which)));
 }
 
@@ -73,8 +76,8 @@ static void gather_lower(ot_build *b)
     }
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     ot_value *x = b->node->in[0], *index = b->node->in[1];
-    int       axis;
-    int64_t   start[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], first = 0, by = 1;
+    int axis;
+    int64_t start[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], first = 0, by = 1;
     ot_axis(((const gather_attrs *)b->node->attrs)->axis, x->shape.rank, &axis);
     if (!in_steps(index, x->shape.dim[axis], &first, &by)) {
         if (index->dtype != OT_I32) index = ot_cast(b, index, OT_I64);
@@ -96,8 +99,9 @@ static void gather_lower(ot_build *b)
 static bool gathered_both(ot_batching *b, const ot_node *n, int axis, ot_batched *r)
 {
     ot_value *x = ot_batch_full(b, n->in[0]), *index = ot_batch_full(b, n->in[1]);
-    ot_shape  one;
-    if (axis || !x || !index || index->dtype != OT_I64 || !ot_with_axis(&index->shape, index->shape.rank, 1, &one)) return false;
+    ot_shape one;
+    if (axis || !x || !index || index->dtype != OT_I64 || !ot_with_axis(&index->shape, index->shape.rank, 1, &one))
+        return false;
     if (!ot_batch_other_op(b, r, &ot_op_GatherND)) return false;
     ot_attr_set(r->op, r->attrs, "batch_dims", 1);
     r->in[0] = x;
@@ -109,7 +113,7 @@ static bool gather_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 {
     (void)own;
     ot_shape s = ot_own_shape(b, n->in[0]), index = ot_own_shape(b, n->in[1]);
-    int      axis;
+    int axis;
     if (!ot_axis(ot_attr_get(n, "axis", 0), s.rank, &axis)) return false;
     if (ot_batch_has(n, 0) && ot_batch_has(n, 1)) return gathered_both(b, n, axis, r);
     if (ot_batch_has(n, 1)) {
@@ -125,9 +129,18 @@ static bool gather_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_Gather = {
-    .name = "Gather", .types = { "Tx", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) }, .slots = "G-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = gather_rows, .attr_size = sizeof(gather_attrs),
-    .infer = gather_infer, .lower = gather_lower,
-    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .name = "Gather",
+    .types = { "Tx", .T = OT_SET_COMMON | OT_TYPE(OT_STRING) },
+    .slots = "G-",
+    .since = 13,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = gather_rows,
+    .attr_size = sizeof(gather_attrs),
+    .infer = gather_infer,
+    .lower = gather_lower,
+    .flags = OT_MOVES,
+    .half = OT_HALF_FOLLOWS,
     .batch = gather_batch,
 };

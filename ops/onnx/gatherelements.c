@@ -10,38 +10,41 @@
 
 #include <stddef.h>
 
-typedef struct along_attrs { int64_t axis, reduction; } along_attrs;
+typedef struct along_attrs {
+    int64_t axis, reduction;
+} along_attrs;
 
 static const ot_attr gather_rows[] = {
     { "axis", OT_INT, offsetof(along_attrs, axis), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static const ot_attr scatter_rows[] = {
-    { "axis",      OT_INT,  offsetof(along_attrs, axis),      0,           NULL },
+    { "axis", OT_INT, offsetof(along_attrs, axis), 0, NULL },
     { "reduction", OT_ENUM, offsetof(along_attrs, reduction), OT_SCATTER_NONE, ot_scatter_reductions },
-    { 0 }
+    { 0 },
 };
 
 static ot_status along_check(ot_node *n, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
-    int             axis;
-    char            a[128], c[128];
+    int axis;
+    char a[128], c[128];
     if (!ot_axis(((const along_attrs *)n->attrs)->axis, x->rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
                             (long long)((const along_attrs *)n->attrs)->axis, x->rank);
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dim[d] <= x->dim[d];
     if (!fits)
-        return ot_node_fail(n, err, "indices %s do not fit %s along axis %d", ot_shape_text(index, a), ot_shape_text(x, c), axis);
+        return ot_node_fail(n, err, "indices %s do not fit %s along axis %d", ot_shape_text(index, a),
+                            ot_shape_text(x, c), axis);
     return ot_index_check(n, 1, 0, 1, -x->dim[axis], x->dim[axis] - 1, err);
 }
 
 static ot_flat_index along(const ot_node *n)
 {
     ot_flat_index a = { .kind = OT_FLAT_ALONG, .x = n->in[0]->shape };
-    int       axis = 0;
+    int axis = 0;
     ot_axis(((const along_attrs *)n->attrs)->axis, a.x.rank, &axis);
     a.axis = axis;
     return a;
@@ -63,17 +66,19 @@ static void gather_elements_lower(ot_build *b)
 static ot_status scatter_elements_infer(ot_node *n, ot_error *err)
 {
     OT_TRY(along_check(n, err));
-    if (!ot_shape_eq(&n->in[1]->shape, &n->in[2]->shape)) return ot_node_fail(n, err, "updates need the shape of the indices");
+    if (!ot_shape_eq(&n->in[1]->shape, &n->in[2]->shape))
+        return ot_node_fail(n, err, "updates need the shape of the indices");
     return ot_like(n->out[0], n->in[0]);
 }
 
 static void scatter_elements_lower(ot_build *b)
 {
     ot_flat_index a = along(b->node);
-    int64_t   m = ot_numel(&b->node->in[1]->shape);
-    ot_scatter    p = { ((const along_attrs *)b->node->attrs)->reduction };
+    int64_t m = ot_numel(&b->node->in[1]->shape);
+    ot_scatter p = { ((const along_attrs *)b->node->attrs)->reduction };
     ot_value *x = ot_as_matrix(b, b->node->in[0], ot_numel(&a.x), 1), *u = ot_as_matrix(b, b->node->in[2], m, 1);
-    ot_yield(b, 0, ot_view(b, ot_emit(b, &ot_op_Scatter, &p, OT_IN(x, ot_as_list(b, ot_flat_indices(b, &a), m), u)), &a.x));
+    ot_yield(b, 0,
+             ot_view(b, ot_emit(b, &ot_op_Scatter, &p, OT_IN(x, ot_as_list(b, ot_flat_indices(b, &a), m), u)), &a.x));
 }
 
 static bool elements_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
@@ -88,16 +93,31 @@ static bool elements_batch(ot_batching *b, const ot_node *n, const ot_shape *own
 }
 
 const ot_op ot_op_GatherElements = {
-    .name = "GatherElements", .types = { "Tx", .T = OT_SET_COMMON }, .slots = "G-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = gather_rows, .attr_size = sizeof(along_attrs),
-    .infer = gather_elements_infer, .lower = gather_elements_lower,
+    .name = "GatherElements",
+    .types = { "Tx", .T = OT_SET_COMMON },
+    .slots = "G-",
+    .since = 13,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = gather_rows,
+    .attr_size = sizeof(along_attrs),
+    .infer = gather_elements_infer,
+    .lower = gather_elements_lower,
     .batch = elements_batch,
 };
 
 const ot_op ot_op_ScatterElements = {
-    .name = "ScatterElements", .types = { "TxT", .T = OT_SET_COMMON }, .slots = "-",
-    .since = 18, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = scatter_rows, .attr_size = sizeof(along_attrs),
-    .infer = scatter_elements_infer, .lower = scatter_elements_lower,
+    .name = "ScatterElements",
+    .types = { "TxT", .T = OT_SET_COMMON },
+    .slots = "-",
+    .since = 18,
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = scatter_rows,
+    .attr_size = sizeof(along_attrs),
+    .infer = scatter_elements_infer,
+    .lower = scatter_elements_lower,
     .batch = elements_batch,
 };

@@ -7,23 +7,26 @@
 #include "ops/kernels/map.h"
 #include "ops/onnx/batching.h"
 
-typedef struct ot_gemm { double alpha, beta; int64_t ta, tb; } ot_gemm;
+typedef struct ot_gemm {
+    double alpha, beta;
+    int64_t ta, tb;
+} ot_gemm;
 
 #define AT(field) offsetof(ot_gemm, field)
 static const ot_attr attrs[] = {
-    { "alpha",  OT_FLOAT, AT(alpha), 1, NULL },
-    { "beta",   OT_FLOAT, AT(beta),  1, NULL },
-    { "transA", OT_INT,   AT(ta),    0, NULL },
-    { "transB", OT_INT,   AT(tb),    0, NULL },
-    { 0 }
+    { "alpha", OT_FLOAT, AT(alpha), 1, NULL },
+    { "beta", OT_FLOAT, AT(beta), 1, NULL },
+    { "transA", OT_INT, AT(ta), 0, NULL },
+    { "transB", OT_INT, AT(tb), 0, NULL },
+    { 0 },
 };
 #undef AT
 
 static ot_status gemm_infer(ot_node *n, ot_error *err)
 {
-    const ot_gemm  *g = n->attrs;
+    const ot_gemm *g = n->attrs;
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
-    char            sa[128], sb[128];
+    char sa[128], sb[128];
     if (a->rank != 2 || b->rank != 2)
         return ot_node_fail(n, err, "A has rank %d and B rank %d; both need rank 2", a->rank, b->rank);
     ot_shape y = { .rank = 2, .dim = { a->dim[g->ta ? 1 : 0], b->dim[g->tb ? 0 : 1] } }, all;
@@ -40,13 +43,13 @@ static void gemm_lower(ot_build *b)
 {
     const ot_node *n = b->node;
     const ot_gemm *g = n->attrs;
-    ot_value      *a = n->in[0], *w = n->in[1], *c = ot_node_in(n, 2);
-    ot_dot         t = { g->ta != 0, g->tb != 0 };
-    int64_t        N = n->out[0]->shape.dim[1];
+    ot_value *a = n->in[0], *w = n->in[1], *c = ot_node_in(n, 2);
+    ot_dot t = { g->ta != 0, g->tb != 0 };
+    int64_t N = n->out[0]->shape.dim[1];
     if (g->beta == 0) c = NULL;
 
     ot_shape row = { .rank = 1, .dim = { N } };
-    bool     is_row = c && ot_numel(&c->shape) == N && c->shape.rank > 0 && c->shape.dim[c->shape.rank - 1] == N;
+    bool is_row = c && ot_numel(&c->shape) == N && c->shape.rank > 0 && c->shape.dim[c->shape.rank - 1] == N;
     if (is_row && g->alpha == 1 && g->beta == 1) {
         ot_yield(b, 0, ot_emit(b, &ot_op_Dot, &t, OT_IN(a, w, ot_view(b, c, &row))));
         return;
@@ -69,9 +72,17 @@ static bool gemm_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot
 }
 
 const ot_op ot_op_Gemm = {
-    .name = "Gemm", .types = { "T", .T = OT_SET_WIDE }, .slots = "MMA",
-    .since = 13, .in = { 2, 3 }, .out = { 1, 1 }, .attrs = attrs, .attr_size = sizeof(ot_gemm),
-    .infer = gemm_infer, .lower = gemm_lower,
-    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .name = "Gemm",
+    .types = { "T", .T = OT_SET_WIDE },
+    .slots = "MMA",
+    .since = 13,
+    .in = { 2, 3 },
+    .out = { 1, 1 },
+    .attrs = attrs,
+    .attr_size = sizeof(ot_gemm),
+    .infer = gemm_infer,
+    .lower = gemm_lower,
+    .flags = OT_PRODUCT,
+    .half = OT_HALF_PRODUCT,
     .batch = gemm_batch,
 };

@@ -26,7 +26,7 @@ static void average_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0];
     ot_reduce r = { .kind = OT_REDUCE_SUM, .axes = spatial_axes(&x->shape), .keepdims = 1 };
-    int64_t   n = 1;
+    int64_t n = 1;
     for (int d = 2; d < x->shape.rank; d++) n *= x->shape.dim[d];
     if (x->shape.rank == 2) {
         ot_yield(b, 0, ot_map1(b, OT_FN_Copy, 0, 0, x));
@@ -44,15 +44,27 @@ static void max_lower(ot_build *b)
 }
 
 const ot_op ot_op_GlobalAveragePool = {
-    .name = "GlobalAveragePool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-",
-    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = average_lower,
+    .name = "GlobalAveragePool",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = infer,
+    .lower = average_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GlobalMaxPool = {
-    .name = "GlobalMaxPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-",
-    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .infer = infer, .lower = max_lower,
+    .name = "GlobalMaxPool",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = infer,
+    .lower = max_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_first,
 };

@@ -9,13 +9,16 @@
 
 #include "ops/op.h"
 
-typedef struct gradient_attrs { ot_strings xs, zs; const char *y; } gradient_attrs;
+typedef struct gradient_attrs {
+    ot_strings xs, zs;
+    const char *y;
+} gradient_attrs;
 
 static const ot_attr rows[] = {
     { "xs", OT_TEXTS, offsetof(gradient_attrs, xs), OT_REQUIRED, NULL },
-    { "y",  OT_TEXT,  offsetof(gradient_attrs, y),  OT_REQUIRED, NULL },
+    { "y", OT_TEXT, offsetof(gradient_attrs, y), OT_REQUIRED, NULL },
     { "zs", OT_TEXTS, offsetof(gradient_attrs, zs), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status gradient_infer(ot_node *n, ot_error *err)
@@ -32,7 +35,15 @@ static ot_status gradient_infer(ot_node *n, ot_error *err)
 }
 
 const ot_op ot_op_Gradient = {
-    .name = "Gradient", .domain = "ai.onnx.preview.training", .since = 1, .types = { "*" }, .slots = "-", .in = { 2, OT_VARIADIC }, .out = { 1, OT_VARIADIC },
+    .name = "Gradient",
+    .domain = "ai.onnx.preview.training",
+    .since = 1,
+    .types = { "*" },
+    .slots = "-",
+    .in = { 2, OT_VARIADIC },
+    .out = { 1, OT_VARIADIC },
     .flags = OT_RANDOM | OT_SPELLED, /* never folded, never merged; autodiff spells it out */
-    .attrs = rows, .attr_size = sizeof(gradient_attrs), .infer = gradient_infer,
+    .attrs = rows,
+    .attr_size = sizeof(gradient_attrs),
+    .infer = gradient_infer,
 };

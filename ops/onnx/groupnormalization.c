@@ -8,7 +8,10 @@
 #include "ops/kernels/layernorm.h"
 #include "ops/onnx/batching.h"
 
-typedef struct group_attrs { double epsilon; int64_t groups, stash_type; } group_attrs;
+typedef struct group_attrs {
+    double epsilon;
+    int64_t groups, stash_type;
+} group_attrs;
 
 #define AT(field) offsetof(group_attrs, field)
 static const ot_attr instance_rows[] = { { "epsilon", OT_FLOAT, AT(epsilon), 1e-5, NULL }, { 0 } };
@@ -25,16 +28,15 @@ static ot_status infer_with(ot_node *n, int64_t groups, ot_error *err)
     const ot_shape *x = &n->in[0]->shape;
     char text[128];
     if (x->rank < 2) return ot_node_fail(n, err, "x has rank %d; expected at least 2", x->rank);
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s; expected a float",
-                                                           ot_dtype_name(n->in[0]->dtype));
+    if (!ot_is_float(n->in[0]->dtype))
+        return ot_node_fail(n, err, "x is %s; expected a float", ot_dtype_name(n->in[0]->dtype));
     for (int i = 1; i < 3; i++)
         if (n->in[i]->shape.rank != 1 || n->in[i]->shape.dim[0] != x->dim[1])
             return ot_node_fail(n, err, "%s is %s; expected one value for each of %lld channels",
-                                i == 1 ? "scale" : "bias",
-                                ot_shape_text(&n->in[i]->shape, text), (long long)x->dim[1]);
+                                i == 1 ? "scale" : "bias", ot_shape_text(&n->in[i]->shape, text), (long long)x->dim[1]);
     if (groups < 1 || x->dim[1] % groups)
-        return ot_node_fail(n, err, "%lld channels cannot be divided into %lld groups",
-                            (long long)x->dim[1], (long long)groups);
+        return ot_node_fail(n, err, "%lld channels cannot be divided into %lld groups", (long long)x->dim[1],
+                            (long long)groups);
     return ot_like(n->out[0], n->in[0]);
 }
 
@@ -53,7 +55,8 @@ static ot_status group_infer(ot_node *n, ot_error *err)
 static bool is_all(const ot_value *v, double x)
 {
     bool all = ot_is_const(v);
-    for (int64_t i = 0, n = all ? ot_numel(&v->shape) : 0; i < n && all; i++) all = ot_get_f64(v->data, v->dtype, i) == x;
+    for (int64_t i = 0, n = all ? ot_numel(&v->shape) : 0; i < n && all; i++)
+        all = ot_get_f64(v->data, v->dtype, i) == x;
     return all;
 }
 
@@ -83,15 +86,29 @@ static void instance_lower(ot_build *b)
 static void group_lower(ot_build *b) { lower_with(b, ((const group_attrs *)b->node->attrs)->groups); }
 
 const ot_op ot_op_InstanceNormalization = {
-    .name = "InstanceNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-no",
-    .since = 22, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = instance_rows,
-    .attr_size = sizeof(group_attrs), .infer = instance_infer, .lower = instance_lower,
+    .name = "InstanceNormalization",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-no",
+    .since = 22,
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .attrs = instance_rows,
+    .attr_size = sizeof(group_attrs),
+    .infer = instance_infer,
+    .lower = instance_lower,
     .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GroupNormalization = {
-    .name = "GroupNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-no",
-    .since = 21, .in = { 3, 3 }, .out = { 1, 1 }, .attrs = group_rows,
-    .attr_size = sizeof(group_attrs), .infer = group_infer, .lower = group_lower,
+    .name = "GroupNormalization",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-no",
+    .since = 21,
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .attrs = group_rows,
+    .attr_size = sizeof(group_attrs),
+    .infer = group_infer,
+    .lower = group_lower,
     .batch = ot_batch_first,
 };

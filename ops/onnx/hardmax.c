@@ -9,7 +9,9 @@
 
 #include <stddef.h>
 
-typedef struct hardmax_attrs { int64_t axis; } hardmax_attrs;
+typedef struct hardmax_attrs {
+    int64_t axis;
+} hardmax_attrs;
 
 static const ot_attr hardmax_rows[] = { { "axis", OT_INT, offsetof(hardmax_attrs, axis), -1, NULL }, { 0 } };
 
@@ -24,7 +26,7 @@ static ot_status hardmax_infer(ot_node *n, ot_error *err)
 static void hardmax_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0];
-    int       axis = 0;
+    int axis = 0;
     ot_axis(((const hardmax_attrs *)b->node->attrs)->axis, x->shape.rank, &axis);
     ot_shape line = { .rank = x->shape.rank };
     for (int d = 0; d < line.rank; d++) line.dim[d] = d == axis ? x->shape.dim[d] : 1;
@@ -41,8 +43,15 @@ static void hardmax_lower(ot_build *b)
 }
 
 const ot_op ot_op_Hardmax = {
-    .name = "Hardmax", .types = { "T", .T = OT_SET_FLOAT }, .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = hardmax_rows,
-    .attr_size = sizeof(hardmax_attrs), .infer = hardmax_infer, .lower = hardmax_lower,
+    .name = "Hardmax",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .since = 13,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = hardmax_rows,
+    .attr_size = sizeof(hardmax_attrs),
+    .infer = hardmax_infer,
+    .lower = hardmax_lower,
     .grad_zero = "a step function",
     .batch = ot_batch_by_axis,
 };

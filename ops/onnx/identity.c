@@ -13,8 +13,15 @@ static ot_status identity_infer(ot_node *n, ot_error *err)
 static void identity_lower(ot_build *b) { ot_yield(b, 0, b->node->in[0]); }
 
 const ot_op ot_op_Identity = {
-    .name = "Identity", .types = { "*" }, .slots = ">", .since = 25, .in = { 1, 1 }, .out = { 1, 1 },
-    .infer = identity_infer, .lower = identity_lower,
-    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .name = "Identity",
+    .types = { "*" },
+    .slots = ">",
+    .since = 25,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = identity_infer,
+    .lower = identity_lower,
+    .flags = OT_MOVES | OT_SAME,
+    .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_pointwise,
 };

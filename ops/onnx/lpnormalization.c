@@ -8,18 +8,20 @@
 
 #include <stddef.h>
 
-typedef struct lp_attrs { int64_t axis, p; } lp_attrs;
+typedef struct lp_attrs {
+    int64_t axis, p;
+} lp_attrs;
 
 static const ot_attr lp_rows[] = {
     { "axis", OT_INT, offsetof(lp_attrs, axis), -1, NULL },
-    { "p",    OT_INT, offsetof(lp_attrs, p),    2,  NULL },
-    { 0 }
+    { "p", OT_INT, offsetof(lp_attrs, p), 2, NULL },
+    { 0 },
 };
 
 static ot_status lp_infer(ot_node *n, ot_error *err)
 {
     const lp_attrs *a = n->attrs;
-    int          axis;
+    int axis;
     if (!ot_axis(a->axis, n->in[0]->shape.rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, n->in[0]->shape.rank);
     if (a->p != 1 && a->p != 2) return ot_node_fail(n, err, "p is %lld; expected 1 or 2", (long long)a->p);
@@ -29,10 +31,10 @@ static ot_status lp_infer(ot_node *n, ot_error *err)
 static void lp_lower(ot_build *b)
 {
     const lp_attrs *a = b->node->attrs;
-    ot_value    *x = b->node->in[0];
-    int          axis = 0;
+    ot_value *x = b->node->in[0];
+    int axis = 0;
     ot_axis(a->axis, x->shape.rank, &axis);
-    int64_t   axes[1] = { axis };
+    int64_t axes[1] = { axis };
     ot_value *sum = ot_sum(b, ot_map1(b, a->p == 2 ? OT_FN_Square : OT_FN_Abs, 0, 0, x), axes, 1, true);
     /* One in place of a zero before the root: neither it nor its slope is infinite. */
     ot_value *none = ot_map2(b, OT_FN_Equal, 0, 0, sum, ot_scalar(b, x->dtype, 0));
@@ -41,7 +43,15 @@ static void lp_lower(ot_build *b)
 }
 
 const ot_op ot_op_LpNormalization = {
-    .name = "LpNormalization", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = lp_rows,
-    .attr_size = sizeof(lp_attrs), .infer = lp_infer, .lower = lp_lower,
+    .name = "LpNormalization",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = lp_rows,
+    .attr_size = sizeof(lp_attrs),
+    .infer = lp_infer,
+    .lower = lp_lower,
     .batch = ot_batch_by_axis,
 };

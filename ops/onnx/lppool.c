@@ -8,18 +8,21 @@
 #include "ops/kernels/reduce.h"
 #include "ops/onnx/batching.h"
 
-typedef struct ot_lppool { ot_window_attrs window; int64_t p; } ot_lppool;
+typedef struct ot_lppool {
+    ot_window_attrs window;
+    int64_t p;
+} ot_lppool;
 
 #define AT(field) offsetof(ot_lppool, field)
 static const ot_attr attrs[] = {
-    { "auto_pad",     OT_ENUM, AT(window.auto_pad),  OT_PAD_NOTSET, ot_auto_pads },
-    { "ceil_mode",    OT_INT,  AT(window.ceil_mode), 0, NULL },
-    { "dilations",    OT_INTS, AT(window.dilations), 0, NULL },
+    { "auto_pad", OT_ENUM, AT(window.auto_pad), OT_PAD_NOTSET, ot_auto_pads },
+    { "ceil_mode", OT_INT, AT(window.ceil_mode), 0, NULL },
+    { "dilations", OT_INTS, AT(window.dilations), 0, NULL },
     { "kernel_shape", OT_INTS, AT(window.kernel), OT_REQUIRED, NULL },
-    { "p",            OT_INT,  AT(p),                2, NULL },
-    { "pads",         OT_INTS, AT(window.pads),      0, NULL },
-    { "strides",      OT_INTS, AT(window.strides),   0, NULL },
-    { 0 }
+    { "p", OT_INT, AT(p), 2, NULL },
+    { "pads", OT_INTS, AT(window.pads), 0, NULL },
+    { "strides", OT_INTS, AT(window.strides), 0, NULL },
+    { 0 },
 };
 static const ot_attr global_attrs[] = { { "p", OT_INT, AT(p), 2, NULL }, { 0 } };
 #undef AT
@@ -27,7 +30,7 @@ static const ot_attr global_attrs[] = { { "p", OT_INT, AT(p), 2, NULL }, { 0 } }
 static ot_status resolve(const ot_node *n, ot_pool *p, ot_error *err)
 {
     const ot_lppool *a = n->attrs;
-    const ot_shape  *x = &n->in[0]->shape;
+    const ot_shape *x = &n->in[0]->shape;
     if (x->rank < 3) return ot_node_fail(n, err, "x has rank %d; expected 3 or more", x->rank);
     if (a->p < 1) return ot_node_fail(n, err, "p is %lld; expected at least 1", (long long)a->p);
     if (a->window.kernel.n != x->rank - 2)
@@ -68,8 +71,8 @@ static ot_value *root(ot_build *b, ot_value *x, int64_t p)
 static void lower(ot_build *b)
 {
     const ot_lppool *a = b->node->attrs;
-    ot_value        *x = b->node->in[0];
-    ot_pool          p;
+    ot_value *x = b->node->in[0];
+    ot_pool p;
     if (resolve(b->node, &p, b->graph->err) != OT_OK) return;
     ot_value *mean = ot_emit(b, &ot_op_PoolAvg, &p, OT_IN(power(b, x, a->p)));
     ot_value *sum = ot_map2(b, OT_FN_Mul, 0, 0, mean, ot_scalar(b, x->dtype, (double)ot_pool_window(&p.window)));
@@ -79,7 +82,7 @@ static void lower(ot_build *b)
 static ot_status global_infer(ot_node *n, ot_error *err)
 {
     const ot_lppool *a = n->attrs;
-    ot_shape         y = n->in[0]->shape;
+    ot_shape y = n->in[0]->shape;
     if (y.rank < 2) return ot_node_fail(n, err, "x has rank %d; expected 2 or more", y.rank);
     if (a->p < 1) return ot_node_fail(n, err, "p is %lld; expected at least 1", (long long)a->p);
     for (int d = 2; d < y.rank; d++) y.dim[d] = 1;
@@ -88,21 +91,37 @@ static ot_status global_infer(ot_node *n, ot_error *err)
 
 static void global_lower(ot_build *b)
 {
-    int64_t   p = ((const ot_lppool *)b->node->attrs)->p, axes[OT_MAX_RANK];
+    int64_t p = ((const ot_lppool *)b->node->attrs)->p, axes[OT_MAX_RANK];
     ot_value *x = b->node->in[0];
-    int       n = 0;
+    int n = 0;
     for (int d = 2; d < x->shape.rank; d++) axes[n++] = d;
     ot_yield(b, 0, root(b, ot_sum(b, power(b, x, p), axes, n, true), p));
 }
 
 const ot_op ot_op_LpPool = {
-    .name = "LpPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
-    .attr_size = sizeof(ot_lppool), .infer = infer, .lower = lower,
+    .name = "LpPool",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = attrs,
+    .attr_size = sizeof(ot_lppool),
+    .infer = infer,
+    .lower = lower,
     .batch = ot_batch_first,
 };
 
 const ot_op ot_op_GlobalLpPool = {
-    .name = "GlobalLpPool", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = global_attrs,
-    .attr_size = sizeof(ot_lppool), .infer = global_infer, .lower = global_lower,
+    .name = "GlobalLpPool",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = global_attrs,
+    .attr_size = sizeof(ot_lppool),
+    .infer = global_infer,
+    .lower = global_lower,
     .batch = ot_batch_first,
 };

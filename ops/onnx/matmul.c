@@ -11,7 +11,8 @@ static ot_status matrix_shapes(const ot_node *n, ot_shape *a, ot_shape *b, ot_sh
     char sa[128], sb[128];
     *a = n->in[0]->shape;
     *b = n->in[1]->shape;
-    if (a->rank < 1 || b->rank < 1) return ot_node_fail(n, err, "an operand is a scalar; it must have at least one axis");
+    if (a->rank < 1 || b->rank < 1)
+        return ot_node_fail(n, err, "an operand is a scalar; it must have at least one axis");
     bool row = a->rank == 1, column = b->rank == 1;
     if (row) *a = (ot_shape){ .rank = 2, .dim = { 1, a->dim[0] } };
     if (column) *b = (ot_shape){ .rank = 2, .dim = { b->dim[0], 1 } };
@@ -36,7 +37,7 @@ static ot_status matmul_infer(ot_node *n, ot_error *err)
 static void matmul_lower(ot_build *build)
 {
     const ot_node *n = build->node;
-    ot_shape       a, b, y;
+    ot_shape a, b, y;
     if (matrix_shapes(n, &a, &b, &y, build->graph->err) != OT_OK) return;
     int64_t rows = 1, batch = 1;
     for (int d = 0; d < b.rank - 2; d++) batch *= b.dim[d];
@@ -53,7 +54,7 @@ static void matmul_lower(ot_build *build)
 static bool matmul_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     ot_shape s = ot_own_shape(b, n->in[0]), w = ot_own_shape(b, n->in[1]);
-    int      rank = s.rank > w.rank ? s.rank : w.rank, lead = ot_batch_leader(b, n);
+    int rank = s.rank > w.rank ? s.rank : w.rank, lead = ot_batch_leader(b, n);
     for (int i = 0; i < 2; i++)
         if (n->in[i]->mark == OT_ALONE) return false;
     if (!ot_batch_has(n, 1) && w.rank <= 2) { /* rows times a matrix */
@@ -63,12 +64,16 @@ static bool matmul_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
         return r->in[0] && ot_batch_on(r, n, a);
     }
     if (s.rank < 2 || w.rank < 2) return false;
-    if (rank == 2 && ot_batch_has(n, 0) && ot_batch_has(n, 1) && !ot_batch_axis(n->in[0]) && ot_batch_axis(n->in[1]) == 1 && !b->pairs) b->pairs = n->name;
-    if (ot_batch_has(n, 0) && ot_batch_has(n, 1) && ot_batch_axis(n->in[0]) == s.rank - 1 && ot_batch_axis(n->in[1]) == w.rank - 2) ot_batch_mixes(b, n, 0, s.rank - 1);
+    if (rank == 2 && ot_batch_has(n, 0) && ot_batch_has(n, 1) && !ot_batch_axis(n->in[0]) &&
+        ot_batch_axis(n->in[1]) == 1 && !b->pairs)
+        b->pairs = n->name;
+    if (ot_batch_has(n, 0) && ot_batch_has(n, 1) && ot_batch_axis(n->in[0]) == s.rank - 1 &&
+        ot_batch_axis(n->in[1]) == w.rank - 2)
+        ot_batch_mixes(b, n, 0, s.rank - 1);
     int axis = ot_batch_axis_in(b, n->in[lead], &(ot_shape){ .rank = rank });
     if (!ot_batch_has(n, 1) && axis == rank - 2) return ot_batch_on(r, n, axis);
     ot_shape y = own[0];
-    bool     as_is = axis < rank - 2 && ot_batch_meet(b, n, &y, axis, 2);
+    bool as_is = axis < rank - 2 && ot_batch_meet(b, n, &y, axis, 2);
     for (int i = 0; i < 2; i++) {
         ot_shape p = ot_padded_shape(i ? &w : &s, rank);
         if (!ot_batch_has(n, i)) continue;
@@ -80,8 +85,15 @@ static bool matmul_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_MatMul = {
-    .name = "MatMul", .types = { "T", .T = OT_SET_WIDE }, .slots = "MM",
-    .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .infer = matmul_infer, .lower = matmul_lower,
-    .flags = OT_PRODUCT, .half = OT_HALF_PRODUCT,
+    .name = "MatMul",
+    .types = { "T", .T = OT_SET_WIDE },
+    .slots = "MM",
+    .since = 13,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .infer = matmul_infer,
+    .lower = matmul_lower,
+    .flags = OT_PRODUCT,
+    .half = OT_HALF_PRODUCT,
     .batch = matmul_batch,
 };

@@ -33,8 +33,9 @@ static bool zero_fits(const ot_value *zero, int64_t n)
 static ot_status matmul_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
-    if (a->rank >= 1 && b->rank >= 1 && (!zero_fits(ot_node_in(n, 2), a->rank > 1 ? a->dim[a->rank - 2] : 1) ||
-                                         !zero_fits(ot_node_in(n, 3), b->dim[b->rank - 1])))
+    if (a->rank >= 1 && b->rank >= 1 &&
+        (!zero_fits(ot_node_in(n, 2), a->rank > 1 ? a->dim[a->rank - 2] : 1) ||
+         !zero_fits(ot_node_in(n, 3), b->dim[b->rank - 1])))
         return ot_node_fail(n, err, "a zero point has neither one value nor one per row of A, column of B");
     OT_TRY(ot_op_MatMul.infer(n, err));
     return ot_set(n->out[0], OT_I32, &n->out[0]->shape);
@@ -43,15 +44,21 @@ static ot_status matmul_infer(ot_node *n, ot_error *err)
 static void matmul_lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *a = centred(b, n->in[0], ot_node_in(n, 2), n->in[0]->shape.rank - 2);
-    ot_value      *c = centred(b, n->in[1], ot_node_in(n, 3), n->in[1]->shape.rank - 1);
+    ot_value *a = centred(b, n->in[0], ot_node_in(n, 2), n->in[0]->shape.rank - 2);
+    ot_value *c = centred(b, n->in[1], ot_node_in(n, 3), n->in[1]->shape.rank - 1);
     ot_yield(b, 0, ot_emit(b, &ot_op_MatMul, NULL, OT_IN(a, c)));
 }
 
 const ot_op ot_op_MatMulInteger = {
-    .name = "MatMulInteger", .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
-    .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
-    .infer = matmul_infer, .lower = matmul_lower, .grad_zero = "integers",
+    .name = "MatMulInteger",
+    .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .since = 10,
+    .in = { 2, 4 },
+    .out = { 1, 1 },
+    .nondiff = 15,
+    .infer = matmul_infer,
+    .lower = matmul_lower,
+    .grad_zero = "integers",
 };
 
 /* ---- ConvInteger ------------------------------------------------------------------ */
@@ -59,7 +66,7 @@ const ot_op ot_op_MatMulInteger = {
 static ot_status conv_infer(ot_node *n, ot_error *err)
 {
     ot_convolve c;
-    ot_shape    y;
+    ot_shape y;
     OT_TRY(ot_conv_resolve(n, &c, &y, err));
     if ((ot_node_in(n, 2) && ot_numel(&n->in[2]->shape) != 1) || !zero_fits(ot_node_in(n, 3), y.dim[1]))
         return ot_node_fail(n, err, "a zero point has neither one value nor, of w, one per filter");
@@ -69,17 +76,24 @@ static ot_status conv_infer(ot_node *n, ot_error *err)
 static void conv_lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_convolve    c;
-    ot_shape       y;
+    ot_convolve c;
+    ot_shape y;
     if (ot_conv_resolve(n, &c, &y, b->graph->err) != OT_OK) return;
     ot_value *x = centred(b, n->in[0], ot_node_in(n, 2), 1), *w = centred(b, n->in[1], ot_node_in(n, 3), 0);
     ot_yield(b, 0, ot_emit(b, &ot_op_Convolve, &c, OT_IN(x, w)));
 }
 
 const ot_op ot_op_ConvInteger = {
-    .name = "ConvInteger", .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
-    .since = 10, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 15,
-    .attrs = ot_conv_rows, .attr_size = sizeof(ot_conv), .infer = conv_infer, .lower = conv_lower,
+    .name = "ConvInteger",
+    .types = { "TUTU", .T = OT_TYPE(OT_I8) | OT_TYPE(OT_U8), .U = OT_TYPE(OT_I8) | OT_TYPE(OT_U8) },
+    .since = 10,
+    .in = { 2, 4 },
+    .out = { 1, 1 },
+    .nondiff = 15,
+    .attrs = ot_conv_rows,
+    .attr_size = sizeof(ot_conv),
+    .infer = conv_infer,
+    .lower = conv_lower,
     .grad_zero = "integers",
     .batch = ot_batch_first,
 };

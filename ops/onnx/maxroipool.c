@@ -16,33 +16,36 @@
 
 typedef struct roi_attrs {
     ot_ints pooled;
-    double  scale;
+    double scale;
 } roi_attrs;
 
 static const ot_attr roi_rows[] = {
-    { "pooled_shape",  OT_INTS,  offsetof(roi_attrs, pooled), OT_REQUIRED, NULL },
-    { "spatial_scale", OT_FLOAT, offsetof(roi_attrs, scale),  1,           NULL },
-    { 0 }
+    { "pooled_shape", OT_INTS, offsetof(roi_attrs, pooled), OT_REQUIRED, NULL },
+    { "spatial_scale", OT_FLOAT, offsetof(roi_attrs, scale), 1, NULL },
+    { 0 },
 };
 
 static ot_status roi_infer(ot_node *n, ot_error *err)
 {
     const roi_attrs *a = n->attrs;
-    const ot_shape  *x = &n->in[0]->shape, *rois = &n->in[1]->shape;
-    char             s[128], t[128];
+    const ot_shape *x = &n->in[0]->shape, *rois = &n->in[1]->shape;
+    char s[128], t[128];
     if (x->rank != 4 || rois->rank != 2 || rois->dim[1] != 5)
-        return ot_node_fail(n, err, "x is %s and rois %s; expected (N, C, H, W) and (R, 5)",
-                            ot_shape_text(x, s), ot_shape_text(rois, t));
-    if (a->pooled.n != 2 || a->pooled.v[0] < 1 || a->pooled.v[1] < 1 || a->pooled.v[0] > 1 << 20 || a->pooled.v[1] > 1 << 20)
+        return ot_node_fail(n, err, "x is %s and rois %s; expected (N, C, H, W) and (R, 5)", ot_shape_text(x, s),
+                            ot_shape_text(rois, t));
+    if (a->pooled.n != 2 || a->pooled.v[0] < 1 || a->pooled.v[1] < 1 || a->pooled.v[0] > 1 << 20 ||
+        a->pooled.v[1] > 1 << 20)
         return ot_node_fail(n, err, "pooled_shape must be a height and a width, 1 to %d", 1 << 20);
-    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3])) return ot_node_fail(n, err, "x of shape %s is empty",
-                                                                                      ot_shape_text(x, s));
+    if (rois->dim[0] && (!x->dim[0] || !x->dim[2] || !x->dim[3]))
+        return ot_node_fail(n, err, "x of shape %s is empty", ot_shape_text(x, s));
     if (ot_is_const(n->in[1]))
         for (int64_t r = 0; r < rois->dim[0]; r++) {
             double k = ot_get_f64(n->in[1]->data, n->in[1]->dtype, 5 * r);
-            if (!(k >= 0 && k < (double)x->dim[0])) return ot_node_fail(n, err, "region %lld is of image %g, but "
-                                                                                "there are %lld",
-                                                                        (long long)r, k, (long long)x->dim[0]);
+            if (!(k >= 0 && k < (double)x->dim[0]))
+                return ot_node_fail(n, err,
+                                    "region %lld is of image %g, but "
+                                    "there are %lld",
+                                    (long long)r, k, (long long)x->dim[0]);
         }
     ot_shape y = { .rank = 4, .dim = { rois->dim[0], x->dim[1], a->pooled.v[0], a->pooled.v[1] } };
     if (!ot_shape_fits(&y, OT_F64)) return ot_node_fail(n, err, "the result is too large");
@@ -54,7 +57,7 @@ static ot_status roi_infer(ot_node *n, ot_error *err)
 /* v, (N, H, W, C), moved `by` places towards the start of an axis. */
 static ot_value *moved(ot_build *b, ot_value *v, int axis, int64_t by)
 {
-    int64_t   start[4] = { 0 }, one[4] = { 1, 1, 1, 1 }, extent[4];
+    int64_t start[4] = { 0 }, one[4] = { 1, 1, 1, 1 }, extent[4];
     ot_piece *p = ot_pieces(b, 1);
     if (!p || ot_broken(b)) return NULL;
     for (int d = 0; d < 4; d++) extent[d] = v->shape.dim[d] - (d == axis ? by : 0);
@@ -73,9 +76,12 @@ static int levels(int64_t size)
 /* Rows (levels of H * levels of W * N * H * W, C). */
 static ot_value *boxes(ot_build *b, ot_value *x)
 {
-    struct { int64_t axis; } first = { 0 };
-    int       lh = levels(x->shape.dim[2]), lw = levels(x->shape.dim[3]);
-    ot_value *down = ot_transpose(b, x, (int[]){ 0, 2, 3, 1 }), **all = ot_graph_alloc(b->graph, (size_t)(lh * lw) * sizeof *all);
+    struct {
+        int64_t axis;
+    } first = { 0 };
+    int lh = levels(x->shape.dim[2]), lw = levels(x->shape.dim[3]);
+    ot_value *down = ot_transpose(b, x, (int[]){ 0, 2, 3, 1 }),
+             **all = ot_graph_alloc(b->graph, (size_t)(lh * lw) * sizeof *all);
     if (!all) return NULL;
     for (int i = 0; i < lh; i++) {
         ot_value *across = down;
@@ -86,7 +92,10 @@ static ot_value *boxes(ot_build *b, ot_value *x)
         if (i + 1 < lh) down = ot_map2(b, OT_FN_Max, 0, 0, down, moved(b, down, 1, (int64_t)1 << i));
     }
     ot_value *y = lh * lw > 1 ? ot_emit(b, &ot_op_Concat, &first, all, lh * lw) : all[0];
-    return ot_broken(b) ? NULL : ot_view(b, y, &(ot_shape){ .rank = 2, .dim = { ot_numel(&y->shape) / x->shape.dim[1], x->shape.dim[1] } });
+    return ot_broken(b)
+               ? NULL
+               : ot_view(b, y,
+                         &(ot_shape){ .rank = 2, .dim = { ot_numel(&y->shape) / x->shape.dim[1], x->shape.dim[1] } });
 }
 
 /* ---- bins ------------------------------------------------------------------ */
@@ -94,7 +103,9 @@ static ot_value *boxes(ot_build *b, ot_value *x)
 /* A corner in elements of x: (R, 1) int64, far from overflow. */
 static ot_value *corner(ot_build *b, ot_value *rois, int64_t column)
 {
-    struct { int64_t axis; } gather = { 1 };
+    struct {
+        int64_t axis;
+    } gather = { 1 };
     ot_value *v = ot_emit(b, &ot_op_Gather, &gather, OT_IN(rois, ot_ints_const(b, &column, 1)));
     v = ot_times_by(b, v, ((const roi_attrs *)b->node->attrs)->scale);
     ot_value *half = ot_map1(b, OT_FN_Floor, 0, 0, ot_plus_by(b, ot_map1(b, OT_FN_Abs, 0, 0, v), 0.5));
@@ -102,14 +113,19 @@ static ot_value *corner(ot_build *b, ot_value *rois, int64_t column)
     return ot_cast(b, ot_clip_by(b, v, -0x1p30, 0x1p30), OT_I64);
 }
 
-static ot_value *most(ot_build *b, ot_value *x, double v) { return ot_map2(b, OT_FN_Max, 0, 0, x, ot_scalar_like(b, x, v)); }
+static ot_value *most(ot_build *b, ot_value *x, double v)
+{
+    return ot_map2(b, OT_FN_Max, 0, 0, x, ot_scalar_like(b, x, v));
+}
 
 /* Along one axis of x: the two boxes of each bin, (2, R, bins): their level times `level` plus their place times `step`.
  * *empty: (R, bins). */
-static ot_value *bins(ot_build *b, ot_value *rois, int k, int64_t size, int64_t count, int64_t level, int64_t step, ot_value **empty)
+static ot_value *bins(ot_build *b, ot_value *rois, int k, int64_t size, int64_t count, int64_t level, int64_t step,
+                      ot_value **empty)
 {
     ot_value *start = corner(b, rois, k ? 1 : 2), *end = corner(b, rois, k ? 3 : 4);
-    ot_value *extent = most(b, ot_plus_by(b, ot_minus(b, end, start), 1), 1), *bin = ot_line(b, OT_I64, NULL, count, 1, 2);
+    ot_value *extent = most(b, ot_plus_by(b, ot_minus(b, end, start), 1), 1),
+             *bin = ot_line(b, OT_I64, NULL, count, 1, 2);
     ot_value *by = ot_scalar(b, OT_I64, (double)count);
     ot_value *from = ot_plus(b, start, ot_map2(b, OT_FN_IDiv, 0, 0, ot_times(b, bin, extent), by));
     ot_value *to = ot_plus_by(b, ot_times(b, ot_plus_by(b, bin, 1), extent), (double)(count - 1));
@@ -137,20 +153,23 @@ static ot_value *bins(ot_build *b, ot_value *rois, int k, int64_t size, int64_t 
 static void roi_lower(ot_build *b)
 {
     const roi_attrs *a = b->node->attrs;
-    ot_value        *x = b->node->in[0], *rois = b->node->in[1], *none[2];
-    int64_t          N = x->shape.dim[0], H = x->shape.dim[2], W = x->shape.dim[3], R = rois->shape.dim[0];
-    int64_t          h = a->pooled.v[0], w = a->pooled.v[1];
+    ot_value *x = b->node->in[0], *rois = b->node->in[1], *none[2];
+    int64_t N = x->shape.dim[0], H = x->shape.dim[2], W = x->shape.dim[3], R = rois->shape.dim[0];
+    int64_t h = a->pooled.v[0], w = a->pooled.v[1];
     if (!R) {
         ot_yield(b, 0, ot_expand(b, ot_scalar(b, x->dtype, 0), &b->node->out[0]->shape));
         return;
     }
     rois = ot_cast(b, rois, rois->dtype == OT_F64 ? OT_F64 : OT_F32);
-    struct { int64_t axis; } gather = { 1 };
+    struct {
+        int64_t axis;
+    } gather = { 1 };
     ot_value *batch = ot_emit(b, &ot_op_Gather, &gather, OT_IN(rois, ot_scalar(b, OT_I64, 0)));
     batch = ot_counts(b, ot_cast(b, batch, OT_I64), N - 1);
     ot_value *down = bins(b, rois, 0, H, h, levels(W) * N * H * W, W, &none[0]);
     ot_value *across = bins(b, rois, 1, W, w, N * H * W, 1, &none[1]);
-    ot_value *place = ot_times_by(b, ot_view(b, batch, &(ot_shape){ .rank = 5, .dim = { 1, 1, R, 1, 1 } }), (double)(H * W));
+    ot_value *place =
+        ot_times_by(b, ot_view(b, batch, &(ot_shape){ .rank = 5, .dim = { 1, 1, R, 1, 1 } }), (double)(H * W));
     place = ot_plus(b, place, ot_view(b, down, &(ot_shape){ .rank = 5, .dim = { 2, 1, R, h, 1 } }));
     place = ot_plus(b, place, ot_view(b, across, &(ot_shape){ .rank = 5, .dim = { 1, 2, R, 1, w } }));
     ot_value *y = ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(boxes(b, x), place));
@@ -162,6 +181,15 @@ static void roi_lower(ot_build *b)
 }
 
 const ot_op ot_op_MaxRoiPool = {
-    .name = "MaxRoiPool", .types = { "TT", .T = OT_SET_FLOAT }, .slots = "-", .since = 22, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = roi_rows, .attr_size = sizeof(roi_attrs), .infer = roi_infer, .lower = roi_lower,
+    .name = "MaxRoiPool",
+    .types = { "TT", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 22,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = roi_rows,
+    .attr_size = sizeof(roi_attrs),
+    .infer = roi_infer,
+    .lower = roi_lower,
 };

@@ -12,7 +12,7 @@ static bool is_zero(const ot_value *x, int64_t i)
 static ot_status nonzero_infer(ot_node *n, ot_error *err)
 {
     const ot_value *x = n->in[0];
-    int64_t         count = 0, at = 0, total = ot_numel(&x->shape), xs[OT_MAX_RANK];
+    int64_t count = 0, at = 0, total = ot_numel(&x->shape), xs[OT_MAX_RANK];
     if (!ot_is_const(x) || !ot_dtype_bits(x->dtype))
         return ot_node_fail(n, err, "x must be known before the run, because the number of nonzero elements is a size");
     ot_strides(&x->shape, xs);
@@ -38,8 +38,15 @@ static void nonzero_lower(ot_build *b)
 }
 
 const ot_op ot_op_NonZero = {
-    .name = "NonZero", .types = { "T", .T = OT_SET_COMMON },
-    .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_COUNTED, .nondiff = 1,
-    .infer = nonzero_infer, .lower = nonzero_lower, .grad_zero = "the output contains indices",
+    .name = "NonZero",
+    .types = { "T", .T = OT_SET_COMMON },
+    .since = 13,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_COUNTED,
+    .nondiff = 1,
+    .infer = nonzero_infer,
+    .lower = nonzero_lower,
+    .grad_zero = "the output contains indices",
     .gives = "i",
 };

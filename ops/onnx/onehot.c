@@ -8,11 +8,13 @@
 
 #include <stddef.h>
 
-typedef struct onehot_attrs { int64_t axis; } onehot_attrs;
+typedef struct onehot_attrs {
+    int64_t axis;
+} onehot_attrs;
 
 static const ot_attr onehot_rows[] = {
     { "axis", OT_INT, offsetof(onehot_attrs, axis), -1, NULL },
-    { 0 }
+    { 0 },
 };
 
 /* depth may come as a float. */
@@ -36,10 +38,11 @@ static ot_status onehot_shape(const ot_node *n, int *axis, int64_t *depth, ot_sh
 static ot_status onehot_infer(ot_node *n, ot_error *err)
 {
     ot_shape y;
-    int      axis;
-    int64_t  depth;
+    int axis;
+    int64_t depth;
     OT_TRY(onehot_shape(n, &axis, &depth, &y, err));
-    if (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != 2) return ot_node_fail(n, err, "values must be [off, on]");
+    if (n->in[2]->shape.rank != 1 || n->in[2]->shape.dim[0] != 2)
+        return ot_node_fail(n, err, "values must be [off, on]");
     if (!ot_shape_fits(&y, OT_I64)) return ot_node_fail(n, err, "the result is too large");
     return ot_set(n->out[0], n->in[2]->dtype, &y);
 }
@@ -53,8 +56,8 @@ static ot_value *pick(ot_build *b, ot_value *values, int64_t i)
 static void onehot_lower(ot_build *b)
 {
     ot_shape y, line = { .rank = 0 }, one;
-    int      axis;
-    int64_t  depth, *range;
+    int axis;
+    int64_t depth, *range;
     if (onehot_shape(b->node, &axis, &depth, &y, b->graph->err) != OT_OK) return;
     one = line = y;
     for (int d = 0; d < y.rank; d++) line.dim[d] = d == axis ? depth : 1;
@@ -79,8 +82,16 @@ static bool one_hot_batch(ot_batching *b, const ot_node *n, const ot_shape *own,
 }
 
 const ot_op ot_op_OneHot = {
-    .name = "OneHot", .types = { "UVT", .T = OT_SET_COMMON, .U = OT_SET_NUMBER, .V = OT_SET_NUMBER }, .slots = "-",
-    .since = 11, .in = { 3, 3 }, .out = { 1, 1 }, .nondiff = 3,
-    .attrs = onehot_rows, .attr_size = sizeof(onehot_attrs), .infer = onehot_infer, .lower = onehot_lower,
+    .name = "OneHot",
+    .types = { "UVT", .T = OT_SET_COMMON, .U = OT_SET_NUMBER, .V = OT_SET_NUMBER },
+    .slots = "-",
+    .since = 11,
+    .in = { 3, 3 },
+    .out = { 1, 1 },
+    .nondiff = 3,
+    .attrs = onehot_rows,
+    .attr_size = sizeof(onehot_attrs),
+    .infer = onehot_infer,
+    .lower = onehot_lower,
     .batch = one_hot_batch,
 };

@@ -12,27 +12,31 @@
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 enum { PIECES_AT_ONCE = 4096 };
 
-typedef struct pad_attrs { int64_t mode; } pad_attrs;
+typedef struct pad_attrs {
+    int64_t mode;
+} pad_attrs;
 
 static const char *const modes[] = { "constant", "reflect", "edge", "wrap", NULL };
 
 static const ot_attr pad_rows[] = {
     { "mode", OT_ENUM, offsetof(pad_attrs, mode), PAD_CONSTANT, modes },
-    { 0 }
+    { 0 },
 };
 
 /* How many elements come before and after each axis; negative: go away. */
-typedef struct frame { int64_t before[OT_MAX_RANK], after[OT_MAX_RANK]; } frame;
+typedef struct frame {
+    int64_t before[OT_MAX_RANK], after[OT_MAX_RANK];
+} frame;
 
 static ot_status pad_frame(const ot_node *n, frame *f, ot_shape *y, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    ot_ints         pads, axes;
-    int64_t         set, mode = ((const pad_attrs *)n->attrs)->mode;
+    ot_ints pads, axes;
+    int64_t set, mode = ((const pad_attrs *)n->attrs)->mode;
     OT_TRY(ot_const_ints(n, 1, &pads, err));
     OT_TRY(ot_axes_input(n, 3, x->rank, &set, &axes, err));
     bool named = n->n_in > 3 && n->in[3];
-    int  m = named ? axes.n : x->rank;
+    int m = named ? axes.n : x->rank;
     if (pads.n != 2 * m) return ot_node_fail(n, err, "%d pads, expected %d", pads.n, 2 * m);
     *y = *x;
     *f = (frame){ { 0 }, { 0 } };
@@ -53,8 +57,8 @@ static ot_status pad_frame(const ot_node *n, frame *f, ot_shape *y, ot_error *er
 
 static ot_status pad_infer(ot_node *n, ot_error *err)
 {
-    frame           f;
-    ot_shape        y;
+    frame f;
+    ot_shape y;
     const ot_value *x = n->in[0], *value = ot_node_in(n, 2);
     OT_TRY(pad_frame(n, &f, &y, err));
     if (value && (value->dtype != x->dtype || ot_numel(&value->shape) != 1))
@@ -66,7 +70,9 @@ static ot_status pad_infer(ot_node *n, ot_error *err)
 /* ---- lowering -------------------------------------------------------------- */
 
 /* One stretch of an axis of y: from dst on, `extent` elements read from src on in steps. */
-typedef struct run { int64_t dst, src, step, extent; } run;
+typedef struct run {
+    int64_t dst, src, step, extent;
+} run;
 
 /* Where coordinate v of the endless axis lies in x's n elements. */
 static int64_t source(int64_t v, int64_t n, int64_t mode)
@@ -116,7 +122,7 @@ static int64_t axis_runs(int64_t n, int64_t before, int64_t after, int64_t mode,
 static ot_piece *pad_pieces(ot_build *b, const ot_shape *x, const frame *f, int64_t mode, int64_t *n)
 {
     int64_t xs[OT_MAX_RANK], count[OT_MAX_RANK];
-    run    *runs[OT_MAX_RANK];
+    run *runs[OT_MAX_RANK];
     *n = 1;
     ot_strides(x, xs);
     for (int d = 0; d < x->rank; d++) {
@@ -151,11 +157,11 @@ static ot_shape padded(const ot_shape *x, const frame *f)
 /* Constant mode with a value that is read while running: the frame is cut into two slabs per axis. */
 static ot_value *pad_with(ot_build *b, ot_value *x, ot_value *value, const frame *f)
 {
-    ot_shape  y = padded(&x->shape, f);
-    int64_t   one;
+    ot_shape y = padded(&x->shape, f);
+    int64_t one;
     ot_piece *inner = pad_pieces(b, &x->shape, f, PAD_CONSTANT, &one), *p = ot_pieces(b, 2 * y.rank + 1);
-    ot_piece  box = { 0 };
-    int       n = 1;
+    ot_piece box = { 0 };
+    int n = 1;
     if (!inner || !p) return NULL;
     p[0] = *inner;
     box.in = 1;
@@ -175,9 +181,9 @@ static ot_value *pad_with(ot_build *b, ot_value *x, ot_value *value, const frame
 
 static ot_value *pad_emit(ot_build *b, ot_value *x, const frame *f, int64_t mode, double fill)
 {
-    ot_shape  y;
+    ot_shape y;
     ot_piece *p;
-    int64_t   n;
+    int64_t n;
     if (ot_broken(b)) return NULL;
     y = padded(&x->shape, f);
     p = pad_pieces(b, &x->shape, f, mode, &n);
@@ -187,11 +193,11 @@ static ot_value *pad_emit(ot_build *b, ot_value *x, const frame *f, int64_t mode
 static void pad_lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    int64_t        mode = ((const pad_attrs *)n->attrs)->mode, total = 1;
-    ot_value      *x = n->in[0], *value = ot_node_in(n, 2);
-    frame          f, part;
-    ot_shape       y;
-    double         fill = 0;
+    int64_t mode = ((const pad_attrs *)n->attrs)->mode, total = 1;
+    ot_value *x = n->in[0], *value = ot_node_in(n, 2);
+    frame f, part;
+    ot_shape y;
+    double fill = 0;
     if (pad_frame(n, &f, &y, b->graph->err) != OT_OK) return;
     if (mode == PAD_CONSTANT && value) {
         bool exact = ot_is_const(value);
@@ -221,9 +227,9 @@ static void pad_lower(ot_build *b)
 static bool pad_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
-    ot_ints  pads, axes;
+    ot_ints pads, axes;
     ot_error e = { 0 };
-    int64_t  set, acts = 0, list[2 * (OT_MAX_RANK + 1)] = { 0 };
+    int64_t set, acts = 0, list[2 * (OT_MAX_RANK + 1)] = { 0 };
     if (!ot_batch_first_alone(n)) return false;
     int rank = n->in[0]->shape.rank;
     if (ot_const_ints(n, 1, &pads, &e) != OT_OK || ot_axes_input(n, 3, rank, &set, &axes, &e) != OT_OK) return false;
@@ -244,9 +250,17 @@ static bool pad_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_
 }
 
 const ot_op ot_op_Pad = {
-    .name = "Pad", .types = { "TiTx", .T = OT_SET_ALL }, .slots = "-", .since = 25, .in = { 2, 4 }, .out = { 1, 1 }, .nondiff = 1u << 1 | 1u << 3,
-    .attrs = pad_rows, .attr_size = sizeof(pad_attrs),
-    .infer = pad_infer, .lower = pad_lower,
+    .name = "Pad",
+    .types = { "TiTx", .T = OT_SET_ALL },
+    .slots = "-",
+    .since = 25,
+    .in = { 2, 4 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1 | 1u << 3,
+    .attrs = pad_rows,
+    .attr_size = sizeof(pad_attrs),
+    .infer = pad_infer,
+    .lower = pad_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = pad_batch,
 };

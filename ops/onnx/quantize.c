@@ -20,21 +20,21 @@
 
 #define AT(field) offsetof(ot_quantize, field)
 static const ot_attr quantize_rows[] = {
-    { "axis",         OT_INT, AT(axis),         1, NULL },
-    { "block_size",   OT_INT, AT(block_size),   0, NULL },
+    { "axis", OT_INT, AT(axis), 1, NULL },
+    { "block_size", OT_INT, AT(block_size), 0, NULL },
     { "output_dtype", OT_INT, AT(output_dtype), 0, NULL },
-    { "precision",    OT_INT, AT(precision),    0, NULL },
-    { "saturate",     OT_INT, AT(saturate),     1, NULL },
-    { 0 }
+    { "precision", OT_INT, AT(precision), 0, NULL },
+    { "saturate", OT_INT, AT(saturate), 1, NULL },
+    { 0 },
 };
 #undef AT
 
 #define AT(field) offsetof(ot_dequantize, field)
 static const ot_attr dequantize_rows[] = {
-    { "axis",         OT_INT, AT(axis),         1, NULL },
-    { "block_size",   OT_INT, AT(block_size),   0, NULL },
+    { "axis", OT_INT, AT(axis), 1, NULL },
+    { "block_size", OT_INT, AT(block_size), 0, NULL },
     { "output_dtype", OT_INT, AT(output_dtype), 0, NULL },
-    { 0 }
+    { 0 },
 };
 #undef AT
 
@@ -48,42 +48,41 @@ static bool is_small(ot_dtype t) { return ot_is_float(t) && ot_dtype_bits(t) <= 
 static ot_status fits(const ot_node *n, const ot_shape *s, int64_t at, int64_t block, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    int             axis;
-    char            text[2][128];
+    int axis;
+    char text[2][128];
     if (block < 0) return ot_node_fail(n, err, "invalid block size %lld", (long long)block);
     if (block == 0 && ot_numel(s) == 1 && s->rank <= 1) return OT_OK;
-    if (!ot_axis(at, x->rank, &axis)) return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                                                          (long long)at, x->rank);
+    if (!ot_axis(at, x->rank, &axis))
+        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)at, x->rank);
     bool ok = block ? s->rank == x->rank : s->rank == 1 && s->dim[0] == x->dim[axis];
     for (int d = 0; ok && block && d < x->rank; d++)
         ok = s->dim[d] == (d == axis ? x->dim[d] / block + (x->dim[d] % block != 0) : x->dim[d]);
     if (!ok)
         return ot_node_fail(n, err, "scale or zero point of shape %s does not match %s along axis %d%s",
-                            ot_shape_text(s, text[0]),
-                            ot_shape_text(x, text[1]), axis, block ? " in blocks" : "");
+                            ot_shape_text(s, text[0]), ot_shape_text(x, text[1]), axis, block ? " in blocks" : "");
     return OT_OK;
 }
 
 static ot_status check(const ot_node *n, int64_t axis, int64_t block, ot_error *err)
 {
     const ot_value *zero = zero_point(n);
-    if (!ot_is_float(n->in[1]->dtype)) return ot_node_fail(n, err, "the scale is %s; expected a float",
-                                                           ot_dtype_name(n->in[1]->dtype));
+    if (!ot_is_float(n->in[1]->dtype))
+        return ot_node_fail(n, err, "the scale is %s; expected a float", ot_dtype_name(n->in[1]->dtype));
     OT_TRY(fits(n, &n->in[1]->shape, axis, block, err));
     char text[2][128];
-    bool single = zero && ot_numel(&zero->shape) == 1 && ot_numel(&n->in[1]->shape) == 1; /* [] and [1] are both per tensor */
+    bool single =
+        zero && ot_numel(&zero->shape) == 1 && ot_numel(&n->in[1]->shape) == 1; /* [] and [1] are both per tensor */
     if (zero && !single && !ot_shape_eq(&zero->shape, &n->in[1]->shape))
         return ot_node_fail(n, err, "the zero point is %s, but the scale is %s; expected equal shapes",
-                            ot_shape_text(&zero->shape, text[0]),
-                            ot_shape_text(&n->in[1]->shape, text[1]));
+                            ot_shape_text(&zero->shape, text[0]), ot_shape_text(&n->in[1]->shape, text[1]));
     return OT_OK;
 }
 
 static ot_status quantize_infer(ot_node *n, ot_error *err)
 {
     const ot_quantize *a = n->attrs;
-    const ot_value    *zero = zero_point(n);
-    ot_dtype           y = zero ? zero->dtype : a->output_dtype ? (ot_dtype)a->output_dtype : OT_U8;
+    const ot_value *zero = zero_point(n);
+    ot_dtype y = zero ? zero->dtype : a->output_dtype ? (ot_dtype)a->output_dtype : OT_U8;
     OT_TRY(check(n, a->axis, a->block_size, err));
     if (a->output_dtype < 0 || a->output_dtype > OT_I2 || (a->output_dtype && (ot_dtype)a->output_dtype != y))
         return ot_node_fail(n, err, "output_dtype %lld does not match the zero point of type %s",
@@ -100,8 +99,8 @@ static ot_status quantize_infer(ot_node *n, ot_error *err)
 static ot_status dequantize_infer(ot_node *n, ot_error *err)
 {
     const ot_dequantize *a = n->attrs;
-    const ot_value      *zero = zero_point(n);
-    ot_dtype             x = n->in[0]->dtype, y = a->output_dtype ? (ot_dtype)a->output_dtype : n->in[1]->dtype;
+    const ot_value *zero = zero_point(n);
+    ot_dtype x = n->in[0]->dtype, y = a->output_dtype ? (ot_dtype)a->output_dtype : n->in[1]->dtype;
     OT_TRY(check(n, a->axis, a->block_size, err));
     if (a->output_dtype < 0 || a->output_dtype > OT_I2 || !ot_is_float(y))
         return ot_node_fail(n, err, "output_dtype %lld is not a float type", (long long)a->output_dtype);
@@ -119,8 +118,8 @@ static ot_status dequantize_infer(ot_node *n, ot_error *err)
 static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
 {
     const ot_shape *x = &b->node->in[0]->shape;
-    ot_shape        s = { .rank = x->rank };
-    int             axis = 0;
+    ot_shape s = { .rank = x->rank };
+    int axis = 0;
     if (!v || ot_broken(b)) return NULL;
     if (block == 0 && ot_numel(&v->shape) == 1) return ot_view(b, v, &OT_SCALAR);
     ot_axis(at, x->rank, &axis);
@@ -131,7 +130,8 @@ static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
     if (!of) return NULL;
     for (int64_t i = 0; i < x->dim[axis]; i++) of[i] = i / block;
     ot_value *index = ot_graph_const_of(b->graph, "", OT_I64, &line, of);
-    if (ot_dtype_bits(v->dtype) < 8) v = ot_cast(b, v, ot_is_float(v->dtype) ? OT_F32 : OT_I32); /* packed: nothing is taken of that */
+    if (ot_dtype_bits(v->dtype) < 8)
+        v = ot_cast(b, v, ot_is_float(v->dtype) ? OT_F32 : OT_I32); /* packed: nothing is taken of that */
     return ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(v, index));
 }
 
@@ -149,7 +149,7 @@ static ot_value *rounded(ot_build *b, ot_value *u, ot_value *zero, ot_dtype t)
 {
     if (ot_broken(b)) return NULL;
     ot_dtype w = wide(u->dtype);
-    double   half = ldexp(1, ot_dtype_bits(t) - ot_is_signed(t));
+    double half = ldexp(1, ot_dtype_bits(t) - ot_is_signed(t));
     zero = zero ? ot_cast(b, zero, w) : ot_scalar(b, w, 0);
     return ot_map2(b, OT_FN_Quantize, ot_is_signed(t) ? -half : 0, half - 1, ot_cast(b, u, w), zero);
 }
@@ -166,11 +166,12 @@ static ot_value *cast_small(ot_build *b, ot_value *x, ot_dtype t, bool saturate)
 
 static void quantize_lower(ot_build *b)
 {
-    const ot_node     *n = b->node;
+    const ot_node *n = b->node;
     const ot_quantize *a = n->attrs;
-    ot_dtype           t = n->out[0]->dtype;
-    ot_value          *zero = spread(b, zero_point(n), a->axis, a->block_size);
-    ot_value *u = divide(b, n->in[0], spread(b, n->in[1], a->axis, a->block_size), a->precision ? (ot_dtype)a->precision : n->in[1]->dtype);
+    ot_dtype t = n->out[0]->dtype;
+    ot_value *zero = spread(b, zero_point(n), a->axis, a->block_size);
+    ot_value *u = divide(b, n->in[0], spread(b, n->in[1], a->axis, a->block_size),
+                         a->precision ? (ot_dtype)a->precision : n->in[1]->dtype);
     if (ot_broken(b)) return;
     if (!ot_is_float(t)) {
         ot_yield(b, 0, ot_cast(b, rounded(b, u, zero, t), t));
@@ -184,10 +185,10 @@ static void quantize_lower(ot_build *b)
 
 static void dequantize_lower(ot_build *b)
 {
-    const ot_node       *n = b->node;
+    const ot_node *n = b->node;
     const ot_dequantize *a = n->attrs;
-    ot_value            *x = n->in[0], *scale = spread(b, n->in[1], a->axis, a->block_size);
-    ot_value            *zero = spread(b, zero_point(n), a->axis, a->block_size);
+    ot_value *x = n->in[0], *scale = spread(b, n->in[1], a->axis, a->block_size);
+    ot_value *zero = spread(b, zero_point(n), a->axis, a->block_size);
     if (ot_broken(b)) return;
     ot_dtype w = wide(scale->dtype);
     if (a->through) { /* a scale that is computed gets no gradient either */
@@ -210,22 +211,39 @@ static bool quantize_batch(ot_batching *b, const ot_node *n, const ot_shape *own
     (void)own;
     int axis = -1;
     if (!ot_batch_first_alone(n) || ot_attr_get(n, "block_size", 0)) return false;
-    if (ot_numel(&n->in[1]->shape) != 1 && !ot_axis(ot_attr_get(n, "axis", 1), n->in[0]->shape.rank, &axis)) return false;
+    if (ot_numel(&n->in[1]->shape) != 1 && !ot_axis(ot_attr_get(n, "axis", 1), n->in[0]->shape.rank, &axis))
+        return false;
     if (ot_batch_axis(n->in[0]) != axis) return ot_batch_on(r, n, ot_batch_axis(n->in[0]));
     return axis && (r->in[0] = ot_batch_move(b, n->in[0], 0)) && ot_batch_on(r, n, 0);
 }
 
 const ot_op ot_op_QuantizeLinear = {
-    .name = "QuantizeLinear", .types = { "*" }, .slots = ">--",
-    .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = quantize_rows,
-    .attr_size = sizeof(ot_quantize), .infer = quantize_infer, .lower = quantize_lower,
+    .name = "QuantizeLinear",
+    .types = { "*" },
+    .slots = ">--",
+    .since = 25,
+    .in = { 2, 3 },
+    .out = { 1, 1 },
+    .nondiff = 6,
+    .attrs = quantize_rows,
+    .attr_size = sizeof(ot_quantize),
+    .infer = quantize_infer,
+    .lower = quantize_lower,
     .batch = quantize_batch,
 };
 
 const ot_op ot_op_DequantizeLinear = {
-    .name = "DequantizeLinear", .types = { "nrn" }, .slots = ">--",
-    .since = 25, .in = { 2, 3 }, .out = { 1, 1 }, .nondiff = 6, .attrs = dequantize_rows,
-    .attr_size = sizeof(ot_dequantize), .infer = dequantize_infer, .lower = dequantize_lower,
+    .name = "DequantizeLinear",
+    .types = { "nrn" },
+    .slots = ">--",
+    .since = 25,
+    .in = { 2, 3 },
+    .out = { 1, 1 },
+    .nondiff = 6,
+    .attrs = dequantize_rows,
+    .attr_size = sizeof(ot_dequantize),
+    .infer = dequantize_infer,
+    .lower = dequantize_lower,
     .batch = quantize_batch,
 };
 
@@ -233,8 +251,8 @@ const ot_op ot_op_DequantizeLinear = {
 
 static ot_status dynamic_infer(ot_node *n, ot_error *err)
 {
-    if (n->in[0]->dtype != OT_F32) return ot_node_fail(n, err, "x is %s; expected float32",
-                                                       ot_dtype_name(n->in[0]->dtype));
+    if (n->in[0]->dtype != OT_F32)
+        return ot_node_fail(n, err, "x is %s; expected float32", ot_dtype_name(n->in[0]->dtype));
     if (ot_numel(&n->in[0]->shape) == 0) return ot_node_fail(n, err, "x is empty");
     OT_TRY(ot_set(n->out[0], OT_U8, &n->in[0]->shape));
     if (n->n_out > 1 && n->out[1]) OT_TRY(ot_set(n->out[1], OT_F32, &OT_SCALAR));
@@ -244,12 +262,13 @@ static ot_status dynamic_infer(ot_node *n, ot_error *err)
 static void dynamic_lower(ot_build *b)
 {
     const ot_node *n = b->node;
-    ot_value      *x = n->in[0], *zero = ot_scalar(b, OT_F32, 0);
-    int64_t        all = ((int64_t)1 << x->shape.rank) - 1;
+    ot_value *x = n->in[0], *zero = ot_scalar(b, OT_F32, 0);
+    int64_t all = ((int64_t)1 << x->shape.rank) - 1;
     ot_value *max = ot_map2(b, OT_FN_Max, 0, 0, ot_reduce_axes(b, x, OT_REDUCE_MAX, all, false), zero);
     ot_value *min = ot_map2(b, OT_FN_Min, 0, 0, ot_reduce_axes(b, x, OT_REDUCE_MIN, all, false), zero);
     ot_value *scale = divide(b, ot_map2(b, OT_FN_Sub, 0, 0, max, min), ot_scalar(b, OT_F32, 255), OT_F32);
-    scale = ot_map3(b, OT_FN_Where, 0, 0, ot_map2(b, OT_FN_Greater, 0, 0, scale, zero), scale, ot_scalar(b, OT_F32, 1)); /* nothing but 0 */
+    scale = ot_map3(b, OT_FN_Where, 0, 0, ot_map2(b, OT_FN_Greater, 0, 0, scale, zero), scale,
+                    ot_scalar(b, OT_F32, 1)); /* nothing but 0 */
     ot_value *from = divide(b, ot_map2(b, OT_FN_Sub, 0, 0, zero, min), scale, OT_F32);
     ot_value *point = ot_cast(b, rounded(b, from, NULL, OT_U8), OT_U8);
     ot_yield(b, 0, ot_cast(b, rounded(b, divide(b, x, scale, OT_F32), point, OT_U8), OT_U8));
@@ -258,6 +277,13 @@ static void dynamic_lower(ot_build *b)
 }
 
 const ot_op ot_op_DynamicQuantizeLinear = {
-    .name = "DynamicQuantizeLinear", .types = { "f" }, .since = 11, .in = { 1, 1 }, .out = { 3, 3 }, .nondiff = 1,
-    .infer = dynamic_infer, .lower = dynamic_lower, .grad_zero = "integers have no gradient",
+    .name = "DynamicQuantizeLinear",
+    .types = { "f" },
+    .since = 11,
+    .in = { 1, 1 },
+    .out = { 3, 3 },
+    .nondiff = 1,
+    .infer = dynamic_infer,
+    .lower = dynamic_lower,
+    .grad_zero = "integers have no gradient",
 };

@@ -10,6 +10,8 @@ typedef struct ot_dequantize {
     ot_dtype divide;  /* with it: the type that x / scale is computed in */
 } ot_dequantize;
 
-typedef struct ot_quantize { int64_t axis, block_size, output_dtype, precision, saturate; } ot_quantize;
+typedef struct ot_quantize {
+    int64_t axis, block_size, output_dtype, precision, saturate;
+} ot_quantize;
 
 #endif

@@ -20,28 +20,32 @@ enum { SECOND = 0x800000 };
 
 typedef struct random_attrs {
     ot_ints shape;
-    double  first, second; /* mean and scale, or low and high */
-    double  seed;
+    double first, second; /* mean and scale, or low and high */
+    double seed;
     int64_t dtype, sample_size;
 } random_attrs;
 
 #define AT(field) offsetof(random_attrs, field)
 static const ot_attr normal_rows[] = {
-    { "dtype", OT_INT,   AT(dtype),  0, NULL }, { "mean",  OT_FLOAT, AT(first), 0, NULL },
-    { "scale", OT_FLOAT, AT(second), 1, NULL }, { "seed",  OT_FLOAT, AT(seed),  0, NULL },
-    { "shape", OT_INTS,  AT(shape),  0, NULL }, { 0 }
+    { "dtype", OT_INT, AT(dtype), 0, NULL },    { "mean", OT_FLOAT, AT(first), 0, NULL },
+    { "scale", OT_FLOAT, AT(second), 1, NULL }, { "seed", OT_FLOAT, AT(seed), 0, NULL },
+    { "shape", OT_INTS, AT(shape), 0, NULL },   { 0 },
 };
 static const ot_attr uniform_rows[] = {
-    { "dtype", OT_INT,   AT(dtype),  0, NULL }, { "high",  OT_FLOAT, AT(second), 1, NULL },
-    { "low",   OT_FLOAT, AT(first),  0, NULL }, { "seed",  OT_FLOAT, AT(seed),   0, NULL },
-    { "shape", OT_INTS,  AT(shape),  0, NULL }, { 0 }
+    { "dtype", OT_INT, AT(dtype), 0, NULL },  { "high", OT_FLOAT, AT(second), 1, NULL },
+    { "low", OT_FLOAT, AT(first), 0, NULL },  { "seed", OT_FLOAT, AT(seed), 0, NULL },
+    { "shape", OT_INTS, AT(shape), 0, NULL }, { 0 },
 };
 static const ot_attr bernoulli_rows[] = {
-    { "dtype", OT_INT, AT(dtype), 0, NULL }, { "seed", OT_FLOAT, AT(seed), 0, NULL }, { 0 }
+    { "dtype", OT_INT, AT(dtype), 0, NULL },
+    { "seed", OT_FLOAT, AT(seed), 0, NULL },
+    { 0 },
 };
 static const ot_attr multinomial_rows[] = {
-    { "dtype", OT_INT, AT(dtype), OT_I32, NULL }, { "sample_size", OT_INT, AT(sample_size), 1, NULL },
-    { "seed", OT_FLOAT, AT(seed), 0, NULL }, { 0 }
+    { "dtype", OT_INT, AT(dtype), OT_I32, NULL },
+    { "sample_size", OT_INT, AT(sample_size), 1, NULL },
+    { "seed", OT_FLOAT, AT(seed), 0, NULL },
+    { 0 },
 };
 #undef AT
 
@@ -52,9 +56,15 @@ static ot_value *draw(ot_build *b, const ot_shape *s, int stream)
 {
     if (ot_broken(b)) return NULL;
     ot_program m = {
-        .n_in = 3, .in_class = { OT_CLASS_I64, OT_CLASS_U64, OT_CLASS_U64 },
-        .n_inst = 1, .n_out = 1, .out = { 3 }, .out_dtype = { OT_F32 },
-        .inst = { { .row = OT_FN_Random, .cls = OT_CLASS_F32, .arg = { 1, 2, -1, -1, -1 },
+        .n_in = 3,
+        .in_class = { OT_CLASS_I64, OT_CLASS_U64, OT_CLASS_U64 },
+        .n_inst = 1,
+        .n_out = 1,
+        .out = { 3 },
+        .out_dtype = { OT_F32 },
+        .inst = { { .row = OT_FN_Random,
+                    .cls = OT_CLASS_F32,
+                    .arg = { 1, 2, -1, -1, -1 },
                     .p = OT_STREAM_DROPOUT + b->node->out[0]->id + stream } },
     };
     ot_value *in[] = { ot_expand(b, ot_scalar(b, OT_U8, 0), s), ot_graph_seed(b->graph), ot_graph_counter(b->graph) };
@@ -91,8 +101,8 @@ static ot_value *normal(ot_build *b, const ot_shape *s, ot_dtype t)
 static ot_status random_infer(ot_node *n, ot_error *err)
 {
     const random_attrs *a = n->attrs;
-    ot_shape            s = { .rank = a->shape.n };
-    ot_dtype            t = a->dtype ? (ot_dtype)a->dtype : OT_F32;
+    ot_shape s = { .rank = a->shape.n };
+    ot_dtype t = a->dtype ? (ot_dtype)a->dtype : OT_F32;
     if (n->n_in) {
         s = n->in[0]->shape;
         if (!a->dtype) t = n->in[0]->dtype;
@@ -112,7 +122,7 @@ static ot_status random_infer(ot_node *n, ot_error *err)
 static void normal_lower(ot_build *b)
 {
     const random_attrs *a = b->node->attrs;
-    const ot_value     *y = b->node->out[0];
+    const ot_value *y = b->node->out[0];
     ot_value *v = with(b, OT_FN_Add, with(b, OT_FN_Mul, normal(b, &y->shape, y->dtype), a->second), a->first);
     if (v) ot_yield(b, 0, ot_cast(b, v, y->dtype));
 }
@@ -120,8 +130,9 @@ static void normal_lower(ot_build *b)
 static void uniform_lower(ot_build *b)
 {
     const random_attrs *a = b->node->attrs;
-    const ot_value     *y = b->node->out[0];
-    ot_value *v = with(b, OT_FN_Add, with(b, OT_FN_Mul, uniform(b, &y->shape, y->dtype, 0), a->second - a->first), a->first);
+    const ot_value *y = b->node->out[0];
+    ot_value *v =
+        with(b, OT_FN_Add, with(b, OT_FN_Mul, uniform(b, &y->shape, y->dtype, 0), a->second - a->first), a->first);
     if (v) ot_yield(b, 0, ot_cast(b, v, y->dtype));
 }
 
@@ -154,9 +165,9 @@ RANDOM(RandomUniformLike, 1, uniform_rows, uniform_lower)
 static ot_status bernoulli_infer(ot_node *n, ot_error *err)
 {
     const random_attrs *a = n->attrs;
-    ot_dtype            t = a->dtype ? (ot_dtype)a->dtype : n->in[0]->dtype;
-    if (!ot_is_float(n->in[0]->dtype)) return ot_node_fail(n, err, "x is %s, expected float probabilities",
-                                                           ot_dtype_name(n->in[0]->dtype));
+    ot_dtype t = a->dtype ? (ot_dtype)a->dtype : n->in[0]->dtype;
+    if (!ot_is_float(n->in[0]->dtype))
+        return ot_node_fail(n, err, "x is %s, expected float probabilities", ot_dtype_name(n->in[0]->dtype));
     if (a->dtype < 0 || a->dtype > OT_I2 || !ot_dtype_bits(t)) return ot_node_fail(n, err, "expected a numeric type");
     return ot_set(n->out[0], t, &n->in[0]->shape);
 }
@@ -168,10 +179,18 @@ static void bernoulli_lower(ot_build *b)
 }
 
 const ot_op ot_op_Bernoulli = {
-    .name = "Bernoulli", .types = { "T", .T = OT_SET_FLOAT },
-    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM | OT_WHOLE_BATCH, .nondiff = 1,
-    .attrs = bernoulli_rows, .attr_size = sizeof(random_attrs), .infer = bernoulli_infer,
-    .lower = bernoulli_lower, .grad_zero = "a random draw is not differentiable in its probability",
+    .name = "Bernoulli",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_RANDOM | OT_WHOLE_BATCH,
+    .nondiff = 1,
+    .attrs = bernoulli_rows,
+    .attr_size = sizeof(random_attrs),
+    .infer = bernoulli_infer,
+    .lower = bernoulli_lower,
+    .grad_zero = "a random draw is not differentiable in its probability",
     .batch = random_batch,
 };
 
@@ -180,7 +199,7 @@ const ot_op ot_op_Bernoulli = {
 static ot_status multinomial_infer(ot_node *n, ot_error *err)
 {
     const random_attrs *a = n->attrs;
-    const ot_shape     *x = &n->in[0]->shape;
+    const ot_shape *x = &n->in[0]->shape;
     if (!ot_is_float(n->in[0]->dtype) || x->rank != 2) return ot_node_fail(n, err, "expected log-probabilities (N, C)");
     if (x->dim[1] == 0) return ot_node_fail(n, err, "there are no classes");
     if (a->dtype != OT_I32 && a->dtype != OT_I64) return ot_node_fail(n, err, "dtype must be int32 or int64");
@@ -193,22 +212,31 @@ static ot_status multinomial_infer(ot_node *n, ot_error *err)
 static void multinomial_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0], *y = b->node->out[0];
-    ot_shape  all = { .rank = 3, .dim = { y->shape.dim[0], y->shape.dim[1], x->shape.dim[1] } };
-    ot_shape  row = { .rank = 3, .dim = { y->shape.dim[0], 1, x->shape.dim[1] } };
+    ot_shape all = { .rank = 3, .dim = { y->shape.dim[0], y->shape.dim[1], x->shape.dim[1] } };
+    ot_shape row = { .rank = 3, .dim = { y->shape.dim[0], 1, x->shape.dim[1] } };
     ot_value *u = uniform(b, &all, x->dtype, 0);
     if (!u) return;
     /* u = 0 has noise -inf: never the largest. */
     ot_value *e = ot_map1(b, OT_FN_Neg, 0, 0, ot_map1(b, OT_FN_Log, 0, 0, u));
-    ot_value *noisy = ot_map2(b, OT_FN_Sub, 0, 0, ot_cast(b, ot_view(b, x, &row), u->dtype), ot_map1(b, OT_FN_Log, 0, 0, e));
+    ot_value *noisy =
+        ot_map2(b, OT_FN_Sub, 0, 0, ot_cast(b, ot_view(b, x, &row), u->dtype), ot_map1(b, OT_FN_Log, 0, 0, e));
     ot_value *at = ot_emit(b, &ot_op_TopKIndex, &(ot_topk_index){ .axis = 2, .k = 1 }, OT_IN(noisy));
     at = at ? ot_view(b, at, &y->shape) : NULL;
     if (at) ot_yield(b, 0, ot_cast(b, at, y->dtype));
 }
 
 const ot_op ot_op_Multinomial = {
-    .name = "Multinomial", .types = { "T", .T = OT_SET_FLOAT },
-    .since = 22, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_RANDOM, .nondiff = 1,
-    .attrs = multinomial_rows, .attr_size = sizeof(random_attrs), .infer = multinomial_infer,
-    .lower = multinomial_lower, .grad_zero = "a random draw is not differentiable in its probabilities",
+    .name = "Multinomial",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .since = 22,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_RANDOM,
+    .nondiff = 1,
+    .attrs = multinomial_rows,
+    .attr_size = sizeof(random_attrs),
+    .infer = multinomial_infer,
+    .lower = multinomial_lower,
+    .grad_zero = "a random draw is not differentiable in its probabilities",
     .batch = ot_batch_first,
 };

@@ -24,10 +24,10 @@ enum { FORWARD, REVERSE, BIDIRECTIONAL };
 enum { X, W, R, B, LENS, H0, C0, P };
 
 typedef struct recurrent_attrs {
-    ot_floats  alpha, beta;
+    ot_floats alpha, beta;
     ot_strings activations;
-    double     clip;
-    int64_t    direction, hidden_size, input_forget, layout, linear_before_reset;
+    double clip;
+    int64_t direction, hidden_size, input_forget, layout, linear_before_reset;
 } recurrent_attrs;
 
 static const char *const directions[] = { "forward", "reverse", "bidirectional", NULL };
@@ -46,12 +46,12 @@ static const ot_attr rnn_rows[] = { SHARED_ROWS, { 0 } };
 static const ot_attr gru_rows[] = {
     SHARED_ROWS,
     { "linear_before_reset", OT_INT, AT(linear_before_reset), 0, NULL },
-    { 0 }
+    { 0 },
 };
 static const ot_attr lstm_rows[] = {
     SHARED_ROWS,
     { "input_forget", OT_INT, AT(input_forget), 0, NULL },
-    { 0 }
+    { 0 },
 };
 #undef AT
 
@@ -61,20 +61,25 @@ static bool given(const ot_node *n, int i) { return i < n->n_in && n->in[i]; }
 
 typedef struct activation {
     const char *name;
-    int         row;
-    int         takes;       /* how many of alpha, beta */
-    double      alpha, beta; /* defaults, then the file's */
+    int row;
+    int takes;          /* how many of alpha, beta */
+    double alpha, beta; /* defaults, then the file's */
 } activation;
 
 enum { AFFINE = -1, SCALED_TANH = -2 }; /* more than one row */
 
 static const activation known[] = {
-    { "Affine",          AFFINE,                 2, 1,    0 },   { "Elu",      OT_FN_Elu,      1, 1, 0 },
-    { "HardSigmoid",     OT_FN_HardSigmoid,     2, 0.2,  0.5 }, { "Relu",     OT_FN_Relu,     0, 0, 0 },
-    { "LeakyRelu",       OT_FN_LeakyRelu,       1, 0.01, 0 },   { "Sigmoid",  OT_FN_Sigmoid,  0, 0, 0 },
-    { "ScaledTanh",      SCALED_TANH,            2, 1,    1 },   { "Softplus", OT_FN_Softplus, 0, 0, 0 },
-    { "ThresholdedRelu", OT_FN_ThresholdedRelu, 1, 1,    0 },   { "Softsign", OT_FN_Softsign, 0, 0, 0 },
-    { "Tanh",            OT_FN_Tanh,            0, 0,    0 },
+    { "Affine", AFFINE, 2, 1, 0 },
+    { "Elu", OT_FN_Elu, 1, 1, 0 },
+    { "HardSigmoid", OT_FN_HardSigmoid, 2, 0.2, 0.5 },
+    { "Relu", OT_FN_Relu, 0, 0, 0 },
+    { "LeakyRelu", OT_FN_LeakyRelu, 1, 0.01, 0 },
+    { "Sigmoid", OT_FN_Sigmoid, 0, 0, 0 },
+    { "ScaledTanh", SCALED_TANH, 2, 1, 1 },
+    { "Softplus", OT_FN_Softplus, 0, 0, 0 },
+    { "ThresholdedRelu", OT_FN_ThresholdedRelu, 1, 1, 0 },
+    { "Softsign", OT_FN_Softsign, 0, 0, 0 },
+    { "Tanh", OT_FN_Tanh, 0, 0, 0 },
 };
 
 static const activation *find_activation(const char *name)
@@ -88,11 +93,11 @@ static const activation *find_activation(const char *name)
 static ot_status find_activations(const ot_node *n, const char *const *usual, int per, activation out[6], ot_error *err)
 {
     const recurrent_attrs *a = n->attrs;
-    int                    all = per * (a->direction == BIDIRECTIONAL ? 2 : 1), alpha = 0, beta = 0;
+    int all = per * (a->direction == BIDIRECTIONAL ? 2 : 1), alpha = 0, beta = 0;
     if (a->activations.n && a->activations.n != all)
         return ot_node_fail(n, err, "%d activations; expected %d", a->activations.n, all);
     for (int i = 0; i < all; i++) {
-        const char       *name = a->activations.n ? a->activations.v[i] : usual[i % per];
+        const char *name = a->activations.n ? a->activations.v[i] : usual[i % per];
         const activation *f = find_activation(name);
         if (!f) return ot_node_fail(n, err, "unknown activation '%s'", name);
         out[i] = *f;
@@ -119,7 +124,10 @@ static ot_value *activate(ot_build *b, const activation *f, double clip, ot_valu
 
 /* ---- shapes ---------------------------------------------------------------- */
 
-typedef struct sizes { int64_t T, N, I, H, D; int gates; } sizes;
+typedef struct sizes {
+    int64_t T, N, I, H, D;
+    int gates;
+} sizes;
 
 static const char *const usual_lstm[] = { "Sigmoid", "Tanh", "Tanh" };
 static const char *const usual_gru[] = { "Sigmoid", "Tanh" };
@@ -142,14 +150,18 @@ static ot_status find_sizes(const ot_node *n, int gates, sizes *z, ot_error *err
     const recurrent_attrs *a = n->attrs;
     for (int i = X; i <= R; i++) {
         if (!given(n, i)) return ot_node_fail(n, err, "input %d is missing", i);
-        if (n->in[i]->shape.rank != 3) return ot_node_fail(n, err, "input %d has rank %d; expected 3",
-                                                           i, n->in[i]->shape.rank);
+        if (n->in[i]->shape.rank != 3)
+            return ot_node_fail(n, err, "input %d has rank %d; expected 3", i, n->in[i]->shape.rank);
     }
     const ot_shape *x = &n->in[X]->shape;
-    if (a->layout != 0 && a->layout != 1) return ot_node_fail(n, err, "layout is %lld; expected 0 or 1",
-                                                              (long long)a->layout);
-    *z = (sizes){ .T = x->dim[a->layout ? 1 : 0], .N = x->dim[a->layout ? 0 : 1], .I = x->dim[2],
-                  .H = n->in[R]->shape.dim[2], .D = a->direction == BIDIRECTIONAL ? 2 : 1, .gates = gates };
+    if (a->layout != 0 && a->layout != 1)
+        return ot_node_fail(n, err, "layout is %lld; expected 0 or 1", (long long)a->layout);
+    *z = (sizes){ .T = x->dim[a->layout ? 1 : 0],
+                  .N = x->dim[a->layout ? 0 : 1],
+                  .I = x->dim[2],
+                  .H = n->in[R]->shape.dim[2],
+                  .D = a->direction == BIDIRECTIONAL ? 2 : 1,
+                  .gates = gates };
     if (a->hidden_size && a->hidden_size != z->H)
         return ot_node_fail(n, err, "hidden_size is %lld; R has %lld", (long long)a->hidden_size, (long long)z->H);
     if (z->H > INT32_MAX) return ot_node_fail(n, err, "invalid hidden size %lld", (long long)z->H);
@@ -165,10 +177,10 @@ static ot_shape state_shape(const ot_node *n, const sizes *z)
 static ot_status infer(ot_node *n, int gates, const char *const *usual, int per, ot_error *err)
 {
     activation f[6];
-    sizes      z;
+    sizes z;
     OT_TRY(find_sizes(n, gates, &z, err));
     OT_TRY(find_activations(n, usual, per, f, err));
-    int64_t  gh = z.gates * z.H;
+    int64_t gh = z.gates * z.H;
     ot_shape state = state_shape(n, &z);
     OT_TRY(expect(n, W, &(ot_shape){ .rank = 3, .dim = { z.D, gh, z.I } }, err));
     OT_TRY(expect(n, R, &(ot_shape){ .rank = 3, .dim = { z.D, gh, z.H } }, err));
@@ -191,7 +203,7 @@ static ot_status infer(ot_node *n, int gates, const char *const *usual, int per,
 static ot_value *part(ot_build *b, ot_value *x, int axis, int64_t start, int64_t size)
 {
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    int64_t   from[OT_MAX_RANK] = { 0 };
+    int64_t from[OT_MAX_RANK] = { 0 };
     ot_piece *p = ot_pieces(b, 1);
     if (!p || !x) return NULL;
     ot_shape s = x->shape;
@@ -226,9 +238,10 @@ static void unstack(ot_build *b, ot_value *x, int64_t n, ot_value **out)
 }
 
 /* Values (N, H) put into a tensor of zeros: number k at coordinates k0 of axis a0, k1 of axis a1. */
-static ot_value *stack(ot_build *b, const ot_shape *s, ot_value *const *v, int64_t n0, int a0, int64_t n1, int a1, int batch)
+static ot_value *stack(ot_build *b, const ot_shape *s, ot_value *const *v, int64_t n0, int a0, int64_t n1, int a1,
+                       int batch)
 {
-    int64_t   n = n0 * n1, H = s->dim[s->rank - 1];
+    int64_t n = n0 * n1, H = s->dim[s->rank - 1];
     ot_piece *p = ot_pieces(b, n);
     if (!p) return NULL;
     if (n == 0) return ot_expand(b, ot_scalar(b, b->node->in[X]->dtype, 0), s);
@@ -247,27 +260,41 @@ static ot_value *stack(ot_build *b, const ot_shape *s, ot_value *const *v, int64
 
 /* ---- one direction ---------------------------------------------------------- */
 
-typedef struct state { ot_value *h, *c; } state; /* (N, H) each; c: LSTM only */
+typedef struct state {
+    ot_value *h, *c;
+} state; /* (N, H) each; c: LSTM only */
 
 typedef struct direction {
     const recurrent_attrs *a;
-    sizes                  z;
-    const activation      *f;
-    ot_value              *r, *r_bias;  /* (G H, H); GRU with linear_before_reset: (3 H), zeros and Rb of h */
-    ot_value              *r_zr, *r_h;  /* GRU: the rows of z and r, those of h */
-    ot_value              *p[3];        /* LSTM: peepholes (H) of i, o, f; NULL: none */
-    ot_value              *one;
-    ot_value              *lens;        /* (N, 1), within 0..T; NULL: every sample has T steps */
+    sizes z;
+    const activation *f;
+    ot_value *r, *r_bias; /* (G H, H); GRU with linear_before_reset: (3 H), zeros and Rb of h */
+    ot_value *r_zr, *r_h; /* GRU: the rows of z and r, those of h */
+    ot_value *p[3];       /* LSTM: peepholes (H) of i, o, f; NULL: none */
+    ot_value *one;
+    ot_value *lens; /* (N, 1), within 0..T; NULL: every sample has T steps */
 } direction;
 
 typedef state step_fn(ot_build *b, const direction *d, ot_value *x, state s);
 
-static ot_value *add(ot_build *b, ot_value *x, ot_value *y) { return x && y ? ot_map2(b, OT_FN_Add, 0, 0, x, y) : NULL; }
-static ot_value *mul(ot_build *b, ot_value *x, ot_value *y) { return x && y ? ot_map2(b, OT_FN_Mul, 0, 0, x, y) : NULL; }
+static ot_value *add(ot_build *b, ot_value *x, ot_value *y)
+{
+    return x && y ? ot_map2(b, OT_FN_Add, 0, 0, x, y) : NULL;
+}
+static ot_value *mul(ot_build *b, ot_value *x, ot_value *y)
+{
+    return x && y ? ot_map2(b, OT_FN_Mul, 0, 0, x, y) : NULL;
+}
 
-static ot_value *gate(ot_build *b, const direction *d, ot_value *x, int64_t k) { return part(b, x, 1, k * d->z.H, d->z.H); }
+static ot_value *gate(ot_build *b, const direction *d, ot_value *x, int64_t k)
+{
+    return part(b, x, 1, k * d->z.H, d->z.H);
+}
 
-static ot_value *act(ot_build *b, const direction *d, int f, ot_value *x) { return activate(b, &d->f[f], d->a->clip, x); }
+static ot_value *act(ot_build *b, const direction *d, int f, ot_value *x)
+{
+    return activate(b, &d->f[f], d->a->clip, x);
+}
 
 /* A gate of LSTM with its peephole on c. */
 static ot_value *peep(ot_build *b, const direction *d, ot_value *x, int64_t k, ot_value *c)
@@ -290,7 +317,7 @@ static state lstm_step(ot_build *b, const direction *d, ot_value *x, state s)
 
 static state gru_step(ot_build *b, const direction *d, ot_value *x, state s)
 {
-    int64_t   H = d->z.H;
+    int64_t H = d->z.H;
     ot_value *xzr = part(b, x, 1, 0, 2 * H), *xh = gate(b, d, x, 2), *zr, *z, *r, *h;
     if (d->a->linear_before_reset) {
         ot_value *a = d->r_bias ? ot_emit(b, &ot_op_Dot, &(ot_dot){ 0, 1 }, OT_IN(s.h, d->r, d->r_bias))
@@ -318,7 +345,7 @@ static state rnn_step(ot_build *b, const direction *d, ot_value *x, state s)
 /* What is added to the product of the inputs: Wb + Rb, without Rb of h where that is reset. (G H) */
 static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool reset)
 {
-    int64_t   gh = d->z.gates * d->z.H, H = d->z.H;
+    int64_t gh = d->z.gates * d->z.H, H = d->z.H;
     ot_value *wb = part(b, bias, 0, 0, gh), *rb = part(b, bias, 0, gh, gh);
     if (!reset || !rb) return add(b, wb, rb);
     ot_piece *p = ot_pieces(b, 2);
@@ -334,13 +361,14 @@ static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool rese
 static ot_value **project(ot_build *b, direction *d, ot_value *x, int64_t k)
 {
     const ot_node *n = b->node;
-    const sizes   *z = &d->z;
-    bool           reset = z->gates == 3 && d->a->linear_before_reset;
-    ot_value     **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt);
-    ot_value      *w = slice(b, n->in[W], 0, k), *bias = NULL;
+    const sizes *z = &d->z;
+    bool reset = z->gates == 3 && d->a->linear_before_reset;
+    ot_value **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt);
+    ot_value *w = slice(b, n->in[W], 0, k), *bias = NULL;
     if (given(n, B)) bias = input_bias(b, d, slice(b, n->in[B], 0, k), reset);
     if (ot_broken(b) || !xt) return NULL;
-    ot_shape  flat = { .rank = 2, .dim = { z->T * z->N, z->I } }, rows = { .rank = 3, .dim = { z->T, z->N, z->gates * z->H } };
+    ot_shape flat = { .rank = 2, .dim = { z->T * z->N, z->I } },
+             rows = { .rank = 3, .dim = { z->T, z->N, z->gates * z->H } };
     ot_value *in[] = { ot_view(b, x, &flat), w, bias };
     ot_value *a = ot_emit(b, &ot_op_Dot, &(ot_dot){ 0, 1 }, in, bias ? 3 : 2);
     unstack(b, a ? ot_view(b, a, &rows) : NULL, z->T, xt);
@@ -360,7 +388,7 @@ static ot_value *alive(ot_build *b, const direction *d, int64_t t)
 {
     if (!d->lens || ot_broken(b)) return NULL;
     const ot_value *lens = b->node->in[LENS];
-    bool            all = ot_is_const(lens);
+    bool all = ot_is_const(lens);
     for (int64_t i = 0; all && i < lens->shape.dim[0]; i++) all = ot_get_i64(lens->data, lens->dtype, i) > t;
     return all ? NULL : ot_map2(b, OT_FN_Greater, 0, 0, d->lens, ot_scalar(b, d->lens->dtype, (double)t));
 }
@@ -369,17 +397,17 @@ static ot_value *alive(ot_build *b, const direction *d, int64_t t)
 static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *step, ot_value **y)
 {
     const sizes *z = &d->z;
-    bool         lstm = z->gates == 4, back = d->a->direction == REVERSE || k == 1;
-    ot_value   **xt = project(b, d, x, k);
-    state        s = { start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL };
+    bool lstm = z->gates == 4, back = d->a->direction == REVERSE || k == 1;
+    ot_value **xt = project(b, d, x, k);
+    state s = { start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL };
     if (z->gates == 3 && !d->a->linear_before_reset) {
         d->r_zr = part(b, d->r, 0, 0, 2 * z->H);
         d->r_h = part(b, d->r, 0, 2 * z->H, z->H);
     }
     for (int64_t j = 0; j < z->T && !ot_broken(b); j++) {
-        int64_t   t = back ? z->T - 1 - j : j;
+        int64_t t = back ? z->T - 1 - j : j;
         ot_value *mask = alive(b, d, t);
-        state     now = step(b, d, xt[t], s);
+        state now = step(b, d, xt[t], s);
         y[t * z->D + k] = now.h;
         if (mask) {
             y[t * z->D + k] = ot_map3(b, OT_FN_Where, 0, 0, mask, now.h, ot_scalar(b, b->node->in[X]->dtype, 0));
@@ -393,19 +421,25 @@ static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *ste
 
 static void lower(ot_build *b, int gates, const char *const *usual, int per, step_fn *step)
 {
-    const ot_node         *n = b->node;
+    const ot_node *n = b->node;
     const recurrent_attrs *a = n->attrs;
-    activation             f[6];
-    sizes                  z;
-    ot_value              *h[2], *c[2], *x = n->in[X];
+    activation f[6];
+    sizes z;
+    ot_value *h[2], *c[2], *x = n->in[X];
     if (find_sizes(n, gates, &z, b->graph->err) != OT_OK) return;
     if (find_activations(n, usual, per, f, b->graph->err) != OT_OK) return;
     ot_value **y = ot_graph_alloc(b->graph, ((size_t)z.T * 2 + 1) * sizeof *y);
     if (!y) return;
     if (a->layout) x = ot_transpose(b, x, (int[]){ 1, 0, 2 });
-    ot_value *lens = given(n, LENS) ? ot_view(b, ot_counts(b, n->in[LENS], z.T), &(ot_shape){ .rank = 2, .dim = { z.N, 1 } }) : NULL;
+    ot_value *lens =
+        given(n, LENS) ? ot_view(b, ot_counts(b, n->in[LENS], z.T), &(ot_shape){ .rank = 2, .dim = { z.N, 1 } }) : NULL;
     for (int64_t k = 0; k < z.D; k++) {
-        direction d = { .a = a, .z = z, .f = f + k * per, .r = slice(b, n->in[R], 0, k), .lens = lens, .one = ot_scalar(b, n->in[X]->dtype, 1) };
+        direction d = { .a = a,
+                        .z = z,
+                        .f = f + k * per,
+                        .r = slice(b, n->in[R], 0, k),
+                        .lens = lens,
+                        .one = ot_scalar(b, n->in[X]->dtype, 1) };
         ot_value *p = given(n, P) ? slice(b, n->in[P], 0, k) : NULL;
         for (int g = 0; g < 3 && p; g++) d.p[g] = part(b, p, 0, g * z.H, z.H);
         state s = run(b, &d, x, k, step, y);
@@ -415,7 +449,8 @@ static void lower(ot_build *b, int gates, const char *const *usual, int per, ste
     if (ot_broken(b)) return;
     ot_shape one = state_shape(n, &z);
     if (n->out[0])
-        ot_yield(b, 0, stack(b, &n->out[0]->shape, y, z.T, a->layout ? 1 : 0, z.D, a->layout ? 2 : 1, a->layout ? 0 : 2));
+        ot_yield(b, 0,
+                 stack(b, &n->out[0]->shape, y, z.T, a->layout ? 1 : 0, z.D, a->layout ? 2 : 1, a->layout ? 0 : 2));
     for (int i = 1; i < n->n_out; i++)
         if (n->out[i]) ot_yield(b, i, stack(b, &one, i == 1 ? h : c, 1, 0, z.D, a->layout ? 1 : 0, a->layout ? 0 : 1));
 }
@@ -445,22 +480,46 @@ static bool recurrent_batch(ot_batching *b, const ot_node *n, const ot_shape *ow
 }
 
 const ot_op ot_op_LSTM = {
-    .name = "LSTM", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW----",
-    .since = 22, .in = { 3, 8 }, .out = { 0, 3 }, .nondiff = 1u << LENS, .attrs = lstm_rows,
-    .attr_size = sizeof(recurrent_attrs), .infer = lstm_infer, .lower = lstm_lower,
+    .name = "LSTM",
+    .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .slots = "-WWW----",
+    .since = 22,
+    .in = { 3, 8 },
+    .out = { 0, 3 },
+    .nondiff = 1u << LENS,
+    .attrs = lstm_rows,
+    .attr_size = sizeof(recurrent_attrs),
+    .infer = lstm_infer,
+    .lower = lstm_lower,
     .batch = recurrent_batch,
 };
 
 const ot_op ot_op_GRU = {
-    .name = "GRU", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW--",
-    .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = gru_rows,
-    .attr_size = sizeof(recurrent_attrs), .infer = gru_infer, .lower = gru_lower,
+    .name = "GRU",
+    .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .slots = "-WWW--",
+    .since = 22,
+    .in = { 3, 6 },
+    .out = { 0, 2 },
+    .nondiff = 1u << LENS,
+    .attrs = gru_rows,
+    .attr_size = sizeof(recurrent_attrs),
+    .infer = gru_infer,
+    .lower = gru_lower,
     .batch = recurrent_batch,
 };
 
 const ot_op ot_op_RNN = {
-    .name = "RNN", .types = { "TTTTxT", .T = OT_SET_FLOAT }, .slots = "-WWW--",
-    .since = 22, .in = { 3, 6 }, .out = { 0, 2 }, .nondiff = 1u << LENS, .attrs = rnn_rows,
-    .attr_size = sizeof(recurrent_attrs), .infer = rnn_infer, .lower = rnn_lower,
+    .name = "RNN",
+    .types = { "TTTTxT", .T = OT_SET_FLOAT },
+    .slots = "-WWW--",
+    .since = 22,
+    .in = { 3, 6 },
+    .out = { 0, 2 },
+    .nondiff = 1u << LENS,
+    .attrs = rnn_rows,
+    .attr_size = sizeof(recurrent_attrs),
+    .infer = rnn_infer,
+    .lower = rnn_lower,
     .batch = recurrent_batch,
 };

@@ -14,19 +14,21 @@
 #include "ops/kernels/reduce.h"
 #include "ops/onnx/batching.h"
 
-typedef struct reduction { int64_t keepdims, noop; } reduction;
+typedef struct reduction {
+    int64_t keepdims, noop;
+} reduction;
 
 static const ot_attr rows[] = {
-    { "keepdims",             OT_INT, offsetof(reduction, keepdims), 1, NULL },
-    { "noop_with_empty_axes", OT_INT, offsetof(reduction, noop),     0, NULL },
-    { 0 }
+    { "keepdims", OT_INT, offsetof(reduction, keepdims), 1, NULL },
+    { "noop_with_empty_axes", OT_INT, offsetof(reduction, noop), 0, NULL },
+    { 0 },
 };
 
 /* The axes to reduce, as bits. */
 static ot_status axes_of(const ot_node *n, int64_t *set, ot_error *err)
 {
     const reduction *a = n->attrs;
-    int              rank = n->in[0]->shape.rank;
+    int rank = n->in[0]->shape.rank;
     OT_TRY(ot_axes_input(n, 1, rank, set, NULL, err));
     if (!*set && !a->noop) *set = ((int64_t)1 << rank) - 1;
     return OT_OK;
@@ -35,9 +37,9 @@ static ot_status axes_of(const ot_node *n, int64_t *set, ot_error *err)
 static ot_status infer(ot_node *n, ot_error *err)
 {
     const reduction *a = n->attrs;
-    const ot_value  *x = n->in[0];
-    ot_shape         y = { .rank = 0 };
-    int64_t          set;
+    const ot_value *x = n->in[0];
+    ot_shape y = { .rank = 0 };
+    int64_t set;
     if (!ot_dtype_bits(x->dtype)) return ot_node_fail(n, err, "%s cannot be reduced", ot_dtype_name(x->dtype));
     OT_TRY(axes_of(n, &set, err));
     for (int d = 0; d < x->shape.rank; d++) {
@@ -74,7 +76,7 @@ static void prod_lower(ot_build *b) { ot_yield(b, 0, reduce(b, b->node->in[0], O
 static void mean_lower(ot_build *b)
 {
     const ot_shape *x = &b->node->in[0]->shape;
-    int64_t         set, n = 1;
+    int64_t set, n = 1;
     if (axes_of(b->node, &set, b->graph->err) != OT_OK) return;
     for (int d = 0; d < x->rank; d++)
         if (set >> d & 1) n *= x->dim[d];
@@ -123,7 +125,7 @@ static void log_sum_lower(ot_build *b)
 static void log_sum_exp_lower(ot_build *b)
 {
     ot_value *x = wide(b, true);
-    int64_t   set;
+    int64_t set;
     if (ot_broken(b) || axes_of(b->node, &set, b->graph->err) != OT_OK) return;
     double top = x->dtype == OT_F64 ? DBL_MAX : (double)FLT_MAX;
     /* Any number near the maximum does: inside the finite numbers, so that infinite elements give
@@ -140,7 +142,7 @@ static void log_sum_exp_lower(ot_build *b)
 static ot_value *axes_const(ot_batching *b, int64_t set, int by)
 {
     int64_t list[OT_MAX_RANK];
-    int     m = 0;
+    int m = 0;
     for (int d = 0; d < OT_MAX_RANK; d++)
         if (set >> d & 1) list[m++] = d + by;
     return ot_batch_ints(b, list, m);
@@ -149,7 +151,7 @@ static ot_value *axes_const(ot_batching *b, int64_t set, int by)
 static bool reduce_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
-    int64_t  set;
+    int64_t set;
     ot_error e = { 0 };
     if (!ot_batch_first_alone(n)) return false;
     int rank = n->in[0]->shape.rank;

@@ -8,22 +8,24 @@
 
 #include <stddef.h>
 
-typedef struct reshape_attrs { int64_t allowzero; } reshape_attrs;
+typedef struct reshape_attrs {
+    int64_t allowzero;
+} reshape_attrs;
 
 static const ot_attr reshape_rows[] = {
     { "allowzero", OT_INT, offsetof(reshape_attrs, allowzero), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status reshape_infer(ot_node *n, ot_error *err)
 {
     const reshape_attrs *a = n->attrs;
-    const ot_value      *x = n->in[0];
-    ot_ints              want;
-    ot_shape             y;
-    int                  left = -1;
-    int64_t              rest = 1, total = ot_numel(&x->shape);
-    char                 text[128];
+    const ot_value *x = n->in[0];
+    ot_ints want;
+    ot_shape y;
+    int left = -1;
+    int64_t rest = 1, total = ot_numel(&x->shape);
+    char text[128];
 
     OT_TRY(ot_const_ints(n, 1, &want, err));
     if (want.n > OT_MAX_RANK)
@@ -40,14 +42,14 @@ static ot_status reshape_infer(ot_node *n, ot_error *err)
         if (size < -1 || (size == -1 && left >= 0))
             return ot_node_fail(n, err, "invalid size %lld at axis %d of the shape", (long long)size, d);
         if (size == -1) left = d;
-        else if (!ot_mul(rest, size, &rest))
-            return ot_node_fail(n, err, "the shape is too large");
+        else if (!ot_mul(rest, size, &rest)) return ot_node_fail(n, err, "the shape is too large");
         y.dim[d] = size;
     }
     if (left >= 0) {
         if (rest == 0 || total % rest)
-            return ot_node_fail(n, err, "%s has %lld elements, not a multiple of %lld; the size for -1 cannot be "
-                                        "computed",
+            return ot_node_fail(n, err,
+                                "%s has %lld elements, not a multiple of %lld; the size for -1 cannot be "
+                                "computed",
                                 ot_shape_text(&x->shape, text), (long long)total, (long long)rest);
         y.dim[left] = total / rest;
     } else if (rest != total) {
@@ -58,15 +60,21 @@ static ot_status reshape_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], x->dtype, &y);
 }
 
-static void reshape_lower(ot_build *b)
-{
-    ot_yield(b, 0, ot_view(b, b->node->in[0], &b->node->out[0]->shape));
-}
+static void reshape_lower(ot_build *b) { ot_yield(b, 0, ot_view(b, b->node->in[0], &b->node->out[0]->shape)); }
 
 const ot_op ot_op_Reshape = {
-    .name = "Reshape", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = reshape_rows, .attr_size = sizeof(reshape_attrs),
-    .infer = reshape_infer, .lower = reshape_lower,
-    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .name = "Reshape",
+    .types = { "ti" },
+    .slots = ">-",
+    .since = 25,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = reshape_rows,
+    .attr_size = sizeof(reshape_attrs),
+    .infer = reshape_infer,
+    .lower = reshape_lower,
+    .flags = OT_MOVES | OT_SAME,
+    .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_viewed,
 };

@@ -22,35 +22,37 @@ enum { STRETCH, NOT_LARGER, NOT_SMALLER };
 
 typedef struct resize_attrs {
     int64_t antialias, transformation, exclude_outside, policy, mode, nearest;
-    double  cubic_a, extrapolation;
+    double cubic_a, extrapolation;
     ot_ints axes;
 } resize_attrs;
 
-static const char *const transformations[] = { "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                                               "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL };
+static const char *const transformations[] = { "half_pixel",           "half_pixel_symmetric",
+                                               "pytorch_half_pixel",   "align_corners",
+                                               "asymmetric",           "tf_crop_and_resize",
+                                               "tf_half_pixel_for_nn", NULL };
 static const char *const modes[] = { "nearest", "linear", "cubic", NULL };
 static const char *const nearests[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "opset_10", NULL };
 static const char *const policies[] = { "stretch", "not_larger", "not_smaller", NULL };
 
 #define AT(field) offsetof(resize_attrs, field)
 static const ot_attr resize_rows[] = {
-    { "antialias",                      OT_INT,   AT(antialias),       0,           NULL },
-    { "axes",                           OT_INTS,  AT(axes),            0,           NULL },
-    { "coordinate_transformation_mode", OT_ENUM,  AT(transformation),  HALF_PIXEL,  transformations },
-    { "cubic_coeff_a",                  OT_FLOAT, AT(cubic_a),         -0.75,       NULL },
-    { "exclude_outside",                OT_INT,   AT(exclude_outside), 0,           NULL },
-    { "extrapolation_value",            OT_FLOAT, AT(extrapolation),   0,           NULL },
-    { "keep_aspect_ratio_policy",       OT_ENUM,  AT(policy),          STRETCH,     policies },
-    { "mode",                           OT_ENUM,  AT(mode),            NEAREST,     modes },
-    { "nearest_mode",                   OT_ENUM,  AT(nearest),         ROUND_FLOOR, nearests },
-    { 0 }
+    { "antialias", OT_INT, AT(antialias), 0, NULL },
+    { "axes", OT_INTS, AT(axes), 0, NULL },
+    { "coordinate_transformation_mode", OT_ENUM, AT(transformation), HALF_PIXEL, transformations },
+    { "cubic_coeff_a", OT_FLOAT, AT(cubic_a), -0.75, NULL },
+    { "exclude_outside", OT_INT, AT(exclude_outside), 0, NULL },
+    { "extrapolation_value", OT_FLOAT, AT(extrapolation), 0, NULL },
+    { "keep_aspect_ratio_policy", OT_ENUM, AT(policy), STRETCH, policies },
+    { "mode", OT_ENUM, AT(mode), NEAREST, modes },
+    { "nearest_mode", OT_ENUM, AT(nearest), ROUND_FLOOR, nearests },
+    { 0 },
 };
 #undef AT
 
 /* What happens to one axis. */
 typedef struct stretch {
     int64_t size;
-    double  scale, from, to; /* from, to: region of interest */
+    double scale, from, to; /* from, to: region of interest */
 } stretch;
 
 /* ---- sizes ----------------------------------------------------------------- */
@@ -72,8 +74,8 @@ static ot_status list_of(const ot_node *n, const ot_value *v, const char *what, 
 static ot_status by_sizes(const ot_node *n, const ot_value *v, const int *axis, int count, stretch *s, ot_error *err)
 {
     const resize_attrs *a = n->attrs;
-    const ot_shape     *x = &n->in[0]->shape;
-    double              all = NAN;
+    const ot_shape *x = &n->in[0]->shape;
+    double all = NAN;
     OT_TRY(list_of(n, v, "sizes", count, err));
     for (int i = 0; i < count; i++) {
         int64_t size = ot_get_i64(v->data, v->dtype, i), dim = x->dim[axis[i]];
@@ -81,7 +83,8 @@ static ot_status by_sizes(const ot_node *n, const ot_value *v, const int *axis, 
             return ot_node_fail(n, err, "invalid size %lld for an axis of size %lld", (long long)size, (long long)dim);
         s[axis[i]].size = size;
         s[axis[i]].scale = dim ? (double)size / (double)dim : 1;
-        if (isnan(all) || (a->policy == NOT_LARGER ? s[axis[i]].scale < all : s[axis[i]].scale > all)) all = s[axis[i]].scale;
+        if (isnan(all) || (a->policy == NOT_LARGER ? s[axis[i]].scale < all : s[axis[i]].scale > all))
+            all = s[axis[i]].scale;
     }
     for (int i = 0; i < count && a->policy != STRETCH; i++) {
         if (!(all * (double)x->dim[axis[i]] < 0x1p56)) return ot_node_fail(n, err, "the result is too large");
@@ -96,8 +99,8 @@ static ot_status by_scales(const ot_node *n, const ot_value *v, const int *axis,
     OT_TRY(list_of(n, v, "scales", count, err));
     for (int i = 0; i < count; i++) {
         double scale = ot_get_f64(v->data, v->dtype, i), size = floor(scale * (double)n->in[0]->shape.dim[axis[i]]);
-        if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56)) return ot_node_fail(n, err, "invalid scale %g",
-                                                                                         scale);
+        if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56))
+            return ot_node_fail(n, err, "invalid scale %g", scale);
         s[axis[i]].scale = scale;
         s[axis[i]].size = (int64_t)size;
     }
@@ -108,15 +111,15 @@ static ot_status by_scales(const ot_node *n, const ot_value *v, const int *axis,
 static ot_status stretches(const ot_node *n, stretch *s, ot_error *err)
 {
     const resize_attrs *a = n->attrs;
-    const ot_shape     *x = &n->in[0]->shape;
-    const ot_value     *roi = given(n, 1), *scales = given(n, 2), *sizes = given(n, 3);
-    int                 axis[OT_MAX_RANK], count = a->axes.n ? a->axes.n : x->rank;
+    const ot_shape *x = &n->in[0]->shape;
+    const ot_value *roi = given(n, 1), *scales = given(n, 2), *sizes = given(n, 3);
+    int axis[OT_MAX_RANK], count = a->axes.n ? a->axes.n : x->rank;
     if (count > x->rank) return ot_node_fail(n, err, "%d axes, but x has %d", count, x->rank);
     for (int d = 0; d < x->rank; d++) s[d] = (stretch){ x->dim[d], 1, 0, 1 };
     for (int i = 0; i < count; i++) {
         axis[i] = i;
-        if (a->axes.n && !ot_axis(a->axes.v[i], x->rank, &axis[i])) return ot_node_fail(n, err, "invalid axis %lld",
-                                                                                        (long long)a->axes.v[i]);
+        if (a->axes.n && !ot_axis(a->axes.v[i], x->rank, &axis[i]))
+            return ot_node_fail(n, err, "invalid axis %lld", (long long)a->axes.v[i]);
     }
     if (!scales == !sizes) return ot_node_fail(n, err, "expected either scales or sizes");
     OT_TRY(sizes ? by_sizes(n, sizes, axis, count, s, err) : by_scales(n, scales, axis, count, s, err));
@@ -136,7 +139,7 @@ static ot_status stretches(const ot_node *n, stretch *s, ot_error *err)
 
 static ot_status resize_infer(ot_node *n, ot_error *err)
 {
-    stretch  s[OT_MAX_RANK];
+    stretch s[OT_MAX_RANK];
     ot_shape y = { .rank = n->in[0]->shape.rank };
     OT_TRY(stretches(n, s, err));
     for (int d = 0; d < y.rank; d++) y.dim[d] = s[d].size;
@@ -155,7 +158,8 @@ static double original(const resize_attrs *a, const stretch *s, int64_t n, int64
     case TF_HALF_PIXEL: return (x + 0.5) / s->scale;
     case ALIGN_CORNERS: return s->size == 1 ? 0 : x * (in - 1) / (out - 1);
     case TF_CROP:
-        return s->from * (in - 1) + (s->size == 1 ? (s->to - s->from) * (in - 1) / 2 : x * (s->to - s->from) * (in - 1) / (out - 1));
+        return s->from * (in - 1) +
+               (s->size == 1 ? (s->to - s->from) * (in - 1) / 2 : x * (s->to - s->from) * (in - 1) / (out - 1));
     case PYTORCH_HALF_PIXEL: return s->size == 1 ? 0 : (x + 0.5) / s->scale - 0.5;
     case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)s->size / out) + (x + 0.5) / s->scale - 0.5;
     default: return (x + 0.5) / s->scale - 0.5;
@@ -164,7 +168,7 @@ static double original(const resize_attrs *a, const stretch *s, int64_t n, int64
 
 static int64_t nearest(const resize_attrs *a, double scale, double x)
 {
-    double  lo = floor(x);
+    double lo = floor(x);
     int64_t mode = a->nearest != OPSET_10 ? a->nearest : scale < 1 ? CEIL : FLOOR;
     switch (mode) {
     case ROUND_CEIL: return (int64_t)(x - lo < 0.5 ? lo : lo + 1);
@@ -195,9 +199,10 @@ static int64_t reach(const resize_attrs *a, const stretch *s)
 }
 
 /* The taps of element i, appended at t; returns where they end. */
-static int64_t taps(const resize_attrs *a, const stretch *s, int64_t n, double x, int64_t *from, double *weight, int64_t t)
+static int64_t taps(const resize_attrs *a, const stretch *s, int64_t n, double x, int64_t *from, double *weight,
+                    int64_t t)
 {
-    double  by = a->antialias && s->scale < 1 ? s->scale : 1, sum = 0;
+    double by = a->antialias && s->scale < 1 ? s->scale : 1, sum = 0;
     int64_t r = reach(a, s), lo = (int64_t)floor(x), first = t;
     if (a->mode == NEAREST) {
         from[t] = inside(nearest(a, s->scale, x), n);
@@ -222,16 +227,17 @@ static int64_t taps(const resize_attrs *a, const stretch *s, int64_t n, double x
 /* The table of axis d; false: no memory. */
 static bool table(ot_build *b, const resize_attrs *a, const stretch *s, int64_t n, int d, ot_resample *out)
 {
-    int64_t  most = 2 * reach(a, s) < n ? 2 * reach(a, s) : n, all;
+    int64_t most = 2 * reach(a, s) < n ? 2 * reach(a, s) : n, all;
     if (!ot_mul(most + 1, s->size, &all) || !ot_mul(all, 8, &(int64_t){ 0 })) {
         ot_node_fail(b->node, b->graph->err, "the table of axis %d is too large", d);
         return false;
     }
     int64_t *start = ot_graph_alloc(b->graph, (size_t)(s->size + 1) * sizeof *start);
     int64_t *from = ot_graph_alloc(b->graph, (size_t)(all + 1) * sizeof *from);
-    double  *weight = ot_graph_alloc(b->graph, (size_t)(all + 1) * sizeof *weight), *add = NULL;
+    double *weight = ot_graph_alloc(b->graph, (size_t)(all + 1) * sizeof *weight), *add = NULL;
     if (!start || !from || !weight) return false;
-    if (a->transformation == TF_CROP && !(add = ot_graph_alloc(b->graph, (size_t)(s->size + 1) * sizeof *add))) return false;
+    if (a->transformation == TF_CROP && !(add = ot_graph_alloc(b->graph, (size_t)(s->size + 1) * sizeof *add)))
+        return false;
     for (int64_t i = 0, t = 0; i < s->size; i++) {
         double x = original(a, s, n, i);
         if (add && (x < 0 || x > (double)(n - 1))) add[i] = a->extrapolation;
@@ -256,8 +262,8 @@ static ot_value *resample(ot_build *b, const resize_attrs *a, ot_value *x, const
 static void resize_emit(ot_build *b, const resize_attrs *a, stretch *s)
 {
     ot_value *x = b->node->in[0];
-    ot_dtype  t = x->dtype;
-    bool      crop = a->transformation == TF_CROP;
+    ot_dtype t = x->dtype;
+    bool crop = a->transformation == TF_CROP;
     if (t == OT_F16 || t == OT_BF16) x = ot_cast(b, x, OT_F32);
     else if (!ot_is_float(t) && (a->mode != NEAREST || crop)) x = ot_cast(b, x, OT_F64);
     for (;;) { /* the axis that shrinks most */
@@ -282,17 +288,19 @@ static void resize_lower(ot_build *b)
 static bool resize_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     if (!ot_batch_first_alone(n) || ot_attr_get(n, "coordinate_transformation_mode", 0) == TF_CROP) return false;
-    ot_ints  axes = ot_attr_ints(n, "axes");
+    ot_ints axes = ot_attr_ints(n, "axes");
     ot_shape s = ot_own_shape(b, n->in[0]);
-    int      a = ot_batch_axis(n->in[0]);
+    int a = ot_batch_axis(n->in[0]);
     if (own[0].dim[a] != s.dim[a] && a) r->in[0] = ot_batch_move(b, n->in[0], a = 0);
     if (!r->in[0] || own[0].dim[a] != s.dim[a]) return false;
     for (int i = 0, d = 0; i < (axes.n ? axes.n : s.rank); i++) {
         d = i;
         if (axes.n && !ot_axis(axes.v[i], s.rank, &d)) return false;
         if (d != a) continue;
-        if (ot_batch_given(n, 2) && ot_is_const(n->in[2]) && ot_numel(&n->in[2]->shape) && ot_get_f64(n->in[2]->data, n->in[2]->dtype, i) != 1) return false;
-        ot_ints  sizes = { 0 };
+        if (ot_batch_given(n, 2) && ot_is_const(n->in[2]) && ot_numel(&n->in[2]->shape) &&
+            ot_get_f64(n->in[2]->data, n->in[2]->dtype, i) != 1)
+            return false;
+        ot_ints sizes = { 0 };
         ot_error e = { 0 };
         if (!ot_batch_given(n, 3) || ot_const_ints(n, 3, &sizes, &e) != OT_OK || sizes.n <= i) continue;
         int64_t list[OT_MAX_RANK];
@@ -304,7 +312,16 @@ static bool resize_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_Resize = {
-    .name = "Resize", .types = { "Trri", .T = OT_SET_COMMON }, .slots = "~---", .since = 19, .in = { 1, 4 }, .out = { 1, 1 }, .nondiff = 0xe,
-    .attrs = resize_rows, .attr_size = sizeof(resize_attrs), .infer = resize_infer, .lower = resize_lower,
+    .name = "Resize",
+    .types = { "Trri", .T = OT_SET_COMMON },
+    .slots = "~---",
+    .since = 19,
+    .in = { 1, 4 },
+    .out = { 1, 1 },
+    .nondiff = 0xe,
+    .attrs = resize_rows,
+    .attr_size = sizeof(resize_attrs),
+    .infer = resize_infer,
+    .lower = resize_lower,
     .batch = resize_batch,
 };

@@ -10,18 +10,20 @@
 
 #include <stddef.h>
 
-typedef struct reverse_attrs { int64_t batch_axis, time_axis; } reverse_attrs;
+typedef struct reverse_attrs {
+    int64_t batch_axis, time_axis;
+} reverse_attrs;
 
 static const ot_attr reverse_rows[] = {
     { "batch_axis", OT_INT, offsetof(reverse_attrs, batch_axis), 1, NULL },
-    { "time_axis",  OT_INT, offsetof(reverse_attrs, time_axis),  0, NULL },
-    { 0 }
+    { "time_axis", OT_INT, offsetof(reverse_attrs, time_axis), 0, NULL },
+    { 0 },
 };
 
 static ot_status reverse_infer(ot_node *n, ot_error *err)
 {
     const reverse_attrs *a = n->attrs;
-    const ot_shape      *x = &n->in[0]->shape, *l = &n->in[1]->shape;
+    const ot_shape *x = &n->in[0]->shape, *l = &n->in[1]->shape;
     if (x->rank < 2 || a->batch_axis + a->time_axis != 1 || a->batch_axis < 0 || a->time_axis < 0)
         return ot_node_fail(n, err, "batch and time must be axes 0 and 1");
     if (l->rank != 1 || l->dim[0] != x->dim[a->batch_axis])
@@ -34,8 +36,8 @@ static ot_status reverse_infer(ot_node *n, ot_error *err)
 static void reverse_lower(ot_build *b)
 {
     const ot_shape *x = &b->node->in[0]->shape;
-    int             ta = (int)((const reverse_attrs *)b->node->attrs)->time_axis, ba = 1 - ta;
-    int64_t         T = x->dim[ta], B = x->dim[ba], inner = 1;
+    int ta = (int)((const reverse_attrs *)b->node->attrs)->time_axis, ba = 1 - ta;
+    int64_t T = x->dim[ta], B = x->dim[ba], inner = 1;
     for (int d = 2; d < x->rank; d++) inner *= x->dim[d];
     ot_shape times = { .rank = 2, .dim = { 1, 1 } }, batches = times, rows = { .rank = 2, .dim = { T * B, inner } };
     times.dim[ta] = T;
@@ -65,8 +67,16 @@ static bool reverse_sequence_batch(ot_batching *b, const ot_node *n, const ot_sh
 }
 
 const ot_op ot_op_ReverseSequence = {
-    .name = "ReverseSequence", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-",
-    .since = 10, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = reverse_rows, .attr_size = sizeof(reverse_attrs), .infer = reverse_infer, .lower = reverse_lower,
+    .name = "ReverseSequence",
+    .types = { "Ti", .T = OT_SET_COMMON },
+    .slots = "-",
+    .since = 10,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = reverse_rows,
+    .attr_size = sizeof(reverse_attrs),
+    .infer = reverse_infer,
+    .lower = reverse_lower,
     .batch = reverse_sequence_batch,
 };

@@ -11,26 +11,33 @@
 
 #include <stddef.h>
 
-typedef struct rotary_attrs { int64_t interleaved, num_heads, rotary_embedding_dim; } rotary_attrs;
+typedef struct rotary_attrs {
+    int64_t interleaved, num_heads, rotary_embedding_dim;
+} rotary_attrs;
 
 static const ot_attr rows[] = {
-    { "interleaved",          OT_INT, offsetof(rotary_attrs, interleaved),          0, NULL },
-    { "num_heads",            OT_INT, offsetof(rotary_attrs, num_heads),            0, NULL },
+    { "interleaved", OT_INT, offsetof(rotary_attrs, interleaved), 0, NULL },
+    { "num_heads", OT_INT, offsetof(rotary_attrs, num_heads), 0, NULL },
     { "rotary_embedding_dim", OT_INT, offsetof(rotary_attrs, rotary_embedding_dim), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
-typedef struct places { ot_shape x, table; int64_t R; } places; /* x and tables of rank 4, as they meet */
+typedef struct places {
+    ot_shape x, table;
+    int64_t R;
+} places; /* x and tables of rank 4, as they meet */
 
 static ot_status measure(const ot_node *n, places *p, ot_error *err)
 {
     const rotary_attrs *a = n->attrs;
-    const ot_value     *ids = ot_node_in(n, 3);
-    ot_shape            x = n->in[0]->shape, cos = n->in[1]->shape;
-    int                 t = x.rank == 4 ? 2 : 1;
-    char                s[128];
+    const ot_value *ids = ot_node_in(n, 3);
+    ot_shape x = n->in[0]->shape, cos = n->in[1]->shape;
+    int t = x.rank == 4 ? 2 : 1;
+    char s[128];
     if (x.rank == 3) { /* -1: the tables are for a whole head (com.microsoft) */
-        int64_t half = cos.rank ? cos.dim[cos.rank - 1] : 0, heads = a->num_heads != -1 ? a->num_heads : half > 0 ? x.dim[2] / (2 * half) : 0;
+        int64_t half = cos.rank ? cos.dim[cos.rank - 1] : 0, heads = a->num_heads != -1 ? a->num_heads
+                                                                     : half > 0         ? x.dim[2] / (2 * half)
+                                                                                        : 0;
         if (heads < 1 || x.dim[2] % heads)
             return ot_node_fail(n, err, "x has %lld channels, which cannot be divided into %lld heads",
                                 (long long)x.dim[2], (long long)heads);
@@ -39,8 +46,8 @@ static ot_status measure(const ot_node *n, places *p, ot_error *err)
     if (x.rank != 4) return ot_node_fail(n, err, "x has rank %d; expected 3 or 4", x.rank);
     p->x = x;
     p->R = a->rotary_embedding_dim ? a->rotary_embedding_dim : x.dim[3];
-    if (p->R < 0 || p->R > x.dim[3] || p->R % 2) return ot_node_fail(n, err, "%lld of %lld channels cannot be rotated",
-                                                                     (long long)p->R, (long long)x.dim[3]);
+    if (p->R < 0 || p->R > x.dim[3] || p->R % 2)
+        return ot_node_fail(n, err, "%lld of %lld channels cannot be rotated", (long long)p->R, (long long)x.dim[3]);
     p->table = (ot_shape){ .rank = 4, .dim = { x.dim[0], 1, 1, p->R / 2 } };
     p->table.dim[t] = x.dim[t];
     ot_shape want = { .rank = 3, .dim = { x.dim[0], x.dim[t], p->R / 2 } };
@@ -65,7 +72,7 @@ static ot_status rotary_infer(ot_node *n, ot_error *err)
 /* Channels from, from + step, ... of x. */
 static ot_value *channels(ot_build *b, ot_value *x, int64_t from, int64_t step, int64_t count)
 {
-    int64_t   start[OT_MAX_RANK] = { 0, 0, 0, from }, steps[OT_MAX_RANK] = { 1, 1, 1, step };
+    int64_t start[OT_MAX_RANK] = { 0, 0, 0, from }, steps[OT_MAX_RANK] = { 1, 1, 1, step };
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return NULL;
     ot_shape y = x->shape;
@@ -81,7 +88,7 @@ static ot_value *joined(ot_build *b, ot_value *const *x, int n)
     ot_piece *p = ot_broken(b) ? NULL : ot_pieces(b, n);
     if (!p) return NULL;
     ot_shape y = x[0]->shape;
-    int      last = y.rank - 1;
+    int last = y.rank - 1;
     y.dim[last] = 0;
     for (int i = 0; i < n; i++) {
         ot_piece_box(&p[i], &x[i]->shape, zero, one, x[i]->shape.dim);
@@ -95,22 +102,24 @@ static ot_value *joined(ot_build *b, ot_value *const *x, int n)
 static ot_value *table(ot_build *b, int i, const places *p)
 {
     const ot_node *n = b->node;
-    ot_value      *t = n->in[i];
+    ot_value *t = n->in[i];
     if (n->n_in > 3 && n->in[3]) t = ot_emit(b, &ot_op_Gather, NULL, OT_IN(t, n->in[3]));
     return ot_broken(b) ? NULL : ot_view(b, t, &p->table);
 }
 
 static void rotary_lower(ot_build *b)
 {
-    bool   pairs = ((const rotary_attrs *)b->node->attrs)->interleaved != 0;
+    bool pairs = ((const rotary_attrs *)b->node->attrs)->interleaved != 0;
     places p;
     if (measure(b->node, &p, b->graph->err) != OT_OK) return;
-    int64_t   half = p.R / 2, step = pairs ? 2 : 1;
+    int64_t half = p.R / 2, step = pairs ? 2 : 1;
     ot_value *x = ot_view(b, b->node->in[0], &p.x), *cos = table(b, 1, &p), *sin = table(b, 2, &p);
     if (ot_broken(b)) return;
     ot_value *x1 = channels(b, x, 0, step, half), *x2 = channels(b, x, pairs ? 1 : half, step, half);
-    ot_value *re = ot_map2(b, OT_FN_Sub, 0, 0, ot_map2(b, OT_FN_Mul, 0, 0, cos, x1), ot_map2(b, OT_FN_Mul, 0, 0, sin, x2));
-    ot_value *im = ot_map2(b, OT_FN_Add, 0, 0, ot_map2(b, OT_FN_Mul, 0, 0, sin, x1), ot_map2(b, OT_FN_Mul, 0, 0, cos, x2));
+    ot_value *re =
+        ot_map2(b, OT_FN_Sub, 0, 0, ot_map2(b, OT_FN_Mul, 0, 0, cos, x1), ot_map2(b, OT_FN_Mul, 0, 0, sin, x2));
+    ot_value *im =
+        ot_map2(b, OT_FN_Add, 0, 0, ot_map2(b, OT_FN_Mul, 0, 0, sin, x1), ot_map2(b, OT_FN_Mul, 0, 0, cos, x2));
     if (ot_broken(b)) return;
     ot_value *rest = p.R < p.x.dim[3] ? channels(b, x, p.R, 1, p.x.dim[3] - p.R) : NULL, *y;
     if (pairs) {
@@ -134,7 +143,16 @@ static bool rotary_batch(ot_batching *b, const ot_node *n, const ot_shape *own, 
 }
 
 const ot_op ot_op_RotaryEmbedding = {
-    .name = "RotaryEmbedding", .types = { "TTTi", .T = OT_SET_FLOAT }, .slots = "-", .since = 23, .in = { 3, 4 }, .out = { 1, 1 }, .nondiff = 1u << 3,
-    .attrs = rows, .attr_size = sizeof(rotary_attrs), .infer = rotary_infer, .lower = rotary_lower,
+    .name = "RotaryEmbedding",
+    .types = { "TTTi", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 23,
+    .in = { 3, 4 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 3,
+    .attrs = rows,
+    .attr_size = sizeof(rotary_attrs),
+    .infer = rotary_infer,
+    .lower = rotary_lower,
     .batch = rotary_batch,
 };

@@ -14,9 +14,8 @@ static ot_status list_infer(ot_node *n, ot_error *err)
 {
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i]->dtype != n->in[0]->dtype)
-            return ot_node_fail(n, err, "element %d is %s and element 0 %s; expected one type",
-                                i, ot_dtype_name(n->in[i]->dtype),
-                                ot_dtype_name(n->in[0]->dtype));
+            return ot_node_fail(n, err, "element %d is %s and element 0 %s; expected one type", i,
+                                ot_dtype_name(n->in[i]->dtype), ot_dtype_name(n->in[0]->dtype));
     return ot_set(n->out[0], OT_UNDEFINED, &(ot_shape){ .rank = -1 });
 }
 
@@ -31,35 +30,47 @@ bool ot_is_list(const ot_value *v) { return v && v->producer && v->producer->op 
 bool ot_is_optional(const ot_value *v) { return v && v->producer && v->producer->op == &ot_op_Optional; }
 
 const ot_op ot_op_SequenceConstruct = {
-    .name = "SequenceConstruct", .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) }, .slots = ">", .since = 11, .in = { 1, OT_VARIADIC }, .out = { 1, 1 },
-    .flags = OT_SPELLED, .infer = list_infer,
+    .name = "SequenceConstruct",
+    .types = { "T", .T = OT_SET_ALL | OT_TYPE(OT_STRING) },
+    .slots = ">",
+    .since = 11,
+    .in = { 1, OT_VARIADIC },
+    .out = { 1, 1 },
+    .flags = OT_SPELLED,
+    .infer = list_infer,
 };
 
 const ot_op ot_op_Optional = {
-    .name = "Optional", .types = { "*" }, .slots = ">", .since = 15, .in = { 0, 1 }, .out = { 1, 1 }, .flags = OT_LISTS | OT_SPELLED,
+    .name = "Optional",
+    .types = { "*" },
+    .slots = ">",
+    .since = 15,
+    .in = { 0, 1 },
+    .out = { 1, 1 },
+    .flags = OT_LISTS | OT_SPELLED,
     .infer = list_infer,
 };
 
 static const ot_attr empty_rows[] = {
     { "dtype", OT_INT, offsetof(ot_sequence_attrs, dtype), OT_F32, NULL },
-    { 0 }
+    { 0 },
 };
 
 static const ot_attr split_rows[] = {
-    { "axis",     OT_INT, offsetof(ot_sequence_attrs, axis),     0, NULL },
+    { "axis", OT_INT, offsetof(ot_sequence_attrs, axis), 0, NULL },
     { "keepdims", OT_INT, offsetof(ot_sequence_attrs, keepdims), 1, NULL },
-    { 0 }
+    { 0 },
 };
 
 static const ot_attr concat_rows[] = {
-    { "axis",     OT_INT, offsetof(ot_sequence_attrs, axis),     OT_REQUIRED, NULL },
-    { "new_axis", OT_INT, offsetof(ot_sequence_attrs, new_axis), 0,           NULL },
-    { 0 }
+    { "axis", OT_INT, offsetof(ot_sequence_attrs, axis), OT_REQUIRED, NULL },
+    { "new_axis", OT_INT, offsetof(ot_sequence_attrs, new_axis), 0, NULL },
+    { 0 },
 };
 
 static const ot_attr map_rows[] = {
     { "body", OT_GRAPH, offsetof(ot_sequence_attrs, body), OT_REQUIRED, NULL },
-    { 0 }
+    { 0 },
 };
 
 /* passive: inputs without a gradient; made: the most outputs; why: it has no gradient at all. */

@@ -8,7 +8,7 @@
 
 /* Of all operators over sequences; each has rows for what it uses. */
 typedef struct ot_sequence_attrs {
-    int64_t   axis, keepdims, new_axis, dtype;
+    int64_t axis, keepdims, new_axis, dtype;
     ot_graph *body;
 } ot_sequence_attrs;
 

@@ -7,7 +7,9 @@
 #include "ops/kernels/move.h"
 #include "ops/onnx/batching.h"
 
-typedef struct box { int64_t start[OT_MAX_RANK], step[OT_MAX_RANK], extent[OT_MAX_RANK]; } box;
+typedef struct box {
+    int64_t start[OT_MAX_RANK], step[OT_MAX_RANK], extent[OT_MAX_RANK];
+} box;
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 
@@ -33,9 +35,9 @@ static void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, bo
 
 static ot_status slice_box(const ot_node *n, box *x, ot_error *err)
 {
-    ot_ints         starts, ends, axes, steps;
+    ot_ints starts, ends, axes, steps;
     const ot_shape *s = &n->in[0]->shape;
-    int64_t         set;
+    int64_t set;
     OT_TRY(ot_const_ints(n, 1, &starts, err));
     OT_TRY(ot_const_ints(n, 2, &ends, err));
     OT_TRY(ot_axes_input(n, 3, s->rank, &set, &axes, err));
@@ -61,7 +63,7 @@ static ot_status slice_box(const ot_node *n, box *x, ot_error *err)
 
 static ot_status slice_infer(ot_node *n, ot_error *err)
 {
-    box      x;
+    box x;
     ot_shape y = { .rank = n->in[0]->shape.rank };
     OT_TRY(slice_box(n, &x, err));
     for (int d = 0; d < y.rank; d++) y.dim[d] = x.extent[d];
@@ -70,7 +72,7 @@ static ot_status slice_infer(ot_node *n, ot_error *err)
 
 static void slice_lower(ot_build *b)
 {
-    box       x;
+    box x;
     ot_piece *p = ot_pieces(b, 1);
     if (!p || slice_box(b->node, &x, b->graph->err) != OT_OK) return;
     ot_piece_box(p, &b->node->in[0]->shape, x.start, x.step, x.extent);
@@ -79,18 +81,19 @@ static void slice_lower(ot_build *b)
 
 static bool slice_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
-    ot_ints  starts, ends, axes, steps;
+    ot_ints starts, ends, axes, steps;
     ot_error e = { 0 };
-    int64_t  set, acts = 0, list[4][OT_MAX_RANK];
-    int      m = 0;
+    int64_t set, acts = 0, list[4][OT_MAX_RANK];
+    int m = 0;
     if (!ot_batch_first_alone(n)) return false;
     int rank = n->in[0]->shape.rank, a = ot_batch_axis(n->in[0]);
-    if (ot_const_ints(n, 1, &starts, &e) != OT_OK || ot_const_ints(n, 2, &ends, &e) != OT_OK || ot_const_ints(n, 4, &steps, &e) != OT_OK ||
-        ot_axes_input(n, 3, rank, &set, &axes, &e) != OT_OK || starts.n > rank)
+    if (ot_const_ints(n, 1, &starts, &e) != OT_OK || ot_const_ints(n, 2, &ends, &e) != OT_OK ||
+        ot_const_ints(n, 4, &steps, &e) != OT_OK || ot_axes_input(n, 3, rank, &set, &axes, &e) != OT_OK ||
+        starts.n > rank)
         return false;
     ot_shape s = ot_own_shape(b, n->in[0]);
     for (int i = 0; i < starts.n; i++) {
-        int     d = i;
+        int d = i;
         int64_t step = ot_batch_given(n, 4) ? steps.v[i] : 1;
         if (ot_batch_given(n, 3)) ot_axis(axes.v[i], rank, &d);
         if (d == a && step == 1 && own[0].dim[d] == s.dim[d]) continue; /* it takes all */
@@ -109,9 +112,16 @@ static bool slice_batch(ot_batching *b, const ot_node *n, const ot_shape *own, o
 }
 
 const ot_op ot_op_Slice = {
-    .name = "Slice", .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_INDEX }, .slots = ">----",
-    .since = 13, .in = { 3, 5 }, .out = { 1, 1 }, .nondiff = 0x1e,
-    .infer = slice_infer, .lower = slice_lower,
-    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .name = "Slice",
+    .types = { "TU", .T = OT_SET_COMMON, .U = OT_SET_INDEX },
+    .slots = ">----",
+    .since = 13,
+    .in = { 3, 5 },
+    .out = { 1, 1 },
+    .nondiff = 0x1e,
+    .infer = slice_infer,
+    .lower = slice_lower,
+    .flags = OT_MOVES,
+    .half = OT_HALF_FOLLOWS,
     .batch = slice_batch,
 };

@@ -5,12 +5,15 @@
 #include "ops/kernels/softmax.h"
 #include "ops/onnx/batching.h"
 
-typedef struct ot_softmax { int64_t axis, flatten; } ot_softmax;
+typedef struct ot_softmax {
+    int64_t axis, flatten;
+} ot_softmax;
 
 static const ot_attr attrs[] = {
-    { "axis",    OT_INT, offsetof(ot_softmax, axis),    -1, NULL },
-    { "flatten", OT_INT, offsetof(ot_softmax, flatten), 0,  NULL }, /* set by upgrade.c: one row is all axes from `axis` on */
-    { 0 }
+    { "axis", OT_INT, offsetof(ot_softmax, axis), -1, NULL },
+    { "flatten", OT_INT, offsetof(ot_softmax, flatten), 0,
+      NULL }, /* set by upgrade.c: one row is all axes from `axis` on */
+    { 0 },
 };
 
 static ot_status softmax_infer(ot_node *n, ot_error *err)
@@ -25,10 +28,10 @@ static ot_status softmax_infer(ot_node *n, ot_error *err)
 
 static void lower(ot_build *b, bool log)
 {
-    ot_value       *x = b->node->in[0];
-    ot_shape        s = x->shape, row = { .rank = 1, .dim = { 1 } };
+    ot_value *x = b->node->in[0];
+    ot_shape s = x->shape, row = { .rank = 1, .dim = { 1 } };
     ot_softmax_axis r = { .log = log };
-    int             axis = 0;
+    int axis = 0;
     ot_axis(((const ot_softmax *)b->node->attrs)->axis, s.rank, &axis);
     r.axis = axis;
     if (((const ot_softmax *)b->node->attrs)->flatten && s.rank > 0) {
@@ -48,13 +51,29 @@ static void softmax_lower(ot_build *b) { lower(b, false); }
 static void logsoftmax_lower(ot_build *b) { lower(b, true); }
 
 const ot_op ot_op_Softmax = {
-    .name = "Softmax", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
-    .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = softmax_lower,
+    .name = "Softmax",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 13,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = attrs,
+    .attr_size = sizeof(ot_softmax),
+    .infer = softmax_infer,
+    .lower = softmax_lower,
     .batch = ot_batch_by_axis,
 };
 
 const ot_op ot_op_LogSoftmax = {
-    .name = "LogSoftmax", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 13, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = attrs,
-    .attr_size = sizeof(ot_softmax), .infer = softmax_infer, .lower = logsoftmax_lower,
+    .name = "LogSoftmax",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 13,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = attrs,
+    .attr_size = sizeof(ot_softmax),
+    .infer = softmax_infer,
+    .lower = logsoftmax_lower,
     .batch = ot_batch_by_axis,
 };

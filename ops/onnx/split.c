@@ -9,30 +9,31 @@
 
 #include <stddef.h>
 
-typedef struct split_attrs { int64_t axis, num_outputs; } split_attrs;
+typedef struct split_attrs {
+    int64_t axis, num_outputs;
+} split_attrs;
 
 #define LEFT_OUT (-0x1p62)
 
 static const ot_attr split_rows[] = {
-    { "axis",        OT_INT, offsetof(split_attrs, axis),        0, NULL },
+    { "axis", OT_INT, offsetof(split_attrs, axis), 0, NULL },
     { "num_outputs", OT_INT, offsetof(split_attrs, num_outputs), LEFT_OUT, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status split_infer(ot_node *n, ot_error *err)
 {
     const split_attrs *a = n->attrs;
-    ot_shape           y = n->in[0]->shape;
-    ot_ints            sizes;
-    int                axis;
-    int64_t            at = 0;
+    ot_shape y = n->in[0]->shape;
+    ot_ints sizes;
+    int axis;
+    int64_t at = 0;
     if (!ot_axis(a->axis, y.rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, y.rank);
     int64_t total = y.dim[axis], parts = n->n_out;
-    bool    given = n->n_in > 1 && n->in[1];
+    bool given = n->n_in > 1 && n->in[1];
     OT_TRY(ot_const_ints(n, 1, &sizes, err));
-    if (given && sizes.n != parts)
-        return ot_node_fail(n, err, "%d sizes for %lld outputs", sizes.n, (long long)parts);
+    if (given && sizes.n != parts) return ot_node_fail(n, err, "%d sizes for %lld outputs", sizes.n, (long long)parts);
     bool equal = a->num_outputs == (int64_t)LEFT_OUT;
     if (!given && !equal && a->num_outputs != parts)
         return ot_node_fail(n, err, "num_outputs is %lld; there are %lld outputs", (long long)a->num_outputs,
@@ -60,9 +61,9 @@ static void split_lower(ot_build *b)
 {
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     const ot_node *n = b->node;
-    int64_t        start[OT_MAX_RANK] = { 0 }, each = 0;
-    ot_ints        sizes = { 0, NULL };
-    int            axis;
+    int64_t start[OT_MAX_RANK] = { 0 }, each = 0;
+    ot_ints sizes = { 0, NULL };
+    int axis;
     ot_axis(((const split_attrs *)n->attrs)->axis, n->in[0]->shape.rank, &axis);
     if (ot_const_ints(n, 1, &sizes, b->graph->err) != OT_OK) return;
     int64_t total = n->in[0]->shape.dim[axis];
@@ -80,9 +81,18 @@ static void split_lower(ot_build *b)
 }
 
 const ot_op ot_op_Split = {
-    .name = "Split", .types = { "Ti", .T = OT_SET_COMMON }, .slots = ">-", .since = 18, .in = { 1, 2 }, .out = { 1, OT_VARIADIC }, .nondiff = 1u << 1,
-    .attrs = split_rows, .attr_size = sizeof(split_attrs),
-    .infer = split_infer, .lower = split_lower,
-    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .name = "Split",
+    .types = { "Ti", .T = OT_SET_COMMON },
+    .slots = ">-",
+    .since = 18,
+    .in = { 1, 2 },
+    .out = { 1, OT_VARIADIC },
+    .nondiff = 1u << 1,
+    .attrs = split_rows,
+    .attr_size = sizeof(split_attrs),
+    .infer = split_infer,
+    .lower = split_lower,
+    .flags = OT_MOVES,
+    .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_by_axis,
 };

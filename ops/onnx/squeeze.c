@@ -8,9 +8,9 @@
 static ot_status squeeze_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    ot_shape        y = { .rank = 0 };
-    int64_t         set;
-    ot_ints         list;
+    ot_shape y = { .rank = 0 };
+    int64_t set;
+    ot_ints list;
     OT_TRY(ot_axes_input(n, 1, x->rank, &set, &list, err));
     bool all = n->n_in < 2 || !n->in[1];
     for (int d = 0; d < x->rank; d++) {
@@ -25,9 +25,9 @@ static ot_status squeeze_infer(ot_node *n, ot_error *err)
 static ot_status unsqueeze_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    ot_shape        y = { .rank = 0 };
-    int64_t         set;
-    ot_ints         list;
+    ot_shape y = { .rank = 0 };
+    int64_t set;
+    ot_ints list;
     OT_TRY(ot_const_ints(n, 1, &list, err));
     if (x->rank + list.n > OT_MAX_RANK)
         return ot_node_fail(n, err, "a result of %d axes; at most %d are supported", x->rank + list.n, OT_MAX_RANK);
@@ -36,21 +36,34 @@ static ot_status unsqueeze_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
-static void view_lower(ot_build *b)
-{
-    ot_yield(b, 0, ot_view(b, b->node->in[0], &b->node->out[0]->shape));
-}
+static void view_lower(ot_build *b) { ot_yield(b, 0, ot_view(b, b->node->in[0], &b->node->out[0]->shape)); }
 
 const ot_op ot_op_Squeeze = {
-    .name = "Squeeze", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .infer = squeeze_infer, .lower = view_lower,
-    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .name = "Squeeze",
+    .types = { "ti" },
+    .slots = ">-",
+    .since = 25,
+    .in = { 1, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .infer = squeeze_infer,
+    .lower = view_lower,
+    .flags = OT_MOVES | OT_SAME,
+    .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_viewed,
 };
 
 const ot_op ot_op_Unsqueeze = {
-    .name = "Unsqueeze", .types = { "ti" }, .slots = ">-", .since = 25, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .infer = unsqueeze_infer, .lower = view_lower,
-    .flags = OT_MOVES | OT_SAME, .half = OT_HALF_FOLLOWS,
+    .name = "Unsqueeze",
+    .types = { "ti" },
+    .slots = ">-",
+    .since = 25,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .infer = unsqueeze_infer,
+    .lower = view_lower,
+    .flags = OT_MOVES | OT_SAME,
+    .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_viewed,
 };

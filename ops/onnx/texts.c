@@ -28,7 +28,10 @@ static const char *const *texts(const ot_node *n, int i, ot_error *err)
 /* Output i becomes a constant; its bytes, zeroed.  NULL: told. */
 static void *make(ot_node *n, int i, ot_dtype t, const ot_shape *s, ot_error *err)
 {
-    if (!ot_shape_fits(s, t)) return ot_node_fail(n, err, "the result is too large"), NULL;
+    if (!ot_shape_fits(s, t)) {
+        ot_node_fail(n, err, "the result is too large");
+        return NULL;
+    }
     void *p = ot_node_alloc(n, ot_bytes(s, t) + 1);
     if (!p || !n->out[i]) return p;
     ot_set(n->out[i], t, s);
@@ -68,7 +71,7 @@ static void lower(ot_build *b)
 static int64_t offset_of(const ot_shape *x, const ot_shape *y, int64_t k)
 {
     int64_t own[OT_MAX_RANK], at = 0;
-    int     gap = y->rank - x->rank;
+    int gap = y->rank - x->rank;
     ot_strides(x, own);
     for (int d = y->rank - 1; d >= 0; k /= y->dim[d--])
         if (d >= gap && x->dim[d - gap] != 1) at += k % y->dim[d] * own[d - gap];
@@ -78,13 +81,14 @@ static int64_t offset_of(const ot_shape *x, const ot_shape *y, int64_t k)
 static ot_status concat_infer(ot_node *n, ot_error *err)
 {
     const char *const *a = texts(n, 0, err), *const *b = a ? texts(n, 1, err) : NULL;
-    ot_shape           y;
+    ot_shape y;
     if (!b) return OT_E_MODEL;
-    if (!ot_broadcast(&n->in[0]->shape, &n->in[1]->shape, &y)) return ot_node_fail(n, err, "its inputs do not broadcast");
+    if (!ot_broadcast(&n->in[0]->shape, &n->in[1]->shape, &y))
+        return ot_node_fail(n, err, "its inputs do not broadcast");
     const char **out = make(n, 0, OT_STRING, &y, err);
     for (int64_t k = 0; out && k < ot_numel(&y); k++) {
         const char *s = a[offset_of(&n->in[0]->shape, &y, k)], *t = b[offset_of(&n->in[1]->shape, &y, k)];
-        char       *both = ot_node_alloc(n, strlen(s) + strlen(t) + 1);
+        char *both = ot_node_alloc(n, strlen(s) + strlen(t) + 1);
         if (!both) return OT_E_NOMEM;
         memcpy(both, s, strlen(s));
         memcpy(both + strlen(s), t, strlen(t));
@@ -97,12 +101,15 @@ TEXTS(StringConcat, 20, 2, 2, 1, NULL, 0, concat_infer);
 
 /* ---- StringSplit ---------------------------------------------------------------- */
 
-typedef struct split_attrs { const char *delimiter; int64_t maxsplit; } split_attrs;
+typedef struct split_attrs {
+    const char *delimiter;
+    int64_t maxsplit;
+} split_attrs;
 
 static const ot_attr split_rows[] = {
     { "delimiter", OT_TEXT, offsetof(split_attrs, delimiter), 0, NULL },
-    { "maxsplit",  OT_INT,  offsetof(split_attrs, maxsplit),  0, NULL },
-    { 0 }
+    { "maxsplit", OT_INT, offsetof(split_attrs, maxsplit), 0, NULL },
+    { 0 },
 };
 
 /* The next part of *s and its length; *s moves behind it.  By white space empty parts do not count.  false: there is none. */
@@ -125,15 +132,16 @@ static ot_status split_infer(ot_node *n, ot_error *err)
 {
     const char *const *x = texts(n, 0, err), *s, *from;
     const split_attrs *a = n->attrs;
-    ot_shape           y = n->in[0]->shape;
-    size_t             length;
-    int64_t            all = ot_numel(&y), most = 0;
+    ot_shape y = n->in[0]->shape;
+    size_t length;
+    int64_t all = ot_numel(&y), most = 0;
     if (!x) return OT_E_MODEL;
-    if (y.rank == OT_MAX_RANK) return ot_node_fail(n, err, "x has rank %d; the output would have too many axes",
-                                                   y.rank);
+    if (y.rank == OT_MAX_RANK)
+        return ot_node_fail(n, err, "x has rank %d; the output would have too many axes", y.rank);
     int64_t *counts = n->n_out > 1 ? make(n, 1, OT_I64, &y, err) : ot_node_alloc(n, (size_t)(all + 1) * sizeof *counts);
     for (int64_t i = 0; counts && i < all; i++) {
-        for (s = x[i]; next_part(&s, a, counts[i], &from, &length); counts[i]++) {}
+        for (s = x[i]; next_part(&s, a, counts[i], &from, &length); counts[i]++) {
+        }
         if (counts[i] > most) most = counts[i];
     }
     y.dim[y.rank++] = most;
@@ -152,19 +160,19 @@ TEXTS(StringSplit, 20, 1, 1, 2, split_rows, sizeof(split_attrs), split_infer);
 /* ---- StringNormalizer ------------------------------------------------------------ */
 
 typedef struct normalizer_attrs {
-    int64_t     change, sensitive;
+    int64_t change, sensitive;
     const char *locale;
-    ot_strings  stop;
+    ot_strings stop;
 } normalizer_attrs;
 
 static const char *const changes[] = { "NONE", "LOWER", "UPPER", NULL };
 
 static const ot_attr normalizer_rows[] = {
-    { "case_change_action", OT_ENUM,  offsetof(normalizer_attrs, change),    0, changes },
-    { "is_case_sensitive",  OT_INT,   offsetof(normalizer_attrs, sensitive), 0, NULL },
-    { "locale",             OT_TEXT,  offsetof(normalizer_attrs, locale),    0, NULL },
-    { "stopwords",          OT_TEXTS, offsetof(normalizer_attrs, stop),      0, NULL },
-    { 0 }
+    { "case_change_action", OT_ENUM, offsetof(normalizer_attrs, change), 0, changes },
+    { "is_case_sensitive", OT_INT, offsetof(normalizer_attrs, sensitive), 0, NULL },
+    { "locale", OT_TEXT, offsetof(normalizer_attrs, locale), 0, NULL },
+    { "stopwords", OT_TEXTS, offsetof(normalizer_attrs, stop), 0, NULL },
+    { 0 },
 };
 
 static bool same_letters(const char *a, const char *b, bool sensitive)
@@ -181,12 +189,14 @@ static bool same_letters(const char *a, const char *b, bool sensitive)
 static ot_status normalizer_infer(ot_node *n, ot_error *err)
 {
     const normalizer_attrs *a = n->attrs;
-    const char *const      *x = texts(n, 0, err);
-    ot_shape                y = n->in[0]->shape;
-    int64_t                 all, kept = 0;
+    const char *const *x = texts(n, 0, err);
+    ot_shape y = n->in[0]->shape;
+    int64_t all, kept = 0;
     if (!x) return OT_E_MODEL;
-    if (y.rank < 1 || y.rank > 2 || (y.rank == 2 && y.dim[0] != 1)) return ot_node_fail(n, err, "x must be a list or a matrix of one "
-                                                                                                "row");
+    if (y.rank < 1 || y.rank > 2 || (y.rank == 2 && y.dim[0] != 1))
+        return ot_node_fail(n, err,
+                            "x must be a list or a matrix of one "
+                            "row");
     all = ot_numel(&y);
     const char **list = ot_node_alloc(n, (size_t)(all + 1) * sizeof *list);
     for (int64_t i = 0; list && i < all; i++) {
@@ -214,11 +224,13 @@ TEXTS(StringNormalizer, 10, 1, 1, 1, normalizer_rows, sizeof(normalizer_attrs), 
 
 /* ---- RegexFullMatch ---------------------------------------------------------------- */
 
-typedef struct regex_attrs { const char *pattern; } regex_attrs;
+typedef struct regex_attrs {
+    const char *pattern;
+} regex_attrs;
 
 static const ot_attr regex_rows[] = {
     { "pattern", OT_TEXT, offsetof(regex_attrs, pattern), 0, NULL },
-    { 0 }
+    { 0 },
 };
 
 /* What stands for \c in brackets; NULL: the character itself. */
@@ -236,7 +248,7 @@ static const char *class_of(char c)
 static bool brackets(const char **p, char **out)
 {
     char *o = *out;
-    bool  minus = false, first = true, closing = false;
+    bool minus = false, first = true, closing = false;
     char *at;
     *o++ = *(*p)++;
     if (**p == '^') *o++ = *(*p)++;
@@ -248,7 +260,7 @@ static bool brackets(const char **p, char **out)
             continue;
         }
         if (**p == '\\') {
-            char        c = *++*p;
+            char c = *++*p;
             const char *known = class_of(c);
             if (!c || (isalnum((unsigned char)c) && !known)) return false;
             if (known) o = stpcpy(o, known);
@@ -302,14 +314,15 @@ static bool translate(const char *p, char *o)
 
 static ot_status regex_infer(ot_node *n, ot_error *err)
 {
-    const char        *pattern = ((const regex_attrs *)n->attrs)->pattern;
+    const char *pattern = ((const regex_attrs *)n->attrs)->pattern;
     const char *const *x = texts(n, 0, err);
-    regex_t            r;
+    regex_t r;
     if (!x) return OT_E_MODEL;
     if (!pattern) return ot_node_fail(n, err, "the pattern is missing");
     char *posix = ot_node_alloc(n, 10 * strlen(pattern) + 8);
     if (!posix) return OT_E_NOMEM;
-    if (!translate(pattern, posix) || regcomp(&r, posix, REG_EXTENDED | REG_NOSUB)) return ot_node_fail(n, err, "the pattern '%s' is not supported", pattern);
+    if (!translate(pattern, posix) || regcomp(&r, posix, REG_EXTENDED | REG_NOSUB))
+        return ot_node_fail(n, err, "the pattern '%s' is not supported", pattern);
     uint8_t *y = make(n, 0, OT_BOOL, &n->in[0]->shape, err);
     for (int64_t i = 0, all = ot_numel(&n->in[0]->shape); y && i < all; i++) y[i] = !regexec(&r, x[i], 0, NULL, 0);
     regfree(&r);

@@ -17,26 +17,26 @@
 #include <string.h>
 
 typedef struct tfidf_attrs {
-    int64_t    max_gram_length, min_gram_length, max_skip_count, mode;
-    ot_ints    counts, indexes, pool;
+    int64_t max_gram_length, min_gram_length, max_skip_count, mode;
+    ot_ints counts, indexes, pool;
     ot_strings texts;
-    ot_floats  weights;
+    ot_floats weights;
 } tfidf_attrs;
 
 static const char *const modes[] = { "TF", "IDF", "TFIDF", NULL };
 enum { TF, IDF, TFIDF };
 
 static const ot_attr rows[] = {
-    { "max_gram_length", OT_INT,    offsetof(tfidf_attrs, max_gram_length), OT_REQUIRED, NULL },
-    { "min_gram_length", OT_INT,    offsetof(tfidf_attrs, min_gram_length), OT_REQUIRED, NULL },
-    { "max_skip_count",  OT_INT,    offsetof(tfidf_attrs, max_skip_count),  OT_REQUIRED, NULL },
-    { "mode",            OT_ENUM,   offsetof(tfidf_attrs, mode),            OT_REQUIRED, modes },
-    { "ngram_counts",    OT_INTS,   offsetof(tfidf_attrs, counts),          OT_REQUIRED, NULL },
-    { "ngram_indexes",   OT_INTS,   offsetof(tfidf_attrs, indexes),         OT_REQUIRED, NULL },
-    { "pool_int64s",     OT_INTS,   offsetof(tfidf_attrs, pool),            0, NULL },
-    { "pool_strings",    OT_TEXTS,  offsetof(tfidf_attrs, texts),           0, NULL },
-    { "weights",         OT_FLOATS, offsetof(tfidf_attrs, weights),         0, NULL },
-    { 0 }
+    { "max_gram_length", OT_INT, offsetof(tfidf_attrs, max_gram_length), OT_REQUIRED, NULL },
+    { "min_gram_length", OT_INT, offsetof(tfidf_attrs, min_gram_length), OT_REQUIRED, NULL },
+    { "max_skip_count", OT_INT, offsetof(tfidf_attrs, max_skip_count), OT_REQUIRED, NULL },
+    { "mode", OT_ENUM, offsetof(tfidf_attrs, mode), OT_REQUIRED, modes },
+    { "ngram_counts", OT_INTS, offsetof(tfidf_attrs, counts), OT_REQUIRED, NULL },
+    { "ngram_indexes", OT_INTS, offsetof(tfidf_attrs, indexes), OT_REQUIRED, NULL },
+    { "pool_int64s", OT_INTS, offsetof(tfidf_attrs, pool), 0, NULL },
+    { "pool_strings", OT_TEXTS, offsetof(tfidf_attrs, texts), 0, NULL },
+    { "weights", OT_FLOATS, offsetof(tfidf_attrs, weights), 0, NULL },
+    { 0 },
 };
 
 static int64_t columns(const tfidf_attrs *a)
@@ -59,23 +59,26 @@ static void of_length(const tfidf_attrs *a, int length, int64_t *first, int64_t 
 static ot_status tfidf_infer(ot_node *n, ot_error *err)
 {
     const tfidf_attrs *a = n->attrs;
-    const ot_shape    *x = &n->in[0]->shape;
-    int64_t            last = 0, all = 0, width = columns(a);
+    const ot_shape *x = &n->in[0]->shape;
+    int64_t last = 0, all = 0, width = columns(a);
     if (x->rank < 1 || x->rank > 2) return ot_node_fail(n, err, "x has rank %d; expected 1 or 2", x->rank);
     if ((n->in[0]->dtype == OT_STRING) != (a->texts.n > 0) || (a->texts.n > 0 && a->pool.n > 0))
         return ot_node_fail(n, err, "pool_strings is for strings, pool_int64s for integers");
     for (int i = 0; i < a->counts.n; last = a->counts.v[i++])
-        if (a->counts.v[i] < last || a->counts.v[i] > pool_size(a)) return ot_node_fail(n, err, "ngram_counts must be sorted and "
-                                                                                                "within the pool");
+        if (a->counts.v[i] < last || a->counts.v[i] > pool_size(a))
+            return ot_node_fail(n, err,
+                                "ngram_counts must be sorted and "
+                                "within the pool");
     for (int i = 0; i < a->counts.n; i++) {
         int64_t first, many;
         of_length(a, i + 1, &first, &many);
         all += many;
     }
     for (int i = 0; i < a->indexes.n; i++)
-        if (a->indexes.v[i] < 0 || a->indexes.v[i] > INT32_MAX) return ot_node_fail(n, err, "invalid ngram_indexes value %lld",
-                                                                                    (long long)a->indexes.v[i]);
-    if (a->min_gram_length < 1 || a->max_gram_length < a->min_gram_length || a->max_skip_count < 0 || all != a->indexes.n || (a->weights.n && a->weights.n != width))
+        if (a->indexes.v[i] < 0 || a->indexes.v[i] > INT32_MAX)
+            return ot_node_fail(n, err, "invalid ngram_indexes value %lld", (long long)a->indexes.v[i]);
+    if (a->min_gram_length < 1 || a->max_gram_length < a->min_gram_length || a->max_skip_count < 0 ||
+        all != a->indexes.n || (a->weights.n && a->weights.n != width))
         return ot_node_fail(n, err, "%lld n-grams do not match %d indexes and %d weights, or the lengths are invalid",
                             (long long)all, a->indexes.n, a->weights.n);
     ot_shape y = { .rank = x->rank, .dim = { x->rank == 2 ? x->dim[0] : width, width } };
@@ -84,7 +87,10 @@ static ot_status tfidf_infer(ot_node *n, ot_error *err)
 
 /* ---- elements as numbers ------------------------------------------------------------- */
 
-static ot_value *numbers(ot_build *b, const int64_t *v, int64_t n) { return ot_broken(b) ? NULL : ot_graph_const(b->graph, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { n } }, v); }
+static ot_value *numbers(ot_build *b, const int64_t *v, int64_t n)
+{
+    return ot_broken(b) ? NULL : ot_graph_const(b->graph, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { n } }, v);
+}
 
 /* Strings become the place in the pool where each is first, from 1; 0: nowhere.  *pool: the pool's own. */
 static ot_value *places(ot_build *b, ot_value *x, int64_t N, int64_t C, int64_t *pool)
@@ -95,10 +101,13 @@ static ot_value *places(ot_build *b, ot_value *x, int64_t N, int64_t C, int64_t 
         while (strcmp(texts->v[k], texts->v[i])) k++;
         pool[i] = k + 1;
     }
-    ot_value *list = ot_broken(b) ? NULL : ot_graph_value(b->graph, "pool", OT_CONST, OT_STRING, &(ot_shape){ .rank = 1, .dim = { texts->n } });
+    ot_value *list = ot_broken(b) ? NULL
+                                  : ot_graph_value(b->graph, "pool", OT_CONST, OT_STRING,
+                                                   &(ot_shape){ .rank = 1, .dim = { texts->n } });
     if (!list) return NULL;
     list->data = texts->v;
-    ot_value *hit = ot_emit(b, &ot_op_StringEqual, NULL, OT_IN(ot_view(b, x, &(ot_shape){ .rank = 3, .dim = { N, C, 1 } }), list));
+    ot_value *hit =
+        ot_emit(b, &ot_op_StringEqual, NULL, OT_IN(ot_view(b, x, &(ot_shape){ .rank = 3, .dim = { N, C, 1 } }), list));
     ot_value *which = ot_map2(b, OT_FN_Mul, 0, 0, ot_cast(b, hit, OT_I64), numbers(b, pool, texts->n));
     return ot_reduce_axes(b, which, OT_REDUCE_MAX, 4, false);
 }
@@ -108,8 +117,8 @@ static ot_value *places(ot_build *b, ot_value *x, int64_t N, int64_t C, int64_t 
 /* x[:, at : at + L] as (N, L, 1). */
 static ot_value *window(ot_build *b, ot_value *x, int64_t N, int64_t at, int64_t L)
 {
-    int64_t   start[] = { 0, at }, step[] = { 1, 1 };
-    ot_shape  s = { .rank = 2, .dim = { N, L } };
+    int64_t start[] = { 0, at }, step[] = { 1, 1 };
+    ot_shape s = { .rank = 2, .dim = { N, L } };
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return NULL;
     ot_piece_box(p, &x->shape, start, step, s.dim);
@@ -119,7 +128,8 @@ static ot_value *window(ot_build *b, ot_value *x, int64_t N, int64_t at, int64_t
 /* How often each of n n-grams is in x, its elements `distance` apart: (N, n). */
 static ot_value *count(ot_build *b, ot_value *x, const int64_t *pool, int length, int64_t n, int64_t distance)
 {
-    int64_t   N = x->shape.dim[0], L = x->shape.dim[1] - distance * (length - 1), *element = ot_graph_alloc(b->graph, (size_t)n * sizeof *element);
+    int64_t N = x->shape.dim[0], L = x->shape.dim[1] - distance * (length - 1),
+            *element = ot_graph_alloc(b->graph, (size_t)n * sizeof *element);
     ot_value *all = NULL;
     for (int j = 0; j < length && element && !ot_broken(b); j++) {
         for (int64_t i = 0; i < n; i++) element[i] = pool[i * length + j];
@@ -132,13 +142,14 @@ static ot_value *count(ot_build *b, ot_value *x, const int64_t *pool, int length
 /* Column k of x goes to column to[k] of `width`; columns that meet there are added. */
 static ot_value *spread(ot_build *b, ot_value *x, const int64_t *to, int64_t n, int64_t width)
 {
-    int64_t  *from = ot_graph_alloc(b->graph, (size_t)(width + 1) * sizeof *from), *left = ot_graph_alloc(b->graph, (size_t)(n + 1) * sizeof *left);
-    ot_shape  line = { .rank = 1, .dim = { width } };
+    int64_t *from = ot_graph_alloc(b->graph, (size_t)(width + 1) * sizeof *from),
+            *left = ot_graph_alloc(b->graph, (size_t)(n + 1) * sizeof *left);
+    ot_shape line = { .rank = 1, .dim = { width } };
     ot_value *sum = NULL;
     for (int64_t i = 0; left && i < n; i++) left[i] = i;
     while (from && left && n > 0 && !ot_broken(b)) {
         int64_t rest = 0;
-        float  *mask = ot_graph_alloc(b->graph, ot_bytes(&line, OT_F32) + 1);
+        float *mask = ot_graph_alloc(b->graph, ot_bytes(&line, OT_F32) + 1);
         if (!mask) return NULL;
         memset(from, 0, (size_t)width * sizeof *from);
         for (int64_t i = 0; i < n; i++) {
@@ -159,24 +170,27 @@ static ot_value *weighted(ot_build *b, ot_value *y, int64_t width)
     const tfidf_attrs *a = b->node->attrs;
     if (a->mode == IDF) y = ot_cast(b, ot_map2(b, OT_FN_Greater, 0, 0, y, ot_scalar(b, OT_F32, 0)), OT_F32);
     if (a->mode == TF || !a->weights.n || ot_broken(b)) return y;
-    return ot_map2(b, OT_FN_Mul, 0, 0, y, ot_graph_const(b->graph, "", OT_F32, &(ot_shape){ .rank = 1, .dim = { width } }, a->weights.v));
+    return ot_map2(b, OT_FN_Mul, 0, 0, y,
+                   ot_graph_const(b->graph, "", OT_F32, &(ot_shape){ .rank = 1, .dim = { width } }, a->weights.v));
 }
 
 static void tfidf_lower(ot_build *b)
 {
     const tfidf_attrs *a = b->node->attrs;
-    ot_value          *x = b->node->in[0], *y = NULL;
-    bool               line = x->shape.rank == 1;
-    int64_t            N = line ? 1 : x->shape.dim[0], C = x->shape.dim[!line], width = columns(a), from = 0;
-    int64_t           *pool = ot_broken(b) ? NULL : ot_graph_alloc(b->graph, (size_t)(pool_size(a) + 1) * sizeof *pool);
+    ot_value *x = b->node->in[0], *y = NULL;
+    bool line = x->shape.rank == 1;
+    int64_t N = line ? 1 : x->shape.dim[0], C = x->shape.dim[!line], width = columns(a), from = 0;
+    int64_t *pool = ot_broken(b) ? NULL : ot_graph_alloc(b->graph, (size_t)(pool_size(a) + 1) * sizeof *pool);
     if (!pool) return;
     for (int i = 0; i < a->pool.n; i++) pool[i] = a->pool.v[i];
-    x = x->dtype == OT_STRING ? places(b, x, N, C, pool) : ot_view(b, ot_cast(b, x, OT_I64), &(ot_shape){ .rank = 2, .dim = { N, C } });
+    x = x->dtype == OT_STRING ? places(b, x, N, C, pool)
+                              : ot_view(b, ot_cast(b, x, OT_I64), &(ot_shape){ .rank = 2, .dim = { N, C } });
     for (int length = 1; length <= a->counts.n && !ot_broken(b); length++) {
         int64_t first, n;
         of_length(a, length, &first, &n);
         ot_value *found = NULL;
-        for (int64_t d = 1; n && d <= a->max_skip_count + 1 && length >= a->min_gram_length && length <= a->max_gram_length; d++) {
+        for (int64_t d = 1;
+             n && d <= a->max_skip_count + 1 && length >= a->min_gram_length && length <= a->max_gram_length; d++) {
             if ((length == 1 && d > 1) || (length > 1 && d > (C - 1) / (length - 1)) || C < 1) break;
             ot_value *k = count(b, x, pool + first, length, n, d);
             found = found ? ot_map2(b, OT_FN_Add, 0, 0, found, k) : k;
@@ -191,7 +205,16 @@ static void tfidf_lower(ot_build *b)
 }
 
 const ot_op ot_op_TfIdfVectorizer = {
-    .name = "TfIdfVectorizer", .types = { "T", .T = OT_SET_INDEX | OT_TYPE(OT_STRING) }, .since = 9, .in = { 1, 1 }, .out = { 1, 1 }, .nondiff = 1,
-    .attrs = rows, .attr_size = sizeof(tfidf_attrs), .infer = tfidf_infer, .lower = tfidf_lower, .grad_zero = "x contains no floats",
-                                                            
+    .name = "TfIdfVectorizer",
+    .types = { "T", .T = OT_SET_INDEX | OT_TYPE(OT_STRING) },
+    .since = 9,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .nondiff = 1,
+    .attrs = rows,
+    .attr_size = sizeof(tfidf_attrs),
+    .infer = tfidf_infer,
+    .lower = tfidf_lower,
+    .grad_zero = "x contains no floats",
+
 };

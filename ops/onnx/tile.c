@@ -9,7 +9,7 @@
 static ot_status tile_infer(ot_node *n, ot_error *err)
 {
     ot_shape y = n->in[0]->shape;
-    ot_ints  repeats;
+    ot_ints repeats;
     OT_TRY(ot_const_ints(n, 1, &repeats, err));
     if (repeats.n != y.rank) return ot_node_fail(n, err, "%d repeats for a tensor of rank %d", repeats.n, y.rank);
     for (int d = 0; d < y.rank; d++)
@@ -24,8 +24,8 @@ static ot_status tile_infer(ot_node *n, ot_error *err)
 static ot_value *tile_some(ot_build *b, ot_value *x, const int64_t *repeats)
 {
     ot_shape wide = { .rank = 0 }, y = x->shape;
-    int64_t  xs[OT_MAX_RANK];
-    bool     open = false; /* the last axis of `wide` may take the next one in */
+    int64_t xs[OT_MAX_RANK];
+    bool open = false; /* the last axis of `wide` may take the next one in */
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return NULL;
     ot_strides(&x->shape, xs);
@@ -48,7 +48,7 @@ static ot_value *tile_some(ot_build *b, ot_value *x, const int64_t *repeats)
 static void tile_lower(ot_build *b)
 {
     ot_value *x = b->node->in[0];
-    int       rank = x->shape.rank;
+    int rank = x->shape.rank;
     for (int d = 0; d < rank && x;) {
         int64_t part[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
         for (int some = 0; d < rank && some < 3; d++) {
@@ -65,9 +65,9 @@ static void tile_lower(ot_build *b)
 static bool tile_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;
-    ot_ints  times;
+    ot_ints times;
     ot_error e = { 0 };
-    int64_t  list[OT_MAX_RANK + 1] = { 1 }, set = 0;
+    int64_t list[OT_MAX_RANK + 1] = { 1 }, set = 0;
     if (!ot_batch_first_alone(n) || ot_const_ints(n, 1, &times, &e) != OT_OK || times.n > OT_MAX_RANK) return false;
     for (int d = 0; d < times.n; d++) {
         list[d + 1] = times.v[d];
@@ -79,8 +79,16 @@ static bool tile_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot
 }
 
 const ot_op ot_op_Tile = {
-    .name = "Tile", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-", .since = 13, .in = { 2, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .infer = tile_infer, .lower = tile_lower,
-    .flags = OT_MOVES, .half = OT_HALF_FOLLOWS,
+    .name = "Tile",
+    .types = { "Ti", .T = OT_SET_COMMON },
+    .slots = "-",
+    .since = 13,
+    .in = { 2, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .infer = tile_infer,
+    .lower = tile_lower,
+    .flags = OT_MOVES,
+    .half = OT_HALF_FOLLOWS,
     .batch = tile_batch,
 };

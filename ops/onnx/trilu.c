@@ -8,11 +8,13 @@
 
 #include <stddef.h>
 
-typedef struct trilu_attrs { int64_t upper; } trilu_attrs;
+typedef struct trilu_attrs {
+    int64_t upper;
+} trilu_attrs;
 
 static const ot_attr trilu_rows[] = {
     { "upper", OT_INT, offsetof(trilu_attrs, upper), 1, NULL },
-    { 0 }
+    { 0 },
 };
 
 static ot_status trilu_infer(ot_node *n, ot_error *err)
@@ -26,9 +28,9 @@ static ot_status trilu_infer(ot_node *n, ot_error *err)
 static void trilu_lower(ot_build *b)
 {
     const ot_shape *x = &b->node->in[0]->shape;
-    ot_shape        s = { .rank = 2, .dim = { x->dim[x->rank - 2], x->dim[x->rank - 1] } };
-    bool            upper = ((const trilu_attrs *)b->node->attrs)->upper, *mask = ot_const_alloc(b, &s, OT_BOOL);
-    ot_ints         list;
+    ot_shape s = { .rank = 2, .dim = { x->dim[x->rank - 2], x->dim[x->rank - 1] } };
+    bool upper = ((const trilu_attrs *)b->node->attrs)->upper, *mask = ot_const_alloc(b, &s, OT_BOOL);
+    ot_ints list;
     if (!mask || ot_const_ints(b->node, 1, &list, b->graph->err) != OT_OK) return;
     int64_t k = list.n ? list.v[0] : 0;
     /* Beyond the corners every diagonal is the same, and nothing overflows. */
@@ -48,7 +50,16 @@ static bool trilu_batch(ot_batching *b, const ot_node *n, const ot_shape *own, o
 }
 
 const ot_op ot_op_Trilu = {
-    .name = "Trilu", .types = { "Ti", .T = OT_SET_COMMON }, .slots = "-", .since = 14, .in = { 1, 2 }, .out = { 1, 1 }, .nondiff = 1u << 1,
-    .attrs = trilu_rows, .attr_size = sizeof(trilu_attrs), .infer = trilu_infer, .lower = trilu_lower,
+    .name = "Trilu",
+    .types = { "Ti", .T = OT_SET_COMMON },
+    .slots = "-",
+    .since = 14,
+    .in = { 1, 2 },
+    .out = { 1, 1 },
+    .nondiff = 1u << 1,
+    .attrs = trilu_rows,
+    .attr_size = sizeof(trilu_attrs),
+    .infer = trilu_infer,
+    .lower = trilu_lower,
     .batch = trilu_batch,
 };

@@ -11,7 +11,9 @@
 static const ot_attr alpha_001[] = { { "alpha", OT_FLOAT, AT(p), 0.01, NULL }, { 0 } };
 static const ot_attr alpha_1[] = { { "alpha", OT_FLOAT, AT(p), 1, NULL }, { 0 } };
 static const ot_attr hard_sigmoid[] = {
-    { "alpha", OT_FLOAT, AT(p), 0.2, NULL }, { "beta", OT_FLOAT, AT(q), 0.5, NULL }, { 0 },
+    { "alpha", OT_FLOAT, AT(p), 0.2, NULL },
+    { "beta", OT_FLOAT, AT(q), 0.5, NULL },
+    { 0 },
 };
 static const ot_attr selu[] = {
     { "alpha", OT_FLOAT, AT(p), 1.67326319217681884765625, NULL },
@@ -19,7 +21,9 @@ static const ot_attr selu[] = {
     { 0 },
 };
 static const ot_attr shrink[] = {
-    { "lambd", OT_FLOAT, AT(p), 0.5, NULL }, { "bias", OT_FLOAT, AT(q), 0, NULL }, { 0 },
+    { "lambd", OT_FLOAT, AT(p), 0.5, NULL },
+    { "bias", OT_FLOAT, AT(q), 0, NULL },
+    { 0 },
 };
 
 /* U(operator, since, row, types, in 16 bits) without, P(..., attributes) with parameters. */
@@ -61,11 +65,14 @@ UNARY(PLAIN, WITH)
 
 /* ---- operators that choose their row ---------------------------------------------- */
 
-typedef struct gelu_attrs { int64_t approximate; } gelu_attrs;
+typedef struct gelu_attrs {
+    int64_t approximate;
+} gelu_attrs;
 
 static const char *const approximations[] = { "none", "tanh", NULL };
 static const ot_attr gelu[] = {
-    { "approximate", OT_ENUM, offsetof(gelu_attrs, approximate), 0, approximations }, { 0 },
+    { "approximate", OT_ENUM, offsetof(gelu_attrs, approximate), 0, approximations },
+    { 0 },
 };
 
 static void gelu_lower(ot_build *b)
@@ -76,8 +83,16 @@ static void gelu_lower(ot_build *b)
 }
 
 const ot_op ot_op_Gelu = {
-    .name = "Gelu", .types = { "T", .T = OT_SET_FLOAT }, .slots = "-", .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = gelu,
-    .attr_size = sizeof(gelu_attrs), .infer = ot_elementwise_infer, .lower = gelu_lower,
+    .name = "Gelu",
+    .types = { "T", .T = OT_SET_FLOAT },
+    .slots = "-",
+    .since = 20,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = gelu,
+    .attr_size = sizeof(gelu_attrs),
+    .infer = ot_elementwise_infer,
+    .lower = gelu_lower,
     .half = OT_HALF_FOLLOWS,
     .batch = ot_batch_pointwise,
 };
@@ -85,28 +100,48 @@ const ot_op ot_op_Gelu = {
 static void detach_lower(ot_build *b) { ot_yield(b, 0, ot_map1(b, OT_FN_Detach, 0, 0, b->node->in[0])); }
 
 const ot_op ot_op_Detach = {
-    .name = "Detach", .types = { "T", .T = OT_SET_NUMBER }, .in = { 1, 1 }, .out = { 1, 1 }, .flags = OT_INTERNAL,
-    .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = detach_lower, .grad_zero = "the program detached it",
+    .name = "Detach",
+    .types = { "T", .T = OT_SET_NUMBER },
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .flags = OT_INTERNAL,
+    .batch = ot_batch_pointwise,
+    .infer = ot_elementwise_infer,
+    .lower = detach_lower,
+    .grad_zero = "the program detached it",
 };
 
 static void isnan_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_IsNaN); }
 static void not_lower(ot_build *b) { ot_elementwise_lower(b, OT_FN_Not); }
 
 const ot_op ot_op_IsNaN = {
-    .name = "IsNaN", .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 }, .slots = "-", .since = 20, .in = { 1, 1 }, .out = { 1, 1 },
-    .infer = ot_elementwise_infer_truth, .lower = isnan_lower,
+    .name = "IsNaN",
+    .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 },
+    .slots = "-",
+    .since = 20,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = ot_elementwise_infer_truth,
+    .lower = isnan_lower,
     .gives = "b",
     .batch = ot_batch_pointwise,
 };
 
 const ot_op ot_op_Not = {
-    .name = "Not", .types = { "b" }, .since = 1, .in = { 1, 1 }, .out = { 1, 1 },
-    .infer = ot_elementwise_infer_truth, .lower = not_lower,
+    .name = "Not",
+    .types = { "b" },
+    .since = 1,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .infer = ot_elementwise_infer_truth,
+    .lower = not_lower,
     .gives = "b",
     .batch = ot_batch_pointwise,
 };
 
-typedef struct isinf_attrs { int64_t positive, negative; } isinf_attrs;
+typedef struct isinf_attrs {
+    int64_t positive, negative;
+} isinf_attrs;
 
 static const ot_attr isinf_rows[] = {
     { "detect_positive", OT_INT, offsetof(isinf_attrs, positive), 1, NULL },
@@ -121,9 +156,16 @@ static void isinf_lower(ot_build *b)
 }
 
 const ot_op ot_op_IsInf = {
-    .name = "IsInf", .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 }, .slots = "-",
-    .since = 20, .in = { 1, 1 }, .out = { 1, 1 }, .attrs = isinf_rows,
-    .attr_size = sizeof(isinf_attrs), .infer = ot_elementwise_infer_truth, .lower = isinf_lower,
+    .name = "IsInf",
+    .types = { "T", .T = OT_SET_FLOAT | OT_SET_FLOAT8 },
+    .slots = "-",
+    .since = 20,
+    .in = { 1, 1 },
+    .out = { 1, 1 },
+    .attrs = isinf_rows,
+    .attr_size = sizeof(isinf_attrs),
+    .infer = ot_elementwise_infer_truth,
+    .lower = isinf_lower,
     .gives = "b",
     .batch = ot_batch_pointwise,
 };

@@ -7,7 +7,11 @@
 #include "ops/ref/element.h"
 
 /* x as (N, C, P), P the product of the spatial axes. */
-typedef struct ot_channels { int64_t N, C, P; ot_dtype stat; double epsilon; } ot_channels;
+typedef struct ot_channels {
+    int64_t N, C, P;
+    ot_dtype stat;
+    double epsilon;
+} ot_channels;
 
 static ot_channels channels_of(const ot_value *x, const ot_value *scale, const ot_batch_norm *a)
 {
@@ -24,7 +28,7 @@ static void put(void *p, ot_dtype t, int64_t i, double v)
 OT_INLINE void norm(ot_dtype t, const ot_channels *s, const ot_call *call)
 {
     const void *x = call->in[0];
-    double      m = (double)(s->N * s->P);
+    double m = (double)(s->N * s->P);
     for (int64_t c = 0; c < s->C; c++) {
         double mean = 0, var = 0;
         for (int64_t n = 0; n < s->N; n++)
@@ -52,7 +56,7 @@ OT_INLINE void norm(ot_dtype t, const ot_channels *s, const ot_call *call)
 OT_INLINE void norm_grad(ot_dtype t, const ot_channels *s, const ot_call *call)
 {
     const void *dy = call->in[0], *x = call->in[1];
-    double      m = (double)(s->N * s->P);
+    double m = (double)(s->N * s->P);
     for (int64_t c = 0; c < s->C; c++) {
         double scale = ot_load(call->in[2], s->stat, c), mean = ot_load(call->in[3], s->stat, c);
         double inv = ot_load(call->in[4], s->stat, c), dscale = 0, dbias = 0;
@@ -65,7 +69,7 @@ OT_INLINE void norm_grad(ot_dtype t, const ot_channels *s, const ot_call *call)
         for (int64_t n = 0; n < s->N && call->out[0]; n++)
             for (int64_t p = 0; p < s->P; p++) {
                 int64_t i = (n * s->C + c) * s->P + p;
-                double  xh = (ot_load(x, t, i) - mean) * inv;
+                double xh = (ot_load(x, t, i) - mean) * inv;
                 ot_store(call->out[0], t, i, scale * inv * (ot_load(dy, t, i) - dbias / m - xh * dscale / m));
             }
         put(call->out[1], s->stat, c, dscale);

@@ -36,7 +36,7 @@ OT_INLINE void forward(ot_dtype t, const ot_conv_sizes *s, const void *x, const 
         for (int64_t m = 0; m < s->G * s->M; m++)
             for (int64_t o = 0; o < O; o++) {
                 int64_t q[3], first = (m / s->M) * s->C;
-                double  sum = b ? ot_load(b, t, m) : 0;
+                double sum = b ? ot_load(b, t, m) : 0;
                 digits(o, s->out, q);
                 for (int64_t f = 0; f < K; f++) {
                     int64_t k[3];
@@ -44,7 +44,8 @@ OT_INLINE void forward(ot_dtype t, const ot_conv_sizes *s, const void *x, const 
                     int64_t i = spatial(s, q, k);
                     if (i < 0) continue;
                     for (int64_t c = 0; c < s->C; c++)
-                        sum += ot_load(x, t, (n * s->G * s->C + first + c) * I + i) * ot_load(w, t, (m * s->C + c) * K + f);
+                        sum += ot_load(x, t, (n * s->G * s->C + first + c) * I + i) *
+                               ot_load(w, t, (m * s->C + c) * K + f);
                 }
                 ot_store(y, t, (n * s->G * s->M + m) * O + o, sum);
             }
@@ -58,14 +59,14 @@ OT_INLINE void input_grad(ot_dtype t, const ot_conv_sizes *s, const void *dy, co
         for (int64_t c = 0; c < s->G * s->C; c++)
             for (int64_t i = 0; i < I; i++) {
                 int64_t at[3], first = (c / s->C) * s->M;
-                double  sum = 0;
+                double sum = 0;
                 digits(i, s->in, at);
                 for (int64_t f = 0; f < K; f++) {
                     int64_t k[3], o = 0;
                     digits(f, s->w.kernel, k);
                     for (int j = 0; j < 3 && o >= 0; j++) {
                         int64_t d = at[j] + s->w.pad_lo[j] - k[j] * s->w.dilation[j];
-                        bool    meets = d >= 0 && d % s->w.stride[j] == 0 && d / s->w.stride[j] < s->out[j];
+                        bool meets = d >= 0 && d % s->w.stride[j] == 0 && d / s->w.stride[j] < s->out[j];
                         o = meets ? o * s->out[j] + d / s->w.stride[j] : -1;
                     }
                     if (o < 0) continue;
@@ -85,7 +86,7 @@ OT_INLINE void weight_grad(ot_dtype t, const ot_conv_sizes *s, const void *dy, c
         for (int64_t c = 0; c < s->C; c++)
             for (int64_t f = 0; f < K; f++) {
                 int64_t k[3], channel = (m / s->M) * s->C + c;
-                double  sum = 0;
+                double sum = 0;
                 digits(f, s->w.kernel, k);
                 for (int64_t n = 0; n < s->N; n++)
                     for (int64_t o = 0; o < O; o++) {
@@ -114,7 +115,7 @@ OT_INLINE void bias_grad(ot_dtype t, const ot_conv_sizes *s, const void *dy, voi
 static ot_status forward_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    ot_conv_sizes  s;
+    ot_conv_sizes s;
     ot_conv_sizes_of(n->attrs, &n->in[0]->shape, &n->out[0]->shape, &s);
     OT_BY_TYPE(n->out[0]->dtype, forward, &s, c->in[0], c->in[1], n->n_in > 2 ? c->in[2] : NULL, c->out[0]);
     return OT_OK;
@@ -123,7 +124,7 @@ static ot_status forward_run(const ot_call *c)
 static ot_status dx_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    ot_conv_sizes  s;
+    ot_conv_sizes s;
     ot_conv_sizes_of(n->attrs, &n->out[0]->shape, &n->in[0]->shape, &s);
     OT_BY_TYPE(n->out[0]->dtype, input_grad, &s, c->in[0], c->in[1], c->out[0]);
     return OT_OK;
@@ -132,7 +133,7 @@ static ot_status dx_run(const ot_call *c)
 static ot_status dw_run(const ot_call *c)
 {
     const ot_node *n = c->node;
-    ot_conv_sizes  s;
+    ot_conv_sizes s;
     ot_conv_sizes_of(n->attrs, &n->in[1]->shape, &n->in[0]->shape, &s);
     ot_dtype t = n->in[0]->dtype;
     if (c->out[0]) OT_BY_TYPE(t, weight_grad, &s, c->in[0], c->in[1], c->out[0]);

@@ -15,9 +15,9 @@ static void move_element(void *y, int64_t i, const void *x, int64_t j, int bits)
         memcpy((char *)y + (size_t)i * n, (const char *)x + (size_t)j * n, n);
         return;
     }
-    int           per = 8 / bits, at = (int)(i % per) * bits, from = (int)(j % per) * bits;
-    unsigned      mask = (1u << bits) - 1;
-    unsigned      v = (unsigned)((const unsigned char *)x)[j / per] >> from & mask;
+    int per = 8 / bits, at = (int)(i % per) * bits, from = (int)(j % per) * bits;
+    unsigned mask = (1u << bits) - 1;
+    unsigned v = (unsigned)((const unsigned char *)x)[j / per] >> from & mask;
     unsigned char *byte = (unsigned char *)y + i / per;
     *byte = (unsigned char)((*byte & ~(mask << at)) | v << at);
 }
@@ -52,10 +52,10 @@ static void locate(const ot_piece *p, const int64_t *k, const int64_t *dense, in
 
 static ot_status copy_run(const ot_call *c)
 {
-    const ot_copy  *a = c->node->attrs;
+    const ot_copy *a = c->node->attrs;
     const ot_value *y = c->node->out[0];
-    int             bits = ot_dtype_bits(y->dtype), rank = a->shape.rank;
-    int64_t         ys[OT_MAX_RANK], n = ot_numel(&a->shape), i, j;
+    int bits = ot_dtype_bits(y->dtype), rank = a->shape.rank;
+    int64_t ys[OT_MAX_RANK], n = ot_numel(&a->shape), i, j;
 
     for (i = 0; i < n; i++) ot_set_f64(c->out[0], y->dtype, i, a->fill);
     ot_strides(&a->shape, ys);
@@ -73,19 +73,19 @@ static ot_status copy_run(const ot_call *c)
 static ot_status copy_add_prepare(const ot_node *n, ot_prep *p)
 {
     const ot_copy *a = n->attrs;
-    ot_dtype       t = n->in[0]->dtype;
+    ot_dtype t = n->in[0]->dtype;
     if (ot_is_float(t) && t != OT_F64) p->work = (size_t)ot_numel(&a->shape) * sizeof(double);
     return OT_OK;
 }
 
 static ot_status copy_add_run(const ot_call *c)
 {
-    const ot_copy  *a = c->node->attrs;
+    const ot_copy *a = c->node->attrs;
     const ot_value *dy = c->node->in[0];
-    ot_dtype        t = dy->dtype;
-    int             rank = dy->shape.rank;
-    int64_t         ds[OT_MAX_RANK], n = ot_numel(&a->shape), i, j;
-    double         *sum = t == OT_F64 ? c->out[0] : c->work;
+    ot_dtype t = dy->dtype;
+    int rank = dy->shape.rank;
+    int64_t ds[OT_MAX_RANK], n = ot_numel(&a->shape), i, j;
+    double *sum = t == OT_F64 ? c->out[0] : c->work;
 
     if (!ot_is_float(t))
         for (j = 0; j < n; j++) ot_set_i64(c->out[0], t, j, 0);
@@ -97,11 +97,10 @@ static ot_status copy_add_run(const ot_call *c)
         if (is_empty(p, rank)) continue;
         do {
             locate(p, k, ds, rank, &i, &j);
-            if (ot_is_float(t))
-                sum[j] += ot_get_f64(c->in[0], t, i);
+            if (ot_is_float(t)) sum[j] += ot_get_f64(c->in[0], t, i);
             else /* unsigned, so that an overflow wraps */
-                ot_set_i64(c->out[0], t, j, (int64_t)((uint64_t)ot_get_i64(c->out[0], t, j) +
-                                                      (uint64_t)ot_get_i64(c->in[0], t, i)));
+                ot_set_i64(c->out[0], t, j,
+                           (int64_t)((uint64_t)ot_get_i64(c->out[0], t, j) + (uint64_t)ot_get_i64(c->in[0], t, i)));
         } while (step(k, p->extent, rank));
     }
     if (ot_is_float(t) && t != OT_F64)

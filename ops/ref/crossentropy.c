@@ -10,17 +10,21 @@
 
 typedef struct entropy {
     const ot_cross_entropy *a;
-    ot_along            v;
-    const void             *x, *target, *weight;
-    ot_dtype                target_type, weight_type;
+    ot_along v;
+    const void *x, *target, *weight;
+    ot_dtype target_type, weight_type;
 } entropy;
 
 static entropy loss_of(const ot_call *c, int x)
 {
-    const ot_node          *n = c->node;
+    const ot_node *n = c->node;
     const ot_cross_entropy *a = n->attrs;
-    return (entropy){ .a = a, .v = ot_along_axis(&n->in[x]->shape, a->axis), .x = c->in[x], .target = c->in[x + 1],
-                      .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL, .target_type = n->in[x + 1]->dtype,
+    return (entropy){ .a = a,
+                      .v = ot_along_axis(&n->in[x]->shape, a->axis),
+                      .x = c->in[x],
+                      .target = c->in[x + 1],
+                      .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL,
+                      .target_type = n->in[x + 1]->dtype,
                       .weight_type = n->n_in > x + 2 && n->in[x + 2] ? n->in[x + 2]->dtype : OT_F32 };
 }
 
@@ -78,13 +82,13 @@ static ot_status denominator(const entropy *l, const ot_call *c, double *out)
 OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
 {
     entropy l = loss_of(c, 0);
-    double  total = 0, count;
-    void   *logp = c->node->n_out > 1 ? c->out[1] : NULL;
+    double total = 0, count;
+    void *logp = c->node->n_out > 1 ? c->out[1] : NULL;
     OT_TRY(denominator(&l, c, &count));
     for (int64_t b = 0; b < l.v.outer; b++)
         for (int64_t k = 0; k < l.v.inner; k++) {
             int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
-            double  lse = log_sum(t, &l, at), sum = 0;
+            double lse = log_sum(t, &l, at), sum = 0;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
             for (int64_t i = 0; i < l.v.n; i++) {
                 double p = ot_load(l.x, t, at + i * l.v.inner) - lse, f = label < 0 ? 0 : factor(&l, at, label, i);
@@ -102,13 +106,14 @@ OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
 OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
 {
     entropy l = loss_of(c, 1);
-    double  count = 1;
-    bool    each = l.a->reduction == OT_REDUCTION_NONE;
+    double count = 1;
+    bool each = l.a->reduction == OT_REDUCTION_NONE;
     if (l.a->reduction == OT_REDUCTION_MEAN) OT_TRY(denominator(&l, c, &count));
     for (int64_t b = 0; b < l.v.outer; b++)
         for (int64_t k = 0; k < l.v.inner; k++) {
             int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
-            double  lse = log_sum(t, &l, at), sum = 0, g = ot_load(c->in[0], c->node->in[0]->dtype, each ? r : 0) / count;
+            double lse = log_sum(t, &l, at), sum = 0,
+                   g = ot_load(c->in[0], c->node->in[0]->dtype, each ? r : 0) / count;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
             for (int64_t i = 0; i < l.v.n && !l.a->log_input && label >= 0; i++) sum += factor(&l, at, label, i);
             for (int64_t i = 0; i < l.v.n; i++) {

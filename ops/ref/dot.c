@@ -5,13 +5,16 @@
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 
-typedef struct ot_matrix { const void *p; int64_t at, row, col; } ot_matrix; /* element strides */
+typedef struct ot_matrix {
+    const void *p;
+    int64_t at, row, col;
+} ot_matrix; /* element strides */
 
 typedef struct ot_product {
-    ot_matrix   a, b;
+    ot_matrix a, b;
     const void *bias;
-    void       *y;
-    int64_t     y_at, M, K, N;
+    void *y;
+    int64_t y_at, M, K, N;
 } ot_product;
 
 OT_INLINE void product(ot_dtype t, const ot_product *d)
@@ -56,12 +59,15 @@ static int64_t batch_at(const ot_shape *operand, const ot_shape *y, int64_t inde
 
 static ot_status dot_run(const ot_call *c)
 {
-    const ot_dot   *t = c->node->attrs;
+    const ot_dot *t = c->node->attrs;
     const ot_shape *a = &c->node->in[0]->shape, *b = &c->node->in[1]->shape, *y = &c->node->out[0]->shape;
-    int64_t         a1 = a->dim[a->rank - 1], b1 = b->dim[b->rank - 1];
-    ot_dtype        type = c->node->out[0]->dtype;
-    ot_product      p = { .bias = c->node->n_in > 2 ? c->in[2] : NULL, .y = c->out[0],
-                          .M = y->dim[y->rank - 2], .N = y->dim[y->rank - 1], .K = t->ta ? a->dim[a->rank - 2] : a1 };
+    int64_t a1 = a->dim[a->rank - 1], b1 = b->dim[b->rank - 1];
+    ot_dtype type = c->node->out[0]->dtype;
+    ot_product p = { .bias = c->node->n_in > 2 ? c->in[2] : NULL,
+                     .y = c->out[0],
+                     .M = y->dim[y->rank - 2],
+                     .N = y->dim[y->rank - 1],
+                     .K = t->ta ? a->dim[a->rank - 2] : a1 };
     p.a = (ot_matrix){ c->in[0], 0, t->ta ? 1 : a1, t->ta ? a1 : 1 };
     p.b = (ot_matrix){ c->in[1], 0, t->tb ? 1 : b1, t->tb ? b1 : 1 };
     if (p.M == 0 || p.N == 0) return OT_OK;

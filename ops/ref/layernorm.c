@@ -6,11 +6,21 @@
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 
-typedef struct norm_rows { int64_t n, D; ot_dtype stat, par; bool center; double epsilon; } norm_rows; /* par: of scale and bias */
+typedef struct norm_rows {
+    int64_t n, D;
+    ot_dtype stat, par;
+    bool center;
+    double epsilon;
+} norm_rows; /* par: of scale and bias */
 
 static norm_rows rows_of(const ot_value *x, const ot_value *scale, const ot_layer_norm *a)
 {
-    norm_rows r = { .n = 1, .D = 1, .stat = x->dtype == OT_F64 ? OT_F64 : OT_F32, .par = scale ? scale->dtype : x->dtype, .center = a->center, .epsilon = a->epsilon };
+    norm_rows r = { .n = 1,
+                    .D = 1,
+                    .stat = x->dtype == OT_F64 ? OT_F64 : OT_F32,
+                    .par = scale ? scale->dtype : x->dtype,
+                    .center = a->center,
+                    .epsilon = a->epsilon };
     for (int d = 0; d < x->shape.rank; d++) *(d < a->axis ? &r.n : &r.D) *= x->shape.dim[d];
     return r;
 }
@@ -30,7 +40,8 @@ OT_INLINE void norm(ot_dtype t, const norm_rows *r, const ot_call *c)
         double inv = 1 / sqrt(var / (double)r->D + r->epsilon);
         for (int64_t d = 0; d < r->D; d++) {
             double e = (ot_load(x, t, i * r->D + d) - mean) * inv;
-            ot_store(c->out[0], t, i * r->D + d, e * (scale ? ot_load(scale, r->par, d) : 1) + (bias ? ot_load(bias, r->par, d) : 0));
+            ot_store(c->out[0], t, i * r->D + d,
+                     e * (scale ? ot_load(scale, r->par, d) : 1) + (bias ? ot_load(bias, r->par, d) : 0));
         }
         if (c->out[1]) ot_store(c->out[1], r->stat, i, mean);
         if (c->out[2]) ot_store(c->out[2], r->stat, i, inv);
@@ -56,7 +67,8 @@ OT_INLINE void norm_grad(ot_dtype t, const norm_rows *r, const ot_call *c)
         gx /= (double)r->D;
         for (int64_t d = 0; d < r->D; d++) {
             double e = ot_load(dy, t, i * r->D + d) * (scale ? ot_load(scale, r->par, d) : 1);
-            ot_store(c->out[0], t, i * r->D + d, ot_load(c->in[3], r->stat, i) * (e - g - normalised(t, r, c, i, d) * gx));
+            ot_store(c->out[0], t, i * r->D + d,
+                     ot_load(c->in[3], r->stat, i) * (e - g - normalised(t, r, c, i, d) * gx));
         }
     }
     for (int64_t d = 0; d < r->D; d++) {

@@ -49,7 +49,12 @@ typedef uint64_t row_u64(uint64_t g, uint64_t a, uint64_t b, uint64_t c, uint64_
 #include "ops/kernels/functions.inc"
 
 /* A register. */
-typedef union reg { float f32; double f64; int64_t i64; uint64_t u64; } reg;
+typedef union reg {
+    float f32;
+    double f64;
+    int64_t i64;
+    uint64_t u64;
+} reg;
 
 static void store(void *p, ot_dtype t, int64_t i, ot_class cls, reg r)
 {
@@ -129,8 +134,7 @@ static reg step(const ot_program *p, const ot_inst *inst, const reg *r, int64_t 
     int row = inst->row, first = row % 4 == 0 ? 1 : 0;
     if (row >= OT_FN_Convert) return special(p, inst, r, k, s);
     v[0] = &none;
-    for (int i = 0; i < OT_MAP_ARGS; i++)
-        v[i + first] = inst->arg[i] < 0 ? &none : &r[inst->arg[i]];
+    for (int i = 0; i < OT_MAP_ARGS; i++) v[i + first] = inst->arg[i] < 0 ? &none : &r[inst->arg[i]];
     reg y = { .u64 = 0 };
 #define CALL(cls) \
     y.cls = row_table_##cls[row](v[0]->cls, v[1]->cls, v[2]->cls, v[3]->cls, v[4]->cls, inst->p, inst->q)
@@ -150,8 +154,7 @@ static void strides_in(const ot_shape *x, const ot_shape *y, int64_t stride[OT_M
     int64_t own[OT_MAX_RANK];
     int gap = y->rank - x->rank;
     ot_strides(x, own);
-    for (int d = 0; d < y->rank; d++)
-        stride[d] = d < gap || x->dim[d - gap] == 1 ? 0 : own[d - gap];
+    for (int d = 0; d < y->rank; d++) stride[d] = d < gap || x->dim[d - gap] == 1 ? 0 : own[d - gap];
 }
 
 static ot_status map_run(const ot_call *c)
@@ -165,8 +168,7 @@ static ot_status map_run(const ot_call *c)
     for (int i = 0; i < p->n_in; i++) ot_broadcast(&s, &n->in[i]->shape, &s);
     for (int i = 0; i < p->n_in; i++) strides_in(&n->in[i]->shape, &s, stride[i]);
     for (int64_t k = 0, len = ot_numel(&s); k < len; k++) {
-        for (int i = 0; i < p->n_in; i++)
-            r[i] = load(c->in[i], n->in[i]->dtype, at[i], (ot_class)p->in_class[i]);
+        for (int i = 0; i < p->n_in; i++) r[i] = load(c->in[i], n->in[i]->dtype, at[i], (ot_class)p->in_class[i]);
         for (int i = 0; i < p->n_inst; i++) r[p->n_in + i] = step(p, &p->inst[i], r, k, &s);
         for (int o = 0; o < p->n_out; o++)
             if (c->out[o]) store_out(c->out[o], p->out_dtype[o], k, ot_map_class(p, p->out[o]), r[p->out[o]]);

@@ -8,7 +8,10 @@
 #include "ops/ref/element.h"
 
 /* One (n, c) plane at a time; three spatial axes. */
-typedef struct ot_plane { int64_t in[3], out[3], I, O, planes; ot_window w; } ot_plane;
+typedef struct ot_plane {
+    int64_t in[3], out[3], I, O, planes;
+    ot_window w;
+} ot_plane;
 
 static ot_plane plane_of(const ot_pool *a, const ot_shape *x, const ot_shape *y)
 {
@@ -83,14 +86,15 @@ static int64_t get_where(const void *where, ot_dtype t, int64_t i)
 OT_INLINE void maximum(ot_dtype t, const ot_plane *p, const ot_call *c, bool columns)
 {
     const ot_node *n = c->node;
-    void          *where = c->out[1];
-    int64_t       *indices = n->n_out > 2 ? c->out[2] : NULL;
-    double         least = ot_is_float(t) ? -(double)INFINITY : t == OT_U8 ? 0 : t == OT_I8 ? -128 : -0x1p63;
+    void *where = c->out[1];
+    int64_t *indices = n->n_out > 2 ? c->out[2] : NULL;
+    double least = ot_is_float(t) ? -(double)INFINITY : t == OT_U8 ? 0 : t == OT_I8 ? -128 : -0x1p63;
     for (int64_t z = 0; z < p->planes; z++)
         for (int64_t o = 0; o < p->O; o++) {
-            double  best = least;
+            double best = least;
             int64_t from = -1, at = -1;
-            FOR_WINDOW(p, o, f, i) {
+            FOR_WINDOW(p, o, f, i)
+            {
                 double v = ot_load(c->in[0], t, z * p->I + i);
                 if (from < 0 || v > best || (v != v && best == best)) {
                     best = v;
@@ -107,7 +111,7 @@ OT_INLINE void maximum(ot_dtype t, const ot_plane *p, const ot_call *c, bool col
 static ot_status max_run(const ot_call *c)
 {
     const ot_pool *a = c->node->attrs;
-    ot_shape       y = c->node->in[0]->shape;
+    ot_shape y = c->node->in[0]->shape;
     for (int j = 0; j < a->window.nd; j++) y.dim[2 + j] = a->out[j];
     ot_plane p = plane_of(a, &c->node->in[0]->shape, &y);
     OT_BY_TYPE(c->node->in[0]->dtype, maximum, &p, c, a->column_major != 0);
@@ -123,15 +127,16 @@ OT_INLINE void maximum_grad(ot_dtype t, const ot_plane *p, const ot_call *c)
             int64_t f = get_where(c->in[1], wt, z * p->O + o);
             int64_t i = f < 0 ? -1 : position(p, o, f);
             if (i < 0) continue;
-            ot_store(c->out[0], t, z * p->I + i, ot_load(c->out[0], t, z * p->I + i) + ot_load(c->in[0], t, z * p->O + o));
+            ot_store(c->out[0], t, z * p->I + i,
+                     ot_load(c->out[0], t, z * p->I + i) + ot_load(c->in[0], t, z * p->O + o));
         }
 }
 
 static ot_status max_dx_run(const ot_call *c)
 {
     const ot_value *dx = c->node->out[0];
-    ot_plane        p = plane_of(c->node->attrs, &dx->shape, &c->node->in[0]->shape);
-    size_t          bytes = ot_bytes(&dx->shape, dx->dtype);
+    ot_plane p = plane_of(c->node->attrs, &dx->shape, &c->node->in[0]->shape);
+    size_t bytes = ot_bytes(&dx->shape, dx->dtype);
     if (bytes) memset(c->out[0], 0, bytes);
     OT_BY_TYPE(dx->dtype, maximum_grad, &p, c);
     return OT_OK;
@@ -162,7 +167,7 @@ OT_INLINE void average(ot_dtype t, const ot_plane *p, const ot_call *c, bool inc
 static ot_status avg_run(const ot_call *c)
 {
     const ot_pool *a = c->node->attrs;
-    ot_plane       p = plane_of(a, &c->node->in[0]->shape, &c->node->out[0]->shape);
+    ot_plane p = plane_of(a, &c->node->in[0]->shape, &c->node->out[0]->shape);
     OT_BY_TYPE(c->node->out[0]->dtype, average, &p, c, a->include_pad != 0);
     return OT_OK;
 }
@@ -174,17 +179,17 @@ OT_INLINE void average_grad(ot_dtype t, const ot_plane *p, const ot_call *c, boo
         for (int64_t z = 0; z < p->planes && n; z++) {
             double part = ot_load(c->in[0], t, z * p->O + o) / (double)n;
             FOR_WINDOW(p, o, f, i)
-                ot_store(c->out[0], t, z * p->I + i, ot_load(c->out[0], t, z * p->I + i) + part);
+            ot_store(c->out[0], t, z * p->I + i, ot_load(c->out[0], t, z * p->I + i) + part);
         }
     }
 }
 
 static ot_status avg_dx_run(const ot_call *c)
 {
-    const ot_pool  *a = c->node->attrs;
+    const ot_pool *a = c->node->attrs;
     const ot_value *dx = c->node->out[0];
-    ot_plane        p = plane_of(a, &dx->shape, &c->node->in[0]->shape);
-    size_t          bytes = ot_bytes(&dx->shape, dx->dtype);
+    ot_plane p = plane_of(a, &dx->shape, &c->node->in[0]->shape);
+    size_t bytes = ot_bytes(&dx->shape, dx->dtype);
     if (bytes) memset(c->out[0], 0, bytes);
     OT_BY_TYPE(dx->dtype, average_grad, &p, c, a->include_pad != 0);
     return OT_OK;

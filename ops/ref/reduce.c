@@ -9,20 +9,19 @@
 #include "ops/kernel.h"
 
 typedef struct acc {
-    double  f, lost; /* floats: value, and for sums what rounding took */
-    int64_t i;       /* integers; u64 by its bits */
+    double f, lost; /* floats: value, and for sums what rounding took */
+    int64_t i;      /* integers; u64 by its bits */
 } acc;
 
 static acc acc_start(int64_t kind, ot_dtype t)
 {
-    acc  a = { 0 };
-    int  bits = ot_dtype_bits(t);
+    acc a = { 0 };
+    int bits = ot_dtype_bits(t);
     bool sign = ot_is_signed(t), max = kind == OT_REDUCE_MAX;
     if (kind == OT_REDUCE_PROD) a = (acc){ 1, 0, 1 };
     if (kind == OT_REDUCE_MAX || kind == OT_REDUCE_MIN) {
         a.f = max ? -INFINITY : INFINITY;
-        if (t == OT_BOOL)
-            a.i = !max;
+        if (t == OT_BOOL) a.i = !max;
         else if (ot_is_int(t)) {
             uint64_t top = UINT64_MAX >> (64 - bits + (sign ? 1 : 0));
             a.i = max ? (sign ? -(int64_t)top - 1 : 0) : (int64_t)top;
@@ -98,8 +97,8 @@ static ot_status reduce_prepare(const ot_node *n, ot_prep *p)
 static ot_status run_program(const ot_call *c, const ot_value *x)
 {
     ot_value *out[] = { (ot_value *)(uintptr_t)x };
-    ot_node   map = *c->node;
-    ot_call   call = *c;
+    ot_node map = *c->node;
+    ot_call call = *c;
     map.attrs = (void *)(uintptr_t)((const ot_reduce *)c->node->attrs)->program;
     map.out = out;
     call.node = &map;
@@ -110,18 +109,18 @@ static ot_status run_program(const ot_call *c, const ot_value *x)
 static ot_status reduce_run(const ot_call *c)
 {
     const ot_reduce *a = c->node->attrs;
-    const ot_value  *y = c->node->out[0], *x = c->node->in[0];
-    ot_value         made = { .layout = OT_PLAIN };
-    ot_dtype         t;
-    const void      *from = c->in[0];
+    const ot_value *y = c->node->out[0], *x = c->node->in[0];
+    ot_value made = { .layout = OT_PLAIN };
+    ot_dtype t;
+    const void *from = c->in[0];
     if (a->program) {
         ot_reduce_x(c->node, &made.shape, &made.dtype);
         OT_TRY(run_program(c, x = &made));
         from = c->work;
     }
     t = x->dtype;
-    int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK], yx[OT_MAX_RANK] = { 0 }, k[OT_MAX_RANK] = { 0 };
-    int64_t          out = 0, ny = ot_numel(&y->shape), nx = ot_numel(&x->shape);
+    int64_t xs[OT_MAX_RANK], ys[OT_MAX_RANK], yx[OT_MAX_RANK] = { 0 }, k[OT_MAX_RANK] = { 0 };
+    int64_t out = 0, ny = ot_numel(&y->shape), nx = ot_numel(&x->shape);
 
     ot_value_strides(x, xs);
     ot_value_strides(y, ys);
@@ -131,13 +130,13 @@ static ot_status reduce_run(const ot_call *c)
         e += !gone || a->keepdims;
     }
     for (int64_t i = 0; i < ny; i++) {
-        acc     s = acc_start(a->kind, t);
+        acc s = acc_start(a->kind, t);
         int64_t r[OT_MAX_RANK] = { 0 }, at = 0;
         for (int d = 0; d < x->shape.rank; d++) at += k[d] * xs[d];
         if (nx) do {
-            if (ot_is_float(t)) acc_float(&s, a->kind, ot_get_f64(from, t, at));
-            else acc_int(&s, a->kind, ot_get_i64(from, t, at), t);
-        } while (step(r, &x->shape, a->axes, xs, &at));
+                if (ot_is_float(t)) acc_float(&s, a->kind, ot_get_f64(from, t, at));
+                else acc_int(&s, a->kind, ot_get_i64(from, t, at), t);
+            } while (step(r, &x->shape, a->axes, xs, &at));
         if (ot_is_float(t)) ot_set_f64(c->out[0], y->dtype, out, acc_result(&s));
         else ot_set_i64(c->out[0], t, out, s.i);
         step(k, &x->shape, ~a->axes, yx, &out);
@@ -145,4 +144,6 @@ static ot_status reduce_run(const ot_call *c)
     return OT_OK;
 }
 
-const ot_kernel ot_ref_Reduce = { .name = "ref", .can = reduce_can, .prepare = reduce_prepare, .run = reduce_run, .any_layout = true };
+const ot_kernel ot_ref_Reduce = {
+    .name = "ref", .can = reduce_can, .prepare = reduce_prepare, .run = reduce_run, .any_layout = true
+};

@@ -6,13 +6,13 @@
 static ot_status interp_run(const ot_call *c)
 {
     const ot_resample *a = c->node->attrs;
-    const ot_value  *x = c->node->in[0], *y = c->node->out[0];
-    int64_t          xs[OT_MAX_RANK], ys[OT_MAX_RANK], k[OT_MAX_RANK] = { 0 }, total = ot_numel(&y->shape);
+    const ot_value *x = c->node->in[0], *y = c->node->out[0];
+    int64_t xs[OT_MAX_RANK], ys[OT_MAX_RANK], k[OT_MAX_RANK] = { 0 }, total = ot_numel(&y->shape);
     ot_value_strides(x, xs);
     ot_value_strides(y, ys);
     for (int64_t e = 0; e < total; e++) {
         int64_t i = k[a->axis], from = 0, to = 0;
-        double  v = a->add ? a->add[i] : 0;
+        double v = a->add ? a->add[i] : 0;
         for (int d = 0; d < y->shape.rank; d++) {
             from += d == a->axis ? 0 : k[d] * xs[d];
             to += k[d] * ys[d];

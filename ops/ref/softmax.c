@@ -12,7 +12,7 @@ OT_INLINE void rows(ot_dtype t, ot_along v, bool logarithm, const void *x, void 
     for (int64_t b = 0; b < v.outer; b++)
         for (int64_t a = 0; a < v.inner; a++) {
             int64_t at = b * v.n * v.inner + a;
-            double  max = -INFINITY, sum = 0;
+            double max = -INFINITY, sum = 0;
             for (int64_t i = 0; i < v.n; i++) {
                 double e = ot_load(x, t, at + i * v.inner);
                 if (e > max) max = e;
@@ -30,7 +30,7 @@ OT_INLINE void rows_grad(ot_dtype t, ot_along v, bool logarithm, const void *dy,
     for (int64_t b = 0; b < v.outer; b++)
         for (int64_t a = 0; a < v.inner; a++) {
             int64_t at = b * v.n * v.inner + a;
-            double  sum = 0;
+            double sum = 0;
             for (int64_t i = 0; i < v.n; i++) {
                 double g = ot_load(dy, t, at + i * v.inner);
                 sum += logarithm ? g : g * ot_load(y, t, at + i * v.inner);
@@ -45,7 +45,7 @@ OT_INLINE void rows_grad(ot_dtype t, ot_along v, bool logarithm, const void *dy,
 static ot_status rows_run(const ot_call *c)
 {
     const ot_softmax_axis *a = c->node->attrs;
-    const ot_value        *x = c->node->in[0];
+    const ot_value *x = c->node->in[0];
     OT_BY_TYPE(x->dtype, rows, ot_along_axis(&x->shape, a->axis), a->log != 0, c->in[0], c->out[0]);
     return OT_OK;
 }
@@ -53,7 +53,7 @@ static ot_status rows_run(const ot_call *c)
 static ot_status dx_run(const ot_call *c)
 {
     const ot_softmax_axis *a = c->node->attrs;
-    const ot_value        *y = c->node->in[1];
+    const ot_value *y = c->node->in[1];
     OT_BY_TYPE(y->dtype, rows_grad, ot_along_axis(&y->shape, a->axis), a->log != 0, c->in[0], c->in[1], c->out[0]);
     return OT_OK;
 }

@@ -40,7 +40,8 @@ static ot_status stringtake_run(const ot_call *c)
     int64_t all = ot_numel(&n->in[0]->shape);
     for (int64_t k = 0, len = ot_numel(&n->out[0]->shape); k < len; k++) {
         if (index[k] < 0 || index[k] >= all)
-            return ot_fail(c->err, OT_E_DATA, "%s: index %lld is out of range: there are %lld strings", n->name, (long long)index[k], (long long)all);
+            return ot_fail(c->err, OT_E_DATA, "%s: index %lld is out of range: there are %lld strings", n->name,
+                           (long long)index[k], (long long)all);
         y[k] = x[index[k]];
     }
     return OT_OK;

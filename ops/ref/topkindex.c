@@ -11,9 +11,9 @@
 
 /* One line of x along the axis. */
 typedef struct line {
-    const void   *x;
-    ot_dtype      t;
-    int64_t       at, step;
+    const void *x;
+    ot_dtype t;
+    int64_t at, step;
     const ot_topk_index *a;
 } line;
 
@@ -21,7 +21,7 @@ typedef struct line {
 static bool before(const line *l, int64_t i, int64_t j)
 {
     int64_t p = l->at + i * l->step, q = l->at + j * l->step;
-    int     c; /* the sign of x[i] - x[j], NaN above all */
+    int c; /* the sign of x[i] - x[j], NaN above all */
     if (ot_is_float(l->t)) {
         double u = ot_get_f64(l->x, l->t, p), v = ot_get_f64(l->x, l->t, q);
         c = isnan(u) || isnan(v) ? isnan(u) - isnan(v) : (u > v) - (u < v);
@@ -77,10 +77,10 @@ static ot_status arg_prepare(const ot_node *n, ot_prep *p)
 
 static ot_status arg_run(const ot_call *c)
 {
-    const ot_topk_index   *a = c->node->attrs;
+    const ot_topk_index *a = c->node->attrs;
     const ot_value *x = c->node->in[0];
-    ot_along         r = ot_along_axis(&x->shape, a->axis);
-    int64_t        *h = c->work, *y = c->out[0];
+    ot_along r = ot_along_axis(&x->shape, a->axis);
+    int64_t *h = c->work, *y = c->out[0];
     for (int64_t o = 0; o < r.outer && a->k; o++)
         for (int64_t i = 0; i < r.inner; i++) {
             line l = { c->in[0], x->dtype, o * r.n * r.inner + i, r.inner, a };

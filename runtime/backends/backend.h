@@ -10,24 +10,24 @@
 
 #include "runtime/base/base.h"
 
-typedef struct ot_device    ot_device;
+typedef struct ot_device ot_device;
 typedef struct ot_device_graph ot_device_graph;
 struct ot_op;
 struct ot_kernel;
 
 /* What a kernel found while running: the first one stays. */
 typedef struct ot_fault {
-    int32_t step;   /* the call's `step` + 1; 0: nothing happened */
-    int32_t kind;   /* of the kernel's own; 0: none */
-    int64_t value;  /* the offending number */
+    int32_t step;  /* the call's `step` + 1; 0: nothing happened */
+    int32_t kind;  /* of the kernel's own; 0: none */
+    int64_t value; /* the offending number */
 } ot_fault;
 
 typedef struct ot_device_info {
-    char    name[128];       /* "NVIDIA H200" */
-    char    libraries[256];  /* "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1" */
-    char    key[64];         /* what compiled kernels and tuned choices are good for, as a file name */
-    int64_t memory, free;    /* bytes */
-    int     units;           /* multiprocessors */
+    char name[128];       /* "NVIDIA H200" */
+    char libraries[256];  /* "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1" */
+    char key[64];         /* what compiled kernels and tuned choices are good for, as a file name */
+    int64_t memory, free; /* bytes */
+    int units;            /* multiprocessors */
 } ot_device_info;
 
 typedef struct ot_backend {
@@ -39,8 +39,8 @@ typedef struct ot_backend {
     /* Opens device `index`.  described: NULL, or the text of a description (device.c) of a device that is not there:
      * plans can be made for it, and nothing run. */
     ot_status (*open)(int index, const char *described, ot_device **out, ot_error *err);
-    void      (*close)(ot_device *d);
-    void      (*info)(ot_device *d, ot_device_info *out);
+    void (*close)(ot_device *d);
+    void (*info)(ot_device *d, ot_device_info *out);
 
     /* Kernel i of those compiled for the device so far: its name, and the compiler's words about it (NULL: it
      * said nothing).  false: there is none. */
@@ -52,9 +52,9 @@ typedef struct ot_backend {
     /* Memory of the device, aligned to 256 bytes; and the program's memory that the device copies from and
      * to without waiting ("pinned").  OT_E_NOMEM names the size. */
     ot_status (*alloc)(ot_device *d, int64_t bytes, void **out, ot_error *err);
-    void      (*free)(ot_device *d, void *p);
+    void (*free)(ot_device *d, void *p);
     ot_status (*alloc_host)(ot_device *d, int64_t bytes, void **out, ot_error *err);
-    void      (*free_host)(ot_device *d, void *p);
+    void (*free_host)(ot_device *d, void *p);
 
     /* Work.  `host` should be pinned: else upload returns only when the bytes have been taken, and
      * download when they are there. */
@@ -71,13 +71,13 @@ typedef struct ot_backend {
     ot_status (*event_record)(ot_device *d, void *mark, ot_error *err);
     ot_status (*event_wait)(ot_device *d, void *mark, ot_error *err);
     ot_status (*event_seconds)(ot_device *d, void *from, void *to, double *seconds, ot_error *err); /* waits for `to` */
-    void      (*event_free)(ot_device *d, void *mark);
+    void (*event_free)(ot_device *d, void *mark);
 
     /* Between begin and end work is not done but recorded; replay does it, as often as asked. */
     ot_status (*capture_begin)(ot_device *d, ot_error *err);
     ot_status (*capture_end)(ot_device *d, ot_device_graph **out, ot_error *err);
     ot_status (*launch)(ot_device *d, ot_device_graph *r, ot_error *err);
-    void      (*graph_free)(ot_device *d, ot_device_graph *r);
+    void (*graph_free)(ot_device *d, ot_device_graph *r);
 
     /* A named range of the program's time for profilers, where CUDA's headers for that were there at build time; name
      * NULL ends the innermost one. */
@@ -89,7 +89,7 @@ enum { OT_OUTBOX = 512 };
 /* The head of every backend's own device struct. */
 struct ot_device {
     const ot_backend *backend;
-    void             *fault; /* OT_OUTBOX bytes of the device's memory, zeroed at the start: one ot_fault, and behind
+    void *fault; /* OT_OUTBOX bytes of the device's memory, zeroed at the start: one ot_fault, and behind
                               * it room for numbers that the host asks for after a run */
 };
 

@@ -24,7 +24,7 @@
  * that are no UTF-8 become escapes (\n, \x1b), so that a name can neither forge a line nor drive a terminal.
  * A text of ours that may have several lines keeps them as "%-s" (no width), and where "%s" is all of ot_vtext's format.
  * ot_fail, ot_fail_more and all notes and messages are made of this. */
-int  ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
+int ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* ---- errors -------------------------------------------------------------- */
@@ -56,27 +56,27 @@ ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRIN
 
 typedef struct ot_arena ot_arena;
 
-ot_arena *ot_arena_new(void);                    /* NULL: no memory */
-void      ot_arena_free(ot_arena *a);            /* everything it gave; NULL is fine */
-void     *ot_arena_alloc(ot_arena *a, size_t n); /* zeroed, aligned to 64 bytes; NULL: no memory */
-void     *ot_arena_struct(ot_arena *a, size_t n); /* the same for what holds no tensor's elements: aligned as malloc's */
-char     *ot_arena_strdup(ot_arena *a, const char *s);
-char     *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
+ot_arena *ot_arena_new(void);                 /* NULL: no memory */
+void ot_arena_free(ot_arena *a);              /* everything it gave; NULL is fine */
+void *ot_arena_alloc(ot_arena *a, size_t n);  /* zeroed, aligned to 64 bytes; NULL: no memory */
+void *ot_arena_struct(ot_arena *a, size_t n); /* the same for what holds no tensor's elements: aligned as malloc's */
+char *ot_arena_strdup(ot_arena *a, const char *s);
+char *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
 /* Adds one line to *lines, which were "" or end without a line end.  false: no memory, and they stay. */
-bool      ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap) OT_PRINTF(3, 0);
+bool ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 /* "'a', 'b' and 3 more" of n names; an empty one is "(without a name)".  NULL: no memory. */
 const char *ot_arena_names(ot_arena *a, const char *const *name, int n);
-void     *ot_arena_copy(ot_arena *a, const void *p, size_t n);
-size_t    ot_arena_used(const ot_arena *a);      /* bytes given out, with what their alignment costs */
+void *ot_arena_copy(ot_arena *a, const void *p, size_t n);
+size_t ot_arena_used(const ot_arena *a); /* bytes given out, with what their alignment costs */
 
 /* Bytes the process may still use: of the system's, its control groups' and its own limit; INT64_MAX: unknown. */
-int64_t   ot_memory_available(void);
-int64_t   ot_memory_of_groups(const char *root); /* what its control groups leave it; root as in ot_cgroups */
+int64_t ot_memory_available(void);
+int64_t ot_memory_of_groups(const char *root); /* what its control groups leave it; root as in ot_cgroups */
 
 /* Whether that many bytes could be allocated now: they are, and given back.  Where memory is promised beyond what there
  * is (the usual overcommit) only ot_memory_limited() makes this say no. */
-bool      ot_memory_fits(int64_t bytes);
-bool      ot_memory_limited(void); /* allocations can fail before memory ends: RLIMIT_AS, RLIMIT_DATA, strict overcommit */
+bool ot_memory_fits(int64_t bytes);
+bool ot_memory_limited(void); /* allocations can fail before memory ends: RLIMIT_AS, RLIMIT_DATA, strict overcommit */
 
 /* What a library that cannot bear the end of memory is left for one call (oneDNN making a primitive: 3.4 MiB are the most
  * that was seen, 256 KiB of code for each kernel and up to a dozen kernels). */
@@ -84,7 +84,7 @@ enum { OT_LIBRARY_ROOM = 16 << 20 };
 
 /* Calls each with the folders of the control groups (version 1 and 2) that the process is in and of all above them, for
  * a kind of limit: "cpu", "memory".  root: in front of /proc/self and of the mount points that it names; "" is the system. */
-void      ot_cgroups(const char *root, const char *kind, void (*each)(const char *dir, void *user), void *user);
+void ot_cgroups(const char *root, const char *kind, void (*each)(const char *dir, void *user), void *user);
 
 /* ---- checked sizes ------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static inline bool ot_add(int64_t a, int64_t b, int64_t *out) { return !__builti
 /* ---- shapes -------------------------------------------------------------- */
 
 typedef struct ot_shape {
-    int     rank;             /* -1: unknown */
+    int rank;                 /* -1: unknown */
     int64_t dim[OT_MAX_RANK]; /* dim[0..rank); -1: unknown */
 } ot_shape;
 
@@ -104,10 +104,10 @@ typedef struct ot_shape {
 /* Product of the dimensions; 1 for rank 0.  The shape must be known and must have passed
  * ot_shape_fits (verify.c sees to it for every value of a graph). */
 int64_t ot_numel(const ot_shape *s);
-bool    ot_shape_known(const ot_shape *s);                    /* rank and every dimension */
-bool    ot_shape_fits(const ot_shape *s, ot_dtype t);         /* its bytes fit in int64_t */
-bool    ot_shape_eq(const ot_shape *a, const ot_shape *b);
-const char *ot_shape_text(const ot_shape *s, char buf[128]);  /* "[2,3,?]"; returns buf */
+bool ot_shape_known(const ot_shape *s);            /* rank and every dimension */
+bool ot_shape_fits(const ot_shape *s, ot_dtype t); /* its bytes fit in int64_t */
+bool ot_shape_eq(const ot_shape *a, const ot_shape *b);
+const char *ot_shape_text(const ot_shape *s, char buf[128]); /* "[2,3,?]"; returns buf */
 
 /* The result of ONNX's (numpy's) multidirectional broadcasting; false: it does not exist. */
 bool ot_broadcast(const ot_shape *a, const ot_shape *b, ot_shape *out);
@@ -117,29 +117,29 @@ void ot_strides(const ot_shape *s, int64_t stride[OT_MAX_RANK]);
 
 /* ---- element types ------------------------------------------------------- */
 
-const char *ot_dtype_name(ot_dtype t);   /* "float32"; numpy's names */
-int         ot_dtype_bits(ot_dtype t);   /* 4 for OT_I4; 0: no fixed size (strings, undefined) */
-size_t      ot_bytes(const ot_shape *s, ot_dtype t); /* of a dense tensor; sub-byte types pack */
-bool        ot_is_float(ot_dtype t);     /* any float, also the 8- and 4-bit ones */
-bool        ot_is_int(ot_dtype t);       /* any integer; bool is none */
-bool        ot_is_signed(ot_dtype t);
+const char *ot_dtype_name(ot_dtype t);          /* "float32"; numpy's names */
+int ot_dtype_bits(ot_dtype t);                  /* 4 for OT_I4; 0: no fixed size (strings, undefined) */
+size_t ot_bytes(const ot_shape *s, ot_dtype t); /* of a dense tensor; sub-byte types pack */
+bool ot_is_float(ot_dtype t);                   /* any float, also the 8- and 4-bit ones */
+bool ot_is_int(ot_dtype t);                     /* any integer; bool is none */
+bool ot_is_signed(ot_dtype t);
 
 /* Element i of a dense array of type t, as double or int64_t, and back.  Slow; for constants,
  * references and tests.  Floats round to nearest even; integers wrap as C casts do. */
-double  ot_get_f64(const void *p, ot_dtype t, int64_t i);
+double ot_get_f64(const void *p, ot_dtype t, int64_t i);
 int64_t ot_get_i64(const void *p, ot_dtype t, int64_t i);
-void    ot_set_f64(void *p, ot_dtype t, int64_t i, double v);
-void    ot_set_i64(void *p, ot_dtype t, int64_t i, int64_t v);
+void ot_set_f64(void *p, ot_dtype t, int64_t i, double v);
+void ot_set_i64(void *p, ot_dtype t, int64_t i, int64_t v);
 
 /* Codes of the floats of 16 bits and less, in one rounding.  saturate: a value out of range becomes
  * the largest finite one in the 8-bit types (ONNX's Cast; its default), else infinity or NaN. */
 uint32_t ot_float_encode(double v, ot_dtype t, bool saturate);
-double   ot_float_decode(uint32_t code, ot_dtype t);
+double ot_float_decode(uint32_t code, ot_dtype t);
 
 uint16_t ot_f32_to_f16(float v);
-float    ot_f16_to_f32(uint16_t v);
+float ot_f16_to_f32(uint16_t v);
 uint16_t ot_f32_to_bf16(float v);
-float    ot_bf16_to_f32(uint16_t v);
+float ot_bf16_to_f32(uint16_t v);
 
 /* The whole text is one finite decimal number, in C's notation whatever the locale. */
 bool ot_number(const char *text, double *v);

@@ -11,7 +11,7 @@
 static void upwards(const char *mount, const char *path, void (*each)(const char *dir, void *user), void *user)
 {
     char dir[4096];
-    int  n = snprintf(dir, sizeof dir, "%s%s", mount, strcmp(path, "/") ? path : "");
+    int n = snprintf(dir, sizeof dir, "%s%s", mount, strcmp(path, "/") ? path : "");
     if (n < 0 || n >= (int)sizeof dir) return;
     for (size_t root = strlen(mount);;) {
         each(dir, user);
@@ -32,8 +32,8 @@ static bool listed(const char *list, const char *word)
 /* The path of the process's group, from /proc/self/cgroup: "0::/a/b" (version 2) or "4:cpu,cpuacct:/a/b".  false: none. */
 static bool group_path(const char *root, const char *kind, bool v2, char *out, size_t size)
 {
-    char  line[4096];
-    bool  found = false;
+    char line[4096];
+    bool found = false;
     snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
     FILE *f = fopen(line, "r");
     while (f && !found && fgets(line, sizeof line, f)) {
@@ -57,9 +57,10 @@ static const char *below(const char *path, const char *mounted)
 }
 
 /* One line of mountinfo: "31 23 0:28 ROOT POINT options [optional ...] - TYPE source OPTIONS". */
-static void groups_of_mount(const char *root, const char *kind, char *line, void (*each)(const char *dir, void *user), void *user)
+static void groups_of_mount(const char *root, const char *kind, char *line, void (*each)(const char *dir, void *user),
+                            void *user)
 {
-    char        mounted[4096], point[4096], type[32], options[1024], path[4096], where[8192];
+    char mounted[4096], point[4096], type[32], options[1024], path[4096], where[8192];
     const char *tail = strstr(line, " - ");
     if (!tail || sscanf(line, "%*s %*s %*s %4095s %4095s", mounted, point) != 2) return;
     if (sscanf(tail, " - %31s %*s %1023s", type, options) != 2) return;

@@ -16,33 +16,33 @@ static const struct {
     int bits;
     kind kind;
 } type[] = {
-    [OT_UNDEFINED] = {"undefined", 0, NONE},
-    [OT_F32] = {"float32", 32, FLOAT},
-    [OT_U8] = {"uint8", 8, UNSIGNED},
-    [OT_I8] = {"int8", 8, SIGNED},
-    [OT_U16] = {"uint16", 16, UNSIGNED},
-    [OT_I16] = {"int16", 16, SIGNED},
-    [OT_I32] = {"int32", 32, SIGNED},
-    [OT_I64] = {"int64", 64, SIGNED},
-    [OT_STRING] = {"string", 0, NONE},
-    [OT_BOOL] = {"bool", 8, BOOL},
-    [OT_F16] = {"float16", 16, FLOAT},
-    [OT_F64] = {"float64", 64, FLOAT},
-    [OT_U32] = {"uint32", 32, UNSIGNED},
-    [OT_U64] = {"uint64", 64, UNSIGNED},
-    [14] = {"complex64", 0, NONE},
-    [15] = {"complex128", 0, NONE},
-    [OT_BF16] = {"bfloat16", 16, FLOAT},
-    [OT_F8E4M3FN] = {"float8_e4m3fn", 8, FLOAT},
-    [OT_F8E4M3FNUZ] = {"float8_e4m3fnuz", 8, FLOAT},
-    [OT_F8E5M2] = {"float8_e5m2", 8, FLOAT},
-    [OT_F8E5M2FNUZ] = {"float8_e5m2fnuz", 8, FLOAT},
-    [OT_U4] = {"uint4", 4, UNSIGNED},
-    [OT_I4] = {"int4", 4, SIGNED},
-    [OT_F4E2M1] = {"float4_e2m1fn", 4, FLOAT},
-    [OT_F8E8M0] = {"float8_e8m0fnu", 8, FLOAT},
-    [OT_U2] = {"uint2", 2, UNSIGNED},
-    [OT_I2] = {"int2", 2, SIGNED},
+    [OT_UNDEFINED] = { "undefined", 0, NONE },
+    [OT_F32] = { "float32", 32, FLOAT },
+    [OT_U8] = { "uint8", 8, UNSIGNED },
+    [OT_I8] = { "int8", 8, SIGNED },
+    [OT_U16] = { "uint16", 16, UNSIGNED },
+    [OT_I16] = { "int16", 16, SIGNED },
+    [OT_I32] = { "int32", 32, SIGNED },
+    [OT_I64] = { "int64", 64, SIGNED },
+    [OT_STRING] = { "string", 0, NONE },
+    [OT_BOOL] = { "bool", 8, BOOL },
+    [OT_F16] = { "float16", 16, FLOAT },
+    [OT_F64] = { "float64", 64, FLOAT },
+    [OT_U32] = { "uint32", 32, UNSIGNED },
+    [OT_U64] = { "uint64", 64, UNSIGNED },
+    [14] = { "complex64", 0, NONE },
+    [15] = { "complex128", 0, NONE },
+    [OT_BF16] = { "bfloat16", 16, FLOAT },
+    [OT_F8E4M3FN] = { "float8_e4m3fn", 8, FLOAT },
+    [OT_F8E4M3FNUZ] = { "float8_e4m3fnuz", 8, FLOAT },
+    [OT_F8E5M2] = { "float8_e5m2", 8, FLOAT },
+    [OT_F8E5M2FNUZ] = { "float8_e5m2fnuz", 8, FLOAT },
+    [OT_U4] = { "uint4", 4, UNSIGNED },
+    [OT_I4] = { "int4", 4, SIGNED },
+    [OT_F4E2M1] = { "float4_e2m1fn", 4, FLOAT },
+    [OT_F8E8M0] = { "float8_e8m0fnu", 8, FLOAT },
+    [OT_U2] = { "uint2", 2, UNSIGNED },
+    [OT_I2] = { "int2", 2, SIGNED },
 };
 
 static bool is_type(ot_dtype t) { return (int)t >= 0 && (int)t < OT_LEN(type); }
@@ -50,10 +50,7 @@ static bool is_type(ot_dtype t) { return (int)t >= 0 && (int)t < OT_LEN(type); }
 const char *ot_dtype_name(ot_dtype t) { return is_type(t) ? type[t].name : "unknown type"; }
 int ot_dtype_bits(ot_dtype t) { return is_type(t) ? type[t].bits : 0; }
 bool ot_is_float(ot_dtype t) { return is_type(t) && type[t].kind == FLOAT; }
-bool ot_is_int(ot_dtype t)
-{
-    return is_type(t) && (type[t].kind == SIGNED || type[t].kind == UNSIGNED);
-}
+bool ot_is_int(ot_dtype t) { return is_type(t) && (type[t].kind == SIGNED || type[t].kind == UNSIGNED); }
 bool ot_is_signed(ot_dtype t)
 {
     return is_type(t) && (type[t].kind == SIGNED || (type[t].kind == FLOAT && t != OT_F8E8M0));
@@ -80,13 +77,13 @@ typedef struct small {
     bool no_minus_zero;
 } small;
 
-static const small f16 = {10, 15, 0x7BFF, 0x7C00, 0x7E00, 0x8000, false};
-static const small bf16 = {7, 127, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, false};
-static const small e4m3fn = {3, 7, 0x7E, 0, 0x7F, 0x80, false};
-static const small e4m3fnuz = {3, 8, 0x7F, 0, 0x80, 0x80, true};
-static const small e5m2 = {2, 15, 0x7B, 0x7C, 0x7E, 0x80, false};
-static const small e5m2fnuz = {2, 16, 0x7F, 0, 0x80, 0x80, true};
-static const small e2m1 = {1, 1, 0x7, 0, 0x8, 0x8, false}; /* NaN: minus zero */
+static const small f16 = { 10, 15, 0x7BFF, 0x7C00, 0x7E00, 0x8000, false };
+static const small bf16 = { 7, 127, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, false };
+static const small e4m3fn = { 3, 7, 0x7E, 0, 0x7F, 0x80, false };
+static const small e4m3fnuz = { 3, 8, 0x7F, 0, 0x80, 0x80, true };
+static const small e5m2 = { 2, 15, 0x7B, 0x7C, 0x7E, 0x80, false };
+static const small e5m2fnuz = { 2, 16, 0x7F, 0, 0x80, 0x80, true };
+static const small e2m1 = { 1, 1, 0x7, 0, 0x8, 0x8, false }; /* NaN: minus zero */
 
 static const small *small_of(ot_dtype t)
 {
@@ -124,10 +121,7 @@ uint32_t ot_float_encode(double v, ot_dtype t, bool saturate)
     if (isnan(v)) return f->nan == f->sign ? f->nan : f->nan | sign;
     /* f16 and bf16 have an infinity and never saturate; f4 has nothing else to become. */
     bool clamp = t == OT_F4E2M1 || (saturate && t != OT_F16 && t != OT_BF16);
-    uint32_t over = clamp              ? f->max | sign
-                    : f->inf           ? f->inf | sign
-                    : f->no_minus_zero ? f->nan
-                                       : f->nan | sign;
+    uint32_t over = clamp ? f->max | sign : f->inf ? f->inf | sign : f->no_minus_zero ? f->nan : f->nan | sign;
     double a = fabs(v);
     if (isinf(a)) return over;
     if (a == 0) return f->no_minus_zero ? 0 : sign;

@@ -9,7 +9,8 @@
 static ot_finding *same(const ot_findings *f, ot_severity s, const char *what, const char *remedy)
 {
     for (int i = 0; i < f->n; i++)
-        if (f->list[i].severity == s && !strcmp(f->list[i].what, what) && !strcmp(f->list[i].remedy, remedy)) return &f->list[i];
+        if (f->list[i].severity == s && !strcmp(f->list[i].what, what) && !strcmp(f->list[i].remedy, remedy))
+            return &f->list[i];
     return NULL;
 }
 
@@ -44,7 +45,7 @@ static void add(ot_findings *f, ot_severity s, const char *remedy, const char *w
 
 void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy, const char *what, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list ap;
     if (!f || !f->a) return;
     va_start(ap, what);
@@ -73,10 +74,11 @@ void ot_find_lines(ot_findings *f, ot_severity s, const char *lines)
 
 const char *ot_finding_line(const ot_finding *x, ot_arena *a)
 {
-    char   names[400] = "", shown[104];
+    char names[400] = "", shown[104];
     size_t at = 0;
     for (int i = 0; i < x->n && i < OT_FINDING_NAMES && x->name[i] && at < sizeof names - 1; i++)
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", ot_shown(x->name[i], shown, sizeof shown));
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "",
+                               ot_shown(x->name[i], shown, sizeof shown));
     const char *more = x->n > OT_FINDING_NAMES ? ", …" : "", *then = *x->remedy ? ": " : "";
     if (!x->n) return ot_arena_printf(a, "%s%s%s", x->what, then, x->remedy);
     if (x->n == 1) return ot_arena_printf(a, "%s (%s)%s%s", x->what, names, then, x->remedy);

@@ -7,34 +7,35 @@
 
 #include "runtime/base/base.h"
 
-typedef enum ot_severity {   /* in order of importance */
-    OT_FINDING_ERROR,        /* the model cannot be trained */
-    OT_FINDING_WARNING,      /* it can, but the result is probably not what was meant */
-    OT_FINDING_NOTE          /* what was decided, and why */
+typedef enum ot_severity {                     /* in order of importance */
+                           OT_FINDING_ERROR,   /* the model cannot be trained */
+                           OT_FINDING_WARNING, /* it can, but the result is probably not what was meant */
+                           OT_FINDING_NOTE     /* what was decided, and why */
 } ot_severity;
 
 enum { OT_FINDING_NAMES = 3 };
 
 typedef struct ot_finding {
     ot_severity severity;
-    const char *what;        /* one line without names of nodes */
-    const char *remedy;      /* what to do, one line; "": nothing */
-    int         n;           /* nodes or tensors it is about; 0: the whole model */
+    const char *what;                   /* one line without names of nodes */
+    const char *remedy;                 /* what to do, one line; "": nothing */
+    int n;                              /* nodes or tensors it is about; 0: the whole model */
     const char *name[OT_FINDING_NAMES]; /* the first of them */
 } ot_finding;
 
 typedef struct ot_findings {
-    ot_arena   *a;           /* holds everything below */
-    int         n, cap;
+    ot_arena *a; /* holds everything below */
+    int n, cap;
     ot_finding *list;
-    bool        lost;        /* there was no memory for one, or for a part of it */
+    bool lost; /* there was no memory for one, or for a part of it */
 } ot_findings;
 
 /* Adds a finding about `name` (NULL: about the whole).  One that is there already counts one name more.  Texts are
  * copied.  Without memory f->lost is set; with f NULL nothing is added. */
-void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy, const char *what, ...) OT_PRINTF(5, 6);
+void ot_find(ot_findings *f, ot_severity s, const char *name, const char *remedy, const char *what, ...)
+    OT_PRINTF(5, 6);
 
-void ot_find_all(ot_findings *f, const ot_findings *more);        /* copies of those that f does not have */
+void ot_find_all(ot_findings *f, const ot_findings *more);            /* copies of those that f does not have */
 void ot_find_lines(ot_findings *f, ot_severity s, const char *lines); /* each line a finding; NULL is fine */
 
 /* The findings of one severity, a line each; "": none; NULL: no memory, now or when one was added.  Belongs to the

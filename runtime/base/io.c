@@ -87,7 +87,7 @@ static bool make_folders(char *path)
 bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n)
 {
     const char *root = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool        own = root && *root == '/';
+    bool own = root && *root == '/';
     if (!own && (!home || *home != '/')) return false;
     if (snprintf(path, n, "%s%s/onnxtrain/%s", own ? root : home, own ? "" : "/.cache", folder) >= (int)n) return false;
     if (make && !make_folders(path)) return false;
@@ -100,18 +100,18 @@ bool ot_cache_path(const char *folder, const char *name, bool make, char *path, 
 /* The new file has no name until it is complete, where the file system can do that (O_TMPFILE): whatever ends
  * the process leaves nothing behind.  Elsewhere it has a temporary name beside the path. */
 struct ot_replace {
-    char *path; /* as given: for messages */
+    char *path;       /* as given: for messages */
     const char *base; /* its last part: a name in the folder */
-    char *temp; /* a temporary name in the folder; NULL: the file has none yet */
-    int dir;    /* the folder, open: a changed working directory, or a moved folder, does no harm */
+    char *temp;       /* a temporary name in the folder; NULL: the file has none yet */
+    int dir;          /* the folder, open: a changed working directory, or a moved folder, does no harm */
     int fd;
-    mode_t mode; /* of the file that is replaced; 0: there is none */
-    bool lent;   /* the folder is the caller's */
-    bool named;  /* the temporary name is there */
-    bool placed; /* the file stands under its own name */
-    bool failed; /* a write failed: never rename */
-    bool dirty;  /* written since the last sync */
-    size_t n;    /* bytes in the buffer */
+    mode_t mode;           /* of the file that is replaced; 0: there is none */
+    bool lent;             /* the folder is the caller's */
+    bool named;            /* the temporary name is there */
+    bool placed;           /* the file stands under its own name */
+    bool failed;           /* a write failed: never rename */
+    bool dirty;            /* written since the last sync */
+    size_t n;              /* bytes in the buffer */
     unsigned char *buffer; /* BUFFER bytes; NULL until it is needed */
 };
 
@@ -165,7 +165,7 @@ static int take_name(ot_replace *r, bool (*make)(ot_replace *r))
 {
     const size_t room = strlen(r->base) + 64;
     if (!r->temp && !(r->temp = malloc(room))) return ENOMEM;
-    struct timespec now = {0};
+    struct timespec now = { 0 };
     clock_gettime(CLOCK_REALTIME, &now);
     int number = EEXIST;
     for (unsigned k = 0; k < 100 && (number == EEXIST || number == EINTR); k++) {
@@ -254,8 +254,7 @@ static ot_status write_out(ot_replace *r, const unsigned char *p, size_t n, ot_e
     while (n) {
         ssize_t done = write(r->fd, p, n < LARGEST_CALL ? n : LARGEST_CALL);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0)
-            return replace_fail(r, "cannot be written", done < 0 ? errno : ENOSPC, err);
+        if (done <= 0) return replace_fail(r, "cannot be written", done < 0 ? errno : ENOSPC, err);
         p += done;
         n -= (size_t)done;
     }
@@ -310,8 +309,7 @@ static ot_status complete(ot_replace *r, ot_error *err)
 {
     r->dirty = true; /* an empty file is synced as well */
     OT_TRY(ot_replace_sync(r, err));
-    if (r->mode && fchmod(r->fd, r->mode))
-        return replace_fail(r, "cannot keep its permissions", errno, err);
+    if (r->mode && fchmod(r->fd, r->mode)) return replace_fail(r, "cannot keep its permissions", errno, err);
     return OT_OK;
 }
 
@@ -319,9 +317,7 @@ static ot_status sync_folder(ot_replace *r, ot_error *err)
 {
     while (fsync(r->dir)) {
         if (errno == EINVAL || errno == ENOTSUP) break; /* no such thing on this file system */
-        if (errno != EINTR)
-            return replace_fail(r, "is written, but its folder cannot be flushed to disk", errno,
-                                err);
+        if (errno != EINTR) return replace_fail(r, "is written, but its folder cannot be flushed to disk", errno, err);
     }
     return OT_OK;
 }
@@ -334,8 +330,7 @@ ot_status ot_replace_place(ot_replace *r, ot_error *err)
     int fd = r->fd;
     r->fd = -1;
     if (close(fd) && errno != EINTR) return replace_fail(r, "cannot be closed", errno, err);
-    if (renameat(r->dir, r->temp, r->dir, r->base))
-        return replace_fail(r, "cannot be renamed into place", errno, err);
+    if (renameat(r->dir, r->temp, r->dir, r->base)) return replace_fail(r, "cannot be renamed into place", errno, err);
     r->named = false;
     r->placed = true;
     return sync_folder(r, err);
@@ -356,7 +351,8 @@ ot_status ot_replace_place_new(ot_replace *r, ot_error *err)
     OT_TRY(complete(r, err));
     if (!(r->named ? rename_new(r) : link_to(r, r->base))) return replace_fail(r, "cannot be named", errno, err);
     r->placed = true;
-    if (r->named && unlinkat(r->dir, r->temp, 0)) return replace_fail(r, "its temporary name cannot be removed", errno, err);
+    if (r->named && unlinkat(r->dir, r->temp, 0))
+        return replace_fail(r, "its temporary name cannot be removed", errno, err);
     r->named = false;
     return sync_folder(r, err);
 }

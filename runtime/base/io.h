@@ -24,21 +24,22 @@ bool ot_cache_path(const char *folder, const char *name, bool make, char *path, 
  * of it and `path` is as it was. */
 typedef struct ot_replace ot_replace;
 ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err);
-ot_status ot_replace_begin_at(int at, const char *path, ot_replace **out, ot_error *err); /* seen from an open folder, which stays open */
+ot_status ot_replace_begin_at(int at, const char *path, ot_replace **out,
+                              ot_error *err); /* seen from an open folder, which stays open */
 ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err);
 ot_status ot_replace_sync(ot_replace *r, ot_error *err);   /* flushes; the file can be read back */
-int       ot_replace_fd(const ot_replace *r);              /* for reading back; r's */
-int       ot_replace_folder(const ot_replace *r);          /* the folder, open; r's */
+int ot_replace_fd(const ot_replace *r);                    /* for reading back; r's */
+int ot_replace_folder(const ot_replace *r);                /* the folder, open; r's */
 ot_status ot_replace_commit(ot_replace *r, ot_error *err); /* ot_replace_place, and frees r */
-void      ot_replace_abort(ot_replace *r);                 /* frees r; NULL is fine */
+void ot_replace_abort(ot_replace *r);                      /* frees r; NULL is fine */
 
 /* For files that appear together.  place: over what is there; place_new: only where nothing is.  placed: the file
  * stands under its name, which it also does when only its folder could not be brought to disk.  undo: removes it
  * again where it does, and frees r.  After either, abort frees r and leaves the file. */
 ot_status ot_replace_place(ot_replace *r, ot_error *err);
 ot_status ot_replace_place_new(ot_replace *r, ot_error *err);
-bool      ot_replace_placed(const ot_replace *r);
-void      ot_replace_undo(ot_replace *r);
+bool ot_replace_placed(const ot_replace *r);
+void ot_replace_undo(ot_replace *r);
 
 /* Closes a stream into memory (open_memstream).  false: there was no memory for all of it; what it holds has gaps. */
 bool ot_memstream_close(FILE *f);
@@ -47,7 +48,9 @@ bool ot_memstream_close(FILE *f);
 ot_status ot_replace_probe(const char *path, ot_error *err);
 
 /* Which file it is, whatever its names: links are followed, hard links are one file. */
-typedef struct ot_file_id { uint64_t dev, ino; } ot_file_id;
+typedef struct ot_file_id {
+    uint64_t dev, ino;
+} ot_file_id;
 bool ot_file_of(int at, const char *path, ot_file_id *out); /* seen from an open folder; false: there is none */
 bool ot_file_of_open(int fd, ot_file_id *out);
 bool ot_file_same(ot_file_id a, ot_file_id b);

@@ -44,7 +44,8 @@ static int64_t address_space(void)
 static void take_least(const char *dir, void *least)
 {
     static const char *const file[2][4] = { { "memory.max", "memory.current", "memory.stat", "inactive_file" },
-                                            { "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file" } };
+                                            { "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat",
+                                              "total_inactive_file" } };
     int64_t *to = least;
     for (int v = 0; v < 2; v++) {
         char path[3][4400];
@@ -89,6 +90,7 @@ bool ot_memory_fits(int64_t bytes)
 bool ot_memory_limited(void)
 {
     struct rlimit space, data;
-    bool          either = getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data);
-    return either || space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY || file_number("/proc/sys/vm/overcommit_memory") == 2;
+    bool either = getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data);
+    return either || space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY ||
+           file_number("/proc/sys/vm/overcommit_memory") == 2;
 }

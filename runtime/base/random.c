@@ -10,9 +10,9 @@
 
 void ot_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
 {
-    philox4x32_ctr_t c = {{(uint32_t)counter_lo, (uint32_t)(counter_lo >> 32),
-                           (uint32_t)counter_hi, (uint32_t)(counter_hi >> 32)}};
-    philox4x32_key_t k = {{(uint32_t)key, (uint32_t)(key >> 32)}};
+    philox4x32_ctr_t c = { { (uint32_t)counter_lo, (uint32_t)(counter_lo >> 32), (uint32_t)counter_hi,
+                             (uint32_t)(counter_hi >> 32) } };
+    philox4x32_key_t k = { { (uint32_t)key, (uint32_t)(key >> 32) } };
     philox4x32_ctr_t r = philox4x32_R(10, c, k);
     memcpy(out, r.v, sizeof r.v);
 }

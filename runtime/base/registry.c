@@ -44,7 +44,8 @@ const ot_key *ot_entry_key(const ot_entry *e, const char *name)
 const char *ot_registry_names(const ot_registry *r, ot_arena *a)
 {
     const char *s = "";
-    for (const ot_entry *const *e = r->entries; *e && s; e++) s = ot_arena_printf(a, "%s%s%s", s, *s ? ", " : "", (*e)->name);
+    for (const ot_entry *const *e = r->entries; *e && s; e++)
+        s = ot_arena_printf(a, "%s%s%s", s, *s ? ", " : "", (*e)->name);
     return s ? s : "";
 }
 
@@ -58,12 +59,14 @@ const char *ot_entry_key_names(const ot_entry *e, ot_arena *a)
 ot_status ot_registry_unknown(const ot_registry *r, const char *what, const char *name, ot_arena *a, ot_error *err)
 {
     const char *near = NULL;
-    int         best = 3;
+    int best = 3;
     for (const ot_entry *const *e = r->entries; *e; e++) {
         int d = ot_edit_distance(name, (*e)->name, 2);
         if (d < best) best = d, near = (*e)->name;
     }
-    if (near) return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; did you mean '%s'? There are %s", what, name, near, ot_registry_names(r, a));
+    if (near)
+        return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; did you mean '%s'? There are %s", what, name, near,
+                       ot_registry_names(r, a));
     return ot_fail(err, OT_E_USAGE, "unknown %s '%s'; supported: %s", what, name, ot_registry_names(r, a));
 }
 
@@ -79,7 +82,7 @@ const ot_param *ot_spec_find(const ot_spec *t, const char *key)
 const char *ot_spec_text(const ot_spec *t, const char *key)
 {
     const ot_param *p = ot_spec_find(t, key);
-    const ot_key   *k = p || !t->entry ? NULL : ot_entry_key(t->entry, key);
+    const ot_key *k = p || !t->entry ? NULL : ot_entry_key(t->entry, key);
     return p ? p->text : k ? k->dflt : NULL;
 }
 
@@ -128,7 +131,7 @@ static const char *alternatives(const char *words, ot_arena *a)
 {
     const char *s = "";
     while (s && *words) {
-        int  n = (int)strcspn(words, " ");
+        int n = (int)strcspn(words, " ");
         bool last = !words[n];
         s = ot_arena_printf(a, "%s%s%.*s", s, !*s ? "" : last ? " or " : ", ", n, words);
         words += n + !last;
@@ -155,8 +158,9 @@ const char *ot_key_wants(const ot_key *k, ot_arena *a)
     const char *of = range(k, a), *what = k->kind == OT_KEY_WHOLE ? "whole number" : "number";
     if (!of) return NULL;
     if (k->count == OT_KEY_ONE) return ot_arena_printf(a, "a %s%s", what, of);
-    return ot_arena_printf(a, "%sa list of %ss%s%s, such as %s", k->count == OT_KEY_LIST ? "" : "a number or ", what, of,
-                           k->count == OT_KEY_RISING ? " in ascending order" : "", k->kind == OT_KEY_WHOLE ? "[8,15]" : "[1,2.5]");
+    return ot_arena_printf(a, "%sa list of %ss%s%s, such as %s", k->count == OT_KEY_LIST ? "" : "a number or ", what,
+                           of, k->count == OT_KEY_RISING ? " in ascending order" : "",
+                           k->kind == OT_KEY_WHOLE ? "[8,15]" : "[1,2.5]");
 }
 
 static bool number_fits(const ot_key *k, double v)

@@ -11,7 +11,7 @@
 
 typedef enum ot_key_kind {
     OT_KEY_FLAG,
-    OT_KEY_WORD,   /* one of `words` */
+    OT_KEY_WORD, /* one of `words` */
     OT_KEY_WHOLE,
     OT_KEY_NUMBER,
     OT_KEY_OUTPUT, /* the name of an output of the model */
@@ -26,15 +26,15 @@ typedef enum ot_key_count {
 } ot_key_count;
 
 typedef struct ot_key {
-    const char  *name;
-    const char  *dflt;    /* its value where it is not given, as a user would write it; NULL: none */
-    const char  *without; /* dflt NULL: what stands for it, in words; NULL too: it must be given */
-    const char  *meaning; /* one line */
-    ot_key_kind  kind;
+    const char *name;
+    const char *dflt;    /* its value where it is not given, as a user would write it; NULL: none */
+    const char *without; /* dflt NULL: what stands for it, in words; NULL too: it must be given */
+    const char *meaning; /* one line */
+    ot_key_kind kind;
     ot_key_count count;
-    const char  *words;   /* WORD: separated by blanks; TEXT: "CxHxW" */
-    double       least, most;
-    bool         above, below; /* least, most themselves are not possible */
+    const char *words; /* WORD: separated by blanks; TEXT: "CxHxW" */
+    double least, most;
+    bool above, below; /* least, most themselves are not possible */
 } ot_key;
 
 #define OT_KEYS_END              { .name = NULL }
@@ -47,19 +47,19 @@ typedef struct ot_key {
 #define OT_KEY_COUNT_FROM(v)     .least = (v), .most = OT_KEY_EXACT /* whole numbers */
 
 typedef struct ot_entry {
-    const char   *name;
-    const char   *meaning; /* one line */
-    const ot_key *keys;    /* ended by OT_KEYS_END; NULL: none */
+    const char *name;
+    const char *meaning; /* one line */
+    const ot_key *keys;  /* ended by OT_KEYS_END; NULL: none */
 } ot_entry;
 
 typedef struct ot_registry {
-    const char            *sort;    /* "optimizer": what one of them is called */
-    const char            *meaning; /* one line */
+    const char *sort;               /* "optimizer": what one of them is called */
+    const char *meaning;            /* one line */
     const ot_entry *const *entries; /* ended by NULL */
 } ot_registry;
 
 const ot_entry *ot_registry_find(const ot_registry *r, const char *name); /* NULL: no such entry */
-const ot_key   *ot_entry_key(const ot_entry *e, const char *name);        /* NULL: it has no such key */
+const ot_key *ot_entry_key(const ot_entry *e, const char *name);          /* NULL: it has no such key */
 
 /* "sgd, adam, adamw", in the arena; "" without memory. */
 const char *ot_registry_names(const ot_registry *r, ot_arena *a);
@@ -72,28 +72,28 @@ ot_status ot_registry_unknown(const ot_registry *r, const char *what, const char
 /* ---- one that was chosen: name:key=value,key=[1,2] ------------------------------------------ */
 
 typedef struct ot_param {
-    const char   *key;
-    const char   *text; /* the value as written */
-    double        num;  /* the value as a number, NaN if it is none; true/false are 1/0 */
-    int           n;    /* elements of a list; 0: no list */
+    const char *key;
+    const char *text; /* the value as written */
+    double num;       /* the value as a number, NaN if it is none; true/false are 1/0 */
+    int n;            /* elements of a list; 0: no list */
     const double *list;
 } ot_param;
 
 typedef struct ot_spec {
-    const char     *output; /* losses: "cls=..."; NULL: the only one */
-    const char     *name;
-    int             n;
+    const char *output; /* losses: "cls=..."; NULL: the only one */
+    const char *name;
+    int n;
     const ot_param *param;
-    const ot_entry *entry;  /* whose defaults hold; NULL: nobody has looked the name up yet */
+    const ot_entry *entry; /* whose defaults hold; NULL: nobody has looked the name up yet */
 } ot_spec;
 
 const ot_param *ot_spec_find(const ot_spec *t, const char *key); /* NULL: not given */
 
 /* As given, else the key's default.  Without either: NaN, false, NULL.  A number is asked of a key that the entry has. */
-double      ot_spec_num(const ot_spec *t, const char *key);
-bool        ot_spec_flag(const ot_spec *t, const char *key);
+double ot_spec_num(const ot_spec *t, const char *key);
+bool ot_spec_flag(const ot_spec *t, const char *key);
 const char *ot_spec_text(const ot_spec *t, const char *key);
-bool        ot_spec_is(const ot_spec *t, const char *key, const char *word); /* is the text this word? */
+bool ot_spec_is(const ot_spec *t, const char *key, const char *word); /* is the text this word? */
 
 /* ---- values ----------------------------------------------------------------------------------- */
 

@@ -65,7 +65,7 @@ const char *ot_shape_text(const ot_shape *s, char buf[128])
 
 bool ot_broadcast(const ot_shape *a, const ot_shape *b, ot_shape *out)
 {
-    ot_shape y = {.rank = -1};
+    ot_shape y = { .rank = -1 };
     if (a->rank >= 0 && b->rank >= 0) {
         y.rank = a->rank > b->rank ? a->rank : b->rank;
         for (int i = 0; i < y.rank; i++) {

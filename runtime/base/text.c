@@ -4,9 +4,9 @@
 #include <string.h>
 
 typedef struct writer {
-    char  *p;
+    char *p;
     size_t cap, n; /* n counts on beyond cap */
-    FILE  *file;   /* NULL: into p */
+    FILE *file;    /* NULL: into p */
 } writer;
 
 static void put(writer *w, const char *bytes, size_t n)
@@ -55,7 +55,8 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
             put(w, (const char *)p, k);
         } else {
             const char *format = !k || c < 0x80 ? "\\x%02x" : "\\u%04x";
-            if (k && (c == '\n' || c == '\r' || c == '\t')) snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+            if (k && (c == '\n' || c == '\r' || c == '\t'))
+                snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
             else snprintf(escape, sizeof escape, format, k ? c : *p);
             put(w, escape, strlen(escape));
         }
@@ -67,11 +68,11 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
 
 /* One conversion as it stands in a format, stars filled in. */
 typedef struct spec {
-    char   text[32];
-    bool   left;
-    int    width, precision; /* precision -1: none */
-    char   length;           /* 'H' hh, 'h', 'l', 'q' ll, 'z', 'j', 't'; 0: none */
-    char   kind;
+    char text[32];
+    bool left;
+    int width, precision; /* precision -1: none */
+    char length;          /* 'H' hh, 'h', 'l', 'q' ll, 'z', 'j', 't'; 0: none */
+    char kind;
 } spec;
 
 static int read_number(const char **f)
@@ -124,7 +125,14 @@ static void put_value(writer *w, const spec *s, va_list *ap, bool whole)
         put_shown(w, out, 1, false);
         return;
     case 'p': NUMBER(void *); return;
-    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A': NUMBER(double); return;
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A': NUMBER(double); return;
     default: break;
     }
     if (s->length == 'l') NUMBER(long);
@@ -159,8 +167,8 @@ static const char *read_spec(const char *f, spec *s, va_list *ap)
     char width[12] = "", precision[13] = "";
     if (s->width) snprintf(width, sizeof width, "%d", s->width % 400);
     if (s->precision >= 0) snprintf(precision, sizeof precision, ".%d", s->precision % 100);
-    snprintf(s->text, sizeof s->text, "%%%.*s%s%s%.*s%c", n_flags > 5 ? 5 : n_flags, flags, width, precision, n_length, length,
-             s->kind ? s->kind : 'd');
+    snprintf(s->text, sizeof s->text, "%%%.*s%s%s%.*s%c", n_flags > 5 ? 5 : n_flags, flags, width, precision, n_length,
+             length, s->kind ? s->kind : 'd');
     return *f ? f + 1 : f;
 }
 
@@ -193,7 +201,9 @@ static void finish(writer *w)
     uint32_t c;
     if (w->n > w->cap) {
         while (back > 0 && (unsigned char)w->p[back - 1] >> 6 == 2) back--;
-        if (back > 0 && (unsigned char)w->p[back - 1] >= 0xC0 && !decode((unsigned char *)w->p + back - 1, n - back + 1, &c)) n = back - 1;
+        if (back > 0 && (unsigned char)w->p[back - 1] >= 0xC0 &&
+            !decode((unsigned char *)w->p + back - 1, n - back + 1, &c))
+            n = back - 1;
     }
     w->p[n] = '\0';
 }

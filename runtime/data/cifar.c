@@ -15,23 +15,23 @@
 enum { SIDE = 32, PICTURE = 3 * SIDE * SIDE, MOST_PARTS = 5 };
 
 typedef struct part {
-    char   *path;
+    char *path;
     int64_t records;
 } part;
 
 /* Adds the file to the list if it is there.  A record is `labels` label bytes and a picture. */
-static ot_status add_part(ot_dataset *d, const char *folder, const char *name, int labels,
-                          part *list, int *n, ot_error *err)
+static ot_status add_part(ot_dataset *d, const char *folder, const char *name, int labels, part *list, int *n,
+                          ot_error *err)
 {
     char *path = ot_arena_printf(d->arena, "%s/%s", folder, name);
     struct stat st;
     if (!path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
     if (stat(path, &st)) return OT_OK;
     if (st.st_size == 0 || st.st_size % (PICTURE + labels))
-        return ot_fail(err, OT_E_DATA, "%s: has %lld bytes, expected a multiple of %d", path,
-                       (long long)st.st_size, PICTURE + labels);
+        return ot_fail(err, OT_E_DATA, "%s: has %lld bytes, expected a multiple of %d", path, (long long)st.st_size,
+                       PICTURE + labels);
     OT_TRY(ot_dataset_note(d, path, err));
-    list[(*n)++] = (part){path, st.st_size / (PICTURE + labels)};
+    list[(*n)++] = (part){ path, st.st_size / (PICTURE + labels) };
     return OT_OK;
 }
 
@@ -51,10 +51,9 @@ static ot_status read_part(const part *f, int labels, uint8_t *x, uint8_t *y, ot
     return status;
 }
 
-static ot_status read_parts(const char *folder, const part *list, int n, int labels, ot_dataset *d,
-                            ot_error *err)
+static ot_status read_parts(const char *folder, const part *list, int n, int labels, ot_dataset *d, ot_error *err)
 {
-    ot_shape shape = {.rank = 4, .dim = {0, 3, SIDE, SIDE}}, one = {.rank = 1};
+    ot_shape shape = { .rank = 4, .dim = { 0, 3, SIDE, SIDE } }, one = { .rank = 1 };
     for (int i = 0; i < n; i++) shape.dim[0] += list[i].records;
     one.dim[0] = shape.dim[0];
     if (!ot_dataset_add(d, "") || !ot_dataset_add(d, "target"))
@@ -73,14 +72,12 @@ static ot_status read_parts(const char *folder, const part *list, int n, int lab
     return OT_OK;
 }
 
-ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found,
-                          ot_error *err)
+ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     part list[MOST_PARTS];
     int n = 0, labels = 1;
     *found = false;
-    if (split == OT_SPLIT_TEST)
-        OT_TRY(add_part(d, folder, "test_batch.bin", labels, list, &n, err));
+    if (split == OT_SPLIT_TEST) OT_TRY(add_part(d, folder, "test_batch.bin", labels, list, &n, err));
     for (int i = 1; i <= MOST_PARTS && split == OT_SPLIT_TRAIN; i++) {
         char name[32];
         snprintf(name, sizeof name, "data_batch_%d.bin", i);
@@ -90,8 +87,7 @@ ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, boo
     }
     if (n == 0) {
         labels = 2;
-        OT_TRY(add_part(d, folder, split == OT_SPLIT_TEST ? "test.bin" : "train.bin", labels, list,
-                        &n, err));
+        OT_TRY(add_part(d, folder, split == OT_SPLIT_TEST ? "test.bin" : "train.bin", labels, list, &n, err));
     }
     if (n == 0) return OT_OK;
     *found = true;

@@ -16,12 +16,12 @@
 #include <string.h>
 
 struct ot_columns {
-    bool        header;      /* the file names the columns */
-    int         columns;
-    int64_t     rows;
+    bool header; /* the file names the columns */
+    int columns;
+    int64_t rows;
     const char *const *name; /* of columns */
-    char      **cell;        /* (rows, columns) */
-    int64_t    *line;        /* of each row in the file, from 1 */
+    char **cell;             /* (rows, columns) */
+    int64_t *line;           /* of each row in the file, from 1 */
 };
 
 enum { MOST_COLUMNS = 1 << 16, PIECE = 1 << 16 };
@@ -29,13 +29,13 @@ enum { MOST_COLUMNS = 1 << 16, PIECE = 1 << 16 };
 /* ---- text to cells ----------------------------------------------------------------- */
 
 typedef struct reader {
-    char    *p, *end;  /* the text; fields are cut and unquoted in place */
-    char     mark;     /* between fields */
-    int64_t  line;
-    char   **cell;     /* all so far */
+    char *p, *end; /* the text; fields are cut and unquoted in place */
+    char mark;     /* between fields */
+    int64_t line;
+    char **cell; /* all so far */
     int64_t *row_line;
-    int64_t  n, rows;
-    int      columns;  /* of the first row */
+    int64_t n, rows;
+    int columns; /* of the first row */
     const char *path;
 } reader;
 
@@ -51,11 +51,12 @@ static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
     int64_t bytes = cells * ((int64_t)sizeof *r->cell + 4) + rows * ((int64_t)sizeof *r->row_line + 8);
     if (bytes > there)
         return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its %lld cells need %lld MiB, but %lld MiB are available",
-                       r->path,
-                       (long long)cells, (long long)(bytes >> 20), (long long)(there >> 20));
+                       r->path, (long long)cells, (long long)(bytes >> 20), (long long)(there >> 20));
     r->cell = ot_arena_alloc(d->arena, (size_t)cells * sizeof *r->cell);
     r->row_line = ot_arena_alloc(d->arena, (size_t)rows * sizeof *r->row_line);
-    return r->cell && r->row_line ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld cells", r->path, (long long)cells);
+    return r->cell && r->row_line
+               ? OT_OK
+               : ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld cells", r->path, (long long)cells);
 }
 
 /* A field in quotes, from its first quote; *to is its text. */
@@ -65,8 +66,7 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     int64_t began = r->line;
     for (;; r->p++) {
         if (r->p == r->end)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is not closed", r->path,
-                           (long long)began);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is not closed", r->path, (long long)began);
         if (*r->p == '\n') r->line++;
         if (*r->p == '"') {
             if (r->p + 1 == r->end || r->p[1] != '"') break;
@@ -77,8 +77,7 @@ static ot_status quoted(reader *r, char **to, ot_error *err)
     r->p++;
     while (r->p < r->end && (*r->p == ' ' || *r->p == '\r')) r->p++;
     if (r->p < r->end && *r->p != r->mark && *r->p != '\n')
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: text after a closing quote", r->path,
-                       (long long)r->line);
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: text after a closing quote", r->path, (long long)r->line);
     *out = 0; /* at or before the closing quote */
     return OT_OK;
 }
@@ -121,8 +120,8 @@ static ot_status read_row(reader *r, ot_error *err)
         if (!quote) field = trimmed(field, end);
         blank = blank && !quote && !*field && !more;
         if (columns == MOST_COLUMNS)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path,
-                           (long long)line, MOST_COLUMNS);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)line,
+                           MOST_COLUMNS);
         r->cell[r->n++] = field;
         columns++;
     }
@@ -132,8 +131,8 @@ static ot_status read_row(reader *r, ot_error *err)
     }
     if (!r->rows) r->columns = columns;
     if (columns != r->columns)
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: %d columns, but the first line has %d",
-                       r->path, (long long)line, columns, r->columns);
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: %d columns, but the first line has %d", r->path, (long long)line,
+                       columns, r->columns);
     r->row_line[r->rows++] = line;
     return OT_OK;
 }
@@ -142,7 +141,7 @@ static ot_status read_row(reader *r, ot_error *err)
 static char find_mark(const char *p, const char *end)
 {
     static const char mark[] = { ',', ';', '\t' };
-    int count[3] = {0}, best = 0;
+    int count[3] = { 0 }, best = 0;
     bool quote = false;
     for (; p < end && (*p != '\n' || quote); p++) {
         quote ^= *p == '"';
@@ -173,17 +172,12 @@ static bool is_header(const reader *r, locale_t point)
     for (int i = 0; i < r->columns; i++) {
         bool text = !number(r->cell[i], point, &v);
         all_text = all_text && text;
-        if (text && !missing(r->cell[i]) && r->rows > 1 &&
-            number(r->cell[r->columns + i], point, &v))
-            return true;
+        if (text && !missing(r->cell[i]) && r->rows > 1 && number(r->cell[r->columns + i], point, &v)) return true;
     }
     return all_text && r->rows == 1;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 static int by_text_there(const void *a, const void *b)
 {
@@ -202,8 +196,7 @@ static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_arra
         if (i == 0 || strcmp(name[i], name[n - 1])) name[n++] = name[i];
     if (n > INT32_MAX) return ot_fail(err, OT_E_DATA, "%s: too many classes", d->name);
     for (int64_t i = 0; i < t->rows; i++) {
-        const char *const *at =
-            bsearch(&t->cell[i * t->columns + column], name, (size_t)n, sizeof *name, by_text);
+        const char *const *at = bsearch(&t->cell[i * t->columns + column], name, (size_t)n, sizeof *name, by_text);
         to[i] = at - (const char *const *)name;
     }
     d->class_name = name;
@@ -211,21 +204,20 @@ static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_arra
     return OT_OK;
 }
 
-static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, locale_t point,
-                             ot_array *y, ot_error *err)
+static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, locale_t point, ot_array *y, ot_error *err)
 {
     bool text = false, whole = true;
     for (int64_t i = 0; i < t->rows; i++) {
         const char *s = t->cell[i * t->columns + column];
         double v = 0;
         if (missing(s))
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing",
-                           d->name, (long long)t->line[i], t->name[column]);
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", d->name,
+                           (long long)t->line[i], t->name[column]);
         bool is_number = number(s, point, &v);
         text = text || !is_number;
         whole = whole && is_number && v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE");
     }
-    ot_shape one = {.rank = 1, .dim = {t->rows}};
+    ot_shape one = { .rank = 1, .dim = { t->rows } };
     d->n_classes = 0;
     d->class_name = NULL;
     OT_TRY(ot_array_alloc(d, y, text || whole ? OT_I64 : OT_F32, &one, -1, d->name, err));
@@ -238,10 +230,9 @@ static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, loc
     return OT_OK;
 }
 
-static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, locale_t point,
-                            ot_array *x, ot_error *err)
+static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, locale_t point, ot_array *x, ot_error *err)
 {
-    ot_shape shape = {.rank = 2, .dim = {t->rows, t->columns - 1}};
+    ot_shape shape = { .rank = 2, .dim = { t->rows, t->columns - 1 } };
     OT_TRY(ot_array_alloc(d, x, OT_F32, &shape, -1, d->name, err));
     float *to = x->t.data;
     for (int64_t i = 0; i < t->rows; i++) {
@@ -250,10 +241,15 @@ static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, loca
             double v;
             if (c == target) continue;
             if (!number(s, point, &v))
-                return ot_fail(err, OT_E_DATA,
-                               "%s: line %lld, column '%s': %s%.40s%s; expected a number", d->name,
+                return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': %s%.40s%s; expected a number", d->name,
                                (long long)t->line[i], t->name[c],
-                               !*s ? "is missing" : missing(s) ? "is missing ('" : "contains '", s, !*s ? "" : missing(s) ? "')" : "'");
+                               !*s          ? "is missing"
+                               : missing(s) ? "is missing ('"
+                                            : "contains '",
+                               s,
+                               !*s          ? ""
+                               : missing(s) ? "')"
+                                            : "'");
             *to++ = (float)v;
         }
     }
@@ -299,7 +295,8 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
     for (int i = 0; i < n; i++) sorted[i] = &name[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_text_there);
     for (int i = 0; i < d->n_classes; i++) {
-        const char *const *key = &d->class_name[i], *const *const *at = bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
+        const char *const *key = &d->class_name[i], *const *const *at =
+                                                        bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
         if (!at)
             return ot_fail(err, OT_E_DATA, "%s: column '%s' has class '%.40s', which is not in %s", d->name, d->column,
                            d->class_name[i], from);
@@ -332,9 +329,8 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
     if (!t || !u) return OT_OK;
     for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
         if (strcmp(t->name[i], u->name[i]))
-            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'",
-                           d->name, i + 1, t->name[i], like->name,
-                           u->name[i]);
+            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1, t->name[i],
+                           like->name, u->name[i]);
     if (!d->class_name != !like->class_name)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' contains %s, but in %s it contains %s", d->name, d->column,
                        d->class_name ? "strings" : "numbers", like->name, like->class_name ? "strings" : "numbers");
@@ -353,7 +349,10 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
     int64_t most, got;
     OT_TRY(ot_source_open(&s, path, err));
     *n = s.most;
-    if (!s.packed) return ot_source_close(&s), OT_OK;
+    if (!s.packed) {
+        ot_source_close(&s);
+        return OT_OK;
+    }
     if (!ot_mul(s.packed, PACKED_TIMES, &most) || !ot_add(most, PACKED_TEXT, &most)) most = INT64_MAX;
     char *block = malloc(PIECE);
     ot_status status = block ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
@@ -362,8 +361,9 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
         if (got < 0) status = err->status;
         if (got <= 0) break;
         if (*n + got > most)
-            status = ot_fail(err, OT_E_NOMEM, "%s: would unpack to more than %lld MiB, over %d times its size; if "
-                                              "that is intended, decompress it first",
+            status = ot_fail(err, OT_E_NOMEM,
+                             "%s: would unpack to more than %lld MiB, over %d times its size; if "
+                             "that is intended, decompress it first",
                              path, (long long)(most >> 20), PACKED_TIMES);
     }
     free(block);
@@ -396,8 +396,7 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
 static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *err)
 {
     if (r->rows == 0 || r->columns < 2)
-        return ot_fail(err, OT_E_DATA,
-                       "%s: has %d column%s; expected at least one input column and one target column",
+        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
                        r->path, r->columns, r->columns == 1 ? "" : "s");
     bool header = is_header(r, point);
     ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
@@ -426,9 +425,9 @@ static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *
 
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
 {
-    ot_error own = {0};
+    ot_error own = { 0 };
     if (!err) err = &own;
-    reader r = {.path = path, .line = 1};
+    reader r = { .path = path, .line = 1 };
     locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     ot_status s = point ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (!s) s = read_text(path, d, &r, err);

@@ -12,28 +12,28 @@
 typedef enum ot_array_role { OT_ARRAY_INPUT, OT_ARRAY_TARGET } ot_array_role;
 
 typedef struct ot_array {
-    ot_tensor     t;        /* name: as in the file; "" for formats without names (idx): matched by role */
-    ot_array_role role;     /* target: "target", "target_<output>", labels of idx */
-    bool          whole;    /* not cut into batches */
-    bool          gaps;     /* NaN stands for what is missing, and the model fills it in */
-    bool          picture;  /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
+    ot_tensor t;        /* name: as in the file; "" for formats without names (idx): matched by role */
+    ot_array_role role; /* target: "target", "target_<output>", labels of idx */
+    bool whole;         /* not cut into batches */
+    bool gaps;          /* NaN stands for what is missing, and the model fills it in */
+    bool picture;       /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
 } ot_array;
 
 typedef struct ot_columns ot_columns;
 
 typedef struct ot_dataset {
-    ot_arena          *arena;      /* owns the arrays' bytes */
-    const char        *name;       /* "mnist", or the path */
-    int64_t            samples;
-    int                n;
-    ot_array          *array;
-    int                n_classes;  /* 0: unknown */
+    ot_arena *arena;  /* owns the arrays' bytes */
+    const char *name; /* "mnist", or the path */
+    int64_t samples;
+    int n;
+    ot_array *array;
+    int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
-    uint64_t           hash;       /* fingerprint of names, shapes and bytes */
-    const ot_columns    *table;      /* of CSV: its columns; else NULL */
+    uint64_t hash;                 /* fingerprint of names, shapes and bytes */
+    const ot_columns *table;       /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
-    const char        *column;     /* of CSV: the one that is the target */
-    bool               last;       /* and it is so because it is the last */
+    const char *column;            /* of CSV: the one that is the target */
+    bool last;                     /* and it is so because it is the last */
 } ot_dataset;
 
 /* Of a table with a header: some of its names are numbers, as where a row of data was taken for it. */
@@ -47,7 +47,7 @@ typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 extern const ot_registry ot_data_sources; /* what `spec` may be: named sets, formats of files */
 
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
-void      ot_dataset_free(ot_dataset *d);
+void ot_dataset_free(ot_dataset *d);
 
 /* Makes the array (of a table: the column) `name` the target in place of the one that was, and counts samples anew
  * (--target).  Errors: OT_E_DATA, listing the names there are. */
@@ -74,7 +74,7 @@ ot_status ot_array_check(const ot_array *a, ot_error *err); /* the same of one a
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
-ot_shape        ot_array_shape(const ot_array *a);
+ot_shape ot_array_shape(const ot_array *a);
 
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) alone. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);
@@ -87,13 +87,13 @@ enum { OT_MAX_CHANNELS = 16 };
  * sample is  y = x * mul[c] + add[c]  with c = (i / inner) % channels. */
 typedef struct ot_gather {
     const ot_array *src;
-    ot_dtype        dtype;       /* of the result; integers must fit (checked when the data is adapted) */
-    int64_t         elements;    /* per sample */
-    bool            scale;       /* apply mul and add */
-    int             channels;    /* length of mul and add; 1: the same for all */
-    int64_t         inner;       /* result elements per channel plane */
-    float           mul[OT_MAX_CHANNELS], add[OT_MAX_CHANNELS];
-    int64_t         permute[3];  /* {H, W, C}: a source sample is (H,W,C), the result (C,H,W); {C,1,H*W}
+    ot_dtype dtype;   /* of the result; integers must fit (checked when the data is adapted) */
+    int64_t elements; /* per sample */
+    bool scale;       /* apply mul and add */
+    int channels;     /* length of mul and add; 1: the same for all */
+    int64_t inner;    /* result elements per channel plane */
+    float mul[OT_MAX_CHANNELS], add[OT_MAX_CHANNELS];
+    int64_t permute[3]; /* {H, W, C}: a source sample is (H,W,C), the result (C,H,W); {C,1,H*W}
                                   * goes the other way; {0}: as it is */
 } ot_gather;
 
@@ -110,20 +110,23 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err);
 /* How a sample of bytes lies as a picture: flat (one row), (H,W), (H,W,C) or (C,H,W).  false: a can be none. */
 typedef struct ot_picture {
     int64_t h, w, c;
-    bool    channels_last; /* (H,W,C); false where c is 1 */
+    bool channels_last; /* (H,W,C); false where c is 1 */
 } ot_picture;
 bool ot_picture_of(const ot_array *a, ot_picture *out);
 
 /* `1/255` (the default: NULL or ""), `none`, `imagenet`, `mean,std` (measured per channel on the
  * training set), or numbers in [0,1] units: `0.13,0.31`, `[0.49,0.48,0.45],[0.25,0.24,0.26]`. */
 typedef enum ot_normalize_kind {
-    OT_NORMALIZE_NONE, OT_NORMALIZE_UNIT, OT_NORMALIZE_GIVEN, OT_NORMALIZE_MEASURE
+    OT_NORMALIZE_NONE,
+    OT_NORMALIZE_UNIT,
+    OT_NORMALIZE_GIVEN,
+    OT_NORMALIZE_MEASURE
 } ot_normalize_kind;
 
 typedef struct ot_normalize {
     ot_normalize_kind kind;
-    int               channels; /* length of mean and std */
-    double            mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
+    int channels;                                       /* length of mean and std */
+    double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
 ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err); /* OT_E_USAGE */

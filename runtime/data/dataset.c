@@ -37,7 +37,7 @@ ot_array *ot_dataset_add(ot_dataset *d, const char *name)
     char *copy = ot_arena_strdup(d->arena, name);
     if (!copy) return NULL;
     ot_array *a = &d->array[d->n++];
-    *a = (ot_array){.t.name = copy};
+    *a = (ot_array){ .t.name = copy };
     return a;
 }
 
@@ -52,7 +52,7 @@ ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err)
     ot_file_id id;
     if (!ot_file_of(AT_FDCWD, path, &id)) return OT_OK; /* then it cannot be opened either */
     struct ot_read_from *f = ot_arena_alloc(d->arena, sizeof *f);
-    char                *name = ot_arena_strdup(d->arena, path);
+    char *name = ot_arena_strdup(d->arena, path);
     if (!f || !name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     *f = (struct ot_read_from){ d->from, id, name };
     d->from = f;
@@ -76,7 +76,7 @@ const ot_array *ot_dataset_find(const ot_dataset *d, const char *name)
 
 ot_shape ot_array_shape(const ot_array *a)
 {
-    ot_shape s = {.rank = a->t.rank};
+    ot_shape s = { .rank = a->t.rank };
     memcpy(s.dim, a->t.dim, sizeof s.dim);
     return s;
 }
@@ -95,17 +95,16 @@ static void ask_large_pages(void *p, size_t n)
     if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape,
-                         int64_t most, const char *where, ot_error *err)
+ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most, const char *where,
+                         ot_error *err)
 {
     char text[128];
     if (!ot_shape_known(shape) || !ot_shape_fits(shape, t))
-        return ot_fail(err, OT_E_DATA, "%s: the shape %s is too large", where,
-                       ot_shape_text(shape, text));
+        return ot_fail(err, OT_E_DATA, "%s: the shape %s is too large", where, ot_shape_text(shape, text));
     size_t n = ot_bytes(shape, t);
     if (most >= 0 && n > (uint64_t)most)
-        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; the limit is %lld",
-                       where, ot_dtype_name(t), ot_shape_text(shape, text), n, (long long)most);
+        return ot_fail(err, OT_E_DATA, "%s: %s %s needs %zu bytes; the limit is %lld", where, ot_dtype_name(t),
+                       ot_shape_text(shape, text), n, (long long)most);
     a->t.dtype = t;
     a->t.rank = shape->rank;
     memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
@@ -131,10 +130,7 @@ void ot_swap_bytes(void *p, int64_t n, int size)
 
 /* ---- samples --------------------------------------------------------------- */
 
-static bool is_target_name(const char *s)
-{
-    return !strcmp(s, "target") || !strncmp(s, "target_", 7);
-}
+static bool is_target_name(const char *s) { return !strcmp(s, "target") || !strncmp(s, "target_", 7); }
 
 /* The first dimension most inputs have; the earliest of equals.  -1: no input has one. */
 static int64_t common_dimension(const ot_dataset *d)
@@ -144,8 +140,7 @@ static int64_t common_dimension(const ot_dataset *d)
     for (int i = 0; i < n; i++) {
         int k = 0;
         if (d->array[i].t.rank == 0) continue;
-        for (int j = 0; j < n; j++)
-            k += d->array[j].t.rank > 0 && d->array[j].t.dim[0] == d->array[i].t.dim[0];
+        for (int j = 0; j < n; j++) k += d->array[j].t.rank > 0 && d->array[j].t.dim[0] == d->array[i].t.dim[0];
         if (k > votes) {
             votes = k;
             best = d->array[i].t.dim[0];
@@ -184,11 +179,11 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
     if (!found) {
         ot_fail(err, OT_E_DATA, "%s: no array '%s' for the target; its arrays are:", d->name, name);
         for (int i = 0; i < d->n; i++)
-            ot_fail_more(err, OT_E_DATA, "  %s", *d->array[i].t.name ? d->array[i].t.name : "(an unnamed one, such as images)");
+            ot_fail_more(err, OT_E_DATA, "  %s",
+                         *d->array[i].t.name ? d->array[i].t.name : "(an unnamed one, such as images)");
         return OT_E_DATA;
     }
-    for (int i = 0; i < d->n; i++)
-        d->array[i].role = &d->array[i] == found ? OT_ARRAY_TARGET : OT_ARRAY_INPUT;
+    for (int i = 0; i < d->n; i++) d->array[i].role = &d->array[i] == found ? OT_ARRAY_TARGET : OT_ARRAY_INPUT;
     count_samples(d);
     return OT_OK;
 }
@@ -250,10 +245,9 @@ ot_status ot_array_check(const ot_array *a, ot_error *err)
     const char *why = isnan(v) || a->role == OT_ARRAY_TARGET
                           ? ""
                           : "; inputs must be finite, except masks of 0 and negative infinity";
-    if (a->whole)
-        return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
-    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name,
-                   (long long)(at / (n / a->t.dim[0])), what, why);
+    if (a->whole) return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
+    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(at / (n / a->t.dim[0])), what,
+                   why);
 }
 
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
@@ -297,8 +291,7 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
     if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
     int bits = t == OT_BOOL ? 1 : ot_dtype_bits(t);
     bool sign = ot_is_signed(t), wide = a->t.dtype == OT_U64;
-    if (ot_is_int(a->t.dtype) &&
-        bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
+    if (ot_is_int(a->t.dtype) && bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
         sign >= ot_is_signed(a->t.dtype))
         return OT_OK; /* every value of the one type is one of the other */
     int64_t least = sign ? INT64_MIN >> (64 - bits) : 0, n = ot_array_elements(a);
@@ -329,7 +322,7 @@ static uint64_t mix(uint64_t h, uint64_t w)
 static uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
 {
     const unsigned char *b = p;
-    uint64_t h[4] = {seed, seed + 1, seed + 2, seed + 3}, w[4];
+    uint64_t h[4] = { seed, seed + 1, seed + 2, seed + 3 }, w[4];
     size_t i = 0;
     for (; i + sizeof w <= n; i += sizeof w) {
         memcpy(w, b + i, sizeof w);
@@ -367,8 +360,8 @@ ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
         const unsigned char *y = a->t.data;
         for (int64_t k = 0, n = ot_array_elements(a); k < n; k++)
             if (y[k] >= d->n_classes)
-                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels must be 0 to %d",
-                               d->name, (long long)k, y[k], d->n_classes - 1);
+                return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels must be 0 to %d", d->name,
+                               (long long)k, y[k], d->n_classes - 1);
     }
     fingerprint(d);
     return OT_OK;

@@ -12,41 +12,36 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define WIDE                                                                                       \
     __attribute__((target_clones("avx2", "default"))) /* avx2 alone: no fused multiply-add */
 #else
 #define WIDE
 #endif
 
-enum {
-    BLOCK = 512,
-    PARALLEL = 1 << 17
-}; /* elements; below PARALLEL threads cost more than they save */
+enum { BLOCK = 512, PARALLEL = 1 << 17 }; /* elements; below PARALLEL threads cost more than they save */
 
 typedef enum via { VIA_COPY, VIA_BYTES, VIA_F32, VIA_F64, VIA_I64 } via;
 
 typedef struct plan {
     const ot_gather *g;
-    via     via;
-    int     from, to;       /* bytes per element */
+    via via;
+    int from, to;           /* bytes per element */
     int64_t pixels, planes; /* of a permuted sample: (pixels, planes) becomes (planes, pixels) */
     int64_t pattern;        /* length of mul and add below, where channels alternate fast */
-    float   mul[BLOCK], add[BLOCK];
+    float mul[BLOCK], add[BLOCK];
 } plan;
 
 /* ---- blocks of n elements ---------------------------------------------------- */
 
-WIDE static void bytes_affine(const uint8_t *restrict x, float *restrict y, int64_t n, float mul,
-                              float add)
+WIDE static void bytes_affine(const uint8_t *restrict x, float *restrict y, int64_t n, float mul, float add)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i] * mul + add;
 }
 
-WIDE static void bytes_pattern(const uint8_t *restrict x, float *restrict y, int64_t n,
-                               const float *restrict mul, const float *restrict add)
+WIDE static void bytes_pattern(const uint8_t *restrict x, float *restrict y, int64_t n, const float *restrict mul,
+                               const float *restrict add)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i] * mul[i] + add[i];
@@ -85,7 +80,8 @@ LOAD(load_f64, double)
 static void load_i64(const void *src, ot_dtype t, int64_t *restrict y, int64_t n)
 {
     switch (t) {
-    case OT_U8: case OT_BOOL: EACH(uint8_t, x[i]); break;
+    case OT_U8:
+    case OT_BOOL: EACH(uint8_t, x[i]); break;
     case OT_I32: EACH(int32_t, x[i]); break;
     case OT_I64: EACH(int64_t, x[i]); break;
     default:
@@ -162,20 +158,22 @@ static void convert(const plan *p, const void *src, void *dst, int64_t base, int
 {
     const ot_gather *g = p->g;
     ot_dtype from = g->src->t.dtype, to = g->dtype;
-    union { float f32[BLOCK]; double f64[BLOCK]; int64_t i64[BLOCK]; } x;
+    union {
+        float f32[BLOCK];
+        double f64[BLOCK];
+        int64_t i64[BLOCK];
+    } x;
     switch (p->via) {
     case VIA_COPY: memcpy((char *)dst + (base + i) * p->to, src, (size_t)(n * p->to)); break;
     case VIA_BYTES:
         if (p->pattern) {
-            bytes_pattern(src, (float *)dst + base + i, n, p->mul + i % p->pattern,
-                          p->add + i % p->pattern);
+            bytes_pattern(src, (float *)dst + base + i, n, p->mul + i % p->pattern, p->add + i % p->pattern);
             break;
         }
         for (int64_t k = 0, same; k < n; k += same) {
             int c = channel_of(g, i + k, &same);
             if (same > n - k) same = n - k;
-            bytes_affine((const uint8_t *)src + k, (float *)dst + base + i + k, same, g->mul[c],
-                         g->add[c]);
+            bytes_affine((const uint8_t *)src + k, (float *)dst + base + i + k, same, g->mul[c], g->add[c]);
         }
         break;
     case VIA_F32:
@@ -203,8 +201,7 @@ static void collect(const char *src, char *dst, int64_t stride, int size, int64_
     if (size == 1)
         for (int64_t i = 0; i < n; i++) dst[i] = src[i * stride];
     else
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + i * size, src + i * stride * size, (size_t)size);
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, src + i * stride * size, (size_t)size);
 }
 
 /* The other way round. */
@@ -213,8 +210,7 @@ static void spread(const char *src, char *dst, int64_t stride, int size, int64_t
     if (size == 1)
         for (int64_t i = 0; i < n; i++) dst[i * stride] = src[i];
     else
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + i * stride * size, src + i * size, (size_t)size);
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * stride * size, src + i * size, (size_t)size);
 }
 
 /* Few long planes are written one after the other; many short ones a block of whole planes at once. */
@@ -226,8 +222,7 @@ static void permuted(const plan *p, const char *src, void *dst, int64_t base)
         for (int64_t c = 0; c < p->planes; c += together) {
             int64_t n = p->planes - c < together ? p->planes - c : together;
             for (int64_t i = 0; i < p->pixels; i++)
-                spread(src + (i * p->planes + c) * p->from, block + i * p->from, p->pixels, p->from,
-                       n);
+                spread(src + (i * p->planes + c) * p->from, block + i * p->from, p->pixels, p->from, n);
             convert(p, block, dst, base, c * p->pixels, n * p->pixels);
         }
         return;
@@ -274,9 +269,8 @@ static via way_of(const ot_gather *g)
 
 static void plan_make(plan *p, const ot_gather *g)
 {
-    *p = (plan){.g = g, .via = way_of(g)};
-    p->from =
-        g->src->t.dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->src->t.dtype) / 8;
+    *p = (plan){ .g = g, .via = way_of(g) };
+    p->from = g->src->t.dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->src->t.dtype) / 8;
     p->to = g->dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->dtype) / 8;
     if (g->permute[2] > 0) {
         p->pixels = g->permute[0] * g->permute[1];
@@ -285,8 +279,7 @@ static void plan_make(plan *p, const ot_gather *g)
     /* Channels that change with every few elements, as in (H,W,C): lay their factors out once. */
     int64_t period = g->inner * g->channels;
     if (p->via == VIA_BYTES && g->channels > 1 && g->inner < 16 && period <= BLOCK &&
-        (!p->pixels ||
-         p->pixels == period)) { /* of a permuted sample the blocks are whole planes */
+        (!p->pixels || p->pixels == period)) { /* of a permuted sample the blocks are whole planes */
         p->pattern = BLOCK / period * period;
         for (int64_t i = 0; i < p->pattern; i++) {
             p->mul[i] = g->mul[i / g->inner % g->channels];

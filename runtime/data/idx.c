@@ -29,12 +29,11 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
     OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
     ot_dtype t = type_of(head[2]);
     if (head[0] || head[1] || !t)
-        return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it starts with %02x %02x %02x %02x",
-                       s->name, head[0], head[1], head[2], head[3]);
-    ot_shape shape = {.rank = head[3]};
+        return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it starts with %02x %02x %02x %02x", s->name, head[0],
+                       head[1], head[2], head[3]);
+    ot_shape shape = { .rank = head[3] };
     if (shape.rank < 1 || shape.rank > OT_MAX_RANK)
-        return ot_fail(err, OT_E_DATA, "%s: has rank %d, expected 1 to %d", s->name, shape.rank,
-                       OT_MAX_RANK);
+        return ot_fail(err, OT_E_DATA, "%s: has rank %d, expected 1 to %d", s->name, shape.rank, OT_MAX_RANK);
     OT_TRY(ot_source_take(s, size, 4 * shape.rank, "the header", err));
     for (int i = 0; i < shape.rank; i++) {
         const unsigned char *b = size + 4 * i;
@@ -49,7 +48,7 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
 static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
 {
     ot_dtype t = OT_UNDEFINED;
-    ot_shape shape = {0};
+    ot_shape shape = { 0 };
     int64_t taken = 0;
     OT_TRY(read_header(s, &t, &shape, &taken, err));
     OT_TRY(ot_array_alloc(d, a, t, &shape, s->most - taken, s->name, err));
@@ -101,7 +100,7 @@ static ot_status count_of(const char *path, int64_t *n, ot_error *err)
 {
     ot_source s;
     ot_dtype t;
-    ot_shape shape = {0};
+    ot_shape shape = { 0 };
     int64_t taken;
     OT_TRY(ot_source_open(&s, path, err));
     ot_status status = read_header(&s, &t, &shape, &taken, err);
@@ -117,8 +116,8 @@ static ot_status check_counts(const char *images, const char *labels, ot_error *
     OT_TRY(count_of(images, &x, err));
     OT_TRY(count_of(labels, &y, err));
     if (x != y)
-        return ot_fail(err, OT_E_DATA, "%s: has %lld labels, but %s has %lld images",
-                       labels, (long long)y, images, (long long)x);
+        return ot_fail(err, OT_E_DATA, "%s: has %lld labels, but %s has %lld images", labels, (long long)y, images,
+                       (long long)x);
     return OT_OK;
 }
 
@@ -143,13 +142,13 @@ ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
 }
 
 /* The first of the usual spellings that is there, in the arena; NULL: none. */
-static ot_status find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part, char **found, ot_error *err)
+static ot_status find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part, char **found,
+                           ot_error *err)
 {
-    static const char *const end[] = {"", ".gz"};
+    static const char *const end[] = { "", ".gz" };
     *found = NULL;
     for (int i = 0; i < 4 && !*found; i++) {
-        char *path =
-            ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
+        char *path = ot_arena_printf(d->arena, "%s/%s-%s-ubyte%s", folder, prefix, part, end[i % 2]);
         if (!path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
         if (i >= 2) rename_part(path, "s-idx", "s.idx");
         if (access(path, F_OK) == 0) *found = path;
@@ -157,8 +156,7 @@ static ot_status find_part(ot_dataset *d, const char *folder, const char *prefix
     return OT_OK;
 }
 
-ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found,
-                        ot_error *err)
+ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err)
 {
     char *images, *labels;
     OT_TRY(find_part(d, folder, prefix, "images-idx3", &images, err));
@@ -166,8 +164,7 @@ ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, b
     *found = images != NULL;
     if (!images) return OT_OK;
     if (!labels)
-        return ot_fail(err, OT_E_DATA,
-                       "%s: the file of labels is missing; expected %s-labels-idx1-ubyte", images,
+        return ot_fail(err, OT_E_DATA, "%s: the file of labels is missing; expected %s-labels-idx1-ubyte", images,
                        prefix);
     return ot_idx_open(images, d, err);
 }

@@ -9,16 +9,16 @@
 typedef struct ot_source ot_source;
 struct ot_source {
     const char *name; /* for messages; borrowed */
-    int64_t     most; /* no more bytes than this can come: what a header claims is held against it */
-    int64_t     packed; /* of gzip: bytes of the file; else 0 */
-    void       *state;
+    int64_t most;     /* no more bytes than this can come: what a header claims is held against it */
+    int64_t packed;   /* of gzip: bytes of the file; else 0 */
+    void *state;
     /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
     int64_t (*read)(ot_source *s, void *p, int64_t n, ot_error *err);
 };
 
 /* A regular file; gzip is seen by its first bytes.  The caller closes s after OT_OK. */
 ot_status ot_source_open(ot_source *s, const char *path, ot_error *err);
-void      ot_source_close(ot_source *s);
+void ot_source_close(ot_source *s);
 
 /* Exactly n bytes of `what`, or an error that says how many came. */
 ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_error *err);
@@ -38,8 +38,8 @@ ot_array *ot_dataset_add(ot_dataset *d, const char *name);
 
 /* Sets a->t's type and shape and gives it zeroed bytes; `most` bytes are there at most to fill it
  * (negative: no limit).  Nothing is allocated for a shape that does not fit. */
-ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most,
-                         const char *where, ot_error *err);
+ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most, const char *where,
+                         ot_error *err);
 
 /* Roles by name, the sample count, and which arrays are whole: those whose first dimension is another than the target's. */
 void ot_dataset_arrange(ot_dataset *d);
@@ -48,7 +48,7 @@ void ot_dataset_arrange(ot_dataset *d);
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
 
 /* Shape of a->t as ot_shape. */
-int64_t  ot_array_elements(const ot_array *a); /* of all samples together */
+int64_t ot_array_elements(const ot_array *a); /* of all samples together */
 
 void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 bytes; others stay */
 

@@ -19,14 +19,13 @@ bool ot_picture_of(const ot_array *a, ot_picture *out)
         return true;
     }
     if (a->t.rank == 3) {
-        *out = (ot_picture){.h = d[1], .w = d[2], .c = 1};
+        *out = (ot_picture){ .h = d[1], .w = d[2], .c = 1 };
         return true;
     }
     if (a->t.rank != 4) return false;
     bool first = d[1] == 1 || d[1] == 3 || d[1] == 4, last = d[3] == 1 || d[3] == 3 || d[3] == 4;
-    if (last && !first)
-        *out = (ot_picture){ .h = d[1], .w = d[2], .c = d[3], .channels_last = d[3] > 1 };
-    else *out = (ot_picture){.h = d[2], .w = d[3], .c = d[1]};
+    if (last && !first) *out = (ot_picture){ .h = d[1], .w = d[2], .c = d[3], .channels_last = d[3] > 1 };
+    else *out = (ot_picture){ .h = d[2], .w = d[3], .c = d[1] };
     return true;
 }
 
@@ -66,13 +65,14 @@ static bool given(const char *text, ot_normalize *z)
 
 ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
 {
-    *out = (ot_normalize){.kind = OT_NORMALIZE_UNIT};
+    *out = (ot_normalize){ .kind = OT_NORMALIZE_UNIT };
     if (!text || !*text || !strcmp(text, "1/255")) return OT_OK;
     if (!strcmp(text, "none")) out->kind = OT_NORMALIZE_NONE;
     else if (!strcmp(text, "mean,std")) out->kind = OT_NORMALIZE_MEASURE;
     else if (!strcmp(text, "imagenet"))
-        *out = (ot_normalize){.kind = OT_NORMALIZE_GIVEN, .channels = 3,
-                              .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+        *out = (ot_normalize){
+            .kind = OT_NORMALIZE_GIVEN, .channels = 3, .mean = { 0.485, 0.456, 0.406 }, .std = { 0.229, 0.224, 0.225 }
+        };
     else if (!given(text, out))
         return ot_fail(err, OT_E_USAGE,
                        "--normalize: invalid value '%s'; expected 1/255, mean,std, imagenet, none, or mean and "
@@ -101,10 +101,8 @@ ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err
 {
     ot_picture q;
     if (z->kind != OT_NORMALIZE_MEASURE) return OT_OK;
-    if (!ot_picture_of(train, &q) || q.c < 1 || q.c > OT_MAX_CHANNELS || train->t.dim[0] == 0 ||
-        q.h * q.w == 0)
-        return ot_fail(err, OT_E_DATA,
-                       "--normalize mean,std: needs uint8 images with 1 to %d channels",
+    if (!ot_picture_of(train, &q) || q.c < 1 || q.c > OT_MAX_CHANNELS || train->t.dim[0] == 0 || q.h * q.w == 0)
+        return ot_fail(err, OT_E_DATA, "--normalize mean,std: needs uint8 images with 1 to %d channels",
                        OT_MAX_CHANNELS);
     int64_t(*n)[256] = calloc((size_t)q.c, sizeof *n);
     if (!n) return ot_fail(err, OT_E_NOMEM, "--normalize mean,std: no memory");
@@ -133,8 +131,7 @@ static void describe(const double *v, int n, char *buf, size_t cap)
     if (n > 1 && len < cap) snprintf(buf + len, cap - len, "]");
 }
 
-ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, char line[256],
-                             ot_error *err)
+ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, char line[256], ot_error *err)
 {
     char mean[96], std[96];
     g->channels = 1;
@@ -152,8 +149,8 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
     case OT_NORMALIZE_GIVEN: break;
     }
     if (z->channels != 1 && z->channels != c)
-        return ot_fail(err, OT_E_DATA, "--normalize: has values for %d channels, but the images have %lld",
-                       z->channels, (long long)c);
+        return ot_fail(err, OT_E_DATA, "--normalize: has values for %d channels, but the images have %lld", z->channels,
+                       (long long)c);
     g->channels = z->channels;
     for (int i = 0; i < z->channels; i++) {
         g->mul[i] = (float)(1 / (255 * z->std[i]));

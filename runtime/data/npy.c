@@ -14,16 +14,16 @@ enum { LONGEST_HEADER = 64 << 10 };
 
 typedef struct header {
     ot_dtype dtype;
-    bool     swapped; /* big-endian */
-    int64_t  width;   /* of strings: code points each, in four bytes */
-    bool     fortran; /* the first index runs fastest */
+    bool swapped;  /* big-endian */
+    int64_t width; /* of strings: code points each, in four bytes */
+    bool fortran;  /* the first index runs fastest */
     ot_shape shape;
 } header;
 
 typedef struct parser {
     const char *p, *end;
     const char *name; /* for messages */
-    ot_error   *err;
+    ot_error *err;
 } parser;
 
 static ot_status bad(parser *q, const char *what)
@@ -52,8 +52,7 @@ static ot_status quoted(parser *q, char *buf, size_t cap)
     char mark = *q->p++;
     size_t n = 0;
     while (q->p < q->end && *q->p != mark) {
-        if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap)
-            return bad(q, "a string is too long or has escapes");
+        if (*q->p == '\\' || *q->p == 0 || n + 1 >= cap) return bad(q, "a string is too long or has escapes");
         buf[n++] = *q->p++;
     }
     if (q->p == q->end) return bad(q, "a string is not terminated");
@@ -74,10 +73,13 @@ static bool word(parser *q, const char *text)
 /* The element type behind the byte-order mark; OT_UNDEFINED: none of ours. */
 static ot_dtype type_of(const char *code)
 {
-    static const struct { const char *code; ot_dtype t; } row[] = {
-        {"f2", OT_F16}, {"f4", OT_F32}, {"f8", OT_F64}, {"i1", OT_I8},  {"i2", OT_I16},
-        {"i4", OT_I32}, {"i8", OT_I64}, {"u1", OT_U8},  {"u2", OT_U16}, {"u4", OT_U32},
-        {"u8", OT_U64}, {"b1", OT_BOOL}, {"V1", OT_U8}, {"V2", OT_U16},
+    static const struct {
+        const char *code;
+        ot_dtype t;
+    } row[] = {
+        { "f2", OT_F16 }, { "f4", OT_F32 },  { "f8", OT_F64 }, { "i1", OT_I8 },  { "i2", OT_I16 },
+        { "i4", OT_I32 }, { "i8", OT_I64 },  { "u1", OT_U8 },  { "u2", OT_U16 }, { "u4", OT_U32 },
+        { "u8", OT_U64 }, { "b1", OT_BOOL }, { "V1", OT_U8 },  { "V2", OT_U16 },
     };
     for (int i = 0; i < OT_LEN(row); i++)
         if (!strcmp(code, row[i].code)) return row[i].t;
@@ -113,7 +115,7 @@ static ot_status parse_descr(parser *q, header *h)
 
 static ot_status parse_shape(parser *q, header *h)
 {
-    h->shape = (ot_shape){.rank = 0};
+    h->shape = (ot_shape){ .rank = 0 };
     if (!accept(q, '(')) return bad(q, "the shape is not a tuple");
     bool comma = true;
     while (!accept(q, ')')) {
@@ -121,13 +123,11 @@ static ot_status parse_shape(parser *q, header *h)
         int64_t n = 0;
         bool any = false;
         for (; q->p < q->end && *q->p >= '0' && *q->p <= '9'; q->p++, any = true)
-            if (!ot_mul(n, 10, &n) || !ot_add(n, *q->p - '0', &n))
-                return bad(q, "a dimension does not fit in 64 bits");
+            if (!ot_mul(n, 10, &n) || !ot_add(n, *q->p - '0', &n)) return bad(q, "a dimension does not fit in 64 bits");
         if (!any) return bad(q, "a dimension is not a non-negative integer");
         if (q->p < q->end && *q->p == 'L') q->p++; /* Python 2 */
         if (h->shape.rank == OT_MAX_RANK)
-            return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name,
-                           OT_MAX_RANK);
+            return ot_fail(q->err, OT_E_DATA, "%s: has more than %d dimensions", q->name, OT_MAX_RANK);
         h->shape.dim[h->shape.rank++] = n;
         comma = accept(q, ',');
     }
@@ -145,10 +145,8 @@ static ot_status parse_dict(parser *q, header *h)
         if (!comma) return bad(q, "a comma is missing");
         OT_TRY(quoted(q, key, sizeof key));
         if (!accept(q, ':')) return bad(q, "a colon is missing");
-        unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2
-                     : !strcmp(key, "shape") ? 4 : 0;
-        if (!bit || seen & bit)
-            return bad(q, "its keys are not exactly descr, fortran_order and shape");
+        unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2 : !strcmp(key, "shape") ? 4 : 0;
+        if (!bit || seen & bit) return bad(q, "its keys are not exactly descr, fortran_order and shape");
         seen |= bit;
         if (bit == 1) OT_TRY(parse_descr(q, h));
         else if (bit == 4) OT_TRY(parse_shape(q, h));
@@ -166,23 +164,22 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
 {
     unsigned char head[12];
     OT_TRY(ot_source_take(s, head, 8, "the .npy header", err));
-    if (memcmp(head, "\x93NUMPY", 6))
-        return ot_fail(err, OT_E_DATA, "%s: is not a .npy file", s->name);
+    if (memcmp(head, "\x93NUMPY", 6)) return ot_fail(err, OT_E_DATA, "%s: is not a .npy file", s->name);
     int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor)
-        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; supported are 1.0, 2.0 and 3.0",
-                       s->name, major, minor);
+        return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; supported are 1.0, 2.0 and 3.0", s->name, major,
+                       minor);
     OT_TRY(ot_source_take(s, head + 8, wide, "the .npy header", err));
     uint32_t n = head[8] | (uint32_t)head[9] << 8;
     if (wide == 4) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (n > LONGEST_HEADER)
-        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; the limit is %d",
-                       s->name, n, LONGEST_HEADER);
+        return ot_fail(err, OT_E_DATA, "%s: has a .npy header of %u bytes; the limit is %d", s->name, n,
+                       LONGEST_HEADER);
     char *text = malloc(n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
     ot_status status = ot_source_take(s, text, n, "the .npy header", err);
     if (!status) {
-        parser q = {text, text + n, s->name, err};
+        parser q = { text, text + n, s->name, err };
         status = parse_dict(&q, h);
     }
     free(text);
@@ -193,7 +190,7 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
 /* (d0, d1, …) whose first index runs fastest into row-major order.  src is left as it is. */
 static void from_fortran(const char *src, char *dst, const ot_shape *shape, int size)
 {
-    int64_t index[OT_MAX_RANK] = {0}, step[OT_MAX_RANK], at = 0, n = ot_numel(shape);
+    int64_t index[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], at = 0, n = ot_numel(shape);
     int64_t stride = size;
     for (int i = 0; i < shape->rank; i++) {
         step[i] = stride;
@@ -214,7 +211,10 @@ static void from_fortran(const char *src, char *dst, const ot_shape *shape, int 
 static int put_utf8(char *to, uint32_t c)
 {
     if (c >= 0x110000 || (c >= 0xD800 && c < 0xE000)) return 0;
-    if (c < 0x80) return *to = (char)c, 1;
+    if (c < 0x80) {
+        *to = (char)c;
+        return 1;
+    }
     int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
     to[0] = (char)((0xFF00 >> (more + 1) & 0xFF) | c >> 6 * more);
     for (int i = 1; i <= more; i++) to[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
@@ -222,7 +222,8 @@ static int put_utf8(char *to, uint32_t c)
 }
 
 /* n strings of `width` code points, zeros behind the shorter ones. */
-static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points, int64_t n, int64_t width, const char *name, ot_error *err)
+static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points, int64_t n, int64_t width,
+                              const char *name, ot_error *err)
 {
     char **text = a->t.data, *one = malloc((size_t)width * 4 + 1);
     ot_status s = one ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", name);
@@ -232,8 +233,9 @@ static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points
         while (length && !p[length - 1]) length--;
         for (int64_t k = 0; k < length && !s; k++) {
             int bytes = p[k] ? put_utf8(one + at, p[k]) : 0;
-            if (!bytes) s = ot_fail(err, OT_E_DATA, "%s: string %lld contains the invalid code point %u",
-                                    name, (long long)i, p[k]);
+            if (!bytes)
+                s = ot_fail(err, OT_E_DATA, "%s: string %lld contains the invalid code point %u", name, (long long)i,
+                            p[k]);
             at += bytes;
         }
         one[at] = '\0';
@@ -252,7 +254,8 @@ static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const he
         return ot_fail(err, OT_E_DATA, "%s: its strings are too large", s->name);
     OT_TRY(ot_array_alloc(d, a, OT_STRING, &h->shape, -1, s->name, err));
     char *raw = malloc((size_t)bytes + 1), *turned = h->fortran && h->shape.rank > 1 ? malloc((size_t)bytes + 1) : raw;
-    ot_status status = raw && turned ? ot_source_take(s, raw, bytes, "the elements", err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
+    ot_status status = raw && turned ? ot_source_take(s, raw, bytes, "the elements", err)
+                                     : ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
     if (!status) status = ot_source_end(s, err);
     if (!status && turned != raw) from_fortran(raw, turned, &h->shape, (int)size);
     if (!status && h->swapped) ot_swap_bytes(turned, n * h->width, 4);
@@ -264,7 +267,7 @@ static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const he
 
 ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
 {
-    header h = {0};
+    header h = { 0 };
     int64_t taken = 0;
     OT_TRY(read_header(s, &h, &taken, err));
     if (h.dtype == OT_STRING) return read_strings(s, d, a, &h, s->most < 0 ? -1 : s->most - taken, err);
@@ -274,8 +277,7 @@ ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
     bool turn = h.fortran && h.shape.rank > 1 && n > 0;
     char *bytes = a->t.data;
     if (turn && !(bytes = malloc((size_t)(n * size))))
-        return ot_fail(err, OT_E_NOMEM, "%s: no memory to transpose its %lld elements", s->name,
-                       (long long)n);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory to transpose its %lld elements", s->name, (long long)n);
     ot_status status = ot_source_take(s, bytes, n * size, "the elements", err);
     if (!status) status = ot_source_end(s, err);
     if (!status && turn) from_fortran(bytes, a->t.data, &h.shape, size);
@@ -283,7 +285,6 @@ ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
     if (status) return status;
     if (h.swapped) ot_swap_bytes(a->t.data, n, size);
     if (h.dtype == OT_BOOL)
-        for (int64_t i = 0; i < n; i++)
-            ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
+        for (int64_t i = 0; i < n; i++) ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
     return OT_OK;
 }

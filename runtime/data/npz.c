@@ -20,9 +20,17 @@
 #include <zlib.h>
 
 enum {
-    DEFLATE_MOST = 1032, MOST_MEMBERS = 1 << 16, BUFFER = 256 << 10,
-    LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR64 = 20, MOST_COMMENT = 0xFFFF,
-    STORED = 0, DEFLATED = 8,
+    DEFLATE_MOST = 1032,
+    MOST_MEMBERS = 1 << 16,
+    BUFFER = 256 << 10,
+    LOCAL = 30,
+    CENTRAL = 46,
+    END = 22,
+    END64 = 56,
+    LOCATOR64 = 20,
+    MOST_COMMENT = 0xFFFF,
+    STORED = 0,
+    DEFLATED = 8,
     ENCRYPTED = 1 | 1 << 6 | 1 << 13 /* bits of the flags: encrypted in any way */
 };
 
@@ -31,10 +39,10 @@ static uint32_t u32(const unsigned char *b) { return u16(b) | u16(b + 2) << 16; 
 static uint64_t u64(const unsigned char *b) { return u32(b) | (uint64_t)u32(b + 4) << 32; }
 
 typedef struct zip {
-    int         fd;
-    int64_t     size; /* of the file */
+    int fd;
+    int64_t size; /* of the file */
     const char *path;
-    ot_error   *err;
+    ot_error *err;
 } zip;
 
 /* n bytes at offset `at`, all of them. */
@@ -42,9 +50,10 @@ static ot_status read_at(const zip *z, const char *name, void *p, int64_t n, int
 {
     int64_t got = ot_read_at(z->fd, p, n, at);
     if (got == n) return OT_OK;
-    return ot_fail(z->err, OT_E_IO, "%s: %s%s", name, got < 0 ? "cannot be read: " : "the file shrank while it was read",
-                   
-                   got < 0 ? strerror_r(errno, (char[128]){0}, 128) : "");
+    return ot_fail(z->err, OT_E_IO, "%s: %s%s", name,
+                   got < 0 ? "cannot be read: " : "the file shrank while it was read",
+
+                   got < 0 ? strerror_r(errno, (char[128]){ 0 }, 128) : "");
 }
 
 static ot_status damaged(const zip *z, const char *what)
@@ -55,16 +64,16 @@ static ot_status damaged(const zip *z, const char *what)
 /* ---- one member's bytes ------------------------------------------------------------- */
 
 typedef struct member {
-    const zip  *z;
-    const char *name;      /* for messages */
-    uint32_t    method, crc;
-    int64_t     header;    /* offset of the local header */
-    int64_t     packed, size;
-    int64_t     at, left;  /* next packed byte, and how many there are */
-    int64_t     wanted;    /* bytes not yet given out */
-    uint32_t    sum;       /* checksum of those given out */
-    z_stream    stream;
-    bool        ended;     /* the stream */
+    const zip *z;
+    const char *name; /* for messages */
+    uint32_t method, crc;
+    int64_t header; /* offset of the local header */
+    int64_t packed, size;
+    int64_t at, left; /* next packed byte, and how many there are */
+    int64_t wanted;   /* bytes not yet given out */
+    uint32_t sum;     /* checksum of those given out */
+    z_stream stream;
+    bool ended;            /* the stream */
     unsigned char *buffer; /* of packed bytes; deflated members */
 } member;
 
@@ -101,7 +110,7 @@ static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *m
 static ot_status member_end(member *m)
 {
     unsigned char more;
-    int64_t       made = 0;
+    int64_t made = 0;
     if (m->method == DEFLATED) OT_TRY(inflate_some(m, &more, 1, &made));
     if (made || m->left || m->stream.avail_in) return bad_member(m, "a member is larger than its directory entry says");
     return m->sum == m->crc ? OT_OK : bad_member(m, "a checksum is wrong");
@@ -114,10 +123,14 @@ static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
     (void)err; /* the archive's own */
     if (n > m->wanted) n = m->wanted;
     while (done < n) {
-        int64_t        some = n - done < 1 << 28 ? n - done : 1 << 28, made = some;
+        int64_t some = n - done < 1 << 28 ? n - done : 1 << 28, made = some;
         unsigned char *to = (unsigned char *)p + done;
-        if (m->method == DEFLATED ? inflate_some(m, to, some, &made) : read_at(m->z, m->name, to, some, m->at)) return -1;
-        if (made < some) return bad_member(m, "a member is smaller than its directory entry says"), -1;
+        if (m->method == DEFLATED ? inflate_some(m, to, some, &made) : read_at(m->z, m->name, to, some, m->at))
+            return -1;
+        if (made < some) {
+            bad_member(m, "a member is smaller than its directory entry says");
+            return -1;
+        }
         if (m->method == STORED) m->at += some, m->left -= some;
         m->sum = (uint32_t)crc32_z(m->sum, to, (size_t)some);
         done += some;
@@ -148,7 +161,8 @@ static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, 
 }
 
 /* One entry of the directory, `left` bytes of which are there; *taken: its length. */
-static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b, int64_t left, member *m, char **array, int64_t *taken)
+static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b, int64_t left, member *m, char **array,
+                            int64_t *taken)
 {
     if (left < CENTRAL || memcmp(b, "PK\1\2", 4)) return damaged(z, "the directory is truncated");
     uint32_t name = u16(b + 28), extra = u16(b + 30), flags = u16(b + 8);
@@ -160,16 +174,24 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
     if (name < 4 || memchr(text, 0, name) || strcmp(text + name - 4, ".npy"))
         return ot_fail(z->err, OT_E_DATA, "%s: member '%s' is not an .npy array", z->path, text);
     uint64_t size = u32(b + 24), packed = u32(b + 20), header = u32(b + 42);
-    *m = (member){.z = z, .name = ot_arena_printf(d->arena, "%s: %s", z->path, text), .method = u16(b + 10), .crc = u32(b + 16)};
+    *m = (member){
+        .z = z, .name = ot_arena_printf(d->arena, "%s: %s", z->path, text), .method = u16(b + 10), .crc = u32(b + 16)
+    };
     if (!m->name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
     if (flags & ENCRYPTED) return ot_fail(z->err, OT_E_DATA, "%s: is encrypted, which is not supported", m->name);
     if (m->method != STORED && m->method != DEFLATED)
-        return ot_fail(z->err, OT_E_DATA, "%s: unsupported compression method %u%s; expected stored or deflated "
-                                          "members", m->name, m->method,
-                       m->method == 14 ? " (lzma)" : m->method == 12 ? " (bzip2)" : m->method == 93 ? " (zstd)" : "");
-    OT_TRY(widen(m, b + CENTRAL + name, extra, (uint64_t *[]){&size, &packed, &header}));
-    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX) return bad_member(m, "the sizes of a member are "
-                                                                                           "inconsistent or too large");
+        return ot_fail(z->err, OT_E_DATA,
+                       "%s: unsupported compression method %u%s; expected stored or deflated "
+                       "members",
+                       m->name, m->method,
+                       m->method == 14   ? " (lzma)"
+                       : m->method == 12 ? " (bzip2)"
+                       : m->method == 93 ? " (zstd)"
+                                         : "");
+    OT_TRY(widen(m, b + CENTRAL + name, extra, (uint64_t *[]){ &size, &packed, &header }));
+    if (header > INT64_MAX || packed > INT64_MAX || size > INT64_MAX)
+        return bad_member(m, "the sizes of a member are "
+                             "inconsistent or too large");
     m->header = (int64_t)header;
     m->packed = (int64_t)packed;
     m->size = (int64_t)size;
@@ -191,8 +213,9 @@ static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
     if (m->at > end || m->packed > end - m->at) return bad_member(m, "a member is outside the file");
     OT_TRY(read_at(m->z, m->name, name, n, m->header + LOCAL));
     if (memcmp(name, entry + CENTRAL, n)) return bad_member(m, "header and directory differ");
-    if (m->method == STORED && m->size != m->packed) return bad_member(m, "the sizes of a member are inconsistent or "
-                                                                          "too large");
+    if (m->method == STORED && m->size != m->packed)
+        return bad_member(m, "the sizes of a member are inconsistent or "
+                             "too large");
     m->left = m->packed;
     m->wanted = m->size;
     return OT_OK;
@@ -200,7 +223,7 @@ static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
 
 static ot_status read_member(member *m, ot_dataset *d, const char *array)
 {
-    ot_source s = {.name = m->name, .most = m->size, .state = m, .read = member_read};
+    ot_source s = { .name = m->name, .most = m->size, .state = m, .read = member_read };
     ot_array *a = ot_dataset_add(d, array);
     if (!a) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory", m->name);
     if (m->method == STORED) return ot_npy_read(&s, d, a, m->z->err);
@@ -216,7 +239,9 @@ static ot_status read_member(member *m, ot_dataset *d, const char *array)
 }
 
 /* Where members lie, to see that none overlap. */
-typedef struct extent { int64_t from, to; } extent;
+typedef struct extent {
+    int64_t from, to;
+} extent;
 
 static int by_place(const void *a, const void *b)
 {
@@ -224,20 +249,21 @@ static int by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *b, int64_t n, int64_t count, int64_t end, extent *place)
+static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *b, int64_t n, int64_t count,
+                              int64_t end, extent *place)
 {
     int64_t budget, at = 0, taken = 0;
     if (!ot_mul(z->size, DEFLATE_MOST, &budget)) budget = INT64_MAX;
     for (int64_t k = 0; k < count; k++, at += taken) {
-        member m = {0};
-        char  *array = NULL;
+        member m = { 0 };
+        char *array = NULL;
         OT_TRY(read_entry(z, d, b + at, n - at, &m, &array, &taken));
         if (m.size > budget)
-            return ot_fail(z->err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can contain",
-                           m.name, (long long)m.size);
+            return ot_fail(z->err, OT_E_DATA, "%s: claims %lld bytes, more than the archive can contain", m.name,
+                           (long long)m.size);
         budget -= m.size;
         OT_TRY(find_bytes(&m, b + at, end));
-        place[k] = (extent){m.header, m.at + m.packed};
+        place[k] = (extent){ m.header, m.at + m.packed };
         OT_TRY(read_member(&m, d, array));
     }
     if (at != n) return damaged(z, "the directory has more bytes than entries");
@@ -247,10 +273,7 @@ static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *
     return OT_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 static ot_status check_names(const zip *z, const ot_dataset *d)
 {
@@ -270,7 +293,10 @@ static ot_status check_names(const zip *z, const ot_dataset *d)
 /* ---- the end of the file ------------------------------------------------------------- */
 
 /* What the end record says: entries, and where the directory lies. */
-typedef struct tail { uint64_t count, size, offset; int64_t end; /* of the directory */ } tail;
+typedef struct tail {
+    uint64_t count, size, offset;
+    int64_t end; /* of the directory */
+} tail;
 
 /* The 64-bit end record, whose locator stands right before the end record at offset `at`. */
 static ot_status find_tail64(const zip *z, int64_t at, tail *t)
@@ -283,7 +309,7 @@ static ot_status find_tail64(const zip *z, int64_t at, tail *t)
     OT_TRY(read_at(z, z->path, b, END64, (int64_t)u64(l + 8)));
     if (memcmp(b, "PK\6\6", 4) || u32(b + 16) || u32(b + 20) || u64(b + 24) != u64(b + 32))
         return damaged(z, "the 64-bit directory is missing");
-    *t = (tail){u64(b + 32), u64(b + 40), u64(b + 48), (int64_t)u64(l + 8)};
+    *t = (tail){ u64(b + 32), u64(b + 40), u64(b + 48), (int64_t)u64(l + 8) };
     return OT_OK;
 }
 
@@ -298,15 +324,15 @@ static ot_status find_tail(const zip *z, tail *t)
     if (!s && at < 0) {
         unsigned char head[2] = { 0 };
         bool gzip = z->size >= 2 && read_at(z, z->path, head, 2, 0) == OT_OK && head[0] == 0x1F && head[1] == 0x8B;
-        s = gzip ? ot_fail(z->err, OT_E_DATA, "%s: is compressed with gzip as a whole; decompress it with gunzip",
-                           z->path)
-                 : ot_fail(z->err, OT_E_DATA, "%s: is truncated or followed by other data: no directory found",
-                           z->path);
+        s = gzip
+                ? ot_fail(z->err, OT_E_DATA, "%s: is compressed with gzip as a whole; decompress it with gunzip",
+                          z->path)
+                : ot_fail(z->err, OT_E_DATA, "%s: is truncated or followed by other data: no directory found", z->path);
     }
     if (!s) {
         const unsigned char *e = b + at;
         bool wide = u16(e + 10) == 0xFFFF || u32(e + 12) == 0xFFFFFFFF || u32(e + 16) == 0xFFFFFFFF;
-        *t = (tail){u16(e + 10), u32(e + 12), u32(e + 16), z->size - n + at};
+        *t = (tail){ u16(e + 10), u32(e + 12), u32(e + 16), z->size - n + at };
         if (wide) s = find_tail64(z, t->end, t);
         else if (u16(e + 4) || u16(e + 6) || u16(e + 8) != u16(e + 10)) s = damaged(z, "it is one part of several");
     }
@@ -316,14 +342,16 @@ static ot_status find_tail(const zip *z, tail *t)
 
 static ot_status read_archive(const zip *z, ot_dataset *d)
 {
-    tail t = {0};
+    tail t = { 0 };
     OT_TRY(find_tail(z, &t));
-    if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size) return damaged(z, "the directory is not at its offset");
-    if (t.count > MOST_MEMBERS) return ot_fail(z->err, OT_E_DATA, "%s: has more than %d members", z->path, MOST_MEMBERS);
+    if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size)
+        return damaged(z, "the directory is not at its offset");
+    if (t.count > MOST_MEMBERS)
+        return ot_fail(z->err, OT_E_DATA, "%s: has more than %d members", z->path, MOST_MEMBERS);
     unsigned char *b = malloc((size_t)t.size + 1);
-    extent        *place = malloc((size_t)(t.count + 1) * sizeof *place);
-    ot_status      s = b && place ? read_at(z, z->path, b, (int64_t)t.size, (int64_t)t.offset)
-                                  : ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
+    extent *place = malloc((size_t)(t.count + 1) * sizeof *place);
+    ot_status s = b && place ? read_at(z, z->path, b, (int64_t)t.size, (int64_t)t.offset)
+                             : ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
     if (!s) s = read_members(z, d, b, (int64_t)t.size, (int64_t)t.count, (int64_t)t.offset, place);
     free(place);
     free(b);
@@ -332,7 +360,7 @@ static ot_status read_archive(const zip *z, ot_dataset *d)
 
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)
 {
-    ot_error own = {0};
+    ot_error own = { 0 };
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
@@ -340,7 +368,7 @@ ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)
         if (fd >= 0) close(fd);
         return s;
     }
-    zip z = {.fd = fd, .size = st.st_size, .path = path, .err = err ? err : &own};
+    zip z = { .fd = fd, .size = st.st_size, .path = path, .err = err ? err : &own };
     ot_status s = read_archive(&z, d);
     close(fd);
     return s;

@@ -14,12 +14,19 @@
 #include <zlib.h>
 
 enum {
-    LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR64 = 20, ALIGN = 64,
+    LOCAL = 30,
+    CENTRAL = 46,
+    END = 22,
+    END64 = 56,
+    LOCATOR64 = 20,
+    ALIGN = 64,
     PAD_ID = 0xD935, /* an extra field of zeros, as zipalign names it */
     NPY_ROOM = 512
 };
 
-typedef struct bytes { unsigned char *p; } bytes;
+typedef struct bytes {
+    unsigned char *p;
+} bytes;
 
 static void put(bytes *b, uint64_t v, int size)
 {
@@ -28,13 +35,13 @@ static void put(bytes *b, uint64_t v, int size)
 
 typedef struct member {
     const ot_tensor *t;
-    int64_t  offset, size; /* of the local header; of header and elements */
-    int64_t  data_bytes;
-    const void *data;  /* the elements as they are written */
-    uint32_t *points;  /* of strings: malloc; else NULL */
+    int64_t offset, size; /* of the local header; of header and elements */
+    int64_t data_bytes;
+    const void *data; /* the elements as they are written */
+    uint32_t *points; /* of strings: malloc; else NULL */
     uint32_t crc;
-    bool     utf8;
-    int      npy_bytes;
+    bool utf8;
+    int npy_bytes;
     unsigned char npy[NPY_ROOM]; /* the .npy header */
 } member;
 
@@ -54,8 +61,11 @@ static const char *code_of(ot_dtype t)
     case OT_BOOL: return "|b1";
     case OT_U8: return "|u1";
     case OT_BF16: return "<u2"; /* raw, as data sets bring them */
-    case OT_F8E4M3FN: case OT_F8E4M3FNUZ: case OT_F8E5M2: case OT_F8E5M2FNUZ: case OT_F8E8M0:
-        return "|u1";
+    case OT_F8E4M3FN:
+    case OT_F8E4M3FNUZ:
+    case OT_F8E5M2:
+    case OT_F8E5M2FNUZ:
+    case OT_F8E8M0: return "|u1";
     default: return NULL;
     }
 }
@@ -81,11 +91,10 @@ static void make_header(member *m, const char *code)
     char dict[NPY_ROOM];
     int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
     for (int i = 0; i < m->t->rank; i++)
-        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "",
-                      (long long)m->t->dim[i]);
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "", (long long)m->t->dim[i]);
     n += snprintf(dict + n, sizeof dict - (size_t)n, "%s), }", m->t->rank == 1 ? "," : "");
     m->npy_bytes = (10 + n + 1 + ALIGN - 1) / ALIGN * ALIGN;
-    bytes b = {m->npy};
+    bytes b = { m->npy };
     memcpy(b.p, "\x93NUMPY\x01", 8); /* with the minor version's zero */
     b.p += 8;
     put(&b, (uint64_t)m->npy_bytes - 10, 2);
@@ -122,7 +131,8 @@ static ot_status make_points(member *m, int64_t n, int64_t *longest, const char 
         for (const unsigned char *p = (const unsigned char *)text[i]; *p; length++) (void)next_point(&p);
         if (length > *longest) *longest = length;
     }
-    if (!ot_mul(n, *longest, &all) || !ot_mul(all, 4, &m->data_bytes) || !(m->points = calloc((size_t)all + 1, sizeof *m->points)))
+    if (!ot_mul(n, *longest, &all) || !ot_mul(all, 4, &m->data_bytes) ||
+        !(m->points = calloc((size_t)all + 1, sizeof *m->points)))
         return ot_fail(err, OT_E_NOMEM, "%s: no memory for the strings of '%s'", path, m->t->name ? m->t->name : "");
     for (int64_t i = 0; i < n; i++) {
         uint32_t *to = m->points + i * *longest;
@@ -136,19 +146,18 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
 {
     const char *name = t->name ? t->name : "";
     const char *code = code_of(t->dtype);
-    ot_shape shape = {.rank = t->rank};
+    ot_shape shape = { .rank = t->rank };
     char points[32];
     if (!code && t->dtype != OT_STRING)
         return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy does not support", path, name,
                        ot_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) shape.dim[i] = t->dim[i];
     if (!ot_shape_known(&shape) || !ot_shape_fits(&shape, t->dtype))
-        return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path,
-                       name);
+        return ot_fail(err, OT_E_DATA, "%s: array '%s' has no shape that can be written", path, name);
     if (strlen(name) > 60000)
         return ot_fail(err, OT_E_DATA, "%s: the name of an array has %zu bytes; the limit is 60000", path,
                        strlen(name));
-    *m = (member){.t = t, .utf8 = is_utf8(name), .data = t->data, .data_bytes = (int64_t)ot_bytes(&shape, t->dtype)};
+    *m = (member){ .t = t, .utf8 = is_utf8(name), .data = t->data, .data_bytes = (int64_t)ot_bytes(&shape, t->dtype) };
     if (!code) {
         int64_t longest;
         OT_TRY(make_points(m, ot_numel(&shape), &longest, path, err));
@@ -185,7 +194,7 @@ static ot_status write_member(ot_replace *r, member *m, int64_t *at, ot_error *e
     m->offset = *at;
     int64_t begin = *at + LOCAL + length + (wide ? 20 : 0) + 4;
     int64_t pad = (ALIGN - begin % ALIGN) % ALIGN;
-    bytes b = {head};
+    bytes b = { head };
     put(&b, 0x04034B50, 4);
     put_common(&b, m, wide);
     put(&b, (uint64_t)length, 2);
@@ -216,7 +225,7 @@ static ot_status write_central(ot_replace *r, const member *m, int64_t *at, ot_e
     unsigned char head[CENTRAL + 28], extra[32];
     const char *name = m->t->name ? m->t->name : "";
     bool wide = m->size > WIDE, far = m->offset > WIDE;
-    bytes b = {head}, x = {extra};
+    bytes b = { head }, x = { extra };
     if (wide || far) {
         put(&x, 1, 2);
         put(&x, (wide ? 16u : 0) + (far ? 8u : 0), 2);
@@ -249,7 +258,7 @@ static ot_status write_central(ot_replace *r, const member *m, int64_t *at, ot_e
 static ot_status write_end(ot_replace *r, int n, int64_t begin, int64_t end, ot_error *err)
 {
     unsigned char tail[END64 + LOCATOR64 + END];
-    bytes b = {tail};
+    bytes b = { tail };
     uint64_t size = (uint64_t)(end - begin);
     bool wide = n >= 0xFFFF || end > WIDE;
     if (wide) {
@@ -277,8 +286,7 @@ static ot_status write_end(ot_replace *r, int n, int64_t begin, int64_t end, ot_
     return ot_replace_write(r, tail, (size_t)(b.p - tail), err);
 }
 
-static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n,
-                           ot_error *err)
+static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n, ot_error *err)
 {
     int64_t at = 0;
     for (int i = 0; i < n; i++) {

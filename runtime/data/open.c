@@ -20,21 +20,21 @@ enum { MOST_ROOTS = 32 };
 /* ---- named sets -------------------------------------------------------------- */
 
 typedef struct named {
-    ot_entry    entry;
-    const char *folder[3];         /* below a root: our name, then the one torchvision uses */
-    const char *system;            /* where a package of the system puts it, or NULL */
-    bool        idx;               /* else CIFAR's binary batches */
-    int         n_classes;
+    ot_entry entry;
+    const char *folder[3]; /* below a root: our name, then the one torchvision uses */
+    const char *system;    /* where a package of the system puts it, or NULL */
+    bool idx;              /* else CIFAR's binary batches */
+    int n_classes;
     const char *const *class_name; /* or NULL */
     const char *how;               /* to get it */
 } named;
 
-static const char *const digit[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-static const char *const garment[] = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-                                      "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
-static const char *const kuzushiji[] = {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"};
-static const char *const thing[] = {"airplane", "automobile", "bird", "cat", "deer",
-                                    "dog", "frog", "horse", "ship", "truck"};
+static const char *const digit[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+static const char *const garment[] = { "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                       "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot" };
+static const char *const kuzushiji[] = { "o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo" };
+static const char *const thing[] = { "airplane", "automobile", "bird",  "cat",  "deer",
+                                     "dog",      "frog",       "horse", "ship", "truck" };
 
 /* Each is a row of SETS. */
 static const named set_mnist = {
@@ -57,35 +57,29 @@ static const named set_fashion_mnist = {
     "apt-get install dataset-fashion-mnist, or put the four files of "
     "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist"
 };
-static const named set_kmnist = {
-    { "kmnist", "28x28 Japanese characters, 10 classes", NULL },
-    { "kmnist", "KMNIST/raw" },
-    NULL,
-    true,
-    10,
-    kuzushiji,
-    "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist"
-};
-static const named set_cifar10 = {
-    { "cifar10", "32x32 photographs in colour, 10 classes", NULL },
-    { "cifar10", "cifar-10-batches-bin" },
-    NULL,
-    false,
-    10,
-    thing,
-    "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
-    "<folder>/cifar10"
-};
-static const named set_cifar100 = {
-    { "cifar100", "32x32 photographs in colour, 100 classes", NULL },
-    { "cifar100", "cifar-100-binary" },
-    NULL,
-    false,
-    100,
-    NULL,
-    "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
-    "<folder>/cifar100"
-};
+static const named set_kmnist = { { "kmnist", "28x28 Japanese characters, 10 classes", NULL },
+                                  { "kmnist", "KMNIST/raw" },
+                                  NULL,
+                                  true,
+                                  10,
+                                  kuzushiji,
+                                  "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist" };
+static const named set_cifar10 = { { "cifar10", "32x32 photographs in colour, 10 classes", NULL },
+                                   { "cifar10", "cifar-10-batches-bin" },
+                                   NULL,
+                                   false,
+                                   10,
+                                   thing,
+                                   "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+                                   "<folder>/cifar10" };
+static const named set_cifar100 = { { "cifar100", "32x32 photographs in colour, 100 classes", NULL },
+                                    { "cifar100", "cifar-100-binary" },
+                                    NULL,
+                                    false,
+                                    100,
+                                    NULL,
+                                    "unpack the binary version of https://www.cs.toronto.edu/~kriz/cifar.html into "
+                                    "<folder>/cifar100" };
 
 #define SETS(X) X(mnist) X(fashion_mnist) X(kmnist) X(cifar10) X(cifar100)
 
@@ -112,8 +106,7 @@ static bool is_folder(const char *path)
 static int roots(ot_arena *a, const char *const *search, const char *root[MOST_ROOTS])
 {
     int n = 0;
-    const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"),
-               *home = getenv("HOME");
+    const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     for (; search && *search && n < MOST_ROOTS - 8; search++) root[n++] = *search;
     if (data && *data) root[n++] = data;
     root[n++] = "./data";
@@ -125,11 +118,9 @@ static int roots(ot_arena *a, const char *const *search, const char *root[MOST_R
 }
 
 /* Reads the part of a set that lies in `folder`; *found tells whether it does. */
-static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d,
-                             bool *found, ot_error *err)
+static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
-    if (idx)
-        return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
+    if (idx) return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
     return ot_cifar_folder(folder, split, d, found, err);
 }
 
@@ -138,9 +129,9 @@ static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_da
 static bool holds(const char *folder, bool idx)
 {
     static const char *const first[2][4] = {
-        {"data_batch_1.bin", "train.bin", "test_batch.bin", "test.bin"},
-        {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-images.idx3-ubyte",
-         "train-images.idx3-ubyte.gz"},
+        { "data_batch_1.bin", "train.bin", "test_batch.bin", "test.bin" },
+        { "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-images.idx3-ubyte",
+          "train-images.idx3-ubyte.gz" },
     };
     for (int i = 0; i < 4; i++) {
         char path[PATH_MAX]; /* no memory that may run out: another folder would be taken */
@@ -150,8 +141,8 @@ static bool holds(const char *folder, bool idx)
     return false;
 }
 
-static ot_status open_named(const named *s, ot_split split, const char *const *search,
-                            ot_dataset *d, bool *found, ot_error *err)
+static ot_status open_named(const named *s, ot_split split, const char *const *search, ot_dataset *d, bool *found,
+                            ot_error *err)
 {
     const char *root[MOST_ROOTS], *folder[3 * MOST_ROOTS];
     int n = 0, n_roots = roots(d->arena, search, root);
@@ -172,9 +163,7 @@ static ot_status open_named(const named *s, ot_split split, const char *const *s
         return read_folder(s->entry.name, s->idx, split, d, found, err);
     ot_fail(err, OT_E_DATA, "%s: the data set was not found in any of these folders:", s->entry.name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
-    return ot_fail_more(err, OT_E_DATA,
-                        "to get it: %s; <folder> is a folder named in ONNXTRAIN_DATA",
-                        s->how);
+    return ot_fail_more(err, OT_E_DATA, "to get it: %s; <folder> is a folder named in ONNXTRAIN_DATA", s->how);
 }
 
 /* ---- paths ------------------------------------------------------------------- */
@@ -230,14 +219,18 @@ static bool is_idx(const char *path, const unsigned char *head)
 
 static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
 {
-    static const struct { const char *name; bool (*is)(const char *, const unsigned char *); ot_status (*open)(const char *, ot_dataset *, ot_error *); } format[] = {
+    static const struct {
+        const char *name;
+        bool (*is)(const char *, const unsigned char *);
+        ot_status (*open)(const char *, ot_dataset *, ot_error *);
+    } format[] = {
 #define X(name, open, meaning) { #name, is_##name, open },
         FORMATS(X)
 #undef X
     };
     ot_source s;
     char known[200] = "";
-    unsigned char head[4] = {0};
+    unsigned char head[4] = { 0 };
     OT_TRY(ot_dataset_note(d, path, err));
     OT_TRY(ot_source_open(&s, path, err));
     int64_t got = s.read(&s, head, sizeof head, err);
@@ -247,11 +240,12 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
         if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
     }
-    return ot_fail(err, OT_E_DATA, "%s: unknown file format; supported: %sor a folder with the MNIST or CIFAR (binary) files", path, known);
+    return ot_fail(err, OT_E_DATA,
+                   "%s: unknown file format; supported: %sor a folder with the MNIST or CIFAR (binary) files", path,
+                   known);
 }
 
-static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found,
-                             ot_error *err)
+static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     for (int idx = 1; idx >= 0; idx--)
         if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
@@ -272,22 +266,23 @@ static const ot_entry *const entries[] = {
     SETS(X)
 #undef X
 #define X(name, open, meaning) &format_##name,
-    FORMATS(X)
+        FORMATS(X)
 #undef X
-    NULL
+            NULL
 };
 
-const ot_registry ot_data_sources = { "data", "named sets, and formats of files; a folder with the files of MNIST or CIFAR (binary) does too (--data)", entries };
+const ot_registry ot_data_sources = {
+    "data", "named sets, and formats of files; a folder with the files of MNIST or CIFAR (binary) does too (--data)",
+    entries
+};
 
-static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found,
-                           ot_error *err)
+static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     struct stat st;
     if (stat(path, &st)) {
         int number = errno;
         if (strchr(path, '/') || strchr(path, '.'))
-            return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path,
-                           strerror_r(number, (char[128]){0}, 128));
+            return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, strerror_r(number, (char[128]){ 0 }, 128));
         ot_fail(err, OT_E_DATA, "%s: is neither a file nor a known data set; data sets:", path);
         for (int i = 0; i < OT_LEN(sets); i++) ot_fail_more(err, OT_E_DATA, "  %s", sets[i]->entry.name);
         return OT_E_DATA;
@@ -297,16 +292,14 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     return *found ? open_file(path, d, err) : OT_OK;
 }
 
-ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search,
-                          ot_dataset **out, ot_error *err)
+ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err)
 {
     *out = NULL;
     ot_dataset *d = ot_dataset_new(spec);
     if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
     const named *known = named_find(spec);
     bool found = false;
-    ot_status s = known ? open_named(known, split, search, d, &found, err)
-                        : open_path(spec, split, d, &found, err);
+    ot_status s = known ? open_named(known, split, search, d, &found, err) : open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
         s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);
     if (!s && found) {

@@ -8,7 +8,7 @@
 typedef struct stream {
     uint64_t key, next; /* of Philox; `next` counts calls */
     uint64_t spare;
-    int      left;      /* spare numbers: 0 or 1 */
+    int left; /* spare numbers: 0 or 1 */
 } stream;
 
 static uint64_t draw(stream *s)
@@ -40,7 +40,7 @@ void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order)
 {
     uint32_t r[4];
     ot_philox(seed, epoch, OT_STREAM_ORDER, r); /* every epoch a key of its own */
-    stream s = {.key = (uint64_t)r[1] << 32 | r[0]};
+    stream s = { .key = (uint64_t)r[1] << 32 | r[0] };
     for (int64_t i = 0; i < n; i++) order[i] = i;
     for (int64_t i = n - 1; i > 0; i--) {
         int64_t k = (int64_t)below(&s, (uint64_t)i + 1), swap = order[i];

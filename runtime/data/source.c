@@ -19,10 +19,10 @@ enum { DEFLATE_MOST = 1032, BUFFER = 256 << 10 };
 #define REASON(number) strerror_r((number), (char[128]){0}, 128)
 
 typedef struct stream {
-    int      fd;
-    int64_t  at;     /* the next byte of the file */
-    bool     gzip;
-    bool     within; /* a gzip member, of which a file may have several */
+    int fd;
+    int64_t at; /* the next byte of the file */
+    bool gzip;
+    bool within; /* a gzip member, of which a file may have several */
     z_stream z;
     unsigned char *buffer; /* packed bytes */
 } stream;
@@ -74,8 +74,9 @@ static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
         x->within = code != Z_STREAM_END;
         if (code == Z_OK || code == Z_STREAM_END || (code == Z_BUF_ERROR && more)) continue;
         if (code == Z_MEM_ERROR) ot_fail(err, OT_E_NOMEM, "%s: no memory to unpack it", s->name);
-        else ot_fail(err, OT_E_DATA, "%s: the compressed data is damaged (%s)",
-                     s->name, code == Z_BUF_ERROR || !x->z.msg ? "it is truncated" : x->z.msg);
+        else
+            ot_fail(err, OT_E_DATA, "%s: the compressed data is damaged (%s)", s->name,
+                    code == Z_BUF_ERROR || !x->z.msg ? "it is truncated" : x->z.msg);
         return -1;
     }
     return done;
@@ -85,7 +86,7 @@ static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
 static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
 {
     stream *x = calloc(1, sizeof *x);
-    bool    made = x && (!gzip || ((x->buffer = malloc(BUFFER)) && inflateInit2(&x->z, 16 + MAX_WBITS) == Z_OK));
+    bool made = x && (!gzip || ((x->buffer = malloc(BUFFER)) && inflateInit2(&x->z, 16 + MAX_WBITS) == Z_OK));
     if (!made) {
         if (x) free(x->buffer);
         free(x);
@@ -101,11 +102,12 @@ static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
 static ot_status examine(ot_source *s, int fd, ot_error *err)
 {
     struct stat st;
-    if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
+    if (fstat(fd, &st))
+        return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file",
-                       s->name, S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
-    unsigned char head[2] = {0};
+        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file", s->name,
+                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+    unsigned char head[2] = { 0 };
     int64_t got = ot_read_at(fd, head, 2, 0), size = st.st_size;
     bool gzip = got == 2 && head[0] == 0x1F && head[1] == 0x8B;
     if (got < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", s->name, REASON(errno));
@@ -117,7 +119,7 @@ static ot_status examine(ot_source *s, int fd, ot_error *err)
 
 ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
 {
-    *s = (ot_source){.name = path};
+    *s = (ot_source){ .name = path };
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
@@ -142,8 +144,8 @@ ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_
     int64_t got = s->read(s, p, n, err);
     if (got < 0) return err ? err->status : OT_E_DATA;
     if (got < n)
-        return ot_fail(err, OT_E_DATA, "%s: ends after %lld of %lld bytes of %s", s->name,
-                       (long long)got, (long long)n, what);
+        return ot_fail(err, OT_E_DATA, "%s: ends after %lld of %lld bytes of %s", s->name, (long long)got, (long long)n,
+                       what);
     return OT_OK;
 }
 

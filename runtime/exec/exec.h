@@ -16,9 +16,9 @@ typedef struct ot_memory ot_memory;
 /* plans[0] laid the state out; plans are borrowed.  room: bytes for what is fed, on a device; 0 on the CPU.
  * Errors: OT_E_NOMEM with what is needed and what is there. */
 ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, ot_memory **out, ot_error *err);
-void      ot_memory_free(ot_memory *m);
-void     *ot_memory_room(const ot_memory *m);
-int64_t   ot_memory_bytes(const ot_memory *m); /* of all */
+void ot_memory_free(ot_memory *m);
+void *ot_memory_room(const ot_memory *m);
+int64_t ot_memory_bytes(const ot_memory *m); /* of all */
 
 /* ---- plans that run ---------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ typedef struct ot_exec ot_exec;
 /* m: made for this plan among others, borrowed; NULL: memory of its own.  p is borrowed until ot_exec_free.
  * With memory of its own, and with m for the first plan, the state slab gets its starting values. */
 ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *err);
-void      ot_exec_free(ot_exec *x);
+void ot_exec_free(ot_exec *x);
 
 /* Where a fed input lies from now on; on a device, in the device's memory.  Borrowed until the next run ends. */
 void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes);

@@ -31,7 +31,7 @@ static int by_content(const void *a, const void *b)
 
 static uint64_t hash(const void *bytes, size_t n)
 {
-    uint64_t    h = n, w;
+    uint64_t h = n, w;
     const char *p = bytes;
     for (; n >= 8; n -= 8, p += 8) {
         memcpy(&w, p, 8);
@@ -50,7 +50,7 @@ static int constants_of(const ot_step *steps, int n, ot_copied *list)
         const ot_node *k = steps[i].node;
         for (int j = 0; j < k->n_in; j++) {
             const ot_value *v = k->in[j] && k->in[j]->base ? k->in[j]->base : k->in[j];
-            size_t          bytes = v && v->slab == OT_SLAB_CONST && v->data ? ot_bytes(&v->shape, v->dtype) : 0;
+            size_t bytes = v && v->slab == OT_SLAB_CONST && v->data ? ot_bytes(&v->shape, v->dtype) : 0;
             if (!bytes) continue;
             if (list) list[found] = (ot_copied){ .data = v->data, .bytes = bytes };
             found++;
@@ -77,7 +77,8 @@ static ot_status place_constants(ot_memory *m, int64_t *end, ot_error *err)
     qsort(order, (size_t)m->n_pieces, sizeof *order, by_content);
     for (int i = 0; i < m->n_pieces; i++) {
         const ot_copied *before = i ? order[i - 1] : NULL;
-        bool            same = before && !by_content(&order[i - 1], &order[i]) && !memcmp(before->data, order[i]->data, before->bytes);
+        bool same =
+            before && !by_content(&order[i - 1], &order[i]) && !memcmp(before->data, order[i]->data, before->bytes);
         order[i]->offset = same ? before->offset : *end;
         if (!same) *end += padded((int64_t)order[i]->bytes);
     }
@@ -107,7 +108,7 @@ static ot_status collect_constants(ot_memory *m, const ot_plan *const *plans, in
 
 void *ot_memory_constant(const ot_memory *m, const void *data)
 {
-    ot_copied        key = { .data = data };
+    ot_copied key = { .data = data };
     const ot_copied *p = bsearch(&key, m->piece, (size_t)m->n_pieces, sizeof key, by_address);
     return p ? m->block + p->offset : NULL;
 }
@@ -165,14 +166,15 @@ static ot_status host_memory(ot_memory *m, int64_t scratch, ot_error *err)
 static ot_status device_memory(ot_memory *m, const ot_plan *const *plans, int n, int64_t room, ot_error *err)
 {
     const ot_backend *b = m->device->backend;
-    int64_t           scratch = padded(m->lead->state_bytes), fed = scratch + padded(largest_scratch(plans, n));
-    int64_t           end = fed + padded(room);
-    void             *block;
+    int64_t scratch = padded(m->lead->state_bytes), fed = scratch + padded(largest_scratch(plans, n));
+    int64_t end = fed + padded(room);
+    void *block;
     OT_TRY(collect_constants(m, plans, n, err));
     OT_TRY(place_constants(m, &end, err));
     m->tables = m->tables_end = end;
     for (int i = 0; i < n; i++)
-        m->tables_end += tables_of(plans[i]->batch_steps, plans[i]->n_batch_steps) + tables_of(plans[i]->update_steps, plans[i]->n_update_steps);
+        m->tables_end += tables_of(plans[i]->batch_steps, plans[i]->n_batch_steps) +
+                         tables_of(plans[i]->update_steps, plans[i]->n_update_steps);
     m->bytes = m->tables_end;
     OT_TRY(b->alloc(m->device, m->bytes, &block, err));
     m->block = m->state = block;
@@ -187,12 +189,12 @@ static ot_status device_memory(ot_memory *m, const ot_plan *const *plans, int n,
 static ot_status fill_state(ot_memory *m, ot_error *err)
 {
     const ot_plan *p = m->lead;
-    ot_device     *d = m->device;
+    ot_device *d = m->device;
     if (d) OT_TRY(d->backend->zero(d, m->state, p->state_bytes, err));
     else memset(m->state, 0, (size_t)p->state_bytes);
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *v = p->states[i];
-        size_t          n = ot_bytes(&v->shape, v->dtype);
+        size_t n = ot_bytes(&v->shape, v->dtype);
         if (!v->data || !n) continue;
         OT_TRY(ot_value_put(d, v, m->state + v->offset, v->data, err));
     }
@@ -229,5 +231,5 @@ void ot_memory_free(ot_memory *m)
     free(m);
 }
 
-void   *ot_memory_room(const ot_memory *m) { return m->room; }
+void *ot_memory_room(const ot_memory *m) { return m->room; }
 int64_t ot_memory_bytes(const ot_memory *m) { return m->bytes; }

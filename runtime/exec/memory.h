@@ -7,20 +7,20 @@
 /* Bytes of a constant that the device keeps a copy of. */
 typedef struct ot_copied {
     const void *data;
-    size_t      bytes;
-    uint64_t    hash;
-    int64_t     offset; /* in the block; equal bytes share one */
+    size_t bytes;
+    uint64_t hash;
+    int64_t offset; /* in the block; equal bytes share one */
 } ot_copied;
 
 struct ot_memory {
-    ot_device     *device; /* NULL: the CPU */
-    const ot_plan *lead;   /* laid the state out */
-    char          *block;  /* a device's one allocation; NULL on the CPU */
-    char          *state, *scratch, *room;
-    int64_t        bytes;
-    int            n_pieces;
-    ot_copied      *piece;  /* by address; each once */
-    int64_t        tables, tables_end; /* offsets in the block: of the next table, behind the last one */
+    ot_device *device;   /* NULL: the CPU */
+    const ot_plan *lead; /* laid the state out */
+    char *block;         /* a device's one allocation; NULL on the CPU */
+    char *state, *scratch, *room;
+    int64_t bytes;
+    int n_pieces;
+    ot_copied *piece;           /* by address; each once */
+    int64_t tables, tables_end; /* offsets in the block: of the next table, behind the last one */
 };
 
 /* The device's copy of a constant that one of m's plans reads. */

@@ -14,14 +14,14 @@
 #include "runtime/exec/memory.h"
 
 typedef struct slot { /* a step with its addresses */
-    const void    **in;
-    void          **out;
-    ot_call         call;
-    ot_status     (*run)(const ot_call *c); /* NULL: nothing to do, a view in place or run by its group */
-    const ot_call **group;                  /* calls of a group, at its first step; NULL: none */
-    int             n_group;
-    char           *group_table; /* in the device's memory */
-    size_t          group_bytes;
+    const void **in;
+    void **out;
+    ot_call call;
+    ot_status (*run)(const ot_call *c); /* NULL: nothing to do, a view in place or run by its group */
+    const ot_call **group;              /* calls of a group, at its first step; NULL: none */
+    int n_group;
+    char *group_table; /* in the device's memory */
+    size_t group_bytes;
 } slot;
 
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
@@ -32,19 +32,19 @@ _Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + 3 * OT_HEADS) <= OT_OUTBOX, "
 
 struct ot_exec {
     const ot_plan *plan;
-    ot_device     *device; /* NULL: the CPU */
-    ot_arena      *arena;
-    ot_memory     *memory;
-    bool           owns_memory;
-    void         **at; /* by value id; fed inputs change */
-    slot          *batch_steps, *update_steps;
-    double        *spent; /* borrowed; NULL: nobody asks */
+    ot_device *device; /* NULL: the CPU */
+    ot_arena *arena;
+    ot_memory *memory;
+    bool owns_memory;
+    void **at; /* by value id; fed inputs change */
+    slot *batch_steps, *update_steps;
+    double *spent;                     /* borrowed; NULL: nobody asks */
     const volatile sig_atomic_t *stop; /* borrowed; NULL: nobody stops it */
-    int            free;    /* steps of `every` in front of which nothing of the state is written: 0 .. free */
-    bool           stopped; /* the last run of `every` */
-    bool           groups_filled;
-    int            given[PHASES];   /* runs of a phase so far, up to 2 */
-    ot_device_graph  *recorded[PHASES];
+    int free;     /* steps of `every` in front of which nothing of the state is written: 0 .. free */
+    bool stopped; /* the last run of `every` */
+    bool groups_filled;
+    int given[PHASES]; /* runs of a phase so far, up to 2 */
+    ot_device_graph *recorded[PHASES];
 };
 
 /* ---- addresses ----------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static const ot_value *result(const ot_exec *x, int i)
     const ot_plan *p = x->plan;
     if (i >= FIXED_RESULTS) {
         const ot_head *h = &p->head[(i - FIXED_RESULTS) / 3];
-        int            kept = (int[]){ h->kept, h->right, h->of }[(i - FIXED_RESULTS) % 3];
+        int kept = (int[]){ h->kept, h->right, h->of }[(i - FIXED_RESULTS) % 3];
         return kept < 0 ? NULL : p->kept[kept];
     }
     return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted }[i];
@@ -69,7 +69,8 @@ static int outbox_of(const ot_exec *x, const ot_value *base)
 {
     for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
-        if (r && base_of(r) == base && base->slab == OT_SLAB_SCRATCH && ot_bytes(&base->shape, base->dtype) <= 8) return i;
+        if (r && base_of(r) == base && base->slab == OT_SLAB_SCRATCH && ot_bytes(&base->shape, base->dtype) <= 8)
+            return i;
     }
     return -1;
 }
@@ -79,7 +80,7 @@ static char *outbox_at(const ot_exec *x, int i) { return (char *)x->device->faul
 static void *address(const ot_exec *x, const ot_value *v)
 {
     const ot_value *b = base_of(v);
-    int             i = x->device ? outbox_of(x, b) : -1;
+    int i = x->device ? outbox_of(x, b) : -1;
     if (i >= 0) return outbox_at(x, i);
     switch (b->slab) {
     case OT_SLAB_STATE: return x->memory->state + b->offset;
@@ -117,8 +118,13 @@ static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, int first, 
         for (int j = 0; j < k->n_out; j++) s[i].out[j] = k->out[j] ? address(x, k->out[j]) : NULL;
         bool alias = k->op->flags & OT_ALIAS && k->out[0]->base == (k->in[0]->base ? k->in[0]->base : k->in[0]);
         s[i].run = alias ? NULL : steps[i].kernel->run;
-        s[i].call = (ot_call){ .node = k, .in = s[i].in, .out = s[i].out, .state = steps[i].state, .step = first + i,
-                               .work = steps[i].work >= 0 ? x->memory->scratch + steps[i].work : NULL, .device = x->device };
+        s[i].call = (ot_call){ .node = k,
+                               .in = s[i].in,
+                               .out = s[i].out,
+                               .state = steps[i].state,
+                               .step = first + i,
+                               .work = steps[i].work >= 0 ? x->memory->scratch + steps[i].work : NULL,
+                               .device = x->device };
         OT_TRY(bind_table(x, &steps[i], &s[i], err));
     }
     return OT_OK;
@@ -139,8 +145,11 @@ static ot_status bind_groups(ot_exec *x, const ot_step *steps, int n, slot *s, o
         s[i].n_group = count;
         s[i].group_bytes = ot_group_bytes(&steps[i]);
         s[i].group_table = ot_memory_table(x->memory, s[i].group_bytes);
-        if (!s[i].group_table) return ot_fail(err, OT_E_INTERNAL, "%s: internal error: the table of its group was not "
-                                                                  "planned", steps[i].node->name);
+        if (!s[i].group_table)
+            return ot_fail(err, OT_E_INTERNAL,
+                           "%s: internal error: the table of its group was not "
+                           "planned",
+                           steps[i].node->name);
     }
     return OT_OK;
 }
@@ -300,7 +309,10 @@ void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop) { x->stop = sto
 
 bool ot_exec_stopped(const ot_exec *x) { return x->stopped; }
 
-static bool ends_here(const ot_exec *x, const slot *s, int i) { return x->stop && s == x->batch_steps && i <= x->free && *x->stop; }
+static bool ends_here(const ot_exec *x, const slot *s, int i)
+{
+    return x->stop && s == x->batch_steps && i <= x->free && *x->stop;
+}
 
 static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
 {
@@ -329,9 +341,9 @@ static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
 {
     for (int i = 0; i < x->plan->n_copies; i++) {
         const ot_assign *a = &x->plan->copies[i];
-        ot_phase         made = a->value->producer ? a->value->producer->phase : OT_PHASE_BATCH;
-        size_t           n = ot_bytes(&a->state->shape, a->state->dtype);
-        void            *to = address(x, a->state), *from = address(x, a->value);
+        ot_phase made = a->value->producer ? a->value->producer->phase : OT_PHASE_BATCH;
+        size_t n = ot_bytes(&a->state->shape, a->state->dtype);
+        void *to = address(x, a->state), *from = address(x, a->value);
         if (made != of || !n) continue;
         if (x->device) OT_TRY(x->device->backend->copy(x->device, to, from, (int64_t)n, err));
         else memmove(to, from, n);
@@ -345,7 +357,8 @@ static ot_status copy_results(ot_exec *x, ot_error *err)
     for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         if (!r || !address(x, r) || outbox_of(x, base_of(r)) == i) continue;
-        OT_TRY(x->device->backend->copy(x->device, outbox_at(x, i), address(x, r), (int64_t)ot_bytes(&r->shape, r->dtype), err));
+        OT_TRY(x->device->backend->copy(x->device, outbox_at(x, i), address(x, r),
+                                        (int64_t)ot_bytes(&r->shape, r->dtype), err));
     }
     return OT_OK;
 }
@@ -359,7 +372,8 @@ static ot_status give(ot_exec *x, phase f, ot_error *err)
         OT_TRY(carry_out(x, OT_PHASE_BATCH, err));
     }
     if (f != EVERY) {
-        OT_TRY(walk(x, x->update_steps, p->update_steps, p->n_update_steps, x->spent ? x->spent + p->n_batch_steps : NULL, err));
+        OT_TRY(walk(x, x->update_steps, p->update_steps, p->n_update_steps,
+                    x->spent ? x->spent + p->n_batch_steps : NULL, err));
         OT_TRY(carry_out(x, OT_PHASE_UPDATE, err));
     }
     return x->device ? copy_results(x, err) : OT_OK;
@@ -368,7 +382,7 @@ static ot_status give(ot_exec *x, phase f, ot_error *err)
 static ot_status record(ot_exec *x, phase f, ot_error *err)
 {
     const ot_backend *b = x->device->backend;
-    ot_error          ignored = { 0 };
+    ot_error ignored = { 0 };
     OT_TRY(b->capture_begin(x->device, err));
     ot_status s = give(x, f, err);
     ot_status end = b->capture_end(x->device, &x->recorded[f], s ? &ignored : err); /* ends the recording in any case */
@@ -412,13 +426,16 @@ ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err)
 static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
 {
     const ot_plan *p = x->plan;
-    ot_error       ignored = { 0 };
-    int            i = f->step - 1;
-    bool           known = i >= 0 && i < p->n_batch_steps + p->n_update_steps;
-    const ot_node *n = !known ? NULL : i < p->n_batch_steps ? p->batch_steps[i].node : p->update_steps[i - p->n_batch_steps].node;
+    ot_error ignored = { 0 };
+    int i = f->step - 1;
+    bool known = i >= 0 && i < p->n_batch_steps + p->n_update_steps;
+    const ot_node *n = !known                 ? NULL
+                       : i < p->n_batch_steps ? p->batch_steps[i].node
+                                              : p->update_steps[i - p->n_batch_steps].node;
     (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
-    if (!n) return ot_fail(err, OT_E_DEVICE, "device error of kind %d at step %d, value %lld",
-                           f->kind, i, (long long)f->value);
+    if (!n)
+        return ot_fail(err, OT_E_DEVICE, "device error of kind %d at step %d, value %lld", f->kind, i,
+                       (long long)f->value);
     if (n->op->fault) return n->op->fault(n, f->value, err);
     return ot_fail(err, OT_E_DATA, "%s: index %lld is out of range", n->name, (long long)f->value);
 }
@@ -433,9 +450,12 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
     }
     for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
-        const char     *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
-        double         *of_head[] = { out->head, out->right, out->of }, *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
-        const void     *constant = r && base_of(r)->slab == OT_SLAB_CONST ? base_of(r)->data : NULL; /* no kernel reads it: it may not be there */
+        const char *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
+        double *of_head[] = { out->head, out->right, out->of },
+               *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
+        const void *constant = r && base_of(r)->slab == OT_SLAB_CONST
+                                   ? base_of(r)->data
+                                   : NULL; /* no kernel reads it: it may not be there */
         *to = r ? ot_get_f64(constant ? constant : at ? at : address(x, r), r->dtype, 0) : (double)NAN;
     }
     return OT_OK;

@@ -9,7 +9,7 @@
 static void reorder(const ot_value *v, const char *from, char *to, bool to_layout)
 {
     int64_t stride[OT_MAX_RANK], at[OT_MAX_RANK] = { 0 };
-    size_t  one = (size_t)ot_dtype_bits(v->dtype) / 8;
+    size_t one = (size_t)ot_dtype_bits(v->dtype) / 8;
     ot_value_strides(v, stride);
     for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
         int64_t there = 0;

@@ -12,7 +12,7 @@ ot_graph *ot_graph_new(ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     ot_graph *g = a ? ot_arena_alloc(a, sizeof *g) : NULL;
-    ot_room  *room = g ? ot_arena_alloc(a, sizeof *room) : NULL;
+    ot_room *room = g ? ot_arena_alloc(a, sizeof *room) : NULL;
     if (!room) {
         ot_arena_free(a);
         ot_fail(err, OT_E_NOMEM, "no memory for a graph");
@@ -29,16 +29,19 @@ ot_graph *ot_graph_new(ot_error *err)
 static void *no_room(ot_graph *g, size_t n)
 {
     const ot_node *at = g->room->at;
-    char           who[512] = "the graph";
-    size_t         most = g->room->most >> 20, more = n >> 20;
+    char who[512] = "the graph";
+    size_t most = g->room->most >> 20, more = n >> 20;
     if (at) snprintf(who, sizeof who, "%.400s: %.100s", at->name, at->op->name);
     if (n > g->room->most)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: a constant or list needs %zu MiB; the limit for a file of "
-                                    "this size is %zu MiB",
+        ot_fail(g->err, OT_E_NOMEM,
+                "%s: out of memory: a constant or list needs %zu MiB; the limit for a file of "
+                "this size is %zu MiB",
                 who, more, most);
     else if (ot_arena_used(g->arena) > g->room->most - n)
-        ot_fail(g->err, OT_E_NOMEM, "%s: out of memory: the graph with its loops unrolled needs more than %zu MiB, "
-                                    "the limit for a file of this size", who, most);
+        ot_fail(g->err, OT_E_NOMEM,
+                "%s: out of memory: the graph with its loops unrolled needs more than %zu MiB, "
+                "the limit for a file of this size",
+                who, most);
     else ot_fail(g->err, OT_E_NOMEM, "%s: no memory for %zu bytes more", who, n);
     return NULL;
 }
@@ -79,7 +82,7 @@ void *ot_graph_alloc(ot_graph *g, size_t n)
 static bool grow(ot_graph *g, void *list_pointer, int n, int *cap, size_t size)
 {
     if (n < *cap) return true;
-    int   wider = *cap ? *cap * 2 : 8;
+    int wider = *cap ? *cap * 2 : 8;
     void *old, *now = ot_graph_alloc(g, (size_t)wider * size);
     if (!now) return false;
     memcpy(&old, list_pointer, sizeof old);
@@ -116,7 +119,7 @@ ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_sha
 {
     if (g->err && g->err->status != OT_OK) return NULL;
     size_t n = ot_bytes(s, t);
-    void  *p = ot_graph_alloc(g, n);
+    void *p = ot_graph_alloc(g, n);
     if (!p) return NULL;
     if (n) memcpy(p, bytes, n);
     return ot_graph_const_of(g, name, t, s, p);
@@ -124,13 +127,12 @@ ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_sha
 
 ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start)
 {
-    static const char *const text[] = {
-        [OT_STATE_OF_FILE] = "",
+    static const char *const text[] = { [OT_STATE_OF_FILE] = "",
 #define X(kind, word) [OT_STATE_##kind] = word,
-        OT_STATE_KINDS(X)
+                                        OT_STATE_KINDS(X)
 #undef X
     };
-    char     *name = ot_arena_printf(g->arena, "%s%s%s", of ? of->name : "onnxtrain", of ? "/" : ".", text[kind]);
+    char *name = ot_arena_printf(g->arena, "%s%s%s", of ? of->name : "onnxtrain", of ? "/" : ".", text[kind]);
     ot_value *v = name ? ot_graph_value(g, name, OT_STATE, t, s) : NULL;
     if (!name) ot_fail(g->err, OT_E_NOMEM, "no memory for a name");
     if (!v) return NULL;
@@ -155,8 +157,8 @@ static void link_before(ot_graph *g, ot_node *n, ot_node *at)
     g->n_nodes++;
 }
 
-ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs, ot_value *const *in,
-                       int n_in, int n_out)
+ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs, ot_value *const *in, int n_in,
+                       int n_out)
 {
     if (g->err && g->err->status != OT_OK) return NULL;
     ot_node *n = ot_graph_alloc(g, sizeof *n);
@@ -298,8 +300,8 @@ ot_value *ot_graph_counter(ot_graph *g)
 
 /* Maps values of the source graphs to their copies: a chain of frames, innermost first. */
 typedef struct frame {
-    const ot_graph     *src;
-    ot_value          **copy; /* by id */
+    const ot_graph *src;
+    ot_value **copy; /* by id */
     const struct frame *outer;
 } frame;
 
@@ -359,13 +361,13 @@ static bool copy_nodes(const ot_graph *src, ot_graph *g, const frame *f)
 static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_value *const *inputs)
 {
     ot_value **copy = ot_graph_alloc(g, (size_t)src->n_values * sizeof *copy);
-    frame      f = { src, copy, outer };
+    frame f = { src, copy, outer };
     if (!copy) return false;
     for (int i = 0; i < src->n_inputs && inputs; i++) copy[src->inputs[i]->id] = inputs[i];
     for (int i = 0; i < src->n_values; i++) {
         const ot_value *s = src->values[i];
         if (copy[i]) continue;
-        ot_value       *v = ot_graph_value(g, s->name, s->role, s->dtype, &s->shape);
+        ot_value *v = ot_graph_value(g, s->name, s->role, s->dtype, &s->shape);
         if (!v) return false;
         v->data = s->data;
         v->source = s->source;
@@ -415,7 +417,7 @@ static size_t tensor_bytes(const ot_graph *g)
     size_t bytes = 0;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        bool            small = ot_is_int(v->dtype) && ot_dtype_bits(v->dtype) < 32;
+        bool small = ot_is_int(v->dtype) && ot_dtype_bits(v->dtype) < 32;
         if (v->source >= 0 && v->data && v->dtype != OT_STRING) bytes += ot_bytes(&v->shape, small ? OT_F32 : v->dtype);
     }
     for (const ot_node *n = g->first; n; n = n->next)
@@ -428,9 +430,18 @@ static size_t tensor_bytes(const ot_graph *g)
  * and their gradients.  What loops and constants take beside that is bounded, however little the file says. */
 static ot_room room_for(const ot_graph *src)
 {
-    enum { BASE_MIB = 384, BY_TENSORS = 8, BY_STRUCTURE = 32, BASE_WORK = 1 << 28, WORK_BY_TENSORS = 16, BASE_COPIES = 250000, COPIES_BY_SIZE = 512 };
+    enum {
+        BASE_MIB = 384,
+        BY_TENSORS = 8,
+        BY_STRUCTURE = 32,
+        BASE_WORK = 1 << 28,
+        WORK_BY_TENSORS = 16,
+        BASE_COPIES = 250000,
+        COPIES_BY_SIZE = 512
+    };
     size_t tensors = tensor_bytes(src);
-    return (ot_room){ .most = ((size_t)BASE_MIB << 20) + BY_TENSORS * tensors + BY_STRUCTURE * ot_arena_used(src->arena),
+    return (ot_room){ .most =
+                          ((size_t)BASE_MIB << 20) + BY_TENSORS * tensors + BY_STRUCTURE * ot_arena_used(src->arena),
                       .work = BASE_WORK + WORK_BY_TENSORS * (int64_t)tensors,
                       .copies = BASE_COPIES + COPIES_BY_SIZE * ot_graph_size(src) };
 }

@@ -23,8 +23,8 @@
 
 #include "runtime/base/base.h"
 
-typedef struct ot_op    ot_op; /* ops/op.h */
-typedef struct ot_node  ot_node;
+typedef struct ot_op ot_op; /* ops/op.h */
+typedef struct ot_node ot_node;
 typedef struct ot_value ot_value;
 typedef struct ot_graph ot_graph;
 typedef struct ot_stored ot_stored; /* passes/stored.h */
@@ -60,10 +60,15 @@ typedef enum ot_state_kind {
 #define X(kind, text) OT_STATE_##kind,
     OT_STATE_KINDS(X)
 #undef X
-    OT_STATE_KIND_COUNT
+        OT_STATE_KIND_COUNT
 } ot_state_kind;
 
-typedef enum ot_said { OT_SAID_NOTHING, OT_SAID_PARAMETER, OT_SAID_BUFFER, OT_SAID_FROZEN /* by how a norm is spelled */ } ot_said;
+typedef enum ot_said {
+    OT_SAID_NOTHING,
+    OT_SAID_PARAMETER,
+    OT_SAID_BUFFER,
+    OT_SAID_FROZEN /* by how a norm is spelled */
+} ot_said;
 
 /* What an input of the file is beside a tensor, if it is: dtype and shape are then those of its elements. */
 enum { OT_INPUT_LIST = 1, OT_INPUT_OPTIONAL = 2 };
@@ -75,38 +80,40 @@ typedef enum ot_layout {
 } ot_layout;
 
 struct ot_value {
-    const char *name;     /* ONNX's name, or one made from the node's; never NULL */
-    int         id;       /* index in graph->values */
-    ot_dtype    dtype;    /* OT_UNDEFINED before infer */
-    ot_shape    shape;    /* rank -1 before infer */
-    ot_role     role;
-    ot_layout   layout;
-    ot_node    *producer; /* NULL: none */
-    int         port;     /* which output of the producer */
-    const void *data;     /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its bytes at the start.
+    const char *name; /* ONNX's name, or one made from the node's; never NULL */
+    int id;           /* index in graph->values */
+    ot_dtype dtype;   /* OT_UNDEFINED before infer */
+    ot_shape shape;   /* rank -1 before infer */
+    ot_role role;
+    ot_layout layout;
+    ot_node *producer;   /* NULL: none */
+    int port;            /* which output of the producer */
+    const void *data;    /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its bytes at the start.
                            * Borrowed from the model or owned by the graph's arena. */
-    int         source;   /* which tensor of the file it comes from (model.h), -1: none */
-    ot_value   *of;       /* states that training makes: for which weight; NULL: for all */
-    ot_state_kind kind;   /* and what they are */
-    ot_dtype    declared; /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
-    int         list;     /* of an input of the file: OT_INPUT_*, until the data say what there is (train/lists.c) */
-    ot_said     said;     /* of a tensor of the file: what the exporter calls it */
-    bool        differentiated; /* a Gradient is asked for by it: what is computed from it is not folded until that is there */
-    bool        from_constant; /* the value of a Constant node of the file */
-    const char *why;      /* set by classify: why it is trained or not; NULL: not asked */
-    const ot_op *slot_op; int slot_input; /* set by classify: the slot that decided; NULL: none */
-    const char *left_out; /* of an output of the file: why it cannot be computed; it is empty then.  NULL: it is there */
-    bool        table;    /* set by classify: it trains by its name and place, though its values look like a table's */
-    bool        undecided; /* set by classify: a constant by its place alone, under a name that may be a parameter's */
-    const ot_stored *stored; /* set by classify: the file keeps it in integers; NULL: as it is here */
-    ot_value   *grad;     /* set by autodiff; NULL: none */
+    int source;          /* which tensor of the file it comes from (model.h), -1: none */
+    ot_value *of;        /* states that training makes: for which weight; NULL: for all */
+    ot_state_kind kind;  /* and what they are */
+    ot_dtype declared;   /* of an output of a graph of the file: the type it says; OT_UNDEFINED: none */
+    int list;            /* of an input of the file: OT_INPUT_*, until the data say what there is (train/lists.c) */
+    ot_said said;        /* of a tensor of the file: what the exporter calls it */
+    bool differentiated; /* a Gradient is asked for by it: what is computed from it is not folded until that is there */
+    bool from_constant;  /* the value of a Constant node of the file */
+    const char *why;     /* set by classify: why it is trained or not; NULL: not asked */
+    const ot_op *slot_op;
+    int slot_input; /* set by classify: the slot that decided; NULL: none */
+    const char
+        *left_out;  /* of an output of the file: why it cannot be computed; it is empty then.  NULL: it is there */
+    bool table;     /* set by classify: it trains by its name and place, though its values look like a table's */
+    bool undecided; /* set by classify: a constant by its place alone, under a name that may be a parameter's */
+    const ot_stored *stored;      /* set by classify: the file keeps it in integers; NULL: as it is here */
+    ot_value *grad;               /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
 
     /* Written by passes/memory.c, read by exec/. */
-    ot_value *base;       /* whose memory it shares (a view, a result in place); itself: its own */
-    int       slab;       /* OT_SLAB_*, of a base */
-    int64_t   offset;     /* bytes into the slab, of a base */
-    int       mark;       /* scratch of whichever pass runs */
+    ot_value *base; /* whose memory it shares (a view, a result in place); itself: its own */
+    int slab;       /* OT_SLAB_*, of a base */
+    int64_t offset; /* bytes into the slab, of a base */
+    int mark;       /* scratch of whichever pass runs */
 };
 
 enum {
@@ -119,62 +126,70 @@ enum {
 
 /* When a node runs. */
 typedef enum ot_phase {
-    OT_PHASE_BATCH,  /* for every batch */
-    OT_PHASE_UPDATE  /* once per optimizer update, after its batches */
+    OT_PHASE_BATCH, /* for every batch */
+    OT_PHASE_UPDATE /* once per optimizer update, after its batches */
 } ot_phase;
 
 struct ot_node {
     const ot_op *op;
-    const char  *name;       /* from the ONNX file, or made from its outputs; never NULL */
-    const void  *attrs;      /* op-specific struct, owned by the arena; NULL if op->attr_size is 0 */
-    int          n_in, n_out;
-    ot_value   **in;         /* in[i] == NULL: optional input left out */
-    ot_value   **out;        /* out[i] == NULL: optional output nobody asked for */
-    ot_phase     phase;
-    ot_graph    *graph;
-    ot_node     *prev, *next;
-    int          mark;
+    const char *name;  /* from the ONNX file, or made from its outputs; never NULL */
+    const void *attrs; /* op-specific struct, owned by the arena; NULL if op->attr_size is 0 */
+    int n_in, n_out;
+    ot_value **in;  /* in[i] == NULL: optional input left out */
+    ot_value **out; /* out[i] == NULL: optional output nobody asked for */
+    ot_phase phase;
+    ot_graph *graph;
+    ot_node *prev, *next;
+    int mark;
 };
 
 static inline bool ot_is(const ot_node *n, const ot_op *op) { return n && n->op == op; }
 
-typedef struct ot_assign { ot_value *state, *value; } ot_assign;
+typedef struct ot_assign {
+    ot_value *state, *value;
+} ot_assign;
 
 /* What a graph and its subgraphs may grow to, all together.  A few bytes of a file can ask for loops in loops
  * and constants of any size: they are refused by the node that asks, before they are made. */
 typedef struct ot_room {
-    size_t         most; /* bytes of the arena */
-    int64_t        work; /* elements that folding may still compute */
-    int64_t        copies; /* nodes and values that may still be copied for the iterations of loops */
-    int branches; /* choices that data makes between branches of an If that are both computed */
+    size_t most;                /* bytes of the arena */
+    int64_t work;               /* elements that folding may still compute */
+    int64_t copies;             /* nodes and values that may still be copied for the iterations of loops */
+    int branches;               /* choices that data makes between branches of an If that are both computed */
     struct ot_decider *decider; /* who computes what data decides (passes/decide.h); NULL: nothing may depend on it */
-    struct ot_findings *findings; /* of the plan that is made, for what an operator's rule has to tell; NULL: nobody asks */
-    const ot_node *at;   /* whose spelling out, folding, lowering or gradient is under way, for messages; NULL: nobody's */
+    struct ot_findings
+        *findings; /* of the plan that is made, for what an operator's rule has to tell; NULL: nobody asks */
+    const ot_node
+        *at; /* whose spelling out, folding, lowering or gradient is under way, for messages; NULL: nobody's */
 } ot_room;
 
 struct ot_graph {
-    ot_arena  *arena;        /* owns every node and value */
-    ot_error  *err;          /* the caller's; sticky */
-    ot_room   *room;         /* shared with subgraphs */
-    ot_graph  *parent;       /* of a subgraph: whose values its nodes may read; else NULL */
+    ot_arena *arena;  /* owns every node and value */
+    ot_error *err;    /* the caller's; sticky */
+    ot_room *room;    /* shared with subgraphs */
+    ot_graph *parent; /* of a subgraph: whose values its nodes may read; else NULL */
     const char *name;
-    ot_node   *first, *last;
-    ot_node   *cursor;       /* new nodes go before it; NULL: at the end */
-    ot_phase   phase;        /* of new nodes */
-    ot_value **values;  int n_values, cap_values;
-    ot_value **inputs;  int n_inputs, cap_inputs;
-    ot_value **outputs; int n_outputs, cap_outputs;
-    ot_assign *assigns; int n_assigns, cap_assigns;
-    int        n_nodes;
-    int        lost_parameters; /* that the file lists and does not hold by their names */
-    bool       lost_biases;  /* some of those may be biases */
-    ot_value  *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
+    ot_node *first, *last;
+    ot_node *cursor; /* new nodes go before it; NULL: at the end */
+    ot_phase phase;  /* of new nodes */
+    ot_value **values;
+    int n_values, cap_values;
+    ot_value **inputs;
+    int n_inputs, cap_inputs;
+    ot_value **outputs;
+    int n_outputs, cap_outputs;
+    ot_assign *assigns;
+    int n_assigns, cap_assigns;
+    int n_nodes;
+    int lost_parameters;      /* that the file lists and does not hold by their names */
+    bool lost_biases;         /* some of those may be biases */
+    ot_value *seed, *counter; /* u64 scalars that random instructions read; NULL until one asks */
 };
 
 /* NULL: no memory.  err must outlive the graph.  Its room has no bounds; a clone's has. */
 ot_graph *ot_graph_new(ot_error *err);
 ot_graph *ot_graph_sub(ot_graph *parent, const char *name); /* shares arena and err with its parent */
-void      ot_graph_free(ot_graph *g);
+void ot_graph_free(ot_graph *g);
 
 /* Zeroed; NULL and a recorded error that names room->at: no memory, or more than the graph's room. */
 void *ot_graph_alloc(ot_graph *g, size_t n);
@@ -195,8 +210,8 @@ static inline ot_value *ot_node_in(const ot_node *n, int i) { return i < n->n_in
 
 /* Makes a node at the cursor with n_out fresh TEMP outputs of unknown type.  attrs is copied
  * (op->attr_size bytes; NULL: the defaults of the operator).  Does not infer. */
-ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs,
-                       ot_value *const *in, int n_in, int n_out);
+ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const void *attrs, ot_value *const *in, int n_in,
+                       int n_out);
 
 void ot_graph_remove(ot_graph *g, ot_node *n); /* its outputs must be unused by then */
 void ot_graph_input(ot_graph *g, ot_value *v);

@@ -47,9 +47,9 @@ static void node_line(FILE *f, const ot_node *n)
 char *ot_graph_text(const ot_graph *g)
 {
     static const char *const role[] = { "temp   ", "input  ", "const  ", "weight ", "state  " };
-    char  *text = NULL;
+    char *text = NULL;
     size_t n = 0;
-    FILE  *f = open_memstream(&text, &n);
+    FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];

@@ -19,21 +19,22 @@ static ot_status check_node(const ot_graph *g, const ot_node *n, bool typed, ot_
         const ot_value *v = n->in[i];
         if (!v) continue;
         if (v->producer && v->producer->graph == g && v->producer->mark != 1)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced later (I1)", n->name, n->op->name, i, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced later (I1)", n->name, n->op->name,
+                           i, v->name);
         if (!v->producer && v->role == OT_TEMP)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced by no node (I1)",
-                           n->name, n->op->name, i, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: input %d, '%s', is produced by no node (I1)", n->name,
+                           n->op->name, i, v->name);
         OT_TRY(check_value(v, typed, err));
     }
     for (int i = 0; i < n->n_out; i++) {
         const ot_value *v = n->out[i];
         if (!v) continue;
         if (v->producer != n || v->port != i)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', has another producer (I2)",
-                           n->name, n->op->name, i, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', has another producer (I2)", n->name,
+                           n->op->name, i, v->name);
         if (v->data && v->role == OT_TEMP)
-            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output '%s' has both data and a producer (I4)",
-                           n->name, n->op->name, v->name);
+            return ot_fail(err, OT_E_INTERNAL, "%s: %s: output '%s' has both data and a producer (I4)", n->name,
+                           n->op->name, v->name);
         OT_TRY(check_value(v, typed, err));
     }
     return OT_OK;
@@ -42,17 +43,22 @@ static ot_status check_node(const ot_graph *g, const ot_node *n, bool typed, ot_
 /* A Copy that makes channels last says the shape as it lies. */
 static bool same_shape(const ot_value *v, const ot_shape *s)
 {
-    return ot_shape_eq(&v->shape, s) || (v->layout != OT_PLAIN && v->shape.rank == s->rank && ot_numel(&v->shape) == ot_numel(s));
+    return ot_shape_eq(&v->shape, s) ||
+           (v->layout != OT_PLAIN && v->shape.rank == s->rank && ot_numel(&v->shape) == ot_numel(s));
 }
 
 /* Kernels read and write what the types and shapes say: those of the operands must be such that the operator's
  * rule takes them, and those of the results what it makes of them. */
 static ot_status check_rule(ot_node *n, ot_error *err)
 {
-    struct { ot_dtype dtype; ot_shape shape; } was[16], rule;
+    struct {
+        ot_dtype dtype;
+        ot_shape shape;
+    } was[16], rule;
     ot_error why = { 0 };
-    char     a[128], b[128];
-    if (n->n_out > OT_LEN(was)) return ot_fail(err, OT_E_INTERNAL, "%s: %s: %d outputs (I6)", n->name, n->op->name, n->n_out);
+    char a[128], b[128];
+    if (n->n_out > OT_LEN(was))
+        return ot_fail(err, OT_E_INTERNAL, "%s: %s: %d outputs (I6)", n->name, n->op->name, n->n_out);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) was[i].dtype = n->out[i]->dtype, was[i].shape = n->out[i]->shape;
     if (ot_node_infer(n, &why) != OT_OK) return ot_fail(err, OT_E_INTERNAL, "%s (I6)", why.text);
@@ -63,12 +69,11 @@ static ot_status check_rule(ot_node *n, ot_error *err)
         v->dtype = was[i].dtype, v->shape = was[i].shape;
         if (v->dtype == rule.dtype && same_shape(v, &rule.shape)) continue;
         return ot_fail(err, OT_E_INTERNAL, "%s: %s: output %d, '%s', is %s%s, but the shape rule gives %s%s (I6)",
-                       n->name, n->op->name, i, v->name,
-                       ot_dtype_name(v->dtype), ot_shape_text(&v->shape, a), ot_dtype_name(rule.dtype), ot_shape_text(&rule.shape, b));
+                       n->name, n->op->name, i, v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, a),
+                       ot_dtype_name(rule.dtype), ot_shape_text(&rule.shape, b));
     }
     return OT_OK;
 }
-
 
 /* ---- I5 ---------------------------------------------------------------------------- */
 
@@ -77,7 +82,7 @@ static bool lasts(const ot_value *v) { return v->role == OT_WEIGHT || v->role ==
 static int by_identity(const void *a, const void *b)
 {
     const ot_value *v = *(const ot_value *const *)a, *w = *(const ot_value *const *)b;
-    int             x = v->of ? v->of->source : v->source, y = w->of ? w->of->source : w->source;
+    int x = v->of ? v->of->source : v->source, y = w->of ? w->of->source : w->source;
     if (v->kind != w->kind) return v->kind < w->kind ? -1 : 1;
     return (x > y) - (x < y);
 }
@@ -90,16 +95,16 @@ static ot_status check_kind(const ot_value *v, ot_error *err)
     if (v->kind != OT_STATE_OF_FILE && (v->role != OT_STATE || v->source >= 0 || v->producer))
         return ot_fail(err, OT_E_INTERNAL, "'%s' has a state kind, but is not a state (I5)", v->name);
     if (w && (w->role != OT_WEIGHT || w->source < 0))
-        return ot_fail(err, OT_E_INTERNAL, "'%s' is a state of '%s', which is not a weight of the file (I5)",
-                       v->name, w->name);
+        return ot_fail(err, OT_E_INTERNAL, "'%s' is a state of '%s', which is not a weight of the file (I5)", v->name,
+                       w->name);
     return OT_OK;
 }
 
 static ot_status check_identities(const ot_graph *g, ot_error *err)
 {
     const ot_value **list = malloc(((size_t)g->n_values + 1) * sizeof *list);
-    ot_status        s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory to check the graph");
-    int              n = 0;
+    ot_status s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory to check the graph");
+    int n = 0;
     for (int i = 0; i < g->n_values && s == OT_OK; i++) {
         s = check_kind(g->values[i], err);
         if (lasts(g->values[i])) list[n++] = g->values[i];

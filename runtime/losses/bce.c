@@ -10,8 +10,12 @@ static ot_value *pos_weight(ot_loss *x)
     float *v = ot_graph_alloc(x->b.graph, (size_t)w->n * sizeof *v);
     for (int i = 0; i < w->n && v; i++) v[i] = (float)w->list[i];
     int last = x->z->shape.rank - 1;
-    if (w->n != 1 && (last < 0 || x->z->shape.dim[last] != w->n)) return ot_loss_fail(x, OT_E_USAGE, "pos_weight does not fit the last axis"), NULL;
-    ot_value *k = v ? ot_graph_const(x->b.graph, "pos_weight", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
+    if (w->n != 1 && (last < 0 || x->z->shape.dim[last] != w->n)) {
+        ot_loss_fail(x, OT_E_USAGE, "pos_weight does not fit the last axis");
+        return NULL;
+    }
+    ot_value *k =
+        v ? ot_graph_const(x->b.graph, "pos_weight", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
     return k ? ot_cast(&x->b, k, x->z->dtype) : NULL;
 }
 
@@ -36,8 +40,9 @@ static ot_value *bce(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "pos_weight", NULL, "1", "factor on the terms of a target of 1; a list has one for each place along the last axis", .kind = OT_KEY_NUMBER, .count = OT_KEY_EITHER,
-      OT_KEY_AT_LEAST(0) },
+    { "pos_weight", NULL, "1",
+      "factor on the terms of a target of 1; a list has one for each place along the last axis", .kind = OT_KEY_NUMBER,
+      .count = OT_KEY_EITHER, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 

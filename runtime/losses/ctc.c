@@ -27,13 +27,15 @@ static ot_value *whole(ot_loss *x, double v) { return ot_scalar(&x->b, OT_I64, v
 
 static ot_value *slice(ot_loss *x, ot_value *v, int64_t axis, int64_t from, int64_t to)
 {
-    return ot_emit(&x->b, &ot_op_Slice, NULL, OT_IN(v, ot_ints_const(&x->b, &from, 1), ot_ints_const(&x->b, &to, 1), ot_ints_const(&x->b, &axis, 1)));
+    return ot_emit(
+        &x->b, &ot_op_Slice, NULL,
+        OT_IN(v, ot_ints_const(&x->b, &from, 1), ot_ints_const(&x->b, &to, 1), ot_ints_const(&x->b, &axis, 1)));
 }
 
 static ot_value *along(ot_loss *x, const ot_op *op, int64_t axis, ot_value *a, ot_value *c)
 {
     ot_graph *g = x->b.graph;
-    ot_node  *n = g->err->status == OT_OK ? ot_graph_node(g, op, op->name, NULL, OT_IN(a, c), 1) : NULL;
+    ot_node *n = g->err->status == OT_OK ? ot_graph_node(g, op, op->name, NULL, OT_IN(a, c), 1) : NULL;
     if (n) ot_set_attr(n, "axis", axis);
     return n && ot_node_infer(n, g->err) == OT_OK ? n->out[0] : NULL;
 }
@@ -55,21 +57,24 @@ static ot_value *places(ot_loss *x, int64_t n)
 }
 
 typedef struct ctc {
-    int64_t   N, T, C, L, S;
-    ot_value *label;   /* (N, S): l' */
-    ot_value *length;  /* (N, 1): labels of each target */
-    ot_value *steps;   /* (N, 1): steps of each sample; NULL: all T */
-    ot_value *skips;   /* (N, S): whether a[t-1, s-2] counts */
+    int64_t N, T, C, L, S;
+    ot_value *label;  /* (N, S): l' */
+    ot_value *length; /* (N, 1): labels of each target */
+    ot_value *steps;  /* (N, 1): steps of each sample; NULL: all T */
+    ot_value *skips;  /* (N, S): whether a[t-1, s-2] counts */
 } ctc;
 
 /* l', lengths and skips, from the padded target. */
 static bool prepare(ot_loss *x, ctc *k)
 {
-    double    blank = ot_spec_num(x->how, "blank");
+    double blank = ot_spec_num(x->how, "blank");
     ot_value *t = ot_cast(&x->b, ot_view(&x->b, x->t, &(ot_shape){ .rank = 2, .dim = { k->N, k->L } }), OT_I64);
-    ot_value *is = row2(x, OT_FN_And, row2(x, OT_FN_GreaterOrEqual, t, whole(x, 0)), row2(x, OT_FN_NotEqual, t, whole(x, blank)));
+    ot_value *is =
+        row2(x, OT_FN_And, row2(x, OT_FN_GreaterOrEqual, t, whole(x, 0)), row2(x, OT_FN_NotEqual, t, whole(x, blank)));
     ot_value *lengths = x->array(x->user, "target_lengths"), *column = places(x, k->L);
-    if (lengths) is = row2(x, OT_FN_And, is, row2(x, OT_FN_Less, column, ot_view(&x->b, lengths, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } })));
+    if (lengths)
+        is = row2(x, OT_FN_And, is,
+                  row2(x, OT_FN_Less, column, ot_view(&x->b, lengths, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } })));
     k->length = ot_loss_sum_axis(x, ot_cast(&x->b, is, OT_I64), 1, true);
     t = where(x, is, t, whole(x, blank));
     /* (N, L, 2): a blank, then the label */
@@ -77,7 +82,8 @@ static bool prepare(ot_loss *x, ctc *k)
     ot_value *pairs = along(x, &ot_op_Concat, 2, ot_expand(&x->b, whole(x, blank), &pair), ot_view(&x->b, t, &pair));
     k->label = behind(x, ot_view(&x->b, pairs, &flat), fill(x, OT_I64, k->N, 1, blank));
     ot_value *before = behind(x, fill(x, OT_I64, k->N, 2, blank), slice(x, k->label, 1, 0, k->S - 2));
-    k->skips = row2(x, OT_FN_And, row2(x, OT_FN_NotEqual, k->label, whole(x, blank)), row2(x, OT_FN_NotEqual, k->label, before));
+    k->skips = row2(x, OT_FN_And, row2(x, OT_FN_NotEqual, k->label, whole(x, blank)),
+                    row2(x, OT_FN_NotEqual, k->label, before));
     k->steps = x->array(x->user, "input_lengths");
     if (k->steps) k->steps = ot_view(&x->b, k->steps, &(ot_shape){ .rank = 2, .dim = { k->N, 1 } });
     return k->skips != NULL;
@@ -95,12 +101,13 @@ static ot_value *emissions(ot_loss *x, const ctc *k)
 /* Every sample's loss, (N, 1). */
 static ot_value *walk(ot_loss *x, const ctc *k)
 {
-    ot_shape  one = { .rank = 2, .dim = { k->N, k->S } };
+    ot_shape one = { .rank = 2, .dim = { k->N, k->S } };
     ot_value *e = emissions(x, k), *s = places(x, k->S), *never = fill(x, x->z->dtype, k->N, 2, NEVER), *a = NULL;
     for (int64_t t = 0; t < k->T && e; t++) {
         ot_value *now = ot_view(&x->b, slice(x, e, 0, t, t + 1), &one), *next;
         if (!t) {
-            a = where(x, row2(x, OT_FN_Less, s, whole(x, 2)), now, num(x, NEVER)); /* the first blank, the first label */
+            a = where(x, row2(x, OT_FN_Less, s, whole(x, 2)), now,
+                      num(x, NEVER)); /* the first blank, the first label */
             continue;
         }
         ot_value *padded = behind(x, never, a);
@@ -112,7 +119,8 @@ static ot_value *walk(ot_loss *x, const ctc *k)
     if (!a) return NULL;
     ot_value *last = mul(x, k->length, whole(x, 2)), *ends[2];
     for (int i = 0; i < 2; i++) /* of an empty target there is one end */
-        ends[i] = ot_loss_sum_axis(x, where(x, row2(x, OT_FN_Equal, s, sub(x, last, whole(x, i))), a, num(x, 0)), 1, true);
+        ends[i] =
+            ot_loss_sum_axis(x, where(x, row2(x, OT_FN_Equal, s, sub(x, last, whole(x, i))), a, num(x, 0)), 1, true);
     ends[1] = where(x, row2(x, OT_FN_Greater, k->length, whole(x, 0)), ends[1], num(x, NEVER));
     return row(x, OT_FN_Neg, log_add(x, ends[0], ends[1]));
 }
@@ -120,14 +128,26 @@ static ot_value *walk(ot_loss *x, const ctc *k)
 static ot_value *ctc_loss(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape;
-    if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
-    if (z->rank != 3) return ot_loss_fail(x, OT_E_MODEL, "ctc needs an output (N, T, C) or (T, N, C)"), NULL;
+    if (!x->t) {
+        ot_loss_fail(x, OT_E_DATA, "the data has no target");
+        return NULL;
+    }
+    if (z->rank != 3) {
+        ot_loss_fail(x, OT_E_MODEL, "ctc needs an output (N, T, C) or (T, N, C)");
+        return NULL;
+    }
     ctc k = { .N = z->dim[0], .T = z->dim[1], .C = z->dim[2], .L = x->t->shape.rank > 1 ? x->t->shape.dim[1] : 1 };
     k.S = 2 * k.L + 1;
-    if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N)
-        return ot_loss_fail(x, OT_E_DATA, "neither of the first two axes has the size of the target; set "
-                                          "batch_first=true or false to name the batch axis"), NULL;
-    if (!(ot_spec_num(x->how, "blank") < (double)k.C)) return ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output"), NULL;
+    if (x->t->shape.rank > 2 || x->t->shape.dim[0] != k.N) {
+        ot_loss_fail(x, OT_E_DATA,
+                     "neither of the first two axes has the size of the target; set "
+                     "batch_first=true or false to name the batch axis");
+        return NULL;
+    }
+    if (!(ot_spec_num(x->how, "blank") < (double)k.C)) {
+        ot_loss_fail(x, OT_E_USAGE, "blank must be a class of the output");
+        return NULL;
+    }
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);
     ot_value *lost = row2(x, OT_FN_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */
@@ -140,7 +160,8 @@ static const ot_key keys[] = {
     OT_LOSS_KEYS,
     { "blank", "0", NULL, "class number of the blank", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
     { "zero_infinity", "false", NULL, "an infinite loss (more labels than steps) counts as 0", .kind = OT_KEY_FLAG },
-    { "batch_first", NULL, "the axis with as many samples as the target", "the output is (N, T, C), else (T, N, C)", .kind = OT_KEY_FLAG },
+    { "batch_first", NULL, "the axis with as many samples as the target", "the output is (N, T, C), else (T, N, C)",
+      .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 

@@ -2,7 +2,10 @@
 #include "runtime/losses/loss.h"
 
 static ot_value *difference(ot_loss *x) { return sub(x, x->z, ot_loss_target(x)); }
-static ot_value *of_row(ot_loss *x, int r, double p, ot_value *v) { return ot_loss_reduce(x, ot_map1(&x->b, r, p, 0, v), 0); }
+static ot_value *of_row(ot_loss *x, int r, double p, ot_value *v)
+{
+    return ot_loss_reduce(x, ot_map1(&x->b, r, p, 0, v), 0);
+}
 
 static ot_value *mse(ot_loss *x) { return of_row(x, OT_FN_Square, 0, difference(x)); }
 static ot_value *l1(ot_loss *x) { return of_row(x, OT_FN_Abs, 0, difference(x)); }

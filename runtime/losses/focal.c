@@ -13,18 +13,25 @@ static ot_value *focal(ot_loss *x)
     if (ot_loss_has_classes(x)) {
         int axis = ot_loss_axis(x);
         if (axis < 0) return NULL;
-        if (ot_spec_find(x->how, "alpha")) return ot_loss_fail(x, OT_E_USAGE, "alpha weights positive against "
-                                                                              "negative; use class_weights for "
-                                                                              "classes"), NULL;
+        if (ot_spec_find(x->how, "alpha")) {
+            ot_loss_fail(x, OT_E_USAGE,
+                         "alpha weights positive against "
+                         "negative; use class_weights for "
+                         "classes");
+            return NULL;
+        }
         ot_loss_accuracy(x, axis);
-        ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]), *ce = ot_loss_cross_entropy(x, axis, NULL, OT_REDUCTION_NONE);
+        ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]),
+                 *ce = ot_loss_cross_entropy(x, axis, NULL, OT_REDUCTION_NONE);
         ot_value *wrong = sub(x, num(x, 1), row(x, OT_FN_Exp, row(x, OT_FN_Neg, ce)));
-        ot_value *l = mul(x, ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong), w ? ot_loss_cross_entropy(x, axis, w, OT_REDUCTION_NONE) : ce);
+        ot_value *l = mul(x, ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong),
+                          w ? ot_loss_cross_entropy(x, axis, w, OT_REDUCTION_NONE) : ce);
         return ot_loss_reduce(x, l, 0);
     }
     ot_value *t = ot_loss_target(x), *z = x->z;
     ot_loss_binary_accuracy(x, t, 0);
-    ot_value *no = sub(x, num(x, 1), t), *p = row(x, OT_FN_Sigmoid, z), *wrong = add(x, mul(x, t, sub(x, num(x, 1), p)), mul(x, no, p));
+    ot_value *no = sub(x, num(x, 1), t), *p = row(x, OT_FN_Sigmoid, z),
+             *wrong = add(x, mul(x, t, sub(x, num(x, 1), p)), mul(x, no, p));
     ot_value *l = mul(x, row2(x, OT_FN_BceWithLogits, z, t), ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong));
     if (alpha >= 0) l = mul(x, l, add(x, mul(x, num(x, alpha), t), mul(x, num(x, 1 - alpha), no)));
     return ot_loss_reduce(x, l, 0);
@@ -32,14 +39,17 @@ static ot_value *focal(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    { "gamma", "2", NULL, "exponent of the probability of the wrong answer", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
-    { "alpha", "0.25", NULL, "factor on the terms of a target of 1, those of 0 get 1 - alpha; not with class numbers", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    { "gamma", "2", NULL, "exponent of the probability of the wrong answer", .kind = OT_KEY_NUMBER,
+      OT_KEY_AT_LEAST(0) },
+    { "alpha", "0.25", NULL, "factor on the terms of a target of 1, those of 0 get 1 - alpha; not with class numbers",
+      .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     OT_CLASS_KEYS,
     OT_KEYS_END,
 };
 
 const ot_loss_kind ot_loss_kind_focal = {
-    .entry = { "focal", "cross-entropy with less weight on easy samples; over classes, or binary for each element", keys },
+    .entry = { "focal", "cross-entropy with less weight on easy samples; over classes, or binary for each element",
+               keys },
     .build = focal,
     .takes = OT_TAKES_EITHER,
     .undoes = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX) | OT_TAIL_BIT(SIGMOID),

@@ -4,13 +4,19 @@
 /* MultiMarginLoss: (1/C) sum over j != y of max(0, margin - z[y] + z[j])^p, then the mean over samples. */
 static ot_value *hinge(ot_loss *x)
 {
-    if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
+    if (!x->t) {
+        ot_loss_fail(x, OT_E_DATA, "the data has no target");
+        return NULL;
+    }
     int axis = ot_loss_axis(x);
     if (axis < 0) return NULL;
     const ot_shape *s = &x->z->shape;
-    if (s->dim[axis] < 2)
-        return ot_loss_fail(x, OT_E_DATA, "hinge compares the scores of several classes, but this output has one "
-                                          "score per sample; use bce_with_logits with targets 0 and 1"), NULL;
+    if (s->dim[axis] < 2) {
+        ot_loss_fail(x, OT_E_DATA,
+                     "hinge compares the scores of several classes, but this output has one "
+                     "score per sample; use bce_with_logits with targets 0 and 1");
+        return NULL;
+    }
     ot_loss_accuracy(x, axis);
     ot_value *is = ot_loss_is_class(x, axis);
     ot_value *zy = ot_loss_sum_axis(x, where(x, is, x->z, num(x, 0)), axis, true);

@@ -5,7 +5,7 @@
 static ot_value *kl(ot_loss *x)
 {
     ot_value *t = ot_loss_target(x);
-    double    n = x->z->shape.rank ? (double)x->z->shape.dim[0] : 1;
+    double n = x->z->shape.rank ? (double)x->z->shape.dim[0] : 1;
     if (ot_spec_flag(x->how, "log_target")) return ot_loss_reduce(x, mul(x, row(x, OT_FN_Exp, t), sub(x, t, x->z)), n);
     return ot_loss_reduce(x, row2(x, OT_FN_KlTerm, x->z, t), n);
 }

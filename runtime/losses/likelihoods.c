@@ -12,7 +12,8 @@ static ot_value *poisson_nll(ot_loss *x)
     else l = sub(x, x->z, mul(x, t, row(x, OT_FN_Log, add(x, x->z, num(x, ot_spec_num(x->how, "eps"))))));
     if (!ot_spec_flag(x->how, "full")) return ot_loss_reduce(x, l, 0);
     ot_value *many = row2(x, OT_FN_Greater, t, num(x, 1)), *u = where(x, many, t, num(x, 1));
-    ot_value *stirling = add(x, sub(x, mul(x, u, row(x, OT_FN_Log, u)), u), mul(x, num(x, 0.5), row(x, OT_FN_Log, mul(x, num(x, two_pi), u))));
+    ot_value *stirling = add(x, sub(x, mul(x, u, row(x, OT_FN_Log, u)), u),
+                             mul(x, num(x, 0.5), row(x, OT_FN_Log, mul(x, num(x, two_pi), u))));
     return ot_loss_reduce(x, add(x, l, where(x, many, stirling, num(x, 0))), 0);
 }
 
@@ -49,7 +50,8 @@ const ot_loss_kind ot_loss_kind_poisson_nll = {
 };
 
 const ot_loss_kind ot_loss_kind_gaussian_nll = {
-    .entry = { "gaussian_nll", "negative log-likelihood under a normal distribution whose variance is another output", gaussian_keys },
+    .entry = { "gaussian_nll", "negative log-likelihood under a normal distribution whose variance is another output",
+               gaussian_keys },
     .build = gaussian_nll,
     .takes = OT_TAKES_VALUES,
 };

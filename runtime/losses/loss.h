@@ -12,24 +12,26 @@
 
 /* One loss that is being built. */
 typedef struct ot_loss {
-    ot_build            b;
+    ot_build b;
     const ot_loss_kind *kind;
-    const ot_spec      *how;    /* its name and parameters */
-    ot_value           *out;    /* the graph's output */
-    ot_value           *z;      /* what the formula acts on, its batch axis first */
-    ot_value           *t;      /* the target, or NULL */
-    ot_tail             tail;   /* that out ends in; its axis is one of z */
-    bool                joined; /* z is the output without it */
-    int                 axis;   /* of z, of the classes; -1: not asked yet */
-    int                 batch_axis; /* of out */
-    bool                ignores;    /* some of the target's class numbers are OT_IGNORED */
-    bool                adds_up[2]; /* no value of the target is negative, and over the first axis of a sample (the last) they sum to 1 */
-    int64_t             micro;      /* batches of the file's own size that are one batch here; 0: the batch is the file's */
-    bool                eval;       /* right answers are counted: */
-    ot_value           *right, *of; /* how many there are, of how many; NULL: none */
-    ot_findings        *findings;
-    ot_value         *(*array)(void *user, const char *name); /* that comes beside the targets; NULL: the data has none of that name */
-    void               *user;
+    const ot_spec *how; /* its name and parameters */
+    ot_value *out;      /* the graph's output */
+    ot_value *z;        /* what the formula acts on, its batch axis first */
+    ot_value *t;        /* the target, or NULL */
+    ot_tail tail;       /* that out ends in; its axis is one of z */
+    bool joined;        /* z is the output without it */
+    int axis;           /* of z, of the classes; -1: not asked yet */
+    int batch_axis;     /* of out */
+    bool ignores;       /* some of the target's class numbers are OT_IGNORED */
+    bool adds_up
+        [2]; /* no value of the target is negative, and over the first axis of a sample (the last) they sum to 1 */
+    int64_t micro;        /* batches of the file's own size that are one batch here; 0: the batch is the file's */
+    bool eval;            /* right answers are counted: */
+    ot_value *right, *of; /* how many there are, of how many; NULL: none */
+    ot_findings *findings;
+    ot_value *(*array)(void *user,
+                       const char *name); /* that comes beside the targets; NULL: the data has none of that name */
+    void *user;
 } ot_loss;
 
 #define OT_TAIL_BIT(kind) (1u << OT_TAIL_##kind)
@@ -72,7 +74,10 @@ static inline ot_value *add(ot_loss *x, ot_value *a, ot_value *c) { return row2(
 static inline ot_value *sub(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Sub, a, c); }
 static inline ot_value *mul(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Mul, a, c); }
 static inline ot_value *quo(ot_loss *x, ot_value *a, ot_value *c) { return row2(x, OT_FN_Div, a, c); }
-static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c) { return ot_map3(&x->b, OT_FN_Where, 0, 0, is, a, c); }
+static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c)
+{
+    return ot_map3(&x->b, OT_FN_Where, 0, 0, is, a, c);
+}
 
 /* Mean or sum (reduction) over all elements; `count` other than 0 divides instead of the number of elements. */
 ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count);

@@ -11,7 +11,7 @@ static const ot_entry *const entries[] = {
 #define X(name) &ot_loss_kind_##name.entry,
     OT_LOSSES(X)
 #undef X
-    NULL
+        NULL
 };
 
 const ot_registry ot_losses = { "loss", "the functions that training minimises (--loss)", entries };
@@ -63,11 +63,15 @@ ot_status ot_loss_fail(ot_loss *x, ot_status s, const char *what)
 ot_value *ot_loss_target(ot_loss *x)
 {
     char a[128], c[128];
-    if (!x->t) return ot_loss_fail(x, OT_E_DATA, "the data has no target"), NULL;
+    if (!x->t) {
+        ot_loss_fail(x, OT_E_DATA, "the data has no target");
+        return NULL;
+    }
     if (ot_numel(&x->t->shape) != ot_numel(&x->z->shape)) {
-        ot_fail(x->b.graph->err, OT_E_DATA, "loss %s: the target is %s, but output '%s' is %s; the numbers of "
-                                            "elements must be equal", x->how->name,
-                ot_shape_text(&x->t->shape, a), x->out->name, ot_shape_text(&x->z->shape, c));
+        ot_fail(x->b.graph->err, OT_E_DATA,
+                "loss %s: the target is %s, but output '%s' is %s; the numbers of "
+                "elements must be equal",
+                x->how->name, ot_shape_text(&x->t->shape, a), x->out->name, ot_shape_text(&x->z->shape, c));
         return NULL;
     }
     return ot_cast(&x->b, ot_view(&x->b, x->t, &x->z->shape), x->z->dtype);
@@ -93,13 +97,16 @@ ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v)
 ot_value *ot_loss_other(ot_loss *x, const char *key)
 {
     const ot_graph *g = x->b.graph;
-    const char     *name = ot_spec_text(x->how, key);
+    const char *name = ot_spec_text(x->how, key);
     for (int i = 0; i < g->n_outputs; i++)
         if (name && !strcmp(g->outputs[i]->name, name)) {
-            if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape)) return ot_cast(&x->b, ot_loss_batch_first(x, g->outputs[i]), x->z->dtype);
-            return ot_loss_fail(x, OT_E_MODEL, "the output to compare with has another shape"), NULL;
+            if (ot_shape_eq(&g->outputs[i]->shape, &x->out->shape))
+                return ot_cast(&x->b, ot_loss_batch_first(x, g->outputs[i]), x->z->dtype);
+            ot_loss_fail(x, OT_E_MODEL, "the output to compare with has another shape");
+            return NULL;
         }
-    ot_fail(g->err, OT_E_USAGE, "loss %s: %s=%s: the model has no output of that name", x->how->name, key, name ? name : "");
+    ot_fail(g->err, OT_E_USAGE, "loss %s: %s=%s: the model has no output of that name", x->how->name, key,
+            name ? name : "");
     return NULL;
 }
 
@@ -115,9 +122,9 @@ static bool fits_axis(const ot_shape *t, const ot_shape *z, int axis)
 static int choose_axis(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape;
-    const ot_node  *by = NULL;
-    int             last = z->rank - 1, axis = x->tail.axis;
-    char            why[300], text[128];
+    const ot_node *by = NULL;
+    int last = z->rank - 1, axis = x->tail.axis;
+    char why[300], text[128];
     if (axis == 1 || axis == last) snprintf(why, sizeof why, "normalised by the %s at the end", ot_tail_name(&x->tail));
     else if (x->z == x->out && ((axis = ot_made_axis(x->out, &by)) == 1 || axis == last))
         snprintf(why, sizeof why, "produced by %s '%.200s'", by->op->name, by->name);
@@ -126,17 +133,18 @@ static int choose_axis(ot_loss *x)
     ot_find(x->findings, OT_FINDING_NOTE, NULL, NULL,
             "output '%s' is %s: axis 1 or axis %d could be the classes; axis %d is used (%s); set class_axis=%d in "
             "--loss for the other",
-                 x->out->name, ot_shape_text(z, text), last, axis, why, axis == 1 ? last : 1);
+            x->out->name, ot_shape_text(z, text), last, axis, why, axis == 1 ? last : 1);
     return axis;
 }
 
 static int find_axis(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape, *t = &x->t->shape;
-    int             last = z->rank - 1, axis = -1;
-    char            a[128], c[128];
+    int last = z->rank - 1, axis = -1;
+    char a[128], c[128];
     if (ot_spec_find(x->how, "class_axis")) {
-        if (!ot_axis((int64_t)ot_spec_num(x->how, "class_axis"), z->rank, &axis)) ot_loss_fail(x, OT_E_USAGE, "class_axis is out of range");
+        if (!ot_axis((int64_t)ot_spec_num(x->how, "class_axis"), z->rank, &axis))
+            ot_loss_fail(x, OT_E_USAGE, "class_axis is out of range");
         return axis;
     }
     bool same = ot_numel(t) == ot_numel(z);
@@ -149,8 +157,9 @@ static int find_axis(ot_loss *x)
     bool first = z->rank > 1 && fits_axis(t, z, 1), end = z->rank && fits_axis(t, z, last);
     if (first && end && last > 1 && z->dim[1] > 1) return choose_axis(x);
     if (first || end) return first ? 1 : last;
-    ot_fail(x->b.graph->err, OT_E_DATA, "loss %s: class numbers of shape %s do not fit output '%s' of shape %s along any class axis",
-            x->how->name, ot_shape_text(t, a), x->out->name, ot_shape_text(z, c));
+    ot_fail(x->b.graph->err, OT_E_DATA,
+            "loss %s: class numbers of shape %s do not fit output '%s' of shape %s along any class axis", x->how->name,
+            ot_shape_text(t, a), x->out->name, ot_shape_text(z, c));
     return -1;
 }
 
@@ -173,13 +182,13 @@ ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
     if (!w) return NULL;
     if (w->n != classes) {
         ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: class_weights has %d values, but output '%s' has %lld classes",
-                x->how->name, w->n,
-                x->out->name, (long long)classes);
+                x->how->name, w->n, x->out->name, (long long)classes);
         return NULL;
     }
     float *v = ot_graph_alloc(x->b.graph, (size_t)w->n * sizeof *v);
     for (int i = 0; i < w->n && v; i++) v[i] = (float)w->list[i];
-    ot_value *k = v ? ot_graph_const(x->b.graph, "class_weights", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
+    ot_value *k =
+        v ? ot_graph_const(x->b.graph, "class_weights", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
     return k ? ot_cast(&x->b, k, x->z->dtype) : NULL;
 }
 
@@ -193,7 +202,7 @@ ot_value *ot_loss_labels(ot_loss *x, int axis)
 ot_value *ot_loss_is_class(ot_loss *x, int axis)
 {
     const ot_shape *s = &x->z->shape;
-    int64_t        *iota = ot_graph_alloc(x->b.graph, (size_t)s->dim[axis] * sizeof *iota);
+    int64_t *iota = ot_graph_alloc(x->b.graph, (size_t)s->dim[axis] * sizeof *iota);
     if (!iota) return NULL;
     for (int64_t i = 0; i < s->dim[axis]; i++) iota[i] = i;
     ot_shape along = { .rank = s->rank };
@@ -204,15 +213,19 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
 /* Which classes the samples' largest outputs are: counts those that match the target. */
 void ot_loss_accuracy(ot_loss *x, int axis)
 {
-    bool numbers = x->t && ot_is_int(x->t->dtype) && (x->z->shape.dim[axis] == 1 || ot_numel(&x->t->shape) < ot_numel(&x->z->shape));
+    bool numbers = x->t && ot_is_int(x->t->dtype) &&
+                   (x->z->shape.dim[axis] == 1 || ot_numel(&x->t->shape) < ot_numel(&x->z->shape));
     if (!x->eval || !numbers) return;
     ot_value *label = ot_loss_labels(x, axis), *is = ot_loss_is_class(x, axis);
-    ot_value *top = ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 }, OT_IN(x->z));
+    ot_value *top =
+        ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 },
+                OT_IN(x->z));
     ot_value *hit = row2(x, OT_FN_And, is, row2(x, OT_FN_Equal, x->z, top));
     ot_value *right = ot_loss_sum_axis(x, ot_cast(&x->b, hit, OT_F32), axis, false);
     ot_value *counts = row2(x, OT_FN_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
-    int64_t   ignored;
-    if (ot_loss_ignored(x, &ignored)) counts = row2(x, OT_FN_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
+    int64_t ignored;
+    if (ot_loss_ignored(x, &ignored))
+        counts = row2(x, OT_FN_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
     counts = ot_cast(&x->b, counts, OT_F32);
     right = mul(x, right, ot_view(&x->b, counts, right ? &right->shape : NULL));
     x->right = ot_loss_sum_all(x, right);
@@ -221,16 +234,19 @@ void ot_loss_accuracy(ot_loss *x, int axis)
 
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction)
 {
-    const ot_shape  *z = &x->z->shape;
-    bool             one_hot = z->dim[axis] > 1 && ot_numel(&x->t->shape) == ot_numel(z), probs = one_hot || ot_is_float(x->t->dtype);
-    ot_cross_entropy a = { .axis = axis, .probs = probs, .log_input = x->kind->logs && !x->joined,
-                           .reduction = reduction };
+    const ot_shape *z = &x->z->shape;
+    bool one_hot = z->dim[axis] > 1 && ot_numel(&x->t->shape) == ot_numel(z),
+         probs = one_hot || ot_is_float(x->t->dtype);
+    ot_cross_entropy a = {
+        .axis = axis, .probs = probs, .log_input = x->kind->logs && !x->joined, .reduction = reduction
+    };
     if (ot_entry_key(x->how->entry, "label_smoothing")) a.label_smoothing = ot_spec_num(x->how, "label_smoothing");
     a.has_ignore = ot_loss_ignored(x, &a.ignore_index);
     if (!a.has_ignore) a.ignore_index = 0;
-    ot_shape  flat = ot_loss_without(z, axis);
+    ot_shape flat = ot_loss_without(z, axis);
     ot_value *t = probs ? ot_loss_target(x) : ot_view(&x->b, x->t, &flat);
-    return weights ? ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t, weights)) : ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t));
+    return weights ? ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t, weights))
+                   : ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t));
 }
 
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold)
@@ -241,4 +257,7 @@ void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold)
     x->of = ot_scalar(&x->b, OT_F32, (double)ot_numel(&x->z->shape));
 }
 
-bool ot_loss_has_classes(const ot_loss *x) { return x->t && ot_is_int(x->t->dtype) && ot_numel(&x->t->shape) < ot_numel(&x->z->shape); }
+bool ot_loss_has_classes(const ot_loss *x)
+{
+    return x->t && ot_is_int(x->t->dtype) && ot_numel(&x->t->shape) < ot_numel(&x->z->shape);
+}

@@ -23,14 +23,14 @@ typedef enum ot_takes {
 struct ot_loss;
 
 typedef struct ot_loss_kind {
-    ot_entry    entry;
+    ot_entry entry;
     ot_value *(*build)(struct ot_loss *x); /* the scalar; NULL: recorded */
-    ot_takes    takes;              /* as a target */
-    unsigned    undoes;             /* OT_TAIL_BIT of the tails that it is joined with */
-    unsigned    unlike;             /* and of those that say that the output is not what it acts on */
-    const char *acts_on;            /* what it acts on, where that may be unlike */
-    bool        classes_last;       /* the class axis is the last, whatever the target */
-    bool        logs;               /* it acts on logarithms: refused where the output holds the numbers themselves */
+    ot_takes takes;                        /* as a target */
+    unsigned undoes;                       /* OT_TAIL_BIT of the tails that it is joined with */
+    unsigned unlike;                       /* and of those that say that the output is not what it acts on */
+    const char *acts_on;                   /* what it acts on, where that may be unlike */
+    bool classes_last;                     /* the class axis is the last, whatever the target */
+    bool logs; /* it acts on logarithms: refused where the output holds the numbers themselves */
 } ot_loss_kind;
 
 extern const ot_registry ot_losses;

@@ -41,7 +41,7 @@ static int reshaped(const ot_node *n, int axis)
 
 static int transposed(const ot_node *n, int axis)
 {
-    int     rank = n->in[0]->shape.rank, from;
+    int rank = n->in[0]->shape.rank, from;
     ot_ints perm = ot_attr_ints(n, "perm");
     for (int d = 0; d < rank; d++) {
         from = rank - 1 - d;
@@ -65,19 +65,22 @@ static int gathered(const ot_node *n, int axis)
 
 typedef struct mover {
     const ot_op *op;
-    int       (*follow)(const ot_node *n, int axis);
+    int (*follow)(const ot_node *n, int axis);
 } mover;
 
 static const mover movers[] = {
-    { &ot_op_Identity, stays },    { &ot_op_Cast, stays },     { &ot_op_Clip, stays },       { &ot_op_Squeeze, reshaped }, { &ot_op_Unsqueeze, reshaped },
-    { &ot_op_Reshape, reshaped },  { &ot_op_Flatten, reshaped }, { &ot_op_Transpose, transposed }, { &ot_op_Slice, sliced },   { &ot_op_Gather, gathered },
+    { &ot_op_Identity, stays },   { &ot_op_Cast, stays },           { &ot_op_Clip, stays },
+    { &ot_op_Squeeze, reshaped }, { &ot_op_Unsqueeze, reshaped },   { &ot_op_Reshape, reshaped },
+    { &ot_op_Flatten, reshaped }, { &ot_op_Transpose, transposed }, { &ot_op_Slice, sliced },
+    { &ot_op_Gather, gathered },
 };
 
 /* Clip's bound i; `none` where it has none; NaN: it is not known. */
 static double bound(const ot_node *n, int i, double none)
 {
     if (n->n_in <= i || !n->in[i]) return none;
-    return ot_is_const(n->in[i]) && ot_numel(&n->in[i]->shape) == 1 ? ot_get_f64(n->in[i]->data, n->in[i]->dtype, 0) : (double)NAN;
+    return ot_is_const(n->in[i]) && ot_numel(&n->in[i]->shape) == 1 ? ot_get_f64(n->in[i]->data, n->in[i]->dtype, 0)
+                                                                    : (double)NAN;
 }
 
 /* It takes the ends off what is a probability: they have no logarithm. */
@@ -101,7 +104,10 @@ static const mover *mover_of(const ot_node *n)
 
 /* ---- what sums to 1 --------------------------------------------------------------- */
 
-static const ot_node *producer_in(const ot_node *n, int i) { return n->n_in > i && n->in[i] ? n->in[i]->producer : NULL; }
+static const ot_node *producer_in(const ot_node *n, int i)
+{
+    return n->n_in > i && n->in[i] ? n->in[i]->producer : NULL;
+}
 
 /* n divides by the sum along one axis, *axis as it is written, which a Max may keep from 0? */
 static bool divides_by_sum(const ot_node *n, int64_t *axis)
@@ -109,7 +115,8 @@ static bool divides_by_sum(const ot_node *n, int64_t *axis)
     const ot_node *s = ot_is(n, &ot_op_Div) ? producer_in(n, 1) : NULL;
     if (ot_is(s, &ot_op_Max)) s = producer_in(s, 0) ? producer_in(s, 0) : producer_in(s, 1);
     if (!ot_is(s, &ot_op_ReduceL1) && !ot_is(s, &ot_op_ReduceSum)) return false;
-    if (s->in[0] != n->in[0] || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1) return false;
+    if (s->in[0] != n->in[0] || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1)
+        return false;
     *axis = ot_get_i64(s->in[1]->data, s->in[1]->dtype, 0);
     return ot_attr_get(s, "keepdims", 1) != 0;
 }
@@ -129,7 +136,7 @@ static int pair_of(const ot_node *n, bool negated)
     if (!ot_is(n, &ot_op_Concat) || n->n_in != 2) return -1;
     for (int i = 0; i < 2; i++) {
         const ot_shape *s = &n->in[i]->shape;
-        int             axis;
+        int axis;
         if (known(n->in[i]) && (!ot_axis(ot_attr_get(n, "axis", 0), s->rank, &axis) || s->dim[axis] != 1)) return -1;
     }
     for (int i = 0; i < 2; i++)
@@ -141,8 +148,8 @@ static int pair_of(const ot_node *n, bool negated)
 static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 {
     const ot_node *both = ot_is(n, &ot_op_Sigmoid) ? producer_in(n, 0) : n;
-    bool           inside = ot_is(n, &ot_op_Sigmoid) && pair_of(both, true) >= 0;
-    int            of = ot_is(n, &ot_op_Sigmoid) ? -1 : pair_of(both, false);
+    bool inside = ot_is(n, &ot_op_Sigmoid) && pair_of(both, true) >= 0;
+    int of = ot_is(n, &ot_op_Sigmoid) ? -1 : pair_of(both, false);
     if (of >= 0 && !ot_is(producer_in(both, of), &ot_op_Sigmoid)) return false;
     if (!inside && of < 0 && !(divided && ot_is(n, &ot_op_Sigmoid))) return false;
     t->shares = true;
@@ -150,7 +157,9 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
     t->x = of >= 0 ? producer_in(both, of)->in[0] : n->in[0];
     t->pair = of >= 0 ? both : NULL;
     t->of = of;
-    if ((inside || of >= 0) && !(known(both->out[0]) && ot_axis(ot_attr_get(both, "axis", 0), both->out[0]->shape.rank, &t->axis))) t->axis = -1;
+    if ((inside || of >= 0) &&
+        !(known(both->out[0]) && ot_axis(ot_attr_get(both, "axis", 0), both->out[0]->shape.rank, &t->axis)))
+        t->axis = -1;
     return true;
 }
 
@@ -158,7 +167,8 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 static ot_value *log_shares(ot_build *b, const ot_tail *t)
 {
     ot_value *z = t->x, *no = ot_map1(b, OT_FN_Neg, 0, 0, z);
-    if (t->pair) z = ot_emit(b, t->pair->op, t->pair->attrs, t->of ? (ot_value *[]){ no, z } : (ot_value *[]){ z, no }, 2);
+    if (t->pair)
+        z = ot_emit(b, t->pair->op, t->pair->attrs, t->of ? (ot_value *[]){ no, z } : (ot_value *[]){ z, no }, 2);
     return ot_map1(b, OT_FN_Neg, 0, 0, ot_map1(b, OT_FN_Softplus, 0, 0, ot_map1(b, OT_FN_Neg, 0, 0, z)));
 }
 
@@ -168,7 +178,7 @@ static ot_value *log_shares(ot_build *b, const ot_tail *t)
 static int normalised(const ot_node *n)
 {
     const ot_shape *s = &n->in[0]->shape;
-    int             axis;
+    int axis;
     if (!known(n->in[0]) || !ot_axis(ot_attr_get(n, "axis", -1), s->rank, &axis)) return -1;
     if (!ot_attr_get(n, "flatten", 0)) return axis;
     int found = -1;
@@ -192,7 +202,7 @@ static ot_tail_kind kind_of(const ot_node *n, bool log, bool clipped_log)
 static int follow(const ot_tail *t, const ot_node *n, int axis)
 {
     int64_t along;
-    int     same;
+    int same;
     if (!known(n->in[0]) || !known(n->out[0])) return -1;
     if (!divides_by_sum(n, &along)) return axis < 0 ? -1 : mover_of(n)->follow(n, axis);
     if (!ot_axis(along, n->in[0]->shape.rank, &same)) return -1;
@@ -201,10 +211,10 @@ static int follow(const ot_tail *t, const ot_node *n, int axis)
 
 ot_tail ot_tail_find(const ot_value *v)
 {
-    int64_t        along;
-    ot_tail        t = { .axis = -1 };
+    int64_t along;
+    ot_tail t = { .axis = -1 };
     const ot_node *n = v->producer;
-    bool           log = false, clip = false, clipped_log = false, divided = false;
+    bool log = false, clip = false, clipped_log = false, divided = false;
     for (; n && n->n_in; n = n->in[0]->producer) {
         if (ot_is(n, &ot_op_Log) && !log) {
             log = true, clipped_log = clip;
@@ -239,8 +249,9 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
     ot_value *v = t->shares ? log_shares(b, t) : t->x;
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
-        ot_value      *in[8] = { v };
-        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || n->n_in > OT_LEN(in)) continue;
+        ot_value *in[8] = { v };
+        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || n->n_in > OT_LEN(in))
+            continue;
         for (int k = 1; k < n->n_in; k++) in[k] = n->in[k];
         v = ot_emit(b, n->op, n->attrs, in, n->n_in);
     }
@@ -250,7 +261,7 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
 const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
 {
     size_t at = 0;
-    bool   clip = false;
+    bool clip = false;
     *buf = '\0';
     for (int i = t->n - 1; i >= 0 && at < size; i--) {
         const char *op = t->move[i]->op->name;
@@ -267,7 +278,8 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
 /* The axis of its output along which the layer has its outputs; -1: n is no such layer. */
 static int layer_axis(const ot_node *n)
 {
-    if (ot_is(n, &ot_op_Gemm) || (ot_is(n, &ot_op_MatMul) && n->in[1]->shape.rank == 2)) return n->out[0]->shape.rank - 1;
+    if (ot_is(n, &ot_op_Gemm) || (ot_is(n, &ot_op_MatMul) && n->in[1]->shape.rank == 2))
+        return n->out[0]->shape.rank - 1;
     return ot_is(n, &ot_op_Conv) || ot_is(n, &ot_op_ConvTranspose) || ot_is(n, &ot_op_BatchNormalization) ? 1 : -1;
 }
 
@@ -288,7 +300,7 @@ int ot_made_axis(const ot_value *v, const ot_node **by)
 {
     enum { FAR = 32 };
     const ot_node *path[FAR];
-    int            n_path = 0, axis = -1;
+    int n_path = 0, axis = -1;
     for (const ot_node *n = v->producer; n && n_path < FAR; n = v->producer) {
         if (!known(n->out[0]) || !n->n_in || !n->in[0] || !known(n->in[0])) return -1;
         *by = n;

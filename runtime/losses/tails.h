@@ -10,13 +10,14 @@ typedef enum ot_tail_kind { OT_TAIL_NONE, OT_TAIL_SOFTMAX, OT_TAIL_LOG_SOFTMAX, 
 enum { OT_TAIL_MOVES = 16 };
 
 typedef struct ot_tail {
-    ot_tail_kind   kind;
-    ot_value      *x;    /* what the Softmax or Sigmoid takes; NULL: there is none */
-    bool           shares; /* Sigmoids that sum to 1: the Softmax of their logarithms */
-    const ot_node *pair;   /* of those: the Concat of a Sigmoid, its input `of`, and what it leaves of 1; NULL: x has all of them */
-    int            of;
-    int            axis; /* of the output: it alone is normalised, and is there as a whole; -1: there is no such axis */
-    int            n;    /* operators between it and the output, from the output back */
+    ot_tail_kind kind;
+    ot_value *x; /* what the Softmax or Sigmoid takes; NULL: there is none */
+    bool shares; /* Sigmoids that sum to 1: the Softmax of their logarithms */
+    const ot_node
+        *pair; /* of those: the Concat of a Sigmoid, its input `of`, and what it leaves of 1; NULL: x has all of them */
+    int of;
+    int axis; /* of the output: it alone is normalised, and is there as a whole; -1: there is no such axis */
+    int n;    /* operators between it and the output, from the output back */
     const ot_node *move[OT_TAIL_MOVES];
 } ot_tail;
 

@@ -14,10 +14,14 @@ static ot_value *adadelta(ot_update *x)
 }
 
 static const ot_key keys[] = {
-    OT_LR("1"), OT_L2("0"),
-    { "rho", "0.9", NULL, "decay of the running averages of squared gradients and squared steps", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    OT_LR("1"),
+    OT_L2("0"),
+    { "rho", "0.9", NULL, "decay of the running averages of squared gradients and squared steps", .kind = OT_KEY_NUMBER,
+      OT_KEY_FROM(0, 1) },
     { "eps", "1e-6", NULL, "added to both averages before their roots", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_adadelta = { { "adadelta", "steps in proportion to the average size of earlier steps", keys }, adadelta, NULL, NULL };
+const ot_optimizer ot_optimizer_adadelta = {
+    { "adadelta", "steps in proportion to the average size of earlier steps", keys }, adadelta, NULL, NULL
+};

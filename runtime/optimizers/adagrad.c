@@ -12,11 +12,16 @@ static ot_value *adagrad(ot_update *x)
 }
 
 static const ot_key keys[] = {
-    OT_LR("1e-2"), OT_L2("0"),
-    { "lr_decay", "0", NULL, "the rate is divided by 1 + lr_decay (update - 1)", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
-    { "initial_accumulator_value", "0", NULL, "initial value of the sum of squares", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    OT_LR("1e-2"),
+    OT_L2("0"),
+    { "lr_decay", "0", NULL, "the rate is divided by 1 + lr_decay (update - 1)", .kind = OT_KEY_NUMBER,
+      OT_KEY_AT_LEAST(0) },
+    { "initial_accumulator_value", "0", NULL, "initial value of the sum of squares", .kind = OT_KEY_NUMBER,
+      OT_KEY_AT_LEAST(0) },
     OT_EPS("1e-10"),
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_adagrad = { { "adagrad", "rates that fall with the sum of squared gradients", keys }, adagrad, NULL, NULL };
+const ot_optimizer ot_optimizer_adagrad = {
+    { "adagrad", "rates that fall with the sum of squared gradients", keys }, adagrad, NULL, NULL
+};

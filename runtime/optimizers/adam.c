@@ -6,7 +6,8 @@
 ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate)
 {
     ot_value *beta2 = wide(x, par(x, "beta2"));
-    ot_value *m = ot_update_average(x, OT_STATE_M, x->momentum, g), *v = ot_update_average(x, OT_STATE_V, beta2, square(x, g));
+    ot_value *m = ot_update_average(x, OT_STATE_M, x->momentum, g),
+             *v = ot_update_average(x, OT_STATE_V, beta2, square(x, g));
     if (ot_spec_flag(x->o, "amsgrad")) {
         ot_value *top = moment(x, OT_STATE_V_MAX, 0);
         v = keep(x, top, larger(x, top, v));
@@ -19,8 +20,14 @@ ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate)
 static ot_value *adam(ot_update *x) { return ot_update_adam(x, x->w, l2(x), x->lr); }
 static ot_value *adamw(ot_update *x) { return ot_update_adam(x, ot_update_decayed(x), x->g, x->lr); }
 
-static const ot_key adam_keys[] = { OT_LR("1e-3"), OT_L2("0"), OT_BETA1, OT_BETA2("0.999"), OT_EPS("1e-8"), OT_AMSGRAD, OT_KEYS_END };
-static const ot_key adamw_keys[] = { OT_LR("1e-3"), OT_DECAY("1e-2"), OT_BETA1, OT_BETA2("0.999"), OT_EPS("1e-8"), OT_AMSGRAD, OT_KEYS_END };
+static const ot_key adam_keys[] = { OT_LR("1e-3"),  OT_L2("0"), OT_BETA1,   OT_BETA2("0.999"),
+                                    OT_EPS("1e-8"), OT_AMSGRAD, OT_KEYS_END };
+static const ot_key adamw_keys[] = { OT_LR("1e-3"),  OT_DECAY("1e-2"), OT_BETA1,   OT_BETA2("0.999"),
+                                     OT_EPS("1e-8"), OT_AMSGRAD,       OT_KEYS_END };
 
-const ot_optimizer ot_optimizer_adam = { { "adam", "rates adapted by averages of the gradient and of its square", adam_keys }, adam, "beta1", NULL };
-const ot_optimizer ot_optimizer_adamw = { { "adamw", "adam with decoupled weight decay", adamw_keys }, adamw, "beta1", NULL };
+const ot_optimizer ot_optimizer_adam = {
+    { "adam", "rates adapted by averages of the gradient and of its square", adam_keys }, adam, "beta1", NULL
+};
+const ot_optimizer ot_optimizer_adamw = {
+    { "adamw", "adam with decoupled weight decay", adamw_keys }, adamw, "beta1", NULL
+};

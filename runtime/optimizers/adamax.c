@@ -12,11 +12,14 @@ static ot_value *adamax(ot_update *x)
 }
 
 static const ot_key keys[] = {
-    OT_LR("2e-3"), OT_L2("0"),
+    OT_LR("2e-3"),
+    OT_L2("0"),
     OT_BETA1,
     { "beta2", "0.999", NULL, "decay of the largest gradient", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
     { "eps", "1e-8", NULL, "added to the size of the gradient", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_adamax = { { "adamax", "adam with the largest gradient in place of the average square", keys }, adamax, "beta1", NULL };
+const ot_optimizer ot_optimizer_adamax = {
+    { "adamax", "adam with the largest gradient in place of the average square", keys }, adamax, "beta1", NULL
+};

@@ -19,13 +19,16 @@ static ot_value *muon(ot_update *x)
 {
     const ot_shape *s = &x->w->shape;
     if (s->rank < 2) {
-        ot_fail(x->b.graph->err, OT_E_USAGE, "--optimizer muon trains matrices, but '%s' has rank %d: use --freeze "
-                                             "for it, or another optimizer", x->file_w->name, s->rank);
+        ot_fail(x->b.graph->err, OT_E_USAGE,
+                "--optimizer muon trains matrices, but '%s' has rank %d: use --freeze "
+                "for it, or another optimizer",
+                x->file_w->name, s->rank);
         return NULL;
     }
-    ot_shape  flat = { .rank = 2, .dim = { s->dim[0], ot_numel(s) / (s->dim[0] ? s->dim[0] : 1) } };
-    bool      tall = flat.dim[0] > flat.dim[1], out_in = s->rank > 2 || stored_out_in(x->b.graph, x->w);
-    ot_value *mu = narrow(x, x->momentum), *rest = narrow(x, sub(x, wide(x, 1), x->momentum)), *b = moment(x, OT_STATE_MOMENTUM, 0);
+    ot_shape flat = { .rank = 2, .dim = { s->dim[0], ot_numel(s) / (s->dim[0] ? s->dim[0] : 1) } };
+    bool tall = flat.dim[0] > flat.dim[1], out_in = s->rank > 2 || stored_out_in(x->b.graph, x->w);
+    ot_value *mu = narrow(x, x->momentum), *rest = narrow(x, sub(x, wide(x, 1), x->momentum)),
+             *b = moment(x, OT_STATE_MOMENTUM, 0);
     ot_value *m = keep(x, b, add(x, mul(x, mu, b), mul(x, rest, x->g)));
     ot_value *y = ot_spec_flag(x->o, "nesterov") ? add(x, mul(x, rest, x->g), mul(x, mu, m)) : m;
     y = ot_view(&x->b, y, &flat);
@@ -43,11 +46,14 @@ static ot_value *muon(ot_update *x)
 }
 
 static const ot_key keys[] = {
-    OT_LR("1e-3"), OT_DECAY("0.1"),
+    OT_LR("1e-3"),
+    OT_DECAY("0.1"),
     { "momentum", "0.95", NULL, "decay of the running average of gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     { "nesterov", "true", NULL, "Nesterov momentum", .kind = OT_KEY_FLAG },
     { "ns_steps", "5", NULL, "Newton-Schulz steps of the orthogonalisation", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 99) },
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_muon = { { "muon", "orthogonalised momentum, for matrices; vectors must be frozen", keys }, muon, "momentum", NULL };
+const ot_optimizer ot_optimizer_muon = {
+    { "muon", "orthogonalised momentum, for matrices; vectors must be frozen", keys }, muon, "momentum", NULL
+};

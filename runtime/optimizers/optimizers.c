@@ -7,7 +7,7 @@ static const ot_entry *const entries[] = {
 #define X(name) &ot_optimizer_##name.entry,
     OT_OPTIMIZERS(X)
 #undef X
-    NULL
+        NULL
 };
 
 const ot_registry ot_optimizers = { "optimizer", "the rules by which gradients change weights (--optimizer)", entries };
@@ -27,7 +27,7 @@ const ot_optimizer *ot_optimizer_find(const char *name)
 bool ot_optimizer_defaults(const ot_spec *o, double *lr, double *momentum)
 {
     const ot_optimizer *k = ot_optimizer_find(o->name);
-    ot_spec             whole = *o;
+    ot_spec whole = *o;
     if (!k) return false;
     whole.entry = &k->entry;
     *lr = ot_spec_num(&whole, "lr");
@@ -58,7 +58,8 @@ ot_value *ot_update_norm(ot_update *x, ot_value *v)
 ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b, ot_value *whole)
 {
     ot_value *zero = num(x, 0);
-    ot_value *both = ot_map2(&x->b, OT_FN_And, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, a, zero), ot_map2(&x->b, OT_FN_Greater, 0, 0, b, zero));
+    ot_value *both = ot_map2(&x->b, OT_FN_And, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, a, zero),
+                             ot_map2(&x->b, OT_FN_Greater, 0, 0, b, zero));
     return ot_map3(&x->b, OT_FN_Where, 0, 0, both, whole, num(x, 1));
 }
 

@@ -9,10 +9,10 @@
 struct ot_update;
 
 typedef struct ot_optimizer {
-    ot_entry    entry;
-    ot_value *(*build)(struct ot_update *x);          /* the new weight; NULL: recorded */
-    const char *moves;                              /* the key whose value is `momentum`; NULL: none */
-    const char *(*refuses)(const ot_spec *o);       /* why these values do not go together, NULL: they do; may be NULL */
+    ot_entry entry;
+    ot_value *(*build)(struct ot_update *x);  /* the new weight; NULL: recorded */
+    const char *moves;                        /* the key whose value is `momentum`; NULL: none */
+    const char *(*refuses)(const ot_spec *o); /* why these values do not go together, NULL: they do; may be NULL */
 } ot_optimizer;
 
 extern const ot_registry ot_optimizers;

@@ -17,12 +17,17 @@ static ot_value *rmsprop(ot_update *x)
 }
 
 static const ot_key keys[] = {
-    OT_LR("1e-2"), OT_L2("0"),
-    { "alpha", "0.99", NULL, "decay of the running average of squared gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    OT_LR("1e-2"),
+    OT_L2("0"),
+    { "alpha", "0.99", NULL, "decay of the running average of squared gradients", .kind = OT_KEY_NUMBER,
+      OT_KEY_FROM(0, 1) },
     OT_EPS("1e-8"),
-    { "centered", "false", NULL, "divide by the standard deviation of the gradient instead of its root mean square", .kind = OT_KEY_FLAG },
+    { "centered", "false", NULL, "divide by the standard deviation of the gradient instead of its root mean square",
+      .kind = OT_KEY_FLAG },
     OT_MOMENTUM("0"),
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_rmsprop = { { "rmsprop", "the gradient over the root of its average square", keys }, rmsprop, "momentum", NULL };
+const ot_optimizer ot_optimizer_rmsprop = {
+    { "rmsprop", "the gradient over the root of its average square", keys }, rmsprop, "momentum", NULL
+};

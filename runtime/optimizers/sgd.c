@@ -5,7 +5,7 @@ static ot_value *sgd(ot_update *x)
 {
     ot_value *g = l2(x);
     if (par(x, "momentum") == 0 && !x->moves_momentum) return step_by(x, x->w, x->lr, g);
-    double    damp = par(x, "dampening");
+    double damp = par(x, "dampening");
     ot_value *mu = narrow(x, x->momentum), *b = moment(x, OT_STATE_MOMENTUM, 0), *scale = num(x, 1 - damp);
     if (damp != 0) { /* the first update takes g whole */
         ot_value *first = ot_map2(&x->b, OT_FN_Equal, 0, 0, x->t, wide(x, 1));
@@ -22,11 +22,15 @@ static const char *refuses(const ot_spec *o)
 }
 
 static const ot_key keys[] = {
-    OT_LR("1e-2"), OT_L2("0"),
+    OT_LR("1e-2"),
+    OT_L2("0"),
     OT_MOMENTUM("0"),
-    { "dampening", "0", NULL, "part of each gradient that does not enter the momentum", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    { "dampening", "0", NULL, "part of each gradient that does not enter the momentum", .kind = OT_KEY_NUMBER,
+      OT_KEY_AT_LEAST(0) },
     { "nesterov", "false", NULL, "Nesterov momentum", .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 
-const ot_optimizer ot_optimizer_sgd = { { "sgd", "gradient descent; momentum and Nesterov's form on request", keys }, sgd, "momentum", refuses };
+const ot_optimizer ot_optimizer_sgd = {
+    { "sgd", "gradient descent; momentum and Nesterov's form on request", keys }, sgd, "momentum", refuses
+};

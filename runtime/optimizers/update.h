@@ -11,16 +11,16 @@
 
 /* One update of one weight, as it is built. */
 typedef struct ot_update {
-    ot_build       b;
+    ot_build b;
     const ot_spec *o;
-    ot_value      *w, *g;    /* the weight (or its f32 master) and its gradient */
-    ot_value      *file_w;   /* the weight as the graph knows it: names, decay */
-    ot_value      *lr;       /* of this weight, f64 */
-    ot_value      *t;        /* number of this update, from 1, f64 */
-    ot_value      *momentum; /* the value of the key that the optimizer moves, f64: a schedule may change it */
-    ot_value      *ok;       /* does this update take place?  NULL: it does */
-    double         decay;
-    bool           moves_momentum; /* a schedule does */
+    ot_value *w, *g;    /* the weight (or its f32 master) and its gradient */
+    ot_value *file_w;   /* the weight as the graph knows it: names, decay */
+    ot_value *lr;       /* of this weight, f64 */
+    ot_value *t;        /* number of this update, from 1, f64 */
+    ot_value *momentum; /* the value of the key that the optimizer moves, f64: a schedule may change it */
+    ot_value *ok;       /* does this update take place?  NULL: it does */
+    double decay;
+    bool moves_momentum; /* a schedule does */
 } ot_update;
 
 /* What v is the same as in another float type; NULL: it is no cast. */
@@ -52,9 +52,15 @@ static inline ot_value *scaled(ot_update *x, ot_value *a, double k) { return mul
 
 /* Scalars of the update, in f64. */
 static inline ot_value *wide(ot_update *x, double v) { return ot_scalar(&x->b, OT_F64, v); }
-static inline ot_value *power(ot_update *x, ot_value *base, ot_value *e) { return ot_map2(&x->b, OT_FN_Pow, 0, 0, base, e); }
+static inline ot_value *power(ot_update *x, ot_value *base, ot_value *e)
+{
+    return ot_map2(&x->b, OT_FN_Pow, 0, 0, base, e);
+}
 static inline ot_value *narrow(ot_update *x, ot_value *v) { return ot_cast(&x->b, v, x->w->dtype); }
-static inline ot_value *correction(ot_update *x, ot_value *beta) { return sub(x, wide(x, 1), power(x, beta, x->t)); } /* 1 - beta^t */
+static inline ot_value *correction(ot_update *x, ot_value *beta)
+{
+    return sub(x, wide(x, 1), power(x, beta, x->t));
+} /* 1 - beta^t */
 
 static inline double par(ot_update *x, const char *key) { return ot_spec_num(x->o, key); }
 
@@ -71,15 +77,22 @@ static inline ot_value *keep(ot_update *x, ot_value *state, ot_value *now)
     return now;
 }
 
-static inline ot_value *l2(ot_update *x) { return x->decay == 0 ? x->g : add(x, x->g, scaled(x, x->w, x->decay)); } /* g + decay w */
+static inline ot_value *l2(ot_update *x)
+{
+    return x->decay == 0 ? x->g : add(x, x->g, scaled(x, x->w, x->decay));
+} /* g + decay w */
 
-static inline ot_value *step_by(ot_update *x, ot_value *w, ot_value *rate, ot_value *d) { return sub(x, w, mul(x, narrow(x, rate), d)); }
+static inline ot_value *step_by(ot_update *x, ot_value *w, ot_value *rate, ot_value *d)
+{
+    return sub(x, w, mul(x, narrow(x, rate), d));
+}
 
 /* state = beta * state + (1 - beta) * v */
 ot_value *ot_update_average(ot_update *x, ot_state_kind kind, ot_value *beta, ot_value *v);
-ot_value *ot_update_decayed(ot_update *x);                                                /* w (1 - lr decay) */
-ot_value *ot_update_norm(ot_update *x, ot_value *v);                                      /* the L2 norm of all elements */
-ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b, ot_value *whole);       /* `whole`, a / b say, or 1 where a or b is 0 */
+ot_value *ot_update_decayed(ot_update *x);           /* w (1 - lr decay) */
+ot_value *ot_update_norm(ot_update *x, ot_value *v); /* the L2 norm of all elements */
+ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b,
+                          ot_value *whole); /* `whole`, a / b say, or 1 where a or b is 0 */
 
 /* m^ / (sqrt(v^) + eps) with its rate lr / (1 - beta1^t), over the gradient g: adam.c. */
 ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate);

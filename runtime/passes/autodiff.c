@@ -29,7 +29,8 @@ static bool edge(const ot_node *n, int i) /* can a gradient flow into input i? *
 /* Marks every value that a weight is behind; lists every operator without gradient on the way. */
 static ot_status mark_needs(ot_graph *g)
 {
-    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = g->values[i]->role == OT_WEIGHT && ot_is_float(g->values[i]->dtype) ? NEEDS : 0;
+    for (int i = 0; i < g->n_values; i++)
+        g->values[i]->mark = g->values[i]->role == OT_WEIGHT && ot_is_float(g->values[i]->dtype) ? NEEDS : 0;
     for (ot_node *n = g->first; n; n = n->next) {
         bool needs = false;
         for (int i = 0; i < n->n_in && !needs; i++) needs = edge(n, i) && n->in[i]->mark == NEEDS;
@@ -38,8 +39,8 @@ static ot_status mark_needs(ot_graph *g)
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && ot_is_float(n->out[i]->dtype)) n->out[i]->mark = NEEDS, carries = true;
         if (carries && !n->op->grad)
-            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but trained weights depend on it",
-                         n->name, n->op->name);
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but trained weights depend on it", n->name,
+                         n->op->name);
     }
     return g->err->status;
 }
@@ -50,7 +51,8 @@ static ot_status mark_needs(ot_graph *g)
 static bool cancelled(const ot_node *n, int i, const int *uses)
 {
     const ot_value *y = n->out[0];
-    if (i != 2 || (n->op != &ot_op_Convolve && (n->op != &ot_op_Dot || y->shape.rank != 2)) || uses[y->id] != 1) return false;
+    if (i != 2 || (n->op != &ot_op_Convolve && (n->op != &ot_op_Dot || y->shape.rank != 2)) || uses[y->id] != 1)
+        return false;
     for (const ot_node *k = n->next; k; k = k->next)
         for (int j = 0; j < k->n_in; j++)
             if (k->in[j] == y) return k->op == &ot_op_BatchNorm && j == 0;
@@ -81,7 +83,7 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
 {
     ot_value **din = ot_graph_alloc(g, (size_t)n->n_in * sizeof *din);
     ot_value **dout = ot_graph_alloc(g, (size_t)n->n_out * sizeof *dout);
-    bool      *wants = ot_graph_alloc(g, (size_t)n->n_in);
+    bool *wants = ot_graph_alloc(g, (size_t)n->n_in);
     if (!din || !dout || !wants) return g->err->status;
     bool reached = false, wanted = false;
     for (int i = 0; i < n->n_out; i++)
@@ -94,7 +96,8 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
     g->room->at = n;
     n->op->grad(&b);
     g->room->at = NULL;
-    if (zero >= 0) accumulate(&b, n->in[zero], ot_expand(&b, ot_scalar(&b, n->in[zero]->dtype, 0), &n->in[zero]->shape));
+    if (zero >= 0)
+        accumulate(&b, n->in[zero], ot_expand(&b, ot_scalar(&b, n->in[zero]->dtype, 0), &n->in[zero]->shape));
     for (int i = 0; i < n->n_in && g->err->status == OT_OK; i++)
         if (wants[i]) accumulate(&b, n->in[i], din[i]);
     return g->err->status;
@@ -103,12 +106,13 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
 /* Copies of one parameter move as it does: by the sum of their gradients. */
 static void share(ot_build *b, ot_value *v)
 {
-    int64_t        n = 0;
+    int64_t n = 0;
     const int32_t *list = ot_copies_of(b->graph, v, &n);
-    ot_shape       all = { 1, { ot_numel(&v->shape) } };
-    ot_value      *groups = list ? ot_graph_const(b->graph, v->name, OT_I32, &all, list) : NULL;
+    ot_shape all = { 1, { ot_numel(&v->shape) } };
+    ot_value *groups = list ? ot_graph_const(b->graph, v->name, OT_I32, &all, list) : NULL;
     if (!groups) return;
-    ot_value *sum = ot_emit(b, &ot_op_TakeDx, &(ot_take_dx){ 0, { 1, { n } } }, OT_IN(ot_view(b, v->grad, &all), groups));
+    ot_value *sum =
+        ot_emit(b, &ot_op_TakeDx, &(ot_take_dx){ 0, { 1, { n } } }, OT_IN(ot_view(b, v->grad, &all), groups));
     v->grad = ot_view(b, ot_emit(b, &ot_op_Take, &(ot_take){ 0 }, OT_IN(sum, groups)), &v->shape);
 }
 
@@ -121,7 +125,7 @@ static ot_value *as_copy(ot_build *b, ot_value *g, const ot_value *like, bool tu
 static ot_status tie(ot_graph *g, ot_build *b, int n)
 {
     ot_value **of = ot_graph_alloc(g, (size_t)n * sizeof *of);
-    bool      *turned = ot_graph_alloc(g, (size_t)n * sizeof *turned);
+    bool *turned = ot_graph_alloc(g, (size_t)n * sizeof *turned);
     if (!of || !turned) return g->err->status;
     for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
@@ -139,7 +143,8 @@ static void add_zeros(ot_plan *p, ot_build *b)
 {
     for (int i = 0; i < p->n_reached; i++) {
         ot_value *w = p->reached[i];
-        if (w->role == OT_WEIGHT && !w->grad && ot_is_float(w->dtype)) w->grad = ot_expand(b, ot_scalar(b, w->dtype, 0), &w->shape);
+        if (w->role == OT_WEIGHT && !w->grad && ot_is_float(w->dtype))
+            w->grad = ot_expand(b, ot_scalar(b, w->dtype, 0), &w->shape);
     }
 }
 
@@ -147,7 +152,7 @@ static void add_zeros(ot_plan *p, ot_build *b)
 static ot_status collect(ot_plan *p, ot_build *b)
 {
     ot_graph *g = p->graph;
-    int       n = g->n_values; /* no more: tying and sharing make new ones */
+    int n = g->n_values; /* no more: tying and sharing make new ones */
     p->weights = ot_graph_alloc(g, (size_t)n * sizeof *p->weights);
     if (!p->weights) return g->err->status;
     OT_TRY(tie(g, b, n));
@@ -157,8 +162,10 @@ static ot_status collect(ot_plan *p, ot_build *b)
         if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
         else if (v->role == OT_WEIGHT) v->why = "does not affect the loss";
     }
-    if (!p->n_weights) return ot_fail(g->err, OT_E_MODEL, "nothing to train: no trained weight affects the loss (see "
-                                                          "'onnxtrain inspect' for the reasons)");
+    if (!p->n_weights)
+        return ot_fail(g->err, OT_E_MODEL,
+                       "nothing to train: no trained weight affects the loss (see "
+                       "'onnxtrain inspect' for the reasons)");
     return OT_OK;
 }
 
@@ -190,10 +197,11 @@ static ot_status mark_between(ot_graph *g, const ot_node *n, const bool *leads)
         bool needs = false, carries = false;
         for (int i = 0; i < k->n_in && !needs; i++) needs = edge(k, i) && k->in[i]->mark == NEEDS;
         for (int i = 0; i < k->n_out && needs && !k->op->grad_zero; i++)
-            if (k->out[i] && leads[k->out[i]->id] && ot_is_float(k->out[i]->dtype)) k->out[i]->mark = NEEDS, carries = true;
+            if (k->out[i] && leads[k->out[i]->id] && ot_is_float(k->out[i]->dtype))
+                k->out[i]->mark = NEEDS, carries = true;
         if (carries && !k->op->grad)
-            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but Gradient '%s' needs it",
-                         k->name, k->op->name, n->name);
+            ot_fail_more(g->err, OT_E_MODEL, "%s: %s has no gradient, but Gradient '%s' needs it", k->name, k->op->name,
+                         n->name);
     }
     return g->err->status;
 }
@@ -210,18 +218,18 @@ static int *count_uses(ot_graph *g)
 /* What n asks for takes its place.  again: that will be differentiated itself; of: room by value for the gradients of weights, NULL: nobody asks. */
 static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **of)
 {
-    ot_value  *y = n->in[n->n_in - 1], **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
-    ot_node   *prev = n->prev;
-    ot_build   b = { .graph = g, .node = n, .yield = yield };
-    int       *uses = count_uses(g);
-    bool      *leads = leading(g, n, y);
+    ot_value *y = n->in[n->n_in - 1], **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
+    ot_node *prev = n->prev;
+    ot_build b = { .graph = g, .node = n, .yield = yield };
+    int *uses = count_uses(g);
+    bool *leads = leading(g, n, y);
     if (!yield || !uses || !leads || mark_between(g, n, leads)) return g->err->status;
     g->cursor = n;
     y->grad = ot_expand(&b, ot_scalar(&b, y->dtype, 1), &y->shape);
     for (ot_node *k = prev; k && g->err->status == OT_OK; k = k->prev) backward(g, k, uses, again);
     for (int i = 0; i < n->n_out && g->err->status == OT_OK; i++) {
         const ot_value *x = n->in[i];
-        ot_value       *dx = x->grad ? x->grad : ot_expand(&b, ot_scalar(&b, x->dtype, 0), &x->shape);
+        ot_value *dx = x->grad ? x->grad : ot_expand(&b, ot_scalar(&b, x->dtype, 0), &x->shape);
         if (of && x->role == OT_WEIGHT && !of[x->id]) of[x->id] = n->out[i];
         if (n->out[i] && dx) yield[i] = ot_emit(&b, &ot_op_View, &(ot_view_attrs){ x->shape }, OT_IN(dx));
     }
@@ -233,12 +241,12 @@ static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **o
 /* One after the other: the second may differentiate what the first has computed. */
 static ot_status differentiate_all(ot_plan *p, const ot_config *c)
 {
-    ot_graph  *g = p->graph;
-    bool       some = false, own = p->own && c->want == OT_WANT_TRAIN;
-    int        n_values = g->n_values; /* weights are among these */
+    ot_graph *g = p->graph;
+    bool some = false, own = p->own && c->want == OT_WANT_TRAIN;
+    int n_values = g->n_values; /* weights are among these */
     ot_value **of = own ? ot_graph_alloc(g, (size_t)n_values * sizeof *of) : NULL;
-    bool       later = !own && (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD);
-    int        left = 0;
+    bool later = !own && (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD);
+    int left = 0;
     if (own && !of) return g->err->status;
     for (const ot_node *n = g->first; n; n = n->next) left += n->op == &ot_op_Gradient;
     for (ot_node *n = g->first, *next; n; n = next) {

@@ -13,9 +13,9 @@
 #include "runtime/passes/passes.h"
 
 typedef struct ctx {
-    ot_plan  *p;
-    ot_build  b;
-    int64_t   batch;
+    ot_plan *p;
+    ot_build b;
+    int64_t batch;
 } ctx;
 
 static ot_value *new_input(ctx *x, const char *name, ot_dtype t, const ot_shape *s)
@@ -45,11 +45,11 @@ static ot_value *permute(ctx *x, ot_value *v, const int64_t hwc[3])
 static ot_value *scale(ctx *x, ot_value *v, const ot_feed_set *set, ot_dtype to)
 {
     ot_graph *g = x->p->graph;
-    ot_dtype  t = to == OT_F64 ? OT_F64 : OT_F32;
-    int64_t   period = set->channels * set->inner;
-    bool      one = set->channels == 1;
-    ot_shape  rows = { 4, { x->batch, set->elements / period, set->channels, set->inner } };
-    ot_shape  each = { 2, { set->channels, 1 } };
+    ot_dtype t = to == OT_F64 ? OT_F64 : OT_F32;
+    int64_t period = set->channels * set->inner;
+    bool one = set->channels == 1;
+    ot_shape rows = { 4, { x->batch, set->elements / period, set->channels, set->inner } };
+    ot_shape each = { 2, { set->channels, 1 } };
     ot_value *mul = ot_graph_const(g, "", OT_F32, one ? &OT_SCALAR : &each, set->mul);
     ot_value *add = ot_graph_const(g, "", OT_F32, one ? &OT_SCALAR : &each, set->add);
     if (!one) v = ot_view(&x->b, v, &rows);
@@ -60,17 +60,18 @@ static ot_value *scale(ctx *x, ot_value *v, const ot_feed_set *set, ot_dtype to)
 /* What feed f gave is from now on made of its samples, and they are what is fed. */
 static ot_status make(ctx *x, const ot_feed *f, ot_value **fed)
 {
-    ot_plan           *p = x->p;
-    ot_graph          *g = p->graph;
+    ot_plan *p = x->p;
+    ot_graph *g = p->graph;
     const ot_feed_set *set = f->set;
-    ot_value          *v = *fed;
-    char              *name = ot_graph_alloc(g, strlen(f->name) + sizeof "/samples");
+    ot_value *v = *fed;
+    char *name = ot_graph_alloc(g, strlen(f->name) + sizeof "/samples");
     if (!name) return g->err->status;
     memcpy(name, f->name, strlen(f->name));
     memcpy(name + strlen(f->name), "/samples", sizeof "/samples");
     x->batch = f->shape.dim[0];
     g->cursor = g->first;
-    ot_value *data = new_input(x, name, set->dtype, &(ot_shape){ 2, { set->samples ? set->samples : x->batch, set->elements } });
+    ot_value *data =
+        new_input(x, name, set->dtype, &(ot_shape){ 2, { set->samples ? set->samples : x->batch, set->elements } });
     ot_value *y = set->samples ? pick(x, data) : data;
     if (y && set->permute[2]) y = permute(x, y, set->permute);
     if (y && set->scale) y = scale(x, y, set, v->dtype);

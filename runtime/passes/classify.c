@@ -29,8 +29,14 @@ static bool is_arithmetic(char slot) { return is_one_of(slot, "axd"); }
 
 /* ---- uses ------------------------------------------------------------------ */
 
-typedef struct use { const ot_node *node; int input; } use;
-typedef struct uses { int *first; use *list; } uses; /* list[first[id] .. first[id+1]) */
+typedef struct use {
+    const ot_node *node;
+    int input;
+} use;
+typedef struct uses {
+    int *first;
+    use *list;
+} uses; /* list[first[id] .. first[id+1]) */
 
 /* Is v a value of g itself?  (A subgraph's nodes read values of its parents too.) */
 static bool of_graph(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
@@ -173,11 +179,11 @@ static bool is_rotary(const ot_graph *g, const ot_value *v)
 /* ---- judging one initializer ------------------------------------------------ */
 
 typedef struct verdict {
-    strength       how;
+    strength how;
     const ot_node *node; /* whose slot */
-    int            input;
-    bool           normaliser, rotary;
-    int            uses; /* nodes that read the initializer */
+    int input;
+    bool normaliser, rotary;
+    int uses; /* nodes that read the initializer */
 } verdict;
 
 static strength strength_of(char slot)
@@ -205,15 +211,17 @@ static bool scales_integers(const ot_node *n, int input)
 enum { DEEP = 24 }; /* nodes between an initializer and its slot */
 
 /* Where start is used, by way of v; the strongest slot is kept.  computed: v is no longer start's own elements. */
-static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth, verdict *best)
+static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
+                  verdict *best)
 {
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
-        const use     *k = &u->list[i];
+        const use *k = &u->list[i];
         const ot_node *n = k->node;
         bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
         char slot = ot_slot_at(n->op, k->input);
         bool moved = here && is_one_of(slot, ">~");
-        bool apart = here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
+        bool apart =
+            here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
         if (depth < DEEP && (moved || (apart && !start->from_constant && !ot_name_is_made(start->name)))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
@@ -255,8 +263,9 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
         bool hit = false;
         for (int k = 0; k < g->n_values && !hit; k++)
             hit = g->values[k]->source >= 0 && ot_pattern_rank(pattern[i], g->values[k]->name) >= 0;
-        if (!hit) return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer matches (see 'onnxtrain inspect')",
-                                 option, pattern[i]);
+        if (!hit)
+            return ot_fail(g->err, OT_E_USAGE, "--%s %s: no initializer matches (see 'onnxtrain inspect')", option,
+                           pattern[i]);
     }
     return OT_OK;
 }
@@ -266,11 +275,11 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 /* The DequantizeLinear that reads v, where nothing else does but others like it.  NULL: v is no such integers. */
 static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 {
-    int      from = u->first[v->id], to = u->first[v->id + 1];
+    int from = u->first[v->id], to = u->first[v->id + 1];
     ot_node *n = from < to && ot_is_int(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
     for (int i = from; n && i < to; i++) {
         const use *k = &u->list[i];
-        bool       here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
+        bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
         if (!here || !ot_stored_alike(k->node, n)) return NULL;
     }
     return n;
@@ -283,32 +292,38 @@ typedef struct habits {
     bool paths;        /* and those are paths: "fc.weight" */
     bool listed;       /* the file lists its parameters */
     bool biases;       /* and those that the exporter changed may be biases */
-    bool accounted;    /* and all that the exporter changed may be operands of products: what it computed for other places comes from buffers */
+    bool
+        accounted; /* and all that the exporter changed may be operands of products: what it computed for other places comes from buffers */
 } habits;
 
 /* Is v, an operand of a product, made of a parameter that none of the others is made of?  A layer that is called twice is there twice. */
 static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value *const *others, int n)
 {
-    if (v->shape.rank < 2 || !ot_name_is_made(v->name) || ot_pattern_of(v) != OT_PATTERN_NONE || ot_copies_listed(g, v)) return false;
+    if (v->shape.rank < 2 || !ot_name_is_made(v->name) || ot_pattern_of(v) != OT_PATTERN_NONE || ot_copies_listed(g, v))
+        return false;
     for (int i = 0; i < n; i++)
-        if (ot_shape_eq(&others[i]->shape, &v->shape) && others[i]->dtype == v->dtype && !memcmp(others[i]->data, v->data, ot_bytes(&v->shape, v->dtype))) return false;
+        if (ot_shape_eq(&others[i]->shape, &v->shape) && others[i]->dtype == v->dtype &&
+            !memcmp(others[i]->data, v->data, ot_bytes(&v->shape, v->dtype)))
+            return false;
     return true;
 }
 
 static habits habits_of(ot_graph *g, const uses *u)
 {
     habits h = { .in_constants = true, .biases = g->lost_biases };
-    int    operands = 0; /* that the exporter made of parameters */
+    int operands = 0; /* that the exporter made of parameters */
     const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         h.listed |= v->said == OT_SAID_PARAMETER;
-        if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v))) continue;
+        if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v)))
+            continue;
         verdict d = { 0 };
         judge(g, u, v, v, false, 0, &d);
         if (d.how == STRONG) h.in_constants = false;
         if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
-        if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands)) operand[operands++] = v;
+        if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands))
+            operand[operands++] = v;
         h.names |= !ot_name_is_made(v->name);
         h.paths |= ot_name_is_path(v->name);
     }
@@ -337,12 +352,16 @@ static ot_pattern pattern(const ot_value *v)
 static const char *no_parameter(const ot_graph *g, const ot_value *v, const verdict *d, const habits *h)
 {
     ot_pattern p = pattern(v);
-    char       slot = slot_of(d);
-    bool       factor = is_one_of(slot, "MA"), product = factor || slot == 'G', left = factor && d->input == 0;
+    char slot = slot_of(d);
+    bool factor = is_one_of(slot, "MA"), product = factor || slot == 'G', left = factor && d->input == 0;
     /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
-    if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name)) return "computed from buffers";
-    if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v)) return "integers converted to float";
-    if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) && !ot_copies_listed(g, v)) return "computed from buffers";
+    if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name))
+        return "computed from buffers";
+    if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v))
+        return "integers converted to float";
+    if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) &&
+        !ot_copies_listed(g, v))
+        return "computed from buffers";
     if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
@@ -371,24 +390,30 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 
 static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, const char *what)
 {
-    const char *s = ot_arena_printf(g->arena, "%s: input %d of %s '%s'%s", what, d->input, d->node->op->name, d->node->name,
-                                    ot_holds_copies(v) ? "; equal elements are copies of one parameter and stay equal" : "");
+    const char *s =
+        ot_arena_printf(g->arena, "%s: input %d of %s '%s'%s", what, d->input, d->node->op->name, d->node->name,
+                        ot_holds_copies(v) ? "; equal elements are copies of one parameter and stay equal" : "");
     return s ? s : what;
 }
 
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
-    if (d->how == NO_SLOT) return d->rotary ? "constant: rotary table" : d->normaliser ? "constant: normalises an input" : "constant: no operator uses it as a "
-                                                                                                                           "weight";
-    if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h)) return v->shape.rank ? "constant: a single element" : "constant: a scalar";
-    if (d->how == WEAK && v->from_constant && !h->in_constants) return "constant: value of a Constant node; other "
-                                                                       "weights are initializers";
-    bool        made = (v->from_constant && !h->in_constants) || ot_name_is_made(v->name);
+    if (d->how == NO_SLOT)
+        return d->rotary       ? "constant: rotary table"
+               : d->normaliser ? "constant: normalises an input"
+                               : "constant: no operator uses it as a "
+                                 "weight";
+    if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))
+        return v->shape.rank ? "constant: a single element" : "constant: a scalar";
+    if (d->how == WEAK && v->from_constant && !h->in_constants)
+        return "constant: value of a Constant node; other "
+               "weights are initializers";
+    bool made = (v->from_constant && !h->in_constants) || ot_name_is_made(v->name);
     const char *what = made ? no_parameter(g, v, d, h) : NULL;
     if (made) {
-        const char *s = what ? ot_arena_printf(g->arena, "constant: %s, and the exporter generated its name",
-                                               what) : NULL;
+        const char *s =
+            what ? ot_arena_printf(g->arena, "constant: %s, and the exporter generated its name", what) : NULL;
         return s ? s : what;
     }
     ot_pattern p = d->how == WEAK ? pattern(v) : OT_PATTERN_NONE;
@@ -402,7 +427,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
 /* A constant by its place, where the file does not say which tensors are parameters, and the program named it? */
 static bool is_undecided(const ot_value *v, const verdict *d, const habits *h)
 {
-    bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) || (d->how == WEAK && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
+    bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) ||
+                 (d->how == WEAK && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
     return place && v->said == OT_SAID_NOTHING && !v->from_constant && h->names && !ot_name_is_made(v->name);
 }
 
@@ -410,11 +436,13 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
     v->slot_op = d->node ? d->node->op : NULL;
     v->slot_input = d->input;
-    const char *constant = d->how == STATISTIC || (v->said == OT_SAID_PARAMETER && d->how != NO_SLOT) ? NULL : why_constant(g, v, d, h);
+    const char *constant =
+        d->how == STATISTIC || (v->said == OT_SAID_PARAMETER && d->how != NO_SLOT) ? NULL : why_constant(g, v, d, h);
     if (v->said == OT_SAID_BUFFER && d->how != STATISTIC) constant = "constant: declared a buffer in the file";
-    if (v->said == OT_SAID_FROZEN && d->how != STATISTIC) constant = "constant: scale or bias of a BatchNormalization "
-                                                                     "built from separate operators, as exported by "
-                                                                     "PyTorch when frozen (see --train)";
+    if (v->said == OT_SAID_FROZEN && d->how != STATISTIC)
+        constant = "constant: scale or bias of a BatchNormalization "
+                   "built from separate operators, as exported by "
+                   "PyTorch when frozen (see --train)";
     if (v->said == OT_SAID_PARAMETER && d->how == NO_SLOT && v->mark & REACHES) {
         v->role = OT_WEIGHT;
         v->why = "trained: declared a parameter in the file";
@@ -445,7 +473,7 @@ static ot_status check_trained(const ot_graph *g, const ot_config *c)
 {
     for (int i = 0; i < c->n_train; i++) {
         const ot_value *state = NULL;
-        bool            other = false;
+        bool other = false;
         for (int k = 0; k < g->n_values; k++) {
             const ot_value *v = g->values[k];
             if (v->source < 0 || ot_pattern_rank(c->train[i], v->name) < 0) continue;
@@ -453,42 +481,53 @@ static ot_status check_trained(const ot_graph *g, const ot_config *c)
             else other = true;
         }
         if (state && !other)
-            return ot_fail(g->err, OT_E_USAGE, "--train %s: '%s' is a running statistic; it is updated from batches, "
-                                               "not by gradients (see --bn)", c->train[i], state->name);
+            return ot_fail(g->err, OT_E_USAGE,
+                           "--train %s: '%s' is a running statistic; it is updated from batches, "
+                           "not by gradients (see --bn)",
+                           c->train[i], state->name);
     }
     return OT_OK;
 }
 
 static void say_copy(ot_graph *g, ot_value *v)
 {
-    bool            turned = false;
+    bool turned = false;
     const ot_value *w = v->why ? ot_original_of(g, v, &turned) : NULL;
-    const char     *s = w ? ot_arena_printf(g->arena, "%s; copy of '%s'%s, kept equal",
-                                            v->why, w->name, turned ? ", transposed" : "") : NULL;
+    const char *s =
+        w ? ot_arena_printf(g->arena, "%s; copy of '%s'%s, kept equal", v->why, w->name, turned ? ", transposed" : "")
+          : NULL;
     if (s) v->why = s;
 }
 
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    int       norms, frozen;
-    uses      u;
+    int norms, frozen;
+    uses u;
     p->own = g->n_assigns > 0;
-    if (c->want == OT_WANT_RUN) return g->n_assigns = 0, OT_OK; /* everything is a constant */
+    if (c->want == OT_WANT_RUN) { /* everything is a constant */
+        g->n_assigns = 0;
+        return OT_OK;
+    }
     OT_TRY(ot_hoist_invariants(g));
     OT_TRY(ot_spell_dynamic(g));
     OT_TRY(ot_recognise_batch_norms(g, &norms, &frozen));
     if (norms > frozen && c->want == OT_WANT_TRAIN)
-        ot_plan_note(p, "BatchNormalization: %d found as separate operators: mean and variance are running statistics "
-                        "with momentum 0.9, the ONNX default", norms - frozen);
+        ot_plan_note(p,
+                     "BatchNormalization: %d found as separate operators: mean and variance are running statistics "
+                     "with momentum 0.9, the ONNX default",
+                     norms - frozen);
     if (frozen && c->want == OT_WANT_TRAIN)
-        ot_plan_note(p, "BatchNormalization: %d found as separate operators, as exported by PyTorch when frozen: "
-                        "scale and bias do not train (see --train)", frozen);
+        ot_plan_note(p,
+                     "BatchNormalization: %d found as separate operators, as exported by PyTorch when frozen: "
+                     "scale and bias do not train (see --train)",
+                     frozen);
     OT_TRY(check_patterns(g, "train", c->train, c->n_train));
     OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
     OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));
     for (int i = 0; i < c->n_no_decay; i++)
-        if (strcmp(c->no_decay[i], "norms") && strcmp(c->no_decay[i], "biases")) OT_TRY(check_patterns(g, "no-decay", &c->no_decay[i], 1));
+        if (strcmp(c->no_decay[i], "norms") && strcmp(c->no_decay[i], "biases"))
+            OT_TRY(check_patterns(g, "no-decay", &c->no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
     habits h = habits_of(g, &u);

@@ -95,10 +95,12 @@ ot_graph *ot_iteration(ot_graph *g, const ot_node *n, const ot_graph *body, ot_v
     if (g->err->status != OT_OK) return NULL;
     if (size > g->room->copies) {
         int64_t done = n->op == &ot_op_Loop ? ((const ot_loop_attrs *)n->attrs)->done : 0;
-        char    first[64] = "";
+        char first[64] = "";
         if (done) snprintf(first, sizeof first, "not finished after %lld iterations: ", (long long)done);
-        ot_node_fail(n, g->err, "%sthe unrolled loops of the model are too large: the limit is about 250000 nodes and "
-                                "values, and 500 for each in the file", first);
+        ot_node_fail(n, g->err,
+                     "%sthe unrolled loops of the model are too large: the limit is about 250000 nodes and "
+                     "values, and 500 for each in the file",
+                     first);
         return NULL;
     }
     g->room->copies -= size;
@@ -111,13 +113,14 @@ static ot_value *int_const(ot_graph *g, int64_t v, int rank)
 }
 
 /* The iterations' values of one output, each with a new axis, joined along it. */
-static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride, int64_t axis, bool backwards)
+static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride,
+                       int64_t axis, bool backwards)
 {
     ot_value **parts = ot_value_list(g, count, 1);
     if (!parts) return NULL;
     for (int64_t k = 0; k < count; k++) {
         ot_value *one = list[(backwards ? count - 1 - k : k) * stride];
-        ot_node  *u = ot_graph_node(g, ot_find_op("", "Unsqueeze"), n->name, NULL, OT_IN(one, int_const(g, axis, 1)), 1);
+        ot_node *u = ot_graph_node(g, ot_find_op("", "Unsqueeze"), n->name, NULL, OT_IN(one, int_const(g, axis, 1)), 1);
         if (!u) return NULL;
         parts[k] = u->out[0];
     }
@@ -134,8 +137,8 @@ static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
     for (int i = 0; i < carried && i < n->n_out; i++) OT_TRY(ot_deliver(g, n, i, "Identity", OT_IN(n->in[2 + i])));
     for (int i = 0; i < scans; i++) {
         if (!n->out[carried + i]) continue;
-        if (!a->done) return ot_node_fail(n, g->err, "it has no iteration, so the size of scan output %d is unknown",
-                                          i);
+        if (!a->done)
+            return ot_node_fail(n, g->err, "it has no iteration, so the size of scan output %d is unknown", i);
         ot_value *all = stack(g, n, a->scanned + i, a->done, scans, 0, false);
         if (!all) return g->err->status;
         OT_TRY(ot_deliver(g, n, carried + i, "Identity", OT_IN(all)));
@@ -154,7 +157,7 @@ static const ot_dtype *types_of(ot_graph *g, ot_value *const *v, int n)
 static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
 {
     if (a->done < a->room || !scans) return true;
-    int64_t    room = a->room ? 2 * a->room : 8;
+    int64_t room = a->room ? 2 * a->room : 8;
     ot_value **list = ot_value_list(g, room, scans);
     if (!list) return false;
     if (a->done) memcpy(list, a->scanned, (size_t)a->done * (size_t)scans * sizeof *list);
@@ -166,9 +169,9 @@ static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
 /* One iteration in front of n, whose condition it has made. */
 static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
 {
-    int      carried = n->n_in - 2, scans = n->n_out - carried;
+    int carried = n->n_in - 2, scans = n->n_out - carried;
     ot_value *given[2] = { n->in[0], n->in[1] };
-    uint8_t  yes = 1;
+    uint8_t yes = 1;
     if (!a->carried && !(a->carried = types_of(g, n->in + 2, carried))) return g->err->status;
     n->in[0] = int_const(g, a->done, 0);
     if (!n->in[1]) n->in[1] = ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &yes);
@@ -189,7 +192,8 @@ static bool stays_true(const ot_graph *body)
 {
     const ot_value *v = body->outputs[0];
     while (v->producer && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
-    return v == body->inputs[1] || (ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0));
+    return v == body->inputs[1] ||
+           (ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0));
 }
 
 /* What can be seen before the first iteration, which may be dear. */
@@ -197,16 +201,18 @@ static ot_status check_end(ot_graph *g, const ot_node *n, const ot_loop_attrs *a
 {
     if (a->done || (known && trips <= g->room->copies) || !stays_true(a->body)) return OT_OK;
     if (known)
-        return ot_node_fail(n, g->err, "it has %lld iterations and its condition stays true: the unrolled loops of "
-                                       "the model are limited to about 250000 nodes and values, and 500 for each in "
-                                       "the file", (long long)trips);
+        return ot_node_fail(n, g->err,
+                            "it has %lld iterations and its condition stays true: the unrolled loops of "
+                            "the model are limited to about 250000 nodes and values, and 500 for each in "
+                            "the file",
+                            (long long)trips);
     return ot_node_fail(n, g->err, "it never ends: it has no trip count, and its condition stays true");
 }
 
 /* *over: the outputs are made; n is done with. */
 static ot_status loop(ot_graph *g, ot_node *n, bool *over)
 {
-    ot_loop_attrs  *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* the graph's own */
+    ot_loop_attrs *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* the graph's own */
     for (int i = 0; i < 2; i++)
         if (n->in[i] && !ot_is_const(n->in[i])) OT_TRY(ot_decide_input(g, n, i));
     const ot_value *trips = n->in[0], *cond = n->in[1];
@@ -233,14 +239,15 @@ static ot_value *slice(ot_graph *g, const ot_node *n, ot_value *x, int64_t axis,
 static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t length, ot_value **out)
 {
     const ot_scan_attrs *a = n->attrs;
-    int                  ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
-    ot_value           **in = ot_value_list(g, n->n_in, 1);
-    ot_value           **all = ot_value_list(g, length, scans);
+    int ins = (int)a->num_scan_inputs, carried = n->n_in - ins, scans = n->n_out - carried;
+    ot_value **in = ot_value_list(g, n->n_in, 1);
+    ot_value **all = ot_value_list(g, length, scans);
     if (!in || !all) return g->err->status;
     memcpy(in, from, (size_t)n->n_in * sizeof *in);
     for (int64_t t = 0; t < length; t++) {
         for (int i = 0; i < ins; i++)
-            in[carried + i] = slice(g, n, from[carried + i], at(a->scan_input_axes, i), at(a->scan_input_directions, i) ? length - 1 - t : t);
+            in[carried + i] = slice(g, n, from[carried + i], at(a->scan_input_axes, i),
+                                    at(a->scan_input_directions, i) ? length - 1 - t : t);
         ot_graph *body = ot_iteration(g, n, a->body, in);
         if (!body) return g->err->status;
         OT_TRY(ot_splice(g, body));
@@ -249,7 +256,8 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
     }
     for (int i = 0; i < carried; i++) out[i] = in[i];
     for (int i = 0; i < scans; i++)
-        out[carried + i] = stack(g, n, all + i, length, scans, at(a->scan_output_axes, i), at(a->scan_output_directions, i) != 0);
+        out[carried + i] =
+            stack(g, n, all + i, length, scans, at(a->scan_output_axes, i), at(a->scan_output_directions, i) != 0);
     return g->err->status;
 }
 
@@ -270,8 +278,8 @@ static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64
 static ot_status scan(ot_graph *g, ot_node *n, bool *over)
 {
     const ot_scan_attrs *a = n->attrs;
-    int                  carried = n->n_in - (int)a->num_scan_inputs, first = 0;
-    const ot_value      *x = n->in[carried];
+    int carried = n->n_in - (int)a->num_scan_inputs, first = 0;
+    const ot_value *x = n->in[carried];
     ot_axis(at(a->scan_input_axes, 0), x->shape.rank - (a->batched != 0), &first);
     int64_t length = x->shape.dim[first + (a->batched != 0)], samples = a->batched ? x->shape.dim[0] : 1, steps;
     if (!ot_mul(length, samples, &steps) || steps < 1)
@@ -288,7 +296,7 @@ static ot_status scan(ot_graph *g, ot_node *n, bool *over)
 
 static ot_status branch(ot_graph *g, ot_node *n, bool *over)
 {
-    const ot_if    *a = n->attrs;
+    const ot_if *a = n->attrs;
     const ot_value *cond = n->in[0];
     *over = true;
     if (!ot_is_const(cond) && !g->room->decider) return take_both(g, n, a);
@@ -299,9 +307,13 @@ static ot_status branch(ot_graph *g, ot_node *n, bool *over)
 
 ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
 {
-    static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n, bool *over); } control[] = {
-        { &ot_op_If, branch }, { &ot_op_Loop, loop }, { &ot_op_Scan, scan }, { &ot_op_FlexAttention, ot_spell_flex },
-        { NULL, ot_spell_sequence } /* several operators */
+    static const struct {
+        const ot_op *op;
+        ot_status (*run)(ot_graph *g, ot_node *n, bool *over);
+    } control[] = {
+        { &ot_op_If, branch },       { &ot_op_Loop, loop },
+        { &ot_op_Scan, scan },       { &ot_op_FlexAttention, ot_spell_flex },
+        { NULL, ot_spell_sequence }, /* several operators */
     };
     for (int i = 0; *at_node && i < OT_LEN(control); i++) {
         ot_node *n = *at_node, *prev = n->prev;

@@ -20,6 +20,6 @@ ot_value **ot_value_list(ot_graph *g, int64_t n, int64_t each);
  * Identity and Where count where they read such values. */
 ot_status ot_spell_sequence(ot_graph *g, ot_node *n, bool *over);
 ot_status ot_spell_flex(ot_graph *g, ot_node *n, bool *over); /* flex.c: FlexAttention */
-bool      ot_reads_sequence(const ot_node *n); /* is it such a node? */
+bool ot_reads_sequence(const ot_node *n);                     /* is it such a node? */
 
 #endif

@@ -9,12 +9,12 @@
 #include "ops/kernel.h"
 
 typedef struct ot_decider {
-    ot_plan         *plan;
+    ot_plan *plan;
     const ot_config *c;
-    ot_decisions    *d;
-    int              next; /* of the decisions, while they are replayed */
-    void           **at;   /* by value id: bytes that were computed */
-    int              n;
+    ot_decisions *d;
+    int next;  /* of the decisions, while they are replayed */
+    void **at; /* by value id: bytes that were computed */
+    int n;
 } decider;
 
 void ot_decisions_free(ot_decisions *d)
@@ -91,7 +91,7 @@ static bool has_loss(const ot_config *c, const char *name)
 static ot_status find_reached(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    char     *need = calloc((size_t)g->n_values + 1, 1);
+    char *need = calloc((size_t)g->n_values + 1, 1);
     p->reached = ot_graph_alloc(g, ((size_t)g->n_values + 1) * sizeof *p->reached);
     if (!p->reached || !need) {
         free(need);
@@ -160,7 +160,7 @@ static ot_status fetch(decider *x, const ot_value *v, ot_error *err)
 static ot_status grow(decider *x, const ot_graph *g)
 {
     if (g->n_values <= x->n) return OT_OK;
-    int    n = 2 * g->n_values;
+    int n = 2 * g->n_values;
     void **wider = realloc(x->at, (size_t)n * sizeof *wider);
     if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     memset(wider + x->n, 0, (size_t)(n - x->n) * sizeof *wider);
@@ -170,23 +170,36 @@ static ot_status grow(decider *x, const ot_graph *g)
 }
 
 /* The bytes of the values of a lowered graph. */
-typedef struct computed { void **at; int n; } computed;
+typedef struct computed {
+    void **at;
+    int n;
+} computed;
 
-static const void *read_from(const computed *b, const ot_value *v) { return !v ? NULL : v->data ? v->data : b->at[v->id]; }
+static const void *read_from(const computed *b, const ot_value *v)
+{
+    return !v ? NULL : v->data ? v->data : b->at[v->id];
+}
 
 static ot_status call(const decider *x, const ot_node *n, const ot_kernel *k, computed *b, bool *refused, ot_error *err)
 {
-    ot_prep      prep = { .threads = x->plan->threads, .err = err };
+    ot_prep prep = { .threads = x->plan->threads, .err = err };
     const void **in = calloc((size_t)n->n_in + 1, sizeof *in);
-    void       **out = calloc((size_t)n->n_out + 1, sizeof *out), *work = NULL;
-    ot_status    s = in && out ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent values", n->name);
+    void **out = calloc((size_t)n->n_out + 1, sizeof *out), *work = NULL;
+    ot_status s = in && out ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent values", n->name);
     for (int i = 0; !s && i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
     for (int i = 0; !s && i < n->n_out; i++) out[i] = n->out[i] ? b->at[n->out[i]->id] : NULL;
     if (!s && k->prepare) s = k->prepare(n, &prep);
     *refused = !s && prep.refused;
     if (!s && !prep.refused && prep.work && !(work = aligned_alloc(64, (prep.work + 63) / 64 * 64)))
         s = ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent values", n->name);
-    if (!s && !prep.refused) s = k->run(&(ot_call){ .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = x->plan->threads, .err = err });
+    if (!s && !prep.refused)
+        s = k->run(&(ot_call){ .node = n,
+                               .in = in,
+                               .out = out,
+                               .work = work,
+                               .state = prep.state,
+                               .threads = x->plan->threads,
+                               .err = err });
     if (k->release && prep.state) k->release(prep.state);
     free(work);
     free(in);
@@ -196,14 +209,17 @@ static ot_status call(const decider *x, const ot_node *n, const ot_kernel *k, co
 
 static ot_status run_node(const decider *x, const ot_node *n, computed *b, ot_error *err)
 {
-    const char      *why;
-    bool             refused = false;
+    const char *why;
+    bool refused = false;
     const ot_kernel *k = ot_kernel_for(n, NULL, false, &why);
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
         size_t size = (ot_bytes(&n->out[i]->shape, n->out[i]->dtype) + 127) / 64 * 64;
-        if (!(b->at[n->out[i]->id] = aligned_alloc(64, size))) return ot_fail(err, OT_E_NOMEM, "%s: no memory for data-dependent "
-                                                                                               "values", n->name);
+        if (!(b->at[n->out[i]->id] = aligned_alloc(64, size)))
+            return ot_fail(err, OT_E_NOMEM,
+                           "%s: no memory for data-dependent "
+                           "values",
+                           n->name);
         memset(b->at[n->out[i]->id], 0, size);
     }
     if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no kernel", n->name, n->op->name);
@@ -213,12 +229,12 @@ static ot_status run_node(const decider *x, const ot_node *n, computed *b, ot_er
 
 static ot_status run_all(decider *x, const ot_graph *s, ot_value *const *origin, ot_error *err)
 {
-    computed  b = { calloc((size_t)s->n_values + 1, sizeof *b.at), s->n_values };
+    computed b = { calloc((size_t)s->n_values + 1, sizeof *b.at), s->n_values };
     ot_status st = b.at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
     for (const ot_node *k = s->first; k && !st; k = k->next) st = run_node(x, k, &b, err);
     for (int i = 0; !st && i < s->n_outputs; i++) {
         size_t size = ot_bytes(&origin[i]->shape, origin[i]->dtype);
-        void  *copy = x->at[origin[i]->id] = malloc(size + 1);
+        void *copy = x->at[origin[i]->id] = malloc(size + 1);
         if (!copy) st = ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
         else if (size) memcpy(copy, read_from(&b, s->outputs[i]), size);
     }
@@ -240,22 +256,27 @@ static ot_value *copied(const decider *x, ot_graph *s, ot_value *v, ot_value **t
 
 /* Nodes from `first` to `last` whose results are needed and not known, copied into s; origin[i]: of which value s's
  * output i is the twin. */
-static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first, ot_node *last, const char *need, ot_value **twin, ot_value **origin)
+static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first, ot_node *last, const char *need,
+                           ot_value **twin, ot_value **origin)
 {
     for (ot_node *k = first; k; k = k == last ? NULL : k->next) {
         bool wanted = false;
         for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
         if (!wanted) continue;
-        if (k->op->flags & OT_RANDOM) return ot_node_fail(k, g->err, "sizes or control flow depend on its random "
-                                                                     "numbers, so no plan can be made");
+        if (k->op->flags & OT_RANDOM)
+            return ot_node_fail(k, g->err,
+                                "sizes or control flow depend on its random "
+                                "numbers, so no plan can be made");
         ot_value **in = ot_graph_alloc(g, (size_t)(k->n_in + 1) * sizeof *in);
         for (int i = 0; in && i < k->n_in; i++)
             if (k->in[i]) OT_TRY(fetch(x, k->in[i], g->err));
         for (int i = 0; in && i < k->n_in; i++)
             if (k->in[i] && !(in[i] = copied(x, s, k->in[i], twin)))
-                return g->err->status != OT_OK ? g->err->status : ot_node_fail(k, g->err, "data-dependent sizes need '%s', "
-                                                                                          "which is unknown before the run",
-                                                                               k->in[i]->name);
+                return g->err->status != OT_OK ? g->err->status
+                                               : ot_node_fail(k, g->err,
+                                                              "data-dependent sizes need '%s', "
+                                                              "which is unknown before the run",
+                                                              k->in[i]->name);
         ot_node *c = in ? ot_graph_node(s, k->op, k->name, k->attrs, in, k->n_in, k->n_out) : NULL;
         if (!c) return g->err->status;
         for (int i = 0; i < k->n_out; i++)
@@ -276,7 +297,7 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first,
 static ot_node *mark_needed(const decider *x, const ot_value *v, char *need)
 {
     ot_node *first = v->producer;
-    int      open = 1; /* values whose producers come further in front */
+    int open = 1; /* values whose producers come further in front */
     need[v->id] = 1;
     for (ot_node *k = v->producer; k && open; k = k->prev) {
         bool wanted = false;
@@ -303,13 +324,16 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
     OT_TRY(fetch(x, v, g->err));
     *out = known(x, v);
     if (*out) return OT_OK;
-    if (!v->producer) return ot_fail(g->err, OT_E_MODEL, "'%s' determines sizes or control flow, but is unknown "
-                                                         "before the run", v->name);
-    size_t     n = (size_t)g->n_values + 1;
-    char      *need = calloc(n, 1);
+    if (!v->producer)
+        return ot_fail(g->err, OT_E_MODEL,
+                       "'%s' determines sizes or control flow, but is unknown "
+                       "before the run",
+                       v->name);
+    size_t n = (size_t)g->n_values + 1;
+    char *need = calloc(n, 1);
     ot_value **twin = calloc(n, sizeof *twin), **origin = calloc(n, sizeof *origin);
-    ot_graph  *s = need && twin && origin ? ot_graph_sub(g, "") : NULL;
-    ot_status  st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
+    ot_graph *s = need && twin && origin ? ot_graph_sub(g, "") : NULL;
+    ot_status st = s ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
     if (!st) {
         ot_node *first = mark_needed(x, v, need);
         st = copy_cone(x, g, s, first, v->producer, need, twin, origin);
@@ -329,11 +353,14 @@ static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, cons
 {
     enum { MOST = 4096 }; /* each costs time by the length of the graph so far */
     ot_decisions *d = x->d;
-    size_t        size = ot_bytes(&v->shape, v->dtype);
-    if (d->n == MOST) return ot_fail(g->err, OT_E_MODEL, "'%s': more than %d data-dependent decisions in one batch; a "
-                                                         "Loop may not end", v->name, MOST);
+    size_t size = ot_bytes(&v->shape, v->dtype);
+    if (d->n == MOST)
+        return ot_fail(g->err, OT_E_MODEL,
+                       "'%s': more than %d data-dependent decisions in one batch; a "
+                       "Loop may not end",
+                       v->name, MOST);
     if (d->n == d->cap) {
-        int          cap = d->cap ? 2 * d->cap : 16;
+        int cap = d->cap ? 2 * d->cap : 16;
         ot_decision *wider = realloc(d->list, (size_t)cap * sizeof *wider);
         if (!wider) return ot_fail(g->err, OT_E_NOMEM, "no memory for data-dependent values");
         d->list = wider;
@@ -349,21 +376,27 @@ static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, cons
 static ot_status replayed(decider *x, const ot_node *n, bool made, const ot_decision **out)
 {
     if (x->next >= x->d->n || x->d->list[x->next].made != made)
-        return ot_fail(x->plan->graph->err, OT_E_INTERNAL, "%s: the batch needs another plan than the one chosen for "
-                                                           "it", n->name);
+        return ot_fail(x->plan->graph->err, OT_E_INTERNAL,
+                       "%s: the batch needs another plan than the one chosen for "
+                       "it",
+                       n->name);
     *out = &x->d->list[x->next++];
     return OT_OK;
 }
 
 ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
 {
-    decider           *x = g->room->decider;
+    decider *x = g->room->decider;
     const ot_decision *one;
-    const void        *bytes;
-    ot_value          *v = n->in[i];
-    if (!x) return ot_node_fail(n, g->err, "input %d ('%s') depends on data; it must be known before the run", i, v->name);
-    if (!ot_dtype_bits(v->dtype)) return ot_node_fail(n, g->err, "input %d ('%s') is not numeric, but its value is "
-                                                                 "needed to make a plan", i, v->name);
+    const void *bytes;
+    ot_value *v = n->in[i];
+    if (!x)
+        return ot_node_fail(n, g->err, "input %d ('%s') depends on data; it must be known before the run", i, v->name);
+    if (!ot_dtype_bits(v->dtype))
+        return ot_node_fail(n, g->err,
+                            "input %d ('%s') is not numeric, but its value is "
+                            "needed to make a plan",
+                            i, v->name);
     if (x->d->complete) {
         OT_TRY(replayed(x, n, false, &one));
     } else {
@@ -378,8 +411,8 @@ ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
 /* Output i of n is an input of the plan from now on. */
 static ot_status make_input(decider *x, ot_graph *g, ot_node *n, int i, const ot_decision *one)
 {
-    ot_value  *v = n->out[i];
-    ot_plan   *p = x->plan;
+    ot_value *v = n->out[i];
+    ot_plan *p = x->plan;
     ot_value **list = ot_graph_alloc(p->graph, (size_t)(p->n_made + 1) * sizeof *list);
     if (!list) return g->err->status;
     if (p->n_made) memcpy(list, p->made, (size_t)p->n_made * sizeof *list);
@@ -397,13 +430,14 @@ static ot_status make_input(decider *x, ot_graph *g, ot_node *n, int i, const ot
 /* n's results for this batch, as constants of a node beside g. */
 static ot_status results(decider *x, ot_graph *g, const ot_node *n, ot_node **out)
 {
-    ot_graph  *s = ot_graph_sub(g, "");
+    ot_graph *s = ot_graph_sub(g, "");
     ot_value **in = s ? ot_graph_alloc(g, (size_t)(n->n_in + 1) * sizeof *in) : NULL;
     for (int i = 0; in && i < n->n_in; i++) {
         const void *bytes = NULL;
         if (!n->in[i]) continue;
         OT_TRY(compute(x, g, n->in[i], &bytes));
-        if (!(in[i] = ot_graph_value(s, n->in[i]->name, OT_CONST, n->in[i]->dtype, &n->in[i]->shape))) return g->err->status;
+        if (!(in[i] = ot_graph_value(s, n->in[i]->name, OT_CONST, n->in[i]->dtype, &n->in[i]->shape)))
+            return g->err->status;
         in[i]->data = bytes;
     }
     *out = in ? ot_graph_node(s, n->op, n->name, n->attrs, in, n->n_in, n->n_out) : NULL;
@@ -414,7 +448,7 @@ ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
 {
     decider *x = g->room->decider;
     ot_node *twin = NULL;
-    bool     fed = false;
+    bool fed = false;
     *over = false;
     for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && !ot_is_const(n->in[i]);
     if (!x || !fed || !(n->op->flags & OT_COUNTED)) return OT_OK;
@@ -439,7 +473,9 @@ ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
     if (n->op->flags & OT_IN_TRAINING) return OT_OK; /* whether it trains is not for data to say */
     for (int i = 0; i < n->n_in && i < 32; i++) {
         const ot_value *v = n->in[i];
-        if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) || ot_numel(&v->shape) > MOST_SIZES) continue;
+        if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) ||
+            ot_numel(&v->shape) > MOST_SIZES)
+            continue;
         OT_TRY(ot_decide_input(g, n, i));
         *some = true;
     }

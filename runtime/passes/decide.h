@@ -13,15 +13,15 @@
 #include "runtime/passes/passes.h"
 
 typedef struct ot_decision {
-    bool     made;  /* an input of the plan: `bytes` are those of one batch; else a constant */
+    bool made; /* an input of the plan: `bytes` are those of one batch; else a constant */
     ot_dtype dtype;
     ot_shape shape;
-    void    *bytes; /* NULL: replayed, of a made input */
+    void *bytes; /* NULL: replayed, of a made input */
 } ot_decision;
 
 typedef struct ot_decisions {
     bool complete; /* they are replayed, and none is computed */
-    int  n, cap;
+    int n, cap;
     ot_decision *list; /* malloc */
 } ot_decisions;
 
@@ -32,7 +32,7 @@ bool ot_decisions_same(const ot_decisions *a, const ot_decisions *b); /* do they
 
 /* From here on g may ask.  *out: freed with ot_decider_free when it no longer does; NULL where c has no decisions. */
 ot_status ot_decider_new(ot_plan *p, const ot_config *c, struct ot_decider **out);
-void      ot_decider_free(struct ot_decider *d);
+void ot_decider_free(struct ot_decider *d);
 
 /* Input i of n becomes a constant.  Errors: OT_E_MODEL: nobody decides here, or it depends on random numbers. */
 ot_status ot_decide_input(ot_graph *g, ot_node *n, int i);

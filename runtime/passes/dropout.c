@@ -16,7 +16,7 @@ static const ot_value *behind(const ot_value *v)
 /* The input of n that is data where another is a weight, frozen or not; -1: n is no such layer. */
 static int data_input(const ot_node *n)
 {
-    int  data = -1;
+    int data = -1;
     bool weight = false;
     if (!(n->op->flags & OT_PRODUCT)) return -1;
     for (int i = 0; i < n->n_in; i++) {
@@ -29,25 +29,27 @@ static int data_input(const ot_node *n)
 
 static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
 {
-    ot_graph       *g = p->graph;
+    ot_graph *g = p->graph;
     const ot_value *from = behind(n->in[input]);
     if (from && from->producer && from->producer->op == &ot_op_Dropout) {
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "use --dropout P to change its ratio",
                 "--add-dropout: the classifier "
-                                                                                                   "already has Dropout; none is added");
+                "already has Dropout; none is added");
         return;
     }
-    float    f = (float)ratio;
-    uint8_t  train = 1;
-    ot_value *in[] = { n->in[input], ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &f), ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train) };
+    float f = (float)ratio;
+    uint8_t train = 1;
+    ot_value *in[] = { n->in[input], ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &f),
+                       ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train) };
     g->cursor = n;
     ot_node *d = ot_graph_node(g, &ot_op_Dropout, "onnxtrain.dropout", NULL, in, 3, 1);
     g->cursor = NULL;
     if (!d || ot_node_infer(d, g->err)) return;
     n->in[input] = d->out[0];
     *added += 1;
-    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, n->name, NULL, "--add-dropout %g: Dropout is added before the "
-                                                                 "classifier in training; the written file has none",
+    ot_find(ot_plan_findings(p), OT_FINDING_NOTE, n->name, NULL,
+            "--add-dropout %g: Dropout is added before the "
+            "classifier in training; the written file has none",
             ratio);
 }
 
@@ -71,8 +73,9 @@ ot_status ot_pass_dropout(ot_plan *p, const ot_config *c)
     ot_mark_fed(p->graph);
     visit(p, p->loss, c->add_dropout, &added);
     if (!added && p->graph->err->status == OT_OK)
-        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL, "--add-dropout %g: no effect: no Gemm, MatMul or "
-                                                                     "Conv with a weight was found before the loss",
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL,
+                "--add-dropout %g: no effect: no Gemm, MatMul or "
+                "Conv with a weight was found before the loss",
                 c->add_dropout);
     return p->graph->err->status;
 }

@@ -28,7 +28,9 @@ static ot_node *reader(const ot_graph *g, const ot_value *v)
     return found;
 }
 
-typedef struct operand { ot_value *q, *scale, *zero; } operand;
+typedef struct operand {
+    ot_value *q, *scale, *zero;
+} operand;
 
 /* Operand i of n, whose scale is one of the two that are multiplied in `scales`.  false: it is neither a tensor quantised a moment
  * before, nor weights with a scale that is known. */
@@ -51,18 +53,20 @@ static bool operand_of(const ot_node *n, int i, const ot_node *scales, operand *
 static bool shapes_fit(const ot_node *n, const operand *w)
 {
     const ot_shape *s = &w->scale->shape, *q = &w->q->shape;
-    int64_t         scales = ot_numel(s), zeros = w->zero ? ot_numel(&w->zero->shape) : scales;
+    int64_t scales = ot_numel(s), zeros = w->zero ? ot_numel(&w->zero->shape) : scales;
     if (w->q->producer) return true;
     if ((w->zero && !ot_is_const(w->zero)) || zeros != scales) return false;
     if (scales == 1) return s->rank <= 1 && (!w->zero || w->zero->shape.rank <= 1);
-    return ot_is(n, &ot_op_MatMulInteger) && q->rank == 2 && s->rank == 1 && scales == q->dim[1] && (!w->zero || w->zero->shape.rank == 1);
+    return ot_is(n, &ot_op_MatMulInteger) && q->rank == 2 && s->rank == 1 && scales == q->dim[1] &&
+           (!w->zero || w->zero->shape.rank == 1);
 }
 
 static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
 {
     const ot_node *d = o->q->producer; /* is rounded by the DequantizeLinear itself (fake_quant.c) */
-    ot_dequantize  a = { .axis = -1, .through = d ? OT_U8 : OT_UNDEFINED, .divide = d ? OT_F32 : OT_UNDEFINED };
-    ot_node       *dq = ot_graph_node(g, &ot_op_DequantizeLinear, n->name, &a, (ot_value *[]){ d ? d->in[0] : o->q, o->scale, o->zero }, o->zero ? 3 : 2, 1);
+    ot_dequantize a = { .axis = -1, .through = d ? OT_U8 : OT_UNDEFINED, .divide = d ? OT_F32 : OT_UNDEFINED };
+    ot_node *dq = ot_graph_node(g, &ot_op_DequantizeLinear, n->name, &a,
+                                (ot_value *[]){ d ? d->in[0] : o->q, o->scale, o->zero }, o->zero ? 3 : 2, 1);
     return dq ? dq->out[0] : NULL;
 }
 
@@ -70,7 +74,7 @@ static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
 static ot_status spell(ot_graph *g, ot_node *n)
 {
     ot_node *cast = reader(g, n->out[0]), *mul = ot_is(cast, &ot_op_Cast) ? reader(g, cast->out[0]) : NULL;
-    operand  a, b;
+    operand a, b;
     if (!ot_is(mul, &ot_op_Mul)) return OT_OK;
     const ot_node *scales = mul->in[mul->in[0] == cast->out[0]]->producer;
     if (!ot_is(scales, &ot_op_Mul) || !operand_of(n, 0, scales, &a) || !operand_of(n, 1, scales, &b)) return OT_OK;
@@ -78,7 +82,9 @@ static ot_status spell(ot_graph *g, ot_node *n)
     bool conv = ot_is(n, &ot_op_ConvInteger); /* which has the attributes of Conv */
     g->cursor = mul;
     ot_value *x = floats(g, n, &a), *w = floats(g, n, &b);
-    ot_node  *y = x && w ? ot_graph_node(g, conv ? &ot_op_Conv : &ot_op_MatMul, n->name, conv ? n->attrs : NULL, (ot_value *[]){ x, w }, 2, 1) : NULL;
+    ot_node *y = x && w ? ot_graph_node(g, conv ? &ot_op_Conv : &ot_op_MatMul, n->name, conv ? n->attrs : NULL,
+                                        (ot_value *[]){ x, w }, 2, 1)
+                        : NULL;
     g->cursor = NULL;
     if (!y) return g->err->status;
     y->out[0]->name = mul->out[0]->name;
@@ -98,14 +104,16 @@ static bool picks(const ot_node *n)
 /* DequantizeLinear dq of elements that were picked from weights, with one scale for all: weights first, then the picking. */
 static ot_status hoist(ot_graph *g, ot_node *dq)
 {
-    ot_node             *n = dq->in[0]->producer;
+    ot_node *n = dq->in[0]->producer;
     const ot_dequantize *a = dq->attrs;
-    if (!picks(n) || !ot_is_const(n->in[0]) || !ot_is_int(n->in[0]->dtype) || a->block_size || !ot_is_const(dq->in[1]) || ot_numel(&dq->in[1]->shape) != 1)
+    if (!picks(n) || !ot_is_const(n->in[0]) || !ot_is_int(n->in[0]->dtype) || a->block_size ||
+        !ot_is_const(dq->in[1]) || ot_numel(&dq->in[1]->shape) != 1)
         return OT_OK;
     ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
     if (!in) return g->err->status;
     g->cursor = dq;
-    ot_node *first = ot_graph_node(g, dq->op, dq->name, a, (ot_value *[]){ n->in[0], dq->in[1], ot_node_in(dq, 2) }, dq->n_in, 1);
+    ot_node *first =
+        ot_graph_node(g, dq->op, dq->name, a, (ot_value *[]){ n->in[0], dq->in[1], ot_node_in(dq, 2) }, dq->n_in, 1);
     for (int i = 0; first && i < n->n_in; i++) in[i] = i ? n->in[i] : first->out[0];
     ot_node *then = first ? ot_graph_node(g, n->op, n->name, n->attrs, in, n->n_in, 1) : NULL;
     g->cursor = NULL;
@@ -128,7 +136,8 @@ ot_status ot_spell_dynamic(ot_graph *g)
         next = n->next;
         if (ot_is(n, &ot_op_MatMulInteger) || ot_is(n, &ot_op_ConvInteger)) {
             ot_node *cast = reader(g, n->out[0]);
-            while (next && (next == cast || (cast && next == reader(g, cast->out[0])))) next = next->next; /* they may be gone then */
+            while (next && (next == cast || (cast && next == reader(g, cast->out[0]))))
+                next = next->next; /* they may be gone then */
             OT_TRY(spell(g, n));
         }
     }

@@ -35,14 +35,90 @@ static bool digits(const char *s)
 
 /* Functions of ATen that give new names to what is computed while exporting. */
 static const char *const aten[] = {
-    "_to_copy", "_unsafe_view", "abs", "add", "addmm", "amax", "arange", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd",
-    "convert_element_type", "convert_element_type_default", "cos",
-    "cumsum", "detach", "div", "embedding", "erf", "exp", "expand", "eye", "flip", "floor", "full", "full_like", "gather",
-    "getitem", "index", "index_put", "index_select", "lift_fresh_copy", "linalg_vector_norm", "linspace", "log", "masked_fill",
-    "matmul", "maximum", "minimum", "mm", "mul", "neg", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "outer",
-    "permute", "pow", "reciprocal", "repeat", "roll", "rsqrt", "rsub", "scalar_tensor", "scalar_tensor_default", "scatter",
-    "select", "select_scatter", "sigmoid", "sin", "slice", "slice_scatter", "softplus", "sqrt", "squeeze", "stack", "sub",
-    "sum", "t", "tanh", "transpose", "tril", "triu", "unbind", "unsqueeze", "view", "where", "zeros", "zeros_like",
+    "_to_copy",
+    "_unsafe_view",
+    "abs",
+    "add",
+    "addmm",
+    "amax",
+    "arange",
+    "bmm",
+    "cat",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clone",
+    "constant_pad_nd",
+    "convert_element_type",
+    "convert_element_type_default",
+    "cos",
+    "cumsum",
+    "detach",
+    "div",
+    "embedding",
+    "erf",
+    "exp",
+    "expand",
+    "eye",
+    "flip",
+    "floor",
+    "full",
+    "full_like",
+    "gather",
+    "getitem",
+    "index",
+    "index_put",
+    "index_select",
+    "lift_fresh_copy",
+    "linalg_vector_norm",
+    "linspace",
+    "log",
+    "masked_fill",
+    "matmul",
+    "maximum",
+    "minimum",
+    "mm",
+    "mul",
+    "neg",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones",
+    "ones_like",
+    "outer",
+    "permute",
+    "pow",
+    "reciprocal",
+    "repeat",
+    "roll",
+    "rsqrt",
+    "rsub",
+    "scalar_tensor",
+    "scalar_tensor_default",
+    "scatter",
+    "select",
+    "select_scatter",
+    "sigmoid",
+    "sin",
+    "slice",
+    "slice_scatter",
+    "softplus",
+    "sqrt",
+    "squeeze",
+    "stack",
+    "sub",
+    "sum",
+    "t",
+    "tanh",
+    "transpose",
+    "tril",
+    "triu",
+    "unbind",
+    "unsqueeze",
+    "view",
+    "where",
+    "zeros",
+    "zeros_like",
 };
 
 /* name is one of those, or with a number behind: "unsqueeze_3".  A lone "t" or "pow" is more likely a parameter. */
@@ -77,8 +153,9 @@ bool ot_name_is_converted(const char *name)
 
 bool ot_name_is_made(const char *name)
 {
-    static const char *const begin[] = { "onnx::", "const_fold", "Const__", "Constant_", "Constant@", "p2o.helper.", "_tensor_constant",
-                                         "lifted_tensor_", "c_lifted_tensor_" };
+    static const char *const begin[] = { "onnx::",           "const_fold",     "Const__",
+                                         "Constant_",        "Constant@",      "p2o.helper.",
+                                         "_tensor_constant", "lifted_tensor_", "c_lifted_tensor_" };
     static const char *const end[] = { "/y:0", "/x:0", "/Const:0" };
     for (int i = 0; i < OT_LEN(begin); i++)
         if (starts(name, begin[i])) return true;
@@ -101,12 +178,15 @@ bool ot_name_is_path(const char *name)
 
 bool ot_name_is_table(const char *name)
 {
-    static const char *const words[] = { "mask", "inv_freq", "freqs", "anchors", "anchor_grid", "stride", "strides", "slope", "slopes",
-                                         "coords_table", "position_ids", "pe", "buffer" };
+    static const char *const words[] = { "mask",         "inv_freq", "freqs", "anchors", "anchor_grid",
+                                         "stride",       "strides",  "slope", "slopes",  "coords_table",
+                                         "position_ids", "pe",       "buffer" };
     const char *dot = strrchr(name, '.');
     const char *last = dot ? dot + 1 : name;
     for (int i = 0; i < OT_LEN(words); i++)
-        if (ends(last, words[i]) && (strlen(last) == strlen(words[i]) || last[strlen(last) - strlen(words[i]) - 1] == '_')) return true;
+        if (ends(last, words[i]) &&
+            (strlen(last) == strlen(words[i]) || last[strlen(last) - strlen(words[i]) - 1] == '_'))
+            return true;
     return false;
 }
 
@@ -137,7 +217,7 @@ static bool is_mask(const ot_value *v, int64_t n)
 static bool line_of_steps(const ot_value *v, int64_t from, int64_t n, bool *moves)
 {
     double a = at(v, from), b = at(v, from + 1), step = b - a, factor = a != 0 ? b / a : 0;
-    bool   sum = true, product = factor > 0 && factor != 1;
+    bool sum = true, product = factor > 0 && factor != 1;
     *moves |= step != 0;
     for (int64_t i = 2; i < n && (sum || product); i++) {
         double c = at(v, from + i);
@@ -151,7 +231,7 @@ static bool line_of_steps(const ot_value *v, int64_t from, int64_t n, bool *move
 static bool is_steps(const ot_value *v, int64_t n)
 {
     int64_t last = 1;
-    bool    moves = false;
+    bool moves = false;
     for (int d = v->shape.rank - 1; d >= 0 && last == 1; d--) last = v->shape.dim[d];
     if (last < 3) return false;
     for (int64_t i = 0; i < n; i += last)
@@ -184,7 +264,7 @@ static int by_value(const void *a, const void *b)
 static bool has_few(const ot_value *v, int64_t n)
 {
     double first[4096];
-    int    m = n < OT_LEN(first) ? (int)n : OT_LEN(first), distinct = 1;
+    int m = n < OT_LEN(first) ? (int)n : OT_LEN(first), distinct = 1;
     if (m < 8) return false;
     for (int i = 0; i < m; i++) first[i] = at(v, i);
     qsort(first, (size_t)m, sizeof *first, by_value);
@@ -202,7 +282,10 @@ static bool is_whole(const ot_value *v, int64_t n)
 
 /* ---- copies ------------------------------------------------------------------ */
 
-typedef struct element { double x; int32_t at; } element;
+typedef struct element {
+    double x;
+    int32_t at;
+} element;
 
 static int by_element(const void *a, const void *b)
 {
@@ -239,12 +322,14 @@ static bool may_be_copies(const ot_value *v, int64_t n)
 {
     enum { FIRST = 1 << 18, SOME = 4096 };
     double some[2 * SOME];
-    int    m = 0, distinct = 1;
+    int m = 0, distinct = 1;
     for (int64_t i = 0, first = n < FIRST ? n : FIRST; i < first; i++) {
-        double   x = at(v, i);
+        double x = at(v, i);
         uint64_t bits;
         memcpy(&bits, &x, sizeof bits);
-        if ((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 44 >= (UINT64_C(1) << 20) * SOME / (uint64_t)(first > SOME ? first : SOME)) continue;
+        if ((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 44 >=
+            (UINT64_C(1) << 20) * SOME / (uint64_t)(first > SOME ? first : SOME))
+            continue;
         if (m == OT_LEN(some)) return true; /* far more than there should be: few values, often */
         some[m++] = x;
     }
@@ -258,8 +343,8 @@ static bool may_be_copies(const ot_value *v, int64_t n)
 static bool is_copies(const ot_value *v, int64_t n)
 {
     element *e = may_be_copies(v, n) ? sorted(v, n) : NULL;
-    bool     found = e != NULL;
-    int64_t  distinct = 0, chosen = 0;
+    bool found = e != NULL;
+    int64_t distinct = 0, chosen = 0;
     for (int64_t i = 0; e && i < n; i++) {
         if (i && e[i].x == e[i - 1].x) continue;
         if (!isfinite(e[i].x)) distinct = n;
@@ -283,7 +368,8 @@ static bool is_mirrored(const ot_value *v)
             while (lo < hi && at(v, first + lo * inner) == 0) lo++;
             while (lo < hi && at(v, first + hi * inner) == 0) hi--;
             bool varies = false;
-            for (int64_t k = lo + 1; k <= hi && !varies; k++) varies = at(v, first + k * inner) != at(v, first + lo * inner);
+            for (int64_t k = lo + 1; k <= hi && !varies; k++)
+                varies = at(v, first + k * inner) != at(v, first + lo * inner);
             lines += varies;
             while (lo < hi && at(v, first + lo * inner) == at(v, first + hi * inner)) lo++, hi--;
             same += varies && lo >= hi;
@@ -300,10 +386,10 @@ bool ot_holds_copies(const ot_value *v)
 
 const int32_t *ot_copies_of(ot_graph *g, const ot_value *v, int64_t *groups)
 {
-    int64_t  n = ot_numel(&v->shape);
+    int64_t n = ot_numel(&v->shape);
     int32_t *group = ot_graph_alloc(g, (size_t)n * sizeof *group);
     element *e = group ? sorted(v, n) : NULL;
-    bool     found = e != NULL;
+    bool found = e != NULL;
     *groups = 0;
     for (int64_t i = 0; e && i < n; i++) {
         *groups += !i || e[i].x != e[i - 1].x;
@@ -320,7 +406,9 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
     if (v->shape.rank != 2 || w->shape.rank != 2 || w->shape.dim[0] != columns || w->shape.dim[1] != rows) return false;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            if (memcmp((const char *)v->data + (size_t)(r * columns + c) * bytes, (const char *)w->data + (size_t)(c * rows + r) * bytes, bytes) != 0) return false;
+            if (memcmp((const char *)v->data + (size_t)(r * columns + c) * bytes,
+                       (const char *)w->data + (size_t)(c * rows + r) * bytes, bytes) != 0)
+                return false;
     return true;
 }
 
@@ -328,10 +416,14 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(v->from_constant || ot_name_is_made(v->name))) return NULL;
+    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 ||
+        !(v->from_constant || ot_name_is_made(v->name)))
+        return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
-        if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n) continue;
+        if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype ||
+            ot_numel(&w->shape) != n)
+            continue;
         if (!listed && (w->from_constant || ot_name_is_made(w->name))) continue;
         *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
@@ -339,15 +431,24 @@ static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, b
     return NULL;
 }
 
-ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, OT_WEIGHT, true, turned); }
-ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned) { return copied_by(g, v, OT_WEIGHT, false, turned); }
-bool ot_copies_listed(const ot_graph *g, const ot_value *v) { return copied_by(g, v, v->role, true, &(bool){ false }) != NULL; }
+ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
+{
+    return copied_by(g, v, OT_WEIGHT, true, turned);
+}
+ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
+{
+    return copied_by(g, v, OT_WEIGHT, false, turned);
+}
+bool ot_copies_listed(const ot_graph *g, const ot_value *v)
+{
+    return copied_by(g, v, v->role, true, &(bool){ false }) != NULL;
+}
 
 /* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
 static bool is_angles(const ot_value *v, int64_t n)
 {
     int64_t d = v->shape.rank > 1 ? v->shape.dim[v->shape.rank - 1] : 0;
-    bool    beside = true, halves = true;
+    bool beside = true, halves = true;
     if (d < 2 || d % 2 || n < 8) return false;
     for (int64_t r = 0; r < n && (beside || halves); r += d)
         for (int64_t k = 0; k < d / 2 && (beside || halves); k++) {

@@ -4,15 +4,15 @@
 
 #include "runtime/graph/graph.h"
 
-typedef enum ot_pattern { /* what the values of a tensor look like */
-    OT_PATTERN_NONE,      /* nothing in particular: as weights look */
-    OT_PATTERN_COPIES,    /* as weights look, each of them more than once: rows that an exporter took from a table beforehand */
-    OT_PATTERN_ONE,       /* a single element */
-    OT_PATTERN_EQUAL,     /* every element the same */
-    OT_PATTERN_MASK,      /* 0 and -1e4 or less: what is added to attention scores */
-    OT_PATTERN_STEPS,     /* each line along the last axis an arithmetic or geometric progression: positions, frequencies */
-    OT_PATTERN_FEW,       /* few distinct values: grids, anchors, windows, masks of 0 and 1 */
-    OT_PATTERN_ANGLES     /* sines and cosines of the same angles: position tables */
+typedef enum ot_pattern {                  /* what the values of a tensor look like */
+                          OT_PATTERN_NONE, /* nothing in particular: as weights look */
+                          OT_PATTERN_COPIES, /* as weights look, each of them more than once: rows that an exporter took from a table beforehand */
+                          OT_PATTERN_ONE,   /* a single element */
+                          OT_PATTERN_EQUAL, /* every element the same */
+                          OT_PATTERN_MASK,  /* 0 and -1e4 or less: what is added to attention scores */
+                          OT_PATTERN_STEPS, /* each line along the last axis an arithmetic or geometric progression: positions, frequencies */
+                          OT_PATTERN_FEW,   /* few distinct values: grids, anchors, windows, masks of 0 and 1 */
+                          OT_PATTERN_ANGLES /* sines and cosines of the same angles: position tables */
 } ot_pattern;
 
 /* v->data: float elements. */

@@ -13,9 +13,10 @@
 static const ot_node *undone(const ot_node *n)
 {
     const ot_node *q = n->op == &ot_op_DequantizeLinear ? n->in[0]->producer : NULL;
-    if (!q || q->op != &ot_op_QuantizeLinear || ot_is_float(n->in[0]->dtype) || !ot_is_float(q->in[0]->dtype)) return NULL;
+    if (!q || q->op != &ot_op_QuantizeLinear || ot_is_float(n->in[0]->dtype) || !ot_is_float(q->in[0]->dtype))
+        return NULL;
     const ot_dequantize *a = n->attrs;
-    const ot_quantize   *b = q->attrs;
+    const ot_quantize *b = q->attrs;
     bool single = ot_numel(&n->in[1]->shape) == 1;
     if (a->block_size != b->block_size || (a->axis != b->axis && !(single && !a->block_size))) return NULL;
     if (!ot_same_elements(n->in[1], q->in[1])) return NULL;
@@ -24,8 +25,8 @@ static const ot_node *undone(const ot_node *n)
 
 static ot_status join(ot_graph *g, ot_node *n, const ot_node *q)
 {
-    ot_dequantize     *a = ot_node_alloc(n, sizeof *a);
-    ot_value         **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
+    ot_dequantize *a = ot_node_alloc(n, sizeof *a);
+    ot_value **in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in);
     const ot_quantize *b = q->attrs;
     if (!a || !in) return g->err->status;
     *a = *(const ot_dequantize *)n->attrs;
@@ -41,12 +42,15 @@ static ot_status join(ot_graph *g, ot_node *n, const ot_node *q)
 /* ---- operators between the two --------------------------------------------------- */
 
 /* They take numbers of one scale and give numbers of that scale: a pool of maxima and a clip choose among them. */
-static bool moves(const ot_node *n) { return n && (n->op->flags & OT_MOVES || n->op == &ot_op_MaxPool || n->op == &ot_op_Clip); }
+static bool moves(const ot_node *n)
+{
+    return n && (n->op->flags & OT_MOVES || n->op == &ot_op_MaxPool || n->op == &ot_op_Clip);
+}
 
 static ot_value *dequantised(ot_graph *g, const ot_node *dq, ot_value *v)
 {
     ot_value *in[] = { v, dq->in[1], ot_node_in(dq, 2) };
-    ot_node  *n = ot_graph_node(g, &ot_op_DequantizeLinear, dq->name, dq->attrs, in, dq->n_in, 1);
+    ot_node *n = ot_graph_node(g, &ot_op_DequantizeLinear, dq->name, dq->attrs, in, dq->n_in, 1);
     if (!n || ot_infer_node(g, n) != OT_OK) return NULL;
     const ot_node *q = undone(n);
     return !q || join(g, n, q) == OT_OK ? n->out[0] : NULL;
@@ -60,7 +64,7 @@ static bool comes_from_floats(const ot_node *dq, ot_value *v, int *left)
     const ot_node *n = v->producer;
     if (!n || --*left < 0 || v->dtype != dq->in[0]->dtype) return false;
     if (!moves(n)) {
-        ot_node   like = *dq;
+        ot_node like = *dq;
         ot_value *in[] = { v, dq->in[1], ot_node_in(dq, 2) };
         like.in = in;
         return undone(&like) != NULL;
@@ -91,7 +95,8 @@ static ot_value *in_floats(ot_graph *g, const ot_node *dq, ot_value *v)
 /* A DequantizeLinear of one scale behind movers gives what they make of floats. */
 static ot_status move_up(ot_graph *g, ot_node *n)
 {
-    if (n->op != &ot_op_DequantizeLinear || !moves(n->in[0]->producer) || ot_numel(&n->in[1]->shape) != 1 || !comes_from_floats(n, n->in[0], &(int){ MOST }))
+    if (n->op != &ot_op_DequantizeLinear || !moves(n->in[0]->producer) || ot_numel(&n->in[1]->shape) != 1 ||
+        !comes_from_floats(n, n->in[0], &(int){ MOST }))
         return OT_OK;
     ot_value **in = ot_graph_alloc(g, sizeof *in);
     g->cursor = n;

@@ -33,7 +33,7 @@ static ot_value *sizes(ot_graph *g, const int64_t *v, int64_t n)
 static ot_value *for_queries(ot_graph *g, const ot_node *n, ot_value *x)
 {
     const int64_t *d = x->shape.dim, heads = n->in[0]->shape.dim[1];
-    int64_t        two = 2, all[] = { d[0], d[1], heads / d[1], d[2], d[3] }, joined[] = { d[0], heads, d[2], d[3] };
+    int64_t two = 2, all[] = { d[0], d[1], heads / d[1], d[2], d[3] }, joined[] = { d[0], heads, d[2], d[3] };
     if (heads == d[1]) return x;
     x = emit(g, n, "Unsqueeze", OT_IN(x, sizes(g, &two, 1)));
     x = emit(g, n, "Expand", OT_IN(x, sizes(g, all, 5)));
@@ -51,10 +51,12 @@ static ot_value *modified(ot_graph *g, const ot_node *n, const ot_graph *body, o
 ot_status ot_spell_flex(ot_graph *g, ot_node *n, bool *over)
 {
     const ot_flex_attrs *a = n->attrs;
-    ot_dtype             t = n->in[0]->dtype, soft = a->softmax_precision ? (ot_dtype)a->softmax_precision : t == OT_F64 ? OT_F64 : OT_F32;
-    int64_t              D = n->in[0]->shape.dim[3];
-    double               scale = a->scale != 0 ? a->scale : 1 / sqrt((double)(D ? D : 1)), each = sqrt(fabs(scale));
-    uint64_t             bytes[2] = { 0 };
+    ot_dtype t = n->in[0]->dtype, soft = a->softmax_precision ? (ot_dtype)a->softmax_precision
+                                         : t == OT_F64        ? OT_F64
+                                                              : OT_F32;
+    int64_t D = n->in[0]->shape.dim[3];
+    double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)(D ? D : 1)), each = sqrt(fabs(scale));
+    uint64_t bytes[2] = { 0 };
     *over = true;
     if (!a->score_mod && !a->prob_mod) {
         OT_TRY(ot_deliver(g, n, 0, "Attention", n->in, 3));
@@ -72,7 +74,8 @@ ot_status ot_spell_flex(ot_graph *g, ot_node *n, bool *over)
     if (!k || !v) return g->err->status;
     static const int64_t last_two[] = { 0, 1, 3, 2 };
     for (const ot_attr *row = k->producer->op->attrs; row->name; row++)
-        if (!strcmp(row->name, "perm")) *(ot_ints *)(void *)((char *)(uintptr_t)k->producer->attrs + row->offset) = (ot_ints){ 4, last_two };
+        if (!strcmp(row->name, "perm"))
+            *(ot_ints *)(void *)((char *)(uintptr_t)k->producer->attrs + row->offset) = (ot_ints){ 4, last_two };
     ot_value *s = modified(g, n, a->score_mod, cast(g, n, emit(g, n, "MatMul", OT_IN(q, k)), soft));
     s = emit(g, n, "Softmax", &s, 1);
     if (!s) return g->err->status;

@@ -20,30 +20,30 @@
 #include "runtime/passes/fuse.h"
 
 enum {
-    REACH = 64,   /* nodes that a group is moved over at most: values would live longer than they save */
-    MEMBERS = 48  /* nodes of a group */
+    REACH = 64,  /* nodes that a group is moved over at most: values would live longer than they save */
+    MEMBERS = 48 /* nodes of a group */
 };
 
 typedef struct group {
-    int  at;               /* the list position it runs at */
-    int  n, inst;          /* members; instructions and conversions, at most */
-    int  member[MEMBERS];  /* list positions, ascending */
+    int at;              /* the list position it runs at */
+    int n, inst;         /* members; instructions and conversions, at most */
+    int member[MEMBERS]; /* list positions, ascending */
 } group;
 
 /* A scalar that is computed again by everyone who reads it: at most so many instructions and inputs. */
 enum { PULL_INST = 12, PULL_IN = 4 };
 
 typedef struct fuse {
-    ot_graph  *g;
-    ot_plan   *plan;
-    int        n_nodes;
-    ot_node  **node;       /* by list position */
-    int       *group_of;   /* by list position; -1: no Map */
-    group     *groups;     /* by the position of the first member */
-    int       *first_use;  /* by value id: its readers are use[first_use[id]] .. use[first_use[id+1]-1] */
-    int       *use;        /* list positions */
-    bool      *kept;       /* by value id: read by more than nodes */
-    int       *maker;      /* by value id: list position of its node; -1: none */
+    ot_graph *g;
+    ot_plan *plan;
+    int n_nodes;
+    ot_node **node; /* by list position */
+    int *group_of;  /* by list position; -1: no Map */
+    group *groups;  /* by the position of the first member */
+    int *first_use; /* by value id: its readers are use[first_use[id]] .. use[first_use[id+1]-1] */
+    int *use;       /* list positions */
+    bool *kept;     /* by value id: read by more than nodes */
+    int *maker;     /* by value id: list position of its node; -1: none */
 } fuse;
 
 /* ---- what reads what --------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static void fuse_free(fuse *f)
 static void mark_kept(fuse *f)
 {
     const ot_graph *g = f->g;
-    const ot_plan  *p = f->plan;
+    const ot_plan *p = f->plan;
     const ot_value *one[] = { p->loss, p->grad_norm, p->correct, p->counted };
     for (int i = 0; i < g->n_outputs; i++) f->kept[g->outputs[i]->id] = true;
     for (int i = 0; i < g->n_assigns; i++) f->kept[g->assigns[i].value->id] = true;
@@ -74,7 +74,7 @@ static void mark_kept(fuse *f)
 static ot_status fuse_init(fuse *f)
 {
     ot_graph *g = f->g;
-    int       edges = 0, at = 0;
+    int edges = 0, at = 0;
     for (const ot_node *n = g->first; n; n = n->next) f->n_nodes++, edges += n->n_in;
     size_t nodes = (size_t)f->n_nodes + 1, values = (size_t)g->n_values + 2;
     f->node = calloc(nodes, sizeof *f->node);
@@ -192,14 +192,14 @@ static bool leaves(const fuse *f, const ot_value *v, int a, int b)
 static bool fits(const fuse *f, int a, int b)
 {
     const ot_value *in[OT_MAP_IN];
-    int             n_in = 0, n_out = 0;
+    int n_in = 0, n_out = 0;
     if (f->groups[a].n + f->groups[b].n > MEMBERS || f->groups[a].inst + f->groups[b].inst > OT_MAP_INST) return false;
     for (int side = 0; side < 2; side++) {
         const group *gr = &f->groups[side ? b : a];
         for (int m = 0; m < gr->n; m++) {
             const ot_node *n = f->node[gr->member[m]];
             for (int i = 0; i < n->n_in; i++) {
-                int    k = 0;
+                int k = 0;
                 double value;
                 if (inside(f, n->in[i], a, b) || is_immediate(n->in[i], &value)) continue;
                 while (k < n_in && in[k] != n->in[i]) k++;
@@ -218,7 +218,7 @@ static bool fits(const fuse *f, int a, int b)
 static void join(fuse *f, int a, int b, int at)
 {
     group *x = &f->groups[a], *y = &f->groups[b];
-    int    i = x->n - 1, j = y->n - 1, k = x->n + y->n - 1;
+    int i = x->n - 1, j = y->n - 1, k = x->n + y->n - 1;
     for (int m = 0; m < y->n; m++) f->group_of[y->member[m]] = a;
     while (j >= 0) x->member[k--] = i >= 0 && x->member[i] > y->member[j] ? x->member[i--] : y->member[j--];
     x->n += y->n;
@@ -241,7 +241,7 @@ static void try_join(fuse *f, int p, int c)
 static void find_groups(fuse *f)
 {
     for (int at = 0; at < f->n_nodes; at++) {
-        const ot_node    *n = f->node[at];
+        const ot_node *n = f->node[at];
         const ot_program *p = n->attrs;
         f->group_of[at] = -1;
         if (!is_map(f, n) || !shape_of(n) || !joins(n)) continue;
@@ -262,13 +262,13 @@ static void find_groups(fuse *f)
 
 typedef struct maker {
     const fuse *f;
-    int         group;
-    ot_program  m;
-    ot_value   *in[OT_MAP_IN];
-    ot_value   *out[OT_MAP_OUT];
-    bool        immediates;  /* may scalar constants become instructions? */
-    bool        pulls;       /* may scalars be computed again? */
-    bool        full;
+    int group;
+    ot_program m;
+    ot_value *in[OT_MAP_IN];
+    ot_value *out[OT_MAP_OUT];
+    bool immediates; /* may scalar constants become instructions? */
+    bool pulls;      /* may scalars be computed again? */
+    bool full;
 } maker;
 
 static int add_inst(maker *k, ot_inst inst)
@@ -276,7 +276,8 @@ static int add_inst(maker *k, ot_inst inst)
     ot_program *m = &k->m;
     for (int i = 0; i < m->n_inst; i++) { /* the same again */
         const ot_inst *o = &m->inst[i];
-        if (o->row == inst.row && o->cls == inst.cls && !memcmp(o->arg, inst.arg, sizeof o->arg) && o->p == inst.p && o->q == inst.q)
+        if (o->row == inst.row && o->cls == inst.cls && !memcmp(o->arg, inst.arg, sizeof o->arg) && o->p == inst.p &&
+            o->q == inst.q)
             return m->n_in + i;
     }
     if (m->n_inst == OT_MAP_INST) {
@@ -307,9 +308,9 @@ static bool in_memory(const fuse *f, const ot_value *v)
 static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase, int *inst, int *in)
 {
     if (ot_numel(&v->shape) != 1 || f->kept[v->id] || f->maker[v->id] < 0) return NULL;
-    const ot_node    *n = f->node[f->maker[v->id]];
+    const ot_node *n = f->node[f->maker[v->id]];
     const ot_program *p = n->attrs;
-    double            value;
+    double value;
     if (n->op != &ot_op_Map || n->phase != phase || n->n_out != 1 || !joins(n)) return NULL;
     for (int i = 0; i < p->n_inst; i++)
         if (p->inst[i].row == OT_FN_Random || p->inst[i].row == OT_FN_Index) return NULL;
@@ -331,9 +332,9 @@ static const ot_node *pulled(const maker *k, const ot_value *v)
 static void gather_inputs(maker *k, const ot_node *n)
 {
     const ot_program *p = n->attrs;
-    double            value;
+    double value;
     for (int i = 0; i < n->n_in && !k->full; i++) {
-        ot_value      *v = n->in[i];
+        ot_value *v = n->in[i];
         const ot_node *again;
         if (inside(k->f, v, k->group, k->group) || (k->immediates && is_immediate(v, &value))) continue;
         if ((again = pulled(k, v))) {
@@ -359,22 +360,24 @@ static bool is_truth(const ot_program *m, int reg)
 /* The register of value v, made inside, as class cls sees it after v's type stored it. */
 static int as_stored(maker *k, int reg, ot_dtype t, int cls)
 {
-    int  from = ot_map_class(&k->m, reg);
+    int from = ot_map_class(&k->m, reg);
     bool exact = t == ot_class_dtype((ot_class)from) || (t == OT_BOOL && is_truth(&k->m, reg));
     if (exact && from == cls) return reg;
-    return add_inst(k, (ot_inst){ .row = OT_FN_Convert, .cls = (uint8_t)cls, .arg = { (int8_t)reg, -1, -1, -1, -1 },
-                                  .p = exact ? 0 : t });
+    return add_inst(
+        k, (ot_inst){
+               .row = OT_FN_Convert, .cls = (uint8_t)cls, .arg = { (int8_t)reg, -1, -1, -1, -1 }, .p = exact ? 0 : t });
 }
 
 static void append(maker *k, const ot_node *n, int *made);
 
 static int input_register(maker *k, ot_value *v, int cls, int *made)
 {
-    double         value;
+    double value;
     const ot_node *again;
     if (inside(k->f, v, k->group, k->group)) return as_stored(k, made[v->id], v->dtype, cls);
     if (k->immediates && is_immediate(v, &value))
-        return add_inst(k, (ot_inst){ .row = OT_FN_Imm, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = value });
+        return add_inst(k,
+                        (ot_inst){ .row = OT_FN_Imm, .cls = (uint8_t)cls, .arg = { -1, -1, -1, -1, -1 }, .p = value });
     if ((again = pulled(k, v))) {
         append(k, again, made);
         return k->full ? 0 : as_stored(k, made[v->id], v->dtype, cls);
@@ -386,7 +389,7 @@ static int input_register(maker *k, ot_value *v, int cls, int *made)
 static void append(maker *k, const ot_node *n, int *made)
 {
     const ot_program *p = n->attrs;
-    int               reg[OT_MAP_IN + OT_MAP_INST];
+    int reg[OT_MAP_IN + OT_MAP_INST];
     for (int i = 0; i < n->n_in && !k->full; i++) reg[i] = input_register(k, n->in[i], p->in_class[i], made);
     for (int i = 0; i < p->n_inst && !k->full; i++) {
         ot_inst inst = p->inst[i];
@@ -438,10 +441,10 @@ static bool make_program(maker *k, const group *gr, int *made)
 static ot_status replace(fuse *f, int id, int *made)
 {
     const group *gr = &f->groups[id];
-    ot_graph    *g = f->g;
-    ot_node     *at = f->node[gr->at];
-    bool         one = ot_numel(shape_of(at)) == 1; /* nothing gained by computing scalars again */
-    maker        k = { .f = f, .group = id, .immediates = true, .pulls = !one };
+    ot_graph *g = f->g;
+    ot_node *at = f->node[gr->at];
+    bool one = ot_numel(shape_of(at)) == 1; /* nothing gained by computing scalars again */
+    maker k = { .f = f, .group = id, .immediates = true, .pulls = !one };
     if (!make_program(&k, gr, made)) {
         if (gr->n == 1) return OT_OK;
         k = (maker){ .f = f, .group = id };
@@ -480,7 +483,7 @@ static bool reads_scalars(const fuse *f, int at)
 static ot_status drop_dead(fuse *f)
 {
     ot_graph *g = f->g;
-    bool     *read = calloc((size_t)g->n_values + 1, sizeof *read);
+    bool *read = calloc((size_t)g->n_values + 1, sizeof *read);
     if (!read) return ot_fail(g->err, OT_E_NOMEM, "no memory to fuse element-wise operators");
     for (ot_node *n = g->last, *prev; n; n = prev) {
         bool live = n->op != &ot_op_Map;
@@ -500,8 +503,8 @@ static ot_status drop_dead(fuse *f)
 ot_status ot_pass_fuse(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    fuse      f = { .g = g, .plan = p };
-    int      *made = calloc((size_t)g->n_values + 1, sizeof *made);
+    fuse f = { .g = g, .plan = p };
+    int *made = calloc((size_t)g->n_values + 1, sizeof *made);
     ot_status s = made ? fuse_init(&f) : ot_fail(g->err, OT_E_NOMEM, "no memory to fuse element-wise operators");
     if (s == OT_OK) find_groups(&f);
     for (int at = 0; at < f.n_nodes && s == OT_OK; at++)

@@ -17,14 +17,14 @@ enum { MOST = 4, B = 0, H = 1 };
 
 /* The axes of a Copy with strides on both sides; `from` is dense: its elements are those of a row-major tensor. */
 typedef struct turn {
-    int     rank;
+    int rank;
     int64_t extent[OT_MAX_RANK], from[OT_MAX_RANK], to[OT_MAX_RANK], src;
 } turn;
 
 typedef struct operand {
-    ot_value      *v;
-    ot_attention_lie  at;
-    int64_t        n[4]; /* steps along each axis; heads in groups */
+    ot_value *v;
+    ot_attention_lie at;
+    int64_t n[4]; /* steps along each axis; heads in groups */
 } operand;
 
 /* ---- strides through a Copy --------------------------------------------------------- */
@@ -33,16 +33,17 @@ typedef struct operand {
 static void turn_add(turn *t, int64_t extent, int64_t from, int64_t to)
 {
     int d = t->rank++;
-    for (; d > 0 && t->from[d - 1] < from; d--) t->extent[d] = t->extent[d - 1], t->from[d] = t->from[d - 1], t->to[d] = t->to[d - 1];
+    for (; d > 0 && t->from[d - 1] < from; d--)
+        t->extent[d] = t->extent[d - 1], t->from[d] = t->from[d - 1], t->to[d] = t->to[d - 1];
     t->extent[d] = extent, t->from[d] = from, t->to[d] = to;
 }
 
 /* The turn from a Copy's output to its input, or back; false: it is not one whole piece. */
 static bool turn_of(const ot_node *n, bool back, turn *t)
 {
-    const ot_copy  *a = n->attrs;
+    const ot_copy *a = n->attrs;
     const ot_shape *s = &n->out[0]->shape;
-    int64_t         out[OT_MAX_RANK];
+    int64_t out[OT_MAX_RANK];
     if (a->n != 1 || !ot_shape_eq(&a->shape, s) || !ot_numel(s)) return false;
     const ot_piece *p = a->piece;
     *t = (turn){ .src = back ? 0 : p->src };
@@ -110,8 +111,8 @@ static bool follow_input(operand *x)
 {
     operand at = *x;
     int64_t most = MOST * ot_numel(&x->v->shape);
-    bool    any = false;
-    turn    t;
+    bool any = false;
+    turn t;
     for (;;) {
         const ot_node *n = at.v->producer;
         if (n && n->op == &ot_op_View) {
@@ -128,11 +129,11 @@ static bool follow_input(operand *x)
 /* ---- nodes --------------------------------------------------------------------------- */
 
 typedef struct fuser {
-    ot_graph   *g;
+    ot_graph *g;
     const bool *kept;
-    int        *readers; /* by value id */
-    ot_node   **reader;  /* by value id: the last that is no FusedAttentionDx with v as its y */
-    ot_node   **dx;      /* by value id: the FusedAttentionDx with v as its y */
+    int *readers;     /* by value id */
+    ot_node **reader; /* by value id: the last that is no FusedAttentionDx with v as its y */
+    ot_node **dx;     /* by value id: the FusedAttentionDx with v as its y */
 } fuser;
 
 static ot_status know(fuser *f)
@@ -161,8 +162,8 @@ static bool alone(const fuser *f, const ot_value *v)
 static bool follow_output(const fuser *f, operand *x)
 {
     operand at = *x;
-    bool    any = false;
-    turn    t;
+    bool any = false;
+    turn t;
     while (alone(f, at.v)) {
         ot_node *n = f->reader[at.v->id];
         if (n->op == &ot_op_Copy && n->n_in == 1 && turn_of(n, true, &t) && follow(&at, &t)) any = true;
@@ -177,9 +178,9 @@ static bool follow_output(const fuser *f, operand *x)
 /* The attributes of n with places of its own, as they are now. */
 static ot_attention_places *places_of(ot_node *n)
 {
-    ot_attention        *a = ot_graph_alloc(n->graph, sizeof *a);
+    ot_attention *a = ot_graph_alloc(n->graph, sizeof *a);
     ot_attention_places *p = ot_graph_alloc(n->graph, sizeof *p);
-    int               operands = ot_attention_q(n) ? 5 : 3;
+    int operands = ot_attention_q(n) ? 5 : 3;
     if (!a || !p) return NULL;
     *a = *(const ot_attention *)n->attrs;
     ot_attention_sizes_of(n, &p->s);
@@ -249,7 +250,8 @@ static void drop(const fuser *f)
             if (n->in[i]) f->readers[n->in[i]->id]++;
     for (ot_node *n = f->g->last, *prev; n; n = prev) {
         prev = n->prev;
-        if ((n->op != &ot_op_Copy && n->op != &ot_op_View) || f->readers[n->out[0]->id] || f->kept[n->out[0]->id]) continue;
+        if ((n->op != &ot_op_Copy && n->op != &ot_op_View) || f->readers[n->out[0]->id] || f->kept[n->out[0]->id])
+            continue;
         for (int i = 0; i < n->n_in; i++) f->readers[n->in[i]->id]--;
         ot_graph_remove(f->g, n);
     }
@@ -258,14 +260,16 @@ static void drop(const fuser *f)
 ot_status ot_fuse_attention(ot_plan *plan, const ot_config *c, const bool *kept)
 {
     fuser f = { .g = plan->graph, .kept = kept };
-    bool  any = false;
+    bool any = false;
     if (c->ref_only || c->device) return OT_OK; /* their kernels take dense operands */
     for (ot_node *n = f.g->first; n; n = n->next) any |= n->op == &ot_op_FusedAttention;
     if (!any) return OT_OK;
     OT_TRY(know(&f));
     for (ot_node *n = f.g->first; n; n = n->next) {
         const char *why;
-        if ((n->op != &ot_op_FusedAttention && n->op != &ot_op_FusedAttentionDx) || ot_kernel_for(n, NULL, false, &why) == ot_ref_kernel(n->op)) continue;
+        if ((n->op != &ot_op_FusedAttention && n->op != &ot_op_FusedAttentionDx) ||
+            ot_kernel_for(n, NULL, false, &why) == ot_ref_kernel(n->op))
+            continue;
         ot_attention_places *p = places_of(n);
         if (!p) return f.g->err->status;
         move_inputs(n, p);

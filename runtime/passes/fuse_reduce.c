@@ -21,8 +21,8 @@ static int *count_readers(const ot_graph *g)
 static ot_node *map_before(const ot_node *n, const bool *kept, const int *readers)
 {
     const ot_reduce *a = n->attrs;
-    const ot_value  *x = n->in[0];
-    ot_node         *m = x->producer;
+    const ot_value *x = n->in[0];
+    ot_node *m = x->producer;
     if (a->program || !m || m->graph != n->graph || m->op != &ot_op_Map || m->phase != n->phase) return NULL;
     return m->n_out == 1 && m->n_in > 0 && !kept[x->id] && readers[x->id] == 1 ? m : NULL;
 }
@@ -30,16 +30,16 @@ static ot_node *map_before(const ot_node *n, const bool *kept, const int *reader
 /* Would the same backend compute it that computes the Map, and not a slower one? */
 static bool is_taken(const ot_node *joined, const ot_node *map, const ot_config *c)
 {
-    const char      *why;
+    const char *why;
     const ot_kernel *k = ot_kernel_for(joined, c->device, false, &why), *m = ot_kernel_for(map, c->device, false, &why);
     return k && m && !strcmp(k->name, m->name);
 }
 
 static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c, int *readers)
 {
-    ot_reduce   a = *(const ot_reduce *)n->attrs;
+    ot_reduce a = *(const ot_reduce *)n->attrs;
     ot_program *program = ot_graph_alloc(g, sizeof *program);
-    ot_value   *y = n->out[0];
+    ot_value *y = n->out[0];
     if (!program) return g->err->status;
     *program = *(const ot_program *)map->attrs;
     a.program = program;

@@ -57,7 +57,7 @@ static void move_up(ot_step *s, int to, int from)
 static void group_from(ot_step *s, int t, int n, ot_value *const *state)
 {
     const ot_grouped *many = s[t].kernel->many;
-    int            count = 1;
+    int count = 1;
     for (int u = t + 1; u < n && u < t + REACH; u++) {
         const ot_node *m = s[u].node;
         if (s[u].kernel != s[t].kernel || !is_ready(s, t, u)) continue;
@@ -71,14 +71,14 @@ static void group_from(ot_step *s, int t, int n, ot_value *const *state)
 
 ot_status ot_group_steps(ot_plan *p)
 {
-    ot_graph  *g = p->graph;
+    ot_graph *g = p->graph;
     ot_value **state = calloc((size_t)g->n_values + 1, sizeof *state);
     if (!state) return ot_fail(g->err, OT_E_NOMEM, "no memory to group steps");
     for (int i = 0; i < g->n_assigns; i++) state[g->assigns[i].value->id] = g->assigns[i].state;
     for (ot_node *n = g->first; n; n = n->next) n->mark = -1;
     for (int phase = 0; phase < 2; phase++) {
         ot_step *s = phase ? p->update_steps : p->batch_steps;
-        int      n = phase ? p->n_update_steps : p->n_batch_steps;
+        int n = phase ? p->n_update_steps : p->n_batch_steps;
         for (int t = 0; t < n; t++) ((ot_node *)(uintptr_t)s[t].node)->mark = t;
         for (int t = 0; t < n; t += s[t].group)
             if (s[t].kernel->many) group_from(s, t, n, state);

@@ -16,8 +16,8 @@
 /* ---- running a small graph of constants ------------------------------------ */
 
 typedef struct bytes {
-    void **at;    /* by value id */
-    int    n;
+    void **at; /* by value id */
+    int n;
     size_t total;
 } bytes;
 
@@ -34,7 +34,7 @@ int64_t ot_node_work(const ot_node *n)
     int64_t sum = 1, out = 0, inner = 1;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-        int64_t         count = v && v->dtype != OT_STRING ? ot_numel(&v->shape) : 0;
+        int64_t count = v && v->dtype != OT_STRING ? ot_numel(&v->shape) : 0;
         if (!ot_add(sum, count, &sum)) return INT64_MAX;
         if (i >= n->n_in && count > out) out = count;
     }
@@ -66,24 +66,30 @@ static bool fits(const ot_graph *g, size_t n)
 static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
 {
     const ot_kernel *k = ot_ref_kernel(n->op);
-    const void      *in[64] = { NULL };
-    void            *out[64] = { NULL };
-    ot_prep          prep = { .threads = 1, .err = err };
+    const void *in[64] = { NULL };
+    void *out[64] = { NULL };
+    ot_prep prep = { .threads = 1, .err = err };
     if (!k) return ot_fail(err, OT_E_INTERNAL, "%s: %s has no reference kernel", n->name, n->op->name);
-    if (n->n_in > 64 || n->n_out > 64 || !affordable(n->graph, n)) return *too_big = true, OT_OK;
+    if (n->n_in > 64 || n->n_out > 64 || !affordable(n->graph, n)) {
+        *too_big = true;
+        return OT_OK;
+    }
     for (int i = 0; i < n->n_in; i++) in[i] = read_from(b, n->in[i]);
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
         size_t size = ot_bytes(&n->out[i]->shape, n->out[i]->dtype);
         b->total += size;
-        if (b->total > FOLD_LIMIT) return *too_big = true, OT_OK;
+        if (b->total > FOLD_LIMIT) {
+            *too_big = true;
+            return OT_OK;
+        }
         out[i] = b->at[n->out[i]->id] = calloc(1, size ? size : 1);
         if (!out[i]) return ot_fail(err, OT_E_NOMEM, "%s: no memory to fold it", n->name);
     }
     if (k->prepare) OT_TRY(k->prepare(n, &prep));
     void *work = prep.work ? aligned_alloc(64, (prep.work + 63) / 64 * 64) : NULL;
     ot_status s = prep.work && !work ? ot_fail(err, OT_E_NOMEM, "%s: no memory to fold it", n->name) : OT_OK;
-    ot_call   call = { .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = 1, .err = err };
+    ot_call call = { .node = n, .in = in, .out = out, .work = work, .state = prep.state, .threads = 1, .err = err };
     if (s == OT_OK) s = k->run(&call);
     if (k->release && prep.state) k->release(prep.state);
     free(work);
@@ -113,7 +119,7 @@ static ot_graph *isolate(ot_graph *g, const ot_node *n)
 static ot_status adopt(ot_graph *g, ot_value *to, const ot_value *from, const bytes *b)
 {
     size_t size = ot_bytes(&from->shape, from->dtype);
-    void  *copy = ot_graph_alloc(g, size);
+    void *copy = ot_graph_alloc(g, size);
     if (!copy) return g->err->status;
     if (size) memcpy(copy, read_from(b, from), size);
     to->data = copy;
@@ -127,7 +133,8 @@ static bool foldable(const ot_node *n)
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !ot_is_const(n->in[i]) && !(i < 32 && n->op->like >> i & 1)) return false;
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] && (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
+        if (n->out[i] &&
+            (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;
     for (const ot_attr *a = n->op->attrs; a && a->name; a++)
         if (a->kind == OT_GRAPH) return false;
@@ -140,7 +147,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
     ot_graph *s = isolate(g, n);
     if (!s) return g->err->status != OT_OK ? g->err->status : OT_E_NOMEM;
     bytes b = { .at = calloc((size_t)s->n_values + 1, sizeof *b.at), .n = s->n_values };
-    bool  too_big = false;
+    bool too_big = false;
     if (!b.at) return ot_fail(g->err, OT_E_NOMEM, "%s: no memory to fold it", n->name);
     ot_status st = OT_OK;
     for (const ot_node *k = s->first; k && st == OT_OK && !too_big; k = k->next) st = run_ref(k, &b, &too_big, g->err);
@@ -155,9 +162,9 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
 /* The rule of n; where it wants to know what data decides, once more with that. */
 static ot_status rule(ot_graph *g, ot_node *n)
 {
-    ot_error  before = *g->err, first;
+    ot_error before = *g->err, first;
     ot_status s = ot_node_infer(n, g->err);
-    bool      some = false;
+    bool some = false;
     if (s != OT_E_MODEL || !g->room->decider) return s;
     first = *g->err;
     *g->err = before;
@@ -174,9 +181,8 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
         ot_value *v = n->out[i];
         if (!v) continue;
         if (v->declared != OT_UNDEFINED && v->declared != v->dtype)
-            return ot_node_fail(n, g->err, "it produces '%s' as %s, but the file declares %s",
-                                v->name, ot_dtype_name(v->dtype),
-                                ot_dtype_name(v->declared));
+            return ot_node_fail(n, g->err, "it produces '%s' as %s, but the file declares %s", v->name,
+                                ot_dtype_name(v->dtype), ot_dtype_name(v->declared));
         if (v->dtype == OT_UNDEFINED) continue; /* a sequence */
         if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
             return ot_node_fail(n, g->err, "the size of '%s' is unknown or too large", v->name);
@@ -206,8 +212,10 @@ static ot_status drop_lists(ot_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++)
         if (ot_is_list(g->outputs[i]) || ot_is_optional(g->outputs[i]))
-            return ot_node_fail(g->outputs[i]->producer, g->err, "output '%s' is a sequence or optional; expected a "
-                                                                 "tensor", g->outputs[i]->name);
+            return ot_node_fail(g->outputs[i]->producer, g->err,
+                                "output '%s' is a sequence or optional; expected a "
+                                "tensor",
+                                g->outputs[i]->name);
     for (ot_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
         if (n->op == &ot_op_SequenceConstruct || n->op == &ot_op_Optional) ot_graph_remove(g, n);
@@ -255,8 +263,8 @@ static ot_status refuse_lists(const ot_graph *g)
         const ot_value *v = g->inputs[i];
         if (v->list)
             return ot_fail(g->err, OT_E_MODEL, "input '%s' is %s: only 'onnxtrain run' accepts it, as %s '%s%s",
-                           v->name,
-                           v->list & OT_INPUT_LIST ? "a sequence" : "optional", v->list & OT_INPUT_LIST ? "arrays" : "array", v->name,
+                           v->name, v->list & OT_INPUT_LIST ? "a sequence" : "optional",
+                           v->list & OT_INPUT_LIST ? "arrays" : "array", v->name,
                            v->list & OT_INPUT_LIST ? "/0', '/1' ..." : "'");
     }
     return OT_OK;

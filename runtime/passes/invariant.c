@@ -26,7 +26,8 @@ static void drop(ot_value **list, int *n, int at)
 static ot_status hoist(ot_graph *g, ot_node *n, ot_graph *body)
 {
     int states = n->n_in - 2;
-    if (body->n_inputs != states + 2 || body->n_outputs < states + 1 || n->n_out < states) return OT_OK; /* infer tells */
+    if (body->n_inputs != states + 2 || body->n_outputs < states + 1 || n->n_out < states)
+        return OT_OK; /* infer tells */
     for (int i = states - 1; i >= 0; i--) {
         if (!unchanged(body, i) || !n->in[2 + i]) continue;
         ot_graph_replace(body, body->inputs[2 + i], n->in[2 + i]);
@@ -61,7 +62,9 @@ static ot_status move_out(ot_graph *g, const ot_node *loop, ot_graph *body, ot_n
     if (!in) return g->err->status;
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
-        if (in[i] && is_of(body, in[i]) && !(in[i] = ot_graph_const_of(g, in[i]->name, in[i]->dtype, &in[i]->shape, in[i]->data))) return g->err->status;
+        if (in[i] && is_of(body, in[i]) &&
+            !(in[i] = ot_graph_const_of(g, in[i]->name, in[i]->dtype, &in[i]->shape, in[i]->data)))
+            return g->err->status;
     }
     g->cursor = (ot_node *)(uintptr_t)loop;
     ot_node *out = ot_graph_node(g, n->op, n->name, n->attrs, in, n->n_in, n->n_out);

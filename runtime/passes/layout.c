@@ -43,7 +43,8 @@ static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **
     ot_node *after = v->producer ? v->producer->next : g->first;
     g->cursor = after ? after : before;
     g->phase = v->producer ? v->producer->phase : before->phase;
-    ot_node *n = ot_graph_node(g, &ot_op_Copy, v->name, &(ot_copy){ .shape = v->shape, .n = 1, .piece = p }, OT_IN(v), 1);
+    ot_node *n =
+        ot_graph_node(g, &ot_op_Copy, v->name, &(ot_copy){ .shape = v->shape, .n = 1, .piece = p }, OT_IN(v), 1);
     g->cursor = NULL;
     g->phase = OT_PHASE_BATCH;
     if (!n) return NULL;
@@ -55,8 +56,8 @@ static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **
 static ot_value *to_last(ot_graph *g, ot_value *v)
 {
     ot_piece *p = ot_graph_alloc(g, sizeof *p);
-    ot_copy   a = { .shape = v->shape, .n = 1, .piece = p };
-    int64_t   stride[OT_MAX_RANK];
+    ot_copy a = { .shape = v->shape, .n = 1, .piece = p };
+    int64_t stride[OT_MAX_RANK];
     if (!p) return NULL;
     ot_strides(&v->shape, stride);
     for (int d = 0; d < v->shape.rank; d++) {
@@ -112,13 +113,13 @@ static void permute(ot_piece *p, int rank)
 static bool follow_copy(ot_graph *g, ot_node *n)
 {
     const ot_copy *a = n->attrs;
-    ot_value      *y = n->out[0];
-    bool           any = false;
-    int            rank = y->shape.rank;
+    ot_value *y = n->out[0];
+    bool any = false;
+    int rank = y->shape.rank;
     for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
     if (!any || !ot_layout_matters(&y->shape) || a->n > 4096) return false;
     ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
-    ot_copy  *b = ot_graph_alloc(g, sizeof *b);
+    ot_copy *b = ot_graph_alloc(g, sizeof *b);
     if (!p || !b) return false;
     memcpy(p, a->piece, (size_t)a->n * sizeof *p);
     for (int64_t i = 0; i < a->n; i++) {
@@ -158,8 +159,8 @@ static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
 
 static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_value **plain)
 {
-    ot_graph        *g = p->graph;
-    const char      *why;
+    ot_graph *g = p->graph;
+    const char *why;
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
@@ -193,14 +194,15 @@ static ot_status plain_ends(ot_plan *p, const ot_config *c, ot_value **plain)
         if (last(p->kept[i]) && !(p->kept[i] = to_plain(g, NULL, p->kept[i], plain))) return g->err->status;
     for (int i = 0; i < g->n_assigns; i++) OT_TRY(assign(g, &g->assigns[i], plain));
     for (int i = 0; c->want == OT_WANT_GRAD && i < p->n_weights; i++)
-        if (last(p->weights[i]->grad) && !(p->weights[i]->grad = to_plain(g, NULL, p->weights[i]->grad, plain))) return g->err->status;
+        if (last(p->weights[i]->grad) && !(p->weights[i]->grad = to_plain(g, NULL, p->weights[i]->grad, plain)))
+            return g->err->status;
     return OT_OK;
 }
 
 ot_status ot_pass_layout(ot_plan *p, const ot_config *c)
 {
-    ot_graph  *g = p->graph;
-    size_t     cap = (size_t)g->n_values + 1; /* conversions are made of values that exist now */
+    ot_graph *g = p->graph;
+    size_t cap = (size_t)g->n_values + 1; /* conversions are made of values that exist now */
     ot_value **plain = ot_graph_alloc(g, cap * sizeof *plain);
     if (!plain) return g->err->status;
     OT_TRY(ot_weight_layout(p, c));

@@ -15,8 +15,8 @@
 
 typedef struct sets {
     ot_plan *p;
-    int     *of;             /* by value id: another of the set, or itself */
-    bool    *wanted, *spoilt; /* by the id of the set's first */
+    int *of;               /* by value id: another of the set, or itself */
+    bool *wanted, *spoilt; /* by the id of the set's first */
 } sets;
 
 static int first_of(const sets *s, int id)
@@ -35,10 +35,7 @@ static void meet(sets *s, const ot_value *a, const ot_value *b)
 }
 
 /* A reduction to one element, which any order of the elements serves. */
-static bool reduces_all(const ot_node *n)
-{
-    return n->op == &ot_op_Reduce && ot_numel(&n->out[0]->shape) == 1;
-}
+static bool reduces_all(const ot_node *n) { return n->op == &ot_op_Reduce && ot_numel(&n->out[0]->shape) == 1; }
 
 /* One element everywhere: the same in every order. */
 static bool fills(const ot_node *n)
@@ -57,14 +54,15 @@ static const ot_value *filters(const ot_node *n) { return n->op->filters ? opera
 
 static void visit(sets *s, const ot_node *n, const ot_config *c)
 {
-    const char      *why;
+    const char *why;
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
-    const ot_value  *w = k && k->any_layout ? filters(n) : NULL, *one;
-    bool             joins = fills(n) || (k && k->any_layout && (n->op == &ot_op_Map || reduces_all(n)));
+    const ot_value *w = k && k->any_layout ? filters(n) : NULL, *one;
+    bool joins = fills(n) || (k && k->any_layout && (n->op == &ot_op_Map || reduces_all(n)));
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = operand(n, i);
         if (!v || v->shape.rank < 3) continue;
-        if (v == w) s->wanted[first_of(s, v->id)] |= k->wants && k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST;
+        if (v == w)
+            s->wanted[first_of(s, v->id)] |= k->wants && k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST;
         else if (!joins) s->spoilt[first_of(s, v->id)] = true;
         if (!joins) continue;
         for (int j = 0; j < i; j++) /* with the others of its shape */
@@ -74,19 +72,19 @@ static void visit(sets *s, const ot_node *n, const ot_config *c)
 
 static ot_status settle(sets *s)
 {
-    ot_plan  *p = s->p;
+    ot_plan *p = s->p;
     ot_graph *g = p->graph;
     for (int i = 0; p->like && i < g->n_values; i++) { /* what lies already */
         const ot_value *v = g->values[i];
         if (v->role != OT_WEIGHT && v->role != OT_STATE) continue;
         const ot_value *there = ot_same_state(p->like, v);
-        bool            last = there && there->layout == OT_CHANNELS_LAST;
+        bool last = there && there->layout == OT_CHANNELS_LAST;
         if (!last) s->spoilt[first_of(s, i)] = true;
     }
     for (int i = 0; i < g->n_values; i++) {
-        ot_value       *v = g->values[i];
-        int             at = first_of(s, i);
-        bool            state = v->role == OT_WEIGHT || v->role == OT_STATE;
+        ot_value *v = g->values[i];
+        int at = first_of(s, i);
+        bool state = v->role == OT_WEIGHT || v->role == OT_STATE;
         const ot_value *there = state && p->like ? ot_same_state(p->like, v) : NULL;
         if ((!state && v->role != OT_TEMP) || !ot_layout_matters(&v->shape)) continue;
         if (there) v->layout = there->layout;
@@ -98,8 +96,8 @@ static ot_status settle(sets *s)
 ot_status ot_weight_layout(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    sets      s = { .p = p };
-    size_t    n = (size_t)g->n_values + 1;
+    sets s = { .p = p };
+    size_t n = (size_t)g->n_values + 1;
     s.of = ot_graph_alloc(g, n * sizeof *s.of);
     s.wanted = ot_graph_alloc(g, n);
     s.spoilt = ot_graph_alloc(g, n);

@@ -13,12 +13,12 @@
 
 /* A loss that is chosen and built. */
 typedef struct choice {
-    ot_loss          l;
-    ot_spec          spec; /* what is built: its name and parameters */
-    ot_plan         *p;
+    ot_loss l;
+    ot_spec spec; /* what is built: its name and parameters */
+    ot_plan *p;
     const ot_config *c;
-    const ot_feed   *feed; /* of the target; NULL: there is none */
-    const char      *hint; /* what else a chosen loss could be, or why none was chosen; NULL */
+    const ot_feed *feed; /* of the target; NULL: there is none */
+    const char *hint;    /* what else a chosen loss could be, or why none was chosen; NULL */
 } choice;
 
 /* ---- choosing ------------------------------------------------------------------- */
@@ -47,10 +47,13 @@ static int find_target(const ot_plan *p, const ot_config *c, const char *output)
 static const char *choose_by_values(choice *x)
 {
     const ot_feed *f = x->feed;
-    int            axis = x->l.tail.axis, last = x->l.z->shape.rank - 1;
-    bool           shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
+    int axis = x->l.tail.axis, last = x->l.z->shape.rank - 1;
+    bool shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
     if (f->binary && x->l.tail.kind == OT_TAIL_SIGMOID) return "bce";
-    if (shares) return x->l.axis = axis, x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
+    if (shares) {
+        x->l.axis = axis;
+        return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
+    }
     if (f->binary && x->l.tail.kind == OT_TAIL_LOG_SOFTMAX) {
         x->hint = "it contains log-probabilities (LogSoftmax), but the targets 0 and 1 of a sample do not sum to 1; "
                   "for several classes per sample use an output of logits (--loss bce_with_logits) or Sigmoid (bce)";
@@ -62,7 +65,8 @@ static const char *choose_by_values(choice *x)
         return "mse";
     }
     if (one_hot) return "cross_entropy";
-    if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0]) return "mse"; /* no classes: there is one value */
+    if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0])
+        return "mse"; /* no classes: there is one value */
     x->hint = f->binary ? "its target contains 0 and 1 in the shape of the output, but the output does not end in "
                           "Sigmoid; use --loss bce_with_logits for logits, or mse for values"
                         : "its target contains integers in the shape of the output; use --loss mse for values, or "
@@ -114,8 +118,9 @@ static ot_value *find_output(ot_graph *g, const char *name)
     for (int i = 0; i < g->n_outputs; i++)
         if (!name || !strcmp(g->outputs[i]->name, name)) {
             const char *why = g->outputs[i]->left_out;
-            return why ? (ot_fail(g->err, OT_E_MODEL, "output '%s' cannot have a loss: %s",
-                                  g->outputs[i]->name, why), NULL) : g->outputs[i];
+            return why ? (ot_fail(g->err, OT_E_MODEL, "output '%s' cannot have a loss: %s", g->outputs[i]->name, why),
+                          NULL)
+                       : g->outputs[i];
         }
     ot_fail(g->err, OT_E_USAGE, "--loss %s=...: the model has no output of that name", name ? name : "");
     return NULL;
@@ -126,7 +131,8 @@ static bool tail_is_there(choice *x, const ot_loss_kind *r)
 {
     const char *said = ot_spec_text(x->l.how, "tail");
     if (x->l.joined || !strcmp(said, "auto") || !strcmp(said, "none")) return true;
-    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis", r->entry.name, said, x->l.out->name,
+    ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s: tail=%s: output '%s' does not end in %s along the class axis",
+            r->entry.name, said, x->l.out->name,
             r->undoes & 1u << OT_TAIL_SOFTMAX       ? "Softmax"
             : r->undoes & 1u << OT_TAIL_LOG_SOFTMAX ? "LogSoftmax"
             : r->undoes                             ? "Sigmoid"
@@ -138,11 +144,13 @@ static bool tail_is_there(choice *x, const ot_loss_kind *r)
 static void join(choice *x, const ot_loss_kind *r)
 {
     unsigned sigmoid = 1u << OT_TAIL_SIGMOID, undoes = r->undoes;
-    bool     elements = x->l.t && ot_numel(&x->l.t->shape) == ot_numel(&x->l.z->shape);
-    if (undoes & sigmoid && undoes & ~sigmoid) undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
+    bool elements = x->l.t && ot_numel(&x->l.t->shape) == ot_numel(&x->l.z->shape);
+    if (undoes & sigmoid && undoes & ~sigmoid)
+        undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
     if (ot_spec_is(x->l.how, "tail", "none") || !(undoes >> x->l.tail.kind & 1)) return;
     if (r->classes_last && x->l.z) x->l.axis = x->l.z->shape.rank - 1;
-    if (x->l.tail.kind != OT_TAIL_SIGMOID && (!x->l.t || x->l.tail.axis < 0 || x->l.tail.axis != ot_loss_axis(&x->l))) return;
+    if (x->l.tail.kind != OT_TAIL_SIGMOID && (!x->l.t || x->l.tail.axis < 0 || x->l.tail.axis != ot_loss_axis(&x->l)))
+        return;
     x->l.z = ot_loss_batch_first(&x->l, ot_tail_undo(&x->l.b, &x->l.tail));
     x->l.joined = true;
 }
@@ -153,30 +161,32 @@ static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
     if (x->l.joined || !(r->unlike >> x->l.tail.kind & 1) || ot_spec_is(x->l.how, "tail", "none")) return;
-    const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID ? "bce" : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy" : "nll";
+    const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID   ? "bce"
+                                                           : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy"
+                                                                                               : "nll";
     if (r->logs) {
-        ot_fail(x->p->graph->err, OT_E_USAGE, "loss %s needs %s, but output '%s' ends in %s: use --loss '%s=%s', or "
-                                              "%s:tail=none to keep it", r->entry.name,
-                r->acts_on, x->l.out->name, tail, x->l.out->name, better, r->entry.name);
+        ot_fail(x->p->graph->err, OT_E_USAGE,
+                "loss %s needs %s, but output '%s' ends in %s: use --loss '%s=%s', or "
+                "%s:tail=none to keep it",
+                r->entry.name, r->acts_on, x->l.out->name, tail, x->l.out->name, better, r->entry.name);
         return;
     }
     snprintf(remedy, sizeof remedy, "for %s use loss %s, or %s:tail=none to keep it", tail, better, r->entry.name);
     ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL, remedy, "loss %s needs %s, but output '%s' ends in %s",
-            r->entry.name, r->acts_on,
-            x->l.out->name, tail);
+            r->entry.name, r->acts_on, x->l.out->name, tail);
 }
 
 /* Another output to put a loss on, by its name, where there is one of floats. */
 static void other_output(choice *x)
 {
     const ot_graph *g = x->p->graph;
-    const char     *what = ot_dtype_name(x->l.out->dtype), *more = "; the model has no float output";
-    char            named[300];
+    const char *what = ot_dtype_name(x->l.out->dtype), *more = "; the model has no float output";
+    char named[300];
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
         if (!ot_is_float(v->dtype) || v->left_out) continue;
-        snprintf(named, sizeof named, "; use another output: --loss '%.200s=%s'",
-                 v->name, v->shape.rank > 1 ? "cross_entropy" : "mse");
+        snprintf(named, sizeof named, "; use another output: --loss '%.200s=%s'", v->name,
+                 v->shape.rank > 1 ? "cross_entropy" : "mse");
         more = named;
         break;
     }
@@ -192,10 +202,10 @@ static void no_float(choice *x)
     if (before && ot_is_float(before->dtype))
         ot_fail(x->p->graph->err, OT_E_MODEL,
                 "output '%s' is %s, produced by %s, but a loss needs floats; use --output '%s' to train the tensor "
-                "before it (--loss '%s=%s')", x->l.out->name,
-                ot_dtype_name(x->l.out->dtype), n->op->name, before->name, before->name, x->l.how->name);
-    else if (x->l.z)
-        other_output(x);
+                "before it (--loss '%s=%s')",
+                x->l.out->name, ot_dtype_name(x->l.out->dtype), n->op->name, before->name, before->name,
+                x->l.how->name);
+    else if (x->l.z) other_output(x);
 }
 
 static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
@@ -203,9 +213,8 @@ static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
     char how[160] = "", behind[200];
     if (!given) snprintf(how, sizeof how, " (default; change with --loss%s)", x->hint ? x->hint : "");
     if (x->l.joined)
-        ot_plan_note(x->p, "loss %s combined with the %s of output '%s'%s%s",
-                     r->entry.name, ot_tail_name(&x->l.tail), x->l.out->name,
-                     ot_tail_moves(&x->l.tail, behind, sizeof behind), how);
+        ot_plan_note(x->p, "loss %s combined with the %s of output '%s'%s%s", r->entry.name, ot_tail_name(&x->l.tail),
+                     x->l.out->name, ot_tail_moves(&x->l.tail, behind, sizeof behind), how);
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->entry.name, x->l.out->name, how);
 }
 
@@ -213,7 +222,7 @@ static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
 static ot_value *by_rows(choice *x)
 {
     const ot_shape *t = &x->l.t->shape;
-    ot_shape        s = { .rank = 1, .dim = { 1 } };
+    ot_shape s = { .rank = 1, .dim = { 1 } };
     for (int d = 0; d < t->rank; d++) {
         if (s.rank == 1 && s.dim[0] < x->l.z->shape.dim[0]) s.dim[0] *= t->dim[d];
         else s.dim[s.rank++] = t->dim[d];
@@ -236,17 +245,18 @@ static void look_at(choice *x)
     x->l.z = ot_loss_batch_first(&x->l, x->l.out);
     if (x->l.z && x->feed && x->feed->by_rows) x->l.t = by_rows(x);
     int front = x->l.batch_axis;
-    if (x->l.tail.axis >= 0 && x->l.tail.axis <= front) x->l.tail.axis = x->l.tail.axis == front ? 0 : x->l.tail.axis + 1;
+    if (x->l.tail.axis >= 0 && x->l.tail.axis <= front)
+        x->l.tail.axis = x->l.tail.axis == front ? 0 : x->l.tail.axis + 1;
 }
 
 /* A loss by itself, and its right answers. */
 typedef struct single {
-    ot_value   *loss, *right, *of;
+    ot_value *loss, *right, *of;
     const char *output;
 } single;
 
 typedef struct singles {
-    int    n;
+    int n;
     single one[OT_HEADS];
 } singles;
 
@@ -264,21 +274,32 @@ static void keep_right(choice *x)
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
 {
     ot_graph *g = p->graph;
-    choice    x = { .p = p, .c = c };
-    ot_loss  *l = &x.l;
+    choice x = { .p = p, .c = c };
+    ot_loss *l = &x.l;
     if (given) x.spec = *given;
-    *l = (ot_loss){ .b = { .graph = g }, .how = &x.spec, .out = z, .axis = -1, .micro = p->micro, .eval = c->want == OT_WANT_EVAL,
-                    .findings = ot_plan_findings(p), .array = array, .user = &x };
+    *l = (ot_loss){ .b = { .graph = g },
+                    .how = &x.spec,
+                    .out = z,
+                    .axis = -1,
+                    .micro = p->micro,
+                    .eval = c->want == OT_WANT_EVAL,
+                    .findings = ot_plan_findings(p),
+                    .array = array,
+                    .user = &x };
     look_at(&x);
     if (!l->z) return NULL;
     if (!given && !(x.spec.name = choose(&x))) {
         ot_fail(g->err, OT_E_USAGE, "no default loss for output '%s': %s", z->name,
-                x.hint ? x.hint : "choose one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in "
-                                  "the shape of the output), output (the output is the loss)");
+                x.hint ? x.hint
+                       : "choose one with --loss: cross_entropy (class numbers), mse, l1, bce (targets in "
+                         "the shape of the output), output (the output is the loss)");
         return NULL;
     }
     const ot_loss_kind *r = l->kind = ot_loss_find(x.spec.name);
-    if (!r) return ot_registry_unknown(&ot_losses, "loss", x.spec.name, g->arena, g->err), NULL;
+    if (!r) {
+        ot_registry_unknown(&ot_losses, "loss", x.spec.name, g->arena, g->err);
+        return NULL;
+    }
     x.spec.entry = &r->entry;
     join(&x, r);
     if (!tail_is_there(&x, r)) return NULL;
@@ -286,9 +307,12 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     doubt(&x, r);
     if (g->err->status) return NULL;
     if (l->z && (l->z->dtype == OT_F16 || l->z->dtype == OT_BF16)) l->z = ot_cast(&l->b, l->z, OT_F32);
-    if (!l->z || !ot_is_float(l->z->dtype)) return no_float(&x), NULL;
+    if (!l->z || !ot_is_float(l->z->dtype)) {
+        no_float(&x);
+        return NULL;
+    }
     ot_value *v = r->build(l);
-    double    w = ot_spec_num(&x.spec, "weight");
+    double w = ot_spec_num(&x.spec, "weight");
     keep_right(&x);
     *alone = (single){ v, l->right, l->of, z->name };
     return v && w != 1 ? mul(l, v, num(l, w)) : v;
@@ -299,16 +323,18 @@ static void keep_singles(ot_plan *p, const singles *s)
 {
     for (int i = 0; i < s->n && p->n_losses > 1; i++) {
         const single *o = &s->one[i];
-        int           kept = ot_plan_keep(p, o->loss);
-        if (kept >= 0) p->head[p->n_heads++] = (ot_head){ o->output, kept, o->right ? ot_plan_keep(p, o->right) : -1, o->of ? ot_plan_keep(p, o->of) : -1 };
+        int kept = ot_plan_keep(p, o->loss);
+        if (kept >= 0)
+            p->head[p->n_heads++] = (ot_head){ o->output, kept, o->right ? ot_plan_keep(p, o->right) : -1,
+                                               o->of ? ot_plan_keep(p, o->of) : -1 };
     }
 }
 
 static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, singles *all)
 {
     ot_graph *g = p->graph;
-    ot_build  b = { .graph = g };
-    single    alone = { 0 };
+    ot_build b = { .graph = g };
+    single alone = { 0 };
     ot_value *l = z ? one_loss(p, c, given, z, &alone) : NULL;
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
     if (all->n < OT_HEADS) all->one[all->n++] = alone;
@@ -337,9 +363,11 @@ static bool is_scalar(const ot_plan *p, const ot_value *v)
 static ot_value *loss_in_graph(const ot_plan *p)
 {
     const ot_graph *g = p->graph;
-    ot_value       *found = NULL;
+    ot_value *found = NULL;
     for (int i = 0; i < g->n_outputs; i++)
-        if (is_scalar(p, g->outputs[i]) && (!found || (strcmp(found->name, "loss") && !strcmp(g->outputs[i]->name, "loss")))) found = g->outputs[i];
+        if (is_scalar(p, g->outputs[i]) &&
+            (!found || (strcmp(found->name, "loss") && !strcmp(g->outputs[i]->name, "loss"))))
+            found = g->outputs[i];
     return found ? found : g->outputs[0];
 }
 
@@ -361,8 +389,9 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
     ot_graph *g = p->graph;
     for (int i = 0; i < c->n_losses; i++) {
         const ot_spec *t = &c->losses[i];
-        bool            own = !t->output && !strcmp(t->name, "output");
-        if (ot_spec_num(t, "weight") != 0) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
+        bool own = !t->output && !strcmp(t->name, "output");
+        if (ot_spec_num(t, "weight") != 0)
+            OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
     }
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: all losses have weight 0, so nothing trains");
 }

@@ -32,7 +32,10 @@ void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
     }
 }
 
-static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no) { return ot_map3(b, OT_FN_Where, 0, 0, cond, yes, no); }
+static ot_value *select(ot_build *b, ot_value *cond, ot_value *yes, ot_value *no)
+{
+    return ot_map3(b, OT_FN_Where, 0, 0, cond, yes, no);
+}
 
 void ot_loss_scale_update(ot_plan *p, ot_build *b, ot_value *ok)
 {

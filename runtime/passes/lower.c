@@ -29,14 +29,16 @@ static ot_status settle(ot_build *b, ot_node *n, ot_node *prev, int i)
 {
     ot_graph *g = b->graph;
     ot_value *out = n->out[i], *y = b->yield[i];
-    if (!y) return ot_fail(g->err, OT_E_INTERNAL, "%s: internal error: lowering %s gives no output %d",
-                           n->name, n->op->name, i);
+    if (!y)
+        return ot_fail(g->err, OT_E_INTERNAL, "%s: internal error: lowering %s gives no output %d", n->name,
+                       n->op->name, i);
     if (y->dtype != out->dtype || !ot_shape_eq(&y->shape, &out->shape)) {
         char a[128], c[128];
-        return ot_fail(g->err, OT_E_INTERNAL, "%s: internal error: lowering %s gives %s%s for output %d, expected "
-                                              "%s%s", n->name,
-                       n->op->name, ot_dtype_name(y->dtype), ot_shape_text(&y->shape, a), i, ot_dtype_name(out->dtype),
-                       ot_shape_text(&out->shape, c));
+        return ot_fail(g->err, OT_E_INTERNAL,
+                       "%s: internal error: lowering %s gives %s%s for output %d, expected "
+                       "%s%s",
+                       n->name, n->op->name, ot_dtype_name(y->dtype), ot_shape_text(&y->shape, a), i,
+                       ot_dtype_name(out->dtype), ot_shape_text(&out->shape, c));
     }
     if (!made_between(g, prev, n, y)) /* an input, or already another output */
         y = ot_emit(b, &ot_op_View, &(ot_view_attrs){ y->shape }, OT_IN(y));
@@ -55,8 +57,8 @@ ot_status ot_lower_yield(ot_build *b, ot_node *n, ot_node *prev)
 
 static ot_status lower_node(ot_graph *g, ot_node *n)
 {
-    ot_node  *prev = n->prev;
-    ot_build  b = { .graph = g, .node = n };
+    ot_node *prev = n->prev;
+    ot_build b = { .graph = g, .node = n };
     ot_value **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
     if (!yield) return g->err->status;
     b.yield = yield;

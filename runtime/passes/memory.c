@@ -19,14 +19,18 @@
 
 typedef struct block { /* one base, or one workspace */
     ot_value *v;       /* NULL: workspace of step */
-    ot_step  *step;
-    int64_t   bytes, offset;
-    int       from, to;
+    ot_step *step;
+    int64_t bytes, offset;
+    int from, to;
 } block;
 
-typedef struct life { int from, to, at; } life; /* by value id; from -1: no producer.  at: the step that makes it */
+typedef struct life {
+    int from, to, at;
+} life; /* by value id; from -1: no producer.  at: the step that makes it */
 
-typedef struct span { int from, to; } span; /* the steps of a group */
+typedef struct span {
+    int from, to;
+} span; /* the steps of a group */
 
 static int64_t padded(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -38,7 +42,10 @@ static ot_value *base_of(ot_value *v)
     return v;
 }
 
-static ot_step *step_at(ot_plan *p, int t) { return t < p->n_batch_steps ? &p->batch_steps[t] : &p->update_steps[t - p->n_batch_steps]; }
+static ot_step *step_at(ot_plan *p, int t)
+{
+    return t < p->n_batch_steps ? &p->batch_steps[t] : &p->update_steps[t - p->n_batch_steps];
+}
 
 static span group_at(ot_plan *p, int t)
 {
@@ -68,7 +75,7 @@ static void lifetimes(ot_plan *p, life *l)
     for (int i = 0; i < p->graph->n_values; i++) l[i] = (life){ -1, -1, -1 };
     for (int t = 0; t < n; t++) {
         const ot_node *k = step_at(p, t)->node;
-        span           g = group_at(p, t);
+        span g = group_at(p, t);
         for (int i = 0; i < k->n_in; i++)
             if (k->in[i]) l[k->in[i]->id].to = g.to;
         for (int i = 0; i < k->n_out; i++)
@@ -98,7 +105,7 @@ static bool assign_in_place(ot_plan *p, const ot_assign *a, const life *l)
     int made = l[v->id].at;
     if (made < 0 || l[s->id].to > group_at(p, made).to || others_use(p, made, s)) return false;
     const ot_step *step = step_at(p, made);
-    bool           reads = false;
+    bool reads = false;
     for (int i = 0; i < step->node->n_in; i++) {
         if (step->node->in[i] != s) continue;
         reads = true;
@@ -131,16 +138,18 @@ static void share_outputs(ot_plan *p, int t, life *l)
 {
     const ot_step *s = step_at(p, t);
     const ot_node *n = s->node;
-    int            end = group_at(p, t).to;
+    int end = group_at(p, t).to;
     for (int o = 0; o < n->n_out; o++) {
         ot_value *y = n->out[o];
         if (!y || y->base) continue;
         for (int i = 0; i < n->n_in && i < 32; i++) {
             ot_value *x = n->in[i];
-            if (!x || !(s->kernel->inplace >> i & 1) || x->dtype != y->dtype || x->layout != y->layout || !ot_shape_eq(&x->shape, &y->shape))
+            if (!x || !(s->kernel->inplace >> i & 1) || x->dtype != y->dtype || x->layout != y->layout ||
+                !ot_shape_eq(&x->shape, &y->shape))
                 continue;
             ot_value *b = base_of(x);
-            if (b->role != OT_TEMP || l[b->id].to != end || value_bytes(b) != value_bytes(y) || others_use(p, t, b)) continue;
+            if (b->role != OT_TEMP || l[b->id].to != end || value_bytes(b) != value_bytes(y) || others_use(p, t, b))
+                continue;
             share(y, x, l);
             if (l[b->id].to == end) l[b->id].to = end + 1; /* taken: no second output may have it */
             break;
@@ -172,7 +181,10 @@ static int64_t lowest_gap(block *const *placed, int n, const block *b)
 
 /* The end of what lies in memory, by time: a tree whose node k has the halves 2k and 2k + 1, n (a power of two) leaves.
  * all: every moment below the node has this at least; some: one of them has it. */
-typedef struct skyline { int n; int64_t *all, *some; } skyline;
+typedef struct skyline {
+    int n;
+    int64_t *all, *some;
+} skyline;
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -182,7 +194,8 @@ static int64_t highest(const skyline *s, int k, int lo, int hi, int from, int to
     if (to < lo || hi < from) return 0;
     if (from <= lo && hi <= to) return s->some[k];
     int mid = lo + (hi - lo) / 2;
-    return larger(s->all[k], larger(highest(s, 2 * k, lo, mid, from, to), highest(s, 2 * k + 1, mid + 1, hi, from, to)));
+    return larger(s->all[k],
+                  larger(highest(s, 2 * k, lo, mid, from, to), highest(s, 2 * k + 1, mid + 1, hi, from, to)));
 }
 
 static void raise_to(skyline *s, int k, int lo, int hi, const block *b)
@@ -202,7 +215,7 @@ static void raise_to(skyline *s, int k, int lo, int hi, const block *b)
 static bool place_on_top(block *list, int done, int n, int64_t *end)
 {
     skyline s = { .n = 1 };
-    int     last = 0;
+    int last = 0;
     for (int i = 0; i < n; i++) last = list[i].to > last ? list[i].to : last;
     while (s.n <= last) s.n *= 2;
     s.all = calloc(2 * (size_t)s.n, sizeof *s.all);
@@ -247,7 +260,7 @@ static int collect(ot_plan *p, const life *l, block *list)
     }
     for (int t = 0; t < steps; t++) {
         ot_step *s = step_at(p, t);
-        span     g = group_at(p, t);
+        span g = group_at(p, t);
         if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(s->work), .from = g.from, .to = g.to };
     }
     return n;
@@ -255,11 +268,11 @@ static int collect(ot_plan *p, const life *l, block *list)
 
 static ot_status scratch(ot_plan *p, const life *l)
 {
-    size_t  cap = (size_t)p->graph->n_values + (size_t)(p->n_batch_steps + p->n_update_steps) + 1;
-    block  *list = calloc(cap, sizeof *list);
+    size_t cap = (size_t)p->graph->n_values + (size_t)(p->n_batch_steps + p->n_update_steps) + 1;
+    block *list = calloc(cap, sizeof *list);
     block **placed = calloc(cap, sizeof *placed);
-    int     n = list && placed ? collect(p, l, list) : 0;
-    bool    ok = list && placed && place(list, n, placed, &p->scratch_bytes);
+    int n = list && placed ? collect(p, l, list) : 0;
+    bool ok = list && placed && place(list, n, placed, &p->scratch_bytes);
     for (int i = 0; i < n && ok; i++) *(list[i].v ? &list[i].v->offset : &list[i].step->work) = list[i].offset;
     free(list);
     free(placed);
@@ -272,7 +285,9 @@ const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
 {
     for (int i = 0; i < like->n_states; i++) {
         const ot_value *s = like->states[i];
-        if (s->source == v->source && s->kind == v->kind && (s->of ? s->of->source : -1) == (v->of ? v->of->source : -1)) return s;
+        if (s->source == v->source && s->kind == v->kind &&
+            (s->of ? s->of->source : -1) == (v->of ? v->of->source : -1))
+            return s;
     }
     return NULL;
 }

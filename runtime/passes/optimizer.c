@@ -12,13 +12,13 @@
 
 /* All updates of a plan: x is the one that is built. */
 typedef struct updates {
-    ot_plan            *p;
-    const ot_config    *c;
+    ot_plan *p;
+    const ot_config *c;
     const ot_optimizer *how;
-    ot_spec             spec;    /* what the user gave, with the defaults of `how` behind it */
-    ot_update           x;
-    ot_value           *unscale; /* gradients times this, f32; NULL: as they are */
-    ot_value           *factor;  /* and this, which clips their norm; NULL: none */
+    ot_spec spec; /* what the user gave, with the defaults of `how` behind it */
+    ot_update x;
+    ot_value *unscale; /* gradients times this, f32; NULL: as they are */
+    ot_value *factor;  /* and this, which clips their norm; NULL: none */
 } updates;
 
 /* Is it one of "norms", "biases", or does a glob match? */
@@ -28,7 +28,8 @@ static bool no_decay(const ot_config *c, const ot_value *w)
     bool is_norm = strchr("no", slot) != NULL, is_bias = strchr("BAo", slot) || (slot == 'a' && w->shape.rank == 1);
     for (int i = 0; i < c->n_no_decay; i++) {
         const char *k = c->no_decay[i];
-        if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_pattern_rank(k, w->name) >= 0) return true;
+        if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_pattern_rank(k, w->name) >= 0)
+            return true;
     }
     return false;
 }
@@ -37,7 +38,7 @@ static bool no_decay(const ot_config *c, const ot_value *w)
 static double lr_scale(const ot_config *c, const ot_value *w)
 {
     double s = 1;
-    int    best = 0;
+    int best = 0;
     for (int i = 0; i < c->n_lr_scale; i++) {
         int rank = ot_pattern_rank(c->lr_scale[i], w->name);
         if (rank >= best) best = rank, s = c->lr_scale_by[i];
@@ -99,7 +100,8 @@ static ot_value *clipped(ot_update *x, const ot_config *c, ot_value *g, ot_value
 {
     if (c->clip_norm > 0) g = mul(x, g, ot_cast(&x->b, factor, g->dtype));
     if (c->clip_value > 0)
-        g = ot_map3(&x->b, OT_FN_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->clip_value), ot_scalar(&x->b, g->dtype, c->clip_value));
+        g = ot_map3(&x->b, OT_FN_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->clip_value),
+                    ot_scalar(&x->b, g->dtype, c->clip_value));
     return g;
 }
 
@@ -109,8 +111,8 @@ static ot_value *master(ot_update *x)
     ot_value *w = x->file_w;
     if (w->dtype == OT_F32 || w->dtype == OT_F64) return w;
     ot_graph *g = x->b.graph;
-    int64_t   n = ot_numel(&w->shape);
-    float    *data = ot_graph_alloc(g, (size_t)n * sizeof *data);
+    int64_t n = ot_numel(&w->shape);
+    float *data = ot_graph_alloc(g, (size_t)n * sizeof *data);
     for (int64_t i = 0; data && i < n; i++) data[i] = (float)ot_get_f64(w->data, w->dtype, i);
     ot_value *m = data ? ot_graph_state(g, OT_STATE_MASTER, w, OT_F32, &w->shape, 0) : NULL;
     if (m) m->data = data;
@@ -119,9 +121,9 @@ static ot_value *master(ot_update *x)
 
 static void update(updates *all, ot_value *w)
 {
-    ot_update       *x = &all->x;
+    ot_update *x = &all->x;
     const ot_config *c = all->c;
-    double           scale = lr_scale(c, w);
+    double scale = lr_scale(c, w);
     x->file_w = w;
     x->w = master(x);
     if (!x->w) return;
@@ -139,7 +141,8 @@ static void update(updates *all, ot_value *w)
 /* The loss of the batches of this update, summed where they are several. */
 static ot_value *losses(ot_plan *p, ot_update *x, const ot_config *c)
 {
-    ot_value *sum = c->accumulate > 1 ? ot_graph_state(p->graph, OT_STATE_ACCUMULATED, NULL, p->loss->dtype, &OT_SCALAR, 0) : NULL;
+    ot_value *sum =
+        c->accumulate > 1 ? ot_graph_state(p->graph, OT_STATE_ACCUMULATED, NULL, p->loss->dtype, &OT_SCALAR, 0) : NULL;
     return sum ? keep(x, sum, add(x, sum, p->loss)) : p->loss;
 }
 
@@ -152,8 +155,8 @@ static ot_value *is_finite(ot_update *x, ot_value *v)
 /* Norm, scale and the decision; afterwards x->ok says whether the update takes place, and x->t its number. */
 static void decide(updates *all, ot_value *loss)
 {
-    ot_plan         *p = all->p;
-    ot_update       *x = &all->x;
+    ot_plan *p = all->p;
+    ot_update *x = &all->x;
     const ot_config *c = all->c;
     x->t = p->knobs.t;
     p->grad_norm = global_norm(p, x);
@@ -178,14 +181,14 @@ static void decide(updates *all, ot_value *loss)
 /* Finds the optimizer, whose keys alone may be given. */
 static ot_status begin(updates *all)
 {
-    ot_graph      *g = all->p->graph;
+    ot_graph *g = all->p->graph;
     const ot_spec *o = &all->c->optimizer;
     all->how = ot_optimizer_find(o->name);
     if (!all->how) return ot_registry_unknown(&ot_optimizers, "optimizer", o->name, g->arena, g->err);
     for (int k = 0; k < o->n; k++)
         if (!ot_entry_key(&all->how->entry, o->param[k].key))
-            return ot_fail(g->err, OT_E_USAGE, "--optimizer %s has no parameter '%s'; supported: %s", o->name, o->param[k].key,
-                           ot_entry_key_names(&all->how->entry, g->arena));
+            return ot_fail(g->err, OT_E_USAGE, "--optimizer %s has no parameter '%s'; supported: %s", o->name,
+                           o->param[k].key, ot_entry_key_names(&all->how->entry, g->arena));
     all->spec = *o;
     all->spec.entry = &all->how->entry;
     all->x = (ot_update){ .b = { .graph = g }, .o = &all->spec, .moves_momentum = all->c->schedules_momentum };
@@ -208,7 +211,7 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     p->knobs.counter = g->counter;
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (p->own) return own_norm(p);
-    updates    all = { .p = p, .c = c };
+    updates all = { .p = p, .c = c };
     ot_update *x = &all.x;
     OT_TRY(begin(&all));
     p->knobs.lr = knob(g, "onnxtrain.lr");

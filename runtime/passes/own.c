@@ -27,10 +27,11 @@ ot_status ot_own_classify(ot_plan *p, const ot_config *c)
     }
     for (int i = 0; i < g->n_assigns; i++) {
         ot_value *v = g->assigns[i].state;
-        bool      trains = ot_is_float(v->dtype) && differentiated_by(g, v);
+        bool trains = ot_is_float(v->dtype) && differentiated_by(g, v);
         v->role = trains ? OT_WEIGHT : OT_STATE;
-        v->why = trains ? "trained: by the training algorithm in the file" : "state: of the training algorithm in the "
-                                                                            "file";
+        v->why = trains ? "trained: by the training algorithm in the file"
+                        : "state: of the training algorithm in the "
+                          "file";
     }
     if (c->want != OT_WANT_TRAIN) g->n_assigns = 0;
     return g->err->status;
@@ -44,9 +45,9 @@ static ot_status check_updates(ot_plan *p)
         const ot_value *v = g->assigns[i].state, *now = g->assigns[i].value;
         char a[128], b[128];
         if (v->dtype == now->dtype && ot_shape_eq(&v->shape, &now->shape)) continue;
-        ot_fail_more(g->err, OT_E_MODEL, "update_binding: '%s' is %s%s, but its update '%s' is %s%s",
-                     v->name, ot_dtype_name(v->dtype),
-                     ot_shape_text(&v->shape, a), now->name, ot_dtype_name(now->dtype), ot_shape_text(&now->shape, b));
+        ot_fail_more(g->err, OT_E_MODEL, "update_binding: '%s' is %s%s, but its update '%s' is %s%s", v->name,
+                     ot_dtype_name(v->dtype), ot_shape_text(&v->shape, a), now->name, ot_dtype_name(now->dtype),
+                     ot_shape_text(&now->shape, b));
     }
     return g->err->status;
 }
@@ -56,9 +57,11 @@ ot_status ot_own_loss(ot_plan *p)
     ot_graph *g = p->graph;
     OT_TRY(check_updates(p));
     if (p->baked)
-        return ot_fail(g->err, OT_E_MODEL, "the training algorithm in the file (TrainingInfoProto) has a fixed batch "
-                                           "size: use --batch-size %lld, or --optimizer to train with the options "
-                                           "instead", (long long)p->baked);
+        return ot_fail(g->err, OT_E_MODEL,
+                       "the training algorithm in the file (TrainingInfoProto) has a fixed batch "
+                       "size: use --batch-size %lld, or --optimizer to train with the options "
+                       "instead",
+                       (long long)p->baked);
     for (const ot_node *n = g->first; n; n = n->next) {
         ot_value *y = n->op == &ot_op_Gradient ? n->in[n->n_in - 1] : NULL;
         if (!y || ot_numel(&y->shape) != 1 || !y->producer || y->producer->op == &ot_op_Gradient) continue;
@@ -66,6 +69,7 @@ ot_status ot_own_loss(ot_plan *p)
         p->n_losses = 1;
         return OT_OK;
     }
-    return ot_fail(g->err, OT_E_MODEL, "the training algorithm in the file (TrainingInfoProto) has no loss: it uses "
-                                       "no gradient of a single element");
+    return ot_fail(g->err, OT_E_MODEL,
+                   "the training algorithm in the file (TrainingInfoProto) has no loss: it uses "
+                   "no gradient of a single element");
 }

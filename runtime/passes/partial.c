@@ -12,10 +12,10 @@
 /* Output i, which is not there: an empty tensor in its place. */
 static ot_status leave_out(ot_plan *p, int i, const char *why)
 {
-    ot_graph   *g = p->graph;
+    ot_graph *g = p->graph;
     const char *name = g->outputs[i]->name;
-    ot_value   *v = ot_graph_const(g, name, OT_F32, &(ot_shape){ .rank = 1, .dim = { 0 } }, "");
-    char       *text = ot_graph_alloc(g, strlen(why) + 1);
+    ot_value *v = ot_graph_const(g, name, OT_F32, &(ot_shape){ .rank = 1, .dim = { 0 } }, "");
+    char *text = ot_graph_alloc(g, strlen(why) + 1);
     if (!v || !text) return g->err->status;
     memcpy(text, why, strlen(why));
     v->left_out = text;
@@ -28,7 +28,7 @@ static ot_status leave_out(ot_plan *p, int i, const char *why)
 static ot_status leave_out_behind(ot_plan *p, ot_node *at, const ot_error *why)
 {
     ot_graph *g = p->graph;
-    int       left = 0;
+    int left = 0;
     for (ot_node *n = g->first; n; n = n->next) n->mark = n == at;
     ot_graph_mark_behind(g);
     for (int i = 0; i < g->n_outputs; i++) left += !g->outputs[i]->mark && !g->outputs[i]->left_out;
@@ -48,7 +48,8 @@ static bool is_beyond(const ot_node *n)
     bool beyond = n->op == &ot_op_Unsupported;
     for (int i = 0; i < n->n_in && i < 32; i++) {
         const ot_value *v = n->in[i];
-        if (v) beyond |= v->dtype == OT_STRING || v->dtype == OT_UNDEFINED || (n->op->nondiff >> i & 1 && !ot_is_const(v));
+        if (v)
+            beyond |= v->dtype == OT_STRING || v->dtype == OT_UNDEFINED || (n->op->nondiff >> i & 1 && !ot_is_const(v));
     }
     return beyond;
 }
@@ -56,8 +57,8 @@ static bool is_beyond(const ot_node *n)
 ot_status ot_leave_out_unsupported(ot_plan *p)
 {
     for (ot_node *n = p->graph->first; n;) {
-        ot_error  why = { 0 };
-        ot_node  *at = n->op == &ot_op_Unsupported ? n : NULL;
+        ot_error why = { 0 };
+        ot_node *at = n->op == &ot_op_Unsupported ? n : NULL;
         n = n->next;
         if (!at) continue;
         (void)ot_node_infer(at, &why);
@@ -71,9 +72,9 @@ ot_status ot_leave_out_unsupported(ot_plan *p)
 
 static ot_status add_output(ot_plan *p, ot_value *v, const char *name, int k)
 {
-    ot_graph    *g = p->graph;
-    size_t       size = strlen(name) + 24;
-    char        *text = ot_graph_alloc(g, size);
+    ot_graph *g = p->graph;
+    size_t size = strlen(name) + 24;
+    char *text = ot_graph_alloc(g, size);
     const char **list = ot_graph_alloc(g, (size_t)(p->n_spread + 1) * sizeof *list);
     if (!text || !list) return g->err->status;
     snprintf(text, size, "%s/%d", name, k);
@@ -88,7 +89,7 @@ static ot_status spread(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     for (int i = 0, n = g->n_outputs; i < n; i++) {
-        ot_value      *v = g->outputs[i];
+        ot_value *v = g->outputs[i];
         const ot_node *k = v->producer;
         if (ot_is_optional(v) && k->n_in == 1 && ot_is_list(k->in[0])) k = k->in[0]->producer;
         if (ot_is_optional(v) && k->op == &ot_op_Optional && k->n_in == 1) {
@@ -104,7 +105,7 @@ static ot_status spread(ot_plan *p, const ot_config *c)
 ot_status ot_infer_plan(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    ot_node  *at;
+    ot_node *at;
     while (ot_infer_nodes(g, &at) != OT_OK) {
         ot_error why = *g->err;
         if (!c->partial || why.status != OT_E_MODEL || !at || !is_beyond(at)) return why.status;

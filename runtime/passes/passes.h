@@ -39,10 +39,10 @@
 /* ---- what is wanted -------------------------------------------------------- */
 
 typedef enum ot_want {
-    OT_WANT_RUN,   /* the outputs of the file, as it is written */
-    OT_WANT_EVAL,  /* outputs, loss and metrics in evaluation mode */
-    OT_WANT_GRAD,  /* loss and gradients, training mode without Dropout */
-    OT_WANT_TRAIN  /* loss, gradients, update */
+    OT_WANT_RUN,  /* the outputs of the file, as it is written */
+    OT_WANT_EVAL, /* outputs, loss and metrics in evaluation mode */
+    OT_WANT_GRAD, /* loss and gradients, training mode without Dropout */
+    OT_WANT_TRAIN /* loss, gradients, update */
 } ot_want;
 
 typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_precision;
@@ -51,63 +51,73 @@ typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
 /* Samples as a data set has them, where the plan makes batches of them itself (pass batch_input). */
 typedef struct ot_feed_set {
-    ot_dtype     dtype;
-    int64_t      samples;    /* of the set, picked by index; 0: what is fed is the batch, in order */
-    int64_t      elements;   /* per sample */
-    int64_t      permute[3]; /* {H, W, C}: a sample is (H,W,C) and becomes (C,H,W); {0}: as it is */
-    bool         scale;      /* then element i becomes x * mul[c] + add[c], c = (i / inner) % channels, in f32 or f64 */
-    int          channels;
-    int64_t      inner;
+    ot_dtype dtype;
+    int64_t samples;    /* of the set, picked by index; 0: what is fed is the batch, in order */
+    int64_t elements;   /* per sample */
+    int64_t permute[3]; /* {H, W, C}: a sample is (H,W,C) and becomes (C,H,W); {0}: as it is */
+    bool scale;         /* then element i becomes x * mul[c] + add[c], c = (i / inner) % channels, in f32 or f64 */
+    int channels;
+    int64_t inner;
     const float *mul, *add;
 } ot_feed_set;
 
 /* A fed array, as the passes see it. */
 typedef struct ot_feed {
-    const char *name;      /* of a graph input; targets: "target" or "target_<output>" */
-    bool        target;    /* it is for losses alone, also where an input has that name */
-    ot_dtype    dtype;
-    ot_shape    shape;     /* as fed for one batch */
-    bool        whole;     /* no batch axis: the same with every batch */
-    const void *sample;    /* NULL; else the bytes of one batch, for what data decides (decide.h).  Borrowed */
-    const void *data;      /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
-    bool        binary;    /* targets: every value of the data set is 0 or 1 */
-    bool        ignores;   /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
-    int         batch_axis; /* targets: where the output that they are for has the samples */
-    bool        by_rows;   /* targets: the output has its samples' leading elements one behind the other along its first axis */
-    bool        adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
+    const char *name; /* of a graph input; targets: "target" or "target_<output>" */
+    bool target;      /* it is for losses alone, also where an input has that name */
+    ot_dtype dtype;
+    ot_shape shape;     /* as fed for one batch */
+    bool whole;         /* no batch axis: the same with every batch */
+    const void *sample; /* NULL; else the bytes of one batch, for what data decides (decide.h).  Borrowed */
+    const void *data;   /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
+    bool binary;        /* targets: every value of the data set is 0 or 1 */
+    bool ignores;       /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
+    int batch_axis;     /* targets: where the output that they are for has the samples */
+    bool by_rows; /* targets: the output has its samples' leading elements one behind the other along its first axis */
+    bool adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
     const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;
 
 typedef struct ot_config {
-    ot_want         want;
-    int             n_feeds;   const ot_feed  *feeds;
-    int             n_losses;  const ot_spec *losses;    /* 0: chosen by the loss pass, one per output with a target */
-    ot_spec        optimizer;
-    double          clip_norm, clip_value;                /* 0: none */
-    int             accumulate;                           /* >= 1 */
-    bool            schedules_momentum;                   /* onecycle's cycle_momentum: the knob moves */
-    bool            skip_nonfinite;                       /* an update whose loss or gradients are not finite changes nothing */
-    ot_bn           bn;
-    bool            bn_unbiased;                          /* running variance as PyTorch's */
-    double          dropout;                              /* < 0: as the file says; 0: off */
-    double          add_dropout;                          /* one before the classifier; 0: none */
-    int             n_train;   const char *const *train;  /* globs over initializer names */
-    int             n_freeze;  const char *const *freeze;
-    int             n_no_decay; const char *const *no_decay;
-    int             n_lr_scale; const char *const *lr_scale; const double *lr_scale_by;
-    int             n_wanted;  const char *const *wanted; /* run: outputs to compute; 0: all */
-    bool            fit_scales; /* of trained weights that the file keeps in integers: computed from them; else the file's */
-    bool            eval_mode; /* run: force evaluation mode */
-    bool            apart;     /* a batch that is not the file's: every operator once for each of the file's */
-    int             threads;
-    int             log_batch_metrics;
-    bool            ref_only;  /* reference kernels only: the oracle of the tests */
-    ot_device      *device;    /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
-    ot_precision    precision; /* what f32 operators compute in */
-    struct ot_decisions *decisions; /* what data decides (decide.h): read, and written where they are not complete; NULL: nothing may */
-    const void    *(*state)(void *user, const ot_value *v); void *user; /* for them: the bytes of a weight or state now; NULL: as in the file */
-    bool            partial;   /* outputs that cannot be computed are left out, as long as one is there */
-    bool            tune;      /* time what the device has not timed yet (tune.c) */
+    ot_want want;
+    int n_feeds;
+    const ot_feed *feeds;
+    int n_losses;
+    const ot_spec *losses; /* 0: chosen by the loss pass, one per output with a target */
+    ot_spec optimizer;
+    double clip_norm, clip_value; /* 0: none */
+    int accumulate;               /* >= 1 */
+    bool schedules_momentum;      /* onecycle's cycle_momentum: the knob moves */
+    bool skip_nonfinite;          /* an update whose loss or gradients are not finite changes nothing */
+    ot_bn bn;
+    bool bn_unbiased;   /* running variance as PyTorch's */
+    double dropout;     /* < 0: as the file says; 0: off */
+    double add_dropout; /* one before the classifier; 0: none */
+    int n_train;
+    const char *const *train; /* globs over initializer names */
+    int n_freeze;
+    const char *const *freeze;
+    int n_no_decay;
+    const char *const *no_decay;
+    int n_lr_scale;
+    const char *const *lr_scale;
+    const double *lr_scale_by;
+    int n_wanted;
+    const char *const *wanted; /* run: outputs to compute; 0: all */
+    bool fit_scales; /* of trained weights that the file keeps in integers: computed from them; else the file's */
+    bool eval_mode;  /* run: force evaluation mode */
+    bool apart;      /* a batch that is not the file's: every operator once for each of the file's */
+    int threads;
+    int log_batch_metrics;
+    bool ref_only;          /* reference kernels only: the oracle of the tests */
+    ot_device *device;      /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
+    ot_precision precision; /* what f32 operators compute in */
+    struct ot_decisions
+        *decisions; /* what data decides (decide.h): read, and written where they are not complete; NULL: nothing may */
+    const void *(*state)(void *user, const ot_value *v);
+    void *user;   /* for them: the bytes of a weight or state now; NULL: as in the file */
+    bool partial; /* outputs that cannot be computed are left out, as long as one is there */
+    bool tune;    /* time what the device has not timed yet (tune.c) */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
@@ -115,73 +125,92 @@ typedef struct ot_config {
 typedef struct ot_kernel ot_kernel;
 
 /* A candidate that was passed over. */
-typedef struct ot_refusal { const ot_kernel *kernel; const char *why; } ot_refusal;
+typedef struct ot_refusal {
+    const ot_kernel *kernel;
+    const char *why;
+} ot_refusal;
 
 /* One node of the schedule. */
 typedef struct ot_step {
-    const ot_node   *node;
+    const ot_node *node;
     const ot_kernel *kernel;
-    const char      *how;       /* which of its ways, in its own words; "": there is one only */
-    double           tuned;     /* seconds it took when it was chosen by timing (tune.c); 0: by the order of candidates */
-    int              n_refused; /* candidates in front of it that refused, or yielded to it */
+    const char *how; /* which of its ways, in its own words; "": there is one only */
+    double tuned;    /* seconds it took when it was chosen by timing (tune.c); 0: by the order of candidates */
+    int n_refused;   /* candidates in front of it that refused, or yielded to it */
     const ot_refusal *refused;
-    void            *state;     /* the kernel's */
-    int64_t          work;      /* offset of its workspace in the scratch slab; -1: none */
-    const void      *table;     /* of the kernel's state: what a device keeps for it; NULL: nothing */
-    size_t           table_bytes;
-    int              group;     /* this step and the group - 1 behind it are one piece of work (ot_grouped); 1: by itself,
+    void *state;       /* the kernel's */
+    int64_t work;      /* offset of its workspace in the scratch slab; -1: none */
+    const void *table; /* of the kernel's state: what a device keeps for it; NULL: nothing */
+    size_t table_bytes;
+    int group; /* this step and the group - 1 behind it are one piece of work (ot_grouped); 1: by itself,
                                  * 0: in the group of an earlier one */
 } ot_step;
 
 /* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
 typedef struct ot_step_scalars {
-    ot_value *lr, *momentum;    /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
-    ot_value *t;                /* f64: number of the update, from 1; NULL: counted in the graph, where updates may be skipped */
-    ot_value *seed, *counter;   /* u64: for random instructions: key, number of the batch */
+    ot_value *lr, *momentum; /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
+    ot_value *t; /* f64: number of the update, from 1; NULL: counted in the graph, where updates may be skipped */
+    ot_value *seed, *counter; /* u64: for random instructions: key, number of the batch */
 } ot_step_scalars;
 
 /* An input whose batches the plan makes: what is fed is `data`. */
-typedef struct ot_made_input { const ot_value *input; ot_value *data; } ot_made_input;
+typedef struct ot_made_input {
+    const ot_value *input;
+    ot_value *data;
+} ot_made_input;
 
 /* One of several losses of a plan, before its weight: the output that it acts on, and which of the plan's kept values it is;
  * likewise how many of its answers are right, and of how many: -1: it has no right answers. */
 enum { OT_HEADS = 16 };
-typedef struct ot_head { const char *output; int kept, right, of; } ot_head;
+typedef struct ot_head {
+    const char *output;
+    int kept, right, of;
+} ot_head;
 
 typedef struct ot_plan {
-    ot_graph  *graph;           /* the final one; owns everything below */
-    ot_error   sticky;          /* the graph's err while passes run */
-    ot_step_scalars   knobs;
-    int        threads;         /* of every run */
+    ot_graph *graph; /* the final one; owns everything below */
+    ot_error sticky; /* the graph's err while passes run */
+    ot_step_scalars knobs;
+    int threads;                /* of every run */
     ot_device *device;          /* where it runs; NULL: the CPU */
-    int        before_loss;     /* values with a smaller id are those of the file */
-    bool       described;       /* for ot_plan_describe */
-    bool       own;             /* the file's own algorithm trains: the graph came with assignments */
+    int before_loss;            /* values with a smaller id are those of the file */
+    bool described;             /* for ot_plan_describe */
+    bool own;                   /* the file's own algorithm trains: the graph came with assignments */
     const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
-    int        n_kept; ot_value **kept; /* values the host reads after a run: never overwritten */
-    int        n_copies; ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
-    ot_value  *loss;            /* scalar f32/f64 in the graph; NULL: none */
-    int        n_losses;        /* of which it is the sum */
-    int        n_heads; ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
-    int64_t    micro;           /* batches of the file's own size that are one batch here; 0: the batch is the file's */
-    int64_t    baked;           /* that size, where the batch is another, a multiple of it or not; 0: the batch is the file's */
-    ot_value  *grad_norm;       /* scalar; TRAIN only */
-    ot_value  *loss_scale;      /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
-    ot_value  *correct, *counted; /* metrics: scalars f32; NULL: none */
-    const char *counted_of;     /* the output that they are of */
-    int        n_weights; ot_value **weights;   /* trained, in file order */
-    int        n_states;  ot_value **states;    /* weights, statistics, moments: all in the state slab */
-    int        n_targets; ot_value **targets;   /* inputs that the loss pass made */
-    ot_value **fed;             /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
-    int        n_sets;    ot_made_input *sets;
-    int        n_spread; const char **spread; /* RUN: names of outputs behind the file's own: NAME/0 ... of one that is a sequence */
-    int        n_reached; ot_value **reached; /* where data decides: weights that reach the loss one way or another */
-    int        n_made; ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
-    ot_value  *index;           /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
-    int        n_batch_steps, n_update_steps;
-    ot_step   *batch_steps, *update_steps;  /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
-    int64_t    state_bytes, scratch_bytes, const_bytes;
-    ot_findings findings;       /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
+    int n_kept;
+    ot_value **kept; /* values the host reads after a run: never overwritten */
+    int n_copies;
+    ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
+    ot_value *loss;    /* scalar f32/f64 in the graph; NULL: none */
+    int n_losses;      /* of which it is the sum */
+    int n_heads;
+    ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
+    int64_t micro;          /* batches of the file's own size that are one batch here; 0: the batch is the file's */
+    int64_t baked; /* that size, where the batch is another, a multiple of it or not; 0: the batch is the file's */
+    ot_value *grad_norm;  /* scalar; TRAIN only */
+    ot_value *loss_scale; /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
+    ot_value *correct, *counted; /* metrics: scalars f32; NULL: none */
+    const char *counted_of;      /* the output that they are of */
+    int n_weights;
+    ot_value **weights; /* trained, in file order */
+    int n_states;
+    ot_value **states; /* weights, statistics, moments: all in the state slab */
+    int n_targets;
+    ot_value **targets; /* inputs that the loss pass made */
+    ot_value **fed;     /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
+    int n_sets;
+    ot_made_input *sets;
+    int n_spread;
+    const char **spread; /* RUN: names of outputs behind the file's own: NAME/0 ... of one that is a sequence */
+    int n_reached;
+    ot_value **reached; /* where data decides: weights that reach the loss one way or another */
+    int n_made;
+    ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
+    ot_value *index; /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
+    int n_batch_steps, n_update_steps;
+    ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
+    int64_t state_bytes, scratch_bytes, const_bytes;
+    ot_findings findings; /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
 } ot_plan;
 
 /* Elements that the plain loops of a kernel operator touch for n, about; its shapes are known. */
@@ -190,19 +219,21 @@ int64_t ot_node_work(const ot_node *n);
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
-void      ot_plan_free(ot_plan *p);
+void ot_plan_free(ot_plan *p);
 
 /* What a training is, for who writes it down: the file's operators, the loss in ours, one Gradient, and the updates of the weights
  * from those sources, assigned.  It does not run. */
-ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out, ot_error *err);
+ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out,
+                           ot_error *err);
 
 /* The pipeline up to the pass infer: out->graph has the values of the file, by their names, with types and shapes. */
 ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);
 
 /* ---- own.c: the file's own algorithm, whose graph has assignments (importer/training.c) ---------- */
 
-ot_status ot_own_classify(ot_plan *p, const ot_config *c); /* what it assigns trains or is a state, and nothing else changes */
-ot_status ot_own_loss(ot_plan *p);                         /* the tensor whose gradient it asks for */
+ot_status ot_own_classify(ot_plan *p,
+                          const ot_config *c); /* what it assigns trains or is a state, and nothing else changes */
+ot_status ot_own_loss(ot_plan *p);             /* the tensor whose gradient it asks for */
 
 /* ---- the passes ------------------------------------------------------------ */
 
@@ -244,7 +275,7 @@ struct ot_build;
 ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
 
 /* The host will read v after a run; its place among the kept values, -1: no memory. */
-int  ot_plan_keep(ot_plan *p, ot_value *v);
+int ot_plan_keep(ot_plan *p, ot_value *v);
 
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);
@@ -264,7 +295,7 @@ int ot_pattern_rank(const char *pattern, const char *name);
 
 /* Where a pass adds what the user should know; a note about the whole plan. */
 ot_findings *ot_plan_findings(ot_plan *p);
-void         ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
+void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
 
 extern const char ot_why_frozen[]; /* value->why of what --freeze keeps */
 
@@ -276,12 +307,13 @@ void ot_mark_fed(ot_graph *g);
 
 typedef struct ot_review {
     ot_findings *findings;
-    bool eval;                  /* training is not meant: what matters to it alone is left out */
-    bool unfolds;               /* convolutions get a norm while training (unfold.h) */
-    int norms, dropouts, draws; /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
-    int weights, quantised;     /* initializers of the graph that train; those held in integers that do not */
+    bool eval;    /* training is not meant: what matters to it alone is left out */
+    bool unfolds; /* convolutions get a norm while training (unfold.h) */
+    int norms, dropouts,
+        draws;              /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
+    int weights, quantised; /* initializers of the graph that train; those held in integers that do not */
     int64_t quantised_elements;
-    int roundings;              /* nodes that round floats to integers of a scale */
+    int roundings; /* nodes that round floats to integers of a scale */
 } ot_review;
 
 extern const char ot_remedy_quantised[];

@@ -13,7 +13,10 @@
 #include "ops/op.h"
 #include "runtime/passes/recognise.h"
 
-static const ot_node *made_by(const ot_value *v, const ot_op *op) { return ot_is(v->producer, op) ? v->producer : NULL; }
+static const ot_node *made_by(const ot_value *v, const ot_op *op)
+{
+    return ot_is(v->producer, op) ? v->producer : NULL;
+}
 
 static bool is_number(const ot_value *v, double x)
 {
@@ -35,7 +38,11 @@ static ot_value *beside(const ot_value *v, const ot_op *op, double x)
 static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order)
 {
     const ot_node *n = v->producer, *r;
-    if (ot_is(n, &ot_op_Div)) return *a = n->in[0], *b = n->in[1], order == 0;
+    if (ot_is(n, &ot_op_Div)) {
+        *a = n->in[0];
+        *b = n->in[1];
+        return order == 0;
+    }
     if (!ot_is(n, &ot_op_Mul)) return false;
     *a = n->in[1 - order];
     r = n->in[order]->producer;
@@ -59,8 +66,8 @@ static ot_value *scaled(ot_build *b, ot_value *v, double f)
 {
     for (;;) {
         const ot_node *n = v->producer;
-        double         c;
-        int            at = 0;
+        double c;
+        int at = 0;
         if (ot_is(n, &ot_op_Neg)) f = -f;
         else if (ot_is(n, &ot_op_Sub) && is_number(n->in[0], 0)) f = -f, at = 1;
         else if (ot_is(n, &ot_op_Div) && ot_recognise_scalar(n->in[1], &c) && c != 0) f /= c;
@@ -71,14 +78,19 @@ static ot_value *scaled(ot_build *b, ot_value *v, double f)
         v = n->in[at];
     }
     if (f == 1) return v;
-    return f == -1 ? ot_emit(b, &ot_op_Neg, NULL, OT_IN(v)) : ot_emit(b, &ot_op_Mul, NULL, OT_IN(v, ot_scalar(b, v->dtype, f)));
+    return f == -1 ? ot_emit(b, &ot_op_Neg, NULL, OT_IN(v))
+                   : ot_emit(b, &ot_op_Mul, NULL, OT_IN(v, ot_scalar(b, v->dtype, f)));
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */
 
 enum { MOST_TERMS = 8, MOST_DEPTH = 6 };
 
-typedef struct terms { int n; const ot_value *v[MOST_TERMS]; int sign[MOST_TERMS]; } terms;
+typedef struct terms {
+    int n;
+    const ot_value *v[MOST_TERMS];
+    int sign[MOST_TERMS];
+} terms;
 
 static void add_terms(const ot_value *v, int sign, int depth, terms *t)
 {
@@ -128,12 +140,12 @@ static bool same_value(const ot_value *a, const ot_value *b)
 static ot_value *reduced(const ot_value *v, const ot_op *op, int *axis)
 {
     const ot_node *n = v->producer;
-    int            wide = 0;
+    int wide = 0;
     if (ot_is(n, &ot_op_Unsqueeze) || ot_is(n, &ot_op_Reshape)) n = n->in[0]->producer;
     if (!ot_is(n, op)) return NULL;
     ot_value *x = n->in[0];
-    ot_ints   axes = { 0 };
-    ot_error  ignored = { 0 };
+    ot_ints axes = { 0 };
+    ot_error ignored = { 0 };
     if (x->shape.rank != v->shape.rank) return NULL;
     for (int d = 0; d < x->shape.rank; d++)
         if (v->shape.dim[d] != x->shape.dim[d]) *axis = d, wide++;
@@ -148,8 +160,9 @@ static ot_value *unshifted(ot_value *x, int axis)
 {
     for (;;) {
         const ot_node *n = x->producer;
-        int            at = -1, along = 0;
-        for (int i = ot_is(n, &ot_op_Sub) ? 1 : 0; i < 2 && at < 0 && (ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Add)); i++) {
+        int at = -1, along = 0;
+        for (int i = ot_is(n, &ot_op_Sub) ? 1 : 0; i < 2 && at < 0 && (ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Add));
+             i++) {
             const ot_value *m = n->in[i];
             if (ot_is(n, &ot_op_Add)) m = made_by(m, &ot_op_Neg) ? m->producer->in[0] : NULL;
             if (m && reduced(m, &ot_op_ReduceMax, &along) && along == axis) at = 1 - i;
@@ -163,14 +176,17 @@ static ot_value *unshifted(ot_value *x, int axis)
 static ot_value *log_sum(const ot_value *v, int *axis)
 {
     const ot_node *log = made_by(v, &ot_op_Log);
-    ot_value      *e = log ? reduced(log->in[0], &ot_op_ReduceSum, axis) : NULL;
+    ot_value *e = log ? reduced(log->in[0], &ot_op_ReduceSum, axis) : NULL;
     if (e) return made_by(e, &ot_op_Exp) ? e->producer->in[0] : NULL;
     return reduced(v, &ot_op_ReduceLogSumExp, axis);
 }
 
 static ot_value *along(ot_build *b, const ot_op *op, ot_value *x, int axis)
 {
-    union { char bytes[64]; int64_t aligned; } attrs = { { 0 } };
+    union {
+        char bytes[64];
+        int64_t aligned;
+    } attrs = { { 0 } };
     int64_t at = axis;
     if (op->attr_size > sizeof attrs) return NULL;
     ot_attr_defaults(op, attrs.bytes);
@@ -184,7 +200,7 @@ static ot_value *along(ot_build *b, const ot_op *op, ot_value *x, int axis)
 static ot_value *softmax(ot_build *b, const ot_value *v)
 {
     ot_value *e, *sum;
-    int       axis = 0;
+    int axis = 0;
     if (made_by(v, &ot_op_Exp)) {
         const ot_node *log = made_by(v->producer->in[0], &ot_op_LogSoftmax);
         return log ? ot_emit(b, &ot_op_Softmax, log->attrs, OT_IN(log->in[0])) : NULL;
@@ -201,13 +217,13 @@ static ot_value *softmax(ot_build *b, const ot_value *v)
 static ot_value *log_softmax(ot_build *b, const ot_value *v)
 {
     const ot_node *log = made_by(v, &ot_op_Log), *soft = log ? made_by(log->in[0], &ot_op_Softmax) : NULL;
-    int            axis = 0;
+    int axis = 0;
     if (soft) return ot_emit(b, &ot_op_LogSoftmax, soft->attrs, OT_IN(soft->in[0]));
     if (!made_by(v, &ot_op_Sub) && !made_by(v, &ot_op_Add)) return NULL;
     terms t = terms_of(v, 1);
     for (int i = 0; i < t.n && t.n <= MOST_TERMS; i++) {
         ot_value *x = t.sign[i] < 0 ? log_sum(t.v[i], &axis) : NULL;
-        terms     u = x ? terms_of(x, 1) : (terms){ 0 };
+        terms u = x ? terms_of(x, 1) : (terms){ 0 };
         if (x && ot_shape_eq(&x->shape, &v->shape) && same_sum(&t, i, &u)) return along(b, &ot_op_LogSoftmax, x, axis);
     }
     return NULL;
@@ -236,7 +252,8 @@ static ot_value *sigmoid(ot_build *b, const ot_value *v)
     t = t ? beside(t, &ot_op_Mul, 0.5) : NULL;
     if (!t && (t = beside(v, &ot_op_Mul, 0.5))) t = beside(t, &ot_op_Add, 1);
     z = t && made_by(t, &ot_op_Tanh) ? t->producer->in[0] : NULL;
-    if (!z || (!beside(z, &ot_op_Mul, 0.5) && !(made_by(z, &ot_op_Div) && is_number(z->producer->in[1], 2)))) return NULL;
+    if (!z || (!beside(z, &ot_op_Mul, 0.5) && !(made_by(z, &ot_op_Div) && is_number(z->producer->in[1], 2))))
+        return NULL;
     z = scaled(b, z, 2);
     return z ? ot_emit(b, &ot_op_Sigmoid, NULL, OT_IN(z)) : NULL;
 }
@@ -244,7 +261,7 @@ static ot_value *sigmoid(ot_build *b, const ot_value *v)
 static ot_value *softplus(ot_build *b, const ot_value *v)
 {
     const ot_node *log = made_by(v, &ot_op_Log);
-    ot_value      *w = log ? one_plus_exp(log->in[0]) : NULL;
+    ot_value *w = log ? one_plus_exp(log->in[0]) : NULL;
     return w ? ot_emit(b, &ot_op_Softplus, NULL, OT_IN(w)) : NULL;
 }
 
@@ -283,7 +300,7 @@ static ot_value *tanh_of(ot_build *b, const ot_value *v)
     }
     for (int order = 0; order < 2 && !z; order++) {
         if (!is_quotient(v, &above, &below, order)) continue;
-        terms     t = terms_of(above, 1), u = terms_of(below, 1);
+        terms t = terms_of(above, 1), u = terms_of(below, 1);
         ot_value *p = exponent(&t, 1), *m = exponent(&t, -1);
         if (t.n != 2 || u.n != 2 || u.sign[0] < 0 || u.sign[1] < 0) continue;
         ot_value *w = p ? p : m, *q = exponent(&u, 1);
@@ -293,9 +310,10 @@ static ot_value *tanh_of(ot_build *b, const ot_value *v)
             bool both = r && ((same_value(q, p) && same_value(r, m)) || (same_value(q, m) && same_value(r, p)));
             if (both && are_opposite(p, m)) z = scaled(b, p, 1);
         } else if (same_value(q, w)) {
-            int  one = number_at(&t, 1), below_one = number_at(&u, 1);
+            int one = number_at(&t, 1), below_one = number_at(&u, 1);
             bool minus_one = number_at(&t, -1) >= 0 && p;
-            if (below_one >= 0 && ((one >= 0 && t.sign[one] == (p ? -1 : 1)) || minus_one)) z = scaled(b, w, p ? 0.5 : -0.5);
+            if (below_one >= 0 && ((one >= 0 && t.sign[one] == (p ? -1 : 1)) || minus_one))
+                z = scaled(b, w, p ? 0.5 : -0.5);
         }
     }
     return z ? ot_emit(b, &ot_op_Tanh, NULL, OT_IN(z)) : NULL;
@@ -305,10 +323,12 @@ static ot_value *tanh_of(ot_build *b, const ot_value *v)
 
 static ot_value *whole(ot_build *b, const ot_value *v)
 {
-    static ot_value *(*const rules[])(ot_build *, const ot_value *) = { softmax, log_softmax, sigmoid, softplus, tanh_of };
-    static const ot_op *const last[] = { &ot_op_Div, &ot_op_Mul, &ot_op_Add, &ot_op_Sub, &ot_op_Log, &ot_op_Exp, &ot_op_Reciprocal, &ot_op_Pow };
+    static ot_value *(*const rules[])(ot_build *, const ot_value *) = { softmax, log_softmax, sigmoid, softplus,
+                                                                        tanh_of };
+    static const ot_op *const last[] = { &ot_op_Div, &ot_op_Mul, &ot_op_Add,        &ot_op_Sub,
+                                         &ot_op_Log, &ot_op_Exp, &ot_op_Reciprocal, &ot_op_Pow };
     ot_value *y = NULL;
-    bool      may = false;
+    bool may = false;
     for (int i = 0; i < OT_LEN(last); i++) may |= v->producer->op == last[i];
     for (int i = 0; may && i < OT_LEN(rules) && !y; i++) y = rules[i](b, v);
     return y && y->dtype == v->dtype && ot_shape_eq(&y->shape, &v->shape) ? y : NULL;

@@ -31,7 +31,7 @@ ot_findings *ot_plan_findings(ot_plan *p)
 
 void ot_plan_note(ot_plan *p, const char *fmt, ...)
 {
-    char    line[1024];
+    char line[1024];
     va_list ap;
     va_start(ap, fmt);
     ot_vtext(line, sizeof line, fmt, ap);
@@ -75,13 +75,14 @@ static ot_status bind_feeds(ot_plan *p, const ot_config *c)
     p->fed = ot_graph_alloc(g, (size_t)c->n_feeds * sizeof *p->fed);
     for (int i = 0; p->fed && i < c->n_feeds; i++)
         for (int k = 0; k < g->n_inputs && !c->feeds[i].target && !p->fed[i]; k++)
-            if (g->inputs[k]->role == OT_INPUT && !strcmp(g->inputs[k]->name, c->feeds[i].name)) p->fed[i] = g->inputs[k];
+            if (g->inputs[k]->role == OT_INPUT && !strcmp(g->inputs[k]->name, c->feeds[i].name))
+                p->fed[i] = g->inputs[k];
     return g->err->status;
 }
 
 /* last: the pass to stop behind; NULL: all run. */
-static ot_status plan_until(const char *last, const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out,
-                            ot_error *err)
+static ot_status plan_until(const char *last, const ot_graph *model, const ot_config *c, const ot_plan *like,
+                            ot_plan **out, ot_error *err)
 {
     *out = NULL;
     ot_plan *p = calloc(1, sizeof *p);
@@ -95,11 +96,12 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
         ot_status s = pipeline[i].run(p, c);
-        if (s != OT_OK && p->sticky.status == OT_OK) ot_fail(&p->sticky, s, "internal error: pass %s failed",
-                                                             pipeline[i].name);
+        if (s != OT_OK && p->sticky.status == OT_OK)
+            ot_fail(&p->sticky, s, "internal error: pass %s failed", pipeline[i].name);
         typed |= !strcmp(pipeline[i].name, "infer");
         /* Kernels trust the final graph, so it is looked at in every build. */
-        if (p->sticky.status == OT_OK && (EVERY_PASS || i == OT_LEN(pipeline) - 1) && ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
+        if (p->sticky.status == OT_OK && (EVERY_PASS || i == OT_LEN(pipeline) - 1) &&
+            ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
             ot_error e = p->sticky;
             p->sticky = (ot_error){ 0 };
             ot_fail(&p->sticky, e.status, "internal error after pass %s: %-s", pipeline[i].name, e.text);
@@ -128,13 +130,14 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
 /* One Gradient by all weights. */
 static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
 {
-    ot_graph  *g = p->graph;
+    ot_graph *g = p->graph;
     ot_value **in = ot_graph_alloc(g, (size_t)(n + 1) * sizeof *in);
     p->weights = ot_graph_alloc(g, (size_t)(n + 1) * sizeof *p->weights);
     if (!in || !p->weights) return g->err->status;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < g->n_values; k++)
-            if (g->values[k]->role == OT_WEIGHT && g->values[k]->source == sources[i]) in[p->n_weights++] = g->values[k];
+            if (g->values[k]->role == OT_WEIGHT && g->values[k]->source == sources[i])
+                in[p->n_weights++] = g->values[k];
     if (p->n_weights != n || !p->loss) return ot_fail(g->err, OT_E_INTERNAL, "internal error: a weight is missing");
     memcpy(p->weights, in, (size_t)n * sizeof *in);
     in[n] = p->loss;
@@ -144,7 +147,8 @@ static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
     return OT_OK;
 }
 
-ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out, ot_error *err)
+ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out,
+                           ot_error *err)
 {
     OT_TRY(plan_until("loss", model, c, NULL, out, err));
     ot_plan *p = *out;

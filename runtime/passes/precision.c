@@ -30,13 +30,13 @@
 enum { FED = 1, TARGET = 2, NARROW = 4, PLACE = 8 };
 
 typedef struct narrowing {
-    ot_plan   *p;
-    ot_graph  *g;
-    ot_build   b;
-    ot_dtype   half;
+    ot_plan *p;
+    ot_graph *g;
+    ot_build b;
+    ot_dtype half;
     ot_value **cast; /* by value id: the same in the other type, once somebody asked */
-    int        cap, products, done;
-    ot_node   *first; /* of the graph; weights are cast before it, side by side, so that a device does it at once */
+    int cap, products, done;
+    ot_node *first; /* of the graph; weights are cast before it, side by side, so that a device does it at once */
 } narrowing;
 
 static bool narrow(const ot_value *v) { return v && (v->mark & NARROW); }
@@ -48,7 +48,7 @@ static bool fed(const ot_value *v) { return v && (v->mark & FED); }
 static ot_value *cast_const(narrowing *x, const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);
-    void   *data = ot_graph_alloc(x->g, ot_bytes(&v->shape, x->half) + 8);
+    void *data = ot_graph_alloc(x->g, ot_bytes(&v->shape, x->half) + 8);
     for (int64_t i = 0; data && i < n; i++) ot_set_f64(data, x->half, i, ot_get_f64(v->data, v->dtype, i));
     return data ? ot_graph_const(x->g, v->name, x->half, &v->shape, data) : NULL;
 }
@@ -183,9 +183,23 @@ static ot_status loss(narrowing *x, ot_node *n)
 static bool leaves_range(int row)
 {
     switch (row) {
-    case OT_FN_Square: case OT_FN_Cube: case OT_FN_Pow: case OT_FN_PowP: case OT_FN_Rsqrt: case OT_FN_Reciprocal:
-    case OT_FN_Exp: case OT_FN_Expm1: case OT_FN_Log: case OT_FN_Log1p: case OT_FN_Softplus: case OT_FN_Tan:
-    case OT_FN_Sinh: case OT_FN_Cosh: case OT_FN_Asin: case OT_FN_Acos: case OT_FN_Quantize: return true;
+    case OT_FN_Square:
+    case OT_FN_Cube:
+    case OT_FN_Pow:
+    case OT_FN_PowP:
+    case OT_FN_Rsqrt:
+    case OT_FN_Reciprocal:
+    case OT_FN_Exp:
+    case OT_FN_Expm1:
+    case OT_FN_Log:
+    case OT_FN_Log1p:
+    case OT_FN_Softplus:
+    case OT_FN_Tan:
+    case OT_FN_Sinh:
+    case OT_FN_Cosh:
+    case OT_FN_Asin:
+    case OT_FN_Acos:
+    case OT_FN_Quantize: return true;
     default: return false;
     }
 }
@@ -217,8 +231,9 @@ static ot_status map(narrowing *x, ot_node *n)
 }
 
 static ot_status (*const rules[OT_HALF_END])(narrowing *x, ot_node *n) = {
-    [OT_HALF_PRODUCT] = product, [OT_HALF_FOLLOWS] = movement, [OT_HALF_NORM] = norm, [OT_HALF_ATTENTION] = attend, [OT_HALF_TAKE] = take,
-    [OT_HALF_SOFTMAX] = softmax, [OT_HALF_REDUCE] = reduce, [OT_HALF_LOSS] = loss, [OT_HALF_MAP] = map,
+    [OT_HALF_PRODUCT] = product,  [OT_HALF_FOLLOWS] = movement, [OT_HALF_NORM] = norm,
+    [OT_HALF_ATTENTION] = attend, [OT_HALF_TAKE] = take,        [OT_HALF_SOFTMAX] = softmax,
+    [OT_HALF_REDUCE] = reduce,    [OT_HALF_LOSS] = loss,        [OT_HALF_MAP] = map,
 };
 
 static ot_status apply(narrowing *x, ot_node *n)
@@ -257,8 +272,8 @@ static void mark_places(ot_graph *g)
 /* What leaves the step has the type it had. */
 static ot_status ends(narrowing *x)
 {
-    ot_graph  *g = x->g;
-    ot_plan   *p = x->p;
+    ot_graph *g = x->g;
+    ot_plan *p = x->p;
     ot_value **fixed[] = { &p->loss, &p->correct, &p->counted };
     for (int i = 0; i < g->n_outputs; i++) {
         ot_value *v = g->outputs[i];
@@ -267,7 +282,8 @@ static ot_status ends(narrowing *x)
         g->outputs[i]->name = v->name;
     }
     for (int i = 0; i < g->n_assigns; i++)
-        if (narrow(g->assigns[i].value) && !(g->assigns[i].value = other(x, NULL, g->assigns[i].value))) return g->err->status;
+        if (narrow(g->assigns[i].value) && !(g->assigns[i].value = other(x, NULL, g->assigns[i].value)))
+            return g->err->status;
     for (int i = 0; i < OT_LEN(fixed); i++)
         if (narrow(*fixed[i]) && !(*fixed[i] = other(x, NULL, *fixed[i]))) return g->err->status;
     for (int i = 0; i < p->n_kept; i++)

@@ -38,22 +38,23 @@ static bool used(const ot_graph *g, const ot_value *v)
 /* Axis 0 may differ from what the file says (a baked batch); any other difference is an error. */
 static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from, int64_t *to, ot_error *err)
 {
-    char            a[128], b[128];
+    char a[128], b[128];
     const ot_shape *s = &f->shape;
     if (f->dtype != v->dtype)
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s",
-                       v->name, ot_dtype_name(v->dtype), ot_dtype_name(f->dtype));
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s", v->name, ot_dtype_name(v->dtype),
+                       ot_dtype_name(f->dtype));
     if (v->shape.rank < 0) return OT_OK;
     bool fits = s->rank == v->shape.rank;
     for (int d = 0; d < s->rank && fits; d++)
         fits = v->shape.dim[d] < 0 || v->shape.dim[d] == s->dim[d] || (d == 0 && !f->whole);
     if (!fits)
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s",
-                       v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b));
+        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s", v->name, ot_shape_text(&v->shape, a),
+                       ot_shape_text(s, b));
     if (!s->rank || v->shape.dim[0] <= 0 || v->shape.dim[0] == s->dim[0]) return OT_OK;
     if (*from && (*from != v->shape.dim[0] || *to != s->dim[0]))
-        return ot_fail(err, OT_E_DATA, "input '%s' is %s, but the data is %s; another input has batch size %lld in "
-                                       "the file and %lld in the data",
+        return ot_fail(err, OT_E_DATA,
+                       "input '%s' is %s, but the data is %s; another input has batch size %lld in "
+                       "the file and %lld in the data",
                        v->name, ot_shape_text(&v->shape, a), ot_shape_text(s, b), (long long)*from, (long long)*to);
     *from = v->shape.dim[0];
     *to = s->dim[0];
@@ -101,12 +102,12 @@ static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t 
 {
     for (int i = 0; i < g->n_inputs; i++) {
         ot_value *v = g->inputs[i];
-        int       k = feed_of(p, c, p->graph->inputs[i]);
+        int k = feed_of(p, c, p->graph->inputs[i]);
         v->mark = 0;
         if (k < 0) continue;
         const ot_feed *f = &c->feeds[k];
-        int64_t        said = v->shape.rank > 0 ? v->shape.dim[0] : -1; /* an open one is as the others are */
-        bool           cut = f->shape.rank && f->shape.dim[0] == to && !f->whole && (said == from || said < 0);
+        int64_t said = v->shape.rank > 0 ? v->shape.dim[0] : -1; /* an open one is as the others are */
+        bool cut = f->shape.rank && f->shape.dim[0] == to && !f->whole && (said == from || said < 0);
         v->shape = f->shape;
         if (!cut) continue;
         v->shape.dim[0] = from;
@@ -128,7 +129,8 @@ static bool any_batch(const ot_node *n)
 static bool draws_batch(const ot_batching *b, const ot_node *n)
 {
     const ot_value *y = n->out[0];
-    return (n->op->flags & OT_RANDOM) && (!n->n_in || ot_is_const(n->in[0])) && y && y->shape.rank && y->shape.dim[0] == b->from;
+    return (n->op->flags & OT_RANDOM) && (!n->n_in || ot_is_const(n->in[0])) && y && y->shape.rank &&
+           y->shape.dim[0] == b->from;
 }
 
 /* The value `v` is made by a new node behind the cursor, from what n gives instead; its micro-batches are `mark`. */
@@ -136,12 +138,13 @@ static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own,
 {
     ot_graph *g = b->g;
     ot_value *v = n->out[i], *raw = ot_graph_value(g, v->name, OT_TEMP, v->dtype, &v->shape);
-    ot_shape  to;
+    ot_shape to;
     if (!raw || !ot_joined_shape(b, own, mark, &to)) return g->err->status ? g->err->status : OT_E_INTERNAL;
     raw->producer = n;
     raw->port = i;
     n->out[i] = raw;
-    ot_node *k = ot_graph_node(g, ot_find_op("", "Reshape"), n->name, NULL, OT_IN(raw, ot_batch_ints(b, to.dim, to.rank)), 1);
+    ot_node *k =
+        ot_graph_node(g, ot_find_op("", "Reshape"), n->name, NULL, OT_IN(raw, ot_batch_ints(b, to.dim, to.rank)), 1);
     if (!k) return g->err->status;
     ot_set_attr(k, "allowzero", 1);
     k->out[0]->producer = NULL;
@@ -171,11 +174,11 @@ static bool as_promised(const ot_batching *b, const ot_node *n, const ot_batched
 /* n over all micro-batches by its rule.  *fits: false, and n is as it was: there is none. */
 static ot_status by_rule(ot_batching *b, ot_node *n, const ot_shape *own, bool *fits)
 {
-    ot_graph  *g = b->g;
+    ot_graph *g = b->g;
     ot_batched r;
-    ot_node    old = *n;
-    ot_error   why = { 0 };
-    ot_dtype   types[OT_BATCHED_OUTPUTS];
+    ot_node old = *n;
+    ot_error why = { 0 };
+    ot_dtype types[OT_BATCHED_OUTPUTS];
     *fits = false;
     g->cursor = n;
     bool found = ot_batch_rule(b, n, own, &r);
@@ -217,7 +220,7 @@ static ot_status by_rule(ot_batching *b, ot_node *n, const ot_shape *own, bool *
 static ot_value ***parts_of(ot_batching *b, const ot_value *v)
 {
     if (v->id >= b->n_parts) {
-        int         n = 2 * v->id + 64;
+        int n = 2 * v->id + 64;
         ot_value ***more = ot_graph_alloc(b->g, (size_t)n * sizeof *more);
         if (!more) return NULL;
         if (b->n_parts) memcpy(more, b->parts, (size_t)b->n_parts * sizeof *more);
@@ -230,12 +233,12 @@ static ot_value ***parts_of(ot_batching *b, const ot_value *v)
 /* v's micro-batches, each a value of its own. */
 static ot_value **part(ot_batching *b, ot_value *v)
 {
-    ot_graph   *g = b->g;
+    ot_graph *g = b->g;
     ot_value ***known = parts_of(b, v);
     if (!known || *known) return known ? *known : NULL;
-    ot_shape   own = ot_own_shape(b, v);
+    ot_shape own = ot_own_shape(b, v);
     ot_value **list = ot_graph_alloc(g, (size_t)b->count * sizeof *list);
-    ot_node   *s = ot_graph_node(g, ot_find_op("", "Split"), v->name, NULL, OT_IN(v), (int)b->count);
+    ot_node *s = ot_graph_node(g, ot_find_op("", "Split"), v->name, NULL, OT_IN(v), (int)b->count);
     if (!list || !s) return NULL;
     ot_set_attr(s, "axis", v->mark == OT_ALONE ? 0 : ot_batch_axis(v));
     ot_set_attr(s, "num_outputs", b->count);
@@ -249,12 +252,13 @@ static ot_value **part(ot_batching *b, ot_value *v)
 /* Output i of n is from now on its micro-batches, which are `list`, one after the other. */
 static ot_status join(ot_batching *b, ot_node *n, int i, ot_value **list, const ot_shape *own)
 {
-    ot_graph  *g = b->g;
-    ot_value  *v = n->out[i], **in = ot_graph_alloc(g, (size_t)b->count * sizeof *in);
+    ot_graph *g = b->g;
+    ot_value *v = n->out[i], **in = ot_graph_alloc(g, (size_t)b->count * sizeof *in);
     if (!in || !parts_of(b, v)) return g->err->status;
     *parts_of(b, v) = list;
     for (int64_t k = 0; k < b->count; k++)
-        if (!(in[k] = own->rank ? list[k] : ot_batch_reshape(b, list[k], &(ot_shape){ 1, { 1 } }, 0))) return g->err->status;
+        if (!(in[k] = own->rank ? list[k] : ot_batch_reshape(b, list[k], &(ot_shape){ 1, { 1 } }, 0)))
+            return g->err->status;
     ot_node *c = ot_graph_node(g, ot_find_op("", "Concat"), n->name, NULL, in, (int)b->count, 1);
     if (!c) return g->err->status;
     c->out[0]->producer = NULL;
@@ -276,14 +280,17 @@ static void name_repeated(ot_batching *b, const char *op)
 /* n once for each micro-batch. */
 static ot_status one_by_one(ot_batching *b, ot_node *n, const ot_shape *own)
 {
-    ot_graph   *g = b->g;
-    int64_t     all;
-    ot_value ***in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in), ***out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
+    ot_graph *g = b->g;
+    int64_t all;
+    ot_value ***in = ot_graph_alloc(g, (size_t)n->n_in * sizeof *in),
+             ***out = ot_graph_alloc(g, (size_t)n->n_out * sizeof *out);
     if (!in || !out) return g->err->status;
     if (!ot_mul(b->count, 1 + n->n_in + n->n_out, &all) || all > g->room->copies)
-        return ot_node_fail(n, g->err, "the model has a fixed batch size of %lld and this operator would run for each "
-                                       "of %lld batches, which makes the model too large; use a smaller --batch-size "
-                                       "and --accumulate", (long long)b->from, (long long)b->count);
+        return ot_node_fail(n, g->err,
+                            "the model has a fixed batch size of %lld and this operator would run for each "
+                            "of %lld batches, which makes the model too large; use a smaller --batch-size "
+                            "and --accumulate",
+                            (long long)b->from, (long long)b->count);
     g->room->copies -= all;
     name_repeated(b, n->op->name);
     g->cursor = n;
@@ -340,7 +347,7 @@ static ot_status join_all(ot_batching *b, bool *fits)
 static ot_status fill_up(ot_batching *b)
 {
     ot_graph *g = b->g;
-    int64_t   all = b->count * b->from, *index = ot_graph_alloc(g, (size_t)all * sizeof *index);
+    int64_t all = b->count * b->from, *index = ot_graph_alloc(g, (size_t)all * sizeof *index);
     if (!index) return g->err->status;
     for (int64_t i = 0; i < all; i++) index[i] = i % b->to;
     for (int i = 0; i < g->n_inputs; i++) {
@@ -348,7 +355,8 @@ static ot_status fill_up(ot_batching *b)
         if (!v->mark) continue;
         v->shape.dim[0] = b->to;
         g->cursor = g->first;
-        ot_node *k = ot_graph_node(g, ot_find_op("", "Gather"), v->name, NULL, OT_IN(v, ot_batch_ints(b, index, (int)all)), 1);
+        ot_node *k =
+            ot_graph_node(g, ot_find_op("", "Gather"), v->name, NULL, OT_IN(v, ot_batch_ints(b, index, (int)all)), 1);
         g->cursor = NULL;
         if (!k) return g->err->status;
         ot_graph_replace(g, v, k->out[0]);
@@ -375,18 +383,21 @@ static ot_status finish_outputs(ot_batching *b)
     ot_graph *g = b->g;
     for (int i = 0; i < g->n_outputs; i++) {
         ot_value *v = g->outputs[i], *y = v;
-        bool      cut = v->mark && b->count && b->count * b->from != b->to;
+        bool cut = v->mark && b->count && b->count * b->from != b->to;
         if (!v->mark) continue;
         ot_shape own = ot_own_shape(b, v);
-        int      axis = v->mark == OT_ALONE ? 0 : natural_axis(b, v, &own);
+        int axis = v->mark == OT_ALONE ? 0 : natural_axis(b, v, &own);
         if (v->mark != OT_ALONE && b->count) y = ot_batch_move(b, v, axis);
         if (cut && (v->mark == OT_ALONE || own.dim[axis] != b->from))
-            return ot_fail(g->err, OT_E_DATA, "output '%s' mixes the samples of a batch, which has a fixed size of "
-                                              "%lld: %lld samples are not a multiple of it; use --batch-size %lld "
-                                              "with --drop-last",
+            return ot_fail(g->err, OT_E_DATA,
+                           "output '%s' mixes the samples of a batch, which has a fixed size of "
+                           "%lld: %lld samples are not a multiple of it; use --batch-size %lld "
+                           "with --drop-last",
                            v->name, (long long)b->from, (long long)b->to, (long long)b->from);
         if (cut && y)
-            y = ot_batch_emit(b, "Slice", OT_IN(y, ot_batch_ints(b, &(int64_t){ 0 }, 1), ot_batch_ints(b, &b->to, 1), ot_batch_ints(b, &(int64_t){ axis }, 1)));
+            y = ot_batch_emit(b, "Slice",
+                              OT_IN(y, ot_batch_ints(b, &(int64_t){ 0 }, 1), ot_batch_ints(b, &b->to, 1),
+                                    ot_batch_ints(b, &(int64_t){ axis }, 1)));
         if (!y) return g->err->status ? g->err->status : OT_E_INTERNAL;
         if (y == v) continue;
         y->name = v->name;
@@ -417,8 +428,8 @@ static ot_status join_graph(ot_batching *b, bool *fits)
 /* Tries it on a clone, of which nothing stays. */
 static bool goes(const ot_plan *p, const ot_config *c, ot_batching b)
 {
-    ot_error  e = { 0 };
-    bool      fits = false;
+    ot_error e = { 0 };
+    bool fits = false;
     ot_graph *g = ot_graph_clone(p->graph, &e);
     if (!g) return false;
     b.g = g;
@@ -433,23 +444,29 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
     char each[48] = "sample";
     bool filled = b->count && b->count * b->from != b->to;
     if (b->from > 1) snprintf(each, sizeof each, "batch of %lld", (long long)b->from);
-    ot_plan_note(p, "the model has a fixed batch size of %lld and is adapted to batch size %lld (%d operator%s "
-                    "changed)%s%s", (long long)b->from,
-                 (long long)b->to, b->followed, b->followed == 1 ? "" : "s", training ? "; the written file keeps its own" : "",
+    ot_plan_note(p,
+                 "the model has a fixed batch size of %lld and is adapted to batch size %lld (%d operator%s "
+                 "changed)%s%s",
+                 (long long)b->from, (long long)b->to, b->followed, b->followed == 1 ? "" : "s",
+                 training ? "; the written file keeps its own" : "",
                  filled ? "; samples depend on their batch, so the last batch is filled with repeated samples, which "
-                          "BatchNormalization counts" : "");
+                          "BatchNormalization counts"
+                        : "");
     if (b->mixing)
-        ot_plan_note(p, "%s '%.200s'%s the samples of a batch: the fixed batch size %lld is kept there, and each %s "
-                        "is computed separately; with a dynamic batch it would combine all samples of a batch",
-                     b->mixed_op, b->mixed, b->mixing > 1 ? " and others mix" : " mixes",
-                     (long long)b->from, each);
+        ot_plan_note(p,
+                     "%s '%.200s'%s the samples of a batch: the fixed batch size %lld is kept there, and each %s "
+                     "is computed separately; with a dynamic batch it would combine all samples of a batch",
+                     b->mixed_op, b->mixed, b->mixing > 1 ? " and others mix" : " mixes", (long long)b->from, each);
     if (b->pairs)
-        ot_plan_note(p, "%.200s: multiplies each sample with itself; with a dynamic batch it would combine all "
-                        "samples of a batch", b->pairs);
+        ot_plan_note(p,
+                     "%.200s: multiplies each sample with itself; with a dynamic batch it would combine all "
+                     "samples of a batch",
+                     b->pairs);
     if (b->repeated)
-        ot_plan_note(p, "%d operator%s cannot be adapted and run%s once for each %s: %s; results are the same, but "
-                        "slower", b->repeated,
-                     b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
+        ot_plan_note(p,
+                     "%d operator%s cannot be adapted and run%s once for each %s: %s; results are the same, but "
+                     "slower",
+                     b->repeated, b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
 }
 
 /* A file that does not infer at its own sizes is reported where it fails at ours.  Where it fails there only because sizes depend on
@@ -457,31 +474,35 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
 static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b)
 {
     ot_error e = { 0 };
-    bool     known = false;
+    bool known = false;
     for (int k = 0; k < c->n_feeds; k++) known |= c->feeds[k].data != NULL;
     if (!c->decisions) OT_TRY(bind_inputs(p, c));
     ot_graph *g = known ? ot_graph_clone(p->graph, &e) : NULL;
-    bool      mixes = c->decisions || (g && ot_infer_graph(g) == OT_OK);
+    bool mixes = c->decisions || (g && ot_infer_graph(g) == OT_OK);
     ot_graph_free(g);
     if (!mixes) return OT_OK;
-    return ot_fail(p->graph->err, OT_E_DATA, "sizes in this model depend on the data, so its fixed batch size %lld "
-                                             "cannot become %lld: use batches of %lld",
+    return ot_fail(p->graph->err, OT_E_DATA,
+                   "sizes in this model depend on the data, so its fixed batch size %lld "
+                   "cannot become %lld: use batches of %lld",
                    (long long)b->from, (long long)b->to, (long long)b->from);
 }
 
 ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
 {
-    ot_graph   *g = p->graph;
+    ot_graph *g = p->graph;
     ot_batching b = { .g = g, .apart = c->apart };
-    bool        fits;
+    bool fits;
     if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file goes through */
     OT_TRY(check_inputs(p, c, &b.from, &b.to));
     if (b.from && !b.to && !c->apart) return bind_inputs(p, c); /* nothing to join */
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;
     if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
-    if (b.from && !b.to && c->apart) return ot_fail(g->err, OT_E_DATA, "the batch has 0 samples, expected %lld as in "
-                                                                       "the file", (long long)b.from);
+    if (b.from && !b.to && c->apart)
+        return ot_fail(g->err, OT_E_DATA,
+                       "the batch has 0 samples, expected %lld as in "
+                       "the file",
+                       (long long)b.from);
     if (!b.from) return bind_inputs(p, c);
     if (b.count && !goes(p, c, b)) return bind_whole(p, c, &b);
     p->micro = b.count;
@@ -489,8 +510,9 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     bind_own(p, c, g, b.from, b.to);
     OT_TRY(ot_infer_graph(g));
     OT_TRY(join_graph(&b, &fits));
-    if (!fits) return ot_fail(g->err, OT_E_DATA, "the batch has %lld samples, expected %lld as in the file",
-                              (long long)b.to, (long long)b.from);
+    if (!fits)
+        return ot_fail(g->err, OT_E_DATA, "the batch has %lld samples, expected %lld as in the file", (long long)b.to,
+                       (long long)b.from);
     say(p, &b, c->want == OT_WANT_TRAIN);
     return g->err->status;
 }

@@ -58,7 +58,7 @@ int ot_recognise_row(const ot_node *n)
 /* What is known of values, by id. */
 typedef struct known {
     ot_readers readers;
-    bool      *trained; /* depends on what may train */
+    bool *trained; /* depends on what may train */
 } known;
 
 static ot_status know(ot_graph *g, known *k)
@@ -78,7 +78,7 @@ static ot_status know(ot_graph *g, known *k)
 
 typedef struct attention {
     ot_value *q, *k, *v, *mask;
-    bool      k_is_transposed; /* k: (.., D, S) */
+    bool k_is_transposed; /* k: (.., D, S) */
     ot_attention a;
 } attention;
 
@@ -91,7 +91,7 @@ static bool is_causal(const ot_value *m, int64_t T, int64_t S)
     for (int64_t t = 0; t < T; t++)
         for (int64_t i = 0; i < S; i++) {
             double v = ot_get_f64(m->data, m->dtype, t * S + i);
-            bool   open = m->dtype == OT_BOOL ? v != 0 : v == 0;
+            bool open = m->dtype == OT_BOOL ? v != 0 : v == 0;
             if (open != (i <= t) || (!open && m->dtype != OT_BOOL && !(v <= -1e4))) return false;
         }
     return true;
@@ -100,17 +100,19 @@ static bool is_causal(const ot_value *m, int64_t T, int64_t S)
 static bool is_mask(const known *k, const ot_value *m, const ot_value *scores)
 {
     ot_shape all;
-    return m->id < k->readers.known && !k->trained[m->id] && m->shape.rank <= 4 && ot_broadcast(&m->shape, &scores->shape, &all) &&
-           ot_shape_eq(&all, &scores->shape) && (m->dtype == OT_BOOL || m->dtype == scores->dtype);
+    return m->id < k->readers.known && !k->trained[m->id] && m->shape.rank <= 4 &&
+           ot_broadcast(&m->shape, &scores->shape, &all) && ot_shape_eq(&all, &scores->shape) &&
+           (m->dtype == OT_BOOL || m->dtype == scores->dtype);
 }
 
 /* Takes n, a Map between the product and the softmax, into f; *data: what it reads.  false: it is neither a scale
  * nor a mask, or in the wrong order. */
 static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **data)
 {
-    double           x;
-    const ot_value  *y = n->out[0];
-    if (ot_recognise_row(n) == OT_FN_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) && is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
+    double x;
+    const ot_value *y = n->out[0];
+    if (ot_recognise_row(n) == OT_FN_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) &&
+        is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
         f->mask = n->in[0];
         f->a.hidden = x;
         *data = n->in[1];
@@ -142,9 +144,10 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
 static ot_value *unscaled(const known *k, ot_value *x, double *scale)
 {
     const ot_node *n = x->producer;
-    double         by;
+    double by;
     if (!n || !ot_recognise_reader(&k->readers, x) || (n->n_in == 2 && n->in[0]->dtype != n->in[1]->dtype)) return x;
-    if (ot_recognise_row(n) == OT_FN_Div && ot_recognise_scalar(n->in[1], &by) && by != 0 && ot_shape_eq(&n->in[0]->shape, &x->shape)) {
+    if (ot_recognise_row(n) == OT_FN_Div && ot_recognise_scalar(n->in[1], &by) && by != 0 &&
+        ot_shape_eq(&n->in[0]->shape, &x->shape)) {
         *scale /= by;
         return n->in[0];
     }
@@ -191,11 +194,11 @@ static bool match(const known *k, const ot_node *n, attention *f)
 static ot_value *swapped(ot_build *b, ot_value *x)
 {
     static const int perm[] = { 0, 1, 3, 2 };
-    const ot_node   *c = x->producer;
-    const ot_copy   *a = c && c->op == &ot_op_Copy ? c->attrs : NULL;
+    const ot_node *c = x->producer;
+    const ot_copy *a = c && c->op == &ot_op_Copy ? c->attrs : NULL;
     if (!a || a->n != 1) return ot_transpose(b, x, perm);
     ot_piece *p = ot_graph_alloc(b->graph, sizeof *p);
-    ot_shape  s = x->shape;
+    ot_shape s = x->shape;
     if (!p) return NULL;
     *p = a->piece[0];
     for (int d = 2; d < 4; d++) {
@@ -218,7 +221,7 @@ static bool is_worth_it(const ot_config *c, const attention *f)
 /* Has the device a kernel for n beside the reference, which is there to be compared with? */
 static bool has_kernel_for(const ot_node *n, const ot_config *c)
 {
-    const char      *why;
+    const char *why;
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     return k && (c->ref_only || k != ot_ref_kernel(n->op));
 }
@@ -230,7 +233,8 @@ static void put_attention(ot_graph *g, const ot_config *c, ot_node *n, attention
     g->cursor = n;
     g->phase = n->phase;
     ot_value *key = f->k_is_transposed ? swapped(&b, f->k) : f->k;
-    ot_node  *y = ot_emit_n(&b, &ot_op_FusedAttention, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
+    ot_node *y =
+        ot_emit_n(&b, &ot_op_FusedAttention, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
     g->cursor = NULL;
     if (y && has_kernel_for(y, c)) ot_graph_replace(g, n->out[0], y->out[0]);
 }
@@ -245,9 +249,9 @@ static bool has_kernel(const ot_op *op, const ot_config *c)
 
 ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
 {
-    known     k = { 0 };
+    known k = { 0 };
     attention f;
-    bool      any = false;
+    bool any = false;
     OT_TRY(ot_recognise_norms(p->graph, c, &any));
     OT_TRY(ot_recognise_activations(p->graph, &any));
     bool attends = has_kernel(&ot_op_FusedAttention, c) && has_kernel(&ot_op_FusedAttentionDx, c);

@@ -7,8 +7,8 @@
 /* Who reads the values of a graph, by id: how many times (outputs count as more than once), and the last that does.
  * Of values made since then nothing is known. */
 typedef struct ot_readers {
-    int       known;
-    int      *times;
+    int known;
+    int *times;
     ot_node **last;
 } ot_readers;
 

@@ -20,17 +20,17 @@ enum { MOST_FACTORS = 4, MOST_DEPTH = 4 };
 
 /* c factor[0] factor[1] ... */
 typedef struct product {
-    double    c;
+    double c;
     ot_value *factor[MOST_FACTORS];
-    int       n;  /* more than MOST_FACTORS: too many */
+    int n; /* more than MOST_FACTORS: too many */
 } product;
 
 static void add_factors(const ot_readers *r, ot_value *v, int depth, product *p)
 {
-    double         c;
+    double c;
     const ot_node *n = v->producer;
-    bool           inside = depth == 0 || (depth < MOST_DEPTH && ot_recognise_reader(r, v));
-    int            row = inside ? ot_recognise_row(n) : -1;
+    bool inside = depth == 0 || (depth < MOST_DEPTH && ot_recognise_reader(r, v));
+    int row = inside ? ot_recognise_row(n) : -1;
     if (ot_recognise_scalar(v, &c)) {
         p->c *= c;
     } else if (row == OT_FN_Mul) {
@@ -61,10 +61,10 @@ static bool near(double a, double b, ot_dtype t)
 static int power_of(const ot_readers *r, ot_value *v, const ot_value *x, double *c)
 {
     product p = factors(r, v, 1);
-    int     degree = 0;
+    int degree = 0;
     for (int i = 0; i < p.n && i < MOST_FACTORS; i++) {
         const ot_node *n = p.factor[i]->producer;
-        int            row = ot_recognise_row(n);
+        int row = ot_recognise_row(n);
         if (p.factor[i] == x) degree++;
         else if ((row == OT_FN_Square || row == OT_FN_Cube) && n->in[0] == x) degree += row == OT_FN_Square ? 2 : 3;
         else return 0;
@@ -93,9 +93,9 @@ static ot_value *one_plus(const ot_value *v, int row)
 /* v = sqrt(2/pi) (x + 0.044715 x^3)? */
 static bool is_gelu_cubic(const ot_readers *r, ot_value *v, const ot_value *x)
 {
-    double   a = 0, b = 0;
-    product  p = factors(r, v, 1);
-    bool     inside = p.n == 2 && (p.factor[0] == x || p.factor[1] == x); /* x stands before the sum */
+    double a = 0, b = 0;
+    product p = factors(r, v, 1);
+    bool inside = p.n == 2 && (p.factor[0] == x || p.factor[1] == x); /* x stands before the sum */
     if ((p.n != 1 && !inside) || !near(p.c, SQRT_2_OVER_PI, x->dtype)) return false;
     const ot_node *sum = p.factor[inside && p.factor[0] == x]->producer;
     for (int i = 0; i < 2 && ot_recognise_row(sum) == OT_FN_Add; i++) {
@@ -108,9 +108,11 @@ static bool is_gelu_cubic(const ot_readers *r, ot_value *v, const ot_value *x)
 /* v = clip(x + 3, 0, 6)? */
 static bool is_relu6_shifted(const ot_value *v, const ot_value *x)
 {
-    double         low, high, three;
+    double low, high, three;
     const ot_node *n = v->producer;
-    if (ot_recognise_row(n) != OT_FN_Clip || !ot_recognise_scalar(n->in[1], &low) || !ot_recognise_scalar(n->in[2], &high)) return false;
+    if (ot_recognise_row(n) != OT_FN_Clip || !ot_recognise_scalar(n->in[1], &low) ||
+        !ot_recognise_scalar(n->in[2], &high))
+        return false;
     const ot_node *sum = n->in[0]->producer;
     for (int i = 0; i < 2 && low == 0 && high == 6 && ot_recognise_row(sum) == OT_FN_Add; i++)
         if (sum->in[i] == x && ot_recognise_scalar(sum->in[1 - i], &three) && three == 3) return true;
@@ -121,8 +123,8 @@ static bool is_relu6_shifted(const ot_value *v, const ot_value *x)
 static int match(const ot_readers *r, double c, ot_value *x, ot_value *f, double *param)
 {
     const ot_node *n = f->producer;
-    int            row = ot_recognise_row(n);
-    ot_value      *u = one_plus(f, OT_FN_Erf);
+    int row = ot_recognise_row(n);
+    ot_value *u = one_plus(f, OT_FN_Erf);
     if (u && c == 0.5) return is_scaled(r, u, x, SQRT_HALF) ? OT_FN_Gelu : -1;
     u = one_plus(f, OT_FN_Tanh);
     if (u && c == 0.5) return is_gelu_cubic(r, u, x) ? OT_FN_GeluTanh : -1;
@@ -133,7 +135,8 @@ static int match(const ot_readers *r, double c, ot_value *x, ot_value *f, double
         const ot_inst *inst = ((const ot_program *)n->attrs)->inst;
         return near(inst->p, 1.0 / 6, x->dtype) && inst->q == 0.5 ? OT_FN_HardSwish : -1;
     }
-    if (row == OT_FN_Tanh && ot_recognise_row(n->in[0]->producer) == OT_FN_Softplus && n->in[0]->producer->in[0] == x) return OT_FN_Mish;
+    if (row == OT_FN_Tanh && ot_recognise_row(n->in[0]->producer) == OT_FN_Softplus && n->in[0]->producer->in[0] == x)
+        return OT_FN_Mish;
     return -1;
 }
 
@@ -145,7 +148,7 @@ ot_status ot_recognise_activations(ot_graph *g, bool *any)
         int row = ot_recognise_row(n);
         if (row != OT_FN_Mul && row != OT_FN_Div) continue;
         product p = factors(&readers, n->out[0], 0);
-        double  param = 0;
+        double param = 0;
         row = -1;
         if (p.n != 2) continue;
         ot_value *x = p.factor[0];
@@ -153,7 +156,9 @@ ot_status ot_recognise_activations(ot_graph *g, bool *any)
             x = p.factor[i];
             row = match(&readers, p.c, x, p.factor[1 - i], &param);
         }
-        if (row < 0 || !ot_is_float(x->dtype) || x->dtype != n->out[0]->dtype || !ot_shape_eq(&x->shape, &n->out[0]->shape)) continue;
+        if (row < 0 || !ot_is_float(x->dtype) || x->dtype != n->out[0]->dtype ||
+            !ot_shape_eq(&x->shape, &n->out[0]->shape))
+            continue;
         ot_build b = { .graph = g, .node = n };
         g->cursor = n;
         g->phase = n->phase;

@@ -19,31 +19,47 @@
 
 /* ---- sums of products ---------------------------------------------------------------- */
 
-enum { MOST_LEAVES = 4, INVERSE = 8, X = 16, MOST_FACTORS = 5, MOST_PRODUCTS = 4, MOST_NODES = 40, MOST_CHAIN = 6, MOST_DEPTH = 12 };
+enum {
+    MOST_LEAVES = 4,
+    INVERSE = 8,
+    X = 16,
+    MOST_FACTORS = 5,
+    MOST_PRODUCTS = 4,
+    MOST_NODES = 40,
+    MOST_CHAIN = 6,
+    MOST_DEPTH = 12
+};
 
 /* c times factors, in ascending order: the number of a leaf, INVERSE + that of the leaf v in 1 / sqrt(v + epsilon), or X. */
-typedef struct product { double c; int n, factor[MOST_FACTORS]; } product;
+typedef struct product {
+    double c;
+    int n, factor[MOST_FACTORS];
+} product;
 
-typedef struct sum { int n; product p[MOST_PRODUCTS]; ot_shape shape; } sum;
+typedef struct sum {
+    int n;
+    product p[MOST_PRODUCTS];
+    ot_shape shape;
+} sum;
 
 typedef struct pieces {
-    int            n_leaves, n_nodes;
-    ot_value      *leaf[MOST_LEAVES];  /* tensors of the file */
-    const ot_node *node[MOST_NODES];   /* whatever computes with them; the last one computed first */
-    int64_t        channels;           /* 0: not known yet */
-    double         epsilon[MOST_LEAVES];
-    int            behind;             /* axes of x behind the channels; -1: not known yet */
-    int            rank;               /* the highest of a parameter that meets x */
+    int n_leaves, n_nodes;
+    ot_value *leaf[MOST_LEAVES];     /* tensors of the file */
+    const ot_node *node[MOST_NODES]; /* whatever computes with them; the last one computed first */
+    int64_t channels;                /* 0: not known yet */
+    double epsilon[MOST_LEAVES];
+    int behind; /* axes of x behind the channels; -1: not known yet */
+    int rank;   /* the highest of a parameter that meets x */
 } pieces;
 
 /* A BatchNormalization: what it is made of, and its nodes. */
 typedef struct norm {
-    pieces    with;
-    ot_node  *last;
+    pieces with;
+    ot_node *last;
     ot_value *x, *scale, *bias, *mean, *var;
-    double    epsilon;
-    bool      ahead; /* x meets a factor, then a shift, both computed before */
-    bool      refused;
+    double epsilon;
+    bool ahead; /* x meets a factor, then a shift, both computed before */
+    bool refused;
 } norm;
 
 static bool times(const sum *a, const sum *b, sum *y)
@@ -89,7 +105,8 @@ static sum one(double c, int factor)
 /* A constant of one element, and its converted copies. */
 static const ot_value *number(const ot_value *v, double *x)
 {
-    while (v->producer && (v->producer->op == &ot_op_Cast || v->producer->op == &ot_op_Identity)) v = v->producer->in[0];
+    while (v->producer && (v->producer->op == &ot_op_Cast || v->producer->op == &ot_op_Identity))
+        v = v->producer->in[0];
     return ot_recognise_scalar(v, x) && v->said != OT_SAID_PARAMETER ? v : NULL;
 }
 
@@ -104,7 +121,10 @@ static bool per_channel(pieces *s, const ot_shape *shape)
     return n == s->channels;
 }
 
-static bool joined(pieces *s, const ot_shape *a, const ot_shape *b, ot_shape *y) { return ot_broadcast(a, b, y) && per_channel(s, y); }
+static bool joined(pieces *s, const ot_shape *a, const ot_shape *b, ot_shape *y)
+{
+    return ot_broadcast(a, b, y) && per_channel(s, y);
+}
 
 /* A list of integers: a constant, or constants put together.  Its length; -1: it is no such list. */
 static int list_of(const ot_value *v, int64_t *list, int n)
@@ -124,11 +144,16 @@ static int list_of(const ot_value *v, int64_t *list, int n)
 static bool moved_shape(const ot_node *n, const ot_shape *x, ot_shape *y)
 {
     int64_t to[OT_MAX_RANK];
-    bool    gone[OT_MAX_RANK] = { false };
-    int     at, n_to;
-    if (n->op == &ot_op_Identity) return *y = *x, true;
+    bool gone[OT_MAX_RANK] = { false };
+    int at, n_to;
+    if (n->op == &ot_op_Identity) {
+        *y = *x;
+        return true;
+    }
     if (n->n_in < 2 || (n_to = list_of(n->in[1], to, 0)) < 0) return false;
-    *y = (ot_shape){ .rank = n->op == &ot_op_Reshape ? n_to : n->op == &ot_op_Unsqueeze ? x->rank + n_to : x->rank - n_to };
+    *y = (ot_shape){ .rank = n->op == &ot_op_Reshape     ? n_to
+                             : n->op == &ot_op_Unsqueeze ? x->rank + n_to
+                                                         : x->rank - n_to };
     if (y->rank < 0 || y->rank > OT_MAX_RANK) return false;
     if (n->op == &ot_op_Reshape) {
         for (int d = 0; d < n_to; d++) y->dim[d] = to[d] == 1 ? 1 : ot_numel(x);
@@ -152,7 +177,8 @@ static bool moved_shape(const ot_node *n, const ot_shape *x, ot_shape *y)
 
 static bool moves(const ot_node *n)
 {
-    return ot_is(n, &ot_op_Reshape) || ot_is(n, &ot_op_Unsqueeze) || ot_is(n, &ot_op_Squeeze) || ot_is(n, &ot_op_Identity);
+    return ot_is(n, &ot_op_Reshape) || ot_is(n, &ot_op_Unsqueeze) || ot_is(n, &ot_op_Squeeze) ||
+           ot_is(n, &ot_op_Identity);
 }
 
 static bool take_node(pieces *s, const ot_node *n)
@@ -166,7 +192,9 @@ static bool take_node(pieces *s, const ot_node *n)
 
 static int take_leaf(pieces *s, ot_value *v)
 {
-    if (v->producer || v->role != OT_CONST || !v->data || v->source < 0 || !ot_is_float(v->dtype) || ot_numel(&v->shape) < 2) return -1;
+    if (v->producer || v->role != OT_CONST || !v->data || v->source < 0 || !ot_is_float(v->dtype) ||
+        ot_numel(&v->shape) < 2)
+        return -1;
     if ((s->n_leaves && s->leaf[0]->dtype != v->dtype) || !per_channel(s, &v->shape)) return -1;
     for (int i = 0; i < s->n_leaves; i++)
         if (s->leaf[i] == v) return i;
@@ -180,9 +208,9 @@ static bool add_of(pieces *s, ot_value *v, int depth, sum *y);
 /* One over the root of v: of a variance and epsilon. */
 static bool inverse_root(pieces *s, const ot_value *v, sum *y)
 {
-    double         epsilon = 0;
+    double epsilon = 0;
     const ot_node *n = v->producer;
-    sum            x = { 0 };
+    sum x = { 0 };
     if (moves(n)) {
         if (!take_node(s, n) || !inverse_root(s, n->in[0], &x)) return false;
         *y = x;
@@ -190,9 +218,11 @@ static bool inverse_root(pieces *s, const ot_value *v, sum *y)
     }
     for (int i = 0; i < 2 && ot_is(n, &ot_op_Add); i++) {
         const ot_value *e = number(n->in[i], &epsilon);
-        sum             var = { 0 };
+        sum var = { 0 };
         if (!e || !(epsilon >= 0)) continue;
-        if (!take_node(s, n) || !add_of(s, n->in[1 - i], 0, &var) || var.n != 1 || var.p[0].n != 1 || var.p[0].c != 1 || var.p[0].factor[0] >= INVERSE) return false;
+        if (!take_node(s, n) || !add_of(s, n->in[1 - i], 0, &var) || var.n != 1 || var.p[0].n != 1 || var.p[0].c != 1 ||
+            var.p[0].factor[0] >= INVERSE)
+            return false;
         int leaf = var.p[0].factor[0];
         for (int k = 0; k < s->n_leaves; k++)
             if (s->epsilon[k] >= 0 && k != leaf) return false;
@@ -208,7 +238,7 @@ static bool inverse_root(pieces *s, const ot_value *v, sum *y)
 static bool inverse_of(pieces *s, const ot_value *v, int depth, sum *y)
 {
     const ot_node *n = v->producer;
-    double         half;
+    double half;
     if (!n || depth > MOST_DEPTH || !take_node(s, n)) return false;
     if (moves(n)) {
         sum x = { 0 };
@@ -228,16 +258,23 @@ static bool combine(pieces *s, const ot_node *n, const sum *a, const sum *b, sum
     return times(a, b, y);
 }
 
-static bool is_arithmetic(const ot_node *n) { return ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Mul) || ot_is(n, &ot_op_Div); }
+static bool is_arithmetic(const ot_node *n)
+{
+    return ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Mul) || ot_is(n, &ot_op_Div);
+}
 
 /* v, which depends on no input of the graph, as a sum of products of leaves. */
 static bool add_of(pieces *s, ot_value *v, int depth, sum *y)
 {
-    double          c;
-    const ot_node  *n = v->producer;
+    double c;
+    const ot_node *n = v->producer;
     const ot_value *e = number(v, &c);
-    sum             a = { 0 }, b = { 0 }, minus = one(-1, -1);
-    if (e) return *y = one(c, -1), y->shape = e->shape, true;
+    sum a = { 0 }, b = { 0 }, minus = one(-1, -1);
+    if (e) {
+        *y = one(c, -1);
+        y->shape = e->shape;
+        return true;
+    }
     if (!n) {
         int leaf = take_leaf(s, v);
         *y = one(1, leaf);
@@ -310,14 +347,15 @@ static int find(const product *p, int from, int to)
 static bool is_norm(const sum *y, norm *f)
 {
     const product *px = NULL, *pm = NULL, *pb = NULL;
-    pieces        *s = &f->with;
+    pieces *s = &f->with;
     for (int i = 0; i < y->n; i++) {
         const product *p = &y->p[i];
         const product **to = find(p, X, X + 1) >= 0 ? &px : find(p, INVERSE, X) >= 0 ? &pm : &pb;
         if (*to || p->c != (to == &pm ? -1 : 1)) return false;
         *to = p;
     }
-    if (!px || !pm || pm->n != px->n || px->n < 2 || px->n > 3 || (pb && (pb->n != 1 || pb->factor[0] >= INVERSE))) return false;
+    if (!px || !pm || pm->n != px->n || px->n < 2 || px->n > 3 || (pb && (pb->n != 1 || pb->factor[0] >= INVERSE)))
+        return false;
     int var = find(px, INVERSE, X), scale = px->n == 3 ? find(px, 0, INVERSE) : -1, mean = -1;
     if (var < 0 || find(pm, INVERSE, X) != var || (px->n == 3 && scale < 0)) return false;
     if (px->n == 2) mean = pm->factor[0];
@@ -336,8 +374,9 @@ static bool is_norm(const sum *y, norm *f)
 static bool match(ot_node *n, norm *f)
 {
     const ot_node *chain[MOST_CHAIN];
-    int            length = 0;
-    for (const ot_node *k = n; k && length < MOST_CHAIN && data_input(k) >= 0; k = k->in[data_input(k)]->producer) chain[length++] = k;
+    int length = 0;
+    for (const ot_node *k = n; k && length < MOST_CHAIN && data_input(k) >= 0; k = k->in[data_input(k)]->producer)
+        chain[length++] = k;
     for (int from = 1; from < length; from++) {
         sum y = one(1, X);
         *f = (norm){ .last = n, .with = { .behind = -1 } };
@@ -367,9 +406,9 @@ static bool is_frozen(const norm *f)
 {
     if (!f->ahead || !f->scale || !f->bias || f->scale->said || f->bias->said) return false;
     int n = path_before(f->mean, "running_mean");
-    return n >= 0 && path_before(f->var, "running_var") == n && path_before(f->scale, "weight") == n && path_before(f->bias, "bias") == n &&
-           !strncmp(f->mean->name, f->var->name, (size_t)n) && !strncmp(f->mean->name, f->scale->name, (size_t)n) &&
-           !strncmp(f->mean->name, f->bias->name, (size_t)n);
+    return n >= 0 && path_before(f->var, "running_var") == n && path_before(f->scale, "weight") == n &&
+           path_before(f->bias, "bias") == n && !strncmp(f->mean->name, f->var->name, (size_t)n) &&
+           !strncmp(f->mean->name, f->scale->name, (size_t)n) && !strncmp(f->mean->name, f->bias->name, (size_t)n);
 }
 
 /* ---- whether all of it may go ----------------------------------------------------------------- */
@@ -379,7 +418,8 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && n->in[i]->id < g->n_values && g->values[n->in[i]->id] == n->in[i]) reads[n->in[i]->id] += g == in ? 1 : 1000;
+            if (n->in[i] && n->in[i]->id < g->n_values && g->values[n->in[i]->id] == n->in[i])
+                reads[n->in[i]->id] += g == in ? 1 : 1000;
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
             ot_graph *sub = NULL;
             if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
@@ -387,7 +427,8 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
         }
     }
     for (int i = 0; i < in->n_outputs; i++)
-        if (in->outputs[i]->id < g->n_values && g->values[in->outputs[i]->id] == in->outputs[i]) reads[in->outputs[i]->id] += 1000;
+        if (in->outputs[i]->id < g->n_values && g->values[in->outputs[i]->id] == in->outputs[i])
+            reads[in->outputs[i]->id] += 1000;
 }
 
 /* Are all reads of v, but those of the last node's result, by nodes of norms? */
@@ -427,15 +468,47 @@ static ot_status settle(ot_graph *g, norm *list, int n, const int *reads)
 static int rank_of(const ot_node *n, const int *rank)
 {
     static const ot_op *const like_first[] = {
-        &ot_op_Relu, &ot_op_LeakyRelu, &ot_op_PRelu, &ot_op_Clip, &ot_op_Sigmoid, &ot_op_HardSigmoid, &ot_op_HardSwish, &ot_op_Swish, &ot_op_Mish,
-        &ot_op_Tanh, &ot_op_Elu, &ot_op_Selu, &ot_op_Softplus, &ot_op_Gelu, &ot_op_Neg, &ot_op_Sqrt, &ot_op_Reciprocal, &ot_op_Exp, &ot_op_Erf, &ot_op_Abs,
-        &ot_op_Identity, &ot_op_Cast, &ot_op_Dropout, &ot_op_Pad,
-        &ot_op_BatchNormalization, &ot_op_InstanceNormalization, &ot_op_MaxPool, &ot_op_AveragePool, &ot_op_GlobalAveragePool, &ot_op_Concat,
-        &ot_op_Slice, &ot_op_Resize, &ot_op_Transpose, &ot_op_Conv, &ot_op_ConvTranspose,
+        &ot_op_Relu,
+        &ot_op_LeakyRelu,
+        &ot_op_PRelu,
+        &ot_op_Clip,
+        &ot_op_Sigmoid,
+        &ot_op_HardSigmoid,
+        &ot_op_HardSwish,
+        &ot_op_Swish,
+        &ot_op_Mish,
+        &ot_op_Tanh,
+        &ot_op_Elu,
+        &ot_op_Selu,
+        &ot_op_Softplus,
+        &ot_op_Gelu,
+        &ot_op_Neg,
+        &ot_op_Sqrt,
+        &ot_op_Reciprocal,
+        &ot_op_Exp,
+        &ot_op_Erf,
+        &ot_op_Abs,
+        &ot_op_Identity,
+        &ot_op_Cast,
+        &ot_op_Dropout,
+        &ot_op_Pad,
+        &ot_op_BatchNormalization,
+        &ot_op_InstanceNormalization,
+        &ot_op_MaxPool,
+        &ot_op_AveragePool,
+        &ot_op_GlobalAveragePool,
+        &ot_op_Concat,
+        &ot_op_Slice,
+        &ot_op_Resize,
+        &ot_op_Transpose,
+        &ot_op_Conv,
+        &ot_op_ConvTranspose,
     };
-    static const ot_op *const broadcast[] = { &ot_op_Add, &ot_op_Sub, &ot_op_Mul, &ot_op_Div, &ot_op_Max, &ot_op_Min, &ot_op_Pow, &ot_op_MatMul };
+    static const ot_op *const broadcast[] = { &ot_op_Add, &ot_op_Sub, &ot_op_Mul, &ot_op_Div,
+                                              &ot_op_Max, &ot_op_Min, &ot_op_Pow, &ot_op_MatMul };
     int first = n->n_in && n->in[0] ? rank[n->in[0]->id] : -1;
-    if (n->op == &ot_op_Conv || n->op == &ot_op_ConvTranspose) return n->in[1]->shape.rank >= 0 ? n->in[1]->shape.rank : first;
+    if (n->op == &ot_op_Conv || n->op == &ot_op_ConvTranspose)
+        return n->in[1]->shape.rank >= 0 ? n->in[1]->shape.rank : first;
     if (n->op == &ot_op_Gemm || n->op == &ot_op_Flatten) return 2;
     int second = n->n_in > 1 && n->in[1] ? rank[n->in[1]->id] : -1;
     if (n->op == &ot_op_MatMul && (first < 2 || second < 2)) return -1;
@@ -478,7 +551,9 @@ static ot_value *parameter(ot_graph *g, const norm *f, ot_value *v, double other
 {
     ot_shape s = { .rank = 1, .dim = { f->with.channels } };
     if (v && v->shape.rank == 1) return v;
-    if (v) return node(g, f, &ot_op_Reshape, NULL, OT_IN(v, ot_graph_const(g, "channels", OT_I64, &(ot_shape){ 1, { 1 } }, s.dim)));
+    if (v)
+        return node(g, f, &ot_op_Reshape, NULL,
+                    OT_IN(v, ot_graph_const(g, "channels", OT_I64, &(ot_shape){ 1, { 1 } }, s.dim)));
     void *bytes = ot_graph_alloc(g, ot_bytes(&s, f->mean->dtype));
     for (int64_t i = 0; bytes && i < s.dim[0]; i++) ot_set_f64(bytes, f->mean->dtype, i, other);
     return bytes ? ot_graph_const_of(g, "constant", f->mean->dtype, &s, bytes) : NULL;
@@ -487,13 +562,14 @@ static ot_value *parameter(ot_graph *g, const norm *f, ot_value *v, double other
 static ot_status put(ot_graph *g, const norm *f, bool channels_last)
 {
     ot_batch_normalization a;
-    ot_value              *y = f->last->out[0], *x = f->x, *z;
+    ot_value *y = f->last->out[0], *x = f->x, *z;
     ot_attr_defaults(&ot_op_BatchNormalization, &a);
     a.epsilon = f->epsilon;
     g->cursor = f->last;
     if (channels_last) x = node(g, f, &ot_op_Flatten, &(int64_t){ -1 }, OT_IN(x));
     z = node(g, f, &ot_op_BatchNormalization, &a,
-             OT_IN(x, parameter(g, f, f->scale, 1), parameter(g, f, f->bias, 0), parameter(g, f, f->mean, 0), parameter(g, f, f->var, 1)));
+             OT_IN(x, parameter(g, f, f->scale, 1), parameter(g, f, f->bias, 0), parameter(g, f, f->mean, 0),
+                   parameter(g, f, f->var, 1)));
     if (channels_last) z = node(g, f, &ot_op_Reshape, NULL, OT_IN(z, node(g, f, &ot_op_Shape, NULL, OT_IN(f->x))));
     g->cursor = NULL;
     if (!z) return g->err->status;
@@ -522,7 +598,7 @@ static void drop_pieces(ot_graph *g)
 ot_status ot_recognise_batch_norms(ot_graph *g, int *found, int *frozen)
 {
     norm *list = NULL, f;
-    int   n = 0, room = 0;
+    int n = 0, room = 0;
     *found = *frozen = 0;
     ot_mark_fed(g);
     for (ot_node *k = g->first; k; k = k->next) k->mark = 0;

@@ -20,11 +20,11 @@
 
 /* A division by the deviation of rows or channels. */
 typedef struct norm {
-    ot_value   *x, *mean;   /* mean: NULL without centering */
-    ot_value   *scale, *bias;
+    ot_value *x, *mean; /* mean: NULL without centering */
+    ot_value *scale, *bias;
     ot_layer_norm a;
-    int64_t     axes;       /* bit d: axis d of x is averaged over */
-    int         channels;   /* the one axis that is not; -1: rows of the axes from a.axis on */
+    int64_t axes; /* bit d: axis d of x is averaged over */
+    int channels; /* the one axis that is not; -1: rows of the axes from a.axis on */
 } norm;
 
 /* The producer of v, where it is a Map of that row. */
@@ -55,15 +55,15 @@ static bool meets(const ot_value *v, const ot_value *x, int64_t axes)
 /* v = sum / D over axes of what is returned.  NULL: it is no such mean. */
 static const ot_node *mean_of(ot_value *v, int64_t *axes)
 {
-    double         by;
+    double by;
     const ot_node *div = vector_by(v, OT_FN_Div), *mul = div ? NULL : vector_by(v, OT_FN_Mul);
     const ot_node *n = div ? div : mul;
     if (!n || !ot_recognise_scalar(n->in[1], &by)) return NULL;
     const ot_node *sum = unviewed(n->in[0])->producer;
     if (!sum || sum->op != &ot_op_Reduce) return NULL;
     const ot_reduce *a = sum->attrs;
-    const ot_shape  *x = &sum->in[0]->shape;
-    int64_t          count = 1;
+    const ot_shape *x = &sum->in[0]->shape;
+    int64_t count = 1;
     for (int d = 0; d < x->rank; d++) count *= a->axes >> d & 1 ? x->dim[d] : 1;
     if (a->program || !a->axes) return NULL;
     if (div ? by != (double)count : (float)by != 1.0f / (float)count) return NULL;
@@ -75,9 +75,10 @@ static const ot_node *mean_of(ot_value *v, int64_t *axes)
 /* d = x - mean(x) over those axes?  Then x and the mean. */
 static bool is_centered(const ot_value *d, int64_t axes, ot_value **x, ot_value **mean)
 {
-    int64_t        over = 0;
+    int64_t over = 0;
     const ot_node *sub = made_by(d, OT_FN_Sub), *sum = sub ? mean_of(sub->in[1], &over) : NULL;
-    if (!sum || over != axes || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM) return false;
+    if (!sum || over != axes || sum->in[0] != sub->in[0] || ((const ot_reduce *)sum->attrs)->kind != OT_REDUCE_SUM)
+        return false;
     if (!meets(sub->in[1], sub->in[0], axes)) return false;
     *x = sub->in[0];
     *mean = sub->in[1];
@@ -122,7 +123,7 @@ static bool is_variance(ot_value *s, norm *f)
 /* r = 1 / sqrt(variance + epsilon)? */
 static bool is_inverse(ot_value *r, norm *f)
 {
-    double         one;
+    double one;
     const ot_node *n = vector_by(r, OT_FN_Rsqrt), *div = vector_by(r, OT_FN_Div), *root = NULL;
     if (n) return is_variance(n->in[0], f) && meets(r, f->x, f->axes);
     n = vector_by(r, OT_FN_Reciprocal);
@@ -175,8 +176,8 @@ static bool match_shifted(const ot_node *n, norm *f)
         const ot_node *mul = made_by(n->in[i], OT_FN_Mul), *sub = made_by(n->in[1 - i], OT_FN_Sub);
         const ot_node *shift = sub ? made_by(sub->in[1], OT_FN_Mul) : NULL;
         for (int k = 0; k < 2 && mul && shift; k++) {
-            ot_value       *w = mul->in[1 - k];
-            int             at = shift->in[0] == w ? 1 : 0;
+            ot_value *w = mul->in[1 - k];
+            int at = shift->in[0] == w ? 1 : 0;
             if (shift->in[1 - at] != w || !is_weight(w, f) || !f->a.center) continue;
             if (mul->in[k] != f->x || shift->in[at] != f->mean) continue;
             f->bias = sub->in[0];
@@ -208,31 +209,38 @@ static ot_value *per_channel(ot_build *b, ot_value *v, const norm *f, double oth
 static ot_node *batch_norm(ot_build *b, const norm *f)
 {
     const ot_shape *x = &f->x->shape;
-    ot_shape        s = { .rank = f->channels < x->rank - 1 ? 3 : 2, .dim = { 1, x->dim[f->channels], 1 } };
-    ot_batch_norm   a = { .epsilon = f->a.epsilon };
+    ot_shape s = { .rank = f->channels < x->rank - 1 ? 3 : 2, .dim = { 1, x->dim[f->channels], 1 } };
+    ot_batch_norm a = { .epsilon = f->a.epsilon };
     for (int d = 0; d < x->rank; d++)
         if (d != f->channels) s.dim[d < f->channels ? 0 : 2] *= x->dim[d];
     ot_value *v = f->channels == 1 ? f->x : ot_view(b, f->x, &s);
-    return ot_emit_n(b, &ot_op_BatchNorm, &a, (ot_value *[]){ v, per_channel(b, f->scale, f, 1), per_channel(b, f->bias, f, 0) }, 3, 4);
+    return ot_emit_n(b, &ot_op_BatchNorm, &a,
+                     (ot_value *[]){ v, per_channel(b, f->scale, f, 1), per_channel(b, f->bias, f, 0) }, 3, 4);
 }
 
 static ot_node *layer_norm(ot_build *b, const norm *f)
 {
     ot_value *scale = f->scale;
     if (f->bias && !scale) scale = ot_expand(b, ot_scalar(b, f->x->dtype, 1), &f->bias->shape);
-    return ot_emit_n(b, &ot_op_LayerNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias }, f->bias ? 3 : scale ? 2 : 1, 3);
+    return ot_emit_n(b, &ot_op_LayerNorm, &f->a, (ot_value *[]){ f->x, scale, f->bias },
+                     f->bias ? 3
+                     : scale ? 2
+                             : 1,
+                     3);
 }
 
 /* Puts the operator in front of `last`, whose result it gives. */
 static bool put(ot_graph *g, const ot_config *c, ot_node *last, const norm *f)
 {
     const char *why;
-    ot_build    b = { .graph = g, .node = last };
-    if (!ot_is_float(f->x->dtype) || !ot_shape_eq(&f->x->shape, &last->out[0]->shape) || f->x->dtype != last->out[0]->dtype) return false;
+    ot_build b = { .graph = g, .node = last };
+    if (!ot_is_float(f->x->dtype) || !ot_shape_eq(&f->x->shape, &last->out[0]->shape) ||
+        f->x->dtype != last->out[0]->dtype)
+        return false;
     if ((f->scale && !fits(f->scale, f)) || (f->bias && !fits(f->bias, f))) return false;
     g->cursor = last;
     g->phase = last->phase;
-    ot_node  *y = f->channels < 0 ? layer_norm(&b, f) : batch_norm(&b, f);
+    ot_node *y = f->channels < 0 ? layer_norm(&b, f) : batch_norm(&b, f);
     ot_value *z = y && ot_kernel_for(y, c->device, c->ref_only, &why) ? ot_view(&b, y->out[0], &f->x->shape) : NULL;
     g->cursor = NULL;
     g->phase = OT_PHASE_BATCH;
@@ -246,8 +254,8 @@ ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any)
     ot_readers readers;
     OT_TRY(ot_recognise_readers(g, &readers));
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
-        norm      f = { 0 };
-        ot_node  *last = n, *mul, *add;
+        norm f = { 0 };
+        ot_node *last = n, *mul, *add;
         ot_value *other;
         next = n->next;
         if (n->n_out != 1 || n->n_in != 2) continue;

@@ -22,9 +22,9 @@ static const char keep_norms[] = "use --unfold-bn to train them with a BatchNorm
 
 typedef struct review {
     const ot_graph *g; /* the file's */
-    const char     *producer;
-    bool            named;    /* some tensors have the names of the program that exported: "fc.weight" */
-    ot_review      *out;
+    const char *producer;
+    bool named; /* some tensors have the names of the program that exported: "fc.weight" */
+    ot_review *out;
 } review;
 
 static void find(const review *r, ot_severity s, const char *name, const char *remedy, const char *what)
@@ -42,7 +42,8 @@ static bool is_true(const ot_value *v)
 static void look_at_node(const review *r, const ot_node *n)
 {
     if (n->op->domain && *n->op->domain) return;
-    if (n->op == &ot_op_BatchNormalization && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] && n->in[0]->mark == OT_FED) {
+    if (n->op == &ot_op_BatchNormalization && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] &&
+        n->in[0]->mark == OT_FED) {
         r->out->norms++;
         find(r, OT_FINDING_WARNING, n->name, deploy,
              "BatchNormalization has training_mode=1 in the file and keeps it: other runtimes use batch statistics, "
@@ -56,8 +57,9 @@ static void look_at_node(const review *r, const ot_node *n)
     r->out->roundings += n->op == &ot_op_QuantizeLinear || n->op == &ot_op_DynamicQuantizeLinear;
     if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) {
         r->out->draws++;
-        find(r, OT_FINDING_NOTE, n->name, NULL, "the graph uses random numbers, in evaluation and in other runtimes "
-                                                "too");
+        find(r, OT_FINDING_NOTE, n->name, NULL,
+             "the graph uses random numbers, in evaluation and in other runtimes "
+             "too");
     }
     if (!r->out->eval && !r->out->unfolds && n->op == &ot_op_Conv && ot_took_a_norm_in(n, r->producer, r->named))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,
@@ -81,8 +83,13 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 /* Inputs that hold weights in integers, by bit. */
 const char ot_remedy_quantised[] = "train the model before quantization, then quantise the result";
 
-static const struct { const char *op; uint32_t inputs; } quantised[] = {
-    { "DequantizeLinear", 1 }, { "MatMulInteger", 3 }, { "ConvInteger", 3 },
+static const struct {
+    const char *op;
+    uint32_t inputs;
+} quantised[] = {
+    { "DequantizeLinear", 1 },
+    { "MatMulInteger", 3 },
+    { "ConvInteger", 3 },
 };
 
 /* The quantised tensors that n reads for the first time; value->mark says which were seen. */
@@ -93,13 +100,16 @@ static void look_at_integers(const review *r, const ot_node *n)
         if (strcmp(quantised[k].op, n->op->name) != 0) continue;
         for (int i = 0; i < n->n_in && i < 32; i++) {
             ot_value *v = n->in[i];
-            if (!(quantised[k].inputs >> i & 1) || !v || v->source < 0 || !v->data || ot_is_float(v->dtype) || v->mark & SEEN) continue;
+            if (!(quantised[k].inputs >> i & 1) || !v || v->source < 0 || !v->data || ot_is_float(v->dtype) ||
+                v->mark & SEEN)
+                continue;
             v->mark |= SEEN;
             r->out->quantised++;
             r->out->quantised_elements += ot_numel(&v->shape);
             if (!r->out->eval)
-                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised, "quantised weights do not train: they are "
-                                                                          "integers");
+                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised,
+                     "quantised weights do not train: they are "
+                     "integers");
         }
     }
 }
@@ -110,7 +120,7 @@ static void look_at_integers(const review *r, const ot_node *n)
 static bool all_finite(const ot_value *v)
 {
     const uint32_t *p = v->data;
-    uint32_t        found = 0;
+    uint32_t found = 0;
     if (v->dtype != OT_F32) return false;
     for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) found |= (p[i] & 0x7f800000) == 0x7f800000;
     return !found;
@@ -143,7 +153,7 @@ static void look_for_zeros(const review *r)
 {
     enum { MANY = 8 };
     const ot_value *zeros = NULL;
-    int             n = 0, others = 0;
+    int n = 0, others = 0;
     for (int i = 0; i < r->g->n_values; i++) {
         const ot_value *v = r->g->values[i];
         if (v->source < 0 || v->role != OT_WEIGHT || !v->data || !ot_is_float(v->dtype)) continue;
@@ -152,7 +162,8 @@ static void look_for_zeros(const review *r)
         else others++;
     }
     if (n == 1 && others >= MANY)
-        ot_find(r->out->findings, OT_FINDING_NOTE, zeros->name, "if it is a buffer and no parameter, which the file does not tell: --freeze NAME",
+        ot_find(r->out->findings, OT_FINDING_NOTE, zeros->name,
+                "if it is a buffer and no parameter, which the file does not tell: --freeze NAME",
                 "trains from zeros, as no other tensor does");
 }
 
@@ -162,37 +173,42 @@ static void look_at_values(const review *r)
     for (int i = 0; i < r->g->n_values; i++) {
         const ot_value *v = r->g->values[i];
         if (v->source < 0 || !v->data || !ot_is_float(v->dtype)) continue;
-        bool        weight = v->role == OT_WEIGHT, slot = v->slot_op || weight || v->role == OT_STATE;
+        bool weight = v->role == OT_WEIGHT, slot = v->slot_op || weight || v->role == OT_STATE;
         const char *bad = slot ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
         r->out->weights += weight;
         if (bad)
-            ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name, "the file is damaged, or its training "
-                                                                                                     "diverged",
+            ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name,
+                    "the file is damaged, or its training "
+                    "diverged",
                     "weights contain %s in the file", bad);
         if (weight && v->table && !r->out->eval)
-            ot_find(r->out->findings, OT_FINDING_WARNING, v->name, "if it is a computed table and not a parameter, "
-                                                                   "use --freeze NAME",
+            ot_find(r->out->findings, OT_FINDING_WARNING, v->name,
+                    "if it is a computed table and not a parameter, "
+                    "use --freeze NAME",
                     "the values of a trained tensor look like %s", ot_pattern_name(ot_pattern_of(v)));
         if (v->role == OT_CONST && v->undecided && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter, use --train NAME",
                     "does not train: %s, as constants often are",
                     strcmp(v->why, "constant: normalises an input") ? "a single number" : "it normalises an input");
-        bool            turned = false;
+        bool turned = false;
         const ot_value *twin = weight && !r->out->eval ? ot_twin_of(r->g, v, &turned) : NULL;
         if (twin)
             ot_find(r->out->findings, OT_FINDING_WARNING, ot_arena_printf(r->g->arena, "%s of %s", v->name, twin->name),
                     "if the model ties them, torch.onnx.export(..., dynamo=True, optimize=False) keeps them shared",
                     "tensors are copies of another weight%s with names generated by the exporter; the copies are "
-                    "trained independently", turned ? ", transposed" : "");
+                    "trained independently",
+                    turned ? ", transposed" : "");
         if (weight && !r->out->eval && v->stored)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are quantised in the file, as %s: they train as float32 with the straight-through "
                     "estimator and are quantised again when the file is written, %s",
-                    ot_dtype_name(v->stored->dtype), v->stored->fitted ? "with new scales" : "with the scales of the file");
+                    ot_dtype_name(v->stored->dtype),
+                    v->stored->fitted ? "with new scales" : "with the scales of the file");
         if (weight && !r->out->eval && ot_dtype_bits(v->dtype) < 32)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, NULL,
                     "weights are %s in the file: they train as float32 copies and are rounded to %s when the file is "
-                    "written", type, type);
+                    "written",
+                    type, type);
     }
 }
 

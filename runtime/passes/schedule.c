@@ -32,8 +32,12 @@ bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why)
 ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
 {
     bool precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
-    return (ot_prep){ .threads = p->threads, .precise = precise, .err = p->graph->err, .device = c->device,
-                      .tf32 = c->precision != OT_FP32, .variant = variant };
+    return (ot_prep){ .threads = p->threads,
+                      .precise = precise,
+                      .err = p->graph->err,
+                      .device = c->device,
+                      .tf32 = c->precision != OT_FP32,
+                      .variant = variant };
 }
 
 /* Tries one candidate; s->kernel stays NULL, and *why says why, where it cannot do it. */
@@ -63,11 +67,11 @@ enum { MOST_CANDIDATES = 8 };
 static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tune)
 {
     const ot_node *n = s->node;
-    ot_error      *err = p->graph->err;
-    ot_choice      timed;
-    const char    *why = NULL;
-    ot_refusal     refused[2 * MOST_CANDIDATES];
-    int            count = 0;
+    ot_error *err = p->graph->err;
+    ot_choice timed;
+    const char *why = NULL;
+    ot_refusal refused[2 * MOST_CANDIDATES];
+    int count = 0;
     s->work = -1;
     s->group = 1;
     s->how = "";
@@ -76,9 +80,10 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
     if (s->kernel) s->tuned = timed.seconds;
     else if (timed.kernel) refused[count++] = (ot_refusal){ timed.kernel, why };
     for (int yielding = 0; yielding < 2 && !s->kernel; yielding++)
-        for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel && count < OT_LEN(refused); k++) {
+        for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel && count < OT_LEN(refused);
+             k++) {
             const char *reason = NULL;
-            bool        yields = (*k)->yields && (*k)->yields(n, &reason);
+            bool yields = (*k)->yields && (*k)->yields(n, &reason);
             if ((c->ref_only && k[1]) || yields < yielding) continue;
             if (yields == yielding) OT_TRY(try_kernel(s, *k, ot_schedule_prep(p, c, 0), &reason));
             if (!s->kernel) refused[count++] = (ot_refusal){ *k, why = reason };
@@ -90,8 +95,8 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
     s->n_refused = count;
     if (s->kernel) return OT_OK;
     return ot_fail(err, OT_E_MODEL, "%s: %s has no kernel for %s%s%s%s", n->name, n->op->name,
-                   n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this",
-                   c->device ? " on this device" : "", why ? ": " : "", why ? why : "");
+                   n->n_out && n->out[0] ? ot_dtype_name(n->out[0]->dtype) : "this", c->device ? " on this device" : "",
+                   why ? ": " : "", why ? why : "");
 }
 
 /* Reference kernels are plain loops over elements that are converted one by one. */
@@ -101,13 +106,15 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
     if (c->device || c->ref_only) return;
     for (int i = 0; i < p->n_batch_steps; i++) {
         const ot_step *s = &p->batch_steps[i];
-        slow |= s->node->op->flags & OT_PRODUCT && ot_dtype_bits(s->node->in[0]->dtype) == 16 && !strcmp(s->kernel->name, "ref");
+        slow |= s->node->op->flags & OT_PRODUCT && ot_dtype_bits(s->node->in[0]->dtype) == 16 &&
+                !strcmp(s->kernel->name, "ref");
     }
     bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
     if (slow)
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL,
-                asked ? "use --precision fp32, which is faster on the CPU" : "use a float32 model, which is faster on the "
-                                                                        "CPU",
+                asked ? "use --precision fp32, which is faster on the CPU"
+                      : "use a float32 model, which is faster on the "
+                        "CPU",
                 "16-bit matrix products and convolutions have no fast kernel on this CPU: training and evaluation can "
                 "be a hundred times slower than in float32");
 }
@@ -115,15 +122,16 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    int       n_batch_steps = 0, n_update_steps = 0;
+    int n_batch_steps = 0, n_update_steps = 0;
     for (ot_node *n = g->first; n; n = n->next) *(n->phase == OT_PHASE_BATCH ? &n_batch_steps : &n_update_steps) += 1;
     p->batch_steps = ot_graph_alloc(g, (size_t)n_batch_steps * sizeof *p->batch_steps);
     p->update_steps = ot_graph_alloc(g, (size_t)n_update_steps * sizeof *p->update_steps);
     if (!p->batch_steps || !p->update_steps) return g->err->status;
-    ot_tune  *tune;
+    ot_tune *tune;
     ot_status e = ot_tune_open(p, c, &tune);
     for (ot_node *n = g->first; n && e == OT_OK; n = n->next) {
-        ot_step *s = n->phase == OT_PHASE_BATCH ? &p->batch_steps[p->n_batch_steps++] : &p->update_steps[p->n_update_steps++];
+        ot_step *s =
+            n->phase == OT_PHASE_BATCH ? &p->batch_steps[p->n_batch_steps++] : &p->update_steps[p->n_update_steps++];
         s->node = n;
         e = prepare(p, s, c, tune);
     }

@@ -27,12 +27,19 @@ static ot_status position(const ot_node *n, int i, int count, int last, int dflt
     if (i < n->n_in && n->in[i]) {
         ot_ints given;
         OT_TRY(ot_const_ints(n, i, &given, err));
-        if (given.n != 1) return ot_node_fail(n, err, "input %d ('%s') has %d elements; a position is one number", i, n->in[i]->name, given.n);
-        if (!count && last < 0) return ot_node_fail(n, err, "position %lld is out of range: the sequence '%s' is "
-                                                            "empty", (long long)given.v[0], n->in[0]->name);
+        if (given.n != 1)
+            return ot_node_fail(n, err, "input %d ('%s') has %d elements; a position is one number", i, n->in[i]->name,
+                                given.n);
+        if (!count && last < 0)
+            return ot_node_fail(n, err,
+                                "position %lld is out of range: the sequence '%s' is "
+                                "empty",
+                                (long long)given.v[0], n->in[0]->name);
         if (given.v[0] < -count || given.v[0] > last)
-            return ot_node_fail(n, err, "position %lld (input %d, '%s') is out of range: the sequence '%s' has %d element%s, so that it may be %d to %d", (long long)given.v[0],
-                                i, n->in[i]->name, n->in[0]->name, count, count == 1 ? "" : "s", -count, last);
+            return ot_node_fail(
+                n, err,
+                "position %lld (input %d, '%s') is out of range: the sequence '%s' has %d element%s, so that it may be %d to %d",
+                (long long)given.v[0], i, n->in[i]->name, n->in[0]->name, count, count == 1 ? "" : "s", -count, last);
         *at = (int)(given.v[0] < 0 ? given.v[0] + count : given.v[0]);
     }
     if (*at < 0 || *at > last) return ot_node_fail(n, err, "the sequence is empty");
@@ -55,7 +62,7 @@ static ot_value *number(ot_graph *g, int64_t v, int rank)
 static ot_status at(ot_graph *g, ot_node *n)
 {
     const ot_node *s = elements(n, g->err);
-    int            k;
+    int k;
     if (!s) return g->err->status;
     OT_TRY(position(n, 1, s->n_in, s->n_in - 1, -1, &k, g->err));
     return ot_deliver(g, n, 0, "Identity", &s->in[k], 1);
@@ -75,7 +82,7 @@ static ot_status length(ot_graph *g, ot_node *n)
 static ot_status deliver_list(ot_graph *g, ot_node *n, ot_value **list, int count)
 {
     enum { ELEMENTS_OF_A_NODE = 32 };
-    int64_t   cost = count / ELEMENTS_OF_A_NODE;
+    int64_t cost = count / ELEMENTS_OF_A_NODE;
     ot_status s = ot_deliver(g, n, 0, "SequenceConstruct", list, count);
     g->room->copies = g->room->copies > cost ? g->room->copies - cost : 0;
     free(list);
@@ -85,14 +92,16 @@ static ot_status deliver_list(ot_graph *g, ot_node *n, ot_value **list, int coun
 static ot_value **list_of(ot_graph *g, const ot_node *n, int64_t count)
 {
     ot_value **list = malloc((size_t)(count + 1) * sizeof *list);
-    if (!list) ot_node_fail(n, g->err, "no memory for a sequence of %lld elements", (long long)count), g->err->status = OT_E_NOMEM;
+    if (!list)
+        ot_node_fail(n, g->err, "no memory for a sequence of %lld elements", (long long)count),
+            g->err->status = OT_E_NOMEM;
     return list;
 }
 
 static ot_status erase(ot_graph *g, ot_node *n)
 {
     const ot_node *s = elements(n, g->err);
-    int            k;
+    int k;
     if (!s) return g->err->status;
     OT_TRY(position(n, 1, s->n_in, s->n_in - 1, s->n_in - 1, &k, g->err));
     ot_value **list = list_of(g, n, s->n_in);
@@ -105,7 +114,7 @@ static ot_status erase(ot_graph *g, ot_node *n)
 static ot_status insert(ot_graph *g, ot_node *n)
 {
     const ot_node *s = elements(n, g->err);
-    int            k;
+    int k;
     if (!s) return g->err->status;
     OT_TRY(position(n, 2, s->n_in, s->n_in, s->n_in, &k, g->err));
     ot_value **list = list_of(g, n, (int64_t)s->n_in + 1);
@@ -117,11 +126,12 @@ static ot_status insert(ot_graph *g, ot_node *n)
 static ot_status concat(ot_graph *g, ot_node *n)
 {
     const ot_sequence_attrs *a = n->attrs;
-    const ot_node           *s = elements(n, g->err);
+    const ot_node *s = elements(n, g->err);
     if (!s) return g->err->status;
     if (!s->n_in) return ot_node_fail(n, g->err, "the sequence is empty");
     ot_value **list = ot_value_list(g, s->n_in, 1), *axis = number(g, a->axis, 1);
-    for (int i = 0; list && i < s->n_in; i++) list[i] = a->new_axis ? emit(g, n, "Unsqueeze", OT_IN(s->in[i], axis)) : s->in[i];
+    for (int i = 0; list && i < s->n_in; i++)
+        list[i] = a->new_axis ? emit(g, n, "Unsqueeze", OT_IN(s->in[i], axis)) : s->in[i];
     if (g->err->status != OT_OK) return g->err->status;
     OT_TRY(ot_deliver(g, n, 0, "Concat", list, s->n_in));
     ot_set_attr(n->out[0]->producer, "axis", a->axis);
@@ -150,24 +160,29 @@ static ot_status part_sizes(ot_node *n, int64_t total, ot_ints *sizes, ot_error 
 static ot_status split(ot_graph *g, ot_node *n)
 {
     const ot_sequence_attrs *a = n->attrs;
-    const ot_shape          *x = &n->in[0]->shape;
-    ot_ints                  sizes;
-    int                      axis;
-    if (n->in[0]->dtype == OT_UNDEFINED) return ot_node_fail(n, g->err, "input 0 ('%s') is a sequence; expected a "
-                                                                        "tensor", n->in[0]->name);
-    if (!ot_axis(a->axis, x->rank, &axis)) return ot_node_fail(n, g->err, "axis %lld is out of range for rank %d",
-                                                               (long long)a->axis, x->rank);
+    const ot_shape *x = &n->in[0]->shape;
+    ot_ints sizes;
+    int axis;
+    if (n->in[0]->dtype == OT_UNDEFINED)
+        return ot_node_fail(n, g->err,
+                            "input 0 ('%s') is a sequence; expected a "
+                            "tensor",
+                            n->in[0]->name);
+    if (!ot_axis(a->axis, x->rank, &axis))
+        return ot_node_fail(n, g->err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
     OT_TRY(part_sizes(n, x->dim[axis], &sizes, g->err));
     if (!sizes.n) return empty(g, n);
     if (sizes.n > g->room->copies) return ot_node_fail(n, g->err, "%d parts are too many", sizes.n);
     g->room->copies -= sizes.n;
     ot_value **part = ot_value_list(g, sizes.n, 1), *axes = number(g, axis, 1);
-    bool       squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with sizes given keepdims means nothing */
-    int64_t    from = 0, left = x->dim[axis];
+    bool squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with sizes given keepdims means nothing */
+    int64_t from = 0, left = x->dim[axis];
     for (int i = 0; part && i < sizes.n; from += sizes.v[i], left -= sizes.v[i], i++) {
-        if (sizes.v[i] < 0 || sizes.v[i] > left) return ot_node_fail(n, g->err, "part %d has %lld elements, but only "
-                                                                                "%lld are left",
-                                                                     i, (long long)sizes.v[i], (long long)left);
+        if (sizes.v[i] < 0 || sizes.v[i] > left)
+            return ot_node_fail(n, g->err,
+                                "part %d has %lld elements, but only "
+                                "%lld are left",
+                                i, (long long)sizes.v[i], (long long)left);
         part[i] = emit(g, n, "Slice", OT_IN(n->in[0], number(g, from, 1), number(g, from + sizes.v[i], 1), axes));
         if (part[i] && squeeze) part[i] = emit(g, n, "Squeeze", OT_IN(part[i], axes));
     }
@@ -182,7 +197,7 @@ static ot_status split(ot_graph *g, ot_node *n)
 static ot_status map(ot_graph *g, ot_node *n)
 {
     const ot_sequence_attrs *a = n->attrs;
-    const ot_node           *s = elements(n, g->err);
+    const ot_node *s = elements(n, g->err);
     if (!s) return g->err->status;
     if (!a->body || a->body->n_inputs != n->n_in || a->body->n_outputs != n->n_out)
         return ot_node_fail(n, g->err, "the inputs and outputs of its body do not match the node");
@@ -193,8 +208,8 @@ static ot_status map(ot_graph *g, ot_node *n)
             in[i] = n->in[i];
             if (!ot_is_list(in[i])) continue;
             if (in[i]->producer->n_in != s->n_in)
-                return ot_node_fail(n, g->err, "input %d has %d elements, but input 0 has %d",
-                                    i, in[i]->producer->n_in, s->n_in);
+                return ot_node_fail(n, g->err, "input %d has %d elements, but input 0 has %d", i, in[i]->producer->n_in,
+                                    s->n_in);
             in[i] = in[i]->producer->in[k];
         }
         ot_graph *body = ot_iteration(g, n, a->body, in);
@@ -211,7 +226,7 @@ static ot_status map(ot_graph *g, ot_node *n)
 static ot_status has_element(ot_graph *g, ot_node *n)
 {
     const ot_value *x = n->n_in ? n->in[0] : NULL;
-    uint8_t         has = x && (!ot_is_optional(x) || x->producer->n_in);
+    uint8_t has = x && (!ot_is_optional(x) || x->producer->n_in);
     return ot_deliver(g, n, 0, "Identity", OT_IN(ot_graph_const(g, "", OT_BOOL, &OT_SCALAR, &has)));
 }
 
@@ -236,8 +251,9 @@ static ot_status choose(ot_graph *g, ot_node *n)
 {
     const ot_node *yes = n->in[1]->producer, *no = n->in[2]->producer;
     if (!yes || !no || yes->op != no->op || yes->n_in != no->n_in)
-        return ot_node_fail(n, g->err, "data selects between sequences or optionals of different lengths; their "
-                                       "lengths must be equal");
+        return ot_node_fail(n, g->err,
+                            "data selects between sequences or optionals of different lengths; their "
+                            "lengths must be equal");
     ot_value **list = ot_value_list(g, yes->n_in, 1);
     for (int i = 0; list && i < yes->n_in; i++) list[i] = emit(g, n, "Where", OT_IN(n->in[0], yes->in[i], no->in[i]));
     return g->err->status != OT_OK ? g->err->status : ot_deliver(g, n, 0, yes->op->name, list, yes->n_in);
@@ -245,16 +261,27 @@ static ot_status choose(ot_graph *g, ot_node *n)
 
 /* ---- all of them ----------------------------------------------------------------------- */
 
-static const struct { const ot_op *op; ot_status (*run)(ot_graph *g, ot_node *n); } spelled[] = {
-    { &ot_op_ConcatFromSequence, concat }, { &ot_op_Identity, same }, { &ot_op_OptionalGetElement, get_element },
-    { &ot_op_OptionalHasElement, has_element }, { &ot_op_SequenceAt, at }, { &ot_op_SequenceEmpty, empty },
-    { &ot_op_SequenceErase, erase }, { &ot_op_SequenceInsert, insert }, { &ot_op_SequenceLength, length },
-    { &ot_op_SequenceMap, map }, { &ot_op_SplitToSequence, split }, { &ot_op_Where, choose },
+static const struct {
+    const ot_op *op;
+    ot_status (*run)(ot_graph *g, ot_node *n);
+} spelled[] = {
+    { &ot_op_ConcatFromSequence, concat },
+    { &ot_op_Identity, same },
+    { &ot_op_OptionalGetElement, get_element },
+    { &ot_op_OptionalHasElement, has_element },
+    { &ot_op_SequenceAt, at },
+    { &ot_op_SequenceEmpty, empty },
+    { &ot_op_SequenceErase, erase },
+    { &ot_op_SequenceInsert, insert },
+    { &ot_op_SequenceLength, length },
+    { &ot_op_SequenceMap, map },
+    { &ot_op_SplitToSequence, split },
+    { &ot_op_Where, choose },
 };
 
 bool ot_reads_sequence(const ot_node *n)
 {
-    int  i = 0;
+    int i = 0;
     bool tensors = n->op == &ot_op_Identity || n->op == &ot_op_Where; /* unless it reads a list */
     while (i < OT_LEN(spelled) && spelled[i].op != n->op) i++;
     if (i == OT_LEN(spelled)) return false;

@@ -49,7 +49,7 @@ static bool is_expand(const ot_node *c, ot_shape *small)
     const ot_copy *a = c->attrs;
     if (c->op != &ot_op_Copy || a->n != 1 || a->piece[0].src) return false;
     const ot_piece *p = a->piece;
-    int64_t         dense = 1;
+    int64_t dense = 1;
     *small = a->shape;
     for (int d = a->shape.rank - 1; d >= 0; d--) {
         if (p->dst[d] || p->extent[d] != a->shape.dim[d]) return false;
@@ -88,7 +88,7 @@ static void read_unexpanded(ot_graph *g, ot_node *n)
 static bool is_swap(const ot_node *n)
 {
     const ot_copy *a = n->attrs;
-    int64_t        step[OT_MAX_RANK];
+    int64_t step[OT_MAX_RANK];
     if (n->op != &ot_op_Copy || n->n_in != 1 || a->n != 1 || a->piece->src) return false;
     const ot_shape *x = &n->in[0]->shape, *y = &a->shape;
     if (y->rank < 2 || x->rank != y->rank) return false;
@@ -123,10 +123,12 @@ static void read_unswapped(ot_graph *g, ot_node *n)
 static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
 {
     const ot_node *dot = is_swap(n) ? n->in[0]->producer : NULL;
-    if (!dot || dot->op != &ot_op_Dot || dot->phase != n->phase || uses[n->in[0]->id] > 1 || (dot->n_in > 2 && dot->in[2])) return;
+    if (!dot || dot->op != &ot_op_Dot || dot->phase != n->phase || uses[n->in[0]->id] > 1 ||
+        (dot->n_in > 2 && dot->in[2]))
+        return;
     const ot_dot *t = dot->attrs;
-    ot_dot       *a = ot_graph_alloc(g, sizeof *a);
-    ot_value    **in = ot_graph_alloc(g, 2 * sizeof *in);
+    ot_dot *a = ot_graph_alloc(g, sizeof *a);
+    ot_value **in = ot_graph_alloc(g, 2 * sizeof *in);
     if (!a || !in) return;
     *a = (ot_dot){ .ta = !t->tb, .tb = !t->ta };
     in[0] = dot->in[1];
@@ -140,7 +142,7 @@ static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
 static ot_status fold_transposes(ot_plan *p)
 {
     ot_graph *g = p->graph;
-    int      *uses = calloc((size_t)g->n_values + 1, sizeof *uses);
+    int *uses = calloc((size_t)g->n_values + 1, sizeof *uses);
     if (!uses) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
     for (const ot_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++)
@@ -203,7 +205,7 @@ static uint64_t hash(const ot_node *n)
 static ot_status merge_equal(ot_plan *p, ot_value **now)
 {
     ot_graph *g = p->graph;
-    size_t    cap = 64;
+    size_t cap = 64;
     while (cap < 2 * (size_t)g->n_nodes) cap *= 2;
     ot_node **seen = calloc(cap, sizeof *seen);
     if (!seen) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");

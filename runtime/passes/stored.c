@@ -34,7 +34,10 @@ static int64_t scale_at(const ot_stored *q, const ot_shape *s, int64_t i)
     return (i / inner / n * blocks + at / q->block) * inner + i % inner;
 }
 
-static double zero_of(const ot_stored *q, int64_t k) { return q->zero ? ot_get_f64(q->zero->data, q->zero->dtype, k) : 0; }
+static double zero_of(const ot_stored *q, int64_t k)
+{
+    return q->zero ? ot_get_f64(q->zero->data, q->zero->dtype, k) : 0;
+}
 
 /* What DequantizeLinear gives for integer v, in the type of the master. */
 static double dequantised(const ot_stored *q, ot_dtype t, double v, int64_t k)
@@ -63,15 +66,18 @@ static const ot_value *zero_point(const ot_node *n) { return ot_node_in(n, 2); }
 bool ot_stored_alike(const ot_node *a, const ot_node *b)
 {
     const ot_dequantize *p = a->attrs, *q = b->attrs;
-    return p->block_size == q->block_size && p->axis == q->axis && ot_same_elements(a->in[1], b->in[1]) && ot_same_elements(zero_point(a), zero_point(b));
+    return p->block_size == q->block_size && p->axis == q->axis && ot_same_elements(a->in[1], b->in[1]) &&
+           ot_same_elements(zero_point(a), zero_point(b));
 }
 
 /* Shapes of scale and zero point are the node's to check, later: what is odd is left to that. */
 static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
 {
     const ot_dequantize *a = n->attrs;
-    const ot_value      *s = n->in[1], *z = zero_point(n);
-    *q = (ot_stored){ .dtype = v->dtype, .axis = -1, .block = a->block_size, .scale = s, .zero = z, .integers = v->data };
+    const ot_value *s = n->in[1], *z = zero_point(n);
+    *q = (ot_stored){
+        .dtype = v->dtype, .axis = -1, .block = a->block_size, .scale = s, .zero = z, .integers = v->data
+    };
     if (!ot_is_const(s) || !ot_is_float(s->dtype) || (z && (!ot_is_const(z) || z->dtype != v->dtype))) return false;
     if (z && !ot_shape_eq(&z->shape, &s->shape) && (ot_numel(&z->shape) != 1 || ot_numel(&s->shape) != 1)) return false;
     for (int64_t i = 0, k = ot_numel(&s->shape); i < k; i++) {
@@ -83,7 +89,9 @@ static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
     if (!q->block) return s->shape.rank == 1 && s->shape.dim[0] == v->shape.dim[q->axis];
     for (int d = 0; d < v->shape.rank; d++) {
         int64_t n_of = v->shape.dim[d];
-        if (s->shape.rank != v->shape.rank || s->shape.dim[d] != (d == q->axis ? n_of / q->block + (n_of % q->block != 0) : n_of)) return false;
+        if (s->shape.rank != v->shape.rank ||
+            s->shape.dim[d] != (d == q->axis ? n_of / q->block + (n_of % q->block != 0) : n_of))
+            return false;
     }
     return true;
 }
@@ -147,7 +155,8 @@ static bool own(const ot_graph *g, const ot_value *s, const ot_value *v)
 static bool may_fit(const ot_graph *g, const ot_value *v)
 {
     const ot_stored *q = v->stored;
-    return v->role == OT_WEIGHT && q && !q->block && own(g, q->scale, v) && (!ot_stored_moves(v) || (q->zero && own(g, q->zero, v)));
+    return v->role == OT_WEIGHT && q && !q->block && own(g, q->scale, v) &&
+           (!ot_stored_moves(v) || (q->zero && own(g, q->zero, v)));
 }
 
 /* The weights of int32 that the layers of w add; false: one of them cannot follow w's scale. */
@@ -155,8 +164,10 @@ static bool biases_of(const ot_graph *g, const ot_value *w, ot_value **list, int
 {
     *n_list = 0;
     for (const ot_node *n = g->first; n; n = n->next) {
-        const ot_node *dw = n->n_in > 2 && n->in[1] ? n->in[1]->producer : NULL, *db = dw && n->in[2] ? n->in[2]->producer : NULL;
-        if (!dw || dw->op != &ot_op_DequantizeLinear || dw->in[0] != w || !db || db->op != &ot_op_DequantizeLinear) continue;
+        const ot_node *dw = n->n_in > 2 && n->in[1] ? n->in[1]->producer : NULL,
+                      *db = dw && n->in[2] ? n->in[2]->producer : NULL;
+        if (!dw || dw->op != &ot_op_DequantizeLinear || dw->in[0] != w || !db || db->op != &ot_op_DequantizeLinear)
+            continue;
         ot_value *b = db->in[0];
         if (!b->stored || b->stored->dtype != OT_I32 || !may_fit(g, b) || *n_list == most ||
             ot_numel(&b->stored->scale->shape) != ot_numel(&w->stored->scale->shape))
@@ -175,9 +186,9 @@ static ot_value *by(ot_build *b, int row, ot_value *x, double v)
 static ot_value *fitted_scale(ot_build *b, ot_value *w, ot_value **zero)
 {
     const ot_stored *q = w->stored;
-    int64_t          all = ((int64_t)1 << w->shape.rank) - 1, over = q->axis < 0 ? all : all & ~((int64_t)1 << q->axis);
-    double           low = lowest(q->dtype), high = highest(q->dtype);
-    ot_value        *s, *from = NULL, *file = ot_cast(b, (ot_value *)(uintptr_t)q->scale, w->dtype);
+    int64_t all = ((int64_t)1 << w->shape.rank) - 1, over = q->axis < 0 ? all : all & ~((int64_t)1 << q->axis);
+    double low = lowest(q->dtype), high = highest(q->dtype);
+    ot_value *s, *from = NULL, *file = ot_cast(b, (ot_value *)(uintptr_t)q->scale, w->dtype);
     *zero = NULL;
     if (symmetric(q)) {
         s = ot_reduce_axes(b, ot_map1(b, OT_FN_Abs, 0, 0, w), OT_REDUCE_MAX, over, false);
@@ -223,7 +234,7 @@ enum { MOST_BIASES = 64 };
 
 static ot_status fit_weight(ot_graph *g, ot_value *w, ot_value **bias, int n)
 {
-    ot_build  b = { .graph = g };
+    ot_build b = { .graph = g };
     ot_value *zero, *file = (ot_value *)(uintptr_t)w->stored->scale;
     g->cursor = g->first; /* weights have no producers */
     ot_value *s = fitted_scale(&b, w, &zero);
@@ -245,7 +256,7 @@ ot_status ot_stored_fit(ot_plan *p)
 {
     ot_graph *g = p->graph;
     ot_value *bias[MOST_BIASES];
-    int       n;
+    int n;
     for (int i = 0, all = g->n_values; i < all; i++) {
         ot_value *w = g->values[i];
         if (w->role != OT_WEIGHT || !w->stored || w->stored->dtype == OT_I32) continue;
@@ -264,21 +275,22 @@ ot_status ot_stored_fit(ot_plan *p)
 static void fit(const ot_value *w, const void *bytes, double *scale, double *zero, int64_t n)
 {
     const ot_stored *q = w->stored;
-    double           low = lowest(q->dtype), high = highest(q->dtype), middle = ot_is_signed(q->dtype) ? 0 : ldexp(1, ot_dtype_bits(q->dtype) - 1);
-    bool             even = symmetric(q);
+    double low = lowest(q->dtype), high = highest(q->dtype),
+           middle = ot_is_signed(q->dtype) ? 0 : ldexp(1, ot_dtype_bits(q->dtype) - 1);
+    bool even = symmetric(q);
     for (int64_t k = 0; k < n; k++) scale[k] = zero[k] = 0; /* max, min so far */
     for (int64_t i = 0, all = ot_numel(&w->shape); i < all; i++) {
         int64_t k = scale_at(q, &w->shape, i);
-        double  x = ot_get_f64(bytes, w->dtype, i);
+        double x = ot_get_f64(bytes, w->dtype, i);
         if (even) x = fabs(x);
         if (x > scale[k]) scale[k] = x;
         if (x < zero[k]) zero[k] = x;
     }
     for (int64_t k = 0; k < n; k++) {
         double from = zero[k], range = even ? high - middle : high - low;
-        bool   wide = w->dtype == OT_F64;
+        bool wide = w->dtype == OT_F64;
         double s = wide ? (scale[k] - from) / range : (double)(((float)scale[k] - (float)from) / (float)range);
-        char   one[8];
+        char one[8];
         if (!(s > 0)) s = ot_get_f64(q->scale->data, q->scale->dtype, k);
         ot_set_f64(one, q->scale->dtype, 0, s);
         scale[k] = ot_get_f64(one, q->scale->dtype, 0);
@@ -291,25 +303,28 @@ int64_t ot_stored_scales(const ot_value *w) { return ot_numel(&w->stored->scale-
 /* Does the fitted zero point move?  In the middle it stays there, and a bias keeps its own. */
 bool ot_stored_moves(const ot_value *w) { return w->stored->dtype != OT_I32 && !symmetric(w->stored); }
 
-ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like, double *scale, double *zero, void *out)
+ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like, double *scale, double *zero,
+                          void *out)
 {
     const ot_stored *q = w->stored, *l = q->like ? q->like->stored : NULL;
-    double           low = lowest(q->dtype), high = highest(q->dtype);
-    int64_t          n = ot_stored_scales(w);
+    double low = lowest(q->dtype), high = highest(q->dtype);
+    int64_t n = ot_stored_scales(w);
     if (q->fitted) fit(l ? q->like : w, l ? like : bytes, scale, zero, n);
     for (int64_t k = 0; k < n; k++) {
         double is = ot_get_f64(q->scale->data, q->scale->dtype, k);
-        char   one[8];
-        if (l) ot_set_f64(one, q->scale->dtype, 0, (double)((float)is * ((float)scale[k] / (float)ot_get_f64(l->scale->data, l->scale->dtype, k))));
+        char one[8];
+        if (l)
+            ot_set_f64(one, q->scale->dtype, 0,
+                       (double)((float)is * ((float)scale[k] / (float)ot_get_f64(l->scale->data, l->scale->dtype, k))));
         if (l) scale[k] = ot_get_f64(one, q->scale->dtype, 0);
         if (!q->fitted) scale[k] = is;
         if (!q->fitted || l) zero[k] = zero_of(q, k);
     }
     for (int64_t i = 0, all = ot_numel(&w->shape); i < all; i++) {
         int64_t k = scale_at(q, &w->shape, i);
-        double  x = ot_get_f64(bytes, w->dtype, i), was = ot_get_f64(q->integers, q->dtype, i);
-        bool    same_as_before = !q->fitted && x == dequantised(q, w->dtype, was, k);
-        double  now = same_as_before ? was : fmin(fmax(quantised(w->dtype, x, scale[k]) + zero[k], low), high);
+        double x = ot_get_f64(bytes, w->dtype, i), was = ot_get_f64(q->integers, q->dtype, i);
+        bool same_as_before = !q->fitted && x == dequantised(q, w->dtype, was, k);
+        double now = same_as_before ? was : fmin(fmax(quantised(w->dtype, x, scale[k]) + zero[k], low), high);
         if (!isfinite(x)) return OT_E_DIVERGED;
         ot_set_i64(out, q->dtype, i, (int64_t)now);
     }

@@ -6,12 +6,12 @@
 
 /* How the file keeps a weight whose value in the graph has floats; value->stored. */
 struct ot_stored {
-    ot_dtype        dtype;        /* of the integers */
-    int             axis;         /* of scale and zero point; -1: one value for all */
-    int64_t         block;        /* elements of axis that share a scale */
+    ot_dtype dtype;               /* of the integers */
+    int axis;                     /* of scale and zero point; -1: one value for all */
+    int64_t block;                /* elements of axis that share a scale */
     const ot_value *scale, *zero; /* of the file; zero NULL: 0 everywhere */
-    const void     *integers;     /* of the file */
-    bool            fitted;       /* the scale follows the weight: exporters write a new one */
+    const void *integers;         /* of the file */
+    bool fitted;                  /* the scale follows the weight: exporters write a new one */
     const ot_value *like;         /* of a bias with that: the weight whose scale's changes its own follows; else NULL */
 };
 
@@ -41,8 +41,9 @@ ot_status ot_stored_fit(ot_plan *p);
 /* What the file will hold of a trained weight that has these elements: its integers to `out`, scales and zero points to arrays
  * of ot_stored_scales() numbers.  Integers of elements that did not change are those of the file, where the scale is kept.
  * like: the elements of stored->like, where there is one.  OT_E_DIVERGED: an element is not finite. */
-int64_t   ot_stored_scales(const ot_value *w);
-bool      ot_stored_moves(const ot_value *w); /* a fitted zero point is another than the file's */
-ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like, double *scale, double *zero, void *out);
+int64_t ot_stored_scales(const ot_value *w);
+bool ot_stored_moves(const ot_value *w); /* a fitted zero point is another than the file's */
+ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like, double *scale, double *zero,
+                          void *out);
 
 #endif

@@ -46,7 +46,8 @@ static bool outputs(ot_graph *g, ot_node *n, int want)
 /* The tensor of the file behind operators that pass it on. */
 static const ot_value *behind(const ot_value *v)
 {
-    while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
+    while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity"))
+        v = v->producer->in[0];
     return v;
 }
 
@@ -71,25 +72,27 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization uses running statistics and is not trained: ";
     const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
-    ot_findings    *f = ot_plan_findings(p);
-    bool            shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
+    ot_findings *f = ot_plan_findings(p);
+    bool shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
     if (w->said == OT_SAID_FROZEN) return true; /* classify said so */
-    bool            asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
+    bool asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
-    if (asked)
-        ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
+    if (asked) ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
     else if (shared)
         ot_find(f, OT_FINDING_WARNING, n->name,
                 "export the model with torch.onnx.export(..., dynamo=True, optimize=False)",
                 "%sthe exporter stored equal tensors once, so its scale and bias are also used by other layers or as "
-                "statistics", what);
+                "statistics",
+                what);
     else if (w->producer || b->producer)
         ot_find(f, OT_FINDING_WARNING, n->name, "use --bn train for batch statistics",
                 "%sits scale and bias are computed in "
-                                                                                            "the graph", what);
+                "the graph",
+                what);
     else
-        ot_find(f, OT_FINDING_WARNING, n->name, "see 'onnxtrain inspect' for the reasons; use --train PATTERN to "
-                                                "train initializers by name",
+        ot_find(f, OT_FINDING_WARNING, n->name,
+                "see 'onnxtrain inspect' for the reasons; use --train PATTERN to "
+                "train initializers by name",
                 "%sits scale and bias are constants", what);
     return true;
 }
@@ -97,14 +100,16 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, bool training_mode)
 {
     const ot_shape *x = &n->in[0]->shape;
-    int64_t         channels = x->rank > 1 ? x->dim[1] : 1;
+    int64_t channels = x->rank > 1 ? x->dim[1] : 1;
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->bn == OT_BN_FROZEN) return false;
     if (c->bn == OT_BN_TRAIN) return true;
-    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode)) return false;
+    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode))
+        return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
-    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name, "use a larger --batch-size, or --drop-last to skip the "
-                                                              "last batch of an epoch",
+    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name,
+            "use a larger --batch-size, or --drop-last to skip the "
+            "last batch of an epoch",
             "BatchNormalization uses running statistics in batches of %lld, where a channel has a single value",
             (long long)(x->rank ? x->dim[0] : 1));
     return false;
@@ -123,7 +128,7 @@ static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape 
 /* The statistic at that input becomes what n makes of it.  A norm that several layers share moves it once for each, in their order. */
 static void move_state(ot_graph *g, ot_node *n, int input)
 {
-    ot_value  *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
+    ot_value *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
     ot_assign *before = NULL;
     for (int i = 0; i < g->n_assigns && !before; i++)
         if (g->assigns[i].state == state) before = &g->assigns[i];
@@ -140,7 +145,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     ot_graph *g = p->graph;
     if (n->in[0]->mark != OT_FED) return OT_OK;
     ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
-    bool                    train = asked_to_train(p, c, n, a->training_mode);
+    bool train = asked_to_train(p, c, n, a->training_mode);
     a->training_mode = train;
     a->unbiased = c->bn_unbiased; /* no attribute of a file */
     if (!train) {
@@ -160,11 +165,11 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
 
 static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
 {
-    ot_graph  *g = p->graph;
-    bool       on = c->want == OT_WANT_TRAIN && c->dropout != 0;
+    ot_graph *g = p->graph;
+    bool on = c->want == OT_WANT_TRAIN && c->dropout != 0;
     ot_value **in = ot_graph_alloc(g, 3 * sizeof *in);
-    float      ratio = (float)c->dropout;
-    uint8_t    train = on;
+    float ratio = (float)c->dropout;
+    uint8_t train = on;
     if (!in) return g->err->status;
     memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
     in[2] = ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train);
@@ -178,7 +183,7 @@ static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting
 ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    int       norms = 0, trained = 0, drops = 0, acting = 0;
+    int norms = 0, trained = 0, drops = 0, acting = 0;
     if (c->want == OT_WANT_RUN && !c->eval_mode) return OT_OK;
     ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {

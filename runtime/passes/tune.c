@@ -26,26 +26,26 @@ enum { MOST_VARIANTS = 16, MOST_RUNS = 16, REPLAYS = 5, MOST_VALUES = 32, PATTER
 
 typedef struct entry {
     struct entry *next;
-    const char   *key;
-    char          kernel[32];
-    int           variant;
-    double        seconds;
-    bool          counted;
+    const char *key;
+    char kernel[32];
+    int variant;
+    double seconds;
+    bool counted;
 } entry;
 
 struct ot_tune {
-    ot_plan         *plan;
+    ot_plan *plan;
     const ot_config *config;
-    ot_device       *device;
+    ot_device *device;
     const ot_backend *backend;
-    ot_arena        *arena;
-    entry           *first, **end;
-    char             path[4096]; /* "": there is no cache folder */
-    char             head[64];
-    int              tuned, known, too_large;
-    void            *events[2];
-    void            *pattern;
-    ot_error         unwritten;  /* the file could not be */
+    ot_arena *arena;
+    entry *first, **end;
+    char path[4096]; /* "": there is no cache folder */
+    char head[64];
+    int tuned, known, too_large;
+    void *events[2];
+    void *pattern;
+    ot_error unwritten; /* the file could not be */
 };
 
 /* ---- keys -------------------------------------------------------------------------- */
@@ -54,14 +54,16 @@ static void add_value(FILE *f, const ot_value *v)
 {
     char shape[128];
     if (!v) fputs(" -", f);
-    else fprintf(f, " %s%s%s", ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), v->layout == OT_CHANNELS_LAST ? "last" : "");
+    else
+        fprintf(f, " %s%s%s", ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape),
+                v->layout == OT_CHANNELS_LAST ? "last" : "");
 }
 
 /* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: there is no choice of kernels, or no memory. */
 static char *key_of(const ot_tune *t, const ot_node *n)
 {
-    char   *text = NULL;
-    size_t  size = 0;
+    char *text = NULL;
+    size_t size = 0;
     ot_prep p = ot_schedule_prep(t->plan, t->config, 0);
     if (!n->op->words || n->n_in > MOST_VALUES || n->n_out > MOST_VALUES) return NULL;
     FILE *f = open_memstream(&text, &size);
@@ -106,8 +108,8 @@ static entry *add(ot_tune *t, const char *key, const char *kernel, int variant, 
 /* "cublaslt 3 12.4 us: Dot ..."; false: it is none. */
 static bool parse_line(ot_tune *t, const char *line)
 {
-    char   kernel[32];
-    int    variant, key = -1;
+    char kernel[32];
+    int variant, key = -1;
     double us;
     if (sscanf(line, "%31s %d %lf us: %n", kernel, &variant, &us, &key) != 3 || key < 0 || !line[key]) return false;
     return variant >= 0 && us >= 0 && us < 1e12 && add(t, line + key, kernel, variant, us * 1e-6);
@@ -121,7 +123,8 @@ static void read_lines(ot_tune *t, char *text, size_t size)
     for (char *line = text, *end; (end = memchr(line, '\n', size - (size_t)(line - text))); line = end + 1, number++) {
         *end = 0;
         if (number == 1 && !strncmp(line, "onnxtrain tune ", 15) && strcmp(line, t->head) != 0) return;
-        if (number == 1 ? !strcmp(line, t->head) : strlen(line) == (size_t)(end - line) && parse_line(t, line)) continue;
+        if (number == 1 ? !strcmp(line, t->head) : strlen(line) == (size_t)(end - line) && parse_line(t, line))
+            continue;
         ot_plan_note(t->plan, "%s: line %d is damaged; the file is ignored", t->path, number);
         t->first = NULL;
         t->end = &t->first;
@@ -131,8 +134,8 @@ static void read_lines(ot_tune *t, char *text, size_t size)
 
 static void read_file(ot_tune *t)
 {
-    void    *bytes;
-    size_t   n;
+    void *bytes;
+    size_t n;
     ot_error e = { 0 };
     if (!*t->path || access(t->path, F_OK)) return;
     if (ot_read_file(t->path, LARGEST_FILE, &bytes, &n, &e) != OT_OK) {
@@ -147,11 +150,13 @@ static void read_file(ot_tune *t)
 static void write_file(ot_tune *t)
 {
     ot_replace *r = NULL;
-    char        line[64];
+    char line[64];
     if (!*t->path || t->unwritten.status || ot_replace_begin(t->path, &r, &t->unwritten) != OT_OK) return;
     ot_status s = ot_replace_write(r, line, (size_t)snprintf(line, sizeof line, "%s\n", t->head), &t->unwritten);
     for (const entry *e = t->first; e && s == OT_OK; e = e->next) {
-        s = ot_replace_write(r, line, (size_t)snprintf(line, sizeof line, "%s %d %.3f us: ", e->kernel, e->variant, e->seconds * 1e6), &t->unwritten);
+        s = ot_replace_write(
+            r, line, (size_t)snprintf(line, sizeof line, "%s %d %.3f us: ", e->kernel, e->variant, e->seconds * 1e6),
+            &t->unwritten);
         if (s == OT_OK) s = ot_replace_write(r, e->key, strlen(e->key), &t->unwritten);
         if (s == OT_OK) s = ot_replace_write(r, "\n", 1, &t->unwritten);
     }
@@ -172,8 +177,8 @@ static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape,
 /* Floats in [-1, 1), the same in every run; truth; zeros. */
 static ot_status fill(ot_tune *t, const ot_value *v, void *at, ot_error *err)
 {
-    int64_t  n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
-    bool     floats = ot_is_float(v->dtype) && ot_dtype_bits(v->dtype) >= 16;
+    int64_t n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
+    bool floats = ot_is_float(v->dtype) && ot_dtype_bits(v->dtype) >= 16;
     uint64_t x = 0x9E3779B97F4A7C15u;
     if (!floats && v->dtype != OT_BOOL) return t->backend->zero(t->device, at, n, err);
     memset(t->pattern, 1, PATTERN);
@@ -212,7 +217,8 @@ static void free_values(ot_tune *t, bench *b)
 }
 
 /* Seconds between the marks around `runs` calls, given one by one or as a recording. */
-static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_device_graph *r, double *seconds, ot_error *err)
+static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_device_graph *r, double *seconds,
+                         ot_error *err)
 {
     OT_TRY(t->backend->event_record(t->device, t->events[0], err));
     OT_TRY(r ? t->backend->launch(t->device, r, err) : k->run(c));
@@ -220,9 +226,13 @@ static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_de
     return t->backend->event_seconds(t->device, t->events[0], t->events[1], seconds, err);
 }
 
-static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_size(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
-static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int runs, ot_device_graph **out, ot_error *err)
+static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int runs, ot_device_graph **out,
+                        ot_error *err)
 {
     ot_status s = OT_OK;
     *out = NULL;
@@ -234,17 +244,19 @@ static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int ru
 
 /* The median time of one run.  A first run shows whether it is worth it: *seconds is that of this one run where it is
  * far beyond the best so far. */
-static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, double best, double *seconds, ot_error *err)
+static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, double best, double *seconds,
+                           ot_error *err)
 {
-    double        took[REPLAYS], once;
+    double took[REPLAYS], once;
     ot_device_graph *r;
     OT_TRY(k->run(c)); /* loads what is loaded late */
     OT_TRY(between(t, k, c, NULL, &once, err));
     *seconds = once;
     if (best > 0 && once > 4 * best + 1e-4) return OT_OK;
-    int       runs = once < 1e-3 / (double)MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
+    int runs = once < 1e-3 / (double)MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
     ot_status s = record(t, k, c, runs, &r, err);
-    for (int i = -1; i < REPLAYS && s == OT_OK; i++) s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
+    for (int i = -1; i < REPLAYS && s == OT_OK; i++)
+        s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
     t->backend->graph_free(t->device, r);
     OT_TRY(s);
     qsort(took, REPLAYS, sizeof *took, by_size);
@@ -252,26 +264,33 @@ static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, dou
     return OT_OK;
 }
 
-static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n, const ot_prep *p, bench *b, double best, double *seconds,
-                               ot_error *err)
+static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n, const ot_prep *p, bench *b,
+                               double best, double *seconds, ot_error *err)
 {
     if (p->work) OT_TRY(t->backend->alloc(t->device, (int64_t)p->work, &b->work, err));
     if (p->table_bytes) {
         OT_TRY(t->backend->alloc(t->device, (int64_t)p->table_bytes, &b->table, err));
         OT_TRY(t->backend->upload(t->device, b->table, p->table, (int64_t)p->table_bytes, err));
     }
-    ot_call c = { .node = n, .in = (const void *const *)b->in, .out = b->out, .work = b->work, .state = p->state,
-                  .threads = p->threads, .err = err, .device = t->device, .table = b->table };
+    ot_call c = { .node = n,
+                  .in = (const void *const *)b->in,
+                  .out = b->out,
+                  .work = b->work,
+                  .state = p->state,
+                  .threads = p->threads,
+                  .err = err,
+                  .device = t->device,
+                  .table = b->table };
     return time_runs(t, k, &c, best, seconds, err);
 }
 
 /* Times one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it did; where it did not, the device still
  * works, and another way is looked for. */
-static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best, int *variants, bool *ran,
-                              double *seconds)
+static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best,
+                              int *variants, bool *ran, double *seconds)
 {
     ot_error mine = { 0 };
-    ot_prep  p = ot_schedule_prep(t->plan, t->config, variant);
+    ot_prep p = ot_schedule_prep(t->plan, t->config, variant);
     p.err = &mine;
     *variants = 0;
     *ran = false;
@@ -294,8 +313,8 @@ static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const
 static ot_status has_choice(const ot_tune *t, const ot_node *n, bool *yes)
 {
     const ot_kernel *only = NULL;
-    const char      *why;
-    int              count = 0;
+    const char *why;
+    int count = 0;
     for (const ot_kernel *const *k = ot_kernels(n->op, t->device); *k; k++)
         if (ot_schedule_can(*k, n, &why)) only = *k, count++;
     *yes = count > 1;
@@ -314,8 +333,8 @@ static ot_status time_all(ot_tune *t, const ot_node *n, bench *b, ot_choice *bes
         if (!ot_schedule_can(*k, n, &why)) continue;
         for (int v = 0, all = 1; v < all && v < MOST_VARIANTS; v++) {
             double seconds = 0;
-            int    variants;
-            bool   ran;
+            int variants;
+            bool ran;
             OT_TRY(time_variant(t, *k, v, n, b, best->kernel ? best->seconds : 0, &variants, &ran, &seconds));
             if (!v) all = variants;
             if (ran && (!best->kernel || seconds < best->seconds)) *best = (ot_choice){ *k, v, seconds };
@@ -327,9 +346,9 @@ static ot_status time_all(ot_tune *t, const ot_node *n, bench *b, ot_choice *bes
 /* e: what was known and means nothing any more; NULL: nothing was. */
 static ot_status tune_node(ot_tune *t, const ot_node *n, const char *key, entry *e, ot_choice *out)
 {
-    bench    b = { .work = NULL };
+    bench b = { .work = NULL };
     ot_error mine = { 0 };
-    bool     choice;
+    bool choice;
     OT_TRY(has_choice(t, n, &choice));
     if (!choice) return OT_OK;
     ot_status s = make_values(t, n, &b, &mine);
@@ -366,9 +385,9 @@ ot_status ot_tune_choose(ot_tune *t, const ot_node *n, ot_choice *out)
     if (!t || (!t->config->tune && !t->first)) return OT_OK;
     char *key = key_of(t, n);
     if (!key) return OT_OK;
-    entry           *e = find(t, key);
+    entry *e = find(t, key);
     const ot_kernel *k = e ? kernel_named(t, n, e->kernel) : NULL;
-    ot_status        s = OT_OK;
+    ot_status s = OT_OK;
     if (k) {
         *out = (ot_choice){ k, e->variant, e->seconds };
         t->known += !e->counted;
@@ -394,7 +413,7 @@ static ot_status prepare_timing(ot_tune *t, ot_error *err)
 static void name_file(ot_tune *t)
 {
     ot_device_info i;
-    char           name[160];
+    char name[160];
     t->backend->info(t->device, &i);
     snprintf(name, sizeof name, "tune-%s", i.name);
     for (char *c = name; *c; c++)
@@ -412,7 +431,7 @@ ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
         return OT_OK;
     }
     ot_arena *a = ot_arena_new();
-    ot_tune  *t = a ? ot_arena_alloc(a, sizeof *t) : NULL;
+    ot_tune *t = a ? ot_arena_alloc(a, sizeof *t) : NULL;
     if (!t) {
         ot_arena_free(a);
         return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to tune");
@@ -431,8 +450,8 @@ void ot_tune_close(ot_tune *t)
     if (!t) return;
     if (t->config->tune) {
         ot_plan_note(t->plan, "tuning: %d operators measured, %d from the cache", t->tuned, t->known);
-        if (t->too_large) ot_plan_note(t->plan, "%d operators were not tuned: not enough free GPU memory",
-                                       t->too_large);
+        if (t->too_large)
+            ot_plan_note(t->plan, "%d operators were not tuned: not enough free GPU memory", t->too_large);
         if (t->unwritten.status || !*t->path)
             ot_plan_note(t->plan, "tuning results are not saved: %s", *t->path ? t->unwritten.text : "no cache folder");
         /* What was fed is not what kernels expect. */

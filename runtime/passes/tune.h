@@ -10,9 +10,9 @@
 typedef struct ot_tune ot_tune;
 
 typedef struct ot_choice {
-    const ot_kernel *kernel;  /* NULL: nothing is known; the order of the candidates decides */
-    int              variant;
-    double           seconds; /* that it took */
+    const ot_kernel *kernel; /* NULL: nothing is known; the order of the candidates decides */
+    int variant;
+    double seconds; /* that it took */
 } ot_choice;
 
 /* *out: NULL where there is nothing to consult and nothing to time. */

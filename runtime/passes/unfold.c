@@ -42,7 +42,7 @@ bool ot_took_a_norm_in(const ot_node *n, const char *producer, bool named)
 {
     if (n->n_in < 2 || !n->in[1] || !n->n_out || !n->out[0]) return false;
     const char *w = n->in[1]->name, *b = n->n_in > 2 && n->in[2] ? n->in[2]->name : "", *y = n->out[0]->name;
-    bool        torch = starts(producer, "pytorch");
+    bool torch = starts(producer, "pytorch");
     if (starts(w, "onnx::Conv_") && starts(b, "onnx::Conv_")) return true;
     if (ends(b, "_fused_bn") || starts(b, "ConvBnFusion_")) return true;
     if (torch && named && is_number(w) && is_number(b)) return true;
@@ -60,8 +60,11 @@ static bool is_in(const char *name, const char *const *list)
 
 /* What usually follows a norm that was behind a convolution. */
 static const char *const followers[] = {
-    "Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Tanh", "Elu", "Selu", "Celu",
-    "Softplus", "Gelu", "Add", "Sum", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", NULL,
+    "Relu",          "LeakyRelu", "PRelu",   "Clip",        "Sigmoid",
+    "HardSigmoid",   "HardSwish", "Swish",   "Mish",        "Tanh",
+    "Elu",           "Selu",      "Celu",    "Softplus",    "Gelu",
+    "Add",           "Sum",       "MaxPool", "AveragePool", "GlobalAveragePool",
+    "GlobalMaxPool", NULL,
 };
 
 /* value->mark of whatever g and its subgraphs read: how often; FOLLOWED where a follower does. */
@@ -105,7 +108,9 @@ static fit fits(const ot_node *n)
 {
     if (strcmp(n->op->name, "Conv") != 0 || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
     const ot_value *w = n->in[1], *b = n->in[2];
-    if (!known_weight(w) || b->dtype != w->dtype || b->shape.rank != 1 || b->source < 0 || !b->data || b->shape.dim[0] != w->shape.dim[0]) return NO_FIT;
+    if (!known_weight(w) || b->dtype != w->dtype || b->shape.rank != 1 || b->source < 0 || !b->data ||
+        b->shape.dim[0] != w->shape.dim[0])
+        return NO_FIT;
     if ((w->mark & ~FOLLOWED) != 1 || (b->mark & ~FOLLOWED) != 1) return SHARED;
     return w->role == OT_WEIGHT ? FITS : NO_FIT;
 }
@@ -119,7 +124,9 @@ int *ot_unfold_without_bias(ot_graph *g, const char *producer, int *n)
     count_uses(g);
     for (const ot_node *k = g->first; k && list; k = k->next) {
         const ot_value *w = !strcmp(k->op->name, "Conv") && k->n_in == 2 ? k->in[1] : NULL;
-        if (w && known_weight(w) && w->role == OT_WEIGHT && (w->mark & ~FOLLOWED) == 1 && ot_took_a_norm_in(k, producer, named)) list[(*n)++] = w->source;
+        if (w && known_weight(w) && w->role == OT_WEIGHT && (w->mark & ~FOLLOWED) == 1 &&
+            ot_took_a_norm_in(k, producer, named))
+            list[(*n)++] = w->source;
     }
     return list;
 }
@@ -137,11 +144,16 @@ ot_unfolded *ot_unfold_find(ot_graph *g, const char *producer, int *n, int *shar
     ot_unfolded *list = ot_graph_alloc(g, (size_t)g->n_nodes * sizeof *list);
     for (const ot_node *k = g->first; k && list; k = k->next) {
         fit f = fits(k);
-        bool wanted = f != NO_FIT && (told ? ot_took_a_norm_in(k, producer, named) : !normed && k->out[0]->mark & FOLLOWED);
+        bool wanted =
+            f != NO_FIT && (told ? ot_took_a_norm_in(k, producer, named) : !normed && k->out[0]->mark & FOLLOWED);
         *shared += wanted && f == SHARED;
         if (wanted && f == FITS)
-            list[(*n)++] = (ot_unfolded){ .name = k->name, .y = k->out[0]->id, .weight = k->in[1]->source, .bias = k->in[2]->source,
-                                          .dtype = k->in[1]->dtype, .channels = k->in[1]->shape.dim[0] };
+            list[(*n)++] = (ot_unfolded){ .name = k->name,
+                                          .y = k->out[0]->id,
+                                          .weight = k->in[1]->source,
+                                          .bias = k->in[2]->source,
+                                          .dtype = k->in[1]->dtype,
+                                          .channels = k->in[1]->shape.dim[0] };
     }
     return list;
 }
@@ -153,14 +165,17 @@ ot_status ot_unfold_measure(ot_graph *g, const ot_unfolded *u, int n)
     g->n_outputs = 0;
     for (int i = 0; i < n && g->err->status == OT_OK; i++) {
         ot_value *y = g->values[u[i].y];
-        int64_t   axes[OT_MAX_RANK];
-        int       rank = y->producer->in[1]->shape.rank;
+        int64_t axes[OT_MAX_RANK];
+        int rank = y->producer->in[1]->shape.rank;
         for (int d = 2; d < rank; d++) axes[d - 2] = d;
         ot_value *which = ot_graph_const(g, "axes", OT_I64, &(ot_shape){ .rank = 1, .dim = { rank - 2 } }, axes);
-        ot_node  *mean = ot_graph_node(g, &ot_op_ReduceMean, "mean", NULL, (ot_value *[]){ y, which }, 2, 1);
-        ot_node  *off = mean ? ot_graph_node(g, &ot_op_Sub, "off", NULL, (ot_value *[]){ y, mean->out[0] }, 2, 1) : NULL;
-        ot_node  *square = off ? ot_graph_node(g, &ot_op_Mul, "square", NULL, (ot_value *[]){ off->out[0], off->out[0] }, 2, 1) : NULL;
-        ot_node  *var = square ? ot_graph_node(g, &ot_op_ReduceMean, "variance", NULL, (ot_value *[]){ square->out[0], which }, 2, 1) : NULL;
+        ot_node *mean = ot_graph_node(g, &ot_op_ReduceMean, "mean", NULL, (ot_value *[]){ y, which }, 2, 1);
+        ot_node *off = mean ? ot_graph_node(g, &ot_op_Sub, "off", NULL, (ot_value *[]){ y, mean->out[0] }, 2, 1) : NULL;
+        ot_node *square =
+            off ? ot_graph_node(g, &ot_op_Mul, "square", NULL, (ot_value *[]){ off->out[0], off->out[0] }, 2, 1) : NULL;
+        ot_node *var = square ? ot_graph_node(g, &ot_op_ReduceMean, "variance", NULL,
+                                              (ot_value *[]){ square->out[0], which }, 2, 1)
+                              : NULL;
         if (!var) break;
         ot_graph_output(g, mean->out[0]);
         ot_graph_output(g, var->out[0]);
@@ -191,7 +206,7 @@ ot_status ot_unfold_insert(ot_graph *g, const ot_unfolded *u, int n)
 {
     for (int i = 0; i < n && g->err->status == OT_OK; i++) {
         ot_value *y = g->values[u[i].y], *in[5] = { y };
-        ot_node  *conv = y->producer;
+        ot_node *conv = y->producer;
         for (int k = 0; k < OT_UNFOLDED_PARTS; k++) in[1 + k] = part(g, &u[i], conv->in[1]->name, k);
         conv->n_in = 2;
         g->cursor = conv->next;

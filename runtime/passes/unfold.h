@@ -8,13 +8,13 @@ enum { OT_UNFOLDED_SCALE, OT_UNFOLDED_BIAS, OT_UNFOLDED_MEAN, OT_UNFOLDED_VAR, O
 
 /* One convolution.  Values are named by their id: a clone of a graph has the same. */
 typedef struct ot_unfolded {
-    const char *name;      /* the convolution's; its graph's */
-    int         y;         /* value: what it computes */
-    int         weight, bias; /* sources */
-    ot_dtype    dtype;     /* f32 or f64 */
-    int64_t     channels;
+    const char *name; /* the convolution's; its graph's */
+    int y;            /* value: what it computes */
+    int weight, bias; /* sources */
+    ot_dtype dtype;   /* f32 or f64 */
+    int64_t channels;
     const void *start[OT_UNFOLDED_PARTS]; /* of ot_unfold_insert: (channels) each, in dtype */
-    int         first;     /* source of the scale; bias, mean and variance follow */
+    int first;                            /* source of the scale; bias, mean and variance follow */
 } ot_unfolded;
 
 /* "norm.scale" ...: behind the name of the weight, what they are called. */

@@ -9,21 +9,22 @@
 enum { RGB = 0, RLE8 = 1, RLE4 = 2, FIELDS = 3, ALPHA_FIELDS = 6 };
 
 typedef struct bmp {
-    ot_reading    *r;
-    int64_t        width, height;
-    bool           down;       /* the first row is the uppermost */
-    int            bits, how;
-    uint32_t       mask[4];    /* R, G, B, alpha */
+    ot_reading *r;
+    int64_t width, height;
+    bool down; /* the first row is the uppermost */
+    int bits, how;
+    uint32_t mask[4]; /* R, G, B, alpha */
     const uint8_t *palette;
-    int            colours, each; /* of the palette; bytes of an entry */
-    size_t         at;         /* the pixels */
+    int colours, each; /* of the palette; bytes of an entry */
+    size_t at;         /* the pixels */
 } bmp;
 
 static ot_status read_palette(bmp *b, size_t at, uint32_t claimed)
 {
     size_t there = b->r->n > at ? (b->r->n - at) / (size_t)b->each : 0, most = (size_t)1 << b->bits;
     size_t n = claimed && claimed < most ? claimed : most;
-    if (b->at > at && (b->at - at) / (size_t)b->each < n) n = (b->at - at) / (size_t)b->each; /* the pixels begin before */
+    if (b->at > at && (b->at - at) / (size_t)b->each < n)
+        n = (b->at - at) / (size_t)b->each; /* the pixels begin before */
     if (!n || n > there) return ot_picture_bad(b->r, "truncated after %zu bytes, in the palette", b->r->n);
     b->palette = b->r->p + at;
     b->colours = (int)n;
@@ -34,9 +35,12 @@ static ot_status check_masks(bmp *b)
 {
     for (int c = 0; c < 4; c++) {
         uint32_t m = b->mask[c], low = m & (~m + 1);
-        bool     gap = m && ((m / low) & (m / low + 1)) != 0;
-        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16)) return ot_picture_bad(b->r, "the colour mask %08x is not a single "
-                                                                                            "run of bits", m);
+        bool gap = m && ((m / low) & (m / low + 1)) != 0;
+        if (gap || (!m && c < 3) || (b->bits == 16 && m >> 16))
+            return ot_picture_bad(b->r,
+                                  "the colour mask %08x is not a single "
+                                  "run of bits",
+                                  m);
     }
     return OT_OK;
 }
@@ -46,7 +50,8 @@ static ot_status read_masks(bmp *b, uint32_t header)
 {
     size_t at = 14 + 40, n = header >= 56 || b->how == ALPHA_FIELDS ? 4 : 3;
     if (b->how == RGB) {
-        memcpy(b->mask, b->bits == 16 ? (uint32_t[4]){ 0x7c00, 0x3e0, 0x1f } : (uint32_t[4]){ 0xff0000, 0xff00, 0xff }, sizeof b->mask);
+        memcpy(b->mask, b->bits == 16 ? (uint32_t[4]){ 0x7c00, 0x3e0, 0x1f } : (uint32_t[4]){ 0xff0000, 0xff00, 0xff },
+               sizeof b->mask);
         return OT_OK;
     }
     if (b->r->n < at + 4 * n) return ot_picture_bad(b->r, "truncated after %zu bytes, in the header", b->r->n);
@@ -57,10 +62,10 @@ static ot_status read_masks(bmp *b, uint32_t header)
 static ot_status read_header(bmp *b)
 {
     const uint8_t *p = b->r->p;
-    size_t         n = b->r->n;
+    size_t n = b->r->n;
     if (n < 26) return ot_picture_bad(b->r, "truncated after %zu bytes, in the header", n);
     uint32_t header = ot_le32(p + 14), colours = 0;
-    bool     old = header == 12;
+    bool old = header == 12;
     b->at = ot_le32(p + 10);
     b->each = old ? 3 : 4;
     if (!old && (header < 40 || header > 124)) return ot_picture_bad(b->r, "unsupported header of %u bytes", header);
@@ -74,8 +79,10 @@ static ot_status read_header(bmp *b)
     b->down = b->height < 0;
     if (b->down) b->height = -b->height;
     bool few = b->bits == 1 || b->bits == 2 || b->bits == 4 || b->bits == 8, wide = b->bits == 16 || b->bits == 32;
-    bool known = b->how == RGB ? few || wide || b->bits == 24 : b->how == RLE8 ? b->bits == 8 : b->how == RLE4 ? b->bits == 4
-                 : (b->how == FIELDS || b->how == ALPHA_FIELDS) && wide;
+    bool known = b->how == RGB    ? few || wide || b->bits == 24
+                 : b->how == RLE8 ? b->bits == 8
+                 : b->how == RLE4 ? b->bits == 4
+                                  : (b->how == FIELDS || b->how == ALPHA_FIELDS) && wide;
     if (!known) return ot_picture_bad(b->r, "%d bits per pixel with compression %d are not supported", b->bits, b->how);
     if (few) return read_palette(b, 14 + header, colours);
     return wide ? read_masks(b, header) : OT_OK;
@@ -90,7 +97,7 @@ static uint8_t *row_of(const bmp *b, int64_t y)
 static void put_colour(const bmp *b, uint8_t *to, int index)
 {
     const uint8_t *e = b->palette + index * b->each;
-    bool           there = index < b->colours;
+    bool there = index < b->colours;
     for (int c = 0; c < 3; c++) to[c] = there ? e[2 - c] : 0;
 }
 
@@ -105,8 +112,11 @@ static void plain_row(const bmp *b, const uint8_t *p, uint8_t *to)
     int channels = b->r->out->channels, n = b->bits;
     for (int64_t x = 0; x < b->width; x++, to += channels) {
         if (n <= 8) put_colour(b, to, p[x * n / 8] >> (8 - n - x * n % 8) & ((1 << n) - 1));
-        else if (n == 24) for (int c = 0; c < 3; c++) to[c] = p[3 * x + 2 - c];
-        else for (int c = 0; c < channels; c++) to[c] = field(n == 16 ? ot_le16(p + 2 * x) : ot_le32(p + 4 * x), b->mask[c]);
+        else if (n == 24)
+            for (int c = 0; c < 3; c++) to[c] = p[3 * x + 2 - c];
+        else
+            for (int c = 0; c < channels; c++)
+                to[c] = field(n == 16 ? ot_le16(p + 2 * x) : ot_le32(p + 4 * x), b->mask[c]);
     }
 }
 
@@ -122,14 +132,16 @@ static ot_status read_plain(const bmp *b)
 static ot_status read_runs(const bmp *b)
 {
     const uint8_t *p = b->r->p;
-    size_t         n = b->r->n, at = b->at;
-    int64_t        x = 0, y = 0;
-    bool           half = b->how == RLE4;
-    for (uint8_t *row = (uint8_t *)b->r->out->data, *end = row + b->width * b->height * 3; row < end; row += 3) put_colour(b, row, 0);
+    size_t n = b->r->n, at = b->at;
+    int64_t x = 0, y = 0;
+    bool half = b->how == RLE4;
+    for (uint8_t *row = (uint8_t *)b->r->out->data, *end = row + b->width * b->height * 3; row < end; row += 3)
+        put_colour(b, row, 0);
     for (;;) {
-        if (n - at < 2) return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld",
-                                              n, (long long)y, (long long)b->height);
-        int  count = p[at], second = p[at + 1];
+        if (n - at < 2)
+            return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld", n, (long long)y,
+                                  (long long)b->height);
+        int count = p[at], second = p[at + 1];
         bool plain = !count && second > 2;
         at += 2;
         if (!count && second == 1) return OT_OK;
@@ -138,16 +150,18 @@ static ot_status read_runs(const bmp *b)
             y++;
             continue;
         }
-        size_t bytes = plain ? (size_t)(half ? (second + 1) / 2 : second) : 0, taken = !count && second == 2 ? 2 : bytes + (bytes & 1);
-        if (n - at < taken) return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld",
-                                                  n, (long long)y, (long long)b->height);
+        size_t bytes = plain ? (size_t)(half ? (second + 1) / 2 : second) : 0,
+               taken = !count && second == 2 ? 2 : bytes + (bytes & 1);
+        if (n - at < taken)
+            return ot_picture_bad(b->r, "truncated after %zu bytes, in row %lld of %lld", n, (long long)y,
+                                  (long long)b->height);
         if (!count && second == 2) {
             x += p[at];
             y += p[at + 1];
         }
         int run = count ? count : plain ? second : 0;
-        if (run && (y >= b->height || x + run > b->width)) return ot_picture_bad(b->r, "a run goes beyond row %lld",
-                                                                                 (long long)y);
+        if (run && (y >= b->height || x + run > b->width))
+            return ot_picture_bad(b->r, "a run goes beyond row %lld", (long long)y);
         for (int i = 0; i < run; i++, x++) {
             int v = plain ? p[at + (size_t)(half ? i / 2 : i)] : second;
             put_colour(b, row_of(b, y) + 3 * x, !half ? v : i % 2 ? v & 15 : v >> 4);
@@ -160,11 +174,12 @@ ot_status ot_bmp_read(ot_reading *r)
 {
     bmp b = { .r = r };
     OT_TRY(read_header(&b));
-    bool    runs = b.how == RLE8 || b.how == RLE4;
+    bool runs = b.how == RLE8 || b.how == RLE4;
     int64_t stride = (b.width * b.bits + 31) / 32 * 4, most;
-    if (b.width > 0 && b.height > 0 && (!ot_mul(stride, b.height, &most) || b.at > r->n || (!runs && (uint64_t)most > r->n - b.at)))
-        return ot_picture_bad(r, "truncated after %zu bytes, before the end of %lld x %lld pixels",
-                              r->n, (long long)b.width, (long long)b.height);
+    if (b.width > 0 && b.height > 0 &&
+        (!ot_mul(stride, b.height, &most) || b.at > r->n || (!runs && (uint64_t)most > r->n - b.at)))
+        return ot_picture_bad(r, "truncated after %zu bytes, before the end of %lld x %lld pixels", r->n,
+                              (long long)b.width, (long long)b.height);
     OT_TRY(ot_picture_begin(r, b.width, b.height, b.mask[3] ? 4 : 3, 8));
     if (!r->out->data) return OT_OK;
     return runs ? read_runs(&b) : read_plain(&b);

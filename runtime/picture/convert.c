@@ -9,15 +9,20 @@ static uint8_t sample(const ot_pixels *p, int64_t i)
     return p->bits == 16 ? (uint8_t)(((const uint16_t *)p->data)[i] >> 8) : ((const uint8_t *)p->data)[i];
 }
 
-static uint8_t luma(uint8_t r, uint8_t g, uint8_t b) { return (uint8_t)((r * 19595u + g * 38470u + b * 7471u + 0x8000u) >> 16); }
+static uint8_t luma(uint8_t r, uint8_t g, uint8_t b)
+{
+    return (uint8_t)((r * 19595u + g * 38470u + b * 7471u + 0x8000u) >> 16);
+}
 
 ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err)
 {
     int64_t pixels = p->height * p->width;
-    bool    grey = p->channels < 3;
+    bool grey = p->channels < 3;
     if (p->bits == 8 && p->channels == channels) return OT_OK;
     uint8_t *to = malloc((size_t)(pixels * channels));
-    if (!to) return ot_fail(err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", p->format, (long long)p->width, (long long)p->height);
+    if (!to)
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", p->format, (long long)p->width,
+                       (long long)p->height);
     for (int64_t i = 0; i < pixels; i++) {
         int64_t at = i * p->channels;
         uint8_t r = sample(p, at), g = grey ? r : sample(p, at + 1), b = grey ? r : sample(p, at + 2);
@@ -39,11 +44,12 @@ ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err)
 ot_status ot_pixels_turn(ot_pixels *p, ot_error *err)
 {
     int64_t H = p->height, W = p->width, size = p->channels * (p->bits / 8);
-    int     o = p->orientation;
-    bool    across = o >= 5, flip_y = o == 3 || o == 4 || o == 6 || o == 7, flip_x = o == 2 || o == 3 || o == 7 || o == 8;
+    int o = p->orientation;
+    bool across = o >= 5, flip_y = o == 3 || o == 4 || o == 6 || o == 7, flip_x = o == 2 || o == 3 || o == 7 || o == 8;
     if (o == 1) return OT_OK;
     char *to = malloc((size_t)(H * W * size)), *at = to;
-    if (!to) return ot_fail(err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", p->format, (long long)W, (long long)H);
+    if (!to)
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", p->format, (long long)W, (long long)H);
     p->height = across ? W : H;
     p->width = across ? H : W;
     for (int64_t y = 0; y < p->height; y++) {

@@ -9,7 +9,7 @@ int ot_exif_orientation(const uint8_t *p, size_t n)
 {
     if (n >= 6 && !memcmp(p, "Exif\0\0", 6)) p += 6, n -= 6;
     if (n < 8 || (memcmp(p, "II*\0", 4) != 0 && memcmp(p, "MM\0*", 4) != 0)) return 1;
-    bool   big = p[0] == 'M';
+    bool big = p[0] == 'M';
     size_t at = big ? ot_be32(p + 4) : ot_le32(p + 4);
     if (at > n - 2) return 1;
     size_t entries = big ? ot_be16(p + at) : ot_le16(p + at);

@@ -7,10 +7,10 @@
 /* One picture being read. */
 typedef struct ot_reading {
     const uint8_t *p;
-    size_t         n;
-    int64_t        most; /* pixels; negative: the size alone is wanted */
-    ot_pixels     *out;  /* format and orientation 1 are set */
-    ot_error      *err;
+    size_t n;
+    int64_t most;   /* pixels; negative: the size alone is wanted */
+    ot_pixels *out; /* format and orientation 1 are set */
+    ot_error *err;
 } ot_reading;
 
 /* A format's reader: sets out->orientation where there is one, calls ot_picture_begin, and returns OT_OK where that left

@@ -17,12 +17,12 @@ enum { MOST_SCANS = 200 };
 
 typedef struct jpeg {
     struct jpeg_decompress_struct z;
-    struct jpeg_error_mgr         errors;
-    struct jpeg_source_mgr        source;
-    struct jpeg_progress_mgr      progress;
-    jmp_buf                       failed;
-    ot_status                     status; /* when it has failed */
-    ot_reading                   *r;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf failed;
+    ot_status status; /* when it has failed */
+    ot_reading *r;
 } jpeg;
 
 static jpeg *of(j_common_ptr z) { return z->client_data; }
@@ -37,7 +37,8 @@ static void give_up(j_common_ptr z)
 {
     char text[JMSG_LENGTH_MAX];
     z->err->format_message(z, text);
-    leave(z, z->err->msg_code == JERR_OUT_OF_MEMORY ? ot_picture_no_memory(of(z)->r) : ot_picture_bad(of(z)->r, "%s", text));
+    leave(z, z->err->msg_code == JERR_OUT_OF_MEMORY ? ot_picture_no_memory(of(z)->r)
+                                                    : ot_picture_bad(of(z)->r, "%s", text));
 }
 
 static void warn(j_common_ptr z, int level)
@@ -55,8 +56,8 @@ static boolean end_of_file(j_decompress_ptr z)
 {
     ot_reading *r = of((j_common_ptr)z)->r;
     if (!z->output_scanline) leave((j_common_ptr)z, ot_picture_bad(r, "truncated after %zu bytes", r->n));
-    leave((j_common_ptr)z, ot_picture_bad(r, "truncated after %zu bytes, in row %u of %u",
-                                          r->n, z->output_scanline, z->image_height));
+    leave((j_common_ptr)z,
+          ot_picture_bad(r, "truncated after %zu bytes, in row %u of %u", r->n, z->output_scanline, z->image_height));
 }
 
 static void skip(j_decompress_ptr z, long n)
@@ -69,8 +70,8 @@ static void skip(j_decompress_ptr z, long n)
 
 static void count_scans(j_common_ptr z)
 {
-    if (((j_decompress_ptr)z)->input_scan_number > MOST_SCANS) leave(z, ot_picture_bad(of(z)->r, "more than %d scans",
-                                                                                       MOST_SCANS));
+    if (((j_decompress_ptr)z)->input_scan_number > MOST_SCANS)
+        leave(z, ot_picture_bad(of(z)->r, "more than %d scans", MOST_SCANS));
 }
 
 static void set_up(jpeg *j)
@@ -81,7 +82,8 @@ static void set_up(jpeg *j)
     j->errors.output_message = say_nothing;
     j->z.client_data = j;
     jpeg_create_decompress(&j->z);
-    j->source = (struct jpeg_source_mgr){ j->r->p, j->r->n, begin_source, end_of_file, skip, jpeg_resync_to_restart, begin_source };
+    j->source = (struct jpeg_source_mgr){ j->r->p,     j->r->n, begin_source, end_of_file, skip, jpeg_resync_to_restart,
+                                          begin_source };
     j->progress.progress_monitor = count_scans;
     j->z.src = &j->source;
     j->z.progress = &j->progress;
@@ -89,9 +91,10 @@ static void set_up(jpeg *j)
 
 static void read_rows(jpeg *j)
 {
-    bool     inks = j->z.out_color_space == JCS_CMYK;
-    size_t   each = j->z.image_width * (size_t)j->r->out->channels;
-    JSAMPROW inked = inks ? j->z.mem->alloc_large((j_common_ptr)&j->z, JPOOL_IMAGE, (size_t)j->z.image_width * 4) : NULL;
+    bool inks = j->z.out_color_space == JCS_CMYK;
+    size_t each = j->z.image_width * (size_t)j->r->out->channels;
+    JSAMPROW inked =
+        inks ? j->z.mem->alloc_large((j_common_ptr)&j->z, JPOOL_IMAGE, (size_t)j->z.image_width * 4) : NULL;
     while (j->z.output_scanline < j->z.output_height) {
         uint8_t *to = (uint8_t *)j->r->out->data + j->z.output_scanline * each;
         JSAMPROW row = inks ? inked : to;
@@ -111,7 +114,7 @@ static ot_status read_all(jpeg *j)
     for (jpeg_saved_marker_ptr m = j->z.marker_list; m && j->r->out->orientation == 1; m = m->next)
         j->r->out->orientation = ot_exif_orientation(m->data, m->data_length);
     J_COLOR_SPACE space = j->z.jpeg_color_space;
-    bool          grey = space == JCS_GRAYSCALE;
+    bool grey = space == JCS_GRAYSCALE;
     OT_TRY(ot_picture_begin(j->r, j->z.image_width, j->z.image_height, grey ? 1 : 3, 8));
     if (!j->r->out->data) return OT_OK;
     j->z.out_color_space = grey ? JCS_GRAYSCALE : space == JCS_CMYK || space == JCS_YCCK ? JCS_CMYK : JCS_RGB;

@@ -15,9 +15,15 @@ static bool begins(const uint8_t *p, size_t n, const char *with, size_t m) { ret
 
 static bool is_jpeg(const uint8_t *p, size_t n) { return begins(p, n, "\xff\xd8\xff", 3); }
 static bool is_png(const uint8_t *p, size_t n) { return begins(p, n, "\x89PNG\r\n\x1a\n", 8); }
-static bool is_webp(const uint8_t *p, size_t n) { return n >= 12 && begins(p, n, "RIFF", 4) && begins(p + 8, n - 8, "WEBP", 4); }
+static bool is_webp(const uint8_t *p, size_t n)
+{
+    return n >= 12 && begins(p, n, "RIFF", 4) && begins(p + 8, n - 8, "WEBP", 4);
+}
 static bool is_bmp(const uint8_t *p, size_t n) { return begins(p, n, "BM", 2); }
-static bool is_pnm(const uint8_t *p, size_t n) { return n >= 3 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && (p[2] <= ' ' || p[2] == '#'); }
+static bool is_pnm(const uint8_t *p, size_t n)
+{
+    return n >= 3 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && (p[2] <= ' ' || p[2] == '#');
+}
 
 static bool is_tiff(const uint8_t *p, size_t n)
 {
@@ -41,12 +47,12 @@ static bool is_jpeg2000(const uint8_t *p, size_t n)
 #endif
 
 static const format formats[] = {
-    { "JPEG",      is_jpeg,     ot_jpeg_read,  NULL },
-    { "PNG",       is_png,      ot_png_read,   NULL },
-    { "WebP",      is_webp,     ot_webp_read,  NULL },
-    { "BMP",       is_bmp,      ot_bmp_read,   NULL },
-    { "PNM",       is_pnm,      ot_pnm_read,   NULL },
-    { "TIFF",      is_tiff,     TIFF_READ,     "libtiff-dev" },
+    { "JPEG", is_jpeg, ot_jpeg_read, NULL },
+    { "PNG", is_png, ot_png_read, NULL },
+    { "WebP", is_webp, ot_webp_read, NULL },
+    { "BMP", is_bmp, ot_bmp_read, NULL },
+    { "PNM", is_pnm, ot_pnm_read, NULL },
+    { "TIFF", is_tiff, TIFF_READ, "libtiff-dev" },
     { "JPEG 2000", is_jpeg2000, JPEG2000_READ, "libopenjp2-7-dev" },
 };
 
@@ -60,26 +66,32 @@ static const format *format_of(const uint8_t *p, size_t n)
 static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err)
 {
     const uint8_t *p = bytes;
-    const format  *f = format_of(p, n);
-    uint8_t        first[4] = { 0 };
+    const format *f = format_of(p, n);
+    uint8_t first[4] = { 0 };
     *out = (ot_pixels){ .orientation = 1 };
     if (n) memcpy(first, p, n < 4 ? n : 4);
     if (!n) return ot_fail(err, OT_E_DATA, "the image has no data");
     if (!f)
-        return ot_fail(err, OT_E_DATA, "is not an image of a supported format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG "
-                                       "2000): it starts with %02x %02x %02x %02x",
+        return ot_fail(err, OT_E_DATA,
+                       "is not an image of a supported format (JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG "
+                       "2000): it starts with %02x %02x %02x %02x",
                        first[0], first[1], first[2], first[3]);
     if (!f->read)
-        return ot_fail(err, OT_E_DATA, "%s: not supported by this build. On Debian: apt-get install %s, then build "
-                                       "again", f->name, f->package);
+        return ot_fail(err, OT_E_DATA,
+                       "%s: not supported by this build. On Debian: apt-get install %s, then build "
+                       "again",
+                       f->name, f->package);
     out->format = f->name;
     ot_reading r = { .p = p, .n = n, .most = most, .out = out, .err = err };
-    ot_status  s = f->read(&r);
+    ot_status s = f->read(&r);
     if (s != OT_OK) ot_pixels_free(out);
     return s;
 }
 
-ot_status ot_picture_size(const void *bytes, size_t n, ot_pixels *out, ot_error *err) { return run(bytes, n, -1, out, err); }
+ot_status ot_picture_size(const void *bytes, size_t n, ot_pixels *out, ot_error *err)
+{
+    return run(bytes, n, -1, out, err);
+}
 
 ot_status ot_picture_decode(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err)
 {
@@ -101,20 +113,21 @@ const char *ot_picture_format(int i, const char **missing)
 ot_status ot_picture_begin(ot_reading *r, int64_t width, int64_t height, int channels, int bits)
 {
     ot_pixels *o = r->out;
-    int64_t    pixels, bytes;
-    if (width < 1 || height < 1) return ot_picture_bad(r, "it has %lld x %lld pixels", (long long)width, (long long)height);
+    int64_t pixels, bytes;
+    if (width < 1 || height < 1)
+        return ot_picture_bad(r, "it has %lld x %lld pixels", (long long)width, (long long)height);
     *o = (ot_pixels){ o->format, height, width, channels, bits, o->orientation, NULL };
     if (r->most < 0) return OT_OK;
     if (!ot_mul(width, height, &pixels) || pixels > r->most || !ot_mul(pixels, channels * (bits / 8), &bytes))
-        return ot_picture_bad(r, "it has %lld x %lld pixels; the limit is %lld",
-                              (long long)width, (long long)height, (long long)r->most);
+        return ot_picture_bad(r, "it has %lld x %lld pixels; the limit is %lld", (long long)width, (long long)height,
+                              (long long)r->most);
     o->data = calloc(1, (size_t)bytes);
     return o->data ? OT_OK : ot_picture_no_memory(r);
 }
 
 ot_status ot_picture_bad(const ot_reading *r, const char *fmt, ...)
 {
-    char    text[256];
+    char text[256];
     va_list ap;
     va_start(ap, fmt);
     (void)ot_vtext(text, sizeof text, fmt, ap);
@@ -124,7 +137,8 @@ ot_status ot_picture_bad(const ot_reading *r, const char *fmt, ...)
 
 ot_status ot_picture_no_memory(const ot_reading *r)
 {
-    return ot_fail(r->err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", r->out->format, (long long)r->out->width, (long long)r->out->height);
+    return ot_fail(r->err, OT_E_NOMEM, "%s: no memory for %lld x %lld pixels", r->out->format, (long long)r->out->width,
+                   (long long)r->out->height);
 }
 
 void ot_pixels_free(ot_pixels *p)

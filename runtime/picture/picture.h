@@ -13,12 +13,12 @@
 #include "runtime/base/base.h"
 
 typedef struct ot_pixels {
-    const char *format;        /* "JPEG" */
-    int64_t     height, width; /* as it lies in the file */
-    int         channels;      /* 1: grey · 2: grey, alpha · 3: R, G, B · 4: R, G, B, alpha */
-    int         bits;          /* 8: uint8_t · 16: uint16_t, of which 65535 is white */
-    int         orientation;   /* EXIF's: how it is to be turned (ot_pixels_turn); 1: it stands upright */
-    void       *data;          /* (height, width, channels), malloc'ed */
+    const char *format;    /* "JPEG" */
+    int64_t height, width; /* as it lies in the file */
+    int channels;          /* 1: grey · 2: grey, alpha · 3: R, G, B · 4: R, G, B, alpha */
+    int bits;              /* 8: uint8_t · 16: uint16_t, of which 65535 is white */
+    int orientation;       /* EXIF's: how it is to be turned (ot_pixels_turn); 1: it stands upright */
+    void *data;            /* (height, width, channels), malloc'ed */
 } ot_pixels;
 
 /* All but the pixels, from the header; out->data is NULL. */

@@ -40,8 +40,8 @@ static int64_t raw_bytes(const struct spng_ihdr *h)
 static ot_status read_with(spng_ctx *z, ot_reading *r)
 {
     struct spng_ihdr h;
-    size_t           size = 0, bytes;
-    int              code = spng_set_png_buffer(z, r->p, r->n), format, flags = 0;
+    size_t size = 0, bytes;
+    int code = spng_set_png_buffer(z, r->p, r->n), format, flags = 0;
     if (!code) code = spng_set_crc_action(z, SPNG_CRC_ERROR, SPNG_CRC_ERROR);
     if (!code) code = spng_set_chunk_limits(z, MOST_CHUNK, MOST_CHUNK);
     if (!code) code = spng_get_ihdr(z, &h);

@@ -9,16 +9,18 @@
 
 typedef struct pnm {
     ot_reading *r;
-    size_t      at;
-    char        kind; /* '1' … '7' */
-    int64_t     width, height, most, depth;
-    bool        bits; /* of PBM: 8 to a byte, or digits that may touch */
+    size_t at;
+    char kind; /* '1' … '7' */
+    int64_t width, height, most, depth;
+    bool bits; /* of PBM: 8 to a byte, or digits that may touch */
 } pnm;
 
 static bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static ot_status ends(const pnm *f, const char *where) { return ot_picture_bad(f->r, "truncated after %zu bytes, in %s",
-                                                                               f->r->n, where); }
+static ot_status ends(const pnm *f, const char *where)
+{
+    return ot_picture_bad(f->r, "truncated after %zu bytes, in %s", f->r->n, where);
+}
 
 /* Over spaces and comments. */
 static void to_word(pnm *f)
@@ -37,7 +39,8 @@ static ot_status number(pnm *f, const char *where, int64_t *v)
     to_word(f);
     if (f->at == r->n) return ends(f, where);
     *v = 0;
-    if (r->p[f->at] < '0' || r->p[f->at] > '9') return ot_picture_bad(r, "byte %zu is not a digit, in %s", f->at, where);
+    if (r->p[f->at] < '0' || r->p[f->at] > '9')
+        return ot_picture_bad(r, "byte %zu is not a digit, in %s", f->at, where);
     for (; f->at < r->n && r->p[f->at] >= '0' && r->p[f->at] <= '9'; f->at++) {
         *v = 10 * *v + r->p[f->at] - '0';
         if (*v > INT32_MAX) return ot_picture_bad(r, "a number above 2147483647 in %s", where);
@@ -49,12 +52,12 @@ static ot_status number(pnm *f, const char *where, int64_t *v)
 static ot_status read_pam(pnm *f)
 {
     static const char *const words[] = { "WIDTH", "HEIGHT", "DEPTH", "MAXVAL" };
-    int64_t *const           to[] = { &f->width, &f->height, &f->depth, &f->most };
-    const ot_reading        *r = f->r;
+    int64_t *const to[] = { &f->width, &f->height, &f->depth, &f->most };
+    const ot_reading *r = f->r;
     for (;;) {
         to_word(f);
         size_t from = f->at, n;
-        int    k = 0;
+        int k = 0;
         while (f->at < r->n && !is_space(r->p[f->at])) f->at++;
         if (f->at == r->n) return ends(f, "the header");
         n = f->at - from;
@@ -64,7 +67,8 @@ static ot_status read_pam(pnm *f)
         }
         while (k < OT_LEN(words) && (strlen(words[k]) != n || memcmp(r->p + from, words[k], n) != 0)) k++;
         if (k < OT_LEN(words)) OT_TRY(number(f, "the header", to[k]));
-        else while (f->at < r->n && r->p[f->at] != '\n') f->at++; /* TUPLTYPE: the depth says it, too */
+        else
+            while (f->at < r->n && r->p[f->at] != '\n') f->at++; /* TUPLTYPE: the depth says it, too */
     }
 }
 
@@ -86,10 +90,10 @@ static ot_status read_header(pnm *f)
         if (!is_space(f->r->p[f->at])) return ot_picture_bad(f->r, "the header does not end in a space");
         f->at++;
     }
-    if (f->most < 1 || f->most > 65535) return ot_picture_bad(f->r, "the maximum value is %lld; expected 1 to 65535",
-                                                              (long long)f->most);
-    if (f->depth < 1 || f->depth > 4) return ot_picture_bad(f->r, "%lld values per pixel; supported are 1 to 4",
-                                                            (long long)f->depth);
+    if (f->most < 1 || f->most > 65535)
+        return ot_picture_bad(f->r, "the maximum value is %lld; expected 1 to 65535", (long long)f->most);
+    if (f->depth < 1 || f->depth > 4)
+        return ot_picture_bad(f->r, "%lld values per pixel; supported are 1 to 4", (long long)f->depth);
     return OT_OK;
 }
 
@@ -121,7 +125,7 @@ static ot_status value(pnm *f, int64_t i, int64_t *v)
 
 ot_status ot_pnm_read(ot_reading *r)
 {
-    pnm     f = { .r = r };
+    pnm f = { .r = r };
     int64_t v = 0;
     OT_TRY(read_header(&f));
     OT_TRY(check_size(&f));
@@ -130,8 +134,8 @@ ot_status ot_pnm_read(ot_reading *r)
     int64_t full = f.most > 255 ? 65535 : 255, n = f.width * f.height * f.depth;
     for (int64_t i = 0; i < n; i++) {
         OT_TRY(value(&f, i, &v));
-        if (v > f.most) return ot_picture_bad(r, "a value is %lld, above the maximum of %lld",
-                                              (long long)v, (long long)f.most);
+        if (v > f.most)
+            return ot_picture_bad(r, "a value is %lld, above the maximum of %lld", (long long)v, (long long)f.most);
         v = (v * full + f.most / 2) / f.most;
         if (full == 255) ((uint8_t *)r->out->data)[i] = (uint8_t)v;
         else ((uint16_t *)r->out->data)[i] = (uint16_t)v;

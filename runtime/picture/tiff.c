@@ -18,23 +18,23 @@ enum { MOST_TILE = 1 << 20 };     /* pixels of a tile that may be larger than th
 typedef enum kind { PLAIN, PALETTE, INKS, SHOWN } kind;
 
 typedef struct tiff {
-    TIFF       *t;
+    TIFF *t;
     ot_reading *r;
-    uint64_t    at;
-    char        said[200]; /* libtiff's first complaint */
-    bool        strict;    /* warnings are complaints */
-    kind        kind;
-    uint32_t    width, height;
-    uint16_t    bits, samples, planar, *colour[3];
-    bool        white; /* 0 is white */
-    int         premultiplied; /* the channel that the others are multiplied with; 0: none */
+    uint64_t at;
+    char said[200]; /* libtiff's first complaint */
+    bool strict;    /* warnings are complaints */
+    kind kind;
+    uint32_t width, height;
+    uint16_t bits, samples, planar, *colour[3];
+    bool white;        /* 0 is white */
+    int premultiplied; /* the channel that the others are multiplied with; 0: none */
 } tiff;
 
 /* ---- the file -------------------------------------------------------------- */
 
 static tmsize_t read_bytes(thandle_t h, void *to, tmsize_t n)
 {
-    tiff    *f = h;
+    tiff *f = h;
     uint64_t left = f->at < f->r->n ? f->r->n - f->at : 0;
     if (n < 0) return 0;
     if ((uint64_t)n > left) n = (tmsize_t)left;
@@ -79,7 +79,7 @@ static int warn(TIFF *t, void *user, const char *module, const char *fmt, va_lis
 static TIFF *open_with(tiff *f)
 {
     TIFFOpenOptions *o = TIFFOpenOptionsAlloc();
-    int64_t          most = f->r->most, bytes;
+    int64_t most = f->r->most, bytes;
     if (!o) return NULL;
     if (!ot_mul(most, 8, &bytes) || bytes < MOST_AT_ONCE) bytes = MOST_AT_ONCE;
     TIFFOpenOptionsSetMaxSingleMemAlloc(o, (tmsize_t)bytes);
@@ -90,7 +90,10 @@ static TIFF *open_with(tiff *f)
     return t;
 }
 
-static ot_status failed(const tiff *f, const char *where) { return ot_picture_bad(f->r, "%s%s%s", where, f->said[0] ? ": " : "", f->said); }
+static ot_status failed(const tiff *f, const char *where)
+{
+    return ot_picture_bad(f->r, "%s%s%s", where, f->said[0] ? ": " : "", f->said);
+}
 
 /* ---- what is in it ------------------------------------------------------------ */
 
@@ -107,7 +110,7 @@ static bool has_alpha(const tiff *f, int colours, bool *premultiplied)
 static ot_status look(tiff *f, int *channels)
 {
     uint16_t format, compression, photometric, orientation, ink = INKSET_CMYK;
-    bool     premultiplied = false, few, colour;
+    bool premultiplied = false, few, colour;
     if (!TIFFGetField(f->t, TIFFTAG_IMAGEWIDTH, &f->width) || !TIFFGetField(f->t, TIFFTAG_IMAGELENGTH, &f->height))
         return failed(f, "it has no size");
     TIFFGetFieldDefaulted(f->t, TIFFTAG_BITSPERSAMPLE, &f->bits);
@@ -117,16 +120,19 @@ static ot_status look(tiff *f, int *channels)
     TIFFGetFieldDefaulted(f->t, TIFFTAG_COMPRESSION, &compression);
     TIFFGetFieldDefaulted(f->t, TIFFTAG_ORIENTATION, &orientation);
     TIFFGetFieldDefaulted(f->t, TIFFTAG_INKSET, &ink);
-    if (!TIFFGetField(f->t, TIFFTAG_PHOTOMETRIC, &photometric)) photometric = f->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
+    if (!TIFFGetField(f->t, TIFFTAG_PHOTOMETRIC, &photometric))
+        photometric = f->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
     f->r->out->orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
-    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return ot_picture_bad(f->r, "the samples are not unsigned "
-                                                                                                "integers");
+    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
+        return ot_picture_bad(f->r, "the samples are not unsigned "
+                                    "integers");
     if (f->bits > 16) return ot_picture_bad(f->r, "%u bits per sample; supported are 1 to 16", f->bits);
     if (photometric == PHOTOMETRIC_YCBCR && compression == COMPRESSION_JPEG && f->planar == PLANARCONFIG_CONTIG) {
         TIFFSetField(f->t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         photometric = PHOTOMETRIC_RGB;
     }
-    f->strict = compression == COMPRESSION_JPEG; /* as in jpeg.c: pixels are lost; of other kinds warnings are about style */
+    f->strict =
+        compression == COMPRESSION_JPEG; /* as in jpeg.c: pixels are lost; of other kinds warnings are about style */
     few = f->bits == 1 || f->bits == 2 || f->bits == 4 || f->bits == 8;
     colour = photometric == PHOTOMETRIC_RGB;
     f->white = photometric == PHOTOMETRIC_MINISWHITE;
@@ -139,8 +145,10 @@ static ot_status look(tiff *f, int *channels)
         f->premultiplied = premultiplied ? *channels - 1 : 0;
     } else if (photometric == PHOTOMETRIC_PALETTE && few && f->samples == 1) {
         f->kind = PALETTE;
-        if (!TIFFGetField(f->t, TIFFTAG_COLORMAP, &f->colour[0], &f->colour[1], &f->colour[2])) return failed(f, "the palette is missing");
-    } else if (photometric == PHOTOMETRIC_SEPARATED && ink == INKSET_CMYK && f->samples >= 4 && f->bits == 8 && f->planar == PLANARCONFIG_CONTIG) {
+        if (!TIFFGetField(f->t, TIFFTAG_COLORMAP, &f->colour[0], &f->colour[1], &f->colour[2]))
+            return failed(f, "the palette is missing");
+    } else if (photometric == PHOTOMETRIC_SEPARATED && ink == INKSET_CMYK && f->samples >= 4 && f->bits == 8 &&
+               f->planar == PLANARCONFIG_CONTIG) {
         f->kind = INKS;
     }
     return OT_OK;
@@ -158,7 +166,7 @@ static unsigned sample(const tiff *f, const uint8_t *row, uint64_t i)
 static void put(const tiff *f, uint64_t pixel, int c, unsigned v)
 {
     const ot_pixels *o = f->r->out;
-    uint64_t         at = pixel * (uint64_t)o->channels + (uint64_t)c;
+    uint64_t at = pixel * (uint64_t)o->channels + (uint64_t)c;
     if (o->bits == 16) ((uint16_t *)o->data)[at] = (uint16_t)v;
     else ((uint8_t *)o->data)[at] = (uint8_t)v;
 }
@@ -167,8 +175,8 @@ static void put(const tiff *f, uint64_t pixel, int c, unsigned v)
 static void put_pixel(const tiff *f, const uint8_t *row, uint64_t x, int plane, uint64_t pixel)
 {
     unsigned most = (1u << f->bits) - 1, full = f->bits == 16 ? 65535 : 255;
-    uint8_t  inks[4], rgb[3];
-    int      n = f->r->out->channels;
+    uint8_t inks[4], rgb[3];
+    int n = f->r->out->channels;
     if (f->kind == PALETTE) {
         for (int c = 0; c < 3; c++) put(f, pixel, c, f->colour[c][sample(f, row, x)] >> 8);
     } else if (f->kind == INKS) {
@@ -185,18 +193,21 @@ static void put_pixel(const tiff *f, const uint8_t *row, uint64_t x, int plane, 
 
 static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool tiled, uint32_t bw, uint32_t bh)
 {
-    bool     apart = f->planar == PLANARCONFIG_SEPARATE && f->samples > 1;
+    bool apart = f->planar == PLANARCONFIG_SEPARATE && f->samples > 1;
     uint64_t row = tiled ? TIFFTileRowSize64(f->t) : TIFFScanlineSize64(f->t);
-    int      planes = apart ? f->r->out->channels : 1;
-    if ((uint64_t)bw * (apart ? 1 : f->samples) * f->bits > row * 8 || row * bh > size) return ot_picture_bad(f->r, "the blocks differ in size from the "
-                                                                                                                    "header");
+    int planes = apart ? f->r->out->channels : 1;
+    if ((uint64_t)bw * (apart ? 1 : f->samples) * f->bits > row * 8 || row * bh > size)
+        return ot_picture_bad(f->r, "the blocks differ in size from the "
+                                    "header");
     for (int p = 0; p < planes; p++) {
         for (uint32_t y0 = 0; y0 < f->height; y0 += bh) {
             for (uint32_t x0 = 0; x0 < f->width; x0 += bw) {
-                uint32_t rows = f->height - y0 < bh ? f->height - y0 : bh, columns = f->width - x0 < bw ? f->width - x0 : bw;
+                uint32_t rows = f->height - y0 < bh ? f->height - y0 : bh,
+                         columns = f->width - x0 < bw ? f->width - x0 : bw;
                 tmsize_t need = (tmsize_t)(tiled ? size : row * rows);
-                tmsize_t got = tiled ? TIFFReadEncodedTile(f->t, TIFFComputeTile(f->t, x0, y0, 0, (uint16_t)p), block, need)
-                                     : TIFFReadEncodedStrip(f->t, TIFFComputeStrip(f->t, y0, (uint16_t)p), block, need);
+                tmsize_t got =
+                    tiled ? TIFFReadEncodedTile(f->t, TIFFComputeTile(f->t, x0, y0, 0, (uint16_t)p), block, need)
+                          : TIFFReadEncodedStrip(f->t, TIFFComputeStrip(f->t, y0, (uint16_t)p), block, need);
                 if (got < need || f->said[0]) {
                     char where[96];
                     snprintf(where, sizeof where, "the pixels from row %u, column %u cannot be read", y0, x0);
@@ -217,7 +228,7 @@ static void divide(const ot_pixels *o, int alpha)
     unsigned full = o->bits == 16 ? 65535 : 255;
     for (int64_t i = 0; i < o->width * o->height; i++) {
         for (int c = 0; c < alpha; c++) {
-            int64_t  at = i * o->channels, v;
+            int64_t at = i * o->channels, v;
             unsigned a = full == 255 ? ((uint8_t *)o->data)[at + alpha] : ((uint16_t *)o->data)[at + alpha];
             v = full == 255 ? ((uint8_t *)o->data)[at + c] : ((uint16_t *)o->data)[at + c];
             v = a ? v * full / a : 0;
@@ -230,15 +241,16 @@ static void divide(const ot_pixels *o, int alpha)
 
 static ot_status read_samples(tiff *f)
 {
-    bool     tiled = TIFFIsTiled(f->t);
+    bool tiled = TIFFIsTiled(f->t);
     uint32_t bw = f->width, bh = f->height;
-    if (tiled && (!TIFFGetField(f->t, TIFFTAG_TILEWIDTH, &bw) || !TIFFGetField(f->t, TIFFTAG_TILELENGTH, &bh))) return failed(f, "the tiles have no size");
+    if (tiled && (!TIFFGetField(f->t, TIFFTAG_TILEWIDTH, &bw) || !TIFFGetField(f->t, TIFFTAG_TILELENGTH, &bh)))
+        return failed(f, "the tiles have no size");
     if (!tiled) TIFFGetFieldDefaulted(f->t, TIFFTAG_ROWSPERSTRIP, &bh);
     if (!tiled && bh > f->height) bh = f->height;
     uint64_t size = tiled ? TIFFTileSize64(f->t) : TIFFVStripSize64(f->t, bh);
     if (!bw || !bh || (uint64_t)bw * bh > (uint64_t)f->r->most + MOST_TILE || size / 64 > (uint64_t)bw * bh)
         return ot_picture_bad(f->r, "the tiles have %u x %u pixels", bw, bh);
-    uint8_t  *block = calloc(1, size ? size : 1);
+    uint8_t *block = calloc(1, size ? size : 1);
     ot_status s = block ? read_blocks(f, block, size, tiled, bw, bh) : ot_picture_no_memory(f->r);
     free(block);
     if (s == OT_OK && f->premultiplied) divide(f->r->out, f->premultiplied);
@@ -247,14 +259,14 @@ static ot_status read_samples(tiff *f)
 
 static ot_status read_shown(const tiff *f)
 {
-    char      why[1024] = "";
-    uint8_t  *to = f->r->out->data;
-    size_t    n = (size_t)f->width * f->height;
+    char why[1024] = "";
+    uint8_t *to = f->r->out->data;
+    size_t n = (size_t)f->width * f->height;
     if (!TIFFRGBAImageOK(f->t, why)) return ot_picture_bad(f->r, "%s", why);
     uint32_t *all = calloc(n, sizeof *all);
     if (!all) return ot_picture_no_memory(f->r);
     /* As it lies: asked for the file's own orientation, libtiff turns nothing. */
-    bool      good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1) && !f->said[0];
+    bool good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1) && !f->said[0];
     for (size_t i = 0; i < n && good; i++) {
         to[3 * i] = (uint8_t)TIFFGetR(all[i]);
         to[3 * i + 1] = (uint8_t)TIFFGetG(all[i]);

@@ -36,10 +36,10 @@ COUNTED(char *, strdup, (const char *s), (s))
 /* ---- training --------------------------------------------------------------------------- */
 
 typedef struct watch {
-    int  step;   /* seen so far */
+    int step;    /* seen so far */
     long before; /* calls up to the last one */
     long extra;  /* calls within steps that should have none */
-    int  quiet;  /* such steps */
+    int quiet;   /* such steps */
 } watch;
 
 static void on_log(void *user, const char *line, size_t n)
@@ -65,25 +65,27 @@ static void set(ot_options *o, const char *name, const char *value)
 
 static void write_data(const char *path, int rank)
 {
-    static float   x[SAMPLES * 784];
+    static float x[SAMPLES * 784];
     static int64_t y[SAMPLES];
-    ot_error       err = { 0 };
+    ot_error err = { 0 };
     for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
     for (int i = 0; i < SAMPLES; i++) y[i] = i % 10;
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = rank, .dim = { SAMPLES, rank == 2 ? 784 : 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    ot_tensor t[2] = {
+        { .name = "input", .dtype = OT_F32, .rank = rank, .dim = { SAMPLES, rank == 2 ? 784 : 1, 28, 28 }, .data = x },
+        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y }
+    };
     if (ot_npz_write(path, t, 2, &err)) fail_msg("%s", err.text);
 }
 
 static void train(const char *model, int rank, const char *const *pairs)
 {
-    char         folder[] = "/tmp/ot_allocations_XXXXXX", run_dir[64], data[64], command[64];
-    watch        w = { 0 };
-    ot_error     err = { 0 };
-    ot_model    *m = NULL;
-    ot_trainer  *t = NULL;
+    char folder[] = "/tmp/ot_allocations_XXXXXX", run_dir[64], data[64], command[64];
+    watch w = { 0 };
+    ot_error err = { 0 };
+    ot_model *m = NULL;
+    ot_trainer *t = NULL;
     ot_callbacks cb = { .user = &w, .log = on_log, .progress = on_progress };
-    ot_options  *o = ot_options_new();
+    ot_options *o = ot_options_new();
     assert_non_null(mkdtemp(folder));
     snprintf(run_dir, sizeof run_dir, "%s/run", folder);
     snprintf(data, sizeof data, "%s/d.npz", folder);
@@ -110,7 +112,8 @@ static void dense(void **state)
 {
     (void)state;
     TRAIN("mlp.onnx", 2, "steps", "12", "batch-size", "8");
-    TRAIN("mlp.onnx", 2, "steps", "8", "batch-size", "8", "accumulate", "3", "clip-norm", "1", "optimizer", "sgd:momentum=0.9");
+    TRAIN("mlp.onnx", 2, "steps", "8", "batch-size", "8", "accumulate", "3", "clip-norm", "1", "optimizer",
+          "sgd:momentum=0.9");
     TRAIN("mlp.onnx", 2, "steps", "8", "batch-size", "8", "schedule", "cosine:warmup=2", "no-shuffle", "true");
 }
 

@@ -15,11 +15,11 @@
 
 typedef struct row {
     const char *name;
-    int64_t     B, H, T, S, D, E;
-    const char *mask;      /* "": none; "b" truth values, "f" added, "h" f32 added, 0 or -1e9: then the extents */
-    bool        causal;
-    ot_dtype    type;      /* on a device; the reference is checked in f64 */
-    double      tol;
+    int64_t B, H, T, S, D, E;
+    const char *mask; /* "": none; "b" truth values, "f" added, "h" f32 added, 0 or -1e9: then the extents */
+    bool causal;
+    ot_dtype type; /* on a device; the reference is checked in f64 */
+    double tol;
 } row;
 
 static const row rows[] = {
@@ -49,11 +49,11 @@ static const row rows[] = {
 
 typedef struct test {
     const row *r;
-    ot_error   err;
-    ot_graph  *g;
-    ot_value  *in[5]; /* q k v dy mask */
-    ot_node   *y, *dx;
-    memory     m;
+    ot_error err;
+    ot_graph *g;
+    ot_value *in[5]; /* q k v dy mask */
+    ot_node *y, *dx;
+    memory m;
 } test;
 
 static ot_value *input(test *t, ot_dtype type, ot_shape s)
@@ -66,7 +66,7 @@ static ot_value *input(test *t, ot_dtype type, ot_shape s)
 static ot_value *make_mask(test *t, ot_dtype type)
 {
     if (!*t->r->mask) return NULL;
-    ot_shape    s = { .rank = 0 };
+    ot_shape s = { .rank = 0 };
     const char *at = t->r->mask + 1;
     for (char *end; *at; at = *end ? end + 1 : end) s.dim[s.rank++] = strtoll(at, &end, 10);
     return input(t, *t->r->mask == 'b' ? OT_BOOL : *t->r->mask == 'h' ? OT_F32 : type, s);
@@ -76,7 +76,7 @@ static bool build(test *t, const row *r, ot_dtype type)
 {
     *t = (test){ .r = r };
     t->g = ot_graph_new(&t->err);
-    ot_build  b = { .graph = t->g };
+    ot_build b = { .graph = t->g };
     ot_attention a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9 };
     t->in[0] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->D } });
     t->in[1] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->D } });
@@ -86,8 +86,10 @@ static bool build(test *t, const row *r, ot_dtype type)
     int n = t->in[4] ? 1 : 0;
     t->y = ot_emit_n(&b, &ot_op_FusedAttention, &a, (ot_value *[]){ t->in[0], t->in[1], t->in[2], t->in[4] }, 3 + n, 3);
     if (!t->y) return false;
-    t->dx = ot_emit_n(&b, &ot_op_FusedAttentionDx, &a,
-                      (ot_value *[]){ t->in[3], t->in[0], t->in[1], t->in[2], t->y->out[0], t->y->out[1], t->y->out[2], t->in[4] }, 7 + n, 3);
+    t->dx = ot_emit_n(
+        &b, &ot_op_FusedAttentionDx, &a,
+        (ot_value *[]){ t->in[3], t->in[0], t->in[1], t->in[2], t->y->out[0], t->y->out[1], t->y->out[2], t->in[4] },
+        7 + n, 3);
     if (!t->dx) return false;
     t->m = memory_new(t->g);
     dice d = dice_of(r->name);
@@ -95,8 +97,11 @@ static bool build(test *t, const row *r, ot_dtype type)
         for (int64_t k = 0; k < ot_numel(&t->in[i]->shape); k++) {
             double v = dice_roll(&d) * 2 - 1;
             /* The first row of "that hide a row" is hidden whole. */
-            if (t->in[i]->dtype == OT_BOOL) ot_set_i64(memory_of(&t->m, t->in[i]), OT_BOOL, k, v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
-            else if (i == 4 && *r->mask == 'h') ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v > -0.3 ? 0 : -1e9);
+            if (t->in[i]->dtype == OT_BOOL)
+                ot_set_i64(memory_of(&t->m, t->in[i]), OT_BOOL, k,
+                           v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
+            else if (i == 4 && *r->mask == 'h')
+                ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v > -0.3 ? 0 : -1e9);
             else ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v);
         }
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;
@@ -112,7 +117,7 @@ static void drop(test *t)
 static double objective(test *t)
 {
     const double *y, *dy;
-    double        sum = 0;
+    double sum = 0;
     if (graph_run(t->g, t->y, &t->m, &t->err) != OT_OK) return NAN;
     y = memory_of(&t->m, t->y->out[0]), dy = memory_of(&t->m, t->in[3]);
     for (int64_t i = 0; i < ot_numel(&t->in[3]->shape); i++) sum += y[i] * dy[i];
@@ -123,8 +128,8 @@ static int differences(test *t)
 {
     int checked = 0;
     for (int i = 0; i < 3; i++) {
-        int64_t       n = ot_numel(&t->in[i]->shape), step = n > 40 ? n / 31 : 1;
-        double       *x = memory_of(&t->m, t->in[i]);
+        int64_t n = ot_numel(&t->in[i]->shape), step = n > 40 ? n / 31 : 1;
+        double *x = memory_of(&t->m, t->in[i]);
         const double *got = memory_of(&t->m, t->dx->out[i]);
         for (int64_t k = 0; k < n; k += step, checked++) {
             double was = x[k], h = 1e-5;
@@ -134,7 +139,8 @@ static int differences(test *t)
             double want = (up - objective(t)) / (2 * h);
             x[k] = was;
             if (fabs(got[k] - want) <= 1e-7 * (1 + fabs(want))) continue;
-            printf("%s: gradient of input %d, element %lld: %.9g; differences say %.9g\n", t->r->name, i, (long long)k, got[k], want);
+            printf("%s: gradient of input %d, element %lld: %.9g; differences say %.9g\n", t->r->name, i, (long long)k,
+                   got[k], want);
             return -1;
         }
     }
@@ -150,9 +156,9 @@ static int look(const char *arch, test *t, const ot_node *n, ot_device *d)
 int main(int argc, char **argv)
 {
     const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : NULL;
-    bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
-    ot_device  *d = NULL;
-    int         failed = 0, counted = 0;
+    bool on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
+    ot_device *d = NULL;
+    int failed = 0, counted = 0;
     if (argc > 1 && !strcmp(argv[1], "--cpu")) return attention_cpu();
     if (on_device) {
         int code = device_open(arch, &d);
@@ -160,7 +166,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < OT_LEN(rows); i++) {
         test t;
-        int  n = -1, k = 0;
+        int n = -1, k = 0;
         if (!build(&t, &rows[i], on_device ? rows[i].type : OT_F64)) printf("%s: %s\n", rows[i].name, t.err.text);
         else if (!on_device) n = differences(&t);
         else if ((n = look(arch, &t, t.y, d)) > 0) k = look(arch, &t, t.dx, d);

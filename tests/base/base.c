@@ -8,7 +8,7 @@
 static void first_cause_wins(void **state)
 {
     (void)state;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_fail(&e, OT_E_DATA, "row %d: is bad", 3), OT_E_DATA);
     assert_int_equal(ot_fail(&e, OT_E_IO, "later"), OT_E_DATA);
     assert_int_equal(e.status, OT_E_DATA);
@@ -20,7 +20,7 @@ static void first_cause_wins(void **state)
 static void findings_are_listed(void **state)
 {
     (void)state;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_fail_more(&e, OT_E_MODEL, "a"), OT_E_MODEL);
     assert_int_equal(ot_fail_more(&e, OT_E_DATA, "b %d", 1), OT_E_MODEL);
     assert_string_equal(e.text, "a\nb 1");
@@ -35,7 +35,7 @@ static void full_text_ends_in_ellipsis(void **state)
         for (size_t i = 0; i + 2 < sizeof long_text; i += 2) memcpy(long_text + i, "é", 2);
         memset(long_text, 'x', (size_t)shift);
         if (shift % 2) long_text[shift] = 'x';
-        ot_error e = {0};
+        ot_error e = { 0 };
         ot_fail(&e, OT_E_DATA, "%s", long_text);
         size_t n = strlen(e.text);
         assert_true(n >= OT_ERROR_TEXT - 8 && n < OT_ERROR_TEXT);
@@ -45,7 +45,7 @@ static void full_text_ends_in_ellipsis(void **state)
         ot_fail_more(&e, OT_E_DATA, "more");
         assert_string_equal(e.text, before.text);
     }
-    ot_error e = {0};
+    ot_error e = { 0 };
     for (int i = 0; i < 3000; i++) ot_fail_more(&e, OT_E_DATA, "line %d", i);
     size_t n = strlen(e.text);
     assert_true(n < OT_ERROR_TEXT);
@@ -56,8 +56,7 @@ static void full_text_ends_in_ellipsis(void **state)
 static void every_status_has_a_text(void **state)
 {
     (void)state;
-    for (int s = 0; s <= 9; s++)
-        assert_string_not_equal(ot_status_text((ot_status)s), "unknown status");
+    for (int s = 0; s <= 9; s++) assert_string_not_equal(ot_status_text((ot_status)s), "unknown status");
     assert_string_equal(ot_status_text((ot_status)77), "unknown status");
 }
 
@@ -104,7 +103,7 @@ static void texts_are_copied(void **state)
     ot_arena *a = ot_arena_new();
     char text[] = "graph";
     char *s = ot_arena_strdup(a, text), *p = ot_arena_printf(a, "%s/%d", text, 7);
-    int *numbers = ot_arena_copy(a, (int[]){1, 2, 3}, 3 * sizeof(int));
+    int *numbers = ot_arena_copy(a, (int[]){ 1, 2, 3 }, 3 * sizeof(int));
     text[0] = 'x';
     assert_string_equal(s, "graph");
     assert_string_equal(p, "graph/7");

@@ -1,4 +1,6 @@
 /* casts.h - doubles and the codes they become.  Written by make_casts.py. */
+
+/* clang-format off */
 static const struct { uint64_t bits; ot_dtype t; uint32_t code; } cast[] = {
     {UINT64_C(0x0000000000000000), OT_F16, 0x0}, /* 0.0 */
     {UINT64_C(0x8000000000000000), OT_F16, 0x8000}, /* -0.0 */

@@ -6,8 +6,7 @@
 
 #include "casts.h"
 
-static const ot_dtype small[] = { OT_F16,    OT_BF16,       OT_F8E4M3FN, OT_F8E4M3FNUZ,
-                                  OT_F8E5M2, OT_F8E5M2FNUZ, OT_F4E2M1 };
+static const ot_dtype small[] = { OT_F16, OT_BF16, OT_F8E4M3FN, OT_F8E4M3FNUZ, OT_F8E5M2, OT_F8E5M2FNUZ, OT_F4E2M1 };
 
 static double double_of(uint64_t bits)
 {
@@ -42,11 +41,8 @@ static void casts_agree_with_ml_dtypes(void **state)
     for (int i = 0; i < OT_LEN(cast); i++) {
         double v = double_of(cast[i].bits);
         uint32_t got = ot_float_encode(v, cast[i].t, false);
-        if (isnan(ot_float_decode(got, cast[i].t)) &&
-            isnan(ot_float_decode(cast[i].code, cast[i].t)))
-            continue;
-        if (got != cast[i].code)
-            fail_msg("%g to %s: %x, not %x", v, ot_dtype_name(cast[i].t), got, cast[i].code);
+        if (isnan(ot_float_decode(got, cast[i].t)) && isnan(ot_float_decode(cast[i].code, cast[i].t))) continue;
+        if (got != cast[i].code) fail_msg("%g to %s: %x, not %x", v, ot_dtype_name(cast[i].t), got, cast[i].code);
     }
 }
 
@@ -88,25 +84,22 @@ static void fast_halves_agree(void **state)
     }
     for (uint32_t c = 0; c < 65536; c++) {
         float h = ot_f16_to_f32((uint16_t)c), b = ot_bf16_to_f32((uint16_t)c);
-        assert_true(isnan(h) ? isnan(ot_float_decode(c, OT_F16))
-                             : (double)h == ot_float_decode(c, OT_F16));
-        assert_true(isnan(b) ? isnan(ot_float_decode(c, OT_BF16))
-                             : (double)b == ot_float_decode(c, OT_BF16));
+        assert_true(isnan(h) ? isnan(ot_float_decode(c, OT_F16)) : (double)h == ot_float_decode(c, OT_F16));
+        assert_true(isnan(b) ? isnan(ot_float_decode(c, OT_BF16)) : (double)b == ot_float_decode(c, OT_BF16));
     }
-    assert_int_equal(ot_f32_to_bf16(float_of(0x7F800001)) & 0x7FFF,
-                     0x7FC0); /* NaN does not become infinite */
+    assert_int_equal(ot_f32_to_bf16(float_of(0x7F800001)) & 0x7FFF, 0x7FC0); /* NaN does not become infinite */
 }
 
 /* ONNX's Cast with saturate. */
 static void saturation(void **state)
 {
     (void)state;
-    static const struct { ot_dtype t; uint32_t most, overflow, nan; } row[] = {
-        {OT_F8E4M3FN, 0x7E, 0x7F, 0x7F},
-        {OT_F8E4M3FNUZ, 0x7F, 0x80, 0x80},
-        {OT_F8E5M2, 0x7B, 0x7C, 0x7E},
-        {OT_F8E5M2FNUZ, 0x7F, 0x80, 0x80},
-        {OT_F4E2M1, 0x7, 0x7, 0x8},
+    static const struct {
+        ot_dtype t;
+        uint32_t most, overflow, nan;
+    } row[] = {
+        { OT_F8E4M3FN, 0x7E, 0x7F, 0x7F },   { OT_F8E4M3FNUZ, 0x7F, 0x80, 0x80 }, { OT_F8E5M2, 0x7B, 0x7C, 0x7E },
+        { OT_F8E5M2FNUZ, 0x7F, 0x80, 0x80 }, { OT_F4E2M1, 0x7, 0x7, 0x8 },
     };
     for (int i = 0; i < OT_LEN(row); i++) {
         assert_int_equal(ot_float_encode(1e9, row[i].t, true), row[i].most);
@@ -125,7 +118,7 @@ static void saturation(void **state)
 static void elements_pack_and_wrap(void **state)
 {
     (void)state;
-    unsigned char b[8] = {0};
+    unsigned char b[8] = { 0 };
     for (int i = 0; i < 8; i++) ot_set_i64(b, OT_I4, i, i - 4);
     for (int i = 0; i < 8; i++) assert_int_equal(ot_get_i64(b, OT_I4, i), i - 4);
     assert_int_equal(b[0], 0xDC); /* element 0 is the low half */
@@ -161,12 +154,9 @@ static void elements_pack_and_wrap(void **state)
 int ot_test_dtype(void)
 {
     const struct CMUnitTest dtype[] = {
-        cmocka_unit_test(names_and_bits),
-        cmocka_unit_test(casts_agree_with_ml_dtypes),
-        cmocka_unit_test(codes_round_trip),
-        cmocka_unit_test(fast_halves_agree),
-        cmocka_unit_test(saturation),
-        cmocka_unit_test(elements_pack_and_wrap),
+        cmocka_unit_test(names_and_bits),   cmocka_unit_test(casts_agree_with_ml_dtypes),
+        cmocka_unit_test(codes_round_trip), cmocka_unit_test(fast_halves_agree),
+        cmocka_unit_test(saturation),       cmocka_unit_test(elements_pack_and_wrap),
     };
     return cmocka_run_group_tests(dtype, NULL, NULL);
 }

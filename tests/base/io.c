@@ -43,8 +43,7 @@ static int files_there(void)
 {
     int n = 0;
     DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    for (struct dirent *e; d && (e = readdir(d));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
     if (d) closedir(d);
     return n;
 }
@@ -61,7 +60,7 @@ static void assert_holds(const char *path, const char *text)
 {
     void *p;
     size_t n;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_read_file(path, 1 << 20, &p, &n, &e), OT_OK);
     assert_int_equal(n, strlen(text));
     assert_memory_equal(p, text, n);
@@ -79,20 +78,20 @@ static void reading(void **state)
     put(target, "");
     assert_holds(target, "");
     put(target, "hello");
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_read_file(target, 4, &p, &n, &e), OT_E_IO);
     assert_null(p);
     assert_non_null(strstr(e.text, target));
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     assert_int_equal(ot_read_file(folder, 100, &p, &n, &e), OT_E_IO);
     assert_non_null(strstr(e.text, "folder"));
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     assert_int_equal(ot_read_file("/dev/zero", 100, &p, &n, &e), OT_E_IO);
     snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     assert_int_equal(ot_read_file(pipe_path, 100, &p, &n, &e), OT_E_IO); /* and it does not wait */
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     assert_int_equal(ot_read_file("/nowhere/x", 100, &p, &n, &e), OT_E_IO);
     assert_non_null(strstr(e.text, "No such file"));
 }
@@ -101,7 +100,7 @@ static void replacing(void **state)
 {
     (void)state;
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     put(target, "old");
     chmod(target, 0640);
     assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
@@ -131,7 +130,7 @@ static void large_pieces_keep_their_order(void **state)
     unsigned char *want = malloc(N);
     size_t at = 0, n;
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     void *got;
     for (int i = 0; i < N; i++) want[i] = (unsigned char)(i * 7 + i / 251);
     assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
@@ -152,7 +151,7 @@ static void aborting_leaves_nothing(void **state)
 {
     (void)state;
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     put(target, "old");
     assert_int_equal(ot_replace_begin(target, &r, &e), OT_OK);
     assert_int_equal(ot_replace_write(r, "new", 3, &e), OT_OK);
@@ -174,7 +173,7 @@ static void full_disk_leaves_the_old_file(void **state)
     put(target, "old");
     for (rlim_t room = 0; room < N; room += 9973) {
         ot_replace *r;
-        ot_error e = {0};
+        ot_error e = { 0 };
         limit = before;
         limit.rlim_cur = room;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -196,15 +195,15 @@ static void refused_before_anything_is_written(void **state)
     (void)state;
     ot_replace *r;
     char path[160];
-    const char *bad[] = {"/nowhere/at/all/x", "/dev/null", folder, "/tmp/", ""};
+    const char *bad[] = { "/nowhere/at/all/x", "/dev/null", folder, "/tmp/", "" };
     for (int i = 0; i < OT_LEN(bad); i++) {
-        ot_error e = {0};
+        ot_error e = { 0 };
         assert_int_equal(ot_replace_begin(bad[i], &r, &e), OT_E_IO);
         assert_null(r);
     }
     put(target, "old"); /* a file where a folder is needed */
     snprintf(path, sizeof path, "%s/x", target);
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_replace_begin(path, &r, &e), OT_E_IO);
     assert_holds(target, "old");
 }
@@ -214,7 +213,7 @@ static void read_only_folder(void **state)
 {
     (void)state;
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     bool root = geteuid() == 0;
     put(target, "old");
     assert_int_equal(chmod(folder, 0555), 0);
@@ -233,7 +232,7 @@ static void lost_folder(void **state)
     (void)state;
     char inner[96], path[128];
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     snprintf(inner, sizeof inner, "%s/d", folder);
     snprintf(path, sizeof path, "%s/f", inner);
     assert_int_equal(mkdir(inner, 0700), 0);
@@ -247,7 +246,7 @@ static void links_are_replaced_not_followed(void **state)
     (void)state;
     char link_path[160];
     ot_replace *r;
-    ot_error e = {0};
+    ot_error e = { 0 };
     struct stat st;
     put(target, "old");
     snprintf(link_path, sizeof link_path, "%s/link", folder);
@@ -267,10 +266,10 @@ static void odd_names(void **state)
     char path[400], name[256];
     memset(name, 'n', 255);
     name[255] = 0;
-    const char *odd[] = {"with space", "línea\nnueva", "%s%n", name};
+    const char *odd[] = { "with space", "línea\nnueva", "%s%n", name };
     for (int i = 0; i < OT_LEN(odd); i++) {
         ot_replace *r;
-        ot_error e = {0};
+        ot_error e = { 0 };
         snprintf(path, sizeof path, "%s/%s", folder, odd[i]);
         assert_int_equal(ot_replace_begin(path, &r, &e), OT_OK);
         assert_int_equal(ot_replace_write(r, "x", 1, &e), OT_OK);
@@ -286,7 +285,7 @@ static void together(void **state)
     char path[160];
     int dir = open(folder, O_RDONLY | O_DIRECTORY);
     ot_replace *a, *b;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_true(dir >= 0);
     assert_int_equal(ot_replace_begin_at(dir, "a", &a, &e), OT_OK);
     assert_int_equal(ot_replace_begin_at(dir, "b", &b, &e), OT_OK);
@@ -304,7 +303,7 @@ static void together(void **state)
     assert_holds(path, "other");
     /* The folder is moved: what was begun in it ends in it. */
     char moved[160];
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     snprintf(moved, sizeof moved, "%s-moved", folder);
     assert_int_equal(ot_replace_begin_at(dir, "c", &a, &e), OT_OK);
     assert_int_equal(rename(folder, moved), 0);
@@ -317,16 +316,16 @@ static void together(void **state)
 static void probing(void **state)
 {
     (void)state;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_replace_probe(target, &e), OT_OK);
     assert_int_equal(files_there(), 0);
     put(target, "old");
     assert_int_equal(ot_replace_probe(target, &e), OT_OK);
     assert_holds(target, "old");
     assert_int_equal(files_there(), 1);
-    const char *bad[] = {"/proc/out.onnx", "/nowhere/x", "/dev/null", folder};
+    const char *bad[] = { "/proc/out.onnx", "/nowhere/x", "/dev/null", folder };
     for (int i = 0; i < OT_LEN(bad); i++) {
-        e = (ot_error){0};
+        e = (ot_error){ 0 };
         assert_int_equal(ot_replace_probe(bad[i], &e), OT_E_IO);
     }
 }

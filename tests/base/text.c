@@ -40,8 +40,12 @@ static void escapes(void **state)
     (void)state;
     assert_string_equal(text("a %s b", "x\nonnxtrain: all is well\r\t"), "a x\\nonnxtrain: all is well\\r\\t b");
     assert_string_equal(text("[%s]", "\x1b[31m\x07\x7f\x01"), "[\\x1b[31m\\x07\\x7f\\x01]");
-    assert_string_equal(text("[%s]", "\xc2\x9b" "31m"), "[\\u009b31m]");                 /* C1: CSI */
-    assert_string_equal(text("[%s]", "\xe2\x80\xae" "txt.exe"), "[\\u202etxt.exe]");     /* writes backwards */
+    assert_string_equal(text("[%s]", "\xc2\x9b"
+                                     "31m"),
+                        "[\\u009b31m]"); /* C1: CSI */
+    assert_string_equal(text("[%s]", "\xe2\x80\xae"
+                                     "txt.exe"),
+                        "[\\u202etxt.exe]"); /* writes backwards */
     assert_string_equal(text("[%s]", "\xff\xfe a\xc3 \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80"),
                         "[\\xff\\xfe a\\xc3 \\xc0\\xaf \\xed\\xa0\\x80 \\xf5\\x80\\x80\\x80]"); /* no UTF-8 */
     assert_string_equal(text("%c%c", '\x1b', 'x'), "\\x1bx");

@@ -26,13 +26,17 @@
 
 /* ---- the calls ------------------------------------------------------------------------ */
 
-typedef enum kind { PATH_FIRST = 1, PATH_SECOND = 2, TRANSFER = 4 } kind; /* where a path stands; its third argument is a length */
+typedef enum kind {
+    PATH_FIRST = 1,
+    PATH_SECOND = 2,
+    TRANSFER = 4
+} kind; /* where a path stands; its third argument is a length */
 
 typedef struct call {
-    long        number;
+    long number;
     const char *name;
-    int         kind;
-    int         errors[6];
+    int kind;
+    int errors[6];
 } call;
 
 static const call calls[] = {
@@ -140,13 +144,33 @@ static bool set(pid_t pid, registers *r)
 }
 #else
 static const unsigned architecture = 0; /* none that this knows */
-typedef struct registers { int none; } registers;
-static uint64_t argument(const registers *r, int i) { return (void)r, (uint64_t)i; }
-static long number_of(const registers *r) { return (void)r, -1; }
+typedef struct registers {
+    int none;
+} registers;
+static uint64_t argument(const registers *r, int i)
+{
+    (void)r;
+    return (uint64_t)i;
+}
+static long number_of(const registers *r)
+{
+    (void)r;
+    return -1;
+}
 static void set_length(registers *r, uint64_t n) { (void)r, (void)n; }
 static void refuse(registers *r, int error) { (void)r, (void)error; }
-static bool get(pid_t pid, registers *r) { return (void)pid, (void)r, false; }
-static bool set(pid_t pid, registers *r) { return (void)pid, (void)r, false; }
+static bool get(pid_t pid, registers *r)
+{
+    (void)pid;
+    (void)r;
+    return false;
+}
+static bool set(pid_t pid, registers *r)
+{
+    (void)pid;
+    (void)r;
+    return false;
+}
 #endif
 
 /* ---- the program that is traced ------------------------------------------------------------ */
@@ -159,7 +183,8 @@ static bool filter_calls(void)
     f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, architecture, 0, LEN(calls) + 1);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < LEN(calls); i++)
-        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].number, (unsigned char)(LEN(calls) - i), 0);
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].number,
+                                              (unsigned char)(LEN(calls) - i), 0);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
     struct sock_fprog p = { n, f };
@@ -171,7 +196,8 @@ enum { CANNOT = 125 };
 static _Noreturn void be_traced(const char *const argv[], const char *folder, const char *said)
 {
     int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(folder) || ptrace(PTRACE_TRACEME, 0, NULL, NULL)) _exit(CANNOT);
+    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(folder) || ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+        _exit(CANNOT);
     raise(SIGSTOP);
     if (!filter_calls()) _exit(CANNOT);
     execv(argv[0], (char *const *)(uintptr_t)argv);
@@ -182,15 +208,16 @@ static _Noreturn void be_traced(const char *const argv[], const char *folder, co
 
 typedef struct tracer {
     const fault *f;
-    outcome     *out;
-    bool         from_write, counting;
-    long         transfers;
-    bool         filtered;
+    outcome *out;
+    bool from_write, counting;
+    long transfers;
+    bool filtered;
 } tracer;
 
 static void path_of(pid_t pid, const registers *r, const call *c, char *path, size_t n)
 {
-    struct iovec here = { path, n - 1 }, there = { (void *)(uintptr_t)argument(r, c->kind & PATH_FIRST ? 0 : 1), n - 1 };
+    struct iovec here = { path, n - 1 },
+                 there = { (void *)(uintptr_t)argument(r, c->kind & PATH_FIRST ? 0 : 1), n - 1 };
     ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
     if (got < 0) { /* near the end of a mapping */
         there.iov_len = here.iov_len = 64;
@@ -227,7 +254,7 @@ static bool is_inside(pid_t pid, const registers *r, const call *c)
 /* A short or interrupted transfer.  Returns whether the length must be put back afterwards. */
 static bool jolt(tracer *t, pid_t pid, registers *r, const call *c)
 {
-    long     k = t->transfers++;
+    long k = t->transfers++;
     uint64_t n = argument(r, 2);
     if (k % 4 == 2 && (t->f->kind == FAULT_JOLT || c->number == SYS_pread64)) {
         refuse(r, EINTR);
@@ -255,7 +282,8 @@ static enum __ptrace_request stopped(tracer *t, pid_t pid, uint64_t *length)
     if (here < MOST_CALLS) t->out->name[here] = c->name;
     if (here < MOST_CALLS && t->f->kind == FAULT_NONE) t->out->inside[here] = is_inside(pid, &r, c);
     bool reads = c->number == SYS_read || c->number == SYS_pread64;
-    if (c->kind & TRANSFER && argument(&r, 0) > 2 && (t->f->kind == FAULT_JOLT || (t->f->kind == FAULT_JOLT_READS && reads))) {
+    if (c->kind & TRANSFER && argument(&r, 0) > 2 &&
+        (t->f->kind == FAULT_JOLT || (t->f->kind == FAULT_JOLT_READS && reads))) {
         *length = argument(&r, 2);
         return jolt(t, pid, &r, c) ? PTRACE_SYSCALL : PTRACE_CONT;
     }
@@ -298,7 +326,8 @@ static bool follow(tracer *t, pid_t main_pid, pid_t pid, int status, uint64_t *l
     return true;
 }
 
-bool inject(const char *const argv[], const char *folder, const char *said, const fault *f, bool from_write, outcome *out)
+bool inject(const char *const argv[], const char *folder, const char *said, const fault *f, bool from_write,
+            outcome *out)
 {
     *out = (outcome){ .code = CANNOT };
     if (architecture == 0) return false;
@@ -309,8 +338,8 @@ bool inject(const char *const argv[], const char *folder, const char *said, cons
     int status;
     uint64_t length = 0;
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return false;
-    long options = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-                   PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+    long options = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                   PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
     if (ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)options)) {
         kill(child, SIGKILL);
         waitpid(child, &status, 0);

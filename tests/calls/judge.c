@@ -69,7 +69,8 @@ static bool model_of(const scene *s, const char *name, char model[64])
 
 static bool is_new(const record *r, const files *now, const char *name)
 {
-    return file_same(files_find(now, name), files_find(&r->after, name)) && !file_same(files_find(&r->before, name), files_find(&r->after, name));
+    return file_same(files_find(now, name), files_find(&r->after, name)) &&
+           !file_same(files_find(&r->before, name), files_find(&r->after, name));
 }
 
 /* A file without a name gets a temporary one, for an instant, only when all of it is there. */
@@ -94,7 +95,8 @@ static const char *nothing_else(const record *r, const files *now, bool killed, 
         if (unlinking && is_temporary(x)) continue;
         if (killed && is_temporary(x) && (r->s->no_tmpfile || is_complete(r, x))) continue;
         if (!old && !fresh) return wrong("%s is neither the old nor the new one (%zu bytes)", x->name, x->n);
-        if (!killed && !old && model_of(r->s, x->name, model) && !is_new(r, now, model)) return wrong("%s is left without its model", x->name);
+        if (!killed && !old && model_of(r->s, x->name, model) && !is_new(r, now, model))
+            return wrong("%s is left without its model", x->name);
     }
     return NULL;
 }
@@ -106,7 +108,8 @@ static const char *nothing_lost(const record *r, const files *now)
     for (int i = 0; i < r->before.n; i++) {
         const file *x = &r->before.list[i], *is = files_find(now, x->name);
         bool kept = file_same(is, x);
-        for (int k = 0; k < now->n && !kept; k++) kept = !strcmp(base(now->list[k].name), base(x->name)) && file_same(&now->list[k], x);
+        for (int k = 0; k < now->n && !kept; k++)
+            kept = !strcmp(base(now->list[k].name), base(x->name)) && file_same(&now->list[k], x);
         bool succeeded = is && (is_log(x) || file_same(is, files_find(&r->after, x->name)));
         bool superseded = !files_find(&r->after, x->name) && model_of(r->s, x->name, model) && is_new(r, now, model);
         if (!kept && !succeeded && !superseded) return wrong("%s is lost", x->name);
@@ -152,7 +155,10 @@ static bool names_a_file(const record *r, const char *said)
     return false;
 }
 
-static const char *name_of(const fault *f, const outcome *o) { return f->at < MOST_CALLS && o->name[f->at] ? o->name[f->at] : ""; }
+static const char *name_of(const fault *f, const outcome *o)
+{
+    return f->at < MOST_CALLS && o->name[f->at] ? o->name[f->at] : "";
+}
 
 static bool must_be_repeated(const fault *f, const outcome *o)
 {
@@ -182,25 +188,30 @@ static const char *judge_refused(const record *r, const fault *f, const outcome 
 {
     if (f->kind != FAULT_KILL && !o->code) return wrong("exit 0 of what is refused");
     for (int i = 0; i < r->before.n; i++)
-        if (!file_same(files_find(now, r->before.list[i].name), &r->before.list[i])) return wrong("%s is not as it was", r->before.list[i].name);
+        if (!file_same(files_find(now, r->before.list[i].name), &r->before.list[i]))
+            return wrong("%s is not as it was", r->before.list[i].name);
     for (int i = 0; i < now->n; i++)
         if (!files_find(&r->before, now->list[i].name)) return wrong("%s has come", now->list[i].name);
     return NULL;
 }
 
 /* Log and best model are said to be lost, and the trained one is there. */
-static const char *model_delivered(const record *r, const fault *f, const outcome *o, const char *said, const files *now)
+static const char *model_delivered(const record *r, const fault *f, const outcome *o, const char *said,
+                                   const files *now)
 {
     const char *name = name_of(f, o);
-    bool writes = !strcmp(name, "write") || !strcmp(name, "fsync") || !strcmp(name, "linkat") || !strcmp(name, "renameat");
-    bool lost = f->kind == FAULT_ERROR && o->code && writes && (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: "));
+    bool writes =
+        !strcmp(name, "write") || !strcmp(name, "fsync") || !strcmp(name, "linkat") || !strcmp(name, "renameat");
+    bool lost =
+        f->kind == FAULT_ERROR && o->code && writes && (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: "));
     return lost && !is_new(r, now, "out.onnx") ? wrong("the trained model is not written") : NULL;
 }
 
 const char *judge(const record *r, const fault *f, const outcome *o, const char *said, const files *now)
 {
     bool killed = f->kind == FAULT_KILL, failed = o->code == 7 || o->code == 5;
-    bool unlinking = r->s->no_tmpfile && f->kind == FAULT_ERROR && !strncmp(name_of(f, o), "unlink", 6); /* then it stays */
+    bool unlinking =
+        r->s->no_tmpfile && f->kind == FAULT_ERROR && !strncmp(name_of(f, o), "unlink", 6); /* then it stays */
     const char *why = r->s->code ? judge_refused(r, f, o, now) : judge_code(r, f, o, said);
     if (r->s->code) return why;
     if (!why) why = nothing_else(r, now, killed, unlinking, failed);
@@ -216,7 +227,8 @@ const char *judge_record(const record *r)
     char names[200], model[64];
     for (int i = 0; i < r->before.n; i++) {
         const file *x = &r->before.list[i];
-        if (r->s->code && !file_same(files_find(&r->after, x->name), x)) return wrong("undisturbed: refused, and %s is not as it was", x->name);
+        if (r->s->code && !file_same(files_find(&r->after, x->name), x))
+            return wrong("undisturbed: refused, and %s is not as it was", x->name);
     }
     for (int i = 0; i < r->after.n; i++) {
         const file *x = &r->after.list[i];
@@ -239,7 +251,8 @@ const char *judge_again(const record *r, int code, const files *now, const files
         bool was = false; /* perhaps in a folder that has moved */
         for (int k = 0; k < now->n; k++) was |= !strcmp(base(now->list[k].name), base(x->name));
         if (is_temporary(x) && !was) return wrong("once more, undisturbed: %s is left", x->name);
-        if (is_out(r->s, x->name) && !file_same(x, files_find(&r->after, x->name))) return wrong("once more, undisturbed: %s differs", x->name);
+        if (is_out(r->s, x->name) && !file_same(x, files_find(&r->after, x->name)))
+            return wrong("once more, undisturbed: %s differs", x->name);
     }
     return NULL;
 }

@@ -15,17 +15,21 @@
 enum { MOST_JOBS = 1 << 16, MOST_WORDS = 64 };
 
 static const char *program, *fixtures, *only = "";
-static int  every = 1, workers = 2;
+static int every = 1, workers = 2;
 static bool full;
 static char root[64];
 
-typedef struct counts { int jobs, missed, bad, kills, refused, went_on; } counts;
+typedef struct counts {
+    int jobs, missed, bad, kills, refused, went_on;
+} counts;
 static counts *shared; /* of all workers */
 
 /* ---- running ------------------------------------------------------------------------------- */
 
 /* What a worker has: a folder, and where the program's words go. */
-typedef struct place { char folder[96], said[96]; } place;
+typedef struct place {
+    char folder[96], said[96];
+} place;
 
 static place place_of(int worker)
 {
@@ -139,7 +143,10 @@ static void one(const record *r, const place *p, const fault *f)
     if (__atomic_add_fetch(&shared->bad, 1, __ATOMIC_RELAXED) > 40) return;
     const char *name = f->at < MOST_CALLS && o.name[f->at] ? o.name[f->at] : "";
     printf("FAILED: %s: call %ld, %s: %s: exit %d: %s\n", r->s->name, f->at, name,
-           f->kind == FAULT_KILL ? "killed" : f->kind == FAULT_JOLT ? "short transfers" : strerrorname_np(f->error), o.code, first);
+           f->kind == FAULT_KILL   ? "killed"
+           : f->kind == FAULT_JOLT ? "short transfers"
+                                   : strerrorname_np(f->error),
+           o.code, first);
     fflush(stdout);
 }
 
@@ -173,9 +180,11 @@ static void play(const record *r, const outcome *o)
         fflush(stdout);
         _exit(0);
     }
-    while (wait(NULL) > 0) {}
-    printf("%-50s %4ld calls, %5d faults: %5d killed, %5d refused, %5d went on; %d wrong\n", r->s->name, o->calls, shared->jobs - was.jobs,
-           shared->kills - was.kills, shared->refused - was.refused, shared->went_on - was.went_on, shared->bad - was.bad);
+    while (wait(NULL) > 0) {
+    }
+    printf("%-50s %4ld calls, %5d faults: %5d killed, %5d refused, %5d went on; %d wrong\n", r->s->name, o->calls,
+           shared->jobs - was.jobs, shared->kills - was.kills, shared->refused - was.refused,
+           shared->went_on - was.went_on, shared->bad - was.bad);
     fflush(stdout);
 }
 
@@ -256,7 +265,7 @@ int main(int argc, char **argv)
         files_free(&r.after);
     }
     if (!traced) return give_up(77);
-    printf("system calls: %d of %d faults leave all files whole; %d calls were not made again\n", shared->jobs - shared->bad, shared->jobs,
-           shared->missed);
+    printf("system calls: %d of %d faults leave all files whole; %d calls were not made again\n",
+           shared->jobs - shared->bad, shared->jobs, shared->missed);
     return give_up(shared->bad || !shared->jobs);
 }

@@ -18,12 +18,15 @@
 
 enum { M = 96, K = 200, N = 80 }; /* more than a million multiply-adds: the library's */
 
-static char              folder[] = "/tmp/ot-lt-XXXXXX", cache[512];
+static char folder[] = "/tmp/ot-lt-XXXXXX", cache[512];
 static const ot_backend *backend;
-static ot_device        *device;
-static float             x[M * K], y[3][M * N];
+static ot_device *device;
+static float x[M * K], y[3][M * N];
 
-typedef struct outcome { char kernel[32], how[48]; double error; } outcome; /* error: the largest against sums in f64 */
+typedef struct outcome {
+    char kernel[32], how[48];
+    double error;
+} outcome; /* error: the largest against sums in f64 */
 
 static double largest_error(const float *w, const float *got)
 {
@@ -45,17 +48,23 @@ static void must(ot_status s, const ot_error *e)
 /* x . w on the device, three times: step by step, while it is recorded, replayed. */
 static outcome multiply(ot_precision precision)
 {
-    model      m;
-    ot_error   e = { 0 };
-    ot_plan   *p;
+    model m;
+    ot_error e = { 0 };
+    ot_plan *p;
     ot_memory *memory;
-    ot_exec   *run;
-    outcome    out = { "", "", 0 };
+    ot_exec *run;
+    outcome out = { "", "", 0 };
     model_new(&m);
     ot_value *w = model_weight(&m, "w", SHAPE(K, N));
     model_output(&m, model_node(&m, "MatMul", OT_IN(model_input(&m, "input", OT_F32, SHAPE(M, K)), w)), "output");
-    ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(M, K) };
-    ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .device = device, .precision = precision };
+    ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(M, K) };
+    ot_config c = { .want = OT_WANT_RUN,
+                    .n_feeds = 1,
+                    .feeds = &f,
+                    .threads = 1,
+                    .accumulate = 1,
+                    .device = device,
+                    .precision = precision };
     must(ot_plan_new(m.g, &c, NULL, &p, &e), &e);
     must(ot_memory_new((const ot_plan *const *)&p, 1, sizeof x, &memory, &e), &e);
     must(ot_exec_new(p, memory, &run, &e), &e);
@@ -96,9 +105,9 @@ enum { REMOVED = -1, WHOLE, CUT, OVERWRITTEN, HALF, ALGORITHM, WAYS };
 /* Spoils what is kept; how many files there were. */
 static int kept(int spoil)
 {
-    DIR           *d = opendir(cache);
+    DIR *d = opendir(cache);
     struct dirent *f;
-    int            n = 0;
+    int n = 0;
     assert_non_null(d);
     while ((f = readdir(d))) {
         char path[1024], bytes[4096];
@@ -142,7 +151,7 @@ static void spoiled_files_are_made_anew(void **state)
 
 static int open_device(void **state)
 {
-    ot_error       e = { 0 };
+    ot_error e = { 0 };
     ot_device_info i;
     (void)state;
     backend = ot_backend_find(&e);
@@ -170,7 +179,7 @@ int main(void)
         cmocka_unit_test(precision_is_as_asked_for),
         cmocka_unit_test(spoiled_files_are_made_anew),
     };
-    int  bad = cmocka_run_group_tests(tests, open_device, close_device);
+    int bad = cmocka_run_group_tests(tests, open_device, close_device);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return bad + (system(command) != 0);

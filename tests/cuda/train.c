@@ -19,12 +19,12 @@
 enum { SAMPLES = 22, MOST = 64 };
 
 typedef struct bed {
-    char       folder[32], data[64], others[64], planes[64], mlp[64]; /* data: flat samples */
-    ot_model  *model;
+    char folder[32], data[64], others[64], planes[64], mlp[64]; /* data: flat samples */
+    ot_model *model;
     /* what the last run said */
-    int        steps;
-    double     loss[MOST], norm[MOST], eval_loss, accuracy;
-    char       device[32], said[8192];
+    int steps;
+    double loss[MOST], norm[MOST], eval_loss, accuracy;
+    char device[32], said[8192];
 } bed;
 
 static bed the_bed;
@@ -38,11 +38,12 @@ static bed the_bed;
 
 static void on_log(void *user, const char *line, size_t n)
 {
-    bed        *b = user;
-    json_t     *e = json_loadb(line, n, 0, NULL);
+    bed *b = user;
+    json_t *e = json_loadb(line, n, 0, NULL);
     const char *event = json_string_value(json_object_get(e, "event"));
     assert_non_null(event);
-    if (!strcmp(event, "start")) snprintf(b->device, sizeof b->device, "%s", json_string_value(json_object_get(e, "device")));
+    if (!strcmp(event, "start"))
+        snprintf(b->device, sizeof b->device, "%s", json_string_value(json_object_get(e, "device")));
     if (!strcmp(event, "step") && b->steps < MOST) {
         assert_int_equal(json_integer_value(json_object_get(e, "step")), b->steps + 1);
         b->norm[b->steps] = json_number_value(json_object_get(e, "grad_norm"));
@@ -57,7 +58,7 @@ static void on_log(void *user, const char *line, size_t n)
 
 static void on_message(void *user, ot_level level, const char *text)
 {
-    bed   *b = user;
+    bed *b = user;
     size_t n = strlen(b->said);
     (void)level;
     snprintf(b->said + n, sizeof b->said - n, "%s\n", text);
@@ -65,8 +66,8 @@ static void on_message(void *user, ot_level level, const char *text)
 
 static ot_options *options(const bed *b, const char *device, const char *const *pairs)
 {
-    char        run_dir[64];
-    ot_error    err = { 0 };
+    char run_dir[64];
+    ot_error err = { 0 };
     ot_options *o = ot_options_new();
     snprintf(run_dir, sizeof run_dir, "%s/run", b->folder);
     assert_ok(ot_options_set(o, "device", device, &err), err);
@@ -77,9 +78,9 @@ static ot_options *options(const bed *b, const char *device, const char *const *
 
 static ot_status train(bed *b, const char *device, const char *const *pairs, ot_trainer **t, ot_error *err)
 {
-    char         run_dir[64];
+    char run_dir[64];
     ot_callbacks cb = { .user = b, .log = on_log, .message = on_message };
-    ot_options  *o = options(b, device, pairs);
+    ot_options *o = options(b, device, pairs);
     snprintf(run_dir, sizeof run_dir, "%s/run-%s", b->folder, device);
     b->steps = 0;
     b->said[0] = 0;
@@ -107,7 +108,8 @@ static void compare_weights(ot_trainer *x, ot_trainer *y, double tolerance)
         assert_true(ot_trainer_weight_at(x, i, &v));
         for (int d = 0; d < w.rank; d++) n *= w.dim[d];
         assert_int_equal(v.dtype, w.dtype);
-        for (int64_t k = 0; k < n; k++) near(w.name, (int)k, ot_get_f64(v.data, v.dtype, k), ot_get_f64(w.data, w.dtype, k), tolerance);
+        for (int64_t k = 0; k < n; k++)
+            near(w.name, (int)k, ot_get_f64(v.data, v.dtype, k), ot_get_f64(w.data, w.dtype, k), tolerance);
     }
 }
 
@@ -115,9 +117,9 @@ static void compare_weights(ot_trainer *x, ot_trainer *y, double tolerance)
 static void alike(bed *b, double tolerance, const char *const *pairs)
 {
     ot_trainer *x, *y;
-    ot_error    err = { 0 };
-    bed        *cpu = malloc(sizeof *cpu);
-    char        file[64];
+    ot_error err = { 0 };
+    bed *cpu = malloc(sizeof *cpu);
+    char file[64];
     assert_ok(train(b, "cpu", pairs, &y, &err), err);
     assert_string_equal(b->device, "cpu");
     *cpu = *b;
@@ -156,7 +158,9 @@ static void dense(void **state)
     load(b, b->mlp);
     alike(b, 1e-4, OPTIONS("batch-size", "4", "epochs", "2")); /* a short last batch */
     assert_non_null(strstr(b->said, "the data set is on the GPU"));
-    alike(b, 1e-4, OPTIONS("batch-size", "8", "steps", "9", "accumulate", "3", "no-shuffle", "true", "optimizer", "sgd:lr=0.1,momentum=0.9"));
+    alike(b, 1e-4,
+          OPTIONS("batch-size", "8", "steps", "9", "accumulate", "3", "no-shuffle", "true", "optimizer",
+                  "sgd:lr=0.1,momentum=0.9"));
     alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "12", "clip-norm", "0.5", "schedule", "onecycle:max_lr=0.01"));
     alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "val", b->others, "schedule", "plateau"));
     alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "schedule", "plateau:patience=0"));
@@ -167,10 +171,14 @@ static void pictures(void **state)
 {
     bed *b = *state;
     load(b, b->mlp);
-    alike(b, 1e-4, OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "6", "optimizer", "sgd:lr=0.05,momentum=0.9"));
+    alike(b, 1e-4,
+          OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "6", "optimizer",
+                  "sgd:lr=0.05,momentum=0.9"));
     alike(b, 1e-4, OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "6", "normalize", "0.13,0.31"));
     load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
-    alike(b, 1e-3, OPTIONS("data", "mnist", "val", b->planes, "batch-size", "4", "steps", "3", "optimizer", "sgd:lr=0.05,momentum=0.9"));
+    alike(b, 1e-3,
+          OPTIONS("data", "mnist", "val", b->planes, "batch-size", "4", "steps", "3", "optimizer",
+                  "sgd:lr=0.05,momentum=0.9"));
 }
 
 static void put(FILE *f, int n, ...)
@@ -201,10 +209,10 @@ static void write_pictures(const bed *b, char *images, size_t n)
  * the set on the device, the proof of the export gets them sent: both must agree. */
 static void pictures_converted(void **state)
 {
-    bed        *b = *state;
+    bed *b = *state;
     static const char *const inputs[][2] = { { "3x5x6", "mean,std" }, { "3x8x8", "imagenet" }, { "1x8x8", "0.3,0.2" } };
-    char        images[64], file[64];
-    ot_error    err = { 0 };
+    char images[64], file[64];
+    ot_error err = { 0 };
     write_pictures(b, images, sizeof images);
     for (int i = 0; i < OT_LEN(inputs); i++) {
         ot_options *o = ot_options_new();
@@ -233,9 +241,9 @@ static void sent(void **state)
 
 static void repeats(void **state)
 {
-    bed        *b = *state;
+    bed *b = *state;
     ot_trainer *x, *y;
-    ot_error    err = { 0 };
+    ot_error err = { 0 };
     load(b, b->mlp);
     assert_ok(train(b, "cuda", OPTIONS("batch-size", "4", "epochs", "2"), &x, &err), err);
     assert_ok(train(b, "cuda", OPTIONS("batch-size", "4", "epochs", "2"), &y, &err), err);
@@ -246,15 +254,18 @@ static void repeats(void **state)
 
 static void diverges(void **state)
 {
-    bed        *b = *state;
+    bed *b = *state;
     ot_trainer *x = NULL;
-    ot_error    err = { 0 };
+    ot_error err = { 0 };
     load(b, b->mlp);
-    assert_int_equal(train(b, "cpu", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &err), OT_E_DIVERGED);
+    assert_int_equal(train(b, "cpu", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &err),
+                     OT_E_DIVERGED);
     ot_trainer_free(x);
     ot_error found = { 0 };
-    int      steps = b->steps;
-    assert_int_equal(train(b, "cuda", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &found), OT_E_DIVERGED);
+    int steps = b->steps;
+    assert_int_equal(
+        train(b, "cuda", OPTIONS("batch-size", "4", "steps", "60", "optimizer", "sgd:lr=1e20"), &x, &found),
+        OT_E_DIVERGED);
     assert_string_equal(found.text, err.text); /* names the same step */
     assert_int_equal(b->steps, steps);
     ot_trainer_free(x);
@@ -264,16 +275,16 @@ static void diverges(void **state)
 
 static void single_steps(void **state)
 {
-    bed        *b = *state;
+    bed *b = *state;
     ot_trainer *t[2];
-    ot_error    err = { 0 };
-    float       x[3 * 784];
-    int64_t     y[3] = { 1, 4, 7 };
+    ot_error err = { 0 };
+    float x[3 * 784];
+    int64_t y[3] = { 1, 4, 7 };
     load(b, b->mlp);
     for (int i = 0; i < 3 * 784; i++) x[i] = (float)(i % 13) / 13;
     ot_tensor batch[2] = { { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { 3, 784 }, .data = x },
                            { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 3 }, .data = y } };
-    double    loss[2];
+    double loss[2];
     for (int i = 0; i < 2; i++) {
         ot_options *o = options(b, i ? "cuda" : "cpu", NULL);
         assert_ok(ot_trainer_new(b->model, o, NULL, &t[i], &err), err);
@@ -308,10 +319,11 @@ static void single_steps(void **state)
 
 typedef ot_status file_command(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-static ot_dataset *by_file(bed *b, file_command *command, const char *data, const char *device, const char *const *pairs)
+static ot_dataset *by_file(bed *b, file_command *command, const char *data, const char *device,
+                           const char *const *pairs)
 {
-    char        out[64];
-    ot_error    err = { 0 };
+    char out[64];
+    ot_error err = { 0 };
     ot_dataset *d;
     ot_options *o = options(b, device, pairs);
     snprintf(out, sizeof out, "%s/%s.npz", b->folder, device);
@@ -329,10 +341,11 @@ static void files_alike(bed *b, file_command *command, const char *data, const c
     assert_int_equal(x->n, y->n);
     for (int i = 0; i < y->n; i++) {
         const ot_tensor *v = &x->array[i].t, *w = &y->array[i].t;
-        int64_t          n = 1;
+        int64_t n = 1;
         for (int d = 0; d < w->rank; d++) n *= w->dim[d];
         assert_string_equal(v->name, w->name);
-        for (int64_t k = 0; k < n; k++) near(w->name, (int)k, ot_get_f64(v->data, v->dtype, k), ot_get_f64(w->data, w->dtype, k), 1e-5);
+        for (int64_t k = 0; k < n; k++)
+            near(w->name, (int)k, ot_get_f64(v->data, v->dtype, k), ot_get_f64(w->data, w->dtype, k), 1e-5);
     }
     ot_dataset_free(x);
     ot_dataset_free(y);
@@ -351,8 +364,8 @@ static void arrays(void **state)
 
 static void evaluation(void **state)
 {
-    bed     *b = *state;
-    char    *text[2];
+    bed *b = *state;
+    char *text[2];
     ot_error err = { 0 };
     load(b, b->mlp);
     for (int i = 0; i < 2; i++) {
@@ -369,9 +382,9 @@ static void evaluation(void **state)
 
 static void refused(void **state)
 {
-    bed        *b = *state;
+    bed *b = *state;
     ot_trainer *t = NULL;
-    ot_error    err = { 0 };
+    ot_error err = { 0 };
     load(b, b->mlp);
     assert_int_equal(train(b, "cuda:3", NULL, &t, &err), OT_E_DEVICE);
     assert_non_null(strstr(err.text, "cuda:3 does not exist"));
@@ -387,18 +400,20 @@ static void refused(void **state)
 
 static ot_status write_data(const char *path, int first, int rank, ot_error *err)
 {
-    static float   x[SAMPLES * 784];
+    static float x[SAMPLES * 784];
     static int64_t y[SAMPLES];
     for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)(i + first) * i * 37 % 101) / 101;
     for (int i = 0; i < SAMPLES; i++) y[i] = (i * 7 + first) % 10;
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = rank, .dim = { SAMPLES, rank == 2 ? 784 : 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    ot_tensor t[2] = {
+        { .name = "input", .dtype = OT_F32, .rank = rank, .dim = { SAMPLES, rank == 2 ? 784 : 1, 28, 28 }, .data = x },
+        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y }
+    };
     return ot_npz_write(path, t, 2, err);
 }
 
 static int open_bed(void **state)
 {
-    bed     *b = &the_bed;
+    bed *b = &the_bed;
     ot_error err = { 0 };
     strcpy(b->folder, "/tmp/ot_cuda_XXXXXX");
     if (!mkdtemp(b->folder)) return 1;
@@ -408,7 +423,8 @@ static int open_bed(void **state)
     snprintf(b->mlp, sizeof b->mlp, "%s/mlp.onnx", b->folder);
     ot_options *o = ot_options_new();
     *state = b;
-    int bad = write_data(b->data, 0, 2, &err) || write_data(b->others, 3, 2, &err) || write_data(b->planes, 1, 4, &err) || ot_options_set(o, "o", b->mlp, &err) ||
+    int bad = write_data(b->data, 0, 2, &err) || write_data(b->others, 3, 2, &err) ||
+              write_data(b->planes, 1, 4, &err) || ot_options_set(o, "o", b->mlp, &err) ||
               ot_options_set(o, "hidden", "12", &err) || ot_options_set(o, "input", "1x28x28", &err) ||
               ot_new_file("mlp", o, NULL, &err);
     if (bad) fprintf(stderr, "%s\n", err.text);
@@ -428,8 +444,10 @@ static int close_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),    cmocka_unit_test(pictures),     cmocka_unit_test(sent),   cmocka_unit_test(repeats),
-        cmocka_unit_test(diverges), cmocka_unit_test(single_steps), cmocka_unit_test(arrays), cmocka_unit_test(evaluation),
+        cmocka_unit_test(dense),    cmocka_unit_test(pictures),
+        cmocka_unit_test(sent),     cmocka_unit_test(repeats),
+        cmocka_unit_test(diverges), cmocka_unit_test(single_steps),
+        cmocka_unit_test(arrays),   cmocka_unit_test(evaluation),
         cmocka_unit_test(refused),  cmocka_unit_test(pictures_converted),
     };
     return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);

@@ -22,8 +22,8 @@
 static char folder[] = "/tmp/ot-tune-XXXXXX";
 
 static const ot_backend *backend;
-static ot_device        *device;
-static char              path[4096];
+static ot_device *device;
+static char path[4096];
 
 /* Three products of different sizes, one of them twice. */
 static void products(model *m)
@@ -38,15 +38,21 @@ static void products(model *m)
 
 enum { PRODUCTS = 4, DIFFERENT = 3, STEPS = 64 };
 
-typedef struct result { char kernel[STEPS][32], how[STEPS][64], notes[4096]; double tuned[STEPS]; int n, dots, timed; } result;
+typedef struct result {
+    char kernel[STEPS][32], how[STEPS][64], notes[4096];
+    double tuned[STEPS];
+    int n, dots, timed;
+} result;
 
 static ot_status plan_on(ot_device *d, bool tune, result *out, ot_error *err)
 {
-    model    m;
+    model m;
     ot_plan *p = NULL;
     products(&m);
-    ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(6, 20) };
-    ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .device = d, .tune = tune };
+    ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(6, 20) };
+    ot_config c = {
+        .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .device = d, .tune = tune
+    };
     *out = (result){ .n = 0 };
     ot_status s = ot_plan_new(m.g, &c, NULL, &p, err);
     for (int i = 0; s == OT_OK && i < p->n_batch_steps && i < STEPS; i++) {
@@ -66,7 +72,7 @@ static ot_status plan_on(ot_device *d, bool tune, result *out, ot_error *err)
 
 static result plan(bool tune)
 {
-    result   r;
+    result r;
     ot_error e = { 0 };
     if (plan_on(device, tune, &r, &e) != OT_OK) fail_msg("%s", e.text);
     assert_int_equal(r.dots, PRODUCTS);
@@ -91,8 +97,8 @@ static void expect_note(const result *r, const char *words)
 
 static char *content(void)
 {
-    void    *bytes;
-    size_t   n;
+    void *bytes;
+    size_t n;
     ot_error e = { 0 };
     if (ot_read_file(path, 1 << 20, &bytes, &n, &e) != OT_OK) fail_msg("%s", e.text);
     return bytes;
@@ -158,14 +164,15 @@ static void without_a_file_the_order_decides(void **state)
 static void the_file_decides(void **state)
 {
     result r;
-    char   text[8192], *old = tuned(&r);
+    char text[8192], *old = tuned(&r);
     (void)state;
     for (int variant = 0; variant < 2; variant++) {
         int n = (int)(line(old, 1) - old), at = n;
         memcpy(text, old, (size_t)n);
         for (int i = 1; i <= DIFFERENT; i++) {
             const char *key = strstr(line(old, i), "us: ");
-            at += snprintf(text + at, sizeof text - (size_t)at, "cublaslt %d 1.500 %.*s\n", variant, (int)strcspn(key, "\n"), key);
+            at += snprintf(text + at, sizeof text - (size_t)at, "cublaslt %d 1.500 %.*s\n", variant,
+                           (int)strcspn(key, "\n"), key);
         }
         put(text, (size_t)at);
         result c = plan(false);
@@ -186,15 +193,17 @@ static void the_file_decides(void **state)
 static void a_cut_file_goes_on(void **state)
 {
     result r;
-    char  *old = tuned(&r), *rest;
+    char *old = tuned(&r), *rest;
     (void)state;
-    size_t ends[] = { (size_t)(line(old, 1) - old), (size_t)(line(old, 2) - old), (size_t)(line(old, 3) - old), (size_t)(line(old, 3) - old) + 9 };
-    int    known[] = { 0, 1, 2, 2 };
+    size_t ends[] = { (size_t)(line(old, 1) - old), (size_t)(line(old, 2) - old), (size_t)(line(old, 3) - old),
+                      (size_t)(line(old, 3) - old) + 9 };
+    int known[] = { 0, 1, 2, 2 };
     for (int i = 0; i < OT_LEN(ends); i++) {
         char words[64];
         put(old, ends[i]);
         result c = plan(true);
-        snprintf(words, sizeof words, "tuning: %d operators measured, %d from the cache", DIFFERENT - known[i], known[i]);
+        snprintf(words, sizeof words, "tuning: %d operators measured, %d from the cache", DIFFERENT - known[i],
+                 known[i]);
         expect_note(&c, words);
         rest = content();
         assert_memory_equal(old, rest, i == 3 ? ends[2] : ends[i]); /* what was known stays as it was */
@@ -207,10 +216,10 @@ static void a_cut_file_goes_on(void **state)
 static void a_damaged_file_is_ignored(void **state)
 {
     result r;
-    char  *good = tuned(&r);
+    char *good = tuned(&r);
     (void)state;
     for (int kind = 0; kind < 5; kind++) {
-        char  *bad = strdup(good);
+        char *bad = strdup(good);
         size_t n = strlen(bad);
         if (kind == 0) bad[0] = '#';
         if (kind == 1) *line(bad, 2) = '\n';
@@ -233,7 +242,7 @@ static void a_damaged_file_is_ignored(void **state)
 static void choices_of_another_version_are_timed_again(void **state)
 {
     result r;
-    char  *old = tuned(&r);
+    char *old = tuned(&r);
     (void)state;
     old[line(old, 1) - old - 2] ^= 1;
     put(old, strlen(old));
@@ -249,12 +258,12 @@ static void choices_of_another_version_are_timed_again(void **state)
 static void choices_that_are_gone(void **state)
 {
     result r;
-    char   text[8192], *old = tuned(&r);
+    char text[8192], *old = tuned(&r);
     (void)state;
     const char *names[] = { "cublaslt 99", "gone 0" };
     for (int i = 0; i < OT_LEN(names); i++) {
         const char *key = strstr(line(old, 1), " us: ");
-        size_t      n = (size_t)(line(old, 1) - old);
+        size_t n = (size_t)(line(old, 1) - old);
         memcpy(text, old, n);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s 1.0%s", names[i], key);
         put(text, n);
@@ -268,10 +277,11 @@ static void choices_that_are_gone(void **state)
 
 static void where_nothing_can_be_timed(void **state)
 {
-    static const char described[] = "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,\"multiProcessorCount\":132,\"totalGlobalMem\":34359738368}";
-    ot_device        *d;
-    result            r;
-    ot_error          e = { 0 };
+    static const char described[] =
+        "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,\"multiProcessorCount\":132,\"totalGlobalMem\":34359738368}";
+    ot_device *d;
+    result r;
+    ot_error e = { 0 };
     (void)state;
     assert_int_equal(plan_on(NULL, true, &r, &e), OT_OK);
     expect_note(&r, "no effect on the CPU");
@@ -297,8 +307,8 @@ static int in_child(int fail)
         snprintf(number, sizeof number, "%d", fail);
         setenv("ONNXTRAIN_EMULATOR_FAIL", number, 1);
         ot_device *d;
-        result     r;
-        ot_error   e = { 0 };
+        result r;
+        ot_error e = { 0 };
         if (!(backend = ot_backend_find(&e)) || backend->open(0, NULL, &d, &e) != OT_OK) _exit(2);
         name_file(d);
         unlink(path);
@@ -316,7 +326,7 @@ static int in_child(int fail)
 static int count_calls(void)
 {
     char log[256], text[1024];
-    int  n = 0;
+    int n = 0;
     snprintf(log, sizeof log, "%s/log", folder);
     in_child(0);
     setenv("ONNXTRAIN_EMULATOR_LOG", log, 1);
@@ -368,14 +378,10 @@ int main(void)
     if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1)) return 1;
     const struct CMUnitTest alone[] = { cmocka_unit_test(no_failing_call_does_harm) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_timed_twice),
-        cmocka_unit_test(without_a_file_the_order_decides),
-        cmocka_unit_test(the_file_decides),
-        cmocka_unit_test(a_cut_file_goes_on),
-        cmocka_unit_test(a_damaged_file_is_ignored),
-        cmocka_unit_test(choices_of_another_version_are_timed_again),
-        cmocka_unit_test(choices_that_are_gone),
-        cmocka_unit_test(where_nothing_can_be_timed),
+        cmocka_unit_test(nothing_is_timed_twice),    cmocka_unit_test(without_a_file_the_order_decides),
+        cmocka_unit_test(the_file_decides),          cmocka_unit_test(a_cut_file_goes_on),
+        cmocka_unit_test(a_damaged_file_is_ignored), cmocka_unit_test(choices_of_another_version_are_timed_again),
+        cmocka_unit_test(choices_that_are_gone),     cmocka_unit_test(where_nothing_can_be_timed),
     };
     int bad = cmocka_run_group_tests(alone, NULL, NULL);
     bad += cmocka_run_group_tests(tests, open_device, close_device);

@@ -12,12 +12,12 @@ enum { N = 6 };
 /* Two arrays of ours, "a" and "b", stored. */
 static unsigned char *archive(size_t *n)
 {
-    static const float x[N] = {1, 2, 3, 4, 5, 6};
-    ot_tensor t[] = {{.name = "a", .dtype = OT_F32, .rank = 1, .dim = {N}, .data = (void *)(uintptr_t)x},
-                     {.name = "b", .dtype = OT_F32, .rank = 1, .dim = {N}, .data = (void *)(uintptr_t)x}};
+    static const float x[N] = { 1, 2, 3, 4, 5, 6 };
+    ot_tensor t[] = { { .name = "a", .dtype = OT_F32, .rank = 1, .dim = { N }, .data = (void *)(uintptr_t)x },
+                      { .name = "b", .dtype = OT_F32, .rank = 1, .dim = { N }, .data = (void *)(uintptr_t)x } };
     char path[128];
     void *p = NULL;
-    ot_error e = {0};
+    ot_error e = { 0 };
     snprintf(path, sizeof path, "%s/a.npz", ot_test_folder);
     if (ot_npz_write(path, t, 2, &e) || ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
     return p;
@@ -37,7 +37,7 @@ static void opens(const unsigned char *p, size_t n, const char *why, const char 
 {
     char path[128];
     ot_dataset *d = NULL;
-    ot_error e = {0};
+    ot_error e = { 0 };
     ot_folder_put("t.npz", p, n);
     snprintf(path, sizeof path, "%s/t.npz", ot_test_folder);
     ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e);
@@ -49,22 +49,26 @@ static void opens(const unsigned char *p, size_t n, const char *why, const char 
 static void lies(void **state)
 {
     (void)state;
-    static const struct { const char *what, *mark; int k, at, value; const char *why; } row[] = {
-        {"nothing", "PK\1\2", 0, 0, 'P', NULL},
-        {"method of the directory", "PK\1\2", 1, 10, 12, "bzip2"},
-        {"encrypted", "PK\1\2", 0, 8, 1, "is encrypted"},
-        {"encrypted, by the local header", "PK\3\4", 0, 6, 1, "header and directory differ"},
-        {"method of the local header", "PK\3\4", 0, 8, 8, "header and directory differ"},
-        {"name of the local header", "PK\3\4", 1, 30, 'c', "header and directory differ"},
-        {"checksum", "PK\1\2", 0, 16, 0x5A, "checksum"},
-        {"size", "PK\1\2", 0, 24, 7, "sizes of a member are inconsistent"},
-        {"packed size", "PK\1\2", 0, 22, 1, "is outside the file"},
-        {"both members at one place", "PK\1\2", 1, 42, 0, "header and directory differ"},
-        {"far away", "PK\1\2", 0, 44, 1, "is outside the file"},
-        {"one member too few", "PK\5\6", 0, 10, 1, "several"},
-        {"place of the directory", "PK\5\6", 0, 16, 0, "the directory is not at its offset"},
-        {"a part of several", "PK\5\6", 0, 4, 1, "several"},
-        {"64 bits, without a record for it", "PK\5\6", 0, 19, 0xFF, "the directory is not at its offset"},
+    static const struct {
+        const char *what, *mark;
+        int k, at, value;
+        const char *why;
+    } row[] = {
+        { "nothing", "PK\1\2", 0, 0, 'P', NULL },
+        { "method of the directory", "PK\1\2", 1, 10, 12, "bzip2" },
+        { "encrypted", "PK\1\2", 0, 8, 1, "is encrypted" },
+        { "encrypted, by the local header", "PK\3\4", 0, 6, 1, "header and directory differ" },
+        { "method of the local header", "PK\3\4", 0, 8, 8, "header and directory differ" },
+        { "name of the local header", "PK\3\4", 1, 30, 'c', "header and directory differ" },
+        { "checksum", "PK\1\2", 0, 16, 0x5A, "checksum" },
+        { "size", "PK\1\2", 0, 24, 7, "sizes of a member are inconsistent" },
+        { "packed size", "PK\1\2", 0, 22, 1, "is outside the file" },
+        { "both members at one place", "PK\1\2", 1, 42, 0, "header and directory differ" },
+        { "far away", "PK\1\2", 0, 44, 1, "is outside the file" },
+        { "one member too few", "PK\5\6", 0, 10, 1, "several" },
+        { "place of the directory", "PK\5\6", 0, 16, 0, "the directory is not at its offset" },
+        { "a part of several", "PK\5\6", 0, 4, 1, "several" },
+        { "64 bits, without a record for it", "PK\5\6", 0, 19, 0xFF, "the directory is not at its offset" },
     };
     size_t n;
     unsigned char *p = archive(&n), *copy = malloc(n + 100);
@@ -124,7 +128,8 @@ static void wide(void **state)
     put(&to, 0x06064B50, 4), put(&to, 44, 8), put(&to, 45 | 45 << 16, 4), put(&to, 0, 8);
     put(&to, 2, 8), put(&to, 2, 8), put(&to, more - begin, 8), put(&to, begin, 8);
     put(&to, 0x07064B50, 4), put(&to, 0, 4), put(&to, more, 8), put(&to, 1, 4);
-    put(&to, 0x06054B50, 4), put(&to, 0, 4), put(&to, 0xFFFFFFFF, 4), put(&to, 0xFFFFFFFF, 4), put(&to, 0xFFFFFFFF, 4), put(&to, 0, 2);
+    put(&to, 0x06054B50, 4), put(&to, 0, 4), put(&to, 0xFFFFFFFF, 4), put(&to, 0xFFFFFFFF, 4), put(&to, 0xFFFFFFFF, 4),
+        put(&to, 0, 2);
     opens(w, (size_t)(to - w), NULL, "64 bits");
     unsigned char *last = record(w, (size_t)(to - w), "PK\1\2", 1) - 8; /* the first member's place: the second's */
     uint64_t second = number(record(p, n, "PK\1\2", 1) + 42, 4);
@@ -146,10 +151,10 @@ static void overlapping(void **state)
     unsigned char *p = archive(&n);
     const unsigned char *e = record(p, n, "PK\1\2", 0);
     size_t one = (size_t)(record(p, n, "PK\3\4", 1) - p); /* the first member whole */
-    ot_tensor t = {.name = "o", .dtype = OT_U8, .rank = 1, .dim = {(int64_t)one}, .data = p};
+    ot_tensor t = { .name = "o", .dtype = OT_U8, .rank = 1, .dim = { (int64_t)one }, .data = p };
     char path[128];
     void *q = NULL;
-    ot_error err = {0};
+    ot_error err = { 0 };
     snprintf(path, sizeof path, "%s/o.npz", ot_test_folder);
     if (ot_npz_write(path, &t, 1, &err) || ot_read_file(path, 1 << 20, &q, &m, &err)) fail_msg("%s", err.text);
     unsigned char *w = malloc(m + 200), *to = w, *end = record(q, m, "PK\5\6", 0);
@@ -175,6 +180,6 @@ static void overlapping(void **state)
 
 int ot_test_archives(void)
 {
-    const struct CMUnitTest tests[] = {IN_FOLDER(lies), IN_FOLDER(wide), IN_FOLDER(overlapping)};
+    const struct CMUnitTest tests[] = { IN_FOLDER(lies), IN_FOLDER(wide), IN_FOLDER(overlapping) };
     return cmocka_run_group_tests_name("data.archives", tests, NULL, NULL);
 }

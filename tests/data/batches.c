@@ -11,7 +11,7 @@ static void order_is_a_permutation(void **state)
     enum { N = 1000 };
     static int64_t order[N], again[N];
     for (int64_t n = 0; n <= N; n = n * 3 + 1) {
-        bool seen[N] = {false};
+        bool seen[N] = { false };
         ot_order(3, 1, n, order);
         for (int64_t i = 0; i < n; i++) {
             assert_true(order[i] >= 0 && order[i] < n && !seen[order[i]]);
@@ -39,7 +39,7 @@ static void order_depends_on_seed_and_epoch(void **state)
             for (int j = 0; j < N; j++) same += order[i][j] == order[k][j];
             assert_true(same < 10);
         }
-    static const int64_t first[10] = {0, 3, 5, 1, 4, 7, 9, 8, 6, 2};
+    static const int64_t first[10] = { 0, 3, 5, 1, 4, 7, 9, 8, 6, 2 };
     ot_order(0, 0, 10, order[0]);
     assert_memory_equal(order[0], first, sizeof first);
 }
@@ -49,7 +49,7 @@ static void order_is_even(void **state)
 {
     (void)state;
     enum { N = 24000 };
-    int count[256] = {0};
+    int count[256] = { 0 };
     int64_t o[4];
     for (uint64_t e = 0; e < N; e++) {
         ot_order(5, e, 4, o);
@@ -113,15 +113,13 @@ static void assert_gathers(ot_gather *g, int64_t samples, int threads)
     for (int i = 0; i < N; i++) plain(g, index[i], want, i * g->elements);
     if (memcmp(got, want, bytes + GUARD)) {
         int64_t i = 0;
-        while (i < N * g->elements &&
-               ot_get_f64(got, g->dtype, i) == ot_get_f64(want, g->dtype, i)) i++;
+        while (i < N * g->elements && ot_get_f64(got, g->dtype, i) == ot_get_f64(want, g->dtype, i)) i++;
         fail_msg("%s to %s, %lld elements, scale %d, %d channels of %lld, permute %lld %lld %lld: "
                  "element %lld is "
                  "%.9g, not %.9g",
-                 ot_dtype_name(g->src->t.dtype), ot_dtype_name(g->dtype), (long long)g->elements,
-                 g->scale, g->channels, (long long)g->inner, (long long)g->permute[0],
-                 (long long)g->permute[1], (long long)g->permute[2], (long long)i,
-                 i < N * g->elements ? ot_get_f64(got, g->dtype, i) : -1,
+                 ot_dtype_name(g->src->t.dtype), ot_dtype_name(g->dtype), (long long)g->elements, g->scale, g->channels,
+                 (long long)g->inner, (long long)g->permute[0], (long long)g->permute[1], (long long)g->permute[2],
+                 (long long)i, i < N * g->elements ? ot_get_f64(got, g->dtype, i) : -1,
                  i < N * g->elements ? ot_get_f64(want, g->dtype, i) : -1);
     }
     free(got);
@@ -132,30 +130,34 @@ static void assert_gathers(ot_gather *g, int64_t samples, int threads)
 static void gathers_as_the_formula_says(void **state)
 {
     (void)state;
-    static const ot_dtype type[] = {OT_F32, OT_F64, OT_F16, OT_U8, OT_I8, OT_U16, OT_I16, OT_U32,
-                                    OT_I32, OT_U64, OT_I64, OT_BOOL, OT_BF16};
+    static const ot_dtype type[] = { OT_F32, OT_F64, OT_F16, OT_U8,  OT_I8,   OT_U16, OT_I16,
+                                     OT_U32, OT_I32, OT_U64, OT_I64, OT_BOOL, OT_BF16 };
     static const int64_t size[][3] = { { 1, 1, 1 },   { 3, 5, 1 },   { 4, 4, 3 }, { 13, 17, 3 },
                                        { 1, 700, 1 }, { 23, 29, 4 }, { 2, 2, 16 } };
     enum { SAMPLES = 5 };
     double *room = malloc(SAMPLES * 3000 * sizeof *room);
     for (int f = 0; f < OT_LEN(type); f++) {
-        for (int64_t i = 0; i < SAMPLES * 3000; i++)
-            ot_set_f64(room, type[f], i, element(type[f], i));
+        for (int64_t i = 0; i < SAMPLES * 3000; i++) ot_set_f64(room, type[f], i, element(type[f], i));
         for (int t = 0; t < OT_LEN(type); t++) {
             for (int s = 0; s < OT_LEN(size) * 8; s++) {
                 const int64_t *d = size[s / 8], pixels = d[0] * d[1], c = d[2];
                 bool turn = s & 1, scale = s & 2, last = s & 4;
                 if (scale && !ot_is_float(type[t])) continue;
-                ot_array a = {.t = {.name = "x", .dtype = type[f], .rank = 2,
-                                    .dim = {SAMPLES, pixels * c}, .data = room}};
-                ot_gather g = {.src = &a, .dtype = type[t], .elements = pixels * c, .scale = scale,
-                               .channels = scale ? (int)c : 1, .inner = last ? 1 : pixels};
+                ot_array a = {
+                    .t = { .name = "x", .dtype = type[f], .rank = 2, .dim = { SAMPLES, pixels * c }, .data = room }
+                };
+                ot_gather g = { .src = &a,
+                                .dtype = type[t],
+                                .elements = pixels * c,
+                                .scale = scale,
+                                .channels = scale ? (int)c : 1,
+                                .inner = last ? 1 : pixels };
                 for (int k = 0; k < OT_MAX_CHANNELS; k++) {
                     g.mul[k] = 0.1f + (float)k / 3;
                     g.add[k] = 0.7f * (float)k - 1;
                 }
-                if (turn && !last) memcpy(g.permute, (int64_t[]){d[0], d[1], c}, sizeof g.permute);
-                if (turn && last) memcpy(g.permute, (int64_t[]){c, 1, pixels}, sizeof g.permute);
+                if (turn && !last) memcpy(g.permute, (int64_t[]){ d[0], d[1], c }, sizeof g.permute);
+                if (turn && last) memcpy(g.permute, (int64_t[]){ c, 1, pixels }, sizeof g.permute);
                 assert_gathers(&g, SAMPLES, 1);
             }
         }
@@ -169,14 +171,10 @@ static void threads_change_nothing(void **state)
     enum { SAMPLES = 9, EACH = 40000 };
     uint8_t *x = malloc(SAMPLES * EACH);
     for (int i = 0; i < SAMPLES * EACH; i++) x[i] = (uint8_t)(i * 31);
-    ot_array a = {.t = {.name = "", .dtype = OT_U8, .rank = 2, .dim = {SAMPLES, EACH}, .data = x}};
-    ot_gather g = { .src = &a,
-                    .dtype = OT_F32,
-                    .elements = EACH,
-                    .scale = true,
-                    .channels = 1,
-                    .inner = 1,
-                    .mul = { 1 / 255.f } };
+    ot_array a = { .t = { .name = "", .dtype = OT_U8, .rank = 2, .dim = { SAMPLES, EACH }, .data = x } };
+    ot_gather g = {
+        .src = &a, .dtype = OT_F32, .elements = EACH, .scale = true, .channels = 1, .inner = 1, .mul = { 1 / 255.f }
+    };
     for (int threads = 1; threads <= 4; threads++) assert_gathers(&g, SAMPLES, threads);
     free(x);
 }
@@ -184,24 +182,21 @@ static void threads_change_nothing(void **state)
 static void nothing_to_gather(void **state)
 {
     (void)state;
-    ot_array a = {.t = {.name = "", .dtype = OT_F32, .rank = 2, .dim = {0, 4}}};
-    ot_gather g = {.src = &a, .dtype = OT_F32, .elements = 4, .channels = 1, .inner = 1};
+    ot_array a = { .t = { .name = "", .dtype = OT_F32, .rank = 2, .dim = { 0, 4 } } };
+    ot_gather g = { .src = &a, .dtype = OT_F32, .elements = 4, .channels = 1, .inner = 1 };
     char untouched = 7;
     ot_gather_run(&g, NULL, 0, &untouched, 2);
     g.elements = 0;
-    ot_gather_run(&g, (int64_t[]){0, 0}, 2, &untouched, 2);
+    ot_gather_run(&g, (int64_t[]){ 0, 0 }, 2, &untouched, 2);
     assert_int_equal(untouched, 7);
 }
 
 int ot_test_batches(void)
 {
     const struct CMUnitTest batches[] = {
-        cmocka_unit_test(order_is_a_permutation),
-        cmocka_unit_test(order_depends_on_seed_and_epoch),
-        cmocka_unit_test(order_is_even),
-        cmocka_unit_test(gathers_as_the_formula_says),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(nothing_to_gather),
+        cmocka_unit_test(order_is_a_permutation), cmocka_unit_test(order_depends_on_seed_and_epoch),
+        cmocka_unit_test(order_is_even),          cmocka_unit_test(gathers_as_the_formula_says),
+        cmocka_unit_test(threads_change_nothing), cmocka_unit_test(nothing_to_gather),
     };
     return cmocka_run_group_tests(batches, NULL, NULL);
 }

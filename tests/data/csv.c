@@ -11,7 +11,7 @@ static ot_dataset *open_text(const char *text, ot_status want, ot_error *e)
 {
     char path[128];
     ot_dataset *d;
-    *e = (ot_error){0};
+    *e = (ot_error){ 0 };
     ot_folder_put("t.csv", text, strlen(text));
     snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
     ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, e);
@@ -25,23 +25,21 @@ static void assert_table(const char *text, int rows, int columns, const float *x
     ot_error e;
     ot_dataset *d = open_text(text, OT_OK, &e);
     assert_true(d->samples == rows && d->n == 2);
-    assert_true(d->array[0].t.rank == 2 && d->array[0].t.dim[0] == rows &&
-                d->array[0].t.dim[1] == columns);
+    assert_true(d->array[0].t.rank == 2 && d->array[0].t.dim[0] == rows && d->array[0].t.dim[1] == columns);
     assert_true(d->array[0].t.dtype == OT_F32 && d->array[0].role == OT_ARRAY_INPUT);
     assert_true(d->array[1].t.rank == 1 && d->array[1].role == OT_ARRAY_TARGET);
     for (int i = 0; i < rows * columns; i++)
         if (((float *)d->array[0].t.data)[i] != x[i]) fail_msg("'%s': input %d", text, i);
     for (int i = 0; i < rows; i++)
-        if (ot_get_f64(d->array[1].t.data, d->array[1].t.dtype, i) != y[i])
-            fail_msg("'%s': target %d", text, i);
+        if (ot_get_f64(d->array[1].t.data, d->array[1].t.dtype, i) != y[i]) fail_msg("'%s': target %d", text, i);
     ot_dataset_free(d);
 }
 
 static void forms(void **state)
 {
     (void)state;
-    const float x[] = {1, 2.5f, -3, 4e2f};
-    const double y[] = {0, 1};
+    const float x[] = { 1, 2.5f, -3, 4e2f };
+    const double y[] = { 0, 1 };
     static const char *const text[] = {
         "1,2.5,0\n-3,4e2,1\n",
         "1,2.5,0\n-3,4e2,1",
@@ -102,20 +100,22 @@ static void another_column_is_the_target(void **state)
 static void refused(void **state)
 {
     (void)state;
-    static const struct { const char *text, *why; } row[] = {
-        {"1,2\n3\n", "line 2: 1 columns"},
-        {"1,2\n3,4,5\n", "line 2: 3 columns"},
-        {"1\n2\n", "column"},
-        {"", "column"},
-        {"\n\n", "column"},
-        {"1,2\nx,4\n", "line 2, column '1': contains 'x'"},
-        {"a,b\n1,2\n,4\n", "line 3, column 'a': is missing"},
-        {"a,b\n1,2\n3,\n", "line 3: the target (column 'b') is missing"},
-        {"a,b\n1,2\nNA,1\n", "is missing"},
-        {"1,\"2\n3,4\n", "line 1: a quote is not closed"},
-        {"1,\"2\"x\n", "text after a closing quote"},
-        {"1,2\n0x10,4\n", "contains '0x10'"},
-        {"1,2\n1 2,4\n", "contains '1 2'"},
+    static const struct {
+        const char *text, *why;
+    } row[] = {
+        { "1,2\n3\n", "line 2: 1 columns" },
+        { "1,2\n3,4,5\n", "line 2: 3 columns" },
+        { "1\n2\n", "column" },
+        { "", "column" },
+        { "\n\n", "column" },
+        { "1,2\nx,4\n", "line 2, column '1': contains 'x'" },
+        { "a,b\n1,2\n,4\n", "line 3, column 'a': is missing" },
+        { "a,b\n1,2\n3,\n", "line 3: the target (column 'b') is missing" },
+        { "a,b\n1,2\nNA,1\n", "is missing" },
+        { "1,\"2\n3,4\n", "line 1: a quote is not closed" },
+        { "1,\"2\"x\n", "text after a closing quote" },
+        { "1,2\n0x10,4\n", "contains '0x10'" },
+        { "1,2\n1 2,4\n", "contains '1 2'" },
     };
     for (int i = 0; i < OT_LEN(row); i++) {
         ot_error e;
@@ -127,7 +127,7 @@ static void refused(void **state)
     ot_dataset *d;
     ot_folder_put("z.csv", "1,2\0,3", 6);
     snprintf(path, sizeof path, "%s/z.csv", ot_test_folder);
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
 }
 
@@ -150,7 +150,7 @@ static void damaged(void **state)
     for (size_t n = 0; n <= sizeof text - 1; n++)
         for (int bit = 0; bit < 8 * (int)n; bit++) {
             char path[128];
-            ot_error e = {0};
+            ot_error e = { 0 };
             ot_dataset *d;
             text[bit / 8] ^= (char)(1 << bit % 8);
             if (n == sizeof text - 1 || bit < 8) {
@@ -169,12 +169,8 @@ static void damaged(void **state)
 int ot_test_csv(void)
 {
     const struct CMUnitTest csv[] = {
-        IN_FOLDER(forms),
-        IN_FOLDER(targets),
-        IN_FOLDER(another_column_is_the_target),
-        IN_FOLDER(refused),
-        IN_FOLDER(not_a_number),
-        IN_FOLDER(damaged),
+        IN_FOLDER(forms),   IN_FOLDER(targets),      IN_FOLDER(another_column_is_the_target),
+        IN_FOLDER(refused), IN_FOLDER(not_a_number), IN_FOLDER(damaged),
     };
     return cmocka_run_group_tests(csv, NULL, NULL);
 }

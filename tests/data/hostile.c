@@ -30,7 +30,7 @@ static unsigned char *load(const char *name, size_t *n)
 {
     char path[512];
     void *p;
-    ot_error e = {0};
+    ot_error e = { 0 };
     snprintf(path, sizeof path, FIXTURES "%s", name);
     if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
     return p;
@@ -40,7 +40,7 @@ static unsigned char *load(const char *name, size_t *n)
 static ot_dataset *try_open(const memory_file *m, ot_error *e)
 {
     ot_dataset *d;
-    *e = (ot_error){0};
+    *e = (ot_error){ 0 };
     ot_status s = ot_dataset_open(m->path, OT_SPLIT_TRAIN, NULL, &d, e);
     assert_int_equal(s, e->status);
     assert_int_equal(s == OT_OK, d != NULL);
@@ -76,8 +76,7 @@ static void followed_by_more(void **state)
         size_t n;
         ot_error e;
         unsigned char *p = load(fixture[i], &n);
-        if (strstr(fixture[i], ".gz") ||
-            strstr(fixture[i], ".npz")) { /* these may be followed by anything */
+        if (strstr(fixture[i], ".gz") || strstr(fixture[i], ".npz")) { /* these may be followed by anything */
             free(p);
             continue;
         }
@@ -95,7 +94,7 @@ static bool same_arrays(const ot_dataset *a, const ot_dataset *b)
     if (a->n != b->n) return false;
     for (int i = 0; i < a->n; i++) {
         const ot_tensor *x = &a->array[i].t, *y = &b->array[i].t;
-        ot_shape s = {.rank = x->rank};
+        ot_shape s = { .rank = x->rank };
         memcpy(s.dim, x->dim, sizeof s.dim);
         if (x->dtype != y->dtype || x->rank != y->rank || memcmp(x->dim, y->dim, sizeof s.dim) ||
             memcmp(x->data, y->data, ot_bytes(&s, x->dtype)))
@@ -151,7 +150,8 @@ static void assert_npy_refused(const memory_file *m, const char *dict, const cha
 static void lying_npy_headers(void **state)
 {
     (void)state;
-    static const struct { const char *dict, *why;
+    static const struct {
+        const char *dict, *why;
     } row[] = {
         { "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "Python objects" },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records" },
@@ -160,26 +160,20 @@ static void lying_npy_headers(void **state)
         { "{'descr': '<U99999999999', 'fortran_order': False, 'shape': (1,), }", "'<U99999999999'" },
         { "{'descr': '<U4', 'fortran_order': False, 'shape': (1000000000000,), }", "strings are too large" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }", "not a non-negative integer" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }",
-          "64 bits" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
-          "too large" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807,), }",
-          "too large" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }",
-          "too large" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551620,), }", "64 bits" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "too large" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807,), }", "too large" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }", "too large" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "the limit is" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "the limit is" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more bytes" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }",
-          "more than 8" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }", "more than 8" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4), }", "not a tuple" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': 4, }", "not a tuple" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2 2), }", "a comma is missing" },
         { "{'descr': '<f4', 'fortran_order': 0, 'shape': (4,), }", "is not True or False" },
         { "{'descr': '<f4', 'shape': (4,), }", "not exactly descr" },
-        { "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }",
-          "not exactly descr" },
+        { "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,), }", "not exactly descr" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", "not exactly descr" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), } + f()", "text after the dict" },
         { "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (4,), }", "has escapes" },
@@ -199,16 +193,20 @@ static void lying_npy_headers(void **state)
 static void lying_idx_headers(void **state)
 {
     (void)state;
-    static const struct { unsigned char b[24]; size_t n; const char *why; } row[] = {
-        {{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, 16, "too large"},
-        {{0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0}, 12, "the limit is"},
-        {{0, 0, 14, 1, 0, 0, 0, 1, 1, 2, 3, 4}, 12, "the limit is"},
-        {{0, 0, 10, 1, 0, 0, 0, 1, 7}, 9, "not an idx file"},
-        {{0, 0, 8, 200, 0, 0, 0, 1}, 8, "rank 200"},
-        {{0, 0, 8, 1, 0, 0, 0, 2, 7}, 9, "the limit is"},
-        {{0, 0, 8, 1, 0, 0, 0, 1, 7, 8}, 10, "more bytes"},
-        {{1, 2, 3, 4}, 4, "unknown file format"},
-        {{0}, 0, "unknown file format"},
+    static const struct {
+        unsigned char b[24];
+        size_t n;
+        const char *why;
+    } row[] = {
+        { { 0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255 }, 16, "too large" },
+        { { 0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0 }, 12, "the limit is" },
+        { { 0, 0, 14, 1, 0, 0, 0, 1, 1, 2, 3, 4 }, 12, "the limit is" },
+        { { 0, 0, 10, 1, 0, 0, 0, 1, 7 }, 9, "not an idx file" },
+        { { 0, 0, 8, 200, 0, 0, 0, 1 }, 8, "rank 200" },
+        { { 0, 0, 8, 1, 0, 0, 0, 2, 7 }, 9, "the limit is" },
+        { { 0, 0, 8, 1, 0, 0, 0, 1, 7, 8 }, 10, "more bytes" },
+        { { 1, 2, 3, 4 }, 4, "unknown file format" },
+        { { 0 }, 0, "unknown file format" },
     };
     memory_file m;
     ot_memory_begin(&m);
@@ -228,7 +226,7 @@ static void packed_bomb(void **state)
     enum { N = 1 << 20 };
     unsigned char *raw = calloc(1, N), *packed = malloc(N);
     memcpy(raw, "\0\0\x08\x01\0\0\0\x02", 8);
-    z_stream z = {0};
+    z_stream z = { 0 };
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
     z.next_in = raw;
     z.avail_in = N;
@@ -250,7 +248,7 @@ static void packed_bomb(void **state)
 
 static size_t gzip(const void *raw, size_t n, unsigned char *packed, size_t room)
 {
-    z_stream z = {0};
+    z_stream z = { 0 };
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
     z.next_in = (unsigned char *)(uintptr_t)raw;
     z.avail_in = (unsigned)n;
@@ -271,13 +269,13 @@ static void packed_table(void **state)
     for (size_t i = 0; i < N; i += 4) memcpy(raw + i, "0,0\n", 4);
     size_t n = gzip(raw, N, packed, ROOM);
     ot_dataset *d;
-    ot_error e = {0};
+    ot_error e = { 0 };
     ot_folder_put("t.csv.gz", packed, n);
     snprintf(path, sizeof path, "%s/t.csv.gz", ot_test_folder);
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_NOMEM);
     assert_non_null(strstr(e.text, "would unpack to more than"));
     n = gzip(raw, 4000, packed, ROOM);
-    e = (ot_error){0};
+    e = (ot_error){ 0 };
     ot_folder_put("t.csv.gz", packed, n);
     if (ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e)) fail_msg("%s", e.text);
     assert_int_equal(d->samples, 1000);
@@ -298,11 +296,14 @@ static void cut_table(void **state)
     size_t first = gzip("1,2\n3,4\n", 8, packed, N), n = first + gzip("5,6\n", 4, packed + first, N);
     for (int large = 0; large < 2; large++) {
         ot_dataset *d;
-        ot_error e = {0};
+        ot_error e = { 0 };
         size_t step = 1;
         if (large) { /* digits that hardly pack: the file is longer than one read */
             uint32_t r = 1;
-            for (size_t i = 0; i < N; i++) raw[i] = (char)(i % 8 == 7 ? '\n' : i % 8 == 3 ? ',' : '0' + (r = r * 1664525u + 1013904223u) / 429496730u);
+            for (size_t i = 0; i < N; i++)
+                raw[i] = (char)(i % 8 == 7   ? '\n'
+                                : i % 8 == 3 ? ','
+                                             : '0' + (r = r * 1664525u + 1013904223u) / 429496730u);
             first = n = gzip(raw, N, packed, 2 * N);
             assert_true(n > 300000);
             step = 4093;
@@ -313,7 +314,7 @@ static void cut_table(void **state)
         ot_dataset_free(d);
         for (size_t keep = n - 1; keep >= 2 && keep < n; keep -= step) {
             if (keep == first) continue; /* a whole file of one member */
-            e = (ot_error){0};
+            e = (ot_error){ 0 };
             ot_folder_put("t.csv.gz", packed, keep);
             assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
             if (!strstr(e.text, "truncated")) fail_msg("%zu of %zu bytes: %s", keep, n, e.text);
@@ -327,12 +328,12 @@ static void cut_table(void **state)
 static void headers_first(void **state)
 {
     (void)state;
-    static const unsigned char images[] = {0, 0, 8, 3, 0, 32, 0, 0, 0, 0, 0, 32, 0, 0, 0, 32};
-    static const unsigned char labels[20] = {0, 0, 8, 1, 0, 0, 0, 12};
+    static const unsigned char images[] = { 0, 0, 8, 3, 0, 32, 0, 0, 0, 0, 0, 32, 0, 0, 0, 32 };
+    static const unsigned char labels[20] = { 0, 0, 8, 1, 0, 0, 0, 12 };
     unsigned char packed[400];
     char path[128];
     ot_dataset *d;
-    ot_error e = {0};
+    ot_error e = { 0 };
     size_t n = gzip(images, sizeof images, packed, sizeof packed); /* none of its 2 GiB is there */
     ot_folder_put("t-images-idx3-ubyte.gz", packed, n);
     ot_folder_put("t-labels-idx1-ubyte", labels, sizeof labels);
@@ -348,11 +349,11 @@ static void overlapping_members(void **state)
     enum { N = 3000, ZEROS = 100000 };
     size_t room = 400 + ZEROS + N * 60, at = 0;
     unsigned char *file = calloc(1, room);
-    ot_tensor t = {.name = "a", .dtype = OT_U8, .rank = 1, .dim = {ZEROS}, .data = file};
+    ot_tensor t = { .name = "a", .dtype = OT_U8, .rank = 1, .dim = { ZEROS }, .data = file };
     char path[128];
     size_t n;
     void *p;
-    ot_error e = {0};
+    ot_error e = { 0 };
     snprintf(path, sizeof path, "%s/a.npz", ot_test_folder);
     assert_int_equal(ot_npz_write(path, &t, 1, &e), OT_OK);
     assert_int_equal(ot_read_file(path, room, &p, &n, &e), OT_OK);

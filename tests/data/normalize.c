@@ -9,7 +9,7 @@ static void accepted_texts(void **state)
 {
     (void)state;
     ot_normalize z;
-    ot_error e = {0};
+    ot_error e = { 0 };
     assert_int_equal(ot_normalize_parse(NULL, &z, &e), OT_OK);
     assert_int_equal(z.kind, OT_NORMALIZE_UNIT);
     assert_int_equal(ot_normalize_parse("1/255", &z, &e), OT_OK);
@@ -43,7 +43,7 @@ static void refused_texts(void **state)
     };
     for (int i = 0; i < OT_LEN(bad); i++) {
         ot_normalize z;
-        ot_error e = {0};
+        ot_error e = { 0 };
         if (ot_normalize_parse(bad[i], &z, &e) != OT_E_USAGE) fail_msg("'%s' was accepted", bad[i]);
         assert_non_null(strstr(e.text, bad[i]));
     }
@@ -53,8 +53,8 @@ static void refused_texts(void **state)
 static void measured(void **state)
 {
     (void)state;
-    uint8_t first[2 * 3 * 4] = {0}, last[2 * 3 * 4] = {0};
-    double sum[3] = {0}, square[3] = {0};
+    uint8_t first[2 * 3 * 4] = { 0 }, last[2 * 3 * 4] = { 0 };
+    double sum[3] = { 0 }, square[3] = { 0 };
     for (int s = 0; s < 2; s++)
         for (int c = 0; c < 3; c++)
             for (int i = 0; i < 4; i++) {
@@ -64,19 +64,18 @@ static void measured(void **state)
                 square[c] += v / 255.0 * v / 255.0 / 8;
             }
     for (int k = 0; k < 2; k++) {
-        ot_array a = { .t = { .name = "", .dtype = OT_U8, .rank = 4, .data = k ? last : first },
-                       .picture = true };
-        memcpy(a.t.dim, k ? (int64_t[]){2, 2, 2, 3} : (int64_t[]){2, 3, 2, 2}, 4 * sizeof(int64_t));
+        ot_array a = { .t = { .name = "", .dtype = OT_U8, .rank = 4, .data = k ? last : first }, .picture = true };
+        memcpy(a.t.dim, k ? (int64_t[]){ 2, 2, 2, 3 } : (int64_t[]){ 2, 3, 2, 2 }, 4 * sizeof(int64_t));
         ot_picture q;
         assert_true(ot_picture_of(&a, &q));
         assert_true(q.c == 3 && q.h == 2 && q.w == 2 && q.channels_last == (k == 1));
         ot_normalize z;
-        ot_error e = {0};
-        ot_gather g = {.src = &a};
+        ot_error e = { 0 };
+        ot_gather g = { .src = &a };
         char line[256];
         assert_int_equal(ot_normalize_parse("mean,std", &z, &e), OT_OK);
         assert_int_equal(ot_normalize_apply(&z, 3, &g, line, &e), OT_E_INTERNAL);
-        e = (ot_error){0};
+        e = (ot_error){ 0 };
         assert_int_equal(ot_normalize_fit(&z, &a, &e), OT_OK);
         assert_int_equal(ot_normalize_apply(&z, 3, &g, line, &e), OT_OK);
         assert_true(g.scale && g.channels == 3);
@@ -94,8 +93,8 @@ static void applied(void **state)
 {
     (void)state;
     ot_normalize z;
-    ot_gather g = {0};
-    ot_error e = {0};
+    ot_gather g = { 0 };
+    ot_error e = { 0 };
     char line[256];
     assert_int_equal(ot_normalize_parse("none", &z, &e), OT_OK);
     assert_int_equal(ot_normalize_apply(&z, 1, &g, line, &e), OT_OK);
@@ -105,14 +104,13 @@ static void applied(void **state)
     assert_true(g.scale && g.channels == 1 && g.mul[0] == 1 / 255.f && g.add[0] == 0);
     assert_int_equal(ot_normalize_parse("imagenet", &z, &e), OT_OK);
     assert_int_equal(ot_normalize_apply(&z, 1, &g, line, &e), OT_E_DATA); /* grey pictures */
-    e = (ot_error){0};
-    ot_array none = {.t = {.dtype = OT_F32, .rank = 2, .dim = {1, 1}}};
+    e = (ot_error){ 0 };
+    ot_array none = { .t = { .dtype = OT_F32, .rank = 2, .dim = { 1, 1 } } };
     assert_int_equal(ot_normalize_parse("mean,std", &z, &e), OT_OK);
     assert_int_equal(ot_normalize_fit(&z, &none, &e), OT_E_DATA);
-    uint8_t black[4] = {0};
-    ot_array flat = { .t = { .dtype = OT_U8, .rank = 3, .dim = { 1, 2, 2 }, .data = black },
-                      .picture = true };
-    e = (ot_error){0};
+    uint8_t black[4] = { 0 };
+    ot_array flat = { .t = { .dtype = OT_U8, .rank = 3, .dim = { 1, 2, 2 }, .data = black }, .picture = true };
+    e = (ot_error){ 0 };
     assert_int_equal(ot_normalize_fit(&z, &flat, &e), OT_OK);
     assert_int_equal(ot_normalize_apply(&z, 1, &g, line, &e), OT_OK);
     assert_true(isfinite(g.mul[0]) && g.add[0] == 0);

@@ -26,7 +26,7 @@ int ot_test_archives(void);
 
 /* A file in memory that has a path. */
 typedef struct memory_file {
-    int  fd;
+    int fd;
     char path[40];
 } memory_file;
 void ot_memory_begin(memory_file *m);

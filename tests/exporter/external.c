@@ -27,10 +27,10 @@ static void put_outside(bytes *graph, const char *name, const char *location, co
 }
 
 typedef struct fixture {
-    bytes       *model;
-    float        data[DATA / 4];
+    bytes *model;
+    float data[DATA / 4];
     ot_imported *m;
-    ot_error     err;
+    ot_error err;
 } fixture;
 
 static fixture begin(const char *a, const char *b)
@@ -239,7 +239,7 @@ static void refused(void **state)
     (void)state;
     fixture f = begin("16", "64");
     ot_export_options o = { .check = refuse };
-    ot_export_tensor  t = { source_of(f.m, "a"), one };
+    ot_export_tensor t = { source_of(f.m, "a"), one };
     assert_int_equal(ot_export(f.m, in_folder("in.onnx"), 1, &t, &o, &f.err), OT_E_INTERNAL);
     assert_file_is(in_folder("in.onnx"), f.model->b, f.model->n);
     assert_int_equal(folder_count(), 3); /* no model, no data file */
@@ -366,9 +366,19 @@ static void twins(void **state)
 int ot_test_external(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(unchanged),         ROW(same_folder),    ROW(over_itself),  ROW(other_folder),     ROW(name_of_the_model),
-        ROW(through_a_link),    ROW(shared_range),   ROW(shared_and_equal), ROW(refused),
-        ROW(disk_full),         ROW(superseded),     ROW(superseded_but_needed), ROW(twins),
+        ROW(unchanged),
+        ROW(same_folder),
+        ROW(over_itself),
+        ROW(other_folder),
+        ROW(name_of_the_model),
+        ROW(through_a_link),
+        ROW(shared_range),
+        ROW(shared_and_equal),
+        ROW(refused),
+        ROW(disk_full),
+        ROW(superseded),
+        ROW(superseded_but_needed),
+        ROW(twins),
         ROW(superseded_by_name_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

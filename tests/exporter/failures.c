@@ -14,16 +14,18 @@ static const char old[] = "what was there before";
 
 /* A small network and all its weights doubled. */
 typedef struct fixture {
-    ot_imported      *m;
+    ot_imported *m;
     ot_export_tensor *t;
-    int               n;
-    ot_error          err;
+    int n;
+    ot_error err;
 } fixture;
 
 static fixture begin(void)
 {
     fixture f = { 0 };
-    ot_new_options o = { .channels = 1, .height = 4, .width = 4, .classes = 3, .n_hidden = 1, .hidden = (const int64_t[]){ 5 } };
+    ot_new_options o = {
+        .channels = 1, .height = 4, .width = 4, .classes = 3, .n_hidden = 1, .hidden = (const int64_t[]){ 5 }
+    };
     assert_int_equal(ot_new_model("mlp", &o, in_folder("in.onnx"), &f.err), OT_OK);
     assert_int_equal(ot_import(in_folder("in.onnx"), &f.m, &f.err), OT_OK);
     f.t = calloc((size_t)f.m->n_sources, sizeof *f.t);
@@ -99,7 +101,10 @@ static void reads_back_other(void **state)
     end(&f);
 }
 
-typedef struct seen { int calls, sources; bool stop; } seen;
+typedef struct seen {
+    int calls, sources;
+    bool stop;
+} seen;
 
 static ot_status look(const ot_imported *written, void *user, ot_error *err)
 {
@@ -153,7 +158,8 @@ static void no_such_tensor(void **state)
 int ot_test_failures(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(disk_full), ROW(no_folder), ROW(reads_back_other), ROW(check_stops), ROW(keeps_permissions), ROW(no_such_tensor),
+        ROW(disk_full),   ROW(no_folder),         ROW(reads_back_other),
+        ROW(check_stops), ROW(keeps_permissions), ROW(no_such_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

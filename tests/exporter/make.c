@@ -53,7 +53,7 @@ int folder_count(void)
 const char *in_folder(const char *name)
 {
     static char path[4][256];
-    static int  turn;
+    static int turn;
     char *p = path[turn = (turn + 1) % 4];
     snprintf(p, sizeof path[0], "%s/%s", folder, name);
     return p;

@@ -14,13 +14,17 @@ static void every_kind_and_opset(void **state)
         for (int opset = OT_NEW_OPSET_MIN; opset <= OT_NEW_OPSET_MAX; opset++) {
             const ot_entry *kind = *e;
             bool sequences = !strcmp(kind->name, "gpt2") || !strcmp(kind->name, "bert");
-            ot_new_options o = { .opset = opset, .scale = sequences ? 0.0833 : 0.0625, .layers = sequences ? 2 : 0,
-                                 .tokens = sequences ? 16 : 0, .classes = 7 };
+            ot_new_options o = { .opset = opset,
+                                 .scale = sequences ? 0.0833 : 0.0625,
+                                 .layers = sequences ? 2 : 0,
+                                 .tokens = sequences ? 16 : 0,
+                                 .classes = 7 };
             if (sequences && opset < 20) continue; /* Gelu */
             ot_imported *m = NULL;
             ot_error err = { 0 };
             assert_int_equal(ot_new_model(kind->name, &o, in_folder("m.onnx"), &err), OT_OK);
-            if (ot_import(in_folder("m.onnx"), &m, &err) != OT_OK) fail_msg("%s at opset %d: %s", kind->name, opset, err.text);
+            if (ot_import(in_folder("m.onnx"), &m, &err) != OT_OK)
+                fail_msg("%s at opset %d: %s", kind->name, opset, err.text);
             assert_int_equal(m->opset, opset);
             assert_string_equal(m->producer, "onnxtrain");
             ot_import_free(m);
@@ -92,11 +96,14 @@ static void options_act(void **state)
     ot_imported *m;
     ot_error err = { 0 };
     const int64_t hidden[] = { 7, 6, 5 };
-    ot_new_options o = { .classes = 3, .channels = 2, .height = 4, .width = 3, .n_hidden = 3, .hidden = hidden, .batch = 8 };
+    ot_new_options o = {
+        .classes = 3, .channels = 2, .height = 4, .width = 3, .n_hidden = 3, .hidden = hidden, .batch = 8
+    };
     assert_int_equal(ot_new_model("mlp", &o, in_folder("m.onnx"), &err), OT_OK);
     assert_int_equal(ot_import(in_folder("m.onnx"), &m, &err), OT_OK);
     assert_int_equal(m->n_sources, 8);
-    const ot_shape *first = &m->sources[source_of(m, "fc1.weight")].shape, *last = &m->sources[source_of(m, "fc4.weight")].shape;
+    const ot_shape *first = &m->sources[source_of(m, "fc1.weight")].shape,
+                   *last = &m->sources[source_of(m, "fc4.weight")].shape;
     assert_int_equal(first->dim[0], 7);
     assert_int_equal(first->dim[1], 24);
     assert_int_equal(last->dim[0], 3);
@@ -108,8 +115,14 @@ static void options_refused(void **state)
 {
     (void)state;
     static const int64_t none[] = { 0 };
-    static const struct { const char *kind; ot_new_options o; const char *says; } row[] = {
-        { "alexnot", { 0 }, "did you mean 'alexnet'? There are lenet, mlp, vgg, resnet18, mobilenet, autoencoder, alexnet, resnet50, gpt2, bert" },
+    static const struct {
+        const char *kind;
+        ot_new_options o;
+        const char *says;
+    } row[] = {
+        { "alexnot",
+          { 0 },
+          "did you mean 'alexnet'? There are lenet, mlp, vgg, resnet18, mobilenet, autoencoder, alexnet, resnet50, gpt2, bert" },
         { "gpt2", { .opset = 19 }, "gpt2 needs operators of opset 20, but opset is 19" },
         { "gpt2", { .channels = 3 }, "number of tokens" },
         { "lenet", { .tokens = 3 }, "not for lenet" },
@@ -138,8 +151,8 @@ static void options_refused(void **state)
 int ot_test_new(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(every_kind_and_opset), ROW(same_options_same_bytes), ROW(models_of_the_tree), ROW(weights), ROW(options_act),
-        ROW(options_refused),
+        ROW(every_kind_and_opset), ROW(same_options_same_bytes), ROW(models_of_the_tree), ROW(weights),
+        ROW(options_act),          ROW(options_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,10 @@
 /* ---- the corpus ------------------------------------------------------------------ */
 
 static const int64_t four[] = { 4 };
-static const float   floats[] = { 1.5f, -0.0f, 1e-41f, -3.25f };
-static const double  doubles[] = { 1.5, -0.0, 5e-324, -3.25 };
-static const uint16_t halves[] = { 0x3E00, 0x8000, 0x0001, 0xC280 };  /* the same; the third denormal */
-static const int64_t  longs[] = { 1, -1, INT64_MIN, 300 };
+static const float floats[] = { 1.5f, -0.0f, 1e-41f, -3.25f };
+static const double doubles[] = { 1.5, -0.0, 5e-324, -3.25 };
+static const uint16_t halves[] = { 0x3E00, 0x8000, 0x0001, 0xC280 }; /* the same; the third denormal */
+static const int64_t longs[] = { 1, -1, INT64_MIN, 300 };
 
 static void packed(bytes *t, int field, const void *p, size_t n)
 {
@@ -77,19 +77,28 @@ static void i4_raw(bytes *t) { packed(t, 9, "\x21\x87", 2); }
 
 static const struct encoding {
     const char *name;
-    ot_dtype    type;
+    ot_dtype type;
     void (*put)(bytes *t);
-    bool        longest; /* its varints are overlong: changed ones come out shorter */
+    bool longest; /* its varints are overlong: changed ones come out shorter */
 } corpus[] = {
-    { "f32_raw", OT_F32, f32_raw, false },       { "f32_packed", OT_F32, f32_packed, false },
-    { "f32_single", OT_F32, f32_single, false }, { "f32_mixed", OT_F32, f32_mixed, false },
-    { "f32_twice", OT_F32, f32_twice, false },   { "f64_raw", OT_F64, f64_raw, false },
-    { "f64_packed", OT_F64, f64_packed, false }, { "f64_single", OT_F64, f64_single, false },
-    { "f16_raw", OT_F16, f16_raw, false },       { "f16_packed", OT_F16, f16_packed, false },
-    { "f16_single", OT_F16, f16_single, false }, { "f16_overlong", OT_F16, f16_overlong, true },
-    { "bf16_packed", OT_BF16, f16_packed, false }, { "i8_packed", OT_I8, i8_packed, false },
-    { "i64_raw", OT_I64, i64_raw, false },       { "i64_packed", OT_I64, i64_packed, false },
-    { "i64_single", OT_I64, i64_single, false }, { "u32_packed", OT_U32, u32_packed, false },
+    { "f32_raw", OT_F32, f32_raw, false },
+    { "f32_packed", OT_F32, f32_packed, false },
+    { "f32_single", OT_F32, f32_single, false },
+    { "f32_mixed", OT_F32, f32_mixed, false },
+    { "f32_twice", OT_F32, f32_twice, false },
+    { "f64_raw", OT_F64, f64_raw, false },
+    { "f64_packed", OT_F64, f64_packed, false },
+    { "f64_single", OT_F64, f64_single, false },
+    { "f16_raw", OT_F16, f16_raw, false },
+    { "f16_packed", OT_F16, f16_packed, false },
+    { "f16_single", OT_F16, f16_single, false },
+    { "f16_overlong", OT_F16, f16_overlong, true },
+    { "bf16_packed", OT_BF16, f16_packed, false },
+    { "i8_packed", OT_I8, i8_packed, false },
+    { "i64_raw", OT_I64, i64_raw, false },
+    { "i64_packed", OT_I64, i64_packed, false },
+    { "i64_single", OT_I64, i64_single, false },
+    { "u32_packed", OT_U32, u32_packed, false },
     { "i4_raw", OT_I4, i4_raw, false },
 };
 
@@ -128,9 +137,9 @@ static void corpus_model(bytes *model)
 }
 
 typedef struct fixture {
-    bytes       *model;
+    bytes *model;
     ot_imported *m;
-    ot_error     err;
+    ot_error err;
 } fixture;
 
 static fixture begin(void)
@@ -167,7 +176,7 @@ static void equal_elements(void **state)
     (void)state;
     fixture f = begin();
     ot_export_tensor t[2 * OT_LEN(corpus)];
-    unsigned char    data[2 * OT_LEN(corpus)][32];
+    unsigned char data[2 * OT_LEN(corpus)][32];
     for (int i = 0; i < f.m->n_sources; i++) {
         const ot_source *s = &f.m->sources[i];
         memcpy(data[i], s->data, size_of(s));
@@ -262,7 +271,7 @@ static void all_elements(void **state)
     (void)state;
     fixture f = begin();
     ot_export_tensor t[2 * OT_LEN(corpus)];
-    unsigned char    data[2 * OT_LEN(corpus)][32];
+    unsigned char data[2 * OT_LEN(corpus)][32];
     for (int i = 0; i < f.m->n_sources; i++) {
         memcpy(data[i], f.m->sources[i].data, size_of(&f.m->sources[i]));
         for (int64_t k = 0; k < 4; k++) change(&f.m->sources[i], data[i], k);
@@ -271,8 +280,7 @@ static void all_elements(void **state)
     if (ot_export(f.m, in_folder("out.onnx"), f.m->n_sources, t, NULL, &f.err) != OT_OK) fail_msg("%s", f.err.text);
     ot_imported *is;
     assert_int_equal(ot_import(in_folder("out.onnx"), &is, &f.err), OT_OK);
-    for (int i = 0; i < is->n_sources; i++)
-        assert_memory_equal(is->sources[i].data, data[i], size_of(&is->sources[i]));
+    for (int i = 0; i < is->n_sources; i++) assert_memory_equal(is->sources[i].data, data[i], size_of(&is->sources[i]));
     ot_import_free(is);
     end(&f);
 }
@@ -365,10 +373,11 @@ static void named_tensor(bytes *o, int field, const char *name)
 static void walk_order(void **state)
 {
     (void)state;
-    static const char *const want[] = { "init0", "init1", "node0.t", "node0.tensors", "sub.init", "sub.node.t", "node1.t",
-                                        "function.t" };
+    static const char *const want[] = { "init0",    "init1",      "node0.t", "node0.tensors",
+                                        "sub.init", "sub.node.t", "node1.t", "function.t" };
     bytes *m = calloc(8, sizeof *m);
-    bytes *sub = &m[0], *attribute = &m[1], *node = &m[2], *graph = &m[3], *model = &m[4], *inner = &m[5], *sparse = &m[6];
+    bytes *sub = &m[0], *attribute = &m[1], *node = &m[2], *graph = &m[3], *model = &m[4], *inner = &m[5],
+          *sparse = &m[6];
     named_tensor(attribute, 5, "sub.node.t");
     put_message(inner, 5, attribute);
     put_message(sub, 1, inner);
@@ -420,7 +429,7 @@ static void metadata(void **state)
     fixture f = begin();
     ot_export_metadata a[] = { { "onnxtrain.version", "1" }, { "names", "{0: 'cat'}" } };
     ot_export_metadata b[] = { { "onnxtrain.version", "22" }, { "names", "{0: 'dog'}" } };
-    ot_export_options  o = { .n_metadata = 2, .metadata = a };
+    ot_export_options o = { .n_metadata = 2, .metadata = a };
     size_t n, again;
     assert_int_equal(ot_export(f.m, in_folder("out.onnx"), 0, NULL, &o, &f.err), OT_OK);
     unsigned char *p = file_get(in_folder("out.onnx"), &n);
@@ -434,7 +443,10 @@ static void metadata(void **state)
     assert_int_equal(ot_export(m, in_folder("out.onnx"), 0, NULL, &o, &f.err), OT_OK);
     unsigned char *q = file_get(in_folder("out.onnx"), &again);
     assert_int_equal(again, n + 1); /* ours replaced, the other kept */
-    assert_non_null(memmem(q, again, "onnxtrain.version\x12\x02" "22", 21));
+    assert_non_null(memmem(q, again,
+                           "onnxtrain.version\x12\x02"
+                           "22",
+                           21));
     assert_non_null(memmem(q, again, "cat", 3));
     assert_null(memmem(q, again, "dog", 3));
     ot_import_free(m);
@@ -448,8 +460,8 @@ static void metadata(void **state)
 int ot_test_payloads(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(nothing_given), ROW(equal_elements), ROW(one_element),    ROW(all_elements), ROW(lengths_grow),
-        ROW(not_finite),    ROW(was_not_finite), ROW(walk_order),     ROW(metadata),
+        ROW(nothing_given), ROW(equal_elements), ROW(one_element), ROW(all_elements), ROW(lengths_grow),
+        ROW(not_finite),    ROW(was_not_finite), ROW(walk_order),  ROW(metadata),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
 
 #include "tests/fuzz/arrays.h"
 
-const char *const fuzz_words[] = { "\n", "\r\n", ",", ";", "\t", "\"", "\"\"", "nan", "inf", "1e400", "0x10",
-                                   "-0", "target", "\xef\xbb\xbf", "\xff\xfe", "x,y,target\n", NULL };
+const char *const fuzz_words[] = { "\n",       "\r\n",         ",",     ";",    "\t", "\"",     "\"\"",
+                                   "nan",      "inf",          "1e400", "0x10", "-0", "target", "\xef\xbb\xbf",
+                                   "\xff\xfe", "x,y,target\n", NULL };
 
 void ot_fuzz(const uint8_t *p, size_t n)
 {

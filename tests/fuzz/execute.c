@@ -17,7 +17,8 @@ static void run(const ot_model *m, const fuzz_fed *f, ot_tensor *first)
     for (int i = 0; i < out[0].n; i++) {
         const ot_tensor *a = &out[0].t[i], *b = &out[1].t[i];
         size_t n = fuzz_bytes(a);
-        FUZZ_HOLD(a->dtype == b->dtype && n == fuzz_bytes(b) && (!n || !memcmp(a->data, b->data, n)), "output '%s', run twice", a->name);
+        FUZZ_HOLD(a->dtype == b->dtype && n == fuzz_bytes(b) && (!n || !memcmp(a->data, b->data, n)),
+                  "output '%s', run twice", a->name);
     }
     if (out[0].n) {
         *first = out[0].t[0];
@@ -31,8 +32,8 @@ static void run(const ot_model *m, const fuzz_fed *f, ot_tensor *first)
 
 static void train(const ot_model *m, const char *path, const fuzz_fed *f, bool target)
 {
-    ot_options *o = fuzz_options((const char *const[]){ "lr", "0", "optimizer", "sgd", "bn", "frozen", "weight-decay", "0", "loss",
-                                                        target ? "mse" : "output", NULL });
+    ot_options *o = fuzz_options((const char *const[]){ "lr", "0", "optimizer", "sgd", "bn", "frozen", "weight-decay",
+                                                        "0", "loss", target ? "mse" : "output", NULL });
     ot_trainer *t = NULL;
     ot_error e = { 0 }, stepped = { 0 }, written = { 0 };
     const char *out = fuzz_path("out.onnx");

@@ -9,10 +9,34 @@
 #include "runtime/base/io.h"
 #include "tests/fuzz/models.h"
 
-const char *const fuzz_words[] = { "weights.bin", "sub/weights.bin", "sub/../weights.bin", "./weights.bin", "link_in", "link_out",
-                                   "up", "up/secret", "../secret", "../model/weights.bin", "sub/../../secret", "/etc/passwd", "..", ".", "",
-                                   "0", "64", "-1", "4096", "9223372036854775807", "18446744073709551616", "location", "offset",
-                                   "length", "checksum", "model.onnx", "fifo", NULL };
+const char *const fuzz_words[] = { "weights.bin",
+                                   "sub/weights.bin",
+                                   "sub/../weights.bin",
+                                   "./weights.bin",
+                                   "link_in",
+                                   "link_out",
+                                   "up",
+                                   "up/secret",
+                                   "../secret",
+                                   "../model/weights.bin",
+                                   "sub/../../secret",
+                                   "/etc/passwd",
+                                   "..",
+                                   ".",
+                                   "",
+                                   "0",
+                                   "64",
+                                   "-1",
+                                   "4096",
+                                   "9223372036854775807",
+                                   "18446744073709551616",
+                                   "location",
+                                   "offset",
+                                   "length",
+                                   "checksum",
+                                   "model.onnx",
+                                   "fifo",
+                                   NULL };
 
 static const char secret[] = "SECRETSECRETSECRETSECRETSECRETSECRETSECRETSECRETSECRETSECRETSECRET";
 

@@ -15,10 +15,10 @@
 
 enum { MOST_NAMES = 24, LONGEST = 512 };
 
-static char      folder[LONGEST];
-static pid_t     owner;
-static char      known[MOST_NAMES][LONGEST]; /* files and folders of this input */
-static int       n_known;
+static char folder[LONGEST];
+static pid_t owner;
+static char known[MOST_NAMES][LONGEST]; /* files and folders of this input */
+static int n_known;
 static ot_status answer;
 
 void fuzz_broken(const char *rule, const char *fmt, ...)
@@ -43,15 +43,9 @@ ot_status fuzz_status(const char *call, ot_status s, const ot_error *err)
     return s;
 }
 
-ot_status fuzz_answer(void)
-{
-    return answer;
-}
+ot_status fuzz_answer(void) { return answer; }
 
-void fuzz_answered(ot_status s)
-{
-    answer = s;
-}
+void fuzz_answered(ot_status s) { answer = s; }
 
 fuzz_pair fuzz_split(const uint8_t *p, size_t n)
 {
@@ -150,7 +144,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
 /* Linked in place of the library's (-Wl,--wrap): a plan of any size would be made on a large machine. */
 int64_t __wrap_ot_memory_available(void);
-int64_t __wrap_ot_memory_available(void)
-{
-    return (int64_t)32 << 20;
-}
+int64_t __wrap_ot_memory_available(void) { return (int64_t)32 << 20; }

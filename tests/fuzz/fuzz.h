@@ -14,8 +14,8 @@ void ot_fuzz(const uint8_t *p, size_t n);
 extern const char *const fuzz_words[];
 
 /* Path of a file of the scratch folder, valid for this input.  May name a subfolder that fuzz_subfolder made. */
-const char *fuzz_path(const char *name);                             /* the target may make it; a pattern such as "out/?*" for any in out */
-const char *fuzz_write(const char *name, const void *p, size_t n);   /* made now, replaced if it is there */
+const char *fuzz_path(const char *name); /* the target may make it; a pattern such as "out/?*" for any in out */
+const char *fuzz_write(const char *name, const void *p, size_t n); /* made now, replaced if it is there */
 const char *fuzz_subfolder(const char *name);
 
 /* A rule of the program: broken, it ends the process with the text. */
@@ -30,11 +30,14 @@ _Noreturn void fuzz_broken(const char *rule, const char *fmt, ...) OT_PRINTF(2, 
  * every failure is told on stderr. */
 ot_status fuzz_status(const char *call, ot_status s, const ot_error *err);
 ot_status fuzz_answer(void);
-void      fuzz_answered(ot_status s); /* another than the first failure */
+void fuzz_answered(ot_status s); /* another than the first failure */
 
 /* Two byte strings out of one: the last two bytes are the length of the second, which stands before them;
  * there is none (0 bytes) where that is more than there is. */
-typedef struct fuzz_pair { const uint8_t *a, *b; size_t na, nb; } fuzz_pair;
+typedef struct fuzz_pair {
+    const uint8_t *a, *b;
+    size_t na, nb;
+} fuzz_pair;
 fuzz_pair fuzz_split(const uint8_t *p, size_t n);
 
 #endif

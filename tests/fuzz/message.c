@@ -17,9 +17,14 @@ static bool has_flag(const field *f, uint32_t flag) { return (f->flags & flag) !
 static size_t size_of(const field *f)
 {
     switch (f->type) {
-    case PROTOBUF_C_TYPE_INT64: case PROTOBUF_C_TYPE_UINT64: case PROTOBUF_C_TYPE_SINT64: case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_SFIXED64: case PROTOBUF_C_TYPE_DOUBLE: return 8;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE: return 8;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
     case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
     default: return 4;
     }
@@ -28,7 +33,8 @@ static size_t size_of(const field *f)
 /* The message in a field that is not repeated; NULL: none there. */
 static ProtobufCMessage *single(ProtobufCMessage *m, const field *f)
 {
-    if (has_flag(f, PROTOBUF_C_FIELD_FLAG_ONEOF) && *(uint32_t *)((char *)m + f->quantifier_offset) != f->id) return NULL;
+    if (has_flag(f, PROTOBUF_C_FIELD_FLAG_ONEOF) && *(uint32_t *)((char *)m + f->quantifier_offset) != f->id)
+        return NULL;
     return *(ProtobufCMessage **)at(m, f);
 }
 
@@ -156,7 +162,9 @@ static void change_scalar(const field *f, void *p)
     int32_t k;
     const ProtobufCEnumDescriptor *e = f->descriptor;
     switch (f->type) {
-    case PROTOBUF_C_TYPE_FLOAT: memcpy(&r, p, 4), d = changed_real(r), r = d > 3e38 || d < -3e38 ? 3e38f : (float)d, memcpy(p, &r, 4); return;
+    case PROTOBUF_C_TYPE_FLOAT:
+        memcpy(&r, p, 4), d = changed_real(r), r = d > 3e38 || d < -3e38 ? 3e38f : (float)d, memcpy(p, &r, 4);
+        return;
     case PROTOBUF_C_TYPE_DOUBLE: memcpy(&d, p, 8), d = changed_real(d), memcpy(p, &d, 8); return;
     case PROTOBUF_C_TYPE_STRING: {
         char *text = changed_text(*(char **)p);
@@ -206,8 +214,8 @@ static void change_single(const messages *all, ProtobufCMessage *m, const field 
     void *p = at(m, f);
     if (has_flag(f, PROTOBUF_C_FIELD_FLAG_ONEOF)) return; /* the case and the value go together */
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
-        ProtobufCMessage *other = message_pick(all, f->descriptor), *copy = other && mutate_chance(70) ? message_clone(other) : NULL,
-                         **here = p;
+        ProtobufCMessage *other = message_pick(all, f->descriptor),
+                         *copy = other && mutate_chance(70) ? message_clone(other) : NULL, **here = p;
         if (*here) protobuf_c_message_free_unpacked(*here, NULL);
         *here = copy;
         return;

@@ -12,13 +12,14 @@ enum { MOST_MESSAGES = 4096 };
 
 /* The messages of a tree, the root first.  Valid until the tree changes. */
 typedef struct messages {
-    int               n;
+    int n;
     ProtobufCMessage *m[MOST_MESSAGES];
 } messages;
 
-void              message_walk(messages *all, ProtobufCMessage *root);
-ProtobufCMessage *message_pick(const messages *all, const ProtobufCMessageDescriptor *d); /* any one of that type, or NULL */
-ProtobufCMessage *message_clone(const ProtobufCMessage *m);                               /* NULL: no memory */
+void message_walk(messages *all, ProtobufCMessage *root);
+ProtobufCMessage *message_pick(const messages *all,
+                               const ProtobufCMessageDescriptor *d); /* any one of that type, or NULL */
+ProtobufCMessage *message_clone(const ProtobufCMessage *m);          /* NULL: no memory */
 
 void message_text(char **to, const char *text); /* replaces a string */
 

@@ -19,7 +19,8 @@ static void ask(const char *what, asked *f, const ot_model *m, const ot_options 
     if (clock() - begun < CLOCKS_PER_SEC / 4) {
         fuzz_status(what, f(m, o, &text[1], &e[1]), &e[1]);
         FUZZ_HOLD(!strcmp(e[0].text, e[1].text), "%s: '%s' and then '%s'", what, e[0].text, e[1].text);
-        FUZZ_HOLD(!text[0] == !text[1] && (!text[0] || !strcmp(text[0], text[1])), "%s gives two texts:\n%s\n%s", what, text[0], text[1]);
+        FUZZ_HOLD(!text[0] == !text[1] && (!text[0] || !strcmp(text[0], text[1])), "%s gives two texts:\n%s\n%s", what,
+                  text[0], text[1]);
     }
     free(text[0]);
     free(text[1]);

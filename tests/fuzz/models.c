@@ -63,7 +63,8 @@ void fuzz_same_files(const char *a, const char *b, const char *what)
 
 void *fuzz_made_up(const ot_tensor *t)
 {
-    size_t bytes = fuzz_bytes(t), n = bytes && ot_dtype_bits(t->dtype) ? bytes * 8 / (size_t)ot_dtype_bits(t->dtype) : 0;
+    size_t bytes = fuzz_bytes(t),
+           n = bytes && ot_dtype_bits(t->dtype) ? bytes * 8 / (size_t)ot_dtype_bits(t->dtype) : 0;
     if (bytes > LARGEST || !ot_dtype_bits(t->dtype)) return NULL;
     uint8_t *p = calloc(1, bytes + 1);
     for (size_t i = 0; p && i < n; i++) {

@@ -22,7 +22,7 @@ void *fuzz_made_up(const ot_tensor *t);
 
 enum { FUZZ_MOST_FED = 16 };
 typedef struct fuzz_fed {
-    int       n;
+    int n;
     ot_tensor t[FUZZ_MOST_FED + 1]; /* room for a target */
 } fuzz_fed;
 

@@ -7,10 +7,7 @@
 
 static uint64_t state;
 
-void mutate_seed(uint64_t seed)
-{
-    state = seed * 0x9e3779b97f4a7c15u + 0x1234567;
-}
+void mutate_seed(uint64_t seed) { state = seed * 0x9e3779b97f4a7c15u + 0x1234567; }
 
 /* splitmix64 */
 uint64_t mutate_random(void)
@@ -21,22 +18,44 @@ uint64_t mutate_random(void)
     return z ^ z >> 31;
 }
 
-size_t mutate_below(size_t n)
-{
-    return (size_t)(mutate_random() % n);
-}
+size_t mutate_below(size_t n) { return (size_t)(mutate_random() % n); }
 
-bool mutate_chance(unsigned percent)
-{
-    return mutate_below(100) < percent;
-}
+bool mutate_chance(unsigned percent) { return mutate_below(100) < percent; }
 
 int64_t mutate_integer(int64_t v)
 {
-    static const int64_t hurts[] = { 0, 1, -1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 63, 64, 255, 256, 1023, 4096, 65535, 65536,
-                                     1 << 20, INT32_MAX, INT32_MIN, (int64_t)INT32_MAX + 1, (int64_t)UINT32_MAX + 1,
-                                     (int64_t)UINT32_MAX + 2, (int64_t)1 << 53, (int64_t)1 << 62, INT64_MAX, INT64_MAX - 1,
-                                     INT64_MIN, INT64_MIN + 1 };
+    static const int64_t hurts[] = { 0,
+                                     1,
+                                     -1,
+                                     2,
+                                     3,
+                                     4,
+                                     5,
+                                     7,
+                                     8,
+                                     16,
+                                     31,
+                                     32,
+                                     63,
+                                     64,
+                                     255,
+                                     256,
+                                     1023,
+                                     4096,
+                                     65535,
+                                     65536,
+                                     1 << 20,
+                                     INT32_MAX,
+                                     INT32_MIN,
+                                     (int64_t)INT32_MAX + 1,
+                                     (int64_t)UINT32_MAX + 1,
+                                     (int64_t)UINT32_MAX + 2,
+                                     (int64_t)1 << 53,
+                                     (int64_t)1 << 62,
+                                     INT64_MAX,
+                                     INT64_MAX - 1,
+                                     INT64_MIN,
+                                     INT64_MIN + 1 };
     uint64_t u = (uint64_t)v;
     switch (mutate_below(8)) {
     case 0: return (int64_t)(u + 1);

@@ -17,12 +17,12 @@ size_t LLVMFuzzerMutate(uint8_t *p, size_t n, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t most, unsigned seed);
 
 /* The generator of one mutation: LLVMFuzzerCustomMutator seeds it. */
-void     mutate_seed(uint64_t seed);
+void mutate_seed(uint64_t seed);
 uint64_t mutate_random(void);
-size_t   mutate_below(size_t n); /* 0 … n-1; n at least 1 */
-bool     mutate_chance(unsigned percent);
+size_t mutate_below(size_t n); /* 0 … n-1; n at least 1 */
+bool mutate_chance(unsigned percent);
 
-int64_t mutate_integer(int64_t v);                        /* near, far, or one that is known to hurt */
-size_t  mutate_bytes(uint8_t *p, size_t n, size_t most);  /* LLVMFuzzerMutate, or a word of fuzz_words put in */
+int64_t mutate_integer(int64_t v);                      /* near, far, or one that is known to hurt */
+size_t mutate_bytes(uint8_t *p, size_t n, size_t most); /* LLVMFuzzerMutate, or a word of fuzz_words put in */
 
 #endif

@@ -26,7 +26,9 @@ static uint8_t *unpack(const uint8_t *p, size_t n, size_t *out)
 
 static size_t pack(const uint8_t *p, size_t n, uint8_t *to, size_t most)
 {
-    z_stream z = { .next_in = (uint8_t *)(uintptr_t)p, .avail_in = (unsigned)n, .next_out = to, .avail_out = (unsigned)most };
+    z_stream z = {
+        .next_in = (uint8_t *)(uintptr_t)p, .avail_in = (unsigned)n, .next_out = to, .avail_out = (unsigned)most
+    };
     if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY)) return 0;
     int s = deflate(&z, Z_FINISH);
     deflateEnd(&z);

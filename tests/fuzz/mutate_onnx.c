@@ -52,10 +52,7 @@ static const char *some_value(const messages *all)
     return "";
 }
 
-static void new_name(char name[32])
-{
-    snprintf(name, 32, "v%u", (unsigned)mutate_below(1000));
-}
+static void new_name(char name[32]) { snprintf(name, 32, "v%u", (unsigned)mutate_below(1000)); }
 
 static const ot_op *some_op(void)
 {
@@ -69,10 +66,7 @@ static const ot_op *some_op(void)
 
 /* ---- tensors and shapes -------------------------------------------------------------- */
 
-static int64_t some_extent(int64_t v)
-{
-    return mutate_chance(75) ? (int64_t)mutate_below(6) : mutate_integer(v);
-}
+static int64_t some_extent(int64_t v) { return mutate_chance(75) ? (int64_t)mutate_below(6) : mutate_integer(v); }
 
 /* The payload becomes as long as shape and type say, where that is not much. */
 static void fit(tensor *t)
@@ -85,7 +79,8 @@ static void fit(tensor *t)
     uint8_t *p = calloc(1, bytes + 8);
     if (!p) return;
     size_t old = t->has_raw_data ? t->raw_data.len : 0;
-    for (size_t i = 0; i < bytes; i++) p[i] = old ? t->raw_data.data[i % old] : (uint8_t)(i % (size_t)(bits < 8 ? 1 : bits / 8) ? 0 : mutate_below(4));
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = old ? t->raw_data.data[i % old] : (uint8_t)(i % (size_t)(bits < 8 ? 1 : bits / 8) ? 0 : mutate_below(4));
     if (t->data_type == OT_F32 && !old)
         for (int64_t i = 0; i < n; i++) memcpy(p + 4 * i, &(float){ (float)mutate_below(9) * 0.25f - 1 }, 4);
     free(t->raw_data.data);
@@ -164,7 +159,9 @@ static void step_type(const messages *all)
     }
     Onnx__TensorShapeProto__Dimension *d = t->shape->dim[mutate_below(t->shape->n_dim)];
     int64_t v = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : 1;
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param != protobuf_c_empty_string) free(d->dim_param);
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+        d->dim_param != protobuf_c_empty_string)
+        free(d->dim_param);
     d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     d->dim_value = some_extent(v);
     if (!mutate_chance(15)) return;
@@ -299,7 +296,8 @@ static void step_insert(const messages *all)
     new_name(name);
     message_text(&n->op_type, o->name);
     if (o->domain) message_text(&n->domain, o->domain);
-    for (int i = 0; i < o->in.min + (int)mutate_below(2) && i < 6; i++) message_append(&n->base, "input", strdup(some_value(all)));
+    for (int i = 0; i < o->in.min + (int)mutate_below(2) && i < 6; i++)
+        message_append(&n->base, "input", strdup(some_value(all)));
     message_append(&n->base, "output", strdup(name));
     node *user = PICK(all, node_proto);
     if (user && user->n_input && mutate_chance(50)) message_text(&user->input[mutate_below(user->n_input)], name);
@@ -316,7 +314,9 @@ static void step_insert(const messages *all)
 static void step_version(const messages *all)
 {
     Onnx__OperatorSetIdProto *o = PICK(all, operator_set_id_proto);
-    if (o) o->has_version = true, o->version = mutate_chance(90) ? 1 + (int64_t)mutate_below(27) : mutate_integer(o->version);
+    if (o)
+        o->has_version = true,
+        o->version = mutate_chance(90) ? 1 + (int64_t)mutate_below(27) : mutate_integer(o->version);
 }
 
 static void step(const messages *all)
@@ -372,15 +372,18 @@ size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t most, unsigned seed)
 }
 
 /* The nodes, initializers, inputs and outputs of both graphs in one: what uses what, later mutations try. */
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *p, size_t n, const uint8_t *q, size_t m, uint8_t *out, size_t most, unsigned seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *p, size_t n, const uint8_t *q, size_t m, uint8_t *out, size_t most, unsigned seed)
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *p, size_t n, const uint8_t *q, size_t m, uint8_t *out, size_t most,
+                                 unsigned seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *p, size_t n, const uint8_t *q, size_t m, uint8_t *out, size_t most,
+                                 unsigned seed)
 {
     mutate_seed(seed);
     Onnx__ModelProto *a = (Onnx__ModelProto *)(void *)unpack(p, n), *b = (Onnx__ModelProto *)(void *)unpack(q, m);
     if (a && a->graph && b && b->graph) {
         static const char *const field[] = { "node", "initializer", "input", "output" };
         for (int i = 0; i < OT_LEN(field); i++) {
-            const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(&onnx__graph_proto__descriptor, field[i]);
+            const ProtobufCFieldDescriptor *f =
+                protobuf_c_message_descriptor_get_field_by_name(&onnx__graph_proto__descriptor, field[i]);
             size_t k = *(size_t *)(void *)((char *)b->graph + f->quantifier_offset);
             ProtobufCMessage **list = *(ProtobufCMessage ***)(void *)((char *)b->graph + f->offset);
             for (size_t j = 0; j < k; j++) message_append(&a->graph->base, field[i], message_clone(list[j]));

@@ -11,14 +11,14 @@
 enum { MOST_MEMBERS = 16, MOST_NAME = 64, MOST = 1 << 16 };
 
 typedef struct member {
-    char     name[MOST_NAME];
+    char name[MOST_NAME];
     uint8_t *data; /* MOST bytes of room */
-    size_t   n_name, n;
+    size_t n_name, n;
 } member;
 
 typedef struct archive {
     member m[MOST_MEMBERS];
-    int    n;
+    int n;
 } archive;
 
 static unsigned u16(const uint8_t *p) { return (unsigned)p[0] | (unsigned)p[1] << 8; }
@@ -39,7 +39,9 @@ static member *add(archive *a)
     if (a->n == MOST_MEMBERS) return NULL;
     member *m = &a->m[a->n];
     *m = (member){ .data = malloc(MOST) };
-    return m->data ? a->n++, m : NULL;
+    if (!m->data) return NULL;
+    a->n++;
+    return m;
 }
 
 /* The bytes of a member, stored or deflated; false: neither, or broken. */
@@ -50,7 +52,9 @@ static bool take(member *m, unsigned method, const uint8_t *p, size_t n)
         memcpy(m->data, p, m->n);
         return true;
     }
-    z_stream z = { .next_in = (uint8_t *)(uintptr_t)p, .avail_in = (unsigned)n, .next_out = m->data, .avail_out = MOST };
+    z_stream z = {
+        .next_in = (uint8_t *)(uintptr_t)p, .avail_in = (unsigned)n, .next_out = m->data, .avail_out = MOST
+    };
     if (method != 8 || inflateInit2(&z, -15)) return false;
     int s = inflate(&z, Z_FINISH);
     inflateEnd(&z);

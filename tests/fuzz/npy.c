@@ -3,7 +3,4 @@
 
 const char *const fuzz_words[] = { "'descr'", "'fortran_order'", "'shape'", "<f4", ">i8", "|b1", "|O", "<U4", NULL };
 
-void ot_fuzz(const uint8_t *p, size_t n)
-{
-    ot_dataset_free(fuzz_open(fuzz_write("x.npy", p, n), OT_SPLIT_TRAIN));
-}
+void ot_fuzz(const uint8_t *p, size_t n) { ot_dataset_free(fuzz_open(fuzz_write("x.npy", p, n), OT_SPLIT_TRAIN)); }

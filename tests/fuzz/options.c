@@ -5,17 +5,105 @@
 
 #include "tests/fuzz/models.h"
 
-const char *const fuzz_words[] = {
-    "\nloss = ", "\noptimizer = ", "\nschedule = ", "\nlr = ", "\nnormalize = ", "\ntrain = *", "\nfreeze = w*", "\nlr-scale = w=", "\nbn = train",
-    "\nprecision = bf16", "\nprecision = fp16", "\ndropout = 0.5", "\nclip-norm = 1", "\nclip-value = 0.1", "\nno-decay = biases", "\nno-shuffle = true",
-    "\ndrop-last = true", "\naccumulate = 2", "\nbatch-size = 3", "\non-nonfinite = skip", "\ntarget = ", "\nval = x", "\nlog = x", "\nrun-dir = x",
-    "\nseed = 7", "\nconfig = x", "\nmomentum = 0.9", "\nweight-decay = 0.1", "y=", "cross_entropy", "nll", "bce", "bce_with_logits", "mse", "l1",
-    "smooth_l1", "huber", "kl", "hinge", "output", ":label_smoothing=0.1", ":ignore_index=0", ":class_axis=-1", ":weight=2", ":weight=[1,2,3]",
-    ":reduction=sum", ":delta=1", ":beta=0.5", ":tail=none", "sgd", "adam", "adamw", "adagrad", "adadelta", "rmsprop", "adamax", "nadam", "radam",
-    "lion", "lamb", "lars", "muon", ":nesterov=true", ":amsgrad=true", ":momentum=0.9", ":beta1=0.5", ":beta2=0.9", ":eps=1e-3", "step", "multistep",
-    "exponential", "cosine", "cosine-restarts", "onecycle", "linear", "polynomial", "plateau", ":warmup=2", ":milestones=[1,2]", ":step_size=1",
-    ":gamma=0.5", ":T_max=3", ":T_0=2", ":T_mult=2", ":total_steps=5", ":power=2", ":patience=1", ",", ":", "=", "[", "]", "nan", "inf", "1e400", "-1",
-    "0x10", "none", NULL };
+const char *const fuzz_words[] = { "\nloss = ",
+                                   "\noptimizer = ",
+                                   "\nschedule = ",
+                                   "\nlr = ",
+                                   "\nnormalize = ",
+                                   "\ntrain = *",
+                                   "\nfreeze = w*",
+                                   "\nlr-scale = w=",
+                                   "\nbn = train",
+                                   "\nprecision = bf16",
+                                   "\nprecision = fp16",
+                                   "\ndropout = 0.5",
+                                   "\nclip-norm = 1",
+                                   "\nclip-value = 0.1",
+                                   "\nno-decay = biases",
+                                   "\nno-shuffle = true",
+                                   "\ndrop-last = true",
+                                   "\naccumulate = 2",
+                                   "\nbatch-size = 3",
+                                   "\non-nonfinite = skip",
+                                   "\ntarget = ",
+                                   "\nval = x",
+                                   "\nlog = x",
+                                   "\nrun-dir = x",
+                                   "\nseed = 7",
+                                   "\nconfig = x",
+                                   "\nmomentum = 0.9",
+                                   "\nweight-decay = 0.1",
+                                   "y=",
+                                   "cross_entropy",
+                                   "nll",
+                                   "bce",
+                                   "bce_with_logits",
+                                   "mse",
+                                   "l1",
+                                   "smooth_l1",
+                                   "huber",
+                                   "kl",
+                                   "hinge",
+                                   "output",
+                                   ":label_smoothing=0.1",
+                                   ":ignore_index=0",
+                                   ":class_axis=-1",
+                                   ":weight=2",
+                                   ":weight=[1,2,3]",
+                                   ":reduction=sum",
+                                   ":delta=1",
+                                   ":beta=0.5",
+                                   ":tail=none",
+                                   "sgd",
+                                   "adam",
+                                   "adamw",
+                                   "adagrad",
+                                   "adadelta",
+                                   "rmsprop",
+                                   "adamax",
+                                   "nadam",
+                                   "radam",
+                                   "lion",
+                                   "lamb",
+                                   "lars",
+                                   "muon",
+                                   ":nesterov=true",
+                                   ":amsgrad=true",
+                                   ":momentum=0.9",
+                                   ":beta1=0.5",
+                                   ":beta2=0.9",
+                                   ":eps=1e-3",
+                                   "step",
+                                   "multistep",
+                                   "exponential",
+                                   "cosine",
+                                   "cosine-restarts",
+                                   "onecycle",
+                                   "linear",
+                                   "polynomial",
+                                   "plateau",
+                                   ":warmup=2",
+                                   ":milestones=[1,2]",
+                                   ":step_size=1",
+                                   ":gamma=0.5",
+                                   ":T_max=3",
+                                   ":T_0=2",
+                                   ":T_mult=2",
+                                   ":total_steps=5",
+                                   ":power=2",
+                                   ":patience=1",
+                                   ",",
+                                   ":",
+                                   "=",
+                                   "[",
+                                   "]",
+                                   "nan",
+                                   "inf",
+                                   "1e400",
+                                   "-1",
+                                   "0x10",
+                                   "none",
+                                   NULL };
 
 static const char *path_of(const char *name)
 {
@@ -29,22 +117,28 @@ static const char *path_of(const char *name)
 /* What must not be left to the input, set over it: arguments win over a config file. */
 static void tame(ot_options *o)
 {
-    static const char *const most[][2] = { { "batch-size", "64" }, { "accumulate", "4" }, { "threads", "1" }, { "epochs", "3" } };
+    static const char *const most[][2] = {
+        { "batch-size", "64" }, { "accumulate", "4" }, { "threads", "1" }, { "epochs", "3" }
+    };
     ot_error e = { 0 };
     for (int i = 0; ot_option_at(i); i++) {
         const ot_option_info *x = ot_option_at(i);
-        bool file = x->argument && (strstr(x->argument, "FILE") || strstr(x->argument, "DIR") || strstr(x->argument, "PATH"));
+        bool file =
+            x->argument && (strstr(x->argument, "FILE") || strstr(x->argument, "DIR") || strstr(x->argument, "PATH"));
         if (file && strcmp(x->name, "config") && ot_options_get(o, x->name))
             FUZZ_HOLD(!ot_options_set(o, x->name, path_of(x->name), &e), "%s", e.text);
     }
     for (int i = 0; i < OT_LEN(most); i++) {
         const char *now = ot_options_get(o, most[i][0]);
-        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL)) FUZZ_HOLD(!ot_options_set(o, most[i][0], most[i][1], &e), "%s", e.text);
+        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL))
+            FUZZ_HOLD(!ot_options_set(o, most[i][0], most[i][1], &e), "%s", e.text);
     }
     static const char *const always[][2] = { { "device", "cpu" }, { "steps", "2" } };
-    for (int i = 0; i < OT_LEN(always); i++) FUZZ_HOLD(!ot_options_set(o, always[i][0], always[i][1], &e), "%s", e.text);
+    for (int i = 0; i < OT_LEN(always); i++)
+        FUZZ_HOLD(!ot_options_set(o, always[i][0], always[i][1], &e), "%s", e.text);
     if (!ot_options_get(o, "run-dir")) FUZZ_HOLD(!ot_options_set(o, "run-dir", "none", &e), "%s", e.text);
-    FUZZ_HOLD(!ot_options_set(o, "data", path_of("data"), &e) && !ot_options_set(o, "o", path_of("o"), &e), "%s", e.text);
+    FUZZ_HOLD(!ot_options_set(o, "data", path_of("data"), &e) && !ot_options_set(o, "o", path_of("o"), &e), "%s",
+              e.text);
 }
 
 /* A value that a config file may set, an argument may set, too, and it reads the same. */
@@ -73,7 +167,8 @@ static void train(const ot_model *m, const ot_options *o)
     ot_error c = { 0 };
     fuzz_status("ot_check_text", ot_check_text(m, o, &text, &c), &c);
     free(text);
-    if (!fuzz_status("ot_trainer_new", ot_trainer_new(m, o, NULL, &t, &e), &e) && !fuzz_status("ot_trainer_run", ot_trainer_run(t, &ran), &ran))
+    if (!fuzz_status("ot_trainer_new", ot_trainer_new(m, o, NULL, &t, &e), &e) &&
+        !fuzz_status("ot_trainer_run", ot_trainer_run(t, &ran), &ran))
         fuzz_status("ot_trainer_export", ot_trainer_export(t, NULL, &written), &written);
     ot_trainer_free(t);
 }

@@ -75,8 +75,7 @@ static void child(const char *path, int mutants)
         if (!q) exit(1);
         size_t m = n < MOST_MUTANT ? n : MOST_MUTANT;
         memcpy(q, p, m);
-        for (int k = i % 4; k >= 0; k--)
-            m = LLVMFuzzerCustomMutator(q, m, MOST_MUTANT, (unsigned)(4 * i + k + 1));
+        for (int k = i % 4; k >= 0; k--) m = LLVMFuzzerCustomMutator(q, m, MOST_MUTANT, (unsigned)(4 * i + k + 1));
         LLVMFuzzerTestOneInput(q, m);
         free(q);
     }
@@ -167,10 +166,7 @@ static int scrap(const char *path, const struct stat *st, int kind, struct FTW *
     return w->level ? remove(path) : 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static void all_below(const char *path, int mutants)
 {

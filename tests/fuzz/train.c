@@ -2,12 +2,14 @@
  * The same again gives the same file. */
 #include "tests/fuzz/models.h"
 
-const char *const fuzz_words[] = { "x.npy", "target.npy", "target_y.npy", "i.npy", "t.npy", "'descr': '", "<f4", "|u1", "<i8", "<f8", "|b1",
-                                   "'shape': (", "(4, 1, 4, 4)", "(8, 4)", "(8,)", NULL };
+const char *const fuzz_words[] = { "x.npy",        "target.npy", "target_y.npy", "i.npy", "t.npy", "'descr': '",
+                                   "<f4",          "|u1",        "<i8",          "<f8",   "|b1",   "'shape': (",
+                                   "(4, 1, 4, 4)", "(8, 4)",     "(8,)",         NULL };
 
 static bool train(const ot_model *m, const char *data, const char *out)
 {
-    ot_options *o = fuzz_options((const char *const[]){ "data", data, "steps", "3", "batch-size", "3", "lr", "0.01", "run-dir", "none", NULL });
+    ot_options *o = fuzz_options(
+        (const char *const[]){ "data", data, "steps", "3", "batch-size", "3", "lr", "0.01", "run-dir", "none", NULL });
     ot_trainer *t = NULL;
     ot_error e = { 0 }, ran = { 0 }, written = { 0 };
     bool good = !fuzz_status("ot_trainer_new", ot_trainer_new(m, o, NULL, &t, &e), &e) &&

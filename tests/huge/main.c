@@ -10,7 +10,11 @@
 #include "tests/ops/harness.h"
 
 /* An operator as in tests/ops/case.h; inputs with values are constants, others are weights. */
-static const struct row { const ot_op *op; const char *attrs, *in; int n_out; } rows[] = {
+static const struct row {
+    const ot_op *op;
+    const char *attrs, *in;
+    int n_out;
+} rows[] = {
     { &ot_op_Relu, NULL, "f32[3,1000000001]", 1 },
     { &ot_op_Mul, NULL, "bf16[50000,70000] bf16[70000]", 1 },
     { &ot_op_Where, NULL, "bool[50000,1] f16[50000,70000] f16[70000]", 1 },
@@ -77,11 +81,11 @@ static int make_inputs(ot_graph *g, const char *s, operand *o, ot_value **in)
 /* The sum of all floats that come out; NULL: none do. */
 static ot_value *make_loss(ot_graph *g, const ot_node *n)
 {
-    ot_build  b = { .graph = g };
+    ot_build b = { .graph = g };
     ot_value *loss = NULL;
     for (int i = 0; i < n->n_out; i++) {
         ot_value *y = n->out[i];
-        int64_t   axes[OT_MAX_RANK];
+        int64_t axes[OT_MAX_RANK];
         if (!ot_is_float(y->dtype)) continue;
         for (int d = 0; d < y->shape.rank; d++) axes[d] = d;
         y = ot_cast(&b, ot_sum(&b, ot_map1(&b, OT_FN_Square, 0, 0, y), axes, y->shape.rank, false), OT_F32);
@@ -94,14 +98,14 @@ static ot_value *make_loss(ot_graph *g, const ot_node *n)
 static int prepare(const struct row *r, const char *name, ot_graph *g, operand *o, ot_device *d)
 {
     ot_value *in[MAX_IN];
-    int       n_in = make_inputs(g, r->in, o, in), prepared = 0;
-    char     *attrs = ot_graph_alloc(g, r->op->attr_size + 1);
+    int n_in = make_inputs(g, r->in, o, in), prepared = 0;
+    char *attrs = ot_graph_alloc(g, r->op->attr_size + 1);
     ot_attr_defaults(r->op, attrs);
     if (n_in < 0 || !parse_attrs(r->attrs, r->op, g, attrs)) return -1;
     ot_node *n = ot_graph_node(g, r->op, name, r->op->attr_size ? attrs : NULL, in, n_in, r->n_out);
     if (!n || ot_node_infer(n, g->err) != OT_OK) return -1;
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
-    ot_plan   plan = { .graph = g, .threads = 1, .loss = make_loss(g, n) };
+    ot_plan plan = { .graph = g, .threads = 1, .loss = make_loss(g, n) };
     for (int i = 0; i < r->n_out; i++) ot_graph_output(g, n->out[i]);
     if (ot_lower(g) != OT_OK || (plan.loss && ot_pass_autodiff(&plan, &config) != OT_OK)) return -1;
     for (const ot_node *k = g->first; k; k = k->next) {
@@ -115,16 +119,16 @@ static int prepare(const struct row *r, const char *name, ot_graph *g, operand *
 int main(int argc, char **argv)
 {
     const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : "sm_90a";
-    ot_device  *d = NULL;
-    operand    *o = calloc(1, sizeof *o);
-    int         failed = 0, prepared = 0;
-    char        wide[32];
-    int         code = o ? device_open(arch, &d) : 1;
+    ot_device *d = NULL;
+    operand *o = calloc(1, sizeof *o);
+    int failed = 0, prepared = 0;
+    char wide[32];
+    int code = o ? device_open(arch, &d) : 1;
     if (code) return code;
     for (int i = 0; i < OT_LEN(rows); i++) {
-        ot_error  why = { 0 };
+        ot_error why = { 0 };
         ot_graph *g = ot_graph_new(&why);
-        int       some = g ? prepare(&rows[i], rows[i].op->name, g, o, d) : -1;
+        int some = g ? prepare(&rows[i], rows[i].op->name, g, o, d) : -1;
         if (some < 0) printf("FAIL %s %s: %s\n", rows[i].op->name, rows[i].in, why.text), failed++;
         else prepared += some;
         ot_graph_free(g);

@@ -265,7 +265,7 @@ bytes rich_model(void)
 const char *path_of(const char *name)
 {
     static char folder[64], path[8][4400];
-    static int  next;
+    static int next;
     if (!*folder) {
         strcpy(folder, "importer-XXXXXX");
         assert_non_null(mkdtemp(folder));
@@ -298,7 +298,7 @@ static void check_graph(ot_imported *m)
 ot_imported *accepted(bytes *model)
 {
     ot_imported *m;
-    ot_error     err = { 0 };
+    ot_error err = { 0 };
     if (import_model(model, &m, &err) != OT_OK) fail_msg("refused: %s", err.text);
     bytes_free(model);
     check_graph(m);
@@ -317,9 +317,9 @@ static void check_refusal(ot_status got, const ot_error *err, const char *path, 
 void refused_file(const char *path, ot_status s, ...)
 {
     ot_imported *m;
-    ot_error     err = { 0 };
-    ot_status    got = ot_import(path, &m, &err);
-    va_list      pieces;
+    ot_error err = { 0 };
+    ot_status got = ot_import(path, &m, &err);
+    va_list pieces;
     va_start(pieces, s);
     check_refusal(got, &err, path, s, pieces);
     va_end(pieces);
@@ -329,9 +329,9 @@ void refused_file(const char *path, ot_status s, ...)
 void refused(bytes *model, ot_status s, ...)
 {
     ot_imported *m;
-    ot_error     err = { 0 };
-    ot_status    got = import_model(model, &m, &err);
-    va_list      pieces;
+    ot_error err = { 0 };
+    ot_status got = import_model(model, &m, &err);
+    va_list pieces;
     bytes_free(model);
     va_start(pieces, s);
     check_refusal(got, &err, "m.onnx", s, pieces);

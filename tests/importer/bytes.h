@@ -13,7 +13,10 @@
 #include "ops/op.h"
 
 /* A growing run of bytes; start as {0}, end with bytes_free. */
-typedef struct bytes { uint8_t *p; size_t n, cap; } bytes;
+typedef struct bytes {
+    uint8_t *p;
+    size_t n, cap;
+} bytes;
 
 void bytes_free(bytes *b);
 void put(bytes *b, const void *p, size_t n);
@@ -22,7 +25,7 @@ void put_int(bytes *b, int field, int64_t v);
 void put_float(bytes *b, int field, float v);
 void put_data(bytes *b, int field, const void *p, size_t n);
 void put_text(bytes *b, int field, const char *s);
-void put_message(bytes *b, int field, bytes *inner);   /* frees inner */
+void put_message(bytes *b, int field, bytes *inner); /* frees inner */
 
 /* ---- parts of a model; each appends to b ---------------------------------- */
 
@@ -36,19 +39,19 @@ void attr_ref(bytes *node, const char *name, int type, const char *to);
 
 /* A node without its attributes.  in and out are names parted by spaces; "-" is the empty name. */
 bytes node_begin(const char *op, const char *name, const char *in, const char *out);
-void  graph_node(bytes *graph, bytes node);
-void  graph_op(bytes *graph, const char *op, const char *name, const char *in, const char *out);
+void graph_node(bytes *graph, bytes node);
+void graph_op(bytes *graph, const char *op, const char *name, const char *in, const char *out);
 
 bytes tensor_begin(const char *name, int dtype, int rank, const int64_t *dim);
-void  graph_tensor(bytes *graph, bytes tensor);         /* an initializer */
-void  graph_floats(bytes *graph, const char *name, int n, const float *v); /* of rank 1 */
-void  tensor_outside(bytes *tensor, const char *location, const char *offset, const char *length); /* NULL: not said */
+void graph_tensor(bytes *graph, bytes tensor);                                                    /* an initializer */
+void graph_floats(bytes *graph, const char *name, int n, const float *v);                         /* of rank 1 */
+void tensor_outside(bytes *tensor, const char *location, const char *offset, const char *length); /* NULL: not said */
 
-void  graph_input(bytes *graph, const char *name, int dtype, int rank, const int64_t *dim); /* dim < 0: a name */
-void  graph_output(bytes *graph, const char *name);
+void graph_input(bytes *graph, const char *name, int dtype, int rank, const int64_t *dim); /* dim < 0: a name */
+void graph_output(bytes *graph, const char *name);
 
 bytes model_of(bytes *graph, int64_t ir, int64_t opset); /* opset 0: none.  Frees graph */
-void  model_opset(bytes *model, const char *domain, int64_t version);
+void model_opset(bytes *model, const char *domain, int64_t version);
 
 /* y = Relu-like chain that every test may rely on: x -> Identity -> y, float32 [2,3]. */
 bytes small_graph(void);

@@ -226,8 +226,9 @@ static void two_kinds(void **unused)
 int test_external(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges),       cmocka_unit_test(places),  cmocka_unit_test(links),     cmocka_unit_test(stores),
-        cmocka_unit_test(missing_once), cmocka_unit_test(overlap), cmocka_unit_test(two_kinds),
+        cmocka_unit_test(ranges),    cmocka_unit_test(places),       cmocka_unit_test(links),
+        cmocka_unit_test(stores),    cmocka_unit_test(missing_once), cmocka_unit_test(overlap),
+        cmocka_unit_test(two_kinds),
     };
     return cmocka_run_group_tests_name("importer.external", tests, prepare, NULL);
 }

@@ -100,7 +100,8 @@ static void optional(void **unused)
 /* F: c = Concat(a, k) with a tensor k of its own. */
 static bytes function_with_tensor(void)
 {
-    bytes f = function_begin("F", "a", "c"), n = node_begin("Constant", "", "", "k"), t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
+    bytes f = function_begin("F", "a", "c"), n = node_begin("Constant", "", "", "k"),
+          t = tensor_begin("", OT_F32, 1, (int64_t[]){ 1 });
     put_data(&t, 9, (float[]){ 4 }, 4);
     attr_tensor(&n, "value", &t);
     function_node(&f, n);
@@ -311,10 +312,17 @@ static void branches(void **unused)
     graph_output(&g, "z");
     bytes m = model_of(&g, 8, 17);
     ot_imported *i = accepted(&m);
-    static const struct { const char *name; int order; } want[] = {
+    static const struct {
+        const char *name;
+        int order;
+    } want[] = {
         { "choose/then_branch/same", 0 },
-        { "choose/then_branch/same_weight", 1 }, { "choose/then_branch/same#2", 2 }, { "left", 3 },
-        { "choose/else_branch/same_weight", 4 }, { "choose/else_branch/same", 5 }, { "right", 6 },
+        { "choose/then_branch/same_weight", 1 },
+        { "choose/then_branch/same#2", 2 },
+        { "left", 3 },
+        { "choose/else_branch/same_weight", 4 },
+        { "choose/else_branch/same", 5 },
+        { "right", 6 },
     };
     assert_int_equal(i->n_sources, OT_LEN(want));
     for (int k = 0; k < OT_LEN(want); k++) {
@@ -355,10 +363,19 @@ static void branch_before_its_input(void **unused)
 int test_functions(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined),  cmocka_unit_test(attributes), cmocka_unit_test(optional),
-        cmocka_unit_test(shared_tensor), cmocka_unit_test(handed_through), cmocka_unit_test(names_that_meet), cmocka_unit_test(refusals), cmocka_unit_test(laughs),
-        cmocka_unit_test(long_chain), cmocka_unit_test(inside_unknown), cmocka_unit_test(faults_inside),
-        cmocka_unit_test(branches), cmocka_unit_test(branch_before_its_input),
+        cmocka_unit_test(inlined),
+        cmocka_unit_test(attributes),
+        cmocka_unit_test(optional),
+        cmocka_unit_test(shared_tensor),
+        cmocka_unit_test(handed_through),
+        cmocka_unit_test(names_that_meet),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(laughs),
+        cmocka_unit_test(long_chain),
+        cmocka_unit_test(inside_unknown),
+        cmocka_unit_test(faults_inside),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(branch_before_its_input),
     };
     return cmocka_run_group_tests_name("importer.functions", tests, NULL, NULL);
 }

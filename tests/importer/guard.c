@@ -89,7 +89,11 @@ static void amplification(void **unused)
 static void wire_faults(void **unused)
 {
     (void)unused;
-    static const struct { const char *bytes; size_t n; const char *text; } fault[] = {
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *text;
+    } fault[] = {
         { "\x02\x00", 2, "field number 0" },
         { "\x82\x80\x00\x00", 4, "field number 0" },
         { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "number of more than 10 bytes" },
@@ -98,7 +102,9 @@ static void wire_faults(void **unused)
         { "\x3a\x7f\x0a", 3, "only 1 are left" },
         { "\x0b\x0c", 2, "wire type" },
         { "\x0a\x01\x01", 3, "'ir_version' of ModelProto has wire type 2, expected 0" },
-        { "\x12\x03" "a\0b", 5, "zero byte" },
+        { "\x12\x03"
+          "a\0b",
+          5, "zero byte" },
         { "\xfd\x07\x01", 3, "truncated" },
         { "\x3a\x00\x3a\x00", 4, "duplicate field 'graph'" },
         { "\x3a\x06\x2a\x04\x22\x02\x00\x00", 8, "expected a multiple of 4" },
@@ -116,8 +122,8 @@ static void wire_faults(void **unused)
 static bool survives(const bytes *m)
 {
     ot_imported *i;
-    ot_error     err = { 0 };
-    ot_status    s = import_model(m, &i, &err);
+    ot_error err = { 0 };
+    ot_status s = import_model(m, &i, &err);
     if (s != OT_OK) {
         if ((s != OT_E_MODEL && s != OT_E_IO) || !strstr(err.text, "m.onnx")) fail_msg("status %d: %s", s, err.text);
         return false;
@@ -141,7 +147,8 @@ static int models_before(bytes m)
 static void every_prefix(void **unused)
 {
     (void)unused;
-    assert_int_equal(models_before(rich_model()), 3); /* cut between two of the things behind the graph, the last of which is a function: its
+    assert_int_equal(models_before(rich_model()),
+                     3); /* cut between two of the things behind the graph, the last of which is a function: its
                                                        * call is then an operator that nobody knows, and an output that does not need it is left */
     bytes g = small_graph();
     assert_int_equal(models_before(model_of(&g, 8, 17)), 1); /* the opset comes last, and is guessed */
@@ -164,7 +171,7 @@ static void every_bit(void **unused)
 int test_guard(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_a_file),   cmocka_unit_test(deep),        cmocka_unit_test(deep_enough),
+        cmocka_unit_test(not_a_file),    cmocka_unit_test(deep),        cmocka_unit_test(deep_enough),
         cmocka_unit_test(amplification), cmocka_unit_test(wire_faults), cmocka_unit_test(every_prefix),
         cmocka_unit_test(every_bit),
     };

@@ -22,8 +22,7 @@ static void clear(const char *folder)
 
 int main(void)
 {
-    int failed = test_guard() + test_structure() + test_tensors() + test_external() + test_functions() +
-                 test_upgrade();
+    int failed = test_guard() + test_structure() + test_tensors() + test_external() + test_functions() + test_upgrade();
     clear(path_of(""));
     return failed;
 }

@@ -23,30 +23,32 @@ FAULT(unknown_name, graph_op(&g, "Identity", "lost", "nowhere", "z"), "lost: Ide
 FAULT(no_op_type, graph_op(&g, "", "blank", "x", "z"), "node 1 'blank' has no op_type")
 FAULT(no_outputs, graph_op(&g, "Identity", "mute", "x", ""), "node 1 'mute' (Identity) has no outputs")
 FAULT(output_of_nobody, graph_output(&g, "ghost"), "output 'ghost' is produced by no node")
-FAULT(weight_twice, graph_floats(&g, "w", 1, (float[]){ 1 }); graph_floats(&g, "w", 1, (float[]){ 2 }),
-      "initializer 'w': duplicate name")
+FAULT(weight_twice, graph_floats(&g, "w", 1, (float[]){ 1 });
+      graph_floats(&g, "w", 1, (float[]){ 2 }), "initializer 'w': duplicate name")
 FAULT(nameless_weight, graph_floats(&g, "", 1, (float[]){ 1 }), "initializer has no name")
 FAULT(input_twice, graph_input(&g, "x", OT_F32, 0, NULL), "input 'x': duplicate name")
 FAULT(strange_type, graph_input(&g, "u", 99, 0, NULL), "input 'u': element type 99 is not supported")
 FAULT(complex_input, graph_input(&g, "u", 14, 0, NULL), "input 'u': element type 14 is not supported")
-FAULT(rank_nine, graph_input(&g, "u", OT_F32, 9, (int64_t[9]){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }), "input 'u': 9 dimensions; at most 8")
-FAULT(huge_input, graph_input(&g, "u", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }), "input 'u': the shape is too large")
+FAULT(rank_nine, graph_input(&g, "u", OT_F32, 9, (int64_t[9]){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }),
+      "input 'u': 9 dimensions; at most 8")
+FAULT(huge_input, graph_input(&g, "u", OT_F32, 3, (int64_t[]){ 1ll << 31, 1ll << 31, 4 }),
+      "input 'u': the shape is too large")
 FAULT(cycle, graph_op(&g, "Identity", "a", "q", "p"); graph_op(&g, "Identity", "b", "p", "q"), "the nodes form a cycle")
 FAULT(own_result, graph_op(&g, "Identity", "a", "p", "p"), "unknown input 'p'")
 FAULT(too_many_inputs, graph_op(&g, "Identity", "a", "x x", "p"), "a: Identity: 2 inputs; at most 1")
 FAULT(too_few_inputs, graph_op(&g, "MatMul", "a", "x", "p"), "a: MatMul: required input 1 is missing")
 FAULT(too_many_outputs, graph_op(&g, "Identity", "a", "x", "p q"), "a: Identity: 2 outputs; at most 1")
 
-FAULT(reference_outside, bytes n = node_begin("Transpose", "t", "x", "z"); attr_ref(&n, "perm", 7, "p"); graph_node(&g, n),
-      "node 't': attribute 'perm' refers to 'p', but is not in a function")
-FAULT(attribute_twice, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axis", 0); attr_int(&n, "axis", 1);
-      graph_node(&g, n), "node 'c': attribute 'axis': duplicate name")
-FAULT(attribute_type, bytes n = node_begin("Concat", "c", "x x", "z"); attr_float(&n, "axis", 0); graph_node(&g, n),
-      "c: Concat: attribute 'axis' is FLOAT; expected INT")
-FAULT(attribute_unknown, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axes", 0); graph_node(&g, n),
-      "c: Concat: unknown attribute 'axes'")
-FAULT(attribute_word, bytes n = node_begin("MaxPool", "p", "x", "z"); attr_text(&n, "auto_pad", "SIDEWAYS"); graph_node(&g, n),
-      "p: MaxPool: auto_pad has the unknown value 'SIDEWAYS'")
+FAULT(reference_outside, bytes n = node_begin("Transpose", "t", "x", "z"); attr_ref(&n, "perm", 7, "p");
+      graph_node(&g, n), "node 't': attribute 'perm' refers to 'p', but is not in a function")
+FAULT(attribute_twice, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axis", 0);
+      attr_int(&n, "axis", 1); graph_node(&g, n), "node 'c': attribute 'axis': duplicate name")
+FAULT(attribute_type, bytes n = node_begin("Concat", "c", "x x", "z"); attr_float(&n, "axis", 0);
+      graph_node(&g, n), "c: Concat: attribute 'axis' is FLOAT; expected INT")
+FAULT(attribute_unknown, bytes n = node_begin("Concat", "c", "x x", "z"); attr_int(&n, "axes", 0);
+      graph_node(&g, n), "c: Concat: unknown attribute 'axes'")
+FAULT(attribute_word, bytes n = node_begin("MaxPool", "p", "x", "z"); attr_text(&n, "auto_pad", "SIDEWAYS");
+      graph_node(&g, n), "p: MaxPool: auto_pad has the unknown value 'SIDEWAYS'")
 
 static void no_graph(void **unused)
 {
@@ -113,7 +115,7 @@ static void endless(void **unused)
 {
     (void)unused;
     bytes g = small_graph();
-    char  name[32];
+    char name[32];
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "result%d", i);
         bytes n = node_begin("Transpose", name, "x", name);
@@ -218,23 +220,48 @@ static void sequence_input(void **unused)
     put_message(&info, 2, &type);
     put_message(&g, 11, &info);
     bytes m = opset17(&g);
-    refused(&m, OT_E_MODEL, "input 's' is a sequence of another type than tensor; supported are tensors, sequences of tensors, and optionals of these", NULL);
+    refused(
+        &m, OT_E_MODEL,
+        "input 's' is a sequence of another type than tensor; supported are tensors, sequences of tensors, and optionals of these",
+        NULL);
 }
 
 int test_structure(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(result_twice), cmocka_unit_test(result_is_input), cmocka_unit_test(unknown_name),
-        cmocka_unit_test(no_op_type), cmocka_unit_test(no_outputs), cmocka_unit_test(output_of_nobody),
-        cmocka_unit_test(weight_twice), cmocka_unit_test(nameless_weight), cmocka_unit_test(input_twice),
-        cmocka_unit_test(strange_type), cmocka_unit_test(complex_input), cmocka_unit_test(rank_nine),
-        cmocka_unit_test(huge_input), cmocka_unit_test(cycle), cmocka_unit_test(own_result),
-        cmocka_unit_test(too_many_inputs), cmocka_unit_test(too_few_inputs), cmocka_unit_test(too_many_outputs),
-        cmocka_unit_test(reference_outside), cmocka_unit_test(attribute_twice), cmocka_unit_test(attribute_type),
-        cmocka_unit_test(attribute_unknown), cmocka_unit_test(attribute_word), cmocka_unit_test(no_graph),
-        cmocka_unit_test(opsets), cmocka_unit_test(all_at_once), cmocka_unit_test(unsupported),
-        cmocka_unit_test(endless), cmocka_unit_test(long_names), cmocka_unit_test(any_order),
-        cmocka_unit_test(old_writers), cmocka_unit_test(loose_dims), cmocka_unit_test(sequence_input),
+        cmocka_unit_test(result_twice),
+        cmocka_unit_test(result_is_input),
+        cmocka_unit_test(unknown_name),
+        cmocka_unit_test(no_op_type),
+        cmocka_unit_test(no_outputs),
+        cmocka_unit_test(output_of_nobody),
+        cmocka_unit_test(weight_twice),
+        cmocka_unit_test(nameless_weight),
+        cmocka_unit_test(input_twice),
+        cmocka_unit_test(strange_type),
+        cmocka_unit_test(complex_input),
+        cmocka_unit_test(rank_nine),
+        cmocka_unit_test(huge_input),
+        cmocka_unit_test(cycle),
+        cmocka_unit_test(own_result),
+        cmocka_unit_test(too_many_inputs),
+        cmocka_unit_test(too_few_inputs),
+        cmocka_unit_test(too_many_outputs),
+        cmocka_unit_test(reference_outside),
+        cmocka_unit_test(attribute_twice),
+        cmocka_unit_test(attribute_type),
+        cmocka_unit_test(attribute_unknown),
+        cmocka_unit_test(attribute_word),
+        cmocka_unit_test(no_graph),
+        cmocka_unit_test(opsets),
+        cmocka_unit_test(all_at_once),
+        cmocka_unit_test(unsupported),
+        cmocka_unit_test(endless),
+        cmocka_unit_test(long_names),
+        cmocka_unit_test(any_order),
+        cmocka_unit_test(old_writers),
+        cmocka_unit_test(loose_dims),
+        cmocka_unit_test(sequence_input),
     };
     return cmocka_run_group_tests_name("importer.structure", tests, NULL, NULL);
 }

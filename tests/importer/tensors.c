@@ -42,8 +42,8 @@ static void raw(void **unused)
                 continue;
             }
             char text[80];
-            snprintf(text, sizeof text, "raw_data has %zu bytes, but [5] of type %s needs %zu", (size_t)((int64_t)n + wrong),
-                     ot_dtype_name((ot_dtype)type), n);
+            snprintf(text, sizeof text, "raw_data has %zu bytes, but [5] of type %s needs %zu",
+                     (size_t)((int64_t)n + wrong), ot_dtype_name((ot_dtype)type), n);
             bytes m = holding(t);
             /* Nothing in raw_data is the same as no raw_data. */
             if (n + (size_t)wrong) refused(&m, OT_E_MODEL, "initializer 'w'", text, NULL);
@@ -140,8 +140,8 @@ static void zero_times_huge(void **unused)
     (void)unused;
     bytes m = holding(tensor_begin("w", OT_F32, 3, (int64_t[]){ INT64_MAX, INT64_MAX, 0 }));
     ot_imported *i;
-    ot_error     err = { 0 };
-    ot_status    s = import_model(&m, &i, &err);
+    ot_error err = { 0 };
+    ot_status s = import_model(&m, &i, &err);
     bytes_free(&m);
     if (s == OT_OK) ot_import_free(i);
     else assert_int_equal(s, OT_E_MODEL);
@@ -228,7 +228,7 @@ static void single(void **unused)
     (void)unused;
     ot_arena *a = ot_arena_new();
     ot_tensor x;
-    ot_error  err = { 0 };
+    ot_error err = { 0 };
     bytes t = tensor_begin("w", OT_I32, 2, (int64_t[]){ 1, 2 });
     put_data(&t, 9, (int32_t[]){ 3, 4 }, 8);
     write_file("t.pb", t.p, t.n);
@@ -256,8 +256,13 @@ static void single(void **unused)
 int test_tensors(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(raw), cmocka_unit_test(typed_fields), cmocka_unit_test(empty), cmocka_unit_test(faults),
-        cmocka_unit_test(zero_times_huge), cmocka_unit_test(constants), cmocka_unit_test(sparse_tensors),
+        cmocka_unit_test(raw),
+        cmocka_unit_test(typed_fields),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(zero_times_huge),
+        cmocka_unit_test(constants),
+        cmocka_unit_test(sparse_tensors),
         cmocka_unit_test(single),
     };
     return cmocka_run_group_tests_name("importer.tensors", tests, NULL, NULL);

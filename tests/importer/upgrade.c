@@ -43,7 +43,10 @@ static int64_t int_of(const ot_node *n, const char *name)
 static void axes_to_inputs(void **unused)
 {
     (void)unused;
-    static const struct { const char *op; int64_t opset; } row[] = {
+    static const struct {
+        const char *op;
+        int64_t opset;
+    } row[] = {
         { "Squeeze", 12 }, { "Unsqueeze", 1 }, { "ReduceSum", 11 }, { "ReduceMean", 17 }, { "ReduceMax", 1 },
     };
     for (int k = 0; k < OT_LEN(row); k++) {
@@ -150,8 +153,13 @@ static void broadcast(void **unused)
 static void batch_norm(void **unused)
 {
     (void)unused;
-    static const struct { int64_t opset; int is_test; const char *out; int training; } mode[] = {
-        { 6, 1, "y", 0 }, { 6, 1, "y a b c d", 0 }, { 6, 0, "y a b c d", 1 }, { 6, 0, "y", 0 },
+    static const struct {
+        int64_t opset;
+        int is_test;
+        const char *out;
+        int training;
+    } mode[] = {
+        { 6, 1, "y", 0 },  { 6, 1, "y a b c d", 0 },  { 6, 0, "y a b c d", 1 }, { 6, 0, "y", 0 },
         { 7, -1, "y", 0 }, { 9, -1, "y a b c d", 1 }, { 13, -1, "y a b", 1 },
     };
     for (int k = 0; k < OT_LEN(mode); k++) {
@@ -233,10 +241,12 @@ static void wrong_form(void **unused)
 int test_upgrade(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(axes_to_inputs), cmocka_unit_test(slice_and_reshape), cmocka_unit_test(split),
-        cmocka_unit_test(pad), cmocka_unit_test(clip), cmocka_unit_test(cast), cmocka_unit_test(broadcast),
-        cmocka_unit_test(batch_norm), cmocka_unit_test(softmax), cmocka_unit_test(dropout), cmocka_unit_test(retired),
-        cmocka_unit_test(wrong_form),
+        cmocka_unit_test(axes_to_inputs), cmocka_unit_test(slice_and_reshape),
+        cmocka_unit_test(split),          cmocka_unit_test(pad),
+        cmocka_unit_test(clip),           cmocka_unit_test(cast),
+        cmocka_unit_test(broadcast),      cmocka_unit_test(batch_norm),
+        cmocka_unit_test(softmax),        cmocka_unit_test(dropout),
+        cmocka_unit_test(retired),        cmocka_unit_test(wrong_form),
     };
     return cmocka_run_group_tests_name("importer.upgrade", tests, NULL, NULL);
 }

@@ -14,14 +14,14 @@
 enum { IGNORED = 1 }; /* the class that ignore_index names */
 
 typedef struct row {
-    const char  *name;
-    ot_shape     x;
-    int          axis;
-    ot_dtype     type, target, weight; /* the reference is checked with x in f64; a target of floats: probabilities */
+    const char *name;
+    ot_shape x;
+    int axis;
+    ot_dtype type, target, weight; /* the reference is checked with x in f64; a target of floats: probabilities */
     ot_reduction reduction;
-    double       smoothing;
-    bool         ignore, log_input, logp;
-    double       tol;
+    double smoothing;
+    bool ignore, log_input, logp;
+    double tol;
 } row;
 
 #define MEAN OT_REDUCTION_MEAN
@@ -40,12 +40,15 @@ static const row rows[] = {
     { "smooth to the end", S2(4, 6), 1, OT_F32, OT_I64, OT_F16, MEAN, 1, false, false, false, 1e-5 },
     { "probabilities", S2(5, 12), 1, OT_F32, OT_F32, NO_WEIGHT, MEAN, 0, false, false, false, 1e-5 },
     { "probabilities, smooth, weights", S2(5, 12), 1, OT_F32, OT_F32, OT_F32, MEAN, 0.1, false, false, true, 1e-5 },
-    { "probabilities in f64, weights in bf16", S2(5, 9), 1, OT_F32, OT_F64, OT_BF16, SUM, 0.1, false, false, false, 1e-5 },
+    { "probabilities in f64, weights in bf16", S2(5, 9), 1, OT_F32, OT_F64, OT_BF16, SUM, 0.1, false, false, false,
+      1e-5 },
     { "probabilities of pixels, for each", S3(2, 6, 9), 1, OT_F32, OT_F16, OT_F64, NONE, 0, false, false, false, 1e-5 },
-    { "probabilities along the last axis", S3(2, 3, 33), 2, OT_F32, OT_F32, NO_WEIGHT, MEAN, 0.1, false, false, false, 1e-5 },
+    { "probabilities along the last axis", S3(2, 3, 33), 2, OT_F32, OT_F32, NO_WEIGHT, MEAN, 0.1, false, false, false,
+      1e-5 },
     { "logarithms", S2(6, 5), 1, OT_F32, OT_I64, OT_F32, MEAN, 0, true, true, false, 1e-5 },
     { "logarithms, smooth", S2(6, 5), 1, OT_F32, OT_I64, OT_F64, MEAN, 0.1, false, true, false, 1e-5 },
-    { "logarithms, probabilities, for each", S3(2, 5, 3), 1, OT_F32, OT_F32, OT_F32, NONE, 0.1, false, true, true, 1e-5 },
+    { "logarithms, probabilities, for each", S3(2, 5, 3), 1, OT_F32, OT_F32, OT_F32, NONE, 0.1, false, true, true,
+      1e-5 },
     { "f64", S2(7, 11), 1, OT_F64, OT_I64, OT_F32, MEAN, 0.1, true, false, true, 1e-10 },
     { "f64, probabilities", S3(2, 7, 5), 1, OT_F64, OT_F32, OT_F32, NONE, 0.1, false, false, true, 1e-10 },
     { "bf16", S2(9, 16), 1, OT_BF16, OT_I64, NO_WEIGHT, MEAN, 0, false, false, false, 1e-5 },
@@ -56,7 +59,8 @@ static const row rows[] = {
     { "one sample, one class", S2(1, 1), 1, OT_F32, OT_I64, OT_F32, MEAN, 0.1, false, false, true, 1e-5 },
     /* More than a block; more samples than one block adds; rows that fit in no thread's registers. */
     { "more than a block", S2(130, 70), 1, OT_F32, OT_I64, OT_F64, MEAN, 0.1, true, false, false, 1e-5 },
-    { "more than a block, probabilities", S2(130, 70), 1, OT_F32, OT_F32, NO_WEIGHT, MEAN, 0, false, false, true, 1e-5 },
+    { "more than a block, probabilities", S2(130, 70), 1, OT_F32, OT_F32, NO_WEIGHT, MEAN, 0, false, false, true,
+      1e-5 },
     { "more than a chunk of samples", S2(17000, 3), 1, OT_F32, OT_I64, OT_F32, MEAN, 0.1, true, false, false, 1e-5 },
     { "more than a chunk of pixels", S3(2, 3, 8500), 1, OT_F32, OT_F32, OT_F32, MEAN, 0.1, false, false, true, 1e-5 },
     { "a warp per pixel", S3(3, 150, 40), 1, OT_F32, OT_I64, OT_F32, MEAN, 0.1, true, false, true, 1e-5 },
@@ -67,11 +71,11 @@ static const row rows[] = {
 
 typedef struct test {
     const row *r;
-    ot_error   err;
-    ot_graph  *g;
-    ot_value  *x, *target, *weight, *dloss;
-    ot_node   *loss, *dx;
-    memory     m;
+    ot_error err;
+    ot_graph *g;
+    ot_value *x, *target, *weight, *dloss;
+    ot_node *loss, *dx;
+    memory m;
 } test;
 
 static ot_value *input(test *t, ot_dtype type, const ot_shape *s)
@@ -85,27 +89,35 @@ static ot_value *input(test *t, ot_dtype type, const ot_shape *s)
  * are 0 here and there, and add up to no particular number. */
 static void fill(test *t)
 {
-    dice    d = dice_of(t->r->name);
+    dice d = dice_of(t->r->name);
     int64_t C = t->r->x.dim[t->r->axis];
     for (int64_t i = 0; i < ot_numel(&t->x->shape); i++)
         ot_set_f64(memory_of(&t->m, t->x), t->x->dtype, i, dice_roll(&d) * 4 - (t->r->log_input ? 4 : 2));
     for (int64_t i = 0; i < ot_numel(&t->target->shape); i++) {
         double v = dice_roll(&d);
-        if (ot_is_float(t->target->dtype)) ot_set_f64(memory_of(&t->m, t->target), t->target->dtype, i, v < 0.2 ? 0 : v);
+        if (ot_is_float(t->target->dtype))
+            ot_set_f64(memory_of(&t->m, t->target), t->target->dtype, i, v < 0.2 ? 0 : v);
         else ot_set_i64(memory_of(&t->m, t->target), t->target->dtype, i, i == 0 ? C - 1 : (int64_t)(v * (double)C));
     }
-    for (int64_t i = 0; t->weight && i < C; i++) ot_set_f64(memory_of(&t->m, t->weight), t->weight->dtype, i, 0.5 + dice_roll(&d));
-    for (int64_t i = 0; i < ot_numel(&t->dloss->shape); i++) ot_set_f64(memory_of(&t->m, t->dloss), t->dloss->dtype, i, 1 + dice_roll(&d));
+    for (int64_t i = 0; t->weight && i < C; i++)
+        ot_set_f64(memory_of(&t->m, t->weight), t->weight->dtype, i, 0.5 + dice_roll(&d));
+    for (int64_t i = 0; i < ot_numel(&t->dloss->shape); i++)
+        ot_set_f64(memory_of(&t->m, t->dloss), t->dloss->dtype, i, 1 + dice_roll(&d));
 }
 
 static bool build(test *t, const row *r, ot_dtype type)
 {
     *t = (test){ .r = r };
     t->g = ot_graph_new(&t->err);
-    ot_build         b = { .graph = t->g };
-    ot_cross_entropy a = { .axis = r->axis, .reduction = r->reduction, .has_ignore = r->ignore, .ignore_index = IGNORED,
-                           .label_smoothing = r->smoothing, .probs = ot_is_float(r->target), .log_input = r->log_input };
-    ot_shape         flat = { .rank = 0 };
+    ot_build b = { .graph = t->g };
+    ot_cross_entropy a = { .axis = r->axis,
+                           .reduction = r->reduction,
+                           .has_ignore = r->ignore,
+                           .ignore_index = IGNORED,
+                           .label_smoothing = r->smoothing,
+                           .probs = ot_is_float(r->target),
+                           .log_input = r->log_input };
+    ot_shape flat = { .rank = 0 };
     for (int k = 0; k < r->x.rank; k++)
         if (k != r->axis) flat.dim[flat.rank++] = r->x.dim[k];
     t->x = input(t, type, &r->x);
@@ -113,7 +125,8 @@ static bool build(test *t, const row *r, ot_dtype type)
     if (r->weight != NO_WEIGHT) t->weight = input(t, r->weight, &(ot_shape){ 1, { r->x.dim[r->axis] } });
     t->dloss = input(t, type == OT_F64 ? OT_F64 : OT_F32, r->reduction == NONE ? &flat : &OT_SCALAR);
     int n = t->weight ? 1 : 0;
-    t->loss = ot_emit_n(&b, &ot_op_CrossEntropy, &a, (ot_value *[]){ t->x, t->target, t->weight }, 2 + n, r->logp ? 2 : 1);
+    t->loss =
+        ot_emit_n(&b, &ot_op_CrossEntropy, &a, (ot_value *[]){ t->x, t->target, t->weight }, 2 + n, r->logp ? 2 : 1);
     t->dx = ot_emit_n(&b, &ot_op_CrossEntropyDx, &a, (ot_value *[]){ t->dloss, t->x, t->target, t->weight }, 3 + n, 1);
     if (!t->loss || !t->dx) return false;
     t->m = memory_new(t->g);
@@ -131,7 +144,7 @@ static void drop(test *t)
 static double objective(test *t)
 {
     const double *loss, *dloss;
-    double        sum = 0;
+    double sum = 0;
     if (graph_run(t->g, t->loss, &t->m, &t->err) != OT_OK) return NAN;
     loss = memory_of(&t->m, t->loss->out[0]), dloss = memory_of(&t->m, t->dloss);
     for (int64_t i = 0; i < ot_numel(&t->dloss->shape); i++) sum += loss[i] * dloss[i];
@@ -140,9 +153,9 @@ static double objective(test *t)
 
 static int differences(test *t)
 {
-    int           checked = 0;
-    int64_t       n = ot_numel(&t->x->shape), step = n > 1000 ? n / 7 : n > 40 ? n / 31 : 1;
-    double       *x = memory_of(&t->m, t->x);
+    int checked = 0;
+    int64_t n = ot_numel(&t->x->shape), step = n > 1000 ? n / 7 : n > 40 ? n / 31 : 1;
+    double *x = memory_of(&t->m, t->x);
     const double *got = memory_of(&t->m, t->dx->out[0]);
     for (int64_t k = 0; k < n; k += step, checked++) {
         double was = x[k], h = 1e-5;
@@ -162,7 +175,7 @@ static int differences(test *t)
 static int look(const row *r, const char *arch, ot_device *d)
 {
     test t;
-    int  n = -1, k = -1;
+    int n = -1, k = -1;
     if (!build(&t, r, r->type)) printf("%s: %s\n", r->name, t.err.text);
     else if (arch) n = kernels_prepare(r->name, t.loss, d), k = kernels_prepare(r->name, t.dx, d);
     else n = kernels_compare(r->name, t.loss, &t.m, r->tol, d), k = kernels_compare(r->name, t.dx, &t.m, r->tol, d);
@@ -173,7 +186,7 @@ static int look(const row *r, const char *arch, ot_device *d)
 static int reference(const row *r)
 {
     test t;
-    int  n = -1;
+    int n = -1;
     if (build(&t, r, OT_F64)) n = differences(&t);
     else printf("%s: %s\n", r->name, t.err.text);
     drop(&t);
@@ -183,9 +196,9 @@ static int reference(const row *r)
 int main(int argc, char **argv)
 {
     const char *arch = argc > 2 && !strcmp(argv[1], "--compile") ? argv[2] : NULL;
-    bool        on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
-    ot_device  *d = NULL;
-    int         failed = 0, differ = 0, counted = 0;
+    bool on_device = arch || (argc > 1 && !strcmp(argv[1], "--cuda"));
+    ot_device *d = NULL;
+    int failed = 0, differ = 0, counted = 0;
     if (on_device) {
         int code = device_open(arch, &d);
         if (code) return code;

@@ -23,7 +23,7 @@ static int pick(dice *d, int n) { return (int)(dice_roll(d) * n); }
 /* x times its coordinate along an axis, plus a random number of its place. */
 static ot_value *by_position(ot_build *b, dice *d, ot_value *x)
 {
-    ot_class   cls = ot_class_of(x->dtype);
+    ot_class cls = ot_class_of(x->dtype);
     ot_program m = {
         .n_in = 3, .in_class = { (uint8_t)cls, OT_CLASS_U64, OT_CLASS_U64 }, .n_out = 1, .out_dtype = { (uint8_t)x->dtype },
         .n_inst = 5, .out = { 7 },
@@ -42,7 +42,9 @@ static ot_value *by_position(ot_build *b, dice *d, ot_value *x)
 /* Rows that every kernel computes exactly alike, so that comparisons downstream agree. */
 static ot_value *random_row(ot_build *b, dice *d, ot_value *x, ot_value *y, ot_value *z)
 {
-    static const int ones[] = { OT_FN_Neg, OT_FN_Abs, OT_FN_Softsign, OT_FN_Round, OT_FN_Relu, OT_FN_Copy, OT_FN_Square };
+    static const int ones[] = {
+        OT_FN_Neg, OT_FN_Abs, OT_FN_Softsign, OT_FN_Round, OT_FN_Relu, OT_FN_Copy, OT_FN_Square
+    };
     static const int twos[] = { OT_FN_Add, OT_FN_Sub, OT_FN_Mul, OT_FN_Max, OT_FN_Min, OT_FN_Greater, OT_FN_Equal };
     static const ot_dtype to[] = { OT_F32, OT_F16, OT_BF16, OT_F64, OT_I8, OT_BOOL, OT_U8 };
     switch (pick(d, 7)) {
@@ -60,11 +62,11 @@ static ot_graph *random_graph(uint64_t seed, ot_error *err, ot_value *in[N_INPUT
     static const ot_shape shapes[] = {
         { 3, { 3, 5, 7 } }, { 3, { 3, 5, 7 } }, { 2, { 5, 7 } }, { 3, { 3, 1, 7 } }, { 0, { 0 } }, { 3, { 3, 5, 7 } },
     };
-    dice      d = { seed };
+    dice d = { seed };
     ot_graph *g = ot_graph_new(err);
-    ot_build  b = { .graph = g };
+    ot_build b = { .graph = g };
     ot_value *v[N_INPUTS + N_NODES];
-    int       n = 0;
+    int n = 0;
     for (int i = 0; i < N_INPUTS; i++) {
         v[n++] = in[i] = ot_graph_value(g, "x", OT_INPUT, types[i], &shapes[i]);
         ot_graph_input(g, in[i]);
@@ -108,19 +110,20 @@ static bool kernels_agree(const ot_graph *g, memory *m, const char *name, ot_dev
 static int count_programs(const ot_graph *g)
 {
     int reduces = 0;
-    for (const ot_node *n = g->first; n; n = n->next) reduces += n->op == &ot_op_Reduce && ((const ot_reduce *)n->attrs)->program;
+    for (const ot_node *n = g->first; n; n = n->next)
+        reduces += n->op == &ot_op_Reduce && ((const ot_reduce *)n->attrs)->program;
     return reduces;
 }
 
 /* counts: nodes before and after, Reduces that took a Map upon themselves. */
 static bool fused_equals_plain(uint64_t seed, ot_device *d, int counts[3])
 {
-    ot_error  err = { 0 };
+    ot_error err = { 0 };
     ot_value *in[N_INPUTS];
-    memory    plain = { 0 }, fused = { 0 };
-    char      name[64];
+    memory plain = { 0 }, fused = { 0 };
+    char name[64];
     ot_graph *g = random_graph(seed, &err, in);
-    ot_plan   p = { .graph = g };
+    ot_plan p = { .graph = g };
     ot_config c = { .device = d };
     snprintf(name, sizeof name, "graph %llu", (unsigned long long)seed);
     if (err.status || !fill_and_run(g, &plain, in, &err)) {
@@ -128,7 +131,8 @@ static bool fused_equals_plain(uint64_t seed, ot_device *d, int counts[3])
         return false;
     }
     counts[0] += g->n_nodes;
-    bool ok = ot_pass_fuse(&p, &c) == OT_OK && ot_graph_verify(g, true, &err) == OT_OK && fill_and_run(g, &fused, in, &err);
+    bool ok =
+        ot_pass_fuse(&p, &c) == OT_OK && ot_graph_verify(g, true, &err) == OT_OK && fill_and_run(g, &fused, in, &err);
     counts[1] += g->n_nodes;
     counts[2] += count_programs(g);
     if (!ok) printf("%s: %s\n", name, err.text);
@@ -151,6 +155,7 @@ bool test_fuse(ot_device *d)
 {
     int graphs = d ? 25 : 150, counts[3] = { 0 }, failed = 0;
     for (int seed = 1; seed <= graphs; seed++) failed += !fused_equals_plain((uint64_t)seed, d, counts);
-    printf("fuse: %d nodes became %d, %d Reduces run a program; %d of %d graphs differ\n", counts[0], counts[1], counts[2], failed, graphs);
+    printf("fuse: %d nodes became %d, %d Reduces run a program; %d of %d graphs differ\n", counts[0], counts[1],
+           counts[2], failed, graphs);
     return !failed && counts[1] * 3 < counts[0] * 2 && (counts[2] > 0) == (d != NULL);
 }

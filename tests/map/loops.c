@@ -10,11 +10,19 @@
 
 enum { N = 77 };
 
-typedef union tile { float f32[N]; double f64[N]; int64_t i64[N]; uint64_t u64[N]; } tile;
+typedef union tile {
+    float f32[N];
+    double f64[N];
+    int64_t i64[N];
+    uint64_t u64[N];
+} tile;
 
 static void fill(tile *t, int cls, int arg, dice *d)
 {
-    static const double edges[] = { 0, -0.0, 1, -1, 0.5, -0.5, 2, -3, 20, -20, 90, -90, 1000, -1000, (double)INFINITY, -(double)INFINITY, (double)NAN };
+    static const double edges[] = {
+        0,          -0.0, 1, -1, 0.5, -0.5, 2, -3, 20, -20, 90, -90, 1000, -1000, (double)INFINITY, -(double)INFINITY,
+        (double)NAN
+    };
     for (int i = 0; i < N; i++) {
         double v = i < OT_LEN(edges) ? edges[(i + arg * 5) % OT_LEN(edges)] : dice_roll(d) * 6 - 3;
         switch (cls) {
@@ -34,9 +42,9 @@ static bool near(double a, double b, double tol)
 static bool same(const tile *a, const tile *b, int cls, int *at)
 {
     for (int i = 0; i < N; i++) {
-        bool ok = cls == OT_CLASS_F32 ? near((double)a->f32[i], (double)b->f32[i], 2e-6)
-                : cls == OT_CLASS_F64 ? near(a->f64[i], b->f64[i], 4e-15)
-                                      : a->i64[i] == b->i64[i];
+        bool ok = cls == OT_CLASS_F32   ? near((double)a->f32[i], (double)b->f32[i], 2e-6)
+                  : cls == OT_CLASS_F64 ? near(a->f64[i], b->f64[i], 4e-15)
+                                        : a->i64[i] == b->i64[i];
         *at = i;
         if (!ok) return false;
     }
@@ -64,8 +72,8 @@ static int compare(const ot_map_loops *base, const ot_map_loops *set, int *tried
             set->row[cls][row](&l);
             (*tried)++;
             if (same(&y1, &y0, cls, &at)) continue;
-            printf("loops: %s, column %d, class %d: element %d differs between %s and %s (%.9g and %.9g)\n", ot_fn_of(row)->name,
-                   row % 4, cls, at, base->name, set->name, cls ? y0.f64[at] : (double)y0.f32[at],
+            printf("loops: %s, column %d, class %d: element %d differs between %s and %s (%.9g and %.9g)\n",
+                   ot_fn_of(row)->name, row % 4, cls, at, base->name, set->name, cls ? y0.f64[at] : (double)y0.f32[at],
                    cls ? y1.f64[at] : (double)y1.f32[at]);
             failed++;
         }
@@ -90,8 +98,8 @@ static int compare_conversions(const ot_map_loops *base, const ot_map_loops *set
             *tried += 2;
             if (!values_close("loops", "store", (ot_dtype)t, N, &y1, &y0, 0) ||
                 !values_close("loops", "load", ot_class_dtype((ot_class)cls), N, &z1, &z0, 0)) {
-                printf("loops: conversion of class %d and %s differs between %s and %s\n", cls, ot_dtype_name((ot_dtype)t),
-                       base->name, set->name);
+                printf("loops: conversion of class %d and %s differs between %s and %s\n", cls,
+                       ot_dtype_name((ot_dtype)t), base->name, set->name);
                 failed++;
             }
         }

@@ -7,7 +7,7 @@
 static int on_device(void)
 {
     ot_device *d = NULL;
-    int        code = device_open(NULL, &d);
+    int code = device_open(NULL, &d);
     if (code) return code;
     bool ok = test_many(d);
     ok = test_types(d) && ok;

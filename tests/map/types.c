@@ -10,9 +10,51 @@
 
 enum { N = 45 }; /* some vectors and a rest */
 
-static const double edges[] = { 0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, 3, 7, 8, -8, -9, 100, 200, 255, 256, 300, -300, 447, 448, 449, 464, 465,
-                                57344, 61440, 65504, 65519, 65520, 1e-3, 1e-8, 0x1p-9, 0x1.8p-10, 0x1p-127, 0x1.8p-127, 1e10, -1e10,
-                                0x1p63, -0x1p63, 0x1p64, 1e30, 1e300, (double)INFINITY, -(double)INFINITY, (double)NAN };
+static const double edges[] = { 0,
+                                -0.0,
+                                1,
+                                -1,
+                                0.5,
+                                1.5,
+                                2.5,
+                                -2.5,
+                                3,
+                                7,
+                                8,
+                                -8,
+                                -9,
+                                100,
+                                200,
+                                255,
+                                256,
+                                300,
+                                -300,
+                                447,
+                                448,
+                                449,
+                                464,
+                                465,
+                                57344,
+                                61440,
+                                65504,
+                                65519,
+                                65520,
+                                1e-3,
+                                1e-8,
+                                0x1p-9,
+                                0x1.8p-10,
+                                0x1p-127,
+                                0x1.8p-127,
+                                1e10,
+                                -1e10,
+                                0x1p63,
+                                -0x1p63,
+                                0x1p64,
+                                1e30,
+                                1e300,
+                                (double)INFINITY,
+                                -(double)INFINITY,
+                                (double)NAN };
 
 static bool is_type(int t) { return ot_dtype_bits((ot_dtype)t) > 0; }
 
@@ -35,14 +77,15 @@ static void store_as_all(ot_build *b, ot_value *x)
 static void load_and_convert(ot_build *b, ot_value *x)
 {
     static const ot_dtype by[] = { OT_BF16, OT_F8E4M3FN, OT_I8, OT_U4 };
-    uint8_t    own = (uint8_t)ot_class_of(x->dtype);
+    uint8_t own = (uint8_t)ot_class_of(x->dtype);
     ot_program m = { .n_in = 4, .n_out = 8, .n_inst = 4 };
     for (int c = 0; c < 4; c++) {
         m.in_class[c] = (uint8_t)c;
         m.out[c] = (int8_t)c;
         m.out[4 + c] = (int8_t)(4 + c);
         m.out_dtype[c] = m.out_dtype[4 + c] = (uint8_t)ot_class_dtype((ot_class)c);
-        m.inst[c] = (ot_inst){ .row = OT_FN_Convert, .cls = (uint8_t)c, .arg = { (int8_t)own, -1, -1, -1, -1 }, .p = by[c] };
+        m.inst[c] =
+            (ot_inst){ .row = OT_FN_Convert, .cls = (uint8_t)c, .arg = { (int8_t)own, -1, -1, -1, -1 }, .p = by[c] };
     }
     ot_map_emit_program(b, &m, (ot_value *[]){ x, x, x, x });
 }
@@ -50,10 +93,11 @@ static void load_and_convert(ot_build *b, ot_value *x)
 static bool agrees(ot_graph *g, const ot_value *x, ot_device *d, const char *what, int *runs)
 {
     ot_error err = { 0 };
-    dice     roll = { 9 };
-    memory   m = memory_new(g);
-    int64_t  n = ot_numel(&x->shape);
-    for (int64_t i = 0; i < n; i++) ot_set_f64(memory_of(&m, x), x->dtype, i, n == N ? edges[i] : dice_roll(&roll) * 4 - 2);
+    dice roll = { 9 };
+    memory m = memory_new(g);
+    int64_t n = ot_numel(&x->shape);
+    for (int64_t i = 0; i < n; i++)
+        ot_set_f64(memory_of(&m, x), x->dtype, i, n == N ? edges[i] : dice_roll(&roll) * 4 - 2);
     bool ok = graph_run(g, NULL, &m, &err) == OT_OK;
     if (!ok) printf("types: %s\n", err.text);
     for (const ot_node *k = g->first; k && ok; k = k->next) {
@@ -67,12 +111,12 @@ static bool agrees(ot_graph *g, const ot_value *x, ot_device *d, const char *wha
 
 bool test_types(ot_device *d)
 {
-    int  runs = 0;
+    int runs = 0;
     bool ok = OT_LEN(edges) == N;
     for (int t = 1; t <= OT_I2; t++) {
-        ot_error  err = { 0 };
-        ot_build  b = { .graph = ot_graph_new(&err) };
-        ot_shape  s = { .rank = 1, .dim = { N } }, square = { .rank = 2, .dim = { 6, 9 } };
+        ot_error err = { 0 };
+        ot_build b = { .graph = ot_graph_new(&err) };
+        ot_shape s = { .rank = 1, .dim = { N } }, square = { .rank = 2, .dim = { 6, 9 } };
         if (is_type(t)) {
             ot_value *x = ot_graph_value(b.graph, "x", OT_INPUT, (ot_dtype)t, &s);
             store_as_all(&b, x);

@@ -11,11 +11,11 @@ enum { PIECES = 700, INPUTS = 60 };
 /* How a random node is made. */
 typedef struct recipe {
     const char *name;
-    ot_dtype    type;
-    int         rank, pieces, inputs;
-    int64_t     largest;    /* extent */
-    int         holes;      /* one of so many boxes is left out; 0: none */
-    bool        overlapping; /* strides that meet, for CopyDx */
+    ot_dtype type;
+    int rank, pieces, inputs;
+    int64_t largest;  /* extent */
+    int holes;        /* one of so many boxes is left out; 0: none */
+    bool overlapping; /* strides that meet, for CopyDx */
 } recipe;
 
 /* Cuts the output into disjoint boxes, splitting one at random until there are enough. */
@@ -25,7 +25,7 @@ static int cut(dice *d, const ot_shape *y, int want, ot_piece *p)
     memcpy(p[0].extent, y->dim, sizeof p[0].extent);
     for (int tries = 0; n < want && tries < 20 * want; tries++) {
         ot_piece *b = &p[pick(d, n)];
-        int       axis = (int)pick(d, y->rank);
+        int axis = (int)pick(d, y->rank);
         if (b->extent[axis] < 2) continue;
         int64_t at = between(d, 1, b->extent[axis] - 1);
         p[n] = *b;
@@ -40,7 +40,7 @@ static int cut(dice *d, const ot_shape *y, int want, ot_piece *p)
  * the input that the piece needs. */
 static int64_t lay(dice *d, ot_piece *p, int rank, bool overlapping)
 {
-    int     order[OT_MAX_RANK];
+    int order[OT_MAX_RANK];
     int64_t step = 1, reach = 0;
     for (int i = 0; i < rank; i++) order[i] = i;
     int swaps = pick(d, 2) ? rank : 0;
@@ -52,7 +52,7 @@ static int64_t lay(dice *d, ot_piece *p, int rank, bool overlapping)
     if (pick(d, 4) == 0) step = between(d, 1, 3);
     p->src = pick(d, 3) ? 0 : pick(d, 9) * (pick(d, 2) ? 1 : 4);
     for (int i = rank - 1; i >= 0; i--) {
-        int     axis = order[i];
+        int axis = order[i];
         int64_t n = p->extent[axis], last;
         p->stride[axis] = pick(d, 8) == 0 ? 0 : step;
         last = (n - 1) * p->stride[axis];
@@ -92,13 +92,13 @@ static int make_pieces(dice *d, const recipe *r, const ot_shape *y, ot_piece *p,
 
 static void copy_trial(trials *t, dice *d, const recipe *r, int number)
 {
-    char      name[128];
+    char name[128];
     ot_graph *g = graph_new();
     ot_piece *p = ot_graph_alloc(g, PIECES * sizeof *p);
-    ot_shape  y = random_shape(d, r);
+    ot_shape y = random_shape(d, r);
     ot_value *in[INPUTS];
-    int64_t   need[INPUTS];
-    int       n = make_pieces(d, r, &y, p, need);
+    int64_t need[INPUTS];
+    int n = make_pieces(d, r, &y, p, need);
     for (int i = 0; i < r->inputs; i++) in[i] = numbers(g, d, r->type, vector(need[i]), -8, 8);
     ot_copy a = { .shape = y, .fill = (double)pick(d, 3), .n = n, .piece = p };
     snprintf(name, sizeof name, "Copy.%s.%d", r->name, number);
@@ -107,16 +107,16 @@ static void copy_trial(trials *t, dice *d, const recipe *r, int number)
 
 static void add_trial(trials *t, dice *d, const recipe *r, int number)
 {
-    char      name[128];
+    char name[128];
     ot_graph *g = graph_new();
     ot_piece *p = ot_graph_alloc(g, PIECES * sizeof *p);
-    ot_shape  y = random_shape(d, r);
-    int64_t   need[INPUTS];
-    int       n = make_pieces(d, r, &y, p, need);
+    ot_shape y = random_shape(d, r);
+    int64_t need[INPUTS];
+    int n = make_pieces(d, r, &y, p, need);
     for (int i = 0; i < n; i++) p[i].in = 0;
     for (int i = 1; i < r->inputs; i++) need[0] = need[i] > need[0] ? need[i] : need[0];
     ot_value *dy = numbers(g, d, r->type, y, -1, 1);
-    ot_copy   a = { .shape = vector(need[0]), .n = n, .piece = p };
+    ot_copy a = { .shape = vector(need[0]), .n = n, .piece = p };
     snprintf(name, sizeof name, "CopyDx.%s.%d", r->name, number);
     try_node(t, name, g, &ot_op_CopyDx, &a, &dy, 1);
 }
@@ -124,20 +124,13 @@ static void add_trial(trials *t, dice *d, const recipe *r, int number)
 void test_boxes(trials *t)
 {
     static const recipe copies[] = {
-        { "bytes", OT_U8, 3, 3, 2, 24, 4, false },
-        { "halves", OT_F16, 4, 4, 3, 12, 5, false },
-        { "floats", OT_F32, 3, 2, 2, 40, 3, false },
-        { "doubles", OT_F64, 5, 6, 4, 6, 4, false },
-        { "one", OT_F32, 2, 1, 1, 150, 0, false },
-        { "one_half", OT_F16, 3, 1, 1, 70, 0, false },
-        { "one_byte", OT_I8, 2, 1, 1, 200, 0, false },
-        { "one_double", OT_F64, 4, 1, 1, 16, 0, false },
-        { "large", OT_F32, 3, 5, 2, 60, 4, false },
-        { "many", OT_F32, 3, 600, 5, 30, 3, false },
-        { "inputs", OT_F16, 2, 300, 60, 60, 9, false },
-        { "eight_axes", OT_F32, 8, 9, 3, 4, 4, false },
-        { "four_bits", OT_I4, 3, 6, 3, 9, 3, false },
-        { "four_bits_inputs", OT_U4, 2, 90, 60, 25, 5, false },
+        { "bytes", OT_U8, 3, 3, 2, 24, 4, false },      { "halves", OT_F16, 4, 4, 3, 12, 5, false },
+        { "floats", OT_F32, 3, 2, 2, 40, 3, false },    { "doubles", OT_F64, 5, 6, 4, 6, 4, false },
+        { "one", OT_F32, 2, 1, 1, 150, 0, false },      { "one_half", OT_F16, 3, 1, 1, 70, 0, false },
+        { "one_byte", OT_I8, 2, 1, 1, 200, 0, false },  { "one_double", OT_F64, 4, 1, 1, 16, 0, false },
+        { "large", OT_F32, 3, 5, 2, 60, 4, false },     { "many", OT_F32, 3, 600, 5, 30, 3, false },
+        { "inputs", OT_F16, 2, 300, 60, 60, 9, false }, { "eight_axes", OT_F32, 8, 9, 3, 4, 4, false },
+        { "four_bits", OT_I4, 3, 6, 3, 9, 3, false },   { "four_bits_inputs", OT_U4, 2, 90, 60, 25, 5, false },
     };
     static const recipe adds[] = {
         { "floats", OT_F32, 3, 3, 1, 20, 4, false },

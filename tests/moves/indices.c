@@ -12,7 +12,11 @@
 /* ---- rows by index ----------------------------------------------------------------- */
 
 /* m indices of n places; some: how many places are really named, 0: all. */
-typedef struct rows { const char *name; ot_dtype type, index; int64_t outer, n, inner, m, some; } rows;
+typedef struct rows {
+    const char *name;
+    ot_dtype type, index;
+    int64_t outer, n, inner, m, some;
+} rows;
 
 static const rows sizes[] = {
     { "one", OT_F32, OT_I64, 1, 7, 5, 1, 0 },
@@ -46,10 +50,11 @@ static ot_value *indices(ot_graph *g, dice *d, const rows *r, bool negative)
 
 static void take_trial(trials *t, dice *d, const rows *r)
 {
-    char        name[128];
-    ot_graph   *g = graph_new();
-    ot_value   *in[] = { numbers(g, d, r->type, (ot_shape){ 3, { r->outer, r->n, r->inner } }, -8, 8), indices(g, d, r, true) };
-    ot_take     a = { .axis = 1 };
+    char name[128];
+    ot_graph *g = graph_new();
+    ot_value *in[] = { numbers(g, d, r->type, (ot_shape){ 3, { r->outer, r->n, r->inner } }, -8, 8),
+                       indices(g, d, r, true) };
+    ot_take a = { .axis = 1 };
     snprintf(name, sizeof name, "Take.%s", r->name);
     try_node(t, name, g, &ot_op_Take, &a, in, 2);
 
@@ -65,20 +70,21 @@ static void take_trial(trials *t, dice *d, const rows *r)
 static void make_whole(ot_value *x)
 {
     void *bytes = (void *)(uintptr_t)x->data;
-    for (int64_t i = 0; i < ot_numel(&x->shape); i++) ot_set_f64(bytes, x->dtype, i, floor(ot_get_f64(bytes, x->dtype, i)));
+    for (int64_t i = 0; i < ot_numel(&x->shape); i++)
+        ot_set_f64(bytes, x->dtype, i, floor(ot_get_f64(bytes, x->dtype, i)));
 }
 
 static void put_trial(trials *t, dice *d, const rows *r, int64_t op)
 {
-    char      name[128];
-    rows      i64 = *r;
+    char name[128];
+    rows i64 = *r;
     ot_graph *g = graph_new();
-    bool      product = op == OT_SCATTER_MUL && ot_is_float(r->type); /* of numbers near 1, which stay what they are */
-    double    lo = product ? 0.99 : -8, hi = product ? 1.01 : 8;
+    bool product = op == OT_SCATTER_MUL && ot_is_float(r->type); /* of numbers near 1, which stay what they are */
+    double lo = product ? 0.99 : -8, hi = product ? 1.01 : 8;
     i64.index = OT_I64;
     ot_value *in[] = { numbers(g, d, r->type, (ot_shape){ 2, { r->n, r->inner } }, lo, hi), indices(g, d, &i64, false),
                        numbers(g, d, r->type, (ot_shape){ 2, { r->m, r->inner } }, lo, hi) };
-    ot_scatter    a = { .op = op };
+    ot_scatter a = { .op = op };
     if (op == OT_SCATTER_ADD) make_whole(in[0]), make_whole(in[2]);
     if ((op == OT_SCATTER_MIN || op == OT_SCATTER_MAX) && ot_is_float(r->type))
         ot_set_f64((void *)(uintptr_t)in[2]->data, r->type, 0, NAN);
@@ -91,11 +97,12 @@ static void test_faults(trials *t)
     static const int64_t wrong[] = { 40, -41, INT64_MAX, INT64_MIN };
     for (int i = 0; i < OT_LEN(wrong); i++)
         for (int m = 100; m <= 3000; m += 2900) {
-            dice      d = dice_of("fault");
-            rows      r = { "fault", OT_F32, OT_I64, 1, 40, 6, m, 0 };
-            int64_t   at = pick(&d, m);
+            dice d = dice_of("fault");
+            rows r = { "fault", OT_F32, OT_I64, 1, 40, 6, m, 0 };
+            int64_t at = pick(&d, m);
             ot_graph *g = graph_new();
-            ot_value *in[] = { numbers(g, &d, OT_F32, (ot_shape){ 2, { 40, 6 } }, -1, 1), indices(g, &d, &r, true), NULL };
+            ot_value *in[] = { numbers(g, &d, OT_F32, (ot_shape){ 2, { 40, 6 } }, -1, 1), indices(g, &d, &r, true),
+                               NULL };
             ((int64_t *)(uintptr_t)in[1]->data)[at] = wrong[i];
             must_report(t, "Take.fault", g, &ot_op_Take, &(ot_take){ 0 }, in, 2);
 
@@ -124,7 +131,7 @@ static void test_faults(trials *t)
 
 static void test_places(trials *t)
 {
-    dice      d = dice_of("places");
+    dice d = dice_of("places");
     ot_graph *g = graph_new();
     ot_value *index = numbers(g, &d, OT_I32, (ot_shape){ 4, { 3, 9, 5, 11 } }, -7, 7);
     ot_flat_index along = { .kind = OT_FLAT_ALONG, .axis = 2, .x = { 4, { 4, 9, 7, 12 } } };
@@ -139,22 +146,28 @@ static void test_places(trials *t)
 
 static void test_arg(trials *t)
 {
-    static const struct { ot_dtype type; int64_t outer, n, inner, k; double range; } lines[] = {
-        { OT_F32, 5, 1, 1, 1, 9 },    { OT_F32, 70, 10, 1, 1, 9 },    { OT_F32, 3, 700, 1, 1, 1e6 }, { OT_F16, 2, 33, 40, 1, 4 },
-        { OT_I64, 3, 9, 300, 1, 3 },  { OT_F32, 4, 10, 3, 10, 4 },    { OT_F32, 2, 100, 1, 7, 9 },   { OT_F64, 2, 1000, 2, 5, 1e9 },
-        { OT_U8, 2, 2048, 1, 2048, 255 }, { OT_F32, 1, 2049, 1, 3, 50 }, { OT_F32, 2, 5000, 1, 5000, 90 },
-        { OT_I32, 1, 6300, 2, 3000, 1e6 }, { OT_BF16, 1, 10300, 1, 40, 1000 }, { OT_I8, 1, 9000, 1, 2500, 120 },
-        { OT_U64, 1, 3000, 1, 300, 1e18 }, { OT_F32, 3, 50, 2, 1, 0 }, { OT_BOOL, 2, 40, 1, 12, 2 },
+    static const struct {
+        ot_dtype type;
+        int64_t outer, n, inner, k;
+        double range;
+    } lines[] = {
+        { OT_F32, 5, 1, 1, 1, 9 },          { OT_F32, 70, 10, 1, 1, 9 },      { OT_F32, 3, 700, 1, 1, 1e6 },
+        { OT_F16, 2, 33, 40, 1, 4 },        { OT_I64, 3, 9, 300, 1, 3 },      { OT_F32, 4, 10, 3, 10, 4 },
+        { OT_F32, 2, 100, 1, 7, 9 },        { OT_F64, 2, 1000, 2, 5, 1e9 },   { OT_U8, 2, 2048, 1, 2048, 255 },
+        { OT_F32, 1, 2049, 1, 3, 50 },      { OT_F32, 2, 5000, 1, 5000, 90 }, { OT_I32, 1, 6300, 2, 3000, 1e6 },
+        { OT_BF16, 1, 10300, 1, 40, 1000 }, { OT_I8, 1, 9000, 1, 2500, 120 }, { OT_U64, 1, 3000, 1, 300, 1e18 },
+        { OT_F32, 3, 50, 2, 1, 0 },         { OT_BOOL, 2, 40, 1, 12, 2 },
     };
     for (int i = 0; i < OT_LEN(lines); i++)
         for (int how = 0; how < 4; how++) {
-            char      name[64];
-            dice      d = dice_of("arg");
+            char name[64];
+            dice d = dice_of("arg");
             ot_graph *g = graph_new();
             ot_value *x = numbers(g, &d, lines[i].type, (ot_shape){ 3, { lines[i].outer, lines[i].n, lines[i].inner } },
-                                  ot_is_signed(lines[i].type) || ot_is_float(lines[i].type) ? -lines[i].range : 0, lines[i].range);
-            void     *bytes = (void *)(uintptr_t)x->data;
-            int64_t   total = ot_numel(&x->shape);
+                                  ot_is_signed(lines[i].type) || ot_is_float(lines[i].type) ? -lines[i].range : 0,
+                                  lines[i].range);
+            void *bytes = (void *)(uintptr_t)x->data;
+            int64_t total = ot_numel(&x->shape);
             for (int s = 0; ot_is_float(lines[i].type) && s < 4 && total > 40; s++) { /* what compares oddly */
                 static const double odd[] = { NAN, INFINITY, -INFINITY, -0.0 };
                 for (int again = 0; again < 2; again++) ot_set_f64(bytes, lines[i].type, pick(&d, total), odd[s]);
@@ -169,21 +182,28 @@ static void test_arg(trials *t)
 
 static void test_interp(trials *t)
 {
-    static const struct { ot_dtype type; ot_shape x; int64_t axis, size; } nodes[] = {
-        { OT_F32, { 4, { 2, 8, 5, 7 } }, 2, 11 }, { OT_F32, { 4, { 2, 8, 5, 7 } }, 3, 4 },  { OT_F32, { 4, { 2, 6, 5, 12 } }, 1, 9 },
-        { OT_F16, { 4, { 2, 16, 9, 8 } }, 2, 20 }, { OT_BF16, { 3, { 3, 5, 16 } }, 2, 33 }, { OT_F64, { 5, { 2, 4, 3, 5, 6 } }, 3, 8 },
-        { OT_F32, { 1, { 1000 } }, 0, 700 },       { OT_F32, { 4, { 3, 4, 20, 16 } }, 0, 5 }, { OT_F32, { 4, { 2, 4, 3, 1 } }, 3, 6 },
-        { OT_F32, { 3, { 4, 1, 32 } }, 1, 1 },
+    static const struct {
+        ot_dtype type;
+        ot_shape x;
+        int64_t axis, size;
+    } nodes[] = {
+        { OT_F32, { 4, { 2, 8, 5, 7 } }, 2, 11 }, { OT_F32, { 4, { 2, 8, 5, 7 } }, 3, 4 },
+        { OT_F32, { 4, { 2, 6, 5, 12 } }, 1, 9 }, { OT_F16, { 4, { 2, 16, 9, 8 } }, 2, 20 },
+        { OT_BF16, { 3, { 3, 5, 16 } }, 2, 33 },  { OT_F64, { 5, { 2, 4, 3, 5, 6 } }, 3, 8 },
+        { OT_F32, { 1, { 1000 } }, 0, 700 },      { OT_F32, { 4, { 3, 4, 20, 16 } }, 0, 5 },
+        { OT_F32, { 4, { 2, 4, 3, 1 } }, 3, 6 },  { OT_F32, { 3, { 4, 1, 32 } }, 1, 1 },
     };
     for (int i = 0; i < OT_LEN(nodes); i++)
         for (int with = 0; with < 2; with++) {
-            char      name[64];
-            dice      d = dice_of("interp");
+            char name[64];
+            dice d = dice_of("interp");
             ot_graph *g = graph_new();
             ot_value *x = numbers(g, &d, nodes[i].type, nodes[i].x, -1, 1);
-            int64_t   size = nodes[i].size, n = nodes[i].x.dim[nodes[i].axis];
-            int64_t  *start = ot_graph_alloc(g, (size_t)(size + 1) * sizeof *start), *from = ot_graph_alloc(g, (size_t)(5 * size + 1) * sizeof *from);
-            double   *weight = ot_graph_alloc(g, (size_t)(5 * size + 1) * sizeof *weight), *add = ot_graph_alloc(g, (size_t)(size + 1) * sizeof *add);
+            int64_t size = nodes[i].size, n = nodes[i].x.dim[nodes[i].axis];
+            int64_t *start = ot_graph_alloc(g, (size_t)(size + 1) * sizeof *start),
+                    *from = ot_graph_alloc(g, (size_t)(5 * size + 1) * sizeof *from);
+            double *weight = ot_graph_alloc(g, (size_t)(5 * size + 1) * sizeof *weight),
+                   *add = ot_graph_alloc(g, (size_t)(size + 1) * sizeof *add);
             for (int64_t k = 0; k < size; k++) {
                 start[k + 1] = start[k] + pick(&d, 6);
                 add[k] = dice_roll(&d);
@@ -192,7 +212,12 @@ static void test_interp(trials *t)
                     weight[tap] = dice_roll(&d) - 0.5;
                 }
             }
-            ot_resample a = { .axis = nodes[i].axis, .size = size, .start = start, .from = from, .weight = weight, .add = with ? add : NULL };
+            ot_resample a = { .axis = nodes[i].axis,
+                              .size = size,
+                              .start = start,
+                              .from = from,
+                              .weight = weight,
+                              .add = with ? add : NULL };
             snprintf(name, sizeof name, "Resample.%d.%d", i, with);
             try_node(t, name, g, &ot_op_Resample, &a, &x, 1);
         }

@@ -23,7 +23,7 @@ ot_graph *graph_new(void)
 ot_value *numbers(ot_graph *g, dice *d, ot_dtype t, ot_shape s, double lo, double hi)
 {
     int64_t n = ot_numel(&s);
-    void   *bytes = ot_graph_alloc(g, ot_bytes(&s, t) + 1);
+    void *bytes = ot_graph_alloc(g, ot_bytes(&s, t) + 1);
     for (int64_t i = 0; i < n; i++) {
         double v = lo + (hi - lo) * dice_roll(d);
         ot_set_f64(bytes, t, i, ot_is_float(t) ? v : floor(v));
@@ -31,7 +31,8 @@ ot_value *numbers(ot_graph *g, dice *d, ot_dtype t, ot_shape s, double lo, doubl
     return ot_graph_const(g, "x", t, &s, bytes);
 }
 
-static ot_node *make_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in)
+static ot_node *make_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs,
+                          ot_value *const *in, int n_in)
 {
     ot_node *n = ot_graph_node(g, op, name, attrs, in, n_in, 1);
     if (n && ot_node_infer(n, g->err) == OT_OK) return n;
@@ -40,11 +41,12 @@ static ot_node *make_node(trials *t, const char *name, ot_graph *g, const ot_op 
     return NULL;
 }
 
-void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in)
+void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
+              int n_in)
 {
     ot_node *n = make_node(t, name, g, op, attrs, in, n_in);
-    memory   m = memory_new(g);
-    int      runs = -1;
+    memory m = memory_new(g);
+    int runs = -1;
     if (n && t->described) runs = kernels_prepare(name, n, t->device);
     else if (n && graph_run(g, NULL, &m, g->err) == OT_OK) runs = kernels_compare(name, n, &m, 1e-5, t->device);
     else if (n) printf("%s: %s\n", name, g->err->text);
@@ -58,11 +60,11 @@ void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const v
 static bool reports(trials *t, const char *name, const ot_kernel *k, const ot_node *n)
 {
     const void *in[4] = { NULL };
-    void       *copies[4] = { NULL }, *out;
-    ot_error    err = { 0 };
-    int         variants;
-    bool        intact = true, ok;
-    size_t      size = ot_bytes(&n->out[0]->shape, n->out[0]->dtype);
+    void *copies[4] = { NULL }, *out;
+    ot_error err = { 0 };
+    int variants;
+    bool intact = true, ok;
+    size_t size = ot_bytes(&n->out[0]->shape, n->out[0]->dtype);
     for (int i = 0; i < n->n_in; i++) {
         size_t bytes = ot_bytes(&n->in[i]->shape, n->in[i]->dtype);
         copies[i] = guarded_new(bytes);
@@ -79,7 +81,8 @@ static bool reports(trials *t, const char *name, const ot_kernel *k, const ot_no
     return ok;
 }
 
-void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in)
+void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
+                 int n_in)
 {
     ot_node *n = make_node(t, name, g, op, attrs, in, n_in);
     for (const ot_kernel *const *k = n && !t->described ? ot_kernels(op, t->device) : NULL; k && *k; k++, t->runs++)
@@ -89,7 +92,7 @@ void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, cons
 
 int main(int argc, char **argv)
 {
-    bool   on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
+    bool on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
     trials t = { .described = compile };
     if (on_device || compile) {
         int code = device_open(compile ? argv[2] : NULL, &t.device);

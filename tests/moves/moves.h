@@ -5,13 +5,13 @@
 #include "tests/ops/harness.h"
 
 typedef struct trials {
-    ot_device *device;    /* NULL: the CPU */
-    bool       described; /* kernels are only prepared */
-    int        runs, failed;
+    ot_device *device; /* NULL: the CPU */
+    bool described;    /* kernels are only prepared */
+    int runs, failed;
 } trials;
 
-int64_t pick(dice *d, int64_t n);                    /* 0 to n - 1 */
-int64_t between(dice *d, int64_t lo, int64_t hi);    /* both included */
+int64_t pick(dice *d, int64_t n);                 /* 0 to n - 1 */
+int64_t between(dice *d, int64_t lo, int64_t hi); /* both included */
 ot_shape vector(int64_t n);
 
 /* A graph of one node; try_node frees it. */
@@ -21,10 +21,12 @@ ot_graph *graph_new(void);
 ot_value *numbers(ot_graph *g, dice *d, ot_dtype t, ot_shape s, double lo, double hi);
 
 /* Runs op on `in` by the reference and by every kernel, and compares. */
-void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
+void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
+              int n_in);
 
 /* The same where an index is out of range: every kernel must say so and write nothing elsewhere. */
-void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
+void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
+                 int n_in);
 
 void test_boxes(trials *t);
 void test_indices(trials *t);

@@ -16,20 +16,20 @@
 
 enum { DEPTH = 12, DIFFERENT = 3, SLOTS = 1 << 16 };
 
-static bool     on, after, recording, failed;
-static long     asked, fail_at = -1;
-static void    *stack[DEPTH];
-static int      depth;
+static bool on, after, recording, failed;
+static long asked, fail_at = -1;
+static void *stack[DEPTH];
+static int depth;
 static uint64_t seen[SLOTS];
-static long     different[SLOTS], n_different;
+static long different[SLOTS], n_different;
 
 /* ---- which one ------------------------------------------------------------------ */
 
 static void remember(long number)
 {
-    void    *at[DEPTH];
+    void *at[DEPTH];
     uint64_t h = 1469598103934665603u;
-    int      n = backtrace(at, 2 + DIFFERENT);
+    int n = backtrace(at, 2 + DIFFERENT);
     for (int i = 2; i < n; i++) h = (h ^ (uint64_t)(uintptr_t)at[i]) * 1099511628211u;
     for (uint64_t k = h;; k++) {
         uint64_t *s = &seen[k % SLOTS];
@@ -104,16 +104,16 @@ REPLACED(FILE *, NULL, fdopen, (int fd, const char *mode), (fd, mode))
 REPLACED(void *, NULL, fdopendir, (int fd), (fd))
 REPLACED(char *, NULL, realpath, (const char *path, char *real), (path, real))
 REPLACED(locale_t, (locale_t)0, newlocale, (int mask, const char *name, locale_t base), (mask, name, base))
-REPLACED(void *, NULL, ot_arena_alloc, (ot_arena *a, size_t n), (a, n))
-REPLACED(void *, NULL, ot_arena_struct, (ot_arena *a, size_t n), (a, n))
-REPLACED(void *, NULL, ot_arena_copy, (ot_arena *a, const void *p, size_t n), (a, p, n))
-REPLACED(char *, NULL, ot_arena_strdup, (ot_arena *a, const char *s), (a, s))
+REPLACED(void *, NULL, ot_arena_alloc, (ot_arena * a, size_t n), (a, n))
+REPLACED(void *, NULL, ot_arena_struct, (ot_arena * a, size_t n), (a, n))
+REPLACED(void *, NULL, ot_arena_copy, (ot_arena * a, const void *p, size_t n), (a, p, n))
+REPLACED(char *, NULL, ot_arena_strdup, (ot_arena * a, const char *s), (a, s))
 
 char *__wrap_ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
 char *__wrap_ot_arena_printf(ot_arena *a, const char *fmt, ...)
 {
     va_list ap;
-    char   *text = NULL;
+    char *text = NULL;
     if (fails()) return NULL;
     va_start(ap, fmt);
     int n = vasprintf(&text, fmt, ap);
@@ -136,14 +136,17 @@ int __wrap_asprintf(char **text, const char *fmt, ...)
 
 /* ---- streams into memory ------------------------------------------------------------ */
 
-typedef struct stream { char **text; size_t *size, room; } stream;
+typedef struct stream {
+    char **text;
+    size_t *size, room;
+} stream;
 
 static ssize_t stream_write(void *cookie, const char *bytes, size_t n)
 {
     stream *s = cookie;
     if (*s->size + n + 1 > s->room) {
         size_t room = 2 * (*s->size + n + 1);
-        char  *wide = fails() ? NULL : __real_realloc(*s->text, room);
+        char *wide = fails() ? NULL : __real_realloc(*s->text, room);
         if (!wide) return 0;
         *s->text = wide;
         s->room = room;

@@ -23,8 +23,15 @@ enum { MOST_FILES = 32 };
 
 /* ---- the folder ---------------------------------------------------------------- */
 
-typedef struct file { char name[600]; char *bytes; size_t n; } file;
-typedef struct folder { int n; file f[MOST_FILES]; } folder;
+typedef struct file {
+    char name[600];
+    char *bytes;
+    size_t n;
+} file;
+typedef struct folder {
+    int n;
+    file f[MOST_FILES];
+} folder;
 
 static char *read_all(const char *path, size_t *n)
 {
@@ -50,7 +57,7 @@ static void look(const char *dir, folder *to)
     DIR *d = opendir(dir);
     assert_non_null(d);
     for (struct dirent *e; (e = readdir(d));) {
-        char        path[600];
+        char path[600];
         struct stat st;
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
@@ -103,16 +110,17 @@ static void empty(const char *dir, const folder *but)
 
 typedef struct trial {
     const way *p;
-    folder      before, right; /* the folder before and after a run that went well */
-    file        old;           /* what is written over */
-    char       *text;          /* of the run that went well */
-    long        tried, bad;
+    folder before, right; /* the folder before and after a run that went well */
+    file old;             /* what is written over */
+    char *text;           /* of the run that went well */
+    long tried, bad;
 } trial;
 
 static void wrong(trial *t, long at, bool after, const char *what, const char *more)
 {
     if (t->bad++ >= 20) return;
-    fprintf(stderr, "FAILED: %s, allocation %ld%s: %s %s\n", t->p->name, at, after ? " and all behind it" : "", what, more);
+    fprintf(stderr, "FAILED: %s, allocation %ld%s: %s %s\n", t->p->name, at, after ? " and all behind it" : "", what,
+            more);
     allocations_show();
 }
 
@@ -125,16 +133,17 @@ static void clean(trial *t)
 static void check_folder(trial *t, ot_status s, long at, bool after)
 {
     folder now = { 0 };
-    char   out[600] = "";
+    char out[600] = "";
     if (t->p->out) snprintf(out, sizeof out, "./%s", t->p->out);
     look(".", &now);
     for (int i = 0; i < now.n; i++) {
         const file *f = &now.f[i], *r = find(&t->right, f->name);
-        bool        log = strstr(f->name, ".jsonl") || strstr(f->name, ".conf");
+        bool log = strstr(f->name, ".jsonl") || strstr(f->name, ".conf");
         if (!r) wrong(t, at, after, "is left:", f->name);
         else if (!strcmp(f->name, out) && s && same(f, &t->old)) continue;
         else if (s && log) continue; /* as far as the run went */
-        else if (log ? lines(f) != lines(r) : !same(f, r)) wrong(t, at, after, "is neither the old one nor the right one:", f->name);
+        else if (log ? lines(f) != lines(r) : !same(f, r))
+            wrong(t, at, after, "is neither the old one nor the right one:", f->name);
     }
     for (int i = 0; i < t->right.n; i++) {
         const char *name = t->right.f[i].name;
@@ -144,8 +153,8 @@ static void check_folder(trial *t, ot_status s, long at, bool after)
 }
 
 static trial *now_trying;
-static long   now_at;
-static bool   now_after;
+static long now_at;
+static bool now_after;
 
 static void crashed(int signal)
 {
@@ -158,7 +167,7 @@ static void crashed(int signal)
 /* false: the path has fewer allocations. */
 static bool without_here(trial *t, long at, bool after)
 {
-    char    *text = NULL;
+    char *text = NULL;
     ot_error err = { 0 };
     clean(t);
     allocations_begin(at, after);
@@ -168,7 +177,8 @@ static bool without_here(trial *t, long at, bool after)
     if (s && s != err.status) wrong(t, at, after, "another status is returned than is told:", err.text);
     else if (s && s != OT_E_NOMEM) wrong(t, at, after, "another status:", err.text);
     else if (s && !*err.text) wrong(t, at, after, "no text", "");
-    else if (!s && t->text && (!text || (!t->p->varies && strcmp(text, t->text)))) wrong(t, at, after, "another text:", text ? text : "none");
+    else if (!s && t->text && (!text || (!t->p->varies && strcmp(text, t->text))))
+        wrong(t, at, after, "another text:", text ? text : "none");
     check_folder(t, s, at, after);
     free(text);
     return allocations_failed();
@@ -178,7 +188,7 @@ static bool forks;
 
 static bool without(trial *t, long at, bool after)
 {
-    int   state = 0;
+    int state = 0;
     pid_t child;
     now_trying = t;
     now_at = at;
@@ -218,12 +228,13 @@ static bool all;
 static void each_fails(void **state)
 {
     const way *p = *state;
-    trial       t = { .p = p };
-    ot_error    err = { 0 };
+    trial t = { .p = p };
+    ot_error err = { 0 };
     if (p->prepare && p->prepare(&err)) fail_msg("%s", err.text);
     look(".", &t.before);
     bool arrays = p->out && strstr(p->out, ".npz");
-    t.old.bytes = read_all(arrays ? OT_SOURCE_ROOT "/tests/data/fixtures/none.npz" : OT_SOURCE_ROOT "/models/mlp.onnx", &t.old.n);
+    t.old.bytes =
+        read_all(arrays ? OT_SOURCE_ROOT "/tests/data/fixtures/none.npz" : OT_SOURCE_ROOT "/models/mlp.onnx", &t.old.n);
     run_right(&t);
     long *at, n = allocations_different(&at);
     assert_true(n > 0);
@@ -247,9 +258,9 @@ static void each_fails(void **state)
 
 int main(int argc, char **argv)
 {
-    char              home[] = "/tmp/ot_nomem_XXXXXX", command[64];
+    char home[] = "/tmp/ot_nomem_XXXXXX", command[64];
     struct CMUnitTest tests[64];
-    int               n = 0;
+    int n = 0;
     int first = 1;
     for (; first < argc && !strncmp(argv[first], "--", 2); first++) {
         all |= !strcmp(argv[first], "--all");
@@ -258,7 +269,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_ways; i++) {
         bool asked = argc == first;
         for (int k = first; k < argc; k++) asked |= !strcmp(argv[k], ways[i].name);
-        if (asked) tests[n++] = (struct CMUnitTest){ ways[i].name, each_fails, NULL, NULL, (void *)(uintptr_t)&ways[i] };
+        if (asked)
+            tests[n++] = (struct CMUnitTest){ ways[i].name, each_fails, NULL, NULL, (void *)(uintptr_t)&ways[i] };
     }
     allocations_open();
     if (!mkdtemp(home) || chdir(home)) return 1;

@@ -13,13 +13,13 @@
 
 /* ---- allocations (allocations.c) ------------------------------------------------ */
 
-void allocations_open(void);       /* once, before anything is allocated */
+void allocations_open(void); /* once, before anything is allocated */
 
 /* From now until allocations_end(): allocation number `at` (from 0) fails, and all behind it where `after`; -1: none. */
 void allocations_begin(long at, bool after);
-long allocations_end(void);        /* how many were asked for; from here on nothing fails */
-bool allocations_failed(void);     /* one has, since allocations_begin() */
-void allocations_show(void);       /* the stack of the first that failed, on stderr */
+long allocations_end(void);    /* how many were asked for; from here on nothing fails */
+bool allocations_failed(void); /* one has, since allocations_begin() */
+void allocations_show(void);   /* the stack of the first that failed, on stderr */
 
 /* Numbers of the allocations of the last span that began without a failure which were asked for by a stack of calls
  * that no earlier one of it had: one for every place and way to it.  Returns how many. */
@@ -31,13 +31,13 @@ long allocations_different(long **at);
  * late, but what it made must be gone when it does. */
 typedef struct way {
     const char *name;
-    ot_status (*prepare)(ot_error *err);              /* makes what it reads; NULL: nothing */
-    ot_status (*go)(char **text, ot_error *err);      /* *text: from malloc, or NULL */
-    const char *out;                                  /* a file that it writes over another one; NULL: none */
-    bool        varies;                               /* its text may differ from one run to the next, or say less */
+    ot_status (*prepare)(ot_error *err);         /* makes what it reads; NULL: nothing */
+    ot_status (*go)(char **text, ot_error *err); /* *text: from malloc, or NULL */
+    const char *out;                             /* a file that it writes over another one; NULL: none */
+    bool varies;                                 /* its text may differ from one run to the next, or say less */
 } way;
 
 extern const way ways[];
-extern const int  n_ways;
+extern const int n_ways;
 
 #endif

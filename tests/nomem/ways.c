@@ -20,7 +20,7 @@
 
 typedef struct job { /* what nearly every path has */
     ot_options *o;
-    ot_model   *m;
+    ot_model *m;
 } job;
 
 /* pairs: names and values, NULL-ended.  close_job() in any case. */
@@ -46,7 +46,7 @@ enum { SAMPLES = 6, PIXELS = 28 * 28 };
 
 static ot_status write_pictures(const char *path, int n, bool targets, ot_error *err)
 {
-    static float   x[SAMPLES * PIXELS];
+    static float x[SAMPLES * PIXELS];
     static int64_t y[SAMPLES];
     for (int i = 0; i < n * PIXELS; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
     for (int i = 0; i < n; i++) y[i] = i % 10;
@@ -65,7 +65,7 @@ static ot_status pictures(ot_error *err)
 static ot_status put_file(const char *path, const void *p, size_t n, ot_error *err)
 {
     FILE *f = fopen(path, "wb");
-    bool  good = f && fwrite(p, 1, n, f) == n;
+    bool good = f && fwrite(p, 1, n, f) == n;
     return f && !fclose(f) && good ? OT_OK : ot_fail(err, OT_E_IO, "%s: cannot be written", path);
 }
 
@@ -93,7 +93,7 @@ static ot_status import(char **text, ot_error *err)
     for (int i = 0; i < OT_LEN(files); i++) {
         ot_imported *m;
         OT_TRY(ot_import(files[i], &m, err));
-        ot_error  bad = { 0 };
+        ot_error bad = { 0 };
         ot_status s = ot_graph_verify(m->graph, false, &bad);
         ot_import_free(m);
         if (s) return ot_fail(err, s, "what was imported: %s", bad.text);
@@ -107,7 +107,7 @@ typedef ot_status describer(const ot_model *m, const ot_options *o, char **text,
 
 static ot_status describe(describer *of, const char *model, const char *const *pairs, char **text, ot_error *err)
 {
-    job       j;
+    job j;
     ot_status s = open_job(&j, model, pairs, err);
     if (!s) s = of(j.m, j.o, text, err);
     close_job(&j);
@@ -121,17 +121,20 @@ static ot_status check(char **text, ot_error *err)
 
 static ot_status check_json(char **text, ot_error *err)
 {
-    return describe(ot_check_text, EXPORTS "quantised-dynamic.onnx", PAIRS("json", "true", "threads", "1", "batch-size", "2"), text, err);
+    return describe(ot_check_text, EXPORTS "quantised-dynamic.onnx",
+                    PAIRS("json", "true", "threads", "1", "batch-size", "2"), text, err);
 }
 
 static ot_status check_untied(char **text, ot_error *err)
 {
-    return describe(ot_check_text, EXPORTS "norms-shared.onnx", PAIRS("data", "train.npz", "untie", "auto", "threads", "1"), text, err);
+    return describe(ot_check_text, EXPORTS "norms-shared.onnx",
+                    PAIRS("data", "train.npz", "untie", "auto", "threads", "1"), text, err);
 }
 
 static ot_status check_unfolded(char **text, ot_error *err)
 {
-    return describe(ot_check_text, EXPORTS "folded-dynamo.onnx", PAIRS("data", "train.npz", "unfold-bn", "true", "add-dropout", "0.1", "threads", "1"), text, err);
+    return describe(ot_check_text, EXPORTS "folded-dynamo.onnx",
+                    PAIRS("data", "train.npz", "unfold-bn", "true", "add-dropout", "0.1", "threads", "1"), text, err);
 }
 
 static ot_status inspect(char **text, ot_error *err)
@@ -141,12 +144,13 @@ static ot_status inspect(char **text, ot_error *err)
 
 static ot_status plan(char **text, ot_error *err)
 {
-    return describe(ot_plan_text, EXPORTS "folded-dynamo.onnx", PAIRS("data", "train.npz", "why", "true", "batch-size", "2", "threads", "1"), text, err);
+    return describe(ot_plan_text, EXPORTS "folded-dynamo.onnx",
+                    PAIRS("data", "train.npz", "why", "true", "batch-size", "2", "threads", "1"), text, err);
 }
 
 static ot_status env(char **text, ot_error *err)
 {
-    job       j;
+    job j;
     ot_status s = open_job(&j, NULL, PAIRS("threads", "1"), err);
     if (!s) s = ot_env_text(j.o, text, err);
     close_job(&j);
@@ -155,7 +159,7 @@ static ot_status env(char **text, ot_error *err)
 
 static ot_status ops(char **text, ot_error *err)
 {
-    job       j;
+    job j;
     ot_status s = open_job(&j, NULL, PAIRS("json", "true"), err);
     if (!s) s = ot_ops_text(j.o, text, err);
     close_job(&j);
@@ -173,9 +177,9 @@ static void hear_log(void *user, const char *line, size_t n) { (void)user, (void
 static ot_status train_with(const char *model, const char *const *pairs, bool deploys, ot_error *err)
 {
     ot_callbacks cb = { .message = hear, .log = hear_log };
-    ot_trainer  *t = NULL;
-    job          j;
-    ot_status    s = open_job(&j, model, pairs, err);
+    ot_trainer *t = NULL;
+    job j;
+    ot_status s = open_job(&j, model, pairs, err);
     if (!s) s = ot_trainer_new(j.m, j.o, &cb, &t, err);
     if (!s) s = ot_trainer_run(t, err);
     if (!s) s = ot_trainer_export(t, NULL, err);
@@ -189,8 +193,9 @@ static ot_status train(char **text, ot_error *err)
 {
     (void)text;
     return train_with(EXPORTS "norms-training.onnx",
-                      PAIRS("data", "train.npz", "val", "val.npz", "batch-size", "4", "epochs", "1", "threads", "1", "run-dir", "run",
-                            "log", "log.jsonl", "o", "out.onnx", "deploy", "deployed.onnx", "fold", "true", "clip-norm", "1"),
+                      PAIRS("data", "train.npz", "val", "val.npz", "batch-size", "4", "epochs", "1", "threads", "1",
+                            "run-dir", "run", "log", "log.jsonl", "o", "out.onnx", "deploy", "deployed.onnx", "fold",
+                            "true", "clip-norm", "1"),
                       true, err);
 }
 
@@ -198,7 +203,7 @@ static ot_status tables(ot_error *err);
 
 static ot_status small_net(ot_error *err)
 {
-    job       j;
+    job j;
     ot_status s = open_job(&j, NULL, PAIRS("o", "net.onnx", "input", "1x1x2", "hidden", "4", "classes", "2"), err);
     if (!s) s = ot_new_file("mlp", j.o, NULL, err);
     close_job(&j);
@@ -208,8 +213,10 @@ static ot_status small_net(ot_error *err)
 /* A table, whose classes are texts: the model that comes out knows them, and is read again. */
 static ot_status table(char **text, ot_error *err)
 {
-    ot_status s = train_with("net.onnx", PAIRS("data", "table.csv", "steps", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"), false, err);
-    job       j;
+    ot_status s = train_with(
+        "net.onnx", PAIRS("data", "table.csv", "steps", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"), false,
+        err);
+    job j;
     if (!s) {
         s = open_job(&j, "out.onnx", PAIRS("data", "table.csv", "threads", "1"), err);
         if (!s) s = ot_eval_text(j.m, j.o, NULL, text, err);
@@ -221,24 +228,30 @@ static ot_status table(char **text, ot_error *err)
 /* Two losses, one of them on a tensor inside the graph. */
 static ot_status heads(char **text, ot_error *err)
 {
-    ot_status s = train_with("net.onnx", PAIRS("data", "table.csv", "val", "table.csv", "steps", "1", "threads", "1", "run-dir", "none", "o", "out.onnx",
-                                               "log", "log.jsonl", "output", "relu1.out", "loss", "focal:class_weights=[1,2,1,1]"), false, err);
-    if (!s) s = describe(ot_check_text, "net.onnx", PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1"), text, err);
+    ot_status s = train_with("net.onnx",
+                             PAIRS("data", "table.csv", "val", "table.csv", "steps", "1", "threads", "1", "run-dir",
+                                   "none", "o", "out.onnx", "log", "log.jsonl", "output", "relu1.out", "loss",
+                                   "focal:class_weights=[1,2,1,1]"),
+                             false, err);
+    if (!s)
+        s = describe(ot_check_text, "net.onnx",
+                     PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1"), text, err);
     return s;
 }
 
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
-    static float   x[2 * PIXELS], ten[10];
+    static float x[2 * PIXELS], ten[10];
     static int64_t y[2] = { 1, 2 };
-    ot_tensor      batch[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 2, 1, 28, 28 }, .data = x },
-                                { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 2 }, .data = y } };
-    ot_tensor      mine = { .name = "fc2.bias", .dtype = OT_F32, .rank = 1, .dim = { 10 }, .data = ten }, w;
-    ot_trainer    *t = NULL;
-    job            j;
+    ot_tensor batch[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 2, 1, 28, 28 }, .data = x },
+                           { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 2 }, .data = y } };
+    ot_tensor mine = { .name = "fc2.bias", .dtype = OT_F32, .rank = 1, .dim = { 10 }, .data = ten }, w;
+    ot_trainer *t = NULL;
+    job j;
     (void)text;
-    ot_status s = open_job(&j, OT_SOURCE_ROOT "/models/lenet.onnx", PAIRS("threads", "1", "optimizer", "sgd:lr=0.1"), err);
+    ot_status s =
+        open_job(&j, OT_SOURCE_ROOT "/models/lenet.onnx", PAIRS("threads", "1", "optimizer", "sgd:lr=0.1"), err);
     if (!s) s = ot_trainer_new(j.m, j.o, NULL, &t, err);
     for (int i = 0; !s && i < 2; i++) s = ot_trainer_step(t, batch, 2, NULL, err);
     if (!s && !ot_trainer_weight_get(t, "fc1.weight", &w)) s = ot_fail(err, OT_E_NOMEM, "the weight is not told");
@@ -252,8 +265,9 @@ static ot_status step(char **text, ot_error *err)
 static ot_status eval(char **text, ot_error *err)
 {
     ot_callbacks cb = { .message = hear };
-    job          j;
-    ot_status    s = open_job(&j, EXPORTS "norms-training.onnx", PAIRS("data", "train.npz", "threads", "1", "json", "true"), err);
+    job j;
+    ot_status s =
+        open_job(&j, EXPORTS "norms-training.onnx", PAIRS("data", "train.npz", "threads", "1", "json", "true"), err);
     if (!s) s = ot_eval_text(j.m, j.o, &cb, text, err);
     close_job(&j);
     return s;
@@ -266,8 +280,8 @@ typedef ot_status worker(const ot_model *m, const ot_options *o, const ot_callba
 static ot_status work(worker *of, const char *model, const char *const *pairs, ot_error *err)
 {
     ot_callbacks cb = { .message = hear };
-    job          j;
-    ot_status    s = open_job(&j, model, pairs, err);
+    job j;
+    ot_status s = open_job(&j, model, pairs, err);
     if (!s) s = of(j.m, j.o, &cb, err);
     close_job(&j);
     return s;
@@ -276,25 +290,29 @@ static ot_status work(worker *of, const char *model, const char *const *pairs, o
 static ot_status run(char **text, ot_error *err)
 {
     (void)text;
-    return work(ot_run_file, EXPORTS "quantised-static.onnx", PAIRS("data", "inputs.npz", "o", "out.npz", "threads", "1"), err);
+    return work(ot_run_file, EXPORTS "quantised-static.onnx",
+                PAIRS("data", "inputs.npz", "o", "out.npz", "threads", "1"), err);
 }
 
 static ot_status grad(char **text, ot_error *err)
 {
     (void)text;
-    return work(ot_grad_file, EXPORTS "folded-torchscript.onnx", PAIRS("data", "train.npz", "o", "out.npz", "threads", "1"), err);
+    return work(ot_grad_file, EXPORTS "folded-torchscript.onnx",
+                PAIRS("data", "train.npz", "o", "out.npz", "threads", "1"), err);
 }
 
 static ot_status export_folded(char **text, ot_error *err)
 {
     (void)text;
-    return work(ot_export_file, EXPORTS "norms-kept.onnx", PAIRS("o", "out.onnx", "fold", "true", "metadata", "a=b", "threads", "1"), err);
+    return work(ot_export_file, EXPORTS "norms-kept.onnx",
+                PAIRS("o", "out.onnx", "fold", "true", "metadata", "a=b", "threads", "1"), err);
 }
 
 static ot_status export_half(char **text, ot_error *err)
 {
     (void)text;
-    return work(ot_export_file, EXPORTS "plain-dynamo.onnx", PAIRS("o", "out.onnx", "fp16", "true", "threads", "1"), err);
+    return work(ot_export_file, EXPORTS "plain-dynamo.onnx", PAIRS("o", "out.onnx", "fp16", "true", "threads", "1"),
+                err);
 }
 
 static ot_status fresh(char **text, ot_error *err)
@@ -319,8 +337,14 @@ static ot_status tables(ot_error *err)
 
 static ot_status data(char **text, ot_error *err)
 {
-    const char *const specs[] = { FIXTURES "savez.npz", FIXTURES "deflated.npz", FIXTURES "streamed.npz", FIXTURES "fortran-big.npy",
-                                  FIXTURES "packed.npy.gz", FIXTURES "vector-f8.idx", FIXTURES "packed-images-idx3-ubyte.gz", "table.csv" };
+    const char *const specs[] = { FIXTURES "savez.npz",
+                                  FIXTURES "deflated.npz",
+                                  FIXTURES "streamed.npz",
+                                  FIXTURES "fortran-big.npy",
+                                  FIXTURES "packed.npy.gz",
+                                  FIXTURES "vector-f8.idx",
+                                  FIXTURES "packed-images-idx3-ubyte.gz",
+                                  "table.csv" };
     (void)text;
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
@@ -339,16 +363,17 @@ static ot_status data(char **text, ot_error *err)
 /* What the readers make themselves; the libraries' own memory is theirs. */
 static ot_status picture(char **text, ot_error *err)
 {
-    const char *const files[] = { "turned6.jpg", "palette_alpha.png", "lossy.webp", "rle8.bmp", "grey16.pgm", "premultiplied.tif", "jpeg.tif", "rgb.jp2" };
+    const char *const files[] = { "turned6.jpg", "palette_alpha.png", "lossy.webp", "rle8.bmp",
+                                  "grey16.pgm",  "premultiplied.tif", "jpeg.tif",   "rgb.jp2" };
     (void)text;
     for (int i = 0; i < OT_LEN(files); i++) {
-        char      path[512];
-        void     *p = NULL;
-        size_t    n = 0;
+        char path[512];
+        void *p = NULL;
+        size_t n = 0;
         ot_pixels x = { 0 };
         snprintf(path, sizeof path, OT_SOURCE_ROOT "/tests/picture/fixtures/%s", files[i]);
         ot_status s = ot_read_file(path, 1 << 20, &p, &n, err);
-        bool      skipped = !s && ot_picture_missing(p, n);
+        bool skipped = !s && ot_picture_missing(p, n);
         if (!s && !skipped) s = ot_picture_decode(p, n, 1 << 20, &x, err);
         if (!s && !skipped) s = ot_pixels_turn(&x, err);
         if (!s && !skipped) s = ot_pixels_to_bytes(&x, 1, err);
@@ -367,7 +392,7 @@ static ot_status write_npz(char **text, ot_error *err)
 
 static ot_status config(char **text, ot_error *err)
 {
-    job       j;
+    job j;
     ot_status s = open_job(&j, NULL, PAIRS("config", "run.conf", "seed", "3"), err);
     (void)text;
     if (!s && (strcmp(ot_options_get(j.o, "lr"), "0.1") || !ot_options_nth(j.o, "freeze", 0)))

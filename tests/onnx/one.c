@@ -14,7 +14,7 @@
 enum { MAX_FEEDS = 64 };
 
 typedef struct feeds {
-    int       n;
+    int n;
     ot_tensor tensor[MAX_FEEDS]; /* named as the inputs of the graph */
 } feeds;
 
@@ -38,7 +38,8 @@ static bool close_enough(ot_dtype t, double want, double got)
     return fabs(want - got) <= abs + rel * fabs(want);
 }
 
-static const char *compare(const ot_value *v, const void *got, const ot_tensor *want, bool values, char *buf, size_t cap)
+static const char *compare(const ot_value *v, const void *got, const ot_tensor *want, bool values, char *buf,
+                           size_t cap)
 {
     ot_shape s = { .rank = want->rank };
     memcpy(s.dim, want->dim, sizeof s.dim);
@@ -58,11 +59,13 @@ static const char *compare(const ot_value *v, const void *got, const ot_tensor *
         if (v->dtype == OT_STRING) {
             const char *x = ((const char *const *)want->data)[i], *y = ((const char *const *)got)[i];
             if (!strcmp(x, y)) continue;
-            snprintf(buf, cap, "%s[%lld] of %s: is '%.60s', wants '%.60s'", v->name, (long long)i, ot_shape_text(&s, a), y, x);
+            snprintf(buf, cap, "%s[%lld] of %s: is '%.60s', wants '%.60s'", v->name, (long long)i, ot_shape_text(&s, a),
+                     y, x);
         } else if (ot_is_float(v->dtype)) {
             double x = ot_get_f64(want->data, want->dtype, i), y = ot_get_f64(got, v->dtype, i);
             if (close_enough(v->dtype, x, y)) continue;
-            snprintf(buf, cap, "%s[%lld] of %s: is %.9g, wants %.9g", v->name, (long long)i, ot_shape_text(&s, a), y, x);
+            snprintf(buf, cap, "%s[%lld] of %s: is %.9g, wants %.9g", v->name, (long long)i, ot_shape_text(&s, a), y,
+                     x);
         } else {
             int64_t x = ot_get_i64(want->data, want->dtype, i), y = ot_get_i64(got, v->dtype, i);
             if (x == y) continue;
@@ -131,8 +134,13 @@ static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, 
         feed[i] = (ot_feed){ .name = t->name, .dtype = t->dtype, .shape = { .rank = t->rank }, .whole = true };
         memcpy(feed[i].shape.dim, t->dim, sizeof t->dim);
     }
-    ot_config c = { .want = OT_WANT_RUN, .n_feeds = f.n, .feeds = feed, .accumulate = 1, .dropout = -1,
-                    .threads = s->threads, .ref_only = s->ref_only };
+    ot_config c = { .want = OT_WANT_RUN,
+                    .n_feeds = f.n,
+                    .feeds = feed,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = s->threads,
+                    .ref_only = s->ref_only };
     if (!why && ot_plan_new(m->graph, &c, NULL, &plan, err)) {
         /* Sizes may come from data: once more, with everything known. */
         for (int i = 0; i < f.n; i++) feed[i].data = f.tensor[i].data;

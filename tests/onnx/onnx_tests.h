@@ -11,18 +11,18 @@ void ot_remove_tree(const char *folder);
 /* survey.c: what a model asks for, from the file alone. */
 typedef struct ot_survey {
     bool readable;
-    bool supported;      /* every operator is in ops/list.h */
-    bool tensors;        /* inputs and outputs are tensors, no sequence, optional or map */
-    bool random;         /* outputs differ from run to run */
-    char missing[256];   /* the operators that are not, separated by spaces */
+    bool supported;    /* every operator is in ops/list.h */
+    bool tensors;      /* inputs and outputs are tensors, no sequence, optional or map */
+    bool random;       /* outputs differ from run to run */
+    char missing[256]; /* the operators that are not, separated by spaces */
 } ot_survey;
 void ot_survey_model(const char *path, ot_survey *out);
 
 /* one.c: imports, plans, runs and compares one case folder.  NULL: it passed; else why not, in buf. */
 typedef struct ot_setting {
-    const char *name;    /* "reference", "fast" */
-    bool        ref_only;
-    int         threads;
+    const char *name; /* "reference", "fast" */
+    bool ref_only;
+    int threads;
 } ot_setting;
 const char *ot_run_case(const char *folder, const ot_setting *s, bool values, char *buf, size_t cap);
 

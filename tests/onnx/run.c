@@ -17,14 +17,14 @@
 enum { MAX_CASES = 8192, SECONDS = 120 };
 
 typedef struct result {
-    int  passed;
+    int passed;
     char text[400];
 } result;
 
 typedef struct record {
-    char     *folder; /* of the case */
+    char *folder; /* of the case */
     ot_survey survey;
-    result    result;
+    result result;
 } record;
 
 static record records[MAX_CASES];
@@ -32,7 +32,10 @@ static int n_records;
 static size_t root_length;
 static const char *only;
 
-static int by_folder(const void *a, const void *b) { return strcmp(((const record *)a)->folder, ((const record *)b)->folder); }
+static int by_folder(const void *a, const void *b)
+{
+    return strcmp(((const record *)a)->folder, ((const record *)b)->folder);
+}
 
 static int collect(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -113,21 +116,25 @@ static int report(const ot_setting *s, bool verbose)
         const record *r = &records[i];
         const char *kind = "ok";
         if (r->result.passed) passed++, wanted++;
-        else if (!strncmp(r->result.text, "CRASH", 5) || (r->survey.supported && r->survey.tensors)) failed++, wanted++, kind = "FAILED";
+        else if (!strncmp(r->result.text, "CRASH", 5) || (r->survey.supported && r->survey.tensors))
+            failed++, wanted++, kind = "FAILED";
         else if (!r->survey.supported) later++, kind = "not supported yet";
         else other++, kind = "sequences and optionals";
         if (verbose || !strcmp(kind, "FAILED")) printf("%-50s %s  %s\n", short_name(r), kind, r->result.text);
         if (verbose && !r->survey.supported) printf("    needs %s\n", r->survey.missing);
     }
-    printf("node cases: %d of %d (%s kernels); not supported yet: %d by operator, %d by sequences and optionals\n", passed,
-           wanted, s->name, later, other);
+    printf("node cases: %d of %d (%s kernels); not supported yet: %d by operator, %d by sequences and optionals\n",
+           passed, wanted, s->name, later, other);
     return failed;
 }
 
 /* Operators that keep cases from running, with the number of cases. */
 static void report_missing(void)
 {
-    static struct { char name[64]; int n; } op[512];
+    static struct {
+        char name[64];
+        int n;
+    } op[512];
     int n = 0;
     for (int i = 0; i < n_records; i++) {
         if (records[i].result.passed) continue;
@@ -175,7 +182,10 @@ int main(int argc, char **argv)
     const char *tmp = getenv("TMPDIR");
     int bad = 0, archives = 0;
     snprintf(root, sizeof root, "%s/onnxtrain-node-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(root)) return perror(root), 1;
+    if (!mkdtemp(root)) {
+        perror(root);
+        return 1;
+    }
     root_length = strlen(root);
     for (int i = 1; i < argc && !bad; i++) {
         if (!strcmp(argv[i], "--ref")) s = &settings[0];

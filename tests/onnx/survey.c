@@ -66,9 +66,11 @@ void ot_survey_model(const char *path, ot_survey *out)
     if (!m) return;
     if (m->graph) {
         out->readable = true;
-        out->tensors = all_tensors(m->graph->input, m->graph->n_input) && all_tensors(m->graph->output, m->graph->n_output);
+        out->tensors =
+            all_tensors(m->graph->input, m->graph->n_input) && all_tensors(m->graph->output, m->graph->n_output);
         survey_nodes(m, m->graph->node, m->graph->n_node, out);
-        for (size_t i = 0; i < m->n_functions; i++) survey_nodes(m, m->functions[i]->node, m->functions[i]->n_node, out);
+        for (size_t i = 0; i < m->n_functions; i++)
+            survey_nodes(m, m->functions[i]->node, m->functions[i]->n_node, out);
     }
     onnx__model_proto__free_unpacked(m, NULL);
 }

@@ -47,8 +47,7 @@ bool ot_unpack(const char *archive, const char *folder, char why[256])
         if (archive_entry_filetype(entry) != AE_IFREG) continue;
         char path[4096];
         int n = snprintf(path, sizeof path, "%s/%s", folder, archive_entry_pathname(entry));
-        ok = n > 0 && (size_t)n < sizeof path && !strstr(path, "/../") && make_parents(path) &&
-             write_entry(a, path);
+        ok = n > 0 && (size_t)n < sizeof path && !strstr(path, "/../") && make_parents(path) && write_entry(a, path);
     }
     ok = ok && r == ARCHIVE_EOF;
     if (!ok) {

@@ -21,43 +21,66 @@ enum { MOST = 16 };
 
 typedef struct example {
     const char *name;
-    double      far;  /* by how much an output may be off: of quantised ones a step, where a sum falls on the other side of a half */
+    double
+        far; /* by how much an output may be off: of quantised ones a step, where a sum falls on the other side of a half */
     const char *loss; /* NULL: it does not train here */
 } example;
 
 static const example quantised[] = {
-    { "tensor", 1e-6, "cross_entropy" },  { "channel", 1e-6, "cross_entropy" }, { "unsigned", 0.005, "cross_entropy" },
-    { "tokens", 1e-6, "cross_entropy" },  { "aware", 1e-6, "cross_entropy" },   { "blocks", 1e-6, "cross_entropy" },
+    { "tensor", 1e-6, "cross_entropy" }, { "channel", 1e-6, "cross_entropy" }, { "unsigned", 0.005, "cross_entropy" },
+    { "tokens", 1e-6, "cross_entropy" }, { "aware", 1e-6, "cross_entropy" },   { "blocks", 1e-6, "cross_entropy" },
 };
 
 #define CLASSES "cross_entropy:class_axis=-1"
 
 static const example fused[] = {
-    { "bert-script", 1e-6, "cross_entropy" },  { "bert-session", 1e-6, "cross_entropy" }, { "gpt-script", 1e-6, CLASSES },
-    { "gpt-session", 1e-6, CLASSES },          { "llama-script", 1e-6, CLASSES },         { "llama-session", 1e-6, CLASSES },
+    { "bert-script", 1e-6, "cross_entropy" },
+    { "bert-session", 1e-6, "cross_entropy" },
+    { "gpt-script", 1e-6, CLASSES },
+    { "gpt-session", 1e-6, CLASSES },
+    { "llama-script", 1e-6, CLASSES },
+    { "llama-session", 1e-6, CLASSES },
     { "convs-session", 1e-6, "cross_entropy" },
 };
 
 static const example single[] = {
-    { "attention", 1e-6, "mse" },       { "attention-causal", 1e-6, "output=mse" }, { "attention-lengths", 1e-6, "mse" }, { "attention-sizes", 1e-6, "mse" },
-    { "embedding", 1e-6, "output=mse" }, { "gelus", 1e-6, "mse" },                  { "groups", 1e-6, "output=mse" },     { "groups-packed", 1e-6, "output=mse" },
-    { "groups-window", 1e-6, "output=mse" }, { "heads", 1e-6, "mse" },              { "heads-past", 1e-6, "output=mse" }, { "nbits", 1e-6, "mse" },
-    { "products", 1e-6, "mse" },        { "rotary", 1e-6, "mse" },                  { "skips", 1e-6, "mse" },
+    { "attention", 1e-6, "mse" },
+    { "attention-causal", 1e-6, "output=mse" },
+    { "attention-lengths", 1e-6, "mse" },
+    { "attention-sizes", 1e-6, "mse" },
+    { "embedding", 1e-6, "output=mse" },
+    { "gelus", 1e-6, "mse" },
+    { "groups", 1e-6, "output=mse" },
+    { "groups-packed", 1e-6, "output=mse" },
+    { "groups-window", 1e-6, "output=mse" },
+    { "heads", 1e-6, "mse" },
+    { "heads-past", 1e-6, "output=mse" },
+    { "nbits", 1e-6, "mse" },
+    { "products", 1e-6, "mse" },
+    { "rotary", 1e-6, "mse" },
+    { "skips", 1e-6, "mse" },
 };
 
 /* Of quantised ones by one step, where a sum falls on the other side of a half. */
 static const example forward[] = {
-    { "bert-dynamic", 1e-6, "cross_entropy" }, { "bert-script-dynamic", 1e-6, "cross_entropy" }, { "gpt-dynamic", 1e-6, CLASSES },
-    { "dynamic", 1e-6, NULL }, { "table", 1e-6, NULL },
-    { "nbits-8", 1e-6, NULL }, { "nbits-blocks", 1e-6, NULL }, { "qgemm", 1e-6, NULL }, { "qlinear", 1.0, NULL }, { "to-float", 1e-6, NULL },
+    { "bert-dynamic", 1e-6, "cross_entropy" },
+    { "bert-script-dynamic", 1e-6, "cross_entropy" },
+    { "gpt-dynamic", 1e-6, CLASSES },
+    { "dynamic", 1e-6, NULL },
+    { "table", 1e-6, NULL },
+    { "nbits-8", 1e-6, NULL },
+    { "nbits-blocks", 1e-6, NULL },
+    { "qgemm", 1e-6, NULL },
+    { "qlinear", 1.0, NULL },
+    { "to-float", 1e-6, NULL },
 };
 
 enum { BERT_PARAMETERS = 5075, GPT_PARAMETERS = 7488 }; /* of the modules in networks.py */
 
 typedef struct job {
     const example *e;
-    char        model[256], data[256], out[64], written[64];
-    ot_model   *m;
+    char model[256], data[256], out[64], written[64];
+    ot_model *m;
     ot_dataset *d;
     ot_options *o;
 } job;
@@ -117,7 +140,8 @@ static void close_to(const job *j, const ot_tensor *is, const ot_tensor *want, d
     assert_int_equal(elements(is), elements(want));
     for (int64_t i = 0; i < elements(is); i++) {
         double a = ot_get_f64(is->data, is->dtype, i), b = ot_get_f64(want->data, want->dtype, i);
-        if (!(fabs(a - b) <= far * (1 + fabs(b)))) fail_msg("%s: element %lld of '%s' is %.9g, not %.9g", j->e->name, (long long)i, is->name, a, b);
+        if (!(fabs(a - b) <= far * (1 + fabs(b))))
+            fail_msg("%s: element %lld of '%s' is %.9g, not %.9g", j->e->name, (long long)i, is->name, a, b);
     }
 }
 
@@ -125,7 +149,7 @@ static void close_to(const job *j, const ot_tensor *is, const ot_tensor *want, d
 static int batch(const job *j, bool target, ot_tensor *in)
 {
     ot_tensor t;
-    int       n = 0;
+    int n = 0;
     for (int i = 0; ot_model_input(j->m, i, &t); i++) {
         const ot_tensor *a = array(j->d, "", t.name);
         if (!a) fail_msg("%s: no array '%s'", j->e->name, t.name);
@@ -138,10 +162,10 @@ static int batch(const job *j, bool target, ot_tensor *in)
 
 static void runs(const example *x)
 {
-    job        j = begin(x);
-    ot_tensor  in[MOST];
+    job j = begin(x);
+    ot_tensor in[MOST];
     ot_tensors out = { 0 };
-    int        n = batch(&j, false, in);
+    int n = batch(&j, false, in);
     check_ok(&j, ot_run(j.m, j.o, in, n, &out, &e_));
     assert_true(out.n > 0);
     for (int i = 0; i < out.n; i++)
@@ -155,7 +179,7 @@ static void written_is_right(const job *j)
 {
     ot_model *w = NULL;
     ot_tensor is, was;
-    int       compared = 0, known = 0;
+    int compared = 0, known = 0;
     check_ok(j, ot_model_load(j->written, &w, &e_));
     for (int i = 0; i < j->d->n; i++) known += !strncmp(j->d->array[i].t.name, "end_", 4);
     for (int i = 0; ot_model_initializer(w, i, &is) && ot_model_initializer(j->m, i, &was); i++) {
@@ -170,18 +194,19 @@ static void written_is_right(const job *j)
 
 static void trains(const example *x)
 {
-    job         j = begin(x);
+    job j = begin(x);
     ot_trainer *t = NULL;
-    ot_tensor   in[MOST];
+    ot_tensor in[MOST];
     const ot_tensor *losses = array(j.d, "", "losses");
-    int         n = batch(&j, true, in);
+    int n = batch(&j, true, in);
     assert_non_null(losses);
     set(&j, "optimizer", "sgd:lr=0.05");
     check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
     for (int64_t i = 0; i < elements(losses); i++) {
         double loss, want = ot_get_f64(losses->data, losses->dtype, i);
         check_ok(&j, ot_trainer_step(t, in, n, &loss, &e_));
-        if (!(fabs(loss - want) <= 2e-6 * (1 + fabs(want)))) fail_msg("%s: the loss of update %lld is %.9g, not %.9g", x->name, (long long)i + 1, loss, want);
+        if (!(fabs(loss - want) <= 2e-6 * (1 + fabs(want))))
+            fail_msg("%s: the loss of update %lld is %.9g, not %.9g", x->name, (long long)i + 1, loss, want);
     }
     check_ok(&j, ot_trainer_export(t, j.written, &e_));
     written_is_right(&j);
@@ -201,11 +226,11 @@ static size_t whole(const char *path, char **bytes)
 
 static void stays_the_same(const example *x)
 {
-    job         j = begin(x);
+    job j = begin(x);
     ot_trainer *t = NULL;
-    ot_tensor   in[MOST];
-    char       *a, *b;
-    int         n = batch(&j, true, in);
+    ot_tensor in[MOST];
+    char *a, *b;
+    int n = batch(&j, true, in);
     set(&j, "optimizer", "sgd:lr=0");
     check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
     check_ok(&j, ot_trainer_step(t, in, n, NULL, &e_));
@@ -239,9 +264,9 @@ static ot_tensor initializer(const ot_model *m, const char *name)
 /* Gradients of all initializers that differences were taken of. */
 static void has_gradients(const example *x)
 {
-    job         j = begin(x);
+    job j = begin(x);
     ot_dataset *g = NULL;
-    int         compared = 0;
+    int compared = 0;
     set(&j, "data", j.data);
     set(&j, "o", j.out);
     check_ok(&j, ot_grad_file(j.m, j.o, NULL, &e_));
@@ -255,7 +280,9 @@ static void has_gradients(const example *x)
         for (int64_t k = 0; k < elements(want); k++) most = fmax(most, fabs(ot_get_f64(want->data, want->dtype, k)));
         for (int64_t k = 0; k < elements(want); k++) {
             double a = ot_get_f64(is->data, is->dtype, k), b = ot_get_f64(want->data, want->dtype, k);
-            if (!(fabs(a - b) <= 2e-3 * most)) fail_msg("%s: the gradient of element %lld of '%s' is %g, not %g", x->name, (long long)k, is->name, a, b);
+            if (!(fabs(a - b) <= 2e-3 * most))
+                fail_msg("%s: the gradient of element %lld of '%s' is %g, not %g", x->name, (long long)k, is->name, a,
+                         b);
         }
         compared++;
     }
@@ -296,12 +323,12 @@ static void quantised_transformers_train(void **state)
 {
     (void)state;
     for (int k = 0; k < 3; k++) {
-        job         j = begin(&forward[k]);
+        job j = begin(&forward[k]);
         ot_trainer *t = NULL;
-        ot_tensor   in[MOST], w;
-        double      first, last = 0;
-        int         n = batch(&j, true, in);
-        int64_t     trained = 0;
+        ot_tensor in[MOST], w;
+        double first, last = 0;
+        int n = batch(&j, true, in);
+        int64_t trained = 0;
         set(&j, "optimizer", "sgd:lr=0.05");
         check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
         check_ok(&j, ot_trainer_step(t, in, n, &first, &e_));
@@ -322,12 +349,12 @@ static void weights_of_four_bits_are_written(void **state)
     static const example x = { "nbits", 0, "mse" };
     (void)state;
     stays_the_same(&x);
-    job         j = begin(&x);
+    job j = begin(&x);
     ot_trainer *t = NULL;
-    ot_model   *w = NULL;
-    ot_tensor   in[MOST];
-    double      first, last = 0;
-    int         n = batch(&j, true, in), moved = 0;
+    ot_model *w = NULL;
+    ot_tensor in[MOST];
+    double first, last = 0;
+    int n = batch(&j, true, in), moved = 0;
     set(&j, "optimizer", "adam:lr=0.02");
     check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
     check_ok(&j, ot_trainer_step(t, in, n, &first, &e_));
@@ -335,7 +362,8 @@ static void weights_of_four_bits_are_written(void **state)
     assert_true(last < 0.8 * first);
     check_ok(&j, ot_trainer_export(t, j.written, &e_));
     check_ok(&j, ot_model_load(j.written, &w, &e_));
-    ot_tensor was = initializer(j.m, "w"), is = initializer(w, "w"), s = initializer(j.m, "s"), same = initializer(w, "s");
+    ot_tensor was = initializer(j.m, "w"), is = initializer(w, "w"), s = initializer(j.m, "s"),
+              same = initializer(w, "s");
     assert_int_equal(is.dtype, OT_U8);
     for (int64_t i = 0; i < elements(&is); i++) moved += number(&is, i) != number(&was, i);
     assert_true(moved > elements(&is) / 10);
@@ -371,21 +399,23 @@ static void scales_are_recomputed(void **state)
 {
     (void)state;
     static const example channel = { "channel", 0, "cross_entropy" }, uint8 = { "unsigned", 0, "cross_entropy" };
-    const example       *both[] = { &channel, &uint8 };
+    const example *both[] = { &channel, &uint8 };
     for (int k = 0; k < 2; k++) {
-        job         j = begin(both[k]);
+        job j = begin(both[k]);
         ot_trainer *t = NULL;
-        ot_model   *w = NULL;
-        ot_tensor   in[MOST];
-        int         n = batch(&j, true, in);
+        ot_model *w = NULL;
+        ot_tensor in[MOST];
+        int n = batch(&j, true, in);
         set(&j, "optimizer", "sgd:lr=0.3");
         set(&j, "quantized-scales", "recompute");
         check_ok(&j, ot_trainer_new(j.m, j.o, NULL, &t, &e_));
         for (int i = 0; i < 5; i++) check_ok(&j, ot_trainer_step(t, in, n, NULL, &e_));
         check_ok(&j, ot_trainer_export(t, j.written, &e_));
         check_ok(&j, ot_model_load(j.written, &w, &e_));
-        ot_tensor q = initializer(w, "conv1.weight_quantized"), scale = initializer(w, "conv1.weight_scale"), was = initializer(j.m, "conv1.weight_scale");
-        ot_tensor b = initializer(w, "conv1.bias_quantized_scale"), b_was = initializer(j.m, "conv1.bias_quantized_scale");
+        ot_tensor q = initializer(w, "conv1.weight_quantized"), scale = initializer(w, "conv1.weight_scale"),
+                  was = initializer(j.m, "conv1.weight_scale");
+        ot_tensor b = initializer(w, "conv1.bias_quantized_scale"),
+                  b_was = initializer(j.m, "conv1.bias_quantized_scale");
         assert_true(fabs(number(&scale, 0) - number(&was, 0)) > 1e-6);
         for (int64_t i = 0; i < elements(&scale); i++) {
             double ratio = number(&b, i) / number(&b_was, i) / (number(&scale, i) / number(&was, i));

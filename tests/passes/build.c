@@ -32,7 +32,7 @@ ot_value *model_input(model *m, const char *name, ot_dtype t, ot_shape s)
 ot_value *model_weight(model *m, const char *name, ot_shape s)
 {
     int64_t n = ot_numel(&s);
-    float  *w = malloc((size_t)n * sizeof *w + 1);
+    float *w = malloc((size_t)n * sizeof *w + 1);
     assert_non_null(w);
     for (int64_t i = 0; i < n; i++) w[i] = (float)(0.3 * ot_normal(7, OT_STREAM_INIT, m->draws++));
     ot_value *v = ot_graph_const(m->g, name, OT_F32, &s, w);
@@ -63,7 +63,8 @@ void model_output(model *m, ot_value *v, const char *name)
 static void set_ints(ot_value *v, const char *name, const int64_t *list, int n)
 {
     for (const ot_attr *a = v->producer->op->attrs; a && a->name; a++)
-        if (!strcmp(a->name, name)) *(ot_ints *)((char *)(uintptr_t)v->producer->attrs + a->offset) = (ot_ints){ n, list };
+        if (!strcmp(a->name, name))
+            *(ot_ints *)((char *)(uintptr_t)v->producer->attrs + a->offset) = (ot_ints){ n, list };
 }
 
 void model_cnn(model *m, int deep)
@@ -75,7 +76,8 @@ void model_cnn(model *m, int deep)
     set_ints(x, "pads", pads, 4);
     x = model_node(m, "Relu", OT_IN(x));
     for (int i = 0; i < deep; i++) {
-        ot_value *y = model_node(m, "Conv", OT_IN(x, model_weight(m, "cn.w", SHAPE(8, 8, 3, 3)), model_weight(m, "cn.b", SHAPE(8))));
+        ot_value *y = model_node(
+            m, "Conv", OT_IN(x, model_weight(m, "cn.w", SHAPE(8, 8, 3, 3)), model_weight(m, "cn.b", SHAPE(8))));
         set_ints(y, "pads", pads, 4);
         x = model_node(m, "Add", OT_IN(model_node(m, "Relu", OT_IN(y)), x));
     }
@@ -92,8 +94,13 @@ ot_config cnn_config(ot_want want, int64_t batch, ot_feed feeds[2])
 {
     feeds[0] = (ot_feed){ .name = "input", .dtype = OT_F32, .shape = SHAPE(batch, 1, 8, 8) };
     feeds[1] = (ot_feed){ .name = "target", .dtype = OT_I64, .shape = SHAPE(batch) };
-    return (ot_config){ .want = want, .n_feeds = 2, .feeds = feeds, .optimizer = { .name = "adamw" }, .accumulate = 1,
-                        .dropout = -1, .threads = 2 };
+    return (ot_config){ .want = want,
+                        .n_feeds = 2,
+                        .feeds = feeds,
+                        .optimizer = { .name = "adamw" },
+                        .accumulate = 1,
+                        .dropout = -1,
+                        .threads = 2 };
 }
 
 static void feed_random(ot_exec *x, ot_value *v, void *bytes, uint64_t stream)
@@ -112,7 +119,7 @@ double run_steps(const model *m, const ot_config *c, int steps, void **bytes, si
     ot_exec *x;
     if (ot_plan_new(m->g, c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
-    int    n_in = p->graph->n_inputs;
+    int n_in = p->graph->n_inputs;
     void **fed = calloc((size_t)n_in, sizeof *fed);
     assert_non_null(fed);
     for (int i = 0; i < n_in; i++) {
@@ -149,12 +156,20 @@ int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int
 {
     static float data[2][4096];
     const ot_value *in = m->g->inputs[0];
-    ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in->shape }, { .name = "target_output", .dtype = OT_F32, .shape = in->shape } };
-    ot_spec  loss = { .output = "output", .name = "mse" };
-    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1 };
-    ot_plan  *p;
-    ot_exec  *x;
-    int       n = 0;
+    ot_feed feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in->shape },
+                         { .name = "target_output", .dtype = OT_F32, .shape = in->shape } };
+    ot_spec loss = { .output = "output", .name = "mse" };
+    ot_config c = { .want = OT_WANT_GRAD,
+                    .n_feeds = 2,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1 };
+    ot_plan *p;
+    ot_exec *x;
+    int n = 0;
     for (int i = 0; i < OT_LEN(data[0]); i++) {
         data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f;
         data[1][i] = cosf((float)i * 0.9f);

@@ -60,8 +60,8 @@ static const ot_backend backend = { .name = "nothing", .kernels = kernels };
 static ot_status plan(model *m, ot_plan **p, const ot_step **s, ot_error *err)
 {
     static ot_device device;
-    ot_feed          f[2];
-    int              seen = 0;
+    ot_feed f[2];
+    int seen = 0;
     device.backend = &backend;
     model_cnn(m, 1);
     ot_config c = cnn_config(OT_WANT_RUN, 4, f);
@@ -86,9 +86,9 @@ static void says(const ot_step *s, int i, const char *kernel, const char *why)
 
 static void the_next_candidate_is_asked(void **state)
 {
-    model          m;
-    ot_error       e = { 0 };
-    ot_plan       *p;
+    model m;
+    ot_error e = { 0 };
+    ot_plan *p;
     const ot_step *s;
     (void)state;
     memcpy(of_convolve, (const ot_kernel *[8]){ &unable, &refuses, &yielding, &plain, &takes }, sizeof of_convolve);
@@ -106,9 +106,9 @@ static void the_next_candidate_is_asked(void **state)
 
 static void one_that_yields_is_better_than_none(void **state)
 {
-    model          m;
-    ot_error       e = { 0 };
-    ot_plan       *p;
+    model m;
+    ot_error e = { 0 };
+    ot_plan *p;
     const ot_step *s;
     (void)state;
     memcpy(of_convolve, (const ot_kernel *[8]){ &yielding, &refuses }, sizeof of_convolve);
@@ -122,9 +122,9 @@ static void one_that_yields_is_better_than_none(void **state)
 
 static void no_candidate_is_an_error_with_its_reason(void **state)
 {
-    model          m;
-    ot_error       e = { 0 };
-    ot_plan       *p;
+    model m;
+    ot_error e = { 0 };
+    ot_plan *p;
     const ot_step *s;
     (void)state;
     memcpy(of_convolve, (const ot_kernel *[8]){ &unable, &refuses }, sizeof of_convolve);

@@ -67,14 +67,19 @@ static const ot_op *op_of(const char *name)
     return NULL;
 }
 
-static ot_layout wants(const ot_node *n, bool tf32) { return (void)n, (void)tf32, OT_CHANNELS_LAST; }
+static ot_layout wants(const ot_node *n, bool tf32)
+{
+    (void)n;
+    (void)tf32;
+    return OT_CHANNELS_LAST;
+}
 
 static const ot_kernel *const *dev_kernels(const char *op)
 {
-    static ot_kernel        flagged[3];
+    static ot_kernel flagged[3];
     static const ot_kernel *list[3][3];
     static const ot_kernel *const cpu[3] = { &ot_cpu_Convolve, &ot_cpu_ConvolveDx, &ot_cpu_ConvolveDw };
-    static const char *const      names[3] = { "Convolve", "ConvolveDx", "ConvolveDw" };
+    static const char *const names[3] = { "Convolve", "ConvolveDx", "ConvolveDw" };
     for (int i = 0; i < 3; i++) {
         if (strcmp(names[i], op)) continue;
         flagged[i] = *cpu[i];
@@ -89,8 +94,19 @@ static const ot_kernel *const *dev_kernels(const char *op)
 static void dev_range(ot_device *d, const char *name) { (void)d, (void)name; }
 
 static const ot_backend backend = {
-    .name = "fake", .kernels = dev_kernels, .alloc = dev_alloc, .free = dev_free, .alloc_host = dev_alloc, .free_host = dev_free,
-    .upload = dev_copy, .download = dev_copy, .copy = dev_copy, .zero = dev_zero, .wait = dev_nothing, .info = dev_info, .event_free = dev_free,
+    .name = "fake",
+    .kernels = dev_kernels,
+    .alloc = dev_alloc,
+    .free = dev_free,
+    .alloc_host = dev_alloc,
+    .free_host = dev_free,
+    .upload = dev_copy,
+    .download = dev_copy,
+    .copy = dev_copy,
+    .zero = dev_zero,
+    .wait = dev_nothing,
+    .info = dev_info,
+    .event_free = dev_free,
     .range = dev_range,
 };
 
@@ -102,10 +118,10 @@ enum { STEPS = 4 };
 
 typedef struct result {
     double loss;
-    void  *bytes[32];
+    void *bytes[32];
     ot_dtype dtype[32];
     int64_t count[32];
-    int    n, last; /* states, and how many of them lie channels last */
+    int n, last; /* states, and how many of them lie channels last */
 } result;
 
 static void train(const model *m, ot_config *c, result *r)
@@ -113,8 +129,8 @@ static void train(const model *m, ot_config *c, result *r)
     ot_error e = { 0 };
     ot_plan *p;
     ot_exec *x;
-    void    *fed[16];
-    double   knob[3] = { 1e-3, 0.9, 1 }, *spent;
+    void *fed[16];
+    double knob[3] = { 1e-3, 0.9, 1 }, *spent;
     *r = (result){ .n = 0 };
     if (ot_plan_new(m->g, c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
     if (ot_exec_new(p, NULL, &x, &e) != OT_OK) fail_msg("%s", e.text);
@@ -129,7 +145,11 @@ static void train(const model *m, ot_config *c, result *r)
             if (ot_is_float(v->dtype)) ot_set_f64(fed[i], v->dtype, k, ot_normal(11, (uint64_t)i, (uint64_t)k));
             else ot_set_i64(fed[i], v->dtype, k, k * 7 % 5);
         }
-        ot_exec_feed(x, v, v == p->knobs.lr ? (void *)&knob[0] : v == p->knobs.momentum ? (void *)&knob[1] : v == p->knobs.t ? (void *)&knob[2] : fed[i]);
+        ot_exec_feed(x, v,
+                     v == p->knobs.lr         ? (void *)&knob[0]
+                     : v == p->knobs.momentum ? (void *)&knob[1]
+                     : v == p->knobs.t        ? (void *)&knob[2]
+                                              : fed[i]);
     }
     for (int s = 0; s < STEPS; s++, knob[2]++) {
         for (int k = 0; k < c->accumulate; k++) assert_int_equal(ot_exec_batch(x, &e), OT_OK);
@@ -156,16 +176,20 @@ static void train(const model *m, ot_config *c, result *r)
 /* Conv 1x3x3 to 8, Conv 8x3x3 to 8 (the one whose layouts differ), adam or muon; batches that add up or not. */
 static void same_training_in_both(void **state)
 {
-    static const struct { const char *optimizer; int accumulate, last; ot_precision precision; } cases[] = {
-        { "sgd", 1, 1, OT_FP32 }, { "adamw", 1, 3, OT_FP32 }, { "adamw", 2, 4, OT_FP32 }, { "lamb", 1, 3, OT_FP32 },
-        { "adamw", 1, 0, OT_PREC_BF16 }, /* the CPU has no kernel of 16 bits that takes any layout */
+    static const struct {
+        const char *optimizer;
+        int accumulate, last;
+        ot_precision precision;
+    } cases[] = {
+        { "sgd", 1, 1, OT_FP32 },  { "adamw", 1, 3, OT_FP32 },      { "adamw", 2, 4, OT_FP32 },
+        { "lamb", 1, 3, OT_FP32 }, { "adamw", 1, 0, OT_PREC_BF16 }, /* the CPU has no kernel of 16 bits that takes any layout */
     };
     (void)state;
     for (int i = 0; i < OT_LEN(cases); i++) {
-        model     m;
-        ot_feed   f[2];
+        model m;
+        ot_feed f[2];
         ot_device device = { .backend = &backend, .fault = outbox };
-        result    r[2];
+        result r[2];
         model_cnn(&m, 1);
         ot_config c = cnn_config(OT_WANT_TRAIN, 6, f);
         c.optimizer.name = cases[i].optimizer;
@@ -175,13 +199,15 @@ static void same_training_in_both(void **state)
         c.device = &device;
         train(&m, &c, &r[1]);
         assert_int_equal(r[0].last, 0);
-        if (r[1].last != cases[i].last) fail_msg("%s, %d: %d states lie channels last, not %d", cases[i].optimizer, i, r[1].last, cases[i].last);
+        if (r[1].last != cases[i].last)
+            fail_msg("%s, %d: %d states lie channels last, not %d", cases[i].optimizer, i, r[1].last, cases[i].last);
         assert_true(r[0].n == r[1].n && fabs(r[0].loss - r[1].loss) < 1e-5 * r[0].loss);
         for (int k = 0; k < r[0].n; k++)
             for (int64_t j = 0; j < r[0].count[k]; j++) {
                 double a = ot_get_f64(r[0].bytes[k], r[0].dtype[k], j), b = ot_get_f64(r[1].bytes[k], r[1].dtype[k], j);
                 if (!(fabs(a - b) < 1e-3 * (0.01 + fabs(a))))
-                    fail_msg("%s, case %d, state %d: element %lld is %g, not %g", cases[i].optimizer, i, k, (long long)j, b, a);
+                    fail_msg("%s, case %d, state %d: element %lld is %g, not %g", cases[i].optimizer, i, k,
+                             (long long)j, b, a);
             }
         for (int k = 0; k < 2; k++)
             for (int j = 0; j < r[k].n; j++) free(r[k].bytes[j]);
@@ -192,12 +218,12 @@ static void same_training_in_both(void **state)
 /* An evaluation reads the weights where and as the training laid them; gradients to be looked at are plain. */
 static void plans_agree(void **state)
 {
-    model     m;
-    ot_feed   f[2], g[2];
-    ot_error  e = { 0 };
+    model m;
+    ot_feed f[2], g[2];
+    ot_error e = { 0 };
     ot_device device = { .backend = &backend, .fault = outbox };
-    ot_plan  *a, *b, *alone;
-    int       last = 0;
+    ot_plan *a, *b, *alone;
+    int last = 0;
     (void)state;
     model_cnn(&m, 1);
     ot_config c = cnn_config(OT_WANT_TRAIN, 6, f), d = cnn_config(OT_WANT_EVAL, 2, g);

@@ -20,7 +20,12 @@ static const char *const words[] = {
 #define X(kind, text) text,
     OT_STATE_KINDS(X)
 #undef X
-    "lr", "t", "seed", "counter", "samples", "index",
+        "lr",
+    "t",
+    "seed",
+    "counter",
+    "samples",
+    "index",
 };
 
 /* How the k-th weight is called.  CHAIN: each as a state of the one before would be; ALONE: as a state of the training. */
@@ -47,7 +52,8 @@ static void model_products(model *m, char name[WEIGHTS][256], ot_dtype t)
         if (t == OT_F16) {
             void *half = ot_graph_alloc(m->g, ot_bytes(&w->shape, OT_F16));
             assert_non_null(half);
-            for (int64_t i = 0; i < ot_numel(&w->shape); i++) ot_set_f64(half, OT_F16, i, ot_get_f64(w->data, OT_F32, i));
+            for (int64_t i = 0; i < ot_numel(&w->shape); i++)
+                ot_set_f64(half, OT_F16, i, ot_get_f64(w->data, OT_F32, i));
             w->data = half;
             w->dtype = OT_F16;
         }
@@ -60,20 +66,20 @@ static void model_products(model *m, char name[WEIGHTS][256], ot_dtype t)
 
 typedef struct variant {
     const char *optimizer, *key;
-    double      value;
-    int         accumulate;
-    bool        skip;
-    ot_dtype    dtype;
+    double value;
+    int accumulate;
+    bool skip;
+    ot_dtype dtype;
 } variant;
 
 static const variant variants[] = {
-    { "sgd", NULL, 0, 1, false, OT_F32 },       { "sgd", "momentum", 0.9, 2, false, OT_F32 },
-    { "adam", "amsgrad", 1, 1, true, OT_F32 },  { "adamw", NULL, 0, 2, true, OT_F32 },
-    { "adagrad", NULL, 0, 1, false, OT_F32 },   { "adadelta", NULL, 0, 1, false, OT_F32 },
+    { "sgd", NULL, 0, 1, false, OT_F32 },           { "sgd", "momentum", 0.9, 2, false, OT_F32 },
+    { "adam", "amsgrad", 1, 1, true, OT_F32 },      { "adamw", NULL, 0, 2, true, OT_F32 },
+    { "adagrad", NULL, 0, 1, false, OT_F32 },       { "adadelta", NULL, 0, 1, false, OT_F32 },
     { "rmsprop", "centered", 1, 1, false, OT_F32 }, { "adamax", NULL, 0, 1, false, OT_F32 },
-    { "nadam", NULL, 0, 1, false, OT_F32 },     { "radam", NULL, 0, 1, false, OT_F32 },
-    { "lion", NULL, 0, 1, false, OT_F32 },      { "lamb", NULL, 0, 1, false, OT_F32 },
-    { "lars", NULL, 0, 1, false, OT_F32 },      { "muon", NULL, 0, 1, false, OT_F32 },
+    { "nadam", NULL, 0, 1, false, OT_F32 },         { "radam", NULL, 0, 1, false, OT_F32 },
+    { "lion", NULL, 0, 1, false, OT_F32 },          { "lamb", NULL, 0, 1, false, OT_F32 },
+    { "lars", NULL, 0, 1, false, OT_F32 },          { "muon", NULL, 0, 1, false, OT_F32 },
     { "adamw", NULL, 0, 1, false, OT_F16 },
 };
 
@@ -81,7 +87,7 @@ static const variant variants[] = {
 typedef struct runner {
     ot_plan *p;
     ot_exec *x;
-    char     input[BYTES], target[BYTES];
+    char input[BYTES], target[BYTES];
 } runner;
 
 static void feed(runner *r, const ot_config *c, int64_t batch)
@@ -98,7 +104,12 @@ static ot_config config(const variant *v, const ot_param *param, ot_feed f[2], i
 {
     f[0] = (ot_feed){ .name = "input", .dtype = v->dtype, .shape = SHAPE(batch, 6) };
     f[1] = (ot_feed){ .name = "target", .dtype = OT_I64, .shape = SHAPE(batch) };
-    return (ot_config){ .want = OT_WANT_TRAIN, .n_feeds = 2, .feeds = f, .accumulate = v->accumulate, .dropout = -1, .threads = 1,
+    return (ot_config){ .want = OT_WANT_TRAIN,
+                        .n_feeds = 2,
+                        .feeds = f,
+                        .accumulate = v->accumulate,
+                        .dropout = -1,
+                        .threads = 1,
                         .skip_nonfinite = v->skip,
                         .optimizer = { .name = v->optimizer, .n = v->key ? 1 : 0, .param = param } };
 }
@@ -107,22 +118,23 @@ static ot_config config(const variant *v, const ot_param *param, ot_feed f[2], i
 static void train(const variant *v, char name[WEIGHTS][256], char weights[WEIGHTS][BYTES])
 {
     static const int64_t size[2] = { BATCH, SHORT };
-    ot_param   param = { .key = v->key, .text = "", .num = v->value };
-    ot_feed    f[2][2];
-    runner     r[2] = { 0 };
+    ot_param param = { .key = v->key, .text = "", .num = v->value };
+    ot_feed f[2][2];
+    runner r[2] = { 0 };
     ot_memory *memory;
-    ot_error   e = { 0 };
-    model      m;
+    ot_error e = { 0 };
+    model m;
     model_products(&m, name, v->dtype);
     for (int i = 0; i < 2; i++) {
         ot_config c = config(v, &param, f[i], size[i]);
-        if (ot_plan_new(m.g, &c, i ? r[0].p : NULL, &r[i].p, &e) != OT_OK) fail_msg("%s, weights '%s': %s", v->optimizer, name[1], e.text);
+        if (ot_plan_new(m.g, &c, i ? r[0].p : NULL, &r[i].p, &e) != OT_OK)
+            fail_msg("%s, weights '%s': %s", v->optimizer, name[1], e.text);
     }
     const ot_plan *plans[2] = { r[0].p, r[1].p };
     assert_int_equal(ot_memory_new(plans, 2, 0, &memory, &e), OT_OK);
     double knob[3] = { 1e-2, 0.9, 0 };
     for (int i = 0; i < 2; i++) {
-        ot_config       c = config(v, &param, f[i], size[i]);
+        ot_config c = config(v, &param, f[i], size[i]);
         const ot_step_scalars *k = &r[i].p->knobs;
         assert_int_equal(ot_exec_new(r[i].p, memory, &r[i].x, &e), OT_OK);
         feed(&r[i], &c, size[i]);
@@ -162,7 +174,9 @@ static void names_change_nothing(void **state)
             for (int s = PLAIN + 1; s < SCHEMES; s++) {
                 names((scheme)s, words[w], name);
                 train(&variants[i], name, got);
-                if (memcmp(got, plain, sizeof plain)) fail_msg("%s (%d): weights called '%s', '%s' train differently", variants[i].optimizer, i, name[0], name[1]);
+                if (memcmp(got, plain, sizeof plain))
+                    fail_msg("%s (%d): weights called '%s', '%s' train differently", variants[i].optimizer, i, name[0],
+                             name[1]);
             }
     }
 }
@@ -171,13 +185,13 @@ static void names_change_nothing(void **state)
 static void a_state_says_whose_it_is(void **state)
 {
     (void)state;
-    char     name[WEIGHTS][256];
-    variant  v = { "adamw", NULL, 0, 2, false, OT_F16 };
-    ot_feed  f[2];
+    char name[WEIGHTS][256];
+    variant v = { "adamw", NULL, 0, 2, false, OT_F16 };
+    ot_feed f[2];
     ot_error e = { 0 };
     ot_plan *p;
-    model    m;
-    int      masters = 0, sums = 0;
+    model m;
+    int masters = 0, sums = 0;
     names(ONE, "w", name);
     model_products(&m, name, OT_F16);
     ot_config c = config(&v, NULL, f, BATCH);
@@ -198,7 +212,8 @@ static void expect_broken(model *m, const char *says)
 {
     ot_error e = { 0 };
     assert_int_equal(ot_graph_verify(m->g, false, &e), OT_E_INTERNAL);
-    if (!strstr(e.text, "(I5)") || !strstr(e.text, says)) fail_msg("'%s' does not say (invariant I5) and '%s'", e.text, says);
+    if (!strstr(e.text, "(I5)") || !strstr(e.text, says))
+        fail_msg("'%s' does not say (invariant I5) and '%s'", e.text, says);
 }
 
 /* The invariant is checked: two states that are one, one that is nothing, one that belongs to no weight. */
@@ -208,7 +223,7 @@ static void broken_identities_are_found(void **state)
     for (int k = 0; k < 5; k++) {
         model m;
         model_new(&m);
-        ot_error  e = { 0 };
+        ot_error e = { 0 };
         ot_value *w = model_weight(&m, "w", SHAPE(2, 2)), *other = model_weight(&m, "w", SHAPE(2, 2));
         w->role = other->role = OT_WEIGHT;
         ot_value *s = ot_graph_state(m.g, OT_STATE_M, w, OT_F32, &w->shape, 0);
@@ -228,7 +243,7 @@ static void copies_keep_identities(void **state)
 {
     (void)state;
     ot_error e = { 0 };
-    model    m;
+    model m;
     model_new(&m);
     ot_value *w = model_weight(&m, "w", SHAPE(2, 2));
     w->role = OT_WEIGHT;
@@ -249,14 +264,21 @@ static void an_input_called_target(void **state)
     for (int given = 0; given < 2; given++) {
         ot_error e = { 0 };
         ot_plan *p = NULL;
-        model    m;
+        model m;
         model_new(&m);
         ot_value *x = model_input(&m, "target", OT_F32, SHAPE(-1, 3));
         model_output(&m, model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "w", SHAPE(3, 3)))), "output");
-        ot_feed   f[2] = { { .name = "target", .dtype = OT_F32, .shape = SHAPE(4, 3) },
-                           { .name = "target", .target = true, .dtype = OT_F32, .shape = SHAPE(4, 3) } };
-        ot_spec  mse = { .name = "mse" };
-        ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 1 + given, .feeds = f, .n_losses = 1, .losses = &mse, .accumulate = 1, .dropout = -1, .threads = 1 };
+        ot_feed f[2] = { { .name = "target", .dtype = OT_F32, .shape = SHAPE(4, 3) },
+                         { .name = "target", .target = true, .dtype = OT_F32, .shape = SHAPE(4, 3) } };
+        ot_spec mse = { .name = "mse" };
+        ot_config c = { .want = OT_WANT_GRAD,
+                        .n_feeds = 1 + given,
+                        .feeds = f,
+                        .n_losses = 1,
+                        .losses = &mse,
+                        .accumulate = 1,
+                        .dropout = -1,
+                        .threads = 1 };
         ot_status s = ot_plan_new(m.g, &c, NULL, &p, &e);
         assert_int_equal(s, given ? OT_OK : OT_E_DATA);
         if (given) assert_true(p->fed[0] != p->fed[1] && p->fed[1] == p->targets[0]);
@@ -268,7 +290,7 @@ static void an_input_called_target(void **state)
 int name_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_change_nothing), cmocka_unit_test(a_state_says_whose_it_is),
+        cmocka_unit_test(names_change_nothing),        cmocka_unit_test(a_state_says_whose_it_is),
         cmocka_unit_test(broken_identities_are_found), cmocka_unit_test(copies_keep_identities),
         cmocka_unit_test(an_input_called_target),
     };

@@ -19,8 +19,8 @@
 typedef struct run {
     ot_plan *p;
     ot_exec *x;
-    void    *fed[16];
-    double   knob[3];
+    void *fed[16];
+    double knob[3];
 } run;
 
 static void run_new(run *r, const model *m, const ot_config *c)
@@ -81,7 +81,7 @@ static const ot_value *state(run *r, const char *name)
 static char *all_state(run *r, const char *but, size_t *n)
 {
     ot_error e = { 0 };
-    char    *bytes = malloc((size_t)r->p->state_bytes + 64);
+    char *bytes = malloc((size_t)r->p->state_bytes + 64);
     assert_non_null(bytes);
     *n = 0;
     for (int i = 0; i < r->p->n_states; i++) {
@@ -109,12 +109,16 @@ static void model_mix(model *m)
     model_new(m);
     ot_value *x = model_input(m, "input", OT_F32, SHAPE(-1, 1, 8, 8));
     x = model_node(m, "Conv", OT_IN(x, model_weight(m, "c.w", SHAPE(6, 1, 3, 3))));
-    x = model_node(m, "BatchNormalization", OT_IN(x, ones(m, "n.s", 6), model_weight(m, "n.b", SHAPE(6)),
-                                                  model_weight(m, "n.m", SHAPE(6)), ones(m, "n.v", 6)));
+    x = model_node(m, "BatchNormalization",
+                   OT_IN(x, ones(m, "n.s", 6), model_weight(m, "n.b", SHAPE(6)), model_weight(m, "n.m", SHAPE(6)),
+                         ones(m, "n.v", 6)));
     x = model_node(m, "Relu", OT_IN(x));
     x = model_node(m, "Flatten", OT_IN(model_node(m, "GlobalAveragePool", OT_IN(x))));
-    x = model_node(m, "Add", OT_IN(model_node(m, "MatMul", OT_IN(x, model_weight(m, "a.w", SHAPE(6, 8)))), model_weight(m, "a.b", SHAPE(8))));
-    ot_value *p = model_node(m, "Softmax", OT_IN(model_node(m, "MatMul", OT_IN(x, model_weight(m, "q.w", SHAPE(8, 8))))));
+    x = model_node(m, "Add",
+                   OT_IN(model_node(m, "MatMul", OT_IN(x, model_weight(m, "a.w", SHAPE(6, 8)))),
+                         model_weight(m, "a.b", SHAPE(8))));
+    ot_value *p =
+        model_node(m, "Softmax", OT_IN(model_node(m, "MatMul", OT_IN(x, model_weight(m, "q.w", SHAPE(8, 8))))));
     x = model_node(m, "Add", OT_IN(x, model_node(m, "MatMul", OT_IN(p, model_weight(m, "v.w", SHAPE(8, 8))))));
     x = model_node(m, "LayerNormalization", OT_IN(x, ones(m, "l.s", 8), model_weight(m, "l.b", SHAPE(8))));
     x = model_node(m, "MatMul", OT_IN(model_node(m, "Gelu", OT_IN(x)), model_weight(m, "f.w", SHAPE(8, 5))));
@@ -131,10 +135,10 @@ static void types_follow_the_policy(void **state_)
 {
     (void)state_;
     for (int i = 0; i < 2; i++) {
-        model    m;
-        ot_feed  f[2];
-        run      r;
-        int      products = 0, norms = 0, losses = 0;
+        model m;
+        ot_feed f[2];
+        run r;
+        int products = 0, norms = 0, losses = 0;
         ot_dtype half = i ? OT_F16 : OT_BF16;
         model_mix(&m);
         ot_config c = cnn_config(OT_WANT_TRAIN, 4, f);
@@ -159,7 +163,8 @@ static void types_follow_the_policy(void **state_)
         assert_true(products == 5 + 9); /* dx of the input is nobody's; dw of all five */
         assert_true(norms == 2 && losses == 1);
         for (int k = 0; k < r.p->n_weights; k++) assert_int_equal(r.p->weights[k]->dtype, OT_F32);
-        for (int k = 0; k < r.p->n_states; k++) assert_true(r.p->states[k]->dtype == OT_F32 || !strcmp(r.p->states[k]->name, "onnxtrain.updates"));
+        for (int k = 0; k < r.p->n_states; k++)
+            assert_true(r.p->states[k]->dtype == OT_F32 || !strcmp(r.p->states[k]->name, "onnxtrain.updates"));
         run_free(&r);
         model_free(&m);
     }
@@ -175,20 +180,28 @@ static void places_stay_exact(void **state_)
     ot_value *x = model_input(&m, "input", OT_F32, SHAPE(-1, 16));
     ot_value *y = model_node(&m, "MatMul", (ot_value *[]){ x, model_weight(&m, "w", SHAPE(16, 32)) }, 2);
     ot_value *times = ot_graph_const(m.g, "by", OT_F32, &OT_SCALAR, &by);
-    ot_value *place = model_node(&m, "Floor", (ot_value *[]){ model_node(&m, "Mul", (ot_value *[]){ y, times }, 2) }, 1);
+    ot_value *place =
+        model_node(&m, "Floor", (ot_value *[]){ model_node(&m, "Mul", (ot_value *[]){ y, times }, 2) }, 1);
     model_output(&m, y, "y");
     model_output(&m, place, "place");
-    ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(4, 16) };
-    ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .accumulate = 1, .dropout = -1, .threads = 1, .precision = OT_PREC_BF16 };
-    run       r;
-    ot_error  e = { 0 };
-    float     got[2][4 * 32];
+    ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(4, 16) };
+    ot_config c = { .want = OT_WANT_RUN,
+                    .n_feeds = 1,
+                    .feeds = &f,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
+                    .precision = OT_PREC_BF16 };
+    run r;
+    ot_error e = { 0 };
+    float got[2][4 * 32];
     run_new(&r, &m, &c);
     assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(ot_exec_read(r.x, r.p->graph->outputs[i], got[i], &e), OT_OK);
     int large = 0;
     for (int i = 0; i < OT_LEN(got[0]); i++) {
-        assert_true(got[0][i] == ot_float_decode(ot_float_encode(got[0][i], OT_BF16, false), OT_BF16)); /* it was 16 bits */
+        assert_true(got[0][i] ==
+                    ot_float_decode(ot_float_encode(got[0][i], OT_BF16, false), OT_BF16)); /* it was 16 bits */
         assert_true(got[1][i] == floorf(got[0][i] * by));
         large += fabsf(got[1][i]) > 256; /* where bf16 has no whole numbers */
     }
@@ -201,21 +214,25 @@ static void places_stay_exact(void **state_)
 static void a_small_graph_as_text(void **state_)
 {
     static const char *const want[] = {
-        [OT_FP32] = "float32", [OT_PREC_BF16] = "bfloat16", [OT_PREC_FP16] = "float16" };
+        [OT_FP32] = "float32", [OT_PREC_BF16] = "bfloat16", [OT_PREC_FP16] = "float16"
+    };
     static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
     static const float mask[2] = { 0, -1e6f };
     (void)state_;
     for (int i = 0; i < OT_LEN(asked); i++) {
-        model     m;
-        ot_error  e = { 0 };
-        ot_plan  *p;
-        char      line[128];
+        model m;
+        ot_error e = { 0 };
+        ot_plan *p;
+        char line[128];
         model_new(&m);
-        ot_value *x = model_node(&m, "MatMul", OT_IN(model_input(&m, "input", OT_F32, SHAPE(3, 4)), model_weight(&m, "w", SHAPE(4, 2))));
+        ot_value *x = model_node(
+            &m, "MatMul", OT_IN(model_input(&m, "input", OT_F32, SHAPE(3, 4)), model_weight(&m, "w", SHAPE(4, 2))));
         x = model_node(&m, "Add", OT_IN(x, ot_graph_const(m.g, "mask", OT_F32, &SHAPE(2), mask)));
         model_output(&m, model_node(&m, "Softmax", OT_IN(x)), "output");
-        ot_feed   f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(3, 4) };
-        ot_config c = { .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .precision = asked[i] };
+        ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(3, 4) };
+        ot_config c = {
+            .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .precision = asked[i]
+        };
         if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
         char *text = ot_graph_text(p->graph);
         assert_non_null(text);
@@ -227,7 +244,8 @@ static void a_small_graph_as_text(void **state_)
             const char *found = strstr(at, lines[k]);
             while (found && k == 1 && !memcmp(found, "Map(input)", 10)) found = strstr(found + 1, lines[k]);
             while (found && k == 1 && !memcmp(found, "Map(w)", 6)) found = strstr(found + 1, lines[k]);
-            if (!found || !strstr(found, line) || strstr(found, line) > strchr(found, '\n')) fail_msg("no %s with %s in\n%s", lines[k], line, text);
+            if (!found || !strstr(found, line) || strstr(found, line) > strchr(found, '\n'))
+                fail_msg("no %s with %s in\n%s", lines[k], line, text);
             at = found;
         }
         assert_int_equal(p->graph->outputs[0]->dtype, OT_F32);
@@ -245,12 +263,12 @@ static void sixteen_bits_train(void **state_)
     (void)state_;
     for (int k = 0; k < 4; k++) {
         double loss[3][20], norm[3][20];
-        bool   mix = k & 1, accumulate = k & 2;
+        bool mix = k & 1, accumulate = k & 2;
         for (int i = 0; i < 3; i++) {
             static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
-            model   m;
+            model m;
             ot_feed f[2];
-            run     r;
+            run r;
             if (mix) model_mix(&m);
             else model_cnn(&m, 2);
             ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
@@ -275,9 +293,11 @@ static void sixteen_bits_train(void **state_)
             for (int s = 0; s < 20; s++) {
                 double near = s ? 4 * eps : eps; /* roundings of earlier updates add up */
                 if (!(fabs(loss[i][s] - loss[0][s]) <= near * (0.1 + loss[0][s])))
-                    fail_msg("model %d, %s, update %d: the loss is %g, in f32 %g", k, i == 1 ? "bf16" : "fp16", s + 1, loss[i][s], loss[0][s]);
+                    fail_msg("model %d, %s, update %d: the loss is %g, in f32 %g", k, i == 1 ? "bf16" : "fp16", s + 1,
+                             loss[i][s], loss[0][s]);
                 if (s == 0 && !(fabs(norm[i][s] - norm[0][s]) <= 2 * eps * norm[0][s]))
-                    fail_msg("model %d, %s: the gradient's norm is %g, in f32 %g", k, i == 1 ? "bf16" : "fp16", norm[i][s], norm[0][s]);
+                    fail_msg("model %d, %s: the gradient's norm is %g, in f32 %g", k, i == 1 ? "bf16" : "fp16",
+                             norm[i][s], norm[0][s]);
             }
         }
     }
@@ -289,11 +309,11 @@ static void gradients_are_unscaled(void **state_)
     (void)state_;
     double got[2];
     for (int i = 0; i < 2; i++) {
-        model    m;
-        ot_feed  f[2];
-        run      r;
+        model m;
+        ot_feed f[2];
+        run r;
         ot_error e = { 0 };
-        float    g[5];
+        float g[5];
         model_cnn(&m, 0);
         ot_config c = cnn_config(OT_WANT_GRAD, 8, f);
         c.precision = i ? OT_PREC_FP16 : OT_FP32;
@@ -320,8 +340,17 @@ static void model_line(model *m, run *r, ot_config *c, ot_feed f[2], ot_spec *ms
     f[0] = (ot_feed){ .name = "input", .dtype = OT_F32, .shape = SHAPE(2, 4) };
     f[1] = (ot_feed){ .name = "target", .dtype = OT_F32, .shape = SHAPE(2, 1) };
     *mse = (ot_spec){ .name = "mse" };
-    *c = (ot_config){ .want = OT_WANT_TRAIN, .n_feeds = 2, .feeds = f, .n_losses = 1, .losses = mse, .optimizer = { .name = "adam" },
-                      .accumulate = 1, .dropout = -1, .threads = 1, .precision = c->precision, .skip_nonfinite = c->skip_nonfinite };
+    *c = (ot_config){ .want = OT_WANT_TRAIN,
+                      .n_feeds = 2,
+                      .feeds = f,
+                      .n_losses = 1,
+                      .losses = mse,
+                      .optimizer = { .name = "adam" },
+                      .accumulate = 1,
+                      .dropout = -1,
+                      .threads = 1,
+                      .precision = c->precision,
+                      .skip_nonfinite = c->skip_nonfinite };
     run_new(r, m, c);
 }
 
@@ -329,28 +358,29 @@ static void set_fed(run *r, const char *name, double v)
 {
     for (int i = 0; i < r->p->graph->n_inputs; i++) {
         const ot_value *in = r->p->graph->inputs[i];
-        for (int64_t k = 0; !strcmp(in->name, name) && k < ot_numel(&in->shape); k++) ot_set_f64(r->fed[i], in->dtype, k, v);
+        for (int64_t k = 0; !strcmp(in->name, name) && k < ot_numel(&in->shape); k++)
+            ot_set_f64(r->fed[i], in->dtype, k, v);
     }
 }
 
 /* dL/dy = 1000 x 65536 is too much for f16: updates are skipped and the scale halved until it fits. */
 static void an_overflow_skips_the_update(void **state_)
 {
-    model     m;
-    run       r;
-    ot_feed   f[2];
-    ot_spec  mse;
+    model m;
+    run r;
+    ot_feed f[2];
+    ot_spec mse;
     ot_config c = { .precision = OT_PREC_FP16 };
-    float     before[4], w[4];
-    ot_error  e = { 0 };
-    size_t    n[2];
+    float before[4], w[4];
+    ot_error e = { 0 };
+    size_t n[2];
     (void)state_;
     model_line(&m, &r, &c, f, &mse);
     assert_null(r.p->knobs.t);
     set_fed(&r, "input", 1);
     set_fed(&r, "target", 1000);
     double scale = 65536;
-    int    skipped = 0;
+    int skipped = 0;
     assert_int_equal(ot_exec_read(r.x, r.p->weights[0], before, &e), OT_OK);
     for (;; skipped++) {
         char *a = all_state(&r, "onnxtrain.loss_scale", &n[0]);
@@ -382,10 +412,10 @@ static void an_overflow_skips_the_update(void **state_)
 
 static void the_scale_grows(void **state_)
 {
-    model     m;
-    run       r;
-    ot_feed   f[2];
-    ot_spec  mse;
+    model m;
+    run r;
+    ot_feed f[2];
+    ot_spec mse;
     ot_config c = { .precision = OT_PREC_FP16 };
     (void)state_;
     model_line(&m, &r, &c, f, &mse);
@@ -410,12 +440,12 @@ static void a_bad_batch_leaves_no_trace(void **state_)
 {
     (void)state_;
     for (int accumulate = 1; accumulate <= 2; accumulate++) {
-        char  *bytes[2];
+        char *bytes[2];
         size_t n[2];
         for (int i = 0; i < 2; i++) {
-            model    m;
-            run      r;
-            ot_feed  f[2];
+            model m;
+            run r;
+            ot_feed f[2];
             ot_error e = { 0 };
             model_cnn(&m, 0);
             ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
@@ -449,11 +479,10 @@ static void a_bad_batch_leaves_no_trace(void **state_)
 int precision_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_follow_the_policy),      cmocka_unit_test(places_stay_exact),
-        cmocka_unit_test(a_small_graph_as_text),
-        cmocka_unit_test(sixteen_bits_train),           cmocka_unit_test(gradients_are_unscaled),
-        cmocka_unit_test(an_overflow_skips_the_update), cmocka_unit_test(the_scale_grows),
-        cmocka_unit_test(a_bad_batch_leaves_no_trace),
+        cmocka_unit_test(types_follow_the_policy), cmocka_unit_test(places_stay_exact),
+        cmocka_unit_test(a_small_graph_as_text),   cmocka_unit_test(sixteen_bits_train),
+        cmocka_unit_test(gradients_are_unscaled),  cmocka_unit_test(an_overflow_skips_the_update),
+        cmocka_unit_test(the_scale_grows),         cmocka_unit_test(a_bad_batch_leaves_no_trace),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
 }

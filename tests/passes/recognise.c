@@ -20,12 +20,12 @@ static int T;
 /* How one model masks and scales its scores. */
 typedef struct form {
     const char *name;
-    const char *scale;  /* "Mul", "Div", "Before": queries and keys, NULL: none */
+    const char *scale; /* "Mul", "Div", "Before": queries and keys, NULL: none */
     enum { NONE, CAUSAL_WHERE, CAUSAL_ADD, SOME_WHERE, FED_ADD, TRAINED_ADD, ADD_BEFORE_SCALE } mask;
-    bool        split;  /* heads by Reshape and Transpose of (B, T, H D), the key (B, H, D, T) by one Transpose */
-    bool        escapes; /* the probabilities are read twice */
-    bool        is_attention;
-    bool        whole;  /* ONNX's Attention itself, with such a mask */
+    bool split;   /* heads by Reshape and Transpose of (B, T, H D), the key (B, H, D, T) by one Transpose */
+    bool escapes; /* the probabilities are read twice */
+    bool is_attention;
+    bool whole; /* ONNX's Attention itself, with such a mask */
 } form;
 
 static void set(ot_node *n, const char *name, ot_ints list)
@@ -66,20 +66,26 @@ static ot_value *scores(model *m, const form *f, ot_value *s)
 
 static ot_value *attention_node(model *m, const form *f, ot_value *const *part)
 {
-    ot_value *mask = f->mask == SOME_WHERE ? constant(m, OT_BOOL, SHAPE(T, T), 0, 1)
-                   : f->mask == FED_ADD    ? model_input(m, "mask", OT_F32, SHAPE(B, 1, 1, T))
-                   : f->mask == TRAINED_ADD ? model_node(m, "Add", OT_IN(model_weight(m, "bias", SHAPE(H, T, T)), constant(m, OT_F32, SHAPE(T, T), 0, 0))) : NULL;
-    ot_node  *n = ot_graph_node(m->g, ot_find_op("", "Attention"), "attention", NULL, OT_IN(part[0], part[1], part[2], mask), 1);
+    ot_value *mask =
+        f->mask == SOME_WHERE ? constant(m, OT_BOOL, SHAPE(T, T), 0, 1)
+        : f->mask == FED_ADD  ? model_input(m, "mask", OT_F32, SHAPE(B, 1, 1, T))
+        : f->mask == TRAINED_ADD
+            ? model_node(m, "Add",
+                         OT_IN(model_weight(m, "bias", SHAPE(H, T, T)), constant(m, OT_F32, SHAPE(T, T), 0, 0)))
+            : NULL;
+    ot_node *n =
+        ot_graph_node(m->g, ot_find_op("", "Attention"), "attention", NULL, OT_IN(part[0], part[1], part[2], mask), 1);
     for (const ot_attr *a = n->op->attrs; a->name; a++)
-        if (!strcmp(a->name, "is_causal")) *(int64_t *)((char *)(uintptr_t)n->attrs + a->offset) = f->mask == CAUSAL_WHERE;
+        if (!strcmp(a->name, "is_causal"))
+            *(int64_t *)((char *)(uintptr_t)n->attrs + a->offset) = f->mask == CAUSAL_WHERE;
     return n->out[0];
 }
 
 static void build(model *m, const form *f)
 {
     static const int64_t rows[] = { 0, 2, 1, 3 }, columns[] = { 0, 2, 3, 1 }, swap[] = { 0, 1, 3, 2 };
-    const int64_t        split[] = { B, T, H, D };
-    ot_value            *part[3];
+    const int64_t split[] = { B, T, H, D };
+    ot_value *part[3];
     model_new(m);
     ot_value *x = model_input(m, "input", OT_F32, f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D));
     for (int i = 0; i < 3; i++) {
@@ -96,9 +102,10 @@ static void build(model *m, const form *f)
         model_output(m, attention_node(m, f, part), "output");
         return;
     }
-    for (int i = 0; i < 2 && f->scale && *f->scale == 'B'; i++) part[i] = model_node(m, "Mul", OT_IN(part[i], constant(m, OT_F32, OT_SCALAR, 0.7, 0.7)));
+    for (int i = 0; i < 2 && f->scale && *f->scale == 'B'; i++)
+        part[i] = model_node(m, "Mul", OT_IN(part[i], constant(m, OT_F32, OT_SCALAR, 0.7, 0.7)));
     ot_value *s = scores(m, f, model_node(m, "MatMul", OT_IN(part[0], part[1])));
-    ot_node  *p = ot_graph_node(m->g, ot_find_op("", "Softmax"), "softmax", NULL, OT_IN(s), 1);
+    ot_node *p = ot_graph_node(m->g, ot_find_op("", "Softmax"), "softmax", NULL, OT_IN(s), 1);
     for (const ot_attr *a = p->op->attrs; a->name; a++)
         if (!strcmp(a->name, "axis")) *(int64_t *)((char *)(uintptr_t)p->attrs + a->offset) = -1;
     ot_value *y = model_node(m, "MatMul", OT_IN(p->out[0], part[2]));
@@ -116,15 +123,23 @@ static int count(const ot_plan *p, const ot_op *op)
 /* Loss and gradients of one batch; *attends: nodes of the two operators in the plan. */
 static double *gradients(const model *m, const form *f, bool ref_only, int *n, int *attends)
 {
-    ot_shape  in = f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D), out = SHAPE(B, H, T, D), mask = SHAPE(B, 1, 1, T);
-    ot_feed   feeds[3] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = out },
-                           { .name = "mask", .dtype = OT_F32, .shape = mask } };
-    ot_spec  loss = { .output = "output", .name = "mse" };
-    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = f->mask == FED_ADD ? 3 : 2, .feeds = feeds, .n_losses = 1, .losses = &loss,
-                    .accumulate = 1, .dropout = -1, .threads = 1, .ref_only = ref_only };
-    ot_error  e = { 0 };
-    ot_plan  *p;
-    ot_exec  *x;
+    ot_shape in = f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D), out = SHAPE(B, H, T, D), mask = SHAPE(B, 1, 1, T);
+    ot_feed feeds[3] = { { .name = "input", .dtype = OT_F32, .shape = in },
+                         { .name = "target_output", .dtype = OT_F32, .shape = out },
+                         { .name = "mask", .dtype = OT_F32, .shape = mask } };
+    ot_spec loss = { .output = "output", .name = "mse" };
+    ot_config c = { .want = OT_WANT_GRAD,
+                    .n_feeds = f->mask == FED_ADD ? 3 : 2,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
+                    .ref_only = ref_only };
+    ot_error e = { 0 };
+    ot_plan *p;
+    ot_exec *x;
     static float data[3][B * H * MOST_T * D];
     if (ot_plan_new(m->g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s: %s", f->name, e.text);
     for (int i = 0; i < B * H * T * D; i++) {
@@ -171,13 +186,14 @@ static void attention(void **state)
     };
     (void)state;
     for (int i = 0; i < 2 * OT_LEN(forms); i++) {
-        model       m;
-        int         n, k, found, some;
+        model m;
+        int n, k, found, some;
         const form *f = &forms[i / 2];
         T = i % 2 ? MOST_T : 5;
         build(&m, f);
         double *whole = gradients(&m, f, true, &n, &found), *other = gradients(&m, f, false, &k, &some);
-        if (found != (f->is_attention ? 2 : 0) || some != (T == MOST_T ? found : 0)) fail_msg("%s, %d tokens: %d and %d nodes", f->name, T, found, some);
+        if (found != (f->is_attention ? 2 : 0) || some != (T == MOST_T ? found : 0))
+            fail_msg("%s, %d tokens: %d and %d nodes", f->name, T, found, some);
         assert_int_equal(n, k);
         for (int j = 0; j < n; j++)
             if (!(fabs(whole[j] - other[j]) <= 1e-6 + 1e-5 * fabs(other[j])))

@@ -13,7 +13,10 @@
 
 typedef ot_value *rule(model *m, ot_value *x);
 
-static ot_value *num(model *m, double x) { return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x }); }
+static ot_value *num(model *m, double x)
+{
+    return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x });
+}
 static ot_value *two(model *m, const char *op, ot_value *a, ot_value *b) { return model_node(m, op, OT_IN(a, b)); }
 static ot_value *one(model *m, const char *op, ot_value *a) { return model_node(m, op, OT_IN(a)); }
 static ot_value *mul(model *m, ot_value *a, ot_value *b) { return two(m, "Mul", a, b); }
@@ -28,7 +31,10 @@ static ot_value *with_float(ot_value *y, const char *name, double to)
 
 /* ---- spelled out ------------------------------------------------------------------ */
 
-static ot_value *phi2(model *m, ot_value *x) { return add(m, one(m, "Erf", two(m, "Div", x, num(m, sqrt(2)))), num(m, 1)); }
+static ot_value *phi2(model *m, ot_value *x)
+{
+    return add(m, one(m, "Erf", two(m, "Div", x, num(m, sqrt(2)))), num(m, 1));
+}
 static ot_value *gelu_half_last(model *m, ot_value *x) { return mul(m, mul(m, x, phi2(m, x)), num(m, 0.5)); }
 static ot_value *gelu_half_first(model *m, ot_value *x) { return mul(m, mul(m, num(m, 0.5), x), phi2(m, x)); }
 static ot_value *gelu_half_inside(model *m, ot_value *x) { return mul(m, mul(m, num(m, 0.5), phi2(m, x)), x); }
@@ -38,7 +44,9 @@ static ot_value *gelu_divided(model *m, ot_value *x)
 }
 static ot_value *cube(model *m, ot_value *x, int how)
 {
-    return how == 0 ? two(m, "Pow", x, num(m, 3)) : how == 1 ? mul(m, mul(m, x, x), x) : mul(m, x, two(m, "Pow", x, num(m, 2)));
+    return how == 0   ? two(m, "Pow", x, num(m, 3))
+           : how == 1 ? mul(m, mul(m, x, x), x)
+                      : mul(m, x, two(m, "Pow", x, num(m, 2)));
 }
 static ot_value *tanh_gelu(model *m, ot_value *x, int how)
 {
@@ -51,7 +59,8 @@ static ot_value *tanh_square(model *m, ot_value *x) { return tanh_gelu(m, x, 2);
 static ot_value *tanh_within(model *m, ot_value *x)
 {
     ot_value *u = add(m, mul(m, mul(m, x, x), num(m, 0.044715)), num(m, 1));
-    return mul(m, mul(m, x, num(m, 0.5)), add(m, one(m, "Tanh", mul(m, mul(m, x, num(m, sqrt(2 / M_PI))), u)), num(m, 1)));
+    return mul(m, mul(m, x, num(m, 0.5)),
+               add(m, one(m, "Tanh", mul(m, mul(m, x, num(m, sqrt(2 / M_PI))), u)), num(m, 1)));
 }
 static ot_value *silu(model *m, ot_value *x) { return mul(m, one(m, "Sigmoid", x), x); }
 static ot_value *quick_gelu(model *m, ot_value *x) { return mul(m, x, one(m, "Sigmoid", mul(m, x, num(m, 1.702)))); }
@@ -69,7 +78,10 @@ static ot_value *silu_of_product(model *m, ot_value *x) { return silu(m, mul(m, 
 
 static ot_value *gate_of_other(model *m, ot_value *x) { return mul(m, x, one(m, "Sigmoid", one(m, "Sin", x))); }
 static ot_value *gelu_wrong_half(model *m, ot_value *x) { return mul(m, mul(m, x, phi2(m, x)), num(m, 0.25)); }
-static ot_value *erf_unscaled(model *m, ot_value *x) { return mul(m, mul(m, x, add(m, one(m, "Erf", x), num(m, 1))), num(m, 0.5)); }
+static ot_value *erf_unscaled(model *m, ot_value *x)
+{
+    return mul(m, mul(m, x, add(m, one(m, "Erf", x), num(m, 1))), num(m, 0.5));
+}
 static ot_value *tanh_other_cubic(model *m, ot_value *x)
 {
     ot_value *u = add(m, x, mul(m, num(m, 0.0447), cube(m, x, 0)));
@@ -83,7 +95,8 @@ static ot_value *gelu_tanh(model *m, ot_value *x)
 {
     ot_value *y = one(m, "Gelu", x);
     for (const ot_attr *a = y->producer->op->attrs; a->name; a++)
-        if (!strcmp(a->name, "approximate")) *(const char **)((char *)(uintptr_t)y->producer->attrs + a->offset) = "tanh";
+        if (!strcmp(a->name, "approximate"))
+            *(const char **)((char *)(uintptr_t)y->producer->attrs + a->offset) = "tanh";
     return y;
 }
 static ot_value *swish(model *m, ot_value *x) { return one(m, "Swish", x); }
@@ -119,7 +132,11 @@ static int gradients(rule *r, double *all, int *found)
 
 static void activations(void **state)
 {
-    static const struct { const char *name; rule *pieces, *whole; int row; } rows[] = {
+    static const struct {
+        const char *name;
+        rule *pieces, *whole;
+        int row;
+    } rows[] = {
         { "Gelu, half last", gelu_half_last, gelu, OT_FN_Gelu },
         { "Gelu, half first", gelu_half_first, gelu, OT_FN_Gelu },
         { "Gelu, half inside", gelu_half_inside, gelu, OT_FN_Gelu },
@@ -149,7 +166,8 @@ static void activations(void **state)
         if (!rows[i].whole) continue;
         assert_int_equal(gradients(rows[i].whole, b, &as_one), n);
         for (int k = 0; k < n; k++)
-            if (!(fabs(a[k] - b[k]) <= 1e-7 + 1e-5 * fabs(b[k]))) fail_msg("%s: number %d is %.9g, as one operator %.9g", rows[i].name, k, a[k], b[k]);
+            if (!(fabs(a[k] - b[k]) <= 1e-7 + 1e-5 * fabs(b[k])))
+                fail_msg("%s: number %d is %.9g, as one operator %.9g", rows[i].name, k, a[k], b[k]);
     }
 }
 

@@ -19,18 +19,26 @@ enum { N = 4, C = 6, H = 3, STEPS = 5 };
 typedef struct form {
     const char *name;
     enum { CHANNELS_FIRST, CHANNELS_LAST, ROWS, UNKNOWN_RANK } where;
-    enum { VECTORS, IN_FULL, UNSQUEEZED, RESHAPED, CONCAT } shaped; /* parameters: (C,1,1), (1,C,1,1); of (C) by an operator */
+    enum {
+        VECTORS,
+        IN_FULL,
+        UNSQUEEZED,
+        RESHAPED,
+        CONCAT
+    } shaped; /* parameters: (C,1,1), (1,C,1,1); of (C) by an operator */
     enum { DIV, RECIPROCAL, ONE_BY, POWER } by;
     enum { PLAIN, SHIFTED, FACTORED, NEGATED } how;
     bool no_scale, no_bias;
     enum { NOTHING, SHARED_MEAN, OUTSIDE, OTHER_AXIS, SAID, TWICE, DOUBLED, ANOTHER_MEAN } wrong;
-    int  twin; /* layers that share all of it: 0: one */
+    int twin; /* layers that share all of it: 0: one */
 } form;
 
 static ot_value *number(model *m, float x) { return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &x); }
 static ot_value *two(model *m, const char *op, ot_value *a, ot_value *b) { return model_node(m, op, OT_IN(a, b)); }
 
-typedef struct tensors { ot_value *scale, *bias, *mean, *var; } tensors;
+typedef struct tensors {
+    ot_value *scale, *bias, *mean, *var;
+} tensors;
 
 static ot_value *tensor(model *m, const char *name, const ot_shape *s, double from, double step)
 {
@@ -43,8 +51,11 @@ static ot_value *tensor(model *m, const char *name, const ot_shape *s, double fr
 
 static tensors parameters(model *m, const form *f, bool whole)
 {
-    ot_shape s = whole || f->where != CHANNELS_FIRST || f->shaped >= UNSQUEEZED ? SHAPE(C) : f->shaped == IN_FULL ? SHAPE(1, C, 1, 1) : SHAPE(C, 1, 1);
-    tensors  t = { tensor(m, "norm.scale", &s, 1, 0.3), tensor(m, "norm.bias", &s, 0.1, 0.5), tensor(m, "norm.mean", &s, 0.2, 0.7), tensor(m, "norm.var", &s, 1.5, 0.9) };
+    ot_shape s = whole || f->where != CHANNELS_FIRST || f->shaped >= UNSQUEEZED ? SHAPE(C)
+                 : f->shaped == IN_FULL                                         ? SHAPE(1, C, 1, 1)
+                                                                                : SHAPE(C, 1, 1);
+    tensors t = { tensor(m, "norm.scale", &s, 1, 0.3), tensor(m, "norm.bias", &s, 0.1, 0.5),
+                  tensor(m, "norm.mean", &s, 0.2, 0.7), tensor(m, "norm.var", &s, 1.5, 0.9) };
     return t;
 }
 
@@ -53,13 +64,15 @@ static ot_value *shaped(model *m, const form *f, ot_value *p)
 {
     static const int64_t axes[] = { 0, 2, 3 }, to[] = { 1, -1, 1, 1 };
     if (f->shaped == UNSQUEEZED) return two(m, "Unsqueeze", p, model_ints(m, axes, 3));
-    if (f->shaped == CONCAT) return two(m, "Reshape", p, two(m, "Concat", model_ints(m, to, 2), model_ints(m, to + 2, 2)));
+    if (f->shaped == CONCAT)
+        return two(m, "Reshape", p, two(m, "Concat", model_ints(m, to, 2), model_ints(m, to + 2, 2)));
     return f->shaped == RESHAPED ? two(m, "Reshape", p, model_ints(m, to, 4)) : p;
 }
 
 static ot_value *spelled(model *m, const form *f, const tensors *t, ot_value *x)
 {
-    ot_value *g = f->no_scale ? NULL : shaped(m, f, t->scale), *b = f->no_bias ? NULL : shaped(m, f, t->bias), *mean = shaped(m, f, t->mean), *r;
+    ot_value *g = f->no_scale ? NULL : shaped(m, f, t->scale), *b = f->no_bias ? NULL : shaped(m, f, t->bias),
+             *mean = shaped(m, f, t->mean), *r;
     ot_value *var = f->wrong == OUTSIDE ? t->var : two(m, "Add", t->var, number(m, 1e-3f));
     ot_value *root = f->by == POWER ? NULL : model_node(m, "Sqrt", OT_IN(shaped(m, f, var)));
     if (f->wrong == OUTSIDE) root = two(m, "Add", root, number(m, 1e-3f));
@@ -73,7 +86,8 @@ static ot_value *spelled(model *m, const form *f, const tensors *t, ot_value *x)
     if (f->how == FACTORED || f->how == NEGATED) {
         ot_value *w = g ? two(m, "Mul", g, r) : r;
         if (f->wrong == DOUBLED) w = two(m, "Mul", w, number(m, 2));
-        ot_value *d = f->how == NEGATED ? two(m, "Add", model_node(m, "Neg", OT_IN(mean)), x) : two(m, "Sub", x, mean), *y = two(m, "Mul", w, d);
+        ot_value *d = f->how == NEGATED ? two(m, "Add", model_node(m, "Neg", OT_IN(mean)), x) : two(m, "Sub", x, mean),
+                 *y = two(m, "Mul", w, d);
         return b ? two(m, "Add", y, b) : y;
     }
     if (g) r = two(m, "Mul", r, g);
@@ -84,12 +98,14 @@ static ot_value *spelled(model *m, const form *f, const tensors *t, ot_value *x)
 
 static ot_value *whole(model *m, const form *f, const tensors *t, ot_value *x)
 {
-    float     ones[C] = { 1, 1, 1, 1, 1, 1 }, none[C] = { 0 };
-    ot_value *g = f->no_scale ? ot_graph_const(m->g, "one", OT_F32, &SHAPE(C), ones) : t->scale, *b = f->no_bias ? ot_graph_const(m->g, "zero", OT_F32, &SHAPE(C), none) : t->bias;
+    float ones[C] = { 1, 1, 1, 1, 1, 1 }, none[C] = { 0 };
+    ot_value *g = f->no_scale ? ot_graph_const(m->g, "one", OT_F32, &SHAPE(C), ones) : t->scale,
+             *b = f->no_bias ? ot_graph_const(m->g, "zero", OT_F32, &SHAPE(C), none) : t->bias;
     static const int64_t flat[] = { -1, C };
     ot_value *shape = f->where == CHANNELS_LAST || f->where == UNKNOWN_RANK ? model_node(m, "Shape", OT_IN(x)) : NULL;
     if (shape) x = two(m, "Reshape", x, model_ints(m, flat, 2));
-    ot_node *n = ot_graph_node(m->g, ot_find_op("", "BatchNormalization"), "norm", NULL, OT_IN(x, g, b, t->mean, t->var), 1);
+    ot_node *n =
+        ot_graph_node(m->g, ot_find_op("", "BatchNormalization"), "norm", NULL, OT_IN(x, g, b, t->mean, t->var), 1);
     for (const ot_attr *a = n->op->attrs; a->name; a++)
         if (!strcmp(a->name, "epsilon")) *(double *)((char *)(uintptr_t)n->attrs + a->offset) = 1e-3f;
     return shape ? two(m, "Reshape", n->out[0], shape) : n->out[0];
@@ -98,10 +114,15 @@ static ot_value *whole(model *m, const form *f, const tensors *t, ot_value *x)
 static void build(model *m, const form *f, bool pieces)
 {
     model_new(m);
-    bool      last = f->where == CHANNELS_LAST || f->where == UNKNOWN_RANK;
-    ot_value *x = model_input(m, "input", OT_F32, f->where == ROWS ? SHAPE(N, C) : last ? SHAPE(N, H, H, C) : SHAPE(N, C, H, H));
-    x = two(m, f->where == CHANNELS_FIRST ? "Conv" : "MatMul", x, model_weight(m, "first", f->where == CHANNELS_FIRST ? SHAPE(C, C, 1, 1) : SHAPE(C, C)));
-    if (f->where == UNKNOWN_RANK) x = model_node(m, "Sin", OT_IN(x)); /* whose rank nobody knows before shapes are inferred */
+    bool last = f->where == CHANNELS_LAST || f->where == UNKNOWN_RANK;
+    ot_value *x = model_input(m, "input", OT_F32,
+                              f->where == ROWS ? SHAPE(N, C)
+                              : last           ? SHAPE(N, H, H, C)
+                                               : SHAPE(N, C, H, H));
+    x = two(m, f->where == CHANNELS_FIRST ? "Conv" : "MatMul", x,
+            model_weight(m, "first", f->where == CHANNELS_FIRST ? SHAPE(C, C, 1, 1) : SHAPE(C, C)));
+    if (f->where == UNKNOWN_RANK)
+        x = model_node(m, "Sin", OT_IN(x)); /* whose rank nobody knows before shapes are inferred */
     tensors t = parameters(m, f, !pieces);
     if (f->wrong == SAID) t.var->said = OT_SAID_PARAMETER;
     for (int i = 0; i <= f->twin; i++) {
@@ -117,21 +138,32 @@ static void build(model *m, const form *f, bool pieces)
 static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, double *all, int *norms, int *statistics)
 {
     static float data[2][N * C * H * H];
-    model        m;
-    ot_plan     *p;
-    ot_exec     *x;
-    int          n = 0;
+    model m;
+    ot_plan *p;
+    ot_exec *x;
+    int n = 0;
     build(&m, f, pieces);
-    ot_shape  in = m.g->inputs[0]->shape;
-    ot_feed   feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in }, { .name = "target_output", .dtype = OT_F32, .shape = in } };
-    ot_spec  loss = { .output = "output", .name = "mse" };
-    ot_config c = { .want = want, .n_feeds = 2, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1,
-                    .optimizer = { .name = "sgd" }, .bn_unbiased = unbiased };
-    for (int i = 0; i < OT_LEN(data[0]); i++) data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f, data[1][i] = cosf((float)i * 0.9f);
+    ot_shape in = m.g->inputs[0]->shape;
+    ot_feed feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = in },
+                         { .name = "target_output", .dtype = OT_F32, .shape = in } };
+    ot_spec loss = { .output = "output", .name = "mse" };
+    ot_config c = { .want = want,
+                    .n_feeds = 2,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
+                    .optimizer = { .name = "sgd" },
+                    .bn_unbiased = unbiased };
+    for (int i = 0; i < OT_LEN(data[0]); i++)
+        data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f, data[1][i] = cosf((float)i * 0.9f);
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s: %s", f->name, m.err.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &m.err), OT_OK);
     double knob[3] = { 0.05, 0.9, 1 };
-    for (int i = 0; i < p->graph->n_inputs; i++) ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") != 0]);
+    for (int i = 0; i < p->graph->n_inputs; i++)
+        ot_exec_feed(x, p->graph->inputs[i], data[strcmp(p->graph->inputs[i]->name, "input") != 0]);
     if (p->knobs.lr) ot_exec_feed(x, p->knobs.lr, &knob[0]);
     if (p->knobs.momentum) ot_exec_feed(x, p->knobs.momentum, &knob[1]);
     if (p->knobs.t) ot_exec_feed(x, p->knobs.t, &knob[2]);
@@ -149,7 +181,8 @@ static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, d
     for (int i = 0; i < p->n_states && want == OT_WANT_TRAIN; i++) {
         const ot_value *v = p->states[i];
         *statistics += v->role == OT_STATE && v->source >= 0;
-        for (int64_t k = 0; v->role == OT_STATE && v->source >= 0 && k < ot_numel(&v->shape); k++) all[n++] = ot_get_f64(ot_exec_bytes(x, v), v->dtype, k);
+        for (int64_t k = 0; v->role == OT_STATE && v->source >= 0 && k < ot_numel(&v->shape); k++)
+            all[n++] = ot_get_f64(ot_exec_bytes(x, v), v->dtype, k);
     }
     ot_exec_free(x);
     ot_plan_free(p);
@@ -169,7 +202,10 @@ static void batch_norms(void **state)
         { .name = "parameters of four axes", .shaped = IN_FULL },
         { .name = "parameters unsqueezed (Paddle)", .shaped = UNSQUEEZED },
         { .name = "parameters reshaped, one by the root", .shaped = RESHAPED, .by = ONE_BY },
-        { .name = "parameters of a shape put together (torch.export)", .shaped = CONCAT, .how = SHIFTED, .by = RECIPROCAL },
+        { .name = "parameters of a shape put together (torch.export)",
+          .shaped = CONCAT,
+          .how = SHIFTED,
+          .by = RECIPROCAL },
         { .name = "times the reciprocal", .by = RECIPROCAL },
         { .name = "times a power", .by = POWER, .shaped = IN_FULL },
         { .name = "Keras' in channels that come first", .how = SHIFTED, .by = RECIPROCAL },
@@ -194,17 +230,21 @@ static void batch_norms(void **state)
     for (int i = 0; i < OT_LEN(forms); i++)
         for (int w = 0; w < OT_LEN(wants); w++) {
             const form *f = &forms[i];
-            int         in_pieces, as_one, statistics, others, n = trained(f, true, wants[w], a, &in_pieces, &statistics);
+            int in_pieces, as_one, statistics, others, n = trained(f, true, wants[w], a, &in_pieces, &statistics);
             if (f->wrong) {
                 if (in_pieces || statistics) fail_msg("%s: %d norms, %d statistics", f->name, in_pieces, statistics);
                 continue;
             }
             int whole_n = trained(f, false, wants[w], b, &as_one, &others);
-            if (n != whole_n) fail_msg("%s: want %d: %d numbers, as one operator %d (%d norms, wants %d)", f->name, w, n, whole_n, in_pieces, as_one);
-            if (in_pieces != as_one || statistics != others) fail_msg("%s: %d norms, %d statistics, wants %d, %d", f->name, in_pieces, statistics, as_one, others);
+            if (n != whole_n)
+                fail_msg("%s: want %d: %d numbers, as one operator %d (%d norms, wants %d)", f->name, w, n, whole_n,
+                         in_pieces, as_one);
+            if (in_pieces != as_one || statistics != others)
+                fail_msg("%s: %d norms, %d statistics, wants %d, %d", f->name, in_pieces, statistics, as_one, others);
             if (wants[w] == OT_WANT_TRAIN) assert_int_equal(statistics, 2);
             for (int k = 0; k < n; k++)
-                if (!(fabs(a[k] - b[k]) <= 1e-6 + 1e-5 * fabs(b[k]))) fail_msg("%s: want %d, number %d is %.9g, as one operator %.9g", f->name, w, k, a[k], b[k]);
+                if (!(fabs(a[k] - b[k]) <= 1e-6 + 1e-5 * fabs(b[k])))
+                    fail_msg("%s: want %d, number %d is %.9g, as one operator %.9g", f->name, w, k, a[k], b[k]);
         }
 }
 
@@ -214,15 +254,17 @@ static void the_unbiased_variance(void **state)
     static double population[1024], unbiased[1024];
     (void)state;
     for (int pieces = 0; pieces < 2; pieces++) {
-        form   f = { .name = "unbiased" };
-        int    norms, statistics, n = trained_as(&f, pieces, OT_WANT_TRAIN, false, population, &norms, &statistics), equal = 0, wider = 0;
+        form f = { .name = "unbiased" };
+        int norms, statistics, n = trained_as(&f, pieces, OT_WANT_TRAIN, false, population, &norms, &statistics),
+                               equal = 0, wider = 0;
         double m = N * H * H, kept = pow(0.9, STEPS);
         assert_int_equal(trained_as(&f, pieces, OT_WANT_TRAIN, true, unbiased, &norms, &statistics), n);
         for (int k = 0; k < n - 2 * C; k++) assert_true(population[k] == unbiased[k]);
         for (int k = n - 2 * C; k < n; k++) {
             double start = kept * (double)(float)(1.5 + 0.9 * sin(3.7 * ((k - n + 2 * C) % C) + 1.5));
             equal += population[k] == unbiased[k];
-            wider += population[k] != unbiased[k] && fabs((unbiased[k] - start) - (population[k] - start) * m / (m - 1)) < 1e-5 * fabs(unbiased[k]);
+            wider += population[k] != unbiased[k] &&
+                     fabs((unbiased[k] - start) - (population[k] - start) * m / (m - 1)) < 1e-5 * fabs(unbiased[k]);
         }
         if (equal != C || wider != C) fail_msg("%d equal, %d wider", equal, wider);
     }

@@ -17,7 +17,10 @@ enum { N = 4, T = 3, C = 7, STEPS = 5 };
 /* What a model computes with l, the log-probabilities (N, T, C), and its other inputs. */
 typedef ot_value *rule(model *m, ot_value *l);
 
-static ot_value *num(model *m, double x) { return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x }); }
+static ot_value *num(model *m, double x)
+{
+    return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x });
+}
 static ot_value *two(model *m, const char *op, ot_value *a, ot_value *b) { return model_node(m, op, OT_IN(a, b)); }
 static ot_value *one(model *m, const char *op, ot_value *a) { return model_node(m, op, OT_IN(a)); }
 
@@ -28,9 +31,15 @@ static ot_value *with_int(ot_value *y, const char *name, int64_t to)
     return y;
 }
 
-static ot_value *over(model *m, const char *op, ot_value *x, int64_t axis) { return two(m, op, x, model_ints(m, &axis, 1)); }
+static ot_value *over(model *m, const char *op, ot_value *x, int64_t axis)
+{
+    return two(m, op, x, model_ints(m, &axis, 1));
+}
 static ot_value *labels(model *m) { return model_input(m, "labels", OT_I64, SHAPE(N, T)); }
-static ot_value *mean_of(model *m, ot_value *x) { return one(m, "Neg", with_int(one(m, "ReduceMean", x), "keepdims", 0)); }
+static ot_value *mean_of(model *m, ot_value *x)
+{
+    return one(m, "Neg", with_int(one(m, "ReduceMean", x), "keepdims", 0));
+}
 
 static ot_value *picked(model *m, ot_value *l)
 {
@@ -45,10 +54,12 @@ static ot_value *gather_masked(model *m, ot_value *l)
 }
 static ot_value *one_hot(model *m, ot_value *l)
 {
-    float     values[] = { 0, 1 };
-    int64_t   depth = C;
-    ot_value *t = with_int(model_node(m, "OneHot", OT_IN(labels(m), ot_graph_const(m->g, "depth", OT_I64, &(ot_shape){ 0 }, &depth),
-                                                         ot_graph_const(m->g, "values", OT_F32, &SHAPE(2), values))), "axis", -1);
+    float values[] = { 0, 1 };
+    int64_t depth = C;
+    ot_value *t = with_int(model_node(m, "OneHot",
+                                      OT_IN(labels(m), ot_graph_const(m->g, "depth", OT_I64, &(ot_shape){ 0 }, &depth),
+                                            ot_graph_const(m->g, "values", OT_F32, &SHAPE(2), values))),
+                           "axis", -1);
     return mean_of(m, over(m, "ReduceSum", two(m, "Mul", t, l), 2));
 }
 static ot_value *shares(model *m, ot_value *l)
@@ -68,7 +79,7 @@ static ot_value *likelihood(model *m, ot_value *l)
 static ot_value *flat_likelihood(model *m, ot_value *l) /* of rows, where l is LogSoftmax(logits) itself */
 {
     ot_value *t = two(m, "Reshape", labels(m), model_ints(m, (int64_t[]){ N * T }, 1));
-    ot_node  *n = l->producer;
+    ot_node *n = l->producer;
     ot_value *rows = two(m, "Reshape", n->in[0], model_ints(m, (int64_t[]){ N * T, C }, 2));
     return two(m, "NegativeLogLikelihoodLoss", with_int(one(m, "LogSoftmax", rows), "axis", 1), t);
 }
@@ -94,12 +105,12 @@ static ot_value *several_picked(model *m, ot_value *l)
 /* once: nothing else reads the log-probabilities. */
 static int trained(const char *name, rule *r, bool once, ot_want want, double *all, int *losses)
 {
-    static float   data[N * T * C];
+    static float data[N * T * C];
     static int64_t class[N * T];
-    model          m;
-    ot_plan       *p;
-    ot_exec       *x;
-    int            n = 0, n_feeds = 0;
+    model m;
+    ot_plan *p;
+    ot_exec *x;
+    int n = 0, n_feeds = 0;
     model_new(&m);
     ot_value *v = model_input(&m, "input", OT_F32, SHAPE(N, T, C));
     v = two(&m, "MatMul", v, model_weight(&m, "first", SHAPE(C, C)));
@@ -108,9 +119,18 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
     if (!once) y = two(&m, "Add", y, two(&m, "Mul", with_int(one(&m, "ReduceMax", l), "keepdims", 0), num(&m, 0)));
     model_output(&m, y, "loss");
     ot_feed feeds[3];
-    for (int i = 0; i < m.g->n_inputs; i++) feeds[n_feeds++] = (ot_feed){ .name = m.g->inputs[i]->name, .dtype = m.g->inputs[i]->dtype, .shape = m.g->inputs[i]->shape };
-    ot_spec  loss = { .output = "loss", .name = "output" };
-    ot_config c = { .want = want, .n_feeds = n_feeds, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1, .threads = 1,
+    for (int i = 0; i < m.g->n_inputs; i++)
+        feeds[n_feeds++] =
+            (ot_feed){ .name = m.g->inputs[i]->name, .dtype = m.g->inputs[i]->dtype, .shape = m.g->inputs[i]->shape };
+    ot_spec loss = { .output = "loss", .name = "output" };
+    ot_config c = { .want = want,
+                    .n_feeds = n_feeds,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
                     .optimizer = { .name = "sgd" } };
     for (int i = 0; i < N * T * C; i++) data[i] = 0.5f + sinf((float)i * 1.7f);
     for (int i = 0; i < N * T; i++) class[i] = i % 5 ? i * 3 % C : -1 - i % C; /* some count from the end */
@@ -119,7 +139,8 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s: %s", name, m.err.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &m.err), OT_OK);
     double knob[3] = { 0.1, 0.9, 1 };
-    for (int i = 0; i < p->graph->n_inputs; i++) ot_exec_feed(x, p->graph->inputs[i], p->graph->inputs[i]->dtype == OT_I64 ? (void *)class : (void *)data);
+    for (int i = 0; i < p->graph->n_inputs; i++)
+        ot_exec_feed(x, p->graph->inputs[i], p->graph->inputs[i]->dtype == OT_I64 ? (void *)class : (void *)data);
     if (p->knobs.lr) ot_exec_feed(x, p->knobs.lr, &knob[0]);
     if (p->knobs.momentum) ot_exec_feed(x, p->knobs.momentum, &knob[1]);
     if (p->knobs.t) ot_exec_feed(x, p->knobs.t, &knob[2]);
@@ -142,7 +163,11 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
 
 static void losses(void **state)
 {
-    static const struct { const char *name; rule *r; int found, before; } rows[] = {
+    static const struct {
+        const char *name;
+        rule *r;
+        int found, before;
+    } rows[] = {
         { "gathered by labels", gather, 1, 0 },
         { "gathered, and used further", gather_masked, 1, 0 },
         { "times one-hot labels", one_hot, 1, 0 },
@@ -159,11 +184,14 @@ static void losses(void **state)
     for (int i = 0; i < OT_LEN(rows); i++)
         for (int w = 0; w < 2; w++) {
             int found, before;
-            int n = trained(rows[i].name, rows[i].r, true, wants[w], a, &found), k = trained(rows[i].name, rows[i].r, false, wants[w], b, &before);
-            if (found != rows[i].found || before != rows[i].before) fail_msg("%s: %d and %d CrossEntropy", rows[i].name, found, before);
+            int n = trained(rows[i].name, rows[i].r, true, wants[w], a, &found),
+                k = trained(rows[i].name, rows[i].r, false, wants[w], b, &before);
+            if (found != rows[i].found || before != rows[i].before)
+                fail_msg("%s: %d and %d CrossEntropy", rows[i].name, found, before);
             assert_int_equal(n, k);
             for (int j = 0; j < n; j++)
-                if (!(fabs(a[j] - b[j]) <= 1e-7 + 1e-5 * fabs(b[j]))) fail_msg("%s: number %d is %.9g, in pieces %.9g", rows[i].name, j, a[j], b[j]);
+                if (!(fabs(a[j] - b[j]) <= 1e-7 + 1e-5 * fabs(b[j])))
+                    fail_msg("%s: number %d is %.9g, in pieces %.9g", rows[i].name, j, a[j], b[j]);
         }
 }
 

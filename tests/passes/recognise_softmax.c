@@ -16,7 +16,10 @@
 
 typedef ot_value *rule(model *m, ot_value *x);
 
-static ot_value *num(model *m, double x) { return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x }); }
+static ot_value *num(model *m, double x)
+{
+    return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &(float){ (float)x });
+}
 static ot_value *two(model *m, const char *op, ot_value *a, ot_value *b) { return model_node(m, op, OT_IN(a, b)); }
 static ot_value *one(model *m, const char *op, ot_value *a) { return model_node(m, op, OT_IN(a)); }
 static ot_value *mul(model *m, ot_value *a, ot_value *b) { return two(m, "Mul", a, b); }
@@ -32,7 +35,10 @@ static ot_value *with_int(ot_value *y, const char *name, int64_t to)
     return y;
 }
 
-static ot_value *over(model *m, const char *op, ot_value *x, int64_t axis) { return two(m, op, x, model_ints(m, &axis, 1)); }
+static ot_value *over(model *m, const char *op, ot_value *x, int64_t axis)
+{
+    return two(m, op, x, model_ints(m, &axis, 1));
+}
 static ot_value *over_and_back(model *m, const char *op, ot_value *x, int64_t axis)
 {
     return two(m, "Unsqueeze", with_int(over(m, op, x, axis), "keepdims", 0), model_ints(m, &axis, 1));
@@ -73,12 +79,27 @@ static ot_value *log_of_soft(model *m, ot_value *x) { return one(m, "Log", soft(
 static ot_value *exp_of_log(model *m, ot_value *x) { return ex(m, log_nested(m, x)); }
 
 static ot_value *sig(model *m, ot_value *x) { return quot(m, num(m, 1), add(m, num(m, 1), ex(m, one(m, "Neg", x)))); }
-static ot_value *sig_reciprocal(model *m, ot_value *x) { return one(m, "Reciprocal", add(m, ex(m, mul(m, x, num(m, -1))), num(m, 1))); }
-static ot_value *sig_power(model *m, ot_value *x) { return two(m, "Pow", add(m, ex(m, sub(m, num(m, 0), x)), num(m, 1)), num(m, -1)); }
+static ot_value *sig_reciprocal(model *m, ot_value *x)
+{
+    return one(m, "Reciprocal", add(m, ex(m, mul(m, x, num(m, -1))), num(m, 1)));
+}
+static ot_value *sig_power(model *m, ot_value *x)
+{
+    return two(m, "Pow", add(m, ex(m, sub(m, num(m, 0), x)), num(m, 1)), num(m, -1));
+}
 static ot_value *sig_quotient(model *m, ot_value *x) { return quot(m, ex(m, x), add(m, num(m, 1), ex(m, x))); }
-static ot_value *sig_tanh(model *m, ot_value *x) { return mul(m, num(m, 0.5), add(m, one(m, "Tanh", mul(m, x, num(m, 0.5))), num(m, 1))); }
-static ot_value *sig_tanh_out(model *m, ot_value *x) { return add(m, mul(m, one(m, "Tanh", quot(m, x, num(m, 2))), num(m, 0.5)), num(m, 0.5)); }
-static ot_value *sig_scaled(model *m, ot_value *x) { return quot(m, num(m, 1), add(m, num(m, 1), ex(m, mul(m, x, num(m, -3))))); }
+static ot_value *sig_tanh(model *m, ot_value *x)
+{
+    return mul(m, num(m, 0.5), add(m, one(m, "Tanh", mul(m, x, num(m, 0.5))), num(m, 1)));
+}
+static ot_value *sig_tanh_out(model *m, ot_value *x)
+{
+    return add(m, mul(m, one(m, "Tanh", quot(m, x, num(m, 2))), num(m, 0.5)), num(m, 0.5));
+}
+static ot_value *sig_scaled(model *m, ot_value *x)
+{
+    return quot(m, num(m, 1), add(m, num(m, 1), ex(m, mul(m, x, num(m, -3)))));
+}
 static ot_value *log_one_plus(model *m, ot_value *x) { return one(m, "Log", add(m, num(m, 1), ex(m, x))); }
 static ot_value *tanh_four(model *m, ot_value *x)
 {
@@ -95,7 +116,10 @@ static ot_value *tanh_minus(model *m, ot_value *x)
     ot_value *e = ex(m, mul(m, num(m, -2), x));
     return quot(m, sub(m, num(m, 1), e), add(m, num(m, 1), e));
 }
-static ot_value *tanh_sigmoid(model *m, ot_value *x) { return sub(m, mul(m, num(m, 2), one(m, "Sigmoid", mul(m, x, num(m, 2)))), num(m, 1)); }
+static ot_value *tanh_sigmoid(model *m, ot_value *x)
+{
+    return sub(m, mul(m, num(m, 2), one(m, "Sigmoid", mul(m, x, num(m, 2)))), num(m, 1));
+}
 static ot_value *swish_in_pieces(model *m, ot_value *x) { return mul(m, x, sig(m, x)); }
 
 /* ---- what only looks like them ------------------------------------------------------ */
@@ -105,18 +129,33 @@ static ot_value *soft_epsilon(model *m, ot_value *x)
     ot_value *e = ex(m, x);
     return quot(m, e, add(m, over(m, "ReduceSum", e, -1), num(m, 1e-3)));
 }
-static ot_value *soft_other(model *m, ot_value *x) { return quot(m, ex(m, x), over(m, "ReduceSum", ex(m, one(m, "Sin", x)), -1)); }
+static ot_value *soft_other(model *m, ot_value *x)
+{
+    return quot(m, ex(m, x), over(m, "ReduceSum", ex(m, one(m, "Sin", x)), -1));
+}
 static ot_value *soft_of_all(model *m, ot_value *x)
 {
     static const int64_t both[] = { 0, 1 };
     return quot(m, ex(m, x), two(m, "ReduceSum", ex(m, x), model_ints(m, both, 2)));
 }
 static ot_value *soft_mean(model *m, ot_value *x) { return quot(m, ex(m, x), over(m, "ReduceMean", ex(m, x), -1)); }
-static ot_value *log_clipped(model *m, ot_value *x) { return one(m, "Log", model_node(m, "Clip", OT_IN(soft(m, x), num(m, 0.15), num(m, 1)))); }
-static ot_value *log_other(model *m, ot_value *x) { return sub(m, mul(m, x, num(m, 2)), over(m, "ReduceLogSumExp", x, -1)); }
+static ot_value *log_clipped(model *m, ot_value *x)
+{
+    return one(m, "Log", model_node(m, "Clip", OT_IN(soft(m, x), num(m, 0.15), num(m, 1))));
+}
+static ot_value *log_other(model *m, ot_value *x)
+{
+    return sub(m, mul(m, x, num(m, 2)), over(m, "ReduceLogSumExp", x, -1));
+}
 static ot_value *log_of_norm(model *m, ot_value *x) { return add(m, x, over(m, "ReduceLogSumExp", x, -1)); }
-static ot_value *sig_two(model *m, ot_value *x) { return quot(m, num(m, 2), add(m, num(m, 1), ex(m, one(m, "Neg", x)))); }
-static ot_value *sig_wide(model *m, ot_value *x) { return quot(m, num(m, 1), add(m, num(m, 1.5), ex(m, one(m, "Neg", x)))); }
+static ot_value *sig_two(model *m, ot_value *x)
+{
+    return quot(m, num(m, 2), add(m, num(m, 1), ex(m, one(m, "Neg", x))));
+}
+static ot_value *sig_wide(model *m, ot_value *x)
+{
+    return quot(m, num(m, 1), add(m, num(m, 1.5), ex(m, one(m, "Neg", x))));
+}
 static ot_value *tanh_uneven(model *m, ot_value *x)
 {
     ot_value *p = ex(m, x), *n = ex(m, mul(m, x, num(m, -1.5)));
@@ -148,7 +187,8 @@ static int wanted;
 static bool has_it(const ot_node *n)
 {
     const ot_program *p = !strcmp(n->op->name, "Map") ? n->attrs : NULL;
-    if (!strcmp(n->op->name, "SoftmaxAxis")) return wanted == ANY_ROWS || wanted == (((const ot_softmax_axis *)n->attrs)->log ? LOG_ROWS : ROWS);
+    if (!strcmp(n->op->name, "SoftmaxAxis"))
+        return wanted == ANY_ROWS || wanted == (((const ot_softmax_axis *)n->attrs)->log ? LOG_ROWS : ROWS);
     for (int i = 0; p && i < p->n_inst; i++)
         if (p->inst[i].row == wanted) return true;
     return false;
@@ -169,7 +209,11 @@ static int gradients(const char *name, rule *r, double *all, int *found)
 
 static void functions(void **state)
 {
-    static const struct { const char *name; rule *pieces, *whole; int what; } rows[] = {
+    static const struct {
+        const char *name;
+        rule *pieces, *whole;
+        int what;
+    } rows[] = {
         { "Softmax", soft, softmax, ROWS },
         { "Softmax without the maximum", soft_plain, softmax, ROWS },
         { "Softmax as a product", soft_product, softmax, ROWS },
@@ -215,7 +259,8 @@ static void functions(void **state)
         if (!rows[i].whole) continue;
         assert_int_equal(gradients(rows[i].name, rows[i].whole, b, &as_one), n);
         for (int k = 0; k < n; k++)
-            if (!(fabs(a[k] - b[k]) <= 1e-7 + 2e-5 * fabs(b[k]))) fail_msg("%s: number %d is %.9g, as one operator %.9g", rows[i].name, k, a[k], b[k]);
+            if (!(fabs(a[k] - b[k]) <= 1e-7 + 2e-5 * fabs(b[k])))
+                fail_msg("%s: number %d is %.9g, as one operator %.9g", rows[i].name, k, a[k], b[k]);
     }
 }
 
@@ -224,18 +269,21 @@ static void functions(void **state)
 /* The loss of inputs so large that the pieces themselves would overflow; how it is said goes to `said`. */
 static double joined_loss(rule *r, bool classes, char *said, size_t size)
 {
-    model    m;
+    model m;
     ot_plan *p;
     ot_exec *x;
-    float    in[30];
-    int64_t  class[5] = { 0, 3, 5, 1, 2 };
-    float    yes[30] = { 0 };
+    float in[30];
+    int64_t class[5] = { 0, 3, 5, 1, 2 };
+    float yes[30] = { 0 };
     model_new(&m);
     ot_value *v = model_input(&m, "input", OT_F32, SHAPE(5, 6));
     v = two(&m, "MatMul", v, model_weight(&m, "first", SHAPE(6, 6)));
     model_output(&m, r(&m, v), "output");
     ot_feed feeds[2] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(5, 6) },
-                         { .name = "target", .dtype = classes ? OT_I64 : OT_F32, .shape = classes ? SHAPE(5) : SHAPE(5, 6), .binary = !classes } };
+                         { .name = "target",
+                           .dtype = classes ? OT_I64 : OT_F32,
+                           .shape = classes ? SHAPE(5) : SHAPE(5, 6),
+                           .binary = !classes } };
     ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .accumulate = 1, .dropout = -1, .threads = 1 };
     for (int i = 0; i < 30; i++) in[i] = 400 * sinf((float)i * 1.3f), yes[i] = (float)(i % 3 == 0);
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s", m.err.text);
@@ -262,7 +310,12 @@ static ot_value *soft_and_away(model *m, ot_value *x)
 
 static void tails(void **state)
 {
-    static const struct { const char *name; rule *pieces, *whole; bool classes; const char *said; } rows[] = {
+    static const struct {
+        const char *name;
+        rule *pieces, *whole;
+        bool classes;
+        const char *said;
+    } rows[] = {
         { "Softmax", soft, softmax, true, "loss cross_entropy combined with the Softmax" },
         { "Softmax without the maximum", soft_plain, softmax, true, "loss cross_entropy combined with the Softmax" },
         { "Softmax, moved", soft_and_away, softmax, true, "loss cross_entropy combined with the Softmax" },
@@ -274,9 +327,11 @@ static void tails(void **state)
     char a[512], b[512];
     (void)state;
     for (int i = 0; i < OT_LEN(rows); i++) {
-        double in_pieces = joined_loss(rows[i].pieces, rows[i].classes, a, sizeof a), as_one = joined_loss(rows[i].whole, rows[i].classes, b, sizeof b);
+        double in_pieces = joined_loss(rows[i].pieces, rows[i].classes, a, sizeof a),
+               as_one = joined_loss(rows[i].whole, rows[i].classes, b, sizeof b);
         if (!strstr(a, rows[i].said)) fail_msg("%s: '%s'", rows[i].name, a);
-        if (!(fabs(in_pieces - as_one) <= 1e-5 * fabs(as_one)) || !(as_one > 10)) fail_msg("%s: %.9g, as one operator %.9g", rows[i].name, in_pieces, as_one);
+        if (!(fabs(in_pieces - as_one) <= 1e-5 * fabs(as_one)) || !(as_one > 10))
+            fail_msg("%s: %.9g, as one operator %.9g", rows[i].name, in_pieces, as_one);
     }
 }
 

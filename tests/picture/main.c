@@ -29,19 +29,19 @@ enum { MOST = 1 << 16, PATIENCE_MIB = 400 };
 #endif
 
 typedef struct fixture {
-    char     name[64], format[16];
-    int      width, height, channels, bits, orientation, tolerance;
+    char name[64], format[16];
+    int width, height, channels, bits, orientation, tolerance;
     uint8_t *p;
-    size_t   n;
+    size_t n;
 } fixture;
 
 static fixture list[200];
-static int     count, flips = 100;
+static int count, flips = 100;
 
 static void load(const char *name, uint8_t **p, size_t *n)
 {
-    char     path[512];
-    void    *bytes;
+    char path[512];
+    void *bytes;
     ot_error err = { 0 };
     snprintf(path, sizeof path, FOLDER "%s", name);
     if (ot_read_file(path, 1 << 24, &bytes, n, &err) != OT_OK) fail_msg("%s", err.text);
@@ -51,11 +51,12 @@ static void load(const char *name, uint8_t **p, size_t *n)
 static int load_all(void **state)
 {
     FILE *f = fopen(FOLDER "list", "r");
-    char  line[256];
+    char line[256];
     (void)state;
     while (f && fgets(line, sizeof line, f)) {
         fixture *x = &list[count];
-        if (sscanf(line, "%63s %15s %d %d %d %d %d %d", x->name, x->format, &x->width, &x->height, &x->channels, &x->bits, &x->orientation, &x->tolerance) != 8)
+        if (sscanf(line, "%63s %15s %d %d %d %d %d %d", x->name, x->format, &x->width, &x->height, &x->channels,
+                   &x->bits, &x->orientation, &x->tolerance) != 8)
             continue;
         for (char *c = x->format; *c; c++) *c = *c == '_' ? ' ' : *c;
         load(x->name, &x->p, &x->n);
@@ -76,7 +77,7 @@ static int free_all(void **state)
 static ot_pixels decoded(const fixture *f)
 {
     ot_pixels x;
-    ot_error  err = { 0 };
+    ot_error err = { 0 };
     if (ot_picture_decode(f->p, f->n, MOST, &x, &err) != OT_OK) fail_msg("%s: %s", f->name, err.text);
     return x;
 }
@@ -86,16 +87,16 @@ static void holds_what_the_list_says(void **state)
     (void)state;
     for (int i = 0; i < count; i++) {
         const fixture *f = &list[i];
-        ot_pixels      size, x = decoded(f);
-        ot_error       err = { 0 };
+        ot_pixels size, x = decoded(f);
+        ot_error err = { 0 };
         if (ot_picture_size(f->p, f->n, &size, &err) != OT_OK) fail_msg("%s: %s", f->name, err.text);
         assert_null(size.data);
         for (const ot_pixels *p = &size; p; p = p == &size ? &x : NULL) {
-            bool good = !strcmp(p->format, f->format) && p->width == f->width && p->height == f->height && p->channels == f->channels &&
-                        p->bits == f->bits && p->orientation == f->orientation;
+            bool good = !strcmp(p->format, f->format) && p->width == f->width && p->height == f->height &&
+                        p->channels == f->channels && p->bits == f->bits && p->orientation == f->orientation;
             if (!good)
-                fail_msg("%s: is %s, %lld x %lld of %d channels of %d bits, orientation %d", f->name, p->format, (long long)p->width, (long long)p->height,
-                         p->channels, p->bits, p->orientation);
+                fail_msg("%s: is %s, %lld x %lld of %d channels of %d bits, orientation %d", f->name, p->format,
+                         (long long)p->width, (long long)p->height, p->channels, p->bits, p->orientation);
         }
         ot_pixels_free(&x);
     }
@@ -105,17 +106,17 @@ static void holds_what_the_list_says(void **state)
 static void equals_pillow(void **state)
 {
     double sum = 0;
-    long   elements = 0;
-    int    worst = 0;
+    long elements = 0;
+    int worst = 0;
     (void)state;
     for (int i = 0; i < count; i++) {
         const fixture *f = &list[i];
-        ot_pixels      x = decoded(f);
-        ot_error       err = { 0 };
-        char           name[80];
-        uint8_t       *p;
-        size_t         n;
-        int            w, h, head, most = 0;
+        ot_pixels x = decoded(f);
+        ot_error err = { 0 };
+        char name[80];
+        uint8_t *p;
+        size_t n;
+        int w, h, head, most = 0;
         snprintf(name, sizeof name, "%.63s.ppm", f->name);
         load(name, &p, &n);
         assert_int_equal(sscanf((const char *)p, "P6 %d %d 255%n", &w, &h, &head), 2);
@@ -135,14 +136,15 @@ static void equals_pillow(void **state)
         free(p);
         ot_pixels_free(&x);
     }
-    print_message("%d pictures against Pillow: mean difference %.5f, largest %d grey levels\n", count, sum / (double)elements, worst);
+    print_message("%d pictures against Pillow: mean difference %.5f, largest %d grey levels\n", count,
+                  sum / (double)elements, worst);
 }
 
 static void keeps_all_of_16_bits(void **state)
 {
     static const uint8_t pgm[] = "P5 2 2 65535\n\x01\x02\x03\x04\xff\xfe\x00\x07";
-    ot_pixels            x;
-    ot_error             err = { 0 };
+    ot_pixels x;
+    ot_error err = { 0 };
     (void)state;
     assert_int_equal(ot_picture_decode(pgm, sizeof pgm - 1, MOST, &x, &err), OT_OK);
     assert_memory_equal(x.data, ((uint16_t[]){ 0x0102, 0x0304, 0xfffe, 7 }), 8);
@@ -159,8 +161,8 @@ static void keeps_all_of_16_bits(void **state)
 static void luma_is_pillows(void **state)
 {
     static const uint8_t ppm[] = "P6 4 1 255\n\xff\0\0\0\xff\0\0\0\xff\x0a\x64\xc8";
-    ot_pixels            x;
-    ot_error             err = { 0 };
+    ot_pixels x;
+    ot_error err = { 0 };
     (void)state;
     assert_int_equal(ot_picture_decode(ppm, sizeof ppm - 1, MOST, &x, &err), OT_OK);
     assert_int_equal(ot_pixels_to_bytes(&x, 1, &err), OT_OK);
@@ -171,17 +173,19 @@ static void luma_is_pillows(void **state)
 /* Decodes bytes that may be anything: an error with a text and nothing left, or pixels that are all there. */
 static ot_status held(const char *name, const uint8_t *p, size_t n, ot_pixels *x)
 {
-    uint8_t  *exact = malloc(n ? n : 1); /* a byte beyond is seen by the sanitizer */
+    uint8_t *exact = malloc(n ? n : 1); /* a byte beyond is seen by the sanitizer */
     ot_pixels size;
-    ot_error  err = { 0 }, e1 = { 0 };
+    ot_error err = { 0 }, e1 = { 0 };
     memcpy(exact, p, n);
     ot_status looked = ot_picture_size(exact, n, &size, &e1), s = ot_picture_decode(exact, n, MOST, x, &err);
     free(exact);
     if (s == OT_OK) {
         volatile uint8_t sink = 0;
-        if (looked != OT_OK || size.width != x->width || size.height != x->height || size.channels != x->channels || size.bits != x->bits)
+        if (looked != OT_OK || size.width != x->width || size.height != x->height || size.channels != x->channels ||
+            size.bits != x->bits)
             fail_msg("%s: the size is not that of the pixels", name);
-        if (x->width * x->height > MOST) fail_msg("%s: %lld x %lld pixels", name, (long long)x->width, (long long)x->height);
+        if (x->width * x->height > MOST)
+            fail_msg("%s: %lld x %lld pixels", name, (long long)x->width, (long long)x->height);
         for (int64_t i = 0; i < x->width * x->height * x->channels * (x->bits / 8); i++) sink = ((uint8_t *)x->data)[i];
         (void)sink;
     } else if (s != OT_E_DATA || err.status != s || !err.text[0] || x->data || strstr(err.text, "  ")) {
@@ -195,13 +199,14 @@ static void refuses_what_is_cut(void **state)
     (void)state;
     for (int i = 0; i < count; i++) {
         const fixture *f = &list[i];
-        ot_pixels      whole = decoded(f), x;
-        size_t         passed = 0;
-        bool           text = !strncmp(f->name, "text.", 5); /* "255" cut is "25" */
+        ot_pixels whole = decoded(f), x;
+        size_t passed = 0;
+        bool text = !strncmp(f->name, "text.", 5); /* "255" cut is "25" */
         for (size_t n = 0; n < f->n; n++) {
             if (held(f->name, f->p, n, &x) != OT_OK) continue;
             passed++;
-            if (!text && (x.width != whole.width || memcmp(x.data, whole.data, (size_t)(x.width * x.height * x.channels * (x.bits / 8))) != 0))
+            if (!text && (x.width != whole.width ||
+                          memcmp(x.data, whole.data, (size_t)(x.width * x.height * x.channels * (x.bits / 8))) != 0))
                 fail_msg("%s: of its first %zu bytes come other pixels", f->name, n);
             ot_pixels_free(&x);
         }
@@ -230,8 +235,8 @@ static void survives_turned_bits(void **state)
     (void)state;
     for (int i = 0; i < count; i++) {
         const fixture *f = &list[i];
-        uint8_t       *p = malloc(f->n);
-        ot_pixels      x;
+        uint8_t *p = malloc(f->n);
+        ot_pixels x;
         rolled = (uint64_t)i;
         for (int k = 0; k < flips; k++) {
             memcpy(p, f->p, f->n);
@@ -241,7 +246,8 @@ static void survives_turned_bits(void **state)
             else damaged++;
         }
         free(p);
-        if (!SANITIZED && resident_mib() - before > PATIENCE_MIB) fail_msg("%s: takes %ld MiB", f->name, resident_mib() - before);
+        if (!SANITIZED && resident_mib() - before > PATIENCE_MIB)
+            fail_msg("%s: takes %ld MiB", f->name, resident_mib() - before);
     }
     print_message("bits turned: %ld refused, %ld read; %ld MiB\n", damaged, whole, resident_mib());
 }
@@ -251,8 +257,8 @@ static void survives_turned_bits(void **state)
 static void refused(const char *what, const uint8_t *p, size_t n, int64_t most, const char *text)
 {
     ot_pixels x;
-    ot_error  err = { 0 };
-    long      before = resident_mib();
+    ot_error err = { 0 };
+    long before = resident_mib();
     ot_status s = ot_picture_decode(p, n, most, &x, &err);
     if (s != OT_E_DATA || !strstr(err.text, text)) fail_msg("%s: status %d, '%s'", what, (int)s, err.text);
     if (!SANITIZED && resident_mib() - before > 100) fail_msg("%s: takes %ld MiB", what, resident_mib() - before);
@@ -310,7 +316,8 @@ static void png_of_zeros(void)
 
 static void refuses_bombs(void **state)
 {
-    static const uint8_t bmp[] = "BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\1\0\0\0\1\0\1\0\x08\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\1";
+    static const uint8_t bmp[] =
+        "BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\1\0\0\0\1\0\1\0\x08\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\1";
     (void)state;
     png_of_zeros();
     fixture f = copy_of("rgb.png");
@@ -381,9 +388,10 @@ static void says_what_it_is(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_what_the_list_says), cmocka_unit_test(equals_pillow), cmocka_unit_test(keeps_all_of_16_bits),
-        cmocka_unit_test(luma_is_pillows), cmocka_unit_test(says_what_it_is), cmocka_unit_test(refuses_what_is_cut),
-        cmocka_unit_test(survives_turned_bits), cmocka_unit_test(refuses_bombs),
+        cmocka_unit_test(holds_what_the_list_says), cmocka_unit_test(equals_pillow),
+        cmocka_unit_test(keeps_all_of_16_bits),     cmocka_unit_test(luma_is_pillows),
+        cmocka_unit_test(says_what_it_is),          cmocka_unit_test(refuses_what_is_cut),
+        cmocka_unit_test(survives_turned_bits),     cmocka_unit_test(refuses_bombs),
     };
     if (argc > 1) flips = atoi(argv[1]);
     return cmocka_run_group_tests(tests, load_all, free_all);

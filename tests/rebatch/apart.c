@@ -17,9 +17,9 @@
 enum { BATCH = 4, MOST = 4 };
 
 typedef struct numbers {
-    int64_t  nodes;
-    double   loss;
-    int      n;
+    int64_t nodes;
+    double loss;
+    int n;
     double **gradient;
     int64_t *elements;
 } numbers;
@@ -36,10 +36,10 @@ static void fill(void *p, ot_dtype t, int64_t n)
 
 static void run(const ot_plan *p, const ot_feed *feeds, int n, numbers *out)
 {
-    ot_error   err = { 0 };
-    ot_exec   *x;
+    ot_error err = { 0 };
+    ot_exec *x;
     ot_numbers got;
-    void      *bytes[MOST];
+    void *bytes[MOST];
     assert_int_equal(ot_exec_new(p, NULL, &x, &err), OT_OK);
     for (int i = 0; i < n; i++) {
         bytes[i] = calloc(1, ot_bytes(&feeds[i].shape, feeds[i].dtype) + 1);
@@ -56,8 +56,8 @@ static void run(const ot_plan *p, const ot_feed *feeds, int n, numbers *out)
     out->elements = calloc((size_t)out->n + 1, sizeof *out->elements);
     for (int i = 0; i < out->n; i++) {
         const ot_value *g = p->weights[i]->grad;
-        int64_t         m = ot_numel(&g->shape);
-        void           *raw = malloc(ot_bytes(&g->shape, g->dtype) + 1);
+        int64_t m = ot_numel(&g->shape);
+        void *raw = malloc(ot_bytes(&g->shape, g->dtype) + 1);
         assert_int_equal(ot_exec_read(x, g, raw, &err), OT_OK);
         out->elements[i] = m;
         out->gradient[i] = calloc((size_t)m + 1, sizeof(double));
@@ -78,8 +78,8 @@ static void drop(numbers *x)
 static numbers measure(const ot_imported *m, bool apart)
 {
     const ot_graph *g = m->graph;
-    ot_feed         feeds[MOST];
-    int             n = 0;
+    ot_feed feeds[MOST];
+    int n = 0;
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         if (v->role != OT_INPUT || v->data || v == g->seed || v == g->counter) continue;
@@ -89,9 +89,16 @@ static numbers measure(const ot_imported *m, bool apart)
         feeds[n++].shape.dim[0] = BATCH;
     }
     feeds[n++] = (ot_feed){ .name = "target", .target = true, .dtype = OT_I64, .shape = { 1, { BATCH } } };
-    ot_spec  loss = { .name = "cross_entropy" };
-    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = n, .feeds = feeds, .n_losses = 1, .losses = &loss, .accumulate = 1, .dropout = -1,
-                    .threads = 1, .apart = apart };
+    ot_spec loss = { .name = "cross_entropy" };
+    ot_config c = { .want = OT_WANT_GRAD,
+                    .n_feeds = n,
+                    .feeds = feeds,
+                    .n_losses = 1,
+                    .losses = &loss,
+                    .accumulate = 1,
+                    .dropout = -1,
+                    .threads = 1,
+                    .apart = apart };
     ot_plan *p;
     ot_error err = { 0 };
     if (ot_plan_new(g, &c, NULL, &p, &err) != OT_OK) fail_msg("%s: %s", m->path, err.text);
@@ -109,17 +116,20 @@ static void rules_change_nothing(void **state)
     assert_true(files.gl_pathc > 30);
     for (size_t f = 0; f < files.gl_pathc; f++) {
         ot_imported *m;
-        ot_error     err = { 0 };
+        ot_error err = { 0 };
         assert_int_equal(ot_import(files.gl_pathv[f], &m, &err), OT_OK);
         numbers rules = measure(m, false), apart = measure(m, true);
         assert_true(rules.loss > 0.01);
-        if (fabs(rules.loss - apart.loss) > 1e-5) fail_msg("%s: loss %.9g, apart %.9g", m->path, rules.loss, apart.loss);
-        if (apart.nodes <= rules.nodes) fail_msg("%s: %lld nodes, apart %lld", m->path, (long long)rules.nodes, (long long)apart.nodes);
+        if (fabs(rules.loss - apart.loss) > 1e-5)
+            fail_msg("%s: loss %.9g, apart %.9g", m->path, rules.loss, apart.loss);
+        if (apart.nodes <= rules.nodes)
+            fail_msg("%s: %lld nodes, apart %lld", m->path, (long long)rules.nodes, (long long)apart.nodes);
         assert_int_equal(rules.n, apart.n);
         for (int i = 0; i < rules.n; i++)
             for (int64_t k = 0; k < rules.elements[i]; k++)
                 if (!(fabs(rules.gradient[i][k] - apart.gradient[i][k]) <= 1e-5))
-                    fail_msg("%s: gradient %d [%lld]: %.9g, apart %.9g", m->path, i, (long long)k, rules.gradient[i][k], apart.gradient[i][k]);
+                    fail_msg("%s: gradient %d [%lld]: %.9g, apart %.9g", m->path, i, (long long)k, rules.gradient[i][k],
+                             apart.gradient[i][k]);
         drop(&rules);
         drop(&apart);
         ot_import_free(m);

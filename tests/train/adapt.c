@@ -49,9 +49,7 @@ static ot_array *array(bed *b, const char *name, ot_dtype t, ot_shape s, void *d
 
 static ot_adapt_env env(bed *b)
 {
-    return (ot_adapt_env){
-        .graph = b->g, .s = &b->s, .normalize = &b->z, .a = b->a, .notes = &b->notes
-    };
+    return (ot_adapt_env){ .graph = b->g, .s = &b->s, .normalize = &b->z, .a = b->a, .notes = &b->notes };
 }
 
 static ot_status adapt(bed *b)
@@ -88,10 +86,8 @@ static void pictures_take_any_place(void **state)
     (void)state;
     bed b;
     open_bed(&b);
-    ot_shape planes = SHAPE(1, 28, 28), last = SHAPE(28, 28, 1), flat = SHAPE(784),
-             grey = SHAPE(28, 28);
-    ot_shape padded = SHAPE(1, 32, 32), colour = SHAPE(3, 28, 28), large = SHAPE(3, 56, 56),
-             flat32 = SHAPE(1024);
+    ot_shape planes = SHAPE(1, 28, 28), last = SHAPE(28, 28, 1), flat = SHAPE(784), grey = SHAPE(28, 28);
+    ot_shape padded = SHAPE(1, 32, 32), colour = SHAPE(3, 28, 28), large = SHAPE(3, 56, 56), flat32 = SHAPE(1024);
     pictures(&b, SHAPE(-1, 1, 28, 28), 28, 28, 1, &planes);
     float *y = b.fs.f[0].buffer;
     assert_near(y[3], (double)((784 + 3) % 251) / 255, 1e-6); /* sample 1 comes first */
@@ -154,7 +150,8 @@ static void refused(void **state)
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     array(&b, "y", OT_F32, SHAPE(4, 3), data);
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(b.err, "bed: input 'x': the data has no array of this name, only 'y'; 'y' has the right shape: save it as 'x'");
+    assert_says(
+        b.err, "bed: input 'x': the data has no array of this name, only 'y'; 'y' has the right shape: save it as 'x'");
     b.array[0].t.name = "x";
     assert_ok(adapt(&b), b.err);
     b.array[0].t.dim[1] = 4;
@@ -196,8 +193,7 @@ static void whole_arrays(void **state)
 
 /* ---- targets ------------------------------------------------------------------------ */
 
-static ot_status targets(bed *b, const char *loss, ot_shape output, ot_dtype t, ot_shape s,
-                         void *data)
+static ot_status targets(bed *b, const char *loss, ot_shape output, ot_dtype t, ot_shape s, void *data)
 {
     ot_spec thing = { .name = loss };
     ot_output y = { .name = "y", .dtype = OT_F32, .shape = output };
@@ -222,8 +218,7 @@ static void labels(void **state)
     open_bed(&b);
     assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3), OT_U8, SHAPE(4), u), b.err);
     assert_int_equal(b.fs.f[0].dtype, OT_I64);
-    assert_ok(targets(&b, NULL, SHAPE(2, 3), OT_U8, SHAPE(4, 1), u),
-              b.err); /* a column of labels */
+    assert_ok(targets(&b, NULL, SHAPE(2, 3), OT_U8, SHAPE(4, 1), u), b.err); /* a column of labels */
     assert_int_equal(b.fs.f[0].sample.rank, 0);
     assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3), OT_F32, SHAPE(4), floats), b.err);
     assert_int_equal(b.fs.f[0].dtype, OT_I64);
@@ -234,11 +229,9 @@ static void labels(void **state)
     assert_says(b.err, "sample 1 has class -1");
     assert_int_equal(targets(&b, "nll", SHAPE(2, 3, 5), OT_I64, SHAPE(2, 4), bad), OT_E_DATA);
     assert_says(b.err, "expected class numbers (that shape without the class axis)");
-    assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3, 2), OT_I64, SHAPE(2, 2),
-                      (int64_t[]){ 2, 0, 1, 1 }),
+    assert_ok(targets(&b, "cross_entropy", SHAPE(2, 3, 2), OT_I64, SHAPE(2, 2), (int64_t[]){ 2, 0, 1, 1 }),
               b.err); /* axis 1 */
-    assert_ok(targets(&b, "cross_entropy", SHAPE(2, 4, 5), OT_I64, SHAPE(1, 4),
-                      (int64_t[]){ 4, 0, 1, 1 }),
+    assert_ok(targets(&b, "cross_entropy", SHAPE(2, 4, 5), OT_I64, SHAPE(1, 4), (int64_t[]){ 4, 0, 1, 1 }),
               b.err); /* the last */
     close_bed(&b);
 }
@@ -302,14 +295,15 @@ static void every_target_is_learnt(void **state)
     bed b;
     ot_param zero = { .key = "weight", .text = "0", .num = 0 };
     ot_spec cls = { .name = "cross_entropy", .output = "cls" }, any = { .name = "mse" },
-             none = { .name = "mse", .output = "reg", .n = 1, .param = &zero };
+            none = { .name = "mse", .output = "reg", .n = 1, .param = &zero };
     open_bed(&b);
     assert_ok(heads(&b, NULL, 0, NAMES("target_cls", "target_reg")), b.err);
     assert_int_equal(b.fs.n, 2);
     assert_string_equal(b.notes, "");
     assert_ok(heads(&b, NULL, 0, NAMES("target_reg")), b.err);
     assert_string_equal(b.fs.f[0].name, "target_reg");
-    assert_string_equal(b.notes, "output 'cls': no target and no loss; weights that affect no other output do not train");
+    assert_string_equal(b.notes,
+                        "output 'cls': no target and no loss; weights that affect no other output do not train");
     assert_int_equal(heads(&b, NULL, 0, NAMES("target_cls", "target_nope")), OT_E_DATA);
     assert_says(b.err, "bed: array 'target_nope': the model has no output 'nope'; its outputs are 'cls', 'reg'");
     assert_int_equal(heads(&b, &cls, 1, NAMES("target_cls", "target_reg")), OT_E_DATA);

@@ -11,7 +11,11 @@
 #include "tests/train/train.h"
 
 /* A tree of files under a folder of the test's own: pairs of path and text. */
-typedef struct tree { const char *file[16][2]; double quota; const char *what; } tree;
+typedef struct tree {
+    const char *file[16][2];
+    double quota;
+    const char *what;
+} tree;
 
 static void put(const char *root, const char *path, const char *text)
 {
@@ -35,41 +39,82 @@ static void put(const char *root, const char *path, const char *text)
 static const tree trees[] = {
     { { { NULL, NULL } }, 0, "no files at all" },
     { { { SELF "cgroup", "0::/\n" }, { SELF "mountinfo", V2_MOUNT("/") } }, 0, "version 2: the root has no limit" },
-    { { { SELF "cgroup", "0::/\n" }, { SELF "mountinfo", V2_MOUNT("/") }, { "/sys/fs/cgroup/cpu.max", "150000 100000\n" } },
-      1.5, "version 2: a container sees its own group as the root" },
-    { { { SELF "cgroup", "0::/a.slice/b\n" }, { SELF "mountinfo", V2_MOUNT("/") },
-        { "/sys/fs/cgroup/a.slice/cpu.max", "max 100000\n" }, { "/sys/fs/cgroup/a.slice/b/cpu.max", "50000 200000\n" } },
-      0.25, "version 2: the group's own" },
-    { { { SELF "cgroup", "0::/a.slice/b\n" }, { SELF "mountinfo", V2_MOUNT("/") },
-        { "/sys/fs/cgroup/a.slice/cpu.max", "200000 100000\n" }, { "/sys/fs/cgroup/a.slice/b/cpu.max", "max 100000\n" } },
-      2, "version 2: that of the group around it" },
-    { { { SELF "cgroup", "0::/a/b/c\n" }, { SELF "mountinfo", V2_MOUNT("/") }, { "/sys/fs/cgroup/a/cpu.max", "300000 100000\n" },
-        { "/sys/fs/cgroup/a/b/cpu.max", "100000 100000\n" }, { "/sys/fs/cgroup/a/b/c/cpu.max", "200000 100000\n" } },
-      1, "version 2: the least of three" },
-    { { { SELF "cgroup", "0::/docker/0123\n" }, { SELF "mountinfo", V2_MOUNT("/docker/0123") },
-        { "/sys/fs/cgroup/cpu.max", "100000 100000\n" }, { "/sys/fs/cgroup/docker/0123/cpu.max", "900000 100000\n" } },
-      1, "version 2: the mount hides what is above the group" },
-    { { { SELF "cgroup", "0::/docker/01234\n" }, { SELF "mountinfo", V2_MOUNT("/docker/0123") }, { "/sys/fs/cgroup/cpu.max", "100000 100000\n" } },
-      1, "version 2: a group beside the mounted one" },
-    { { { SELF "cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/1\n0::/\n" }, { SELF "mountinfo", V1_MOUNT("/") },
-        { V1 "/cpu.cfs_quota_us", "-1\n" }, { V1 "/cpu.cfs_period_us", "100000\n" },
-        { V1 "/docker/1/cpu.cfs_quota_us", "250000\n" }, { V1 "/docker/1/cpu.cfs_period_us", "100000\n" } },
-      2.5, "version 1: the group's own" },
-    { { { SELF "cgroup", "4:cpu,cpuacct:/docker/1\n" }, { SELF "mountinfo", V1_MOUNT("/") },
-        { V1 "/docker/cpu.cfs_quota_us", "100000\n" }, { V1 "/docker/cpu.cfs_period_us", "50000\n" },
-        { V1 "/docker/1/cpu.cfs_quota_us", "-1\n" }, { V1 "/docker/1/cpu.cfs_period_us", "100000\n" } },
-      2, "version 1: that of the group around it" },
-    { { { SELF "cgroup", "4:cpu,cpuacct:/docker/1\n" }, { SELF "mountinfo", V1_MOUNT("/docker/1") },
-        { V1 "/cpu.cfs_quota_us", "100000\n" }, { V1 "/cpu.cfs_period_us", "100000\n" } },
-      1, "version 1: the mount hides what is above the group" },
-    { { { SELF "cgroup", "3:cpuset:/a\n" }, { SELF "mountinfo", V1_MOUNT("/") }, { V1 "/a/cpu.cfs_quota_us", "100000\n" }, { V1 "/a/cpu.cfs_period_us", "100000\n" } },
-      0, "version 1: cpuset is not cpu" },
-    { { { SELF "cgroup", "4:cpu:/a\n0::/b\n" }, { SELF "mountinfo", V1_MOUNT("/") V2_MOUNT("/") }, { V1 "/a/cpu.cfs_quota_us", "300000\n" },
-        { V1 "/a/cpu.cfs_period_us", "100000\n" }, { "/sys/fs/cgroup/b/cpu.max", "200000 100000\n" } },
-      2, "both versions: the lesser" },
-    { { { SELF "cgroup", "nonsense\n\n::\n0::\n0::/a\n" }, { SELF "mountinfo", "x\n - \n1 2 3 / / rw - cgroup2\n" V2_MOUNT("/") },
-        { "/sys/fs/cgroup/a/cpu.max", "100000 0\n" }, { "/sys/fs/cgroup/cpu.max", "-5 x\n" } },
-      0, "nonsense grants everything" },
+    { { { SELF "cgroup", "0::/\n" },
+        { SELF "mountinfo", V2_MOUNT("/") },
+        { "/sys/fs/cgroup/cpu.max", "150000 100000\n" } },
+      1.5,
+      "version 2: a container sees its own group as the root" },
+    { { { SELF "cgroup", "0::/a.slice/b\n" },
+        { SELF "mountinfo", V2_MOUNT("/") },
+        { "/sys/fs/cgroup/a.slice/cpu.max", "max 100000\n" },
+        { "/sys/fs/cgroup/a.slice/b/cpu.max", "50000 200000\n" } },
+      0.25,
+      "version 2: the group's own" },
+    { { { SELF "cgroup", "0::/a.slice/b\n" },
+        { SELF "mountinfo", V2_MOUNT("/") },
+        { "/sys/fs/cgroup/a.slice/cpu.max", "200000 100000\n" },
+        { "/sys/fs/cgroup/a.slice/b/cpu.max", "max 100000\n" } },
+      2,
+      "version 2: that of the group around it" },
+    { { { SELF "cgroup", "0::/a/b/c\n" },
+        { SELF "mountinfo", V2_MOUNT("/") },
+        { "/sys/fs/cgroup/a/cpu.max", "300000 100000\n" },
+        { "/sys/fs/cgroup/a/b/cpu.max", "100000 100000\n" },
+        { "/sys/fs/cgroup/a/b/c/cpu.max", "200000 100000\n" } },
+      1,
+      "version 2: the least of three" },
+    { { { SELF "cgroup", "0::/docker/0123\n" },
+        { SELF "mountinfo", V2_MOUNT("/docker/0123") },
+        { "/sys/fs/cgroup/cpu.max", "100000 100000\n" },
+        { "/sys/fs/cgroup/docker/0123/cpu.max", "900000 100000\n" } },
+      1,
+      "version 2: the mount hides what is above the group" },
+    { { { SELF "cgroup", "0::/docker/01234\n" },
+        { SELF "mountinfo", V2_MOUNT("/docker/0123") },
+        { "/sys/fs/cgroup/cpu.max", "100000 100000\n" } },
+      1,
+      "version 2: a group beside the mounted one" },
+    { { { SELF "cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/1\n0::/\n" },
+        { SELF "mountinfo", V1_MOUNT("/") },
+        { V1 "/cpu.cfs_quota_us", "-1\n" },
+        { V1 "/cpu.cfs_period_us", "100000\n" },
+        { V1 "/docker/1/cpu.cfs_quota_us", "250000\n" },
+        { V1 "/docker/1/cpu.cfs_period_us", "100000\n" } },
+      2.5,
+      "version 1: the group's own" },
+    { { { SELF "cgroup", "4:cpu,cpuacct:/docker/1\n" },
+        { SELF "mountinfo", V1_MOUNT("/") },
+        { V1 "/docker/cpu.cfs_quota_us", "100000\n" },
+        { V1 "/docker/cpu.cfs_period_us", "50000\n" },
+        { V1 "/docker/1/cpu.cfs_quota_us", "-1\n" },
+        { V1 "/docker/1/cpu.cfs_period_us", "100000\n" } },
+      2,
+      "version 1: that of the group around it" },
+    { { { SELF "cgroup", "4:cpu,cpuacct:/docker/1\n" },
+        { SELF "mountinfo", V1_MOUNT("/docker/1") },
+        { V1 "/cpu.cfs_quota_us", "100000\n" },
+        { V1 "/cpu.cfs_period_us", "100000\n" } },
+      1,
+      "version 1: the mount hides what is above the group" },
+    { { { SELF "cgroup", "3:cpuset:/a\n" },
+        { SELF "mountinfo", V1_MOUNT("/") },
+        { V1 "/a/cpu.cfs_quota_us", "100000\n" },
+        { V1 "/a/cpu.cfs_period_us", "100000\n" } },
+      0,
+      "version 1: cpuset is not cpu" },
+    { { { SELF "cgroup", "4:cpu:/a\n0::/b\n" },
+        { SELF "mountinfo", V1_MOUNT("/") V2_MOUNT("/") },
+        { V1 "/a/cpu.cfs_quota_us", "300000\n" },
+        { V1 "/a/cpu.cfs_period_us", "100000\n" },
+        { "/sys/fs/cgroup/b/cpu.max", "200000 100000\n" } },
+      2,
+      "both versions: the lesser" },
+    { { { SELF "cgroup", "nonsense\n\n::\n0::\n0::/a\n" },
+        { SELF "mountinfo", "x\n - \n1 2 3 / / rw - cgroup2\n" V2_MOUNT("/") },
+        { "/sys/fs/cgroup/a/cpu.max", "100000 0\n" },
+        { "/sys/fs/cgroup/cpu.max", "-5 x\n" } },
+      0,
+      "nonsense grants everything" },
 };
 
 static void quotas(void **state)
@@ -89,13 +134,19 @@ static void quotas(void **state)
 static void threads_by_quota(void **state)
 {
     (void)state;
-    static const struct { int processors; double quota; int threads; } row[] = {
-        { 2, 0, 2 }, { 1, 0, 1 }, { 2, 1, 1 }, { 2, 0.1, 1 }, { 2, 1.25, 1 }, { 2, 1.5, 2 }, { 2, 2, 2 }, { 2, 8, 2 }, { 64, 3.4, 3 }, { 64, 3.5, 4 },
+    static const struct {
+        int processors;
+        double quota;
+        int threads;
+    } row[] = {
+        { 2, 0, 2 },   { 1, 0, 1 }, { 2, 1, 1 }, { 2, 0.1, 1 },  { 2, 1.25, 1 },
+        { 2, 1.5, 2 }, { 2, 2, 2 }, { 2, 8, 2 }, { 64, 3.4, 3 }, { 64, 3.5, 4 },
     };
     for (int i = 0; i < OT_LEN(row); i++)
-        if (ot_threads_for(row[i].processors, row[i].quota) != row[i].threads) fail_msg("%d processors, quota %g", row[i].processors, row[i].quota);
+        if (ot_threads_for(row[i].processors, row[i].quota) != row[i].threads)
+            fail_msg("%d processors, quota %g", row[i].processors, row[i].quota);
     ot_cpus c = { .processors = 8, .quota = 1.5, .threads = 2 };
-    char    text[96];
+    char text[96];
     assert_string_equal(ot_cpus_text(&c, text), " (of 8 processors; the CPU quota is 1.5)");
     c.threads = 8;
     assert_string_equal(ot_cpus_text(&c, text), "");
@@ -107,7 +158,9 @@ static void threads_by_quota(void **state)
 
 enum { MINE = 5 };
 
-typedef struct seen { int in_step; } seen;
+typedef struct seen {
+    int in_step;
+} seen;
 
 static void watch(void *user, const ot_progress *p)
 {
@@ -125,7 +178,7 @@ static void *other_thread(void *user)
 static int of_another_thread(void)
 {
     pthread_t id;
-    int       n = 0;
+    int n = 0;
     assert_int_equal(pthread_create(&id, NULL, other_thread, &n), 0);
     assert_int_equal(pthread_join(id, NULL), 0);
     return n;
@@ -138,18 +191,22 @@ static void the_setting_is_the_callers(void **state)
     int was = omp_get_max_threads(), others = of_another_thread();
     omp_set_num_threads(MINE);
     for (int k = 1; k <= 2; k++) {
-        char                run[] = "/tmp/ot-omp-XXXXXX", out[64], log[64], line[64], count[2] = { (char)('0' + k), 0 };
-        seen                s = { 0 };
-        const ot_callbacks  cb = { .user = &s, .progress = watch };
-        ot_error            err = { 0 };
-        ot_model           *m = NULL;
-        ot_trainer         *t = NULL;
-        ot_options         *o = ot_options_new();
+        char run[] = "/tmp/ot-omp-XXXXXX", out[64], log[64], line[64], count[2] = { (char)('0' + k), 0 };
+        seen s = { 0 };
+        const ot_callbacks cb = { .user = &s, .progress = watch };
+        ot_error err = { 0 };
+        ot_model *m = NULL;
+        ot_trainer *t = NULL;
+        ot_options *o = ot_options_new();
         assert_non_null(mkdtemp(run));
         snprintf(out, sizeof out, "%s/out.onnx", run);
         snprintf(log, sizeof log, "%s/run", run);
-        const char *const given[][2] = { { "data", OT_SOURCE_ROOT "/models/data/mnist" }, { "steps", "3" }, { "threads", count }, { "device", "cpu" },
-                                         { "run-dir", log }, { "batch-size", "16" } };
+        const char *const given[][2] = { { "data", OT_SOURCE_ROOT "/models/data/mnist" },
+                                         { "steps", "3" },
+                                         { "threads", count },
+                                         { "device", "cpu" },
+                                         { "run-dir", log },
+                                         { "batch-size", "16" } };
         for (int i = 0; i < OT_LEN(given); i++) assert_ok(ot_options_set(o, given[i][0], given[i][1], &err), err);
         assert_ok(ot_model_load(OT_SOURCE_ROOT "/models/lenet.onnx", &m, &err), err);
         assert_ok(ot_trainer_new(m, o, &cb, &t, &err), err);

@@ -38,8 +38,7 @@ static void on_log(void *user, const char *line, size_t n)
     }
     if (!strcmp(event, "eval")) b->evals++;
     if (!strcmp(event, "end"))
-        snprintf(b->reason, sizeof b->reason, "%s",
-                 json_string_value(json_object_get(e, "reason")));
+        snprintf(b->reason, sizeof b->reason, "%s", json_string_value(json_object_get(e, "reason")));
     json_decref(e);
 }
 
@@ -53,7 +52,7 @@ static int open_bed(void **state)
     for (int i = 0; i < SAMPLES; i++) y[i] = i;
     ot_tensor t[2] = {
         { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
-        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y }
+        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y },
     };
     strcpy(b.folder, "/tmp/ot_epochs_XXXXXX");
     if (!mkdtemp(b.folder)) return 1;
@@ -129,14 +128,10 @@ static void unshuffled_wraps_around(void **state)
     assert_ok(run(b, &err, "batch-size=4", "epochs=1", "no-shuffle=true", NULL), err);
     assert_samples(b, 3, (int64_t[]){ 4, 4, 4 });
     /* Five batches of four are two rounds: with a rate of 0 the sixth is the first again. */
-    assert_ok(
-        run(b, &err, "batch-size=4", "steps=6", "no-shuffle=true", "optimizer=sgd:lr=0", NULL),
-        err);
+    assert_ok(run(b, &err, "batch-size=4", "steps=6", "no-shuffle=true", "optimizer=sgd:lr=0", NULL), err);
     assert_near(b->loss[5], b->loss[0], 0);
     assert_true(b->loss[2] != b->loss[0]);
-    assert_ok(
-        run(b, &err, "batch-size=20", "steps=1", "no-shuffle=true", "optimizer=sgd:lr=0", NULL),
-        err);
+    assert_ok(run(b, &err, "batch-size=20", "steps=1", "no-shuffle=true", "optimizer=sgd:lr=0", NULL), err);
     assert_samples(b, 1, (int64_t[]){ 20 });
 }
 
@@ -153,12 +148,9 @@ static void batches_accumulate(void **state)
     assert_samples(b, 1, (int64_t[]){ 10 });
 
     /* Two halves are the whole: the loss is a mean of means of equal size. */
-    assert_ok(
-        run(b, &err, "batch-size=10", "steps=3", "no-shuffle=true", "optimizer=sgd:lr=0.1", NULL),
-        err);
+    assert_ok(run(b, &err, "batch-size=10", "steps=3", "no-shuffle=true", "optimizer=sgd:lr=0.1", NULL), err);
     memcpy(whole, b->loss, sizeof whole);
-    assert_ok(run(b, &err, "batch-size=5", "accumulate=2", "steps=3", "no-shuffle=true",
-                  "optimizer=sgd:lr=0.1", NULL),
+    assert_ok(run(b, &err, "batch-size=5", "accumulate=2", "steps=3", "no-shuffle=true", "optimizer=sgd:lr=0.1", NULL),
               err);
     for (int i = 0; i < 3; i++) assert_near(b->loss[i], whole[i], 1e-5);
     assert_true(fabs(whole[2] - whole[0]) > 1e-3);
@@ -209,13 +201,10 @@ static void divergence_ends_it(void **state)
 {
     bed *b = *state;
     ot_error err;
-    assert_int_equal(run(b, &err, "batch-size=5", "steps=30", "optimizer=sgd:lr=1e30", NULL),
-                     OT_E_DIVERGED);
+    assert_int_equal(run(b, &err, "batch-size=5", "steps=30", "optimizer=sgd:lr=1e30", NULL), OT_E_DIVERGED);
     assert_says(err, "step ");
     assert_string_equal(b->reason, "diverged");
-    assert_ok(
-        run(b, &err, "batch-size=5", "steps=8", "optimizer=sgd:lr=1e30", "on-nonfinite=skip", NULL),
-        err);
+    assert_ok(run(b, &err, "batch-size=5", "steps=8", "optimizer=sgd:lr=1e30", "on-nonfinite=skip", NULL), err);
     assert_int_equal(b->steps, 8);
 }
 
@@ -229,7 +218,9 @@ static void stop_it(int signal)
     ot_trainer_cancel(stopped);
 }
 
-typedef struct stop { int steps; } stop;
+typedef struct stop {
+    int steps;
+} stop;
 
 /* The first step is about to begin: it is stopped a little later. */
 static void stop_soon(void *user, const char *line, size_t n)
@@ -258,7 +249,9 @@ static void a_long_step_is_dropped(void **state)
     snprintf(path, sizeof path, "%s/many.npz", b->folder);
     assert_ok(ot_npz_write(path, t, 2, &err), err);
     ot_options *o = ot_options_new();
-    const char *const given[][2] = { { "data", path }, { "run-dir", "none" }, { "threads", "1" }, { "batch-size", "5000" }, { "device", "cpu" } };
+    const char *const given[][2] = {
+        { "data", path }, { "run-dir", "none" }, { "threads", "1" }, { "batch-size", "5000" }, { "device", "cpu" }
+    };
     for (int i = 0; i < OT_LEN(given); i++) assert_ok(ot_options_set(o, given[i][0], given[i][1], &err), err);
     ot_callbacks cb = { .user = &seen, .log = stop_soon };
     ot_trainer *trainer = NULL;

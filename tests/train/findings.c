@@ -17,11 +17,11 @@ enum { SAMPLES = 20, MOST = 64 };
 
 typedef struct bed {
     char folder[32], data[64], out[64];
-    char said[16384];          /* every message, a line each, warnings marked */
-    int  progress, evaluating; /* calls */
-    bool said_first;           /* there were messages before any progress */
-    double loss[MOST];         /* of each step, by the log */
-    int  steps;
+    char said[16384];         /* every message, a line each, warnings marked */
+    int progress, evaluating; /* calls */
+    bool said_first;          /* there were messages before any progress */
+    double loss[MOST];        /* of each step, by the log */
+    int steps;
 } bed;
 
 static bed b;
@@ -95,7 +95,8 @@ static ot_options *options(const char *const (*pairs)[2])
 typedef ot_status describing(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 
 /* What a describing command prints about a model; caller frees. */
-static char *described(describing *command, const char *path, const char *const (*pairs)[2], ot_status want, ot_error *err)
+static char *described(describing *command, const char *path, const char *const (*pairs)[2], ot_status want,
+                       ot_error *err)
 {
     ot_model *m = NULL;
     ot_options *o = options(pairs);
@@ -151,7 +152,8 @@ static ot_status trained(const char *path, const char *const (*pairs)[2], ot_res
     if (!ot_options_get(o, "data")) assert_ok(ot_options_set(o, "data", b.data, &first), first);
     assert_ok(ot_options_set(o, "run-dir", runs, &first), first);
     assert_ok(ot_options_set(o, "batch-size", "10", &first), first);
-    if (!ot_options_get(o, "steps") && !ot_options_get(o, "epochs")) assert_ok(ot_options_set(o, "steps", "2", &first), first);
+    if (!ot_options_get(o, "steps") && !ot_options_get(o, "epochs"))
+        assert_ok(ot_options_set(o, "steps", "2", &first), first);
     *b.said = '\0';
     b.progress = b.evaluating = b.steps = 0;
     *err = (ot_error){ 0 };
@@ -181,7 +183,8 @@ static void findings_count(void **state)
     ot_find(&f, OT_FINDING_NOTE, NULL, NULL, "a note");
     ot_find(&f, OT_FINDING_WARNING, "x", NULL, "one thing");
     ot_find_lines(&f, OT_FINDING_NOTE, "first\nsecond");
-    assert_string_equal(ot_findings_text(&f, OT_FINDING_WARNING), "norms are odd (20: bn0, bn1, bn2, …): do that\none thing (x)");
+    assert_string_equal(ot_findings_text(&f, OT_FINDING_WARNING),
+                        "norms are odd (20: bn0, bn1, bn2, …): do that\none thing (x)");
     assert_string_equal(ot_findings_text(&f, OT_FINDING_NOTE), "a note\nfirst\nsecond");
     assert_string_equal(ot_findings_text(&f, OT_FINDING_ERROR), "");
     ot_findings again = { .a = f.a };
@@ -197,7 +200,8 @@ static void norms_in_training_mode_are_said(void **state)
 {
     ot_error err;
     (void)state;
-    checked("norms-training", NONE, SAYS("training_mode=1", "(5: /bn1/BatchNormalization, ", "onnxtrain export", "--deploy FILE"));
+    checked("norms-training", NONE,
+            SAYS("training_mode=1", "(5: /bn1/BatchNormalization, ", "onnxtrain export", "--deploy FILE"));
     assert_ok(trained(EXPORTS "norms-training.onnx", NONE, NULL, &err), err);
     says(b.said, "warning: BatchNormalization has training_mode=1");
     assert_int_equal(times(b.said, "training_mode=1"), 1);
@@ -208,12 +212,16 @@ static void the_written_file_is_run_as_it_is(void **state)
     ot_error err;
     (void)state;
     assert_ok(trained(EXPORTS "norms-training.onnx", NONE, NULL, &err), err);
-    says(b.said, "warning: the written file gives other outputs than the evaluation: on a batch of 10 output 'output' is ");
-    says(b.said, " of 10 samples are classified differently: BatchNormalization is in training mode in the file; 'onnxtrain export ");
+    says(b.said,
+         "warning: the written file gives other outputs than the evaluation: on a batch of 10 output 'output' is ");
+    says(
+        b.said,
+        " of 10 samples are classified differently: BatchNormalization is in training mode in the file; 'onnxtrain export ");
     says(b.said, b.out);
     assert_ok(trained(EXPORTS "norms-training.onnx", PAIRS({ "val", b.data }), NULL, &err), err);
     says(b.said, "warning: the written file gives other outputs than the evaluation");
-    static const char *const same[] = { "norms-kept", "norms-shared", "folded-torchscript", "plain-dynamo", "quantised-dynamic" };
+    static const char *const same[] = { "norms-kept", "norms-shared", "folded-torchscript", "plain-dynamo",
+                                        "quantised-dynamic" };
     for (int i = 0; i < OT_LEN(same); i++) {
         char path[256];
         snprintf(path, sizeof path, EXPORTS "%s.onnx", same[i]);
@@ -225,12 +233,15 @@ static void the_written_file_is_run_as_it_is(void **state)
 static void folded_norms_are_said(void **state)
 {
     static const char *const folded[] = { "folded-torchscript", "folded-dynamo", "folded-dynamo-biases" },
-                      *const whole[] = { "plain-torchscript", "plain-dynamo", "norms-kept", "norms-training", "norms-shared" };
+                             *const whole[] = { "plain-torchscript", "plain-dynamo", "norms-kept", "norms-training",
+                                                "norms-shared" };
     char path[256];
     ot_error err;
     (void)state;
     for (int i = 0; i < OT_LEN(folded); i++) {
-        checked(folded[i], NONE, SAYS("warning: the exporter folded BatchNormalization into convolutions", i == 2 ? "(8: " : "(5: ", "optimize=False"));
+        checked(folded[i], NONE,
+                SAYS("warning: the exporter folded BatchNormalization into convolutions",
+                     i == 2 ? "(8: " : "(5: ", "optimize=False"));
         snprintf(path, sizeof path, EXPORTS "%s.onnx", folded[i]);
         char *text = described(ot_inspect_text, path, NONE, OT_OK, &err);
         says(text, "folded BatchNormalization");
@@ -270,12 +281,14 @@ static void quantised_weights_are_said(void **state)
     ot_error err;
     (void)state;
     checked("quantised-dynamic", NONE,
-            SAYS("weights are quantised in the file, as int8: they train as float32", "(9: ", "trainable: 1446 parameters in 18 initializers"));
+            SAYS("weights are quantised in the file, as int8: they train as float32",
+                 "(9: ", "trainable: 1446 parameters in 18 initializers"));
     checked("quantised-dynamic", PAIRS({ "freeze", "*weight_quantized" }),
             SAYS("warning: quantised weights do not train: they are integers (9: ", "features.0.weight_quantized"));
-    checked("quantised-static", NONE,
-            SAYS("weights are quantised in the file, as int8: they train as float32 with the straight-through estimator", "with the scales of the file (9: ",
-                 "trainable: 1446 parameters in 18 initializers"));
+    checked(
+        "quantised-static", NONE,
+        SAYS("weights are quantised in the file, as int8: they train as float32 with the straight-through estimator",
+             "with the scales of the file (9: ", "trainable: 1446 parameters in 18 initializers"));
     assert_int_equal(trained(EXPORTS "quantised-static.onnx", PAIRS({ "freeze", "*" }), NULL, &err), OT_E_MODEL);
     assert_says(err, "nothing to train: all 18 weights of the model are quantised");
     checked("plain-torchscript", NONE, SAYS("trainable: 1446 parameters"));
@@ -385,8 +398,9 @@ static void slow_precision_is_said_before_it_starts(void **state)
         json_t *plan = json_loads(text, 0, NULL), *steps = json_object_get(plan, "steps"), *s;
         size_t k;
         bool there = false; /* the plan itself: a convolution on the reference kernel */
-        json_array_foreach(steps, k, s)
-            there |= !strcmp(json_string_value(json_object_get(s, "operator")), "Convolve") && !strcmp(json_string_value(json_object_get(s, "kernel")), "ref");
+        json_array_foreach(steps, k, s) there |=
+            !strcmp(json_string_value(json_object_get(s, "operator")), "Convolve") &&
+            !strcmp(json_string_value(json_object_get(s, "kernel")), "ref");
         json_decref(plan);
         free(text);
         assert_int_equal(ref, there);

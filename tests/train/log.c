@@ -48,11 +48,9 @@ static void steps(void **state)
     json_t *bad = json_object_get(got.last, "nonfinite");
     assert_string_equal(json_string_value(json_object_get(bad, "loss")), "nan");
     assert_string_equal(json_string_value(json_object_get(bad, "grad_norm")), "-inf");
-    s = (ot_log_step){ .loss = 1.7976931348623157e308,
-                       .lr = 5e-324,
-                       .seconds = 1e300,
-                       .grad_norm = -1e-300,
-                       .has_norm = true };
+    s = (ot_log_step){
+        .loss = 1.7976931348623157e308, .lr = 5e-324, .seconds = 1e300, .grad_norm = -1e-300, .has_norm = true
+    };
     ot_log_write_step(&l, &s); /* the longest numbers fit */
     assert_int_equal(got.n, 3);
     json_t *e = json_object();
@@ -81,7 +79,6 @@ static void a_full_disk_is_told(void **state)
 
 int test_log(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(steps),
-                                        cmocka_unit_test(a_full_disk_is_told) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(steps), cmocka_unit_test(a_full_disk_is_told) };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

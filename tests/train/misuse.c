@@ -8,10 +8,10 @@
 
 #define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
 
-static ot_model   *model;
+static ot_model *model;
 static ot_options *none;
-static float       pictures[4 * 784];
-static int64_t     classes[4];
+static float pictures[4 * 784];
+static int64_t classes[4];
 
 static int open_model(void **state)
 {
@@ -43,12 +43,12 @@ static int close_model(void **state)
 static void objects(void **state)
 {
     (void)state;
-    ot_model   *m = NULL;
+    ot_model *m = NULL;
     ot_trainer *t = NULL;
-    ot_tensors  out;
-    ot_tensor   x = { .name = "input" };
-    double      a, b;
-    char       *text = NULL;
+    ot_tensors out;
+    ot_tensor x = { .name = "input" };
+    double a, b;
+    char *text = NULL;
     REFUSED("path is NULL", ot_model_load(NULL, &m, err));
     REFUSED("out is NULL", ot_model_load(LENET, NULL, err));
     REFUSED("o is NULL", ot_options_set(NULL, "lr", "1", err));
@@ -77,7 +77,8 @@ static void objects(void **state)
     REFUSED("m is NULL", ot_eval_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_text(model, NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_text(model, none, NULL, NULL, err));
-    ot_status (*const texts[])(const ot_model *, const ot_options *, char **, ot_error *) = { ot_check_text, ot_inspect_text, ot_plan_text };
+    ot_status (*const texts[])(const ot_model *, const ot_options *, char **,
+                               ot_error *) = { ot_check_text, ot_inspect_text, ot_plan_text };
     for (int i = 0; i < OT_LEN(texts); i++) {
         REFUSED("m is NULL", texts[i](NULL, none, &text, err));
         REFUSED("o is NULL", texts[i](model, NULL, &text, err));
@@ -101,10 +102,12 @@ static void answers(void **state)
     (void)state;
     ot_tensor x;
     ot_result r;
-    char      buf[4];
+    char buf[4];
     assert_false(ot_model_input(NULL, 0, &x) || ot_model_output(NULL, 0, &x) || ot_model_initializer(NULL, 0, &x));
-    assert_false(ot_model_input(model, 0, NULL) || ot_model_output(model, 0, NULL) || ot_model_initializer(model, 0, NULL));
-    assert_false(ot_model_input(model, -1, &x) || ot_model_output(model, -1, &x) || ot_model_initializer(model, -1, &x));
+    assert_false(ot_model_input(model, 0, NULL) || ot_model_output(model, 0, NULL) ||
+                 ot_model_initializer(model, 0, NULL));
+    assert_false(ot_model_input(model, -1, &x) || ot_model_output(model, -1, &x) ||
+                 ot_model_initializer(model, -1, &x));
     assert_null(ot_option_at(-1));
     assert_null(ot_option_find(NULL));
     assert_null(ot_option_nearest(NULL));
@@ -132,26 +135,31 @@ static void answers(void **state)
 static void tensors(void **state)
 {
     (void)state;
-    const ot_tensor good[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures },
-                                { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 4 }, .data = classes } };
+    const ot_tensor good[2] = {
+        { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures },
+        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 4 }, .data = classes }
+    };
     struct {
         const char *says;
-        ot_tensor   t;
+        ot_tensor t;
     } bad[] = {
         { "has no name", { .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
         { "has no data", { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 } } },
         { "has rank -1", { .name = "input", .dtype = OT_F32, .rank = -1, .data = pictures } },
         { "has rank 9", { .name = "input", .dtype = OT_F32, .rank = 9, .data = pictures } },
-        { "dimension 0 is -4", { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { -4, 1, 28, 28 }, .data = pictures } },
+        { "dimension 0 is -4",
+          { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { -4, 1, 28, 28 }, .data = pictures } },
         { "unknown element type 0", { .name = "input", .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
-        { "unknown element type 77", { .name = "input", .dtype = (ot_dtype)77, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
+        { "unknown element type 77",
+          { .name = "input", .dtype = (ot_dtype)77, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures } },
         { "is too large", { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { INT64_MAX, 2 }, .data = pictures } },
-        { "string 0 is NULL", { .name = "input", .dtype = OT_STRING, .rank = 1, .dim = { 1 }, .data = (char *[]){ NULL } } },
+        { "string 0 is NULL",
+          { .name = "input", .dtype = OT_STRING, .rank = 1, .dim = { 1 }, .data = (char *[]){ NULL } } },
     };
     ot_trainer *t = NULL;
-    ot_error    err0 = { 0 };
-    ot_tensors  out;
-    double      loss;
+    ot_error err0 = { 0 };
+    ot_tensors out;
+    double loss;
     assert_ok(ot_trainer_new(model, none, NULL, &t, &err0), err0);
     REFUSED("tensors is NULL", ot_trainer_step(t, NULL, 2, &loss, err));
     REFUSED("tensors is NULL", ot_trainer_step(t, good, -1, &loss, err));
@@ -167,7 +175,8 @@ static void tensors(void **state)
         assert_int_equal(ot_trainer_step(t, NULL, 0, &loss, NULL) == OT_OK, 0);
         assert_ok(ot_trainer_step(t, good, 2, round ? NULL : &loss, &err0), err0);
     }
-    assert_false(ot_trainer_weight_get(t, NULL, NULL) || ot_trainer_weight_at(t, -1, &bad[0].t) || ot_trainer_weight_at(t, 0, NULL));
+    assert_false(ot_trainer_weight_get(t, NULL, NULL) || ot_trainer_weight_at(t, -1, &bad[0].t) ||
+                 ot_trainer_weight_at(t, 0, NULL));
     assert_int_equal(ot_trainer_evaluate(t, NULL, NULL, NULL), OT_E_USAGE);
     ot_trainer_free(t);
 }
@@ -177,13 +186,15 @@ static void tensors(void **state)
 static void devices(void **state)
 {
     (void)state;
-    ot_error    err = { 0 };
+    ot_error err = { 0 };
     ot_options *o = ot_options_new();
     ot_trainer *t = NULL;
-    ot_tensors  out;
-    char       *text = NULL;
-    ot_tensor   x = { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures };
-    const char *const pairs[][2] = { { "device", "cuda:4095" }, { "data", "devices.npz" }, { "o", "never.npz" }, { "run-dir", "none" } };
+    ot_tensors out;
+    char *text = NULL;
+    ot_tensor x = { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 4, 1, 28, 28 }, .data = pictures };
+    const char *const pairs[][2] = {
+        { "device", "cuda:4095" }, { "data", "devices.npz" }, { "o", "never.npz" }, { "run-dir", "none" }
+    };
     assert_ok(ot_npz_write("devices.npz", &x, 1, &err), err);
     for (int i = 0; i < OT_LEN(pairs); i++) assert_ok(ot_options_set(o, pairs[i][0], pairs[i][1], &err), err);
 #define NO_DEVICE(call)                                                                            \

@@ -78,9 +78,7 @@ static void config_files(void **state)
     char path[32];
     ot_error err = { 0 };
     ot_options *o = ot_options_new();
-    write_file(
-        path,
-        "# comment\nbatch-size = 64\n  lr = 0.5\nno-shuffle = true\nfreeze = a*\nfreeze = b*\n");
+    write_file(path, "# comment\nbatch-size = 64\n  lr = 0.5\nno-shuffle = true\nfreeze = a*\nfreeze = b*\n");
     assert_ok(ot_options_set(o, "batch-size", "16", &err), err); /* before: wins */
     assert_ok(ot_options_set(o, "config", path, &err), err);
     assert_string_equal(ot_options_get(o, "batch-size"), "16");
@@ -206,9 +204,8 @@ static void commands(void **state)
 int test_options(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_sound), cmocka_unit_test(mistakes),
-        cmocka_unit_test(config_files),   cmocka_unit_test(bad_config_files),
-        cmocka_unit_test(resolved),       cmocka_unit_test(refused),
+        cmocka_unit_test(table_is_sound),   cmocka_unit_test(mistakes), cmocka_unit_test(config_files),
+        cmocka_unit_test(bad_config_files), cmocka_unit_test(resolved), cmocka_unit_test(refused),
         cmocka_unit_test(commands),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);

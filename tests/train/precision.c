@@ -37,7 +37,8 @@ static void on_log(void *user, const char *line, size_t n)
         b->skipped += json_is_null(norm);
         b->loss[b->steps++] = json_number_value(json_object_get(e, "loss"));
     }
-    if (!strcmp(event, "end")) snprintf(b->reason, sizeof b->reason, "%s", json_string_value(json_object_get(e, "reason")));
+    if (!strcmp(event, "end"))
+        snprintf(b->reason, sizeof b->reason, "%s", json_string_value(json_object_get(e, "reason")));
     json_decref(e);
 }
 
@@ -76,8 +77,9 @@ static void train(bed *b, const char *precision)
     ot_callbacks cb = { .user = b, .log = on_log };
     b->steps = b->skipped = 0;
     snprintf(run_dir, sizeof run_dir, "%s/run", b->folder);
-    const char *const given[][2] = { { "data", b->data }, { "run-dir", run_dir }, { "threads", "1" }, { "device", "cpu" },
-                                     { "batch-size", "4" }, { "steps", "16" }, { "lr", "1e-4" }, { "precision", precision } };
+    const char *const given[][2] = { { "data", b->data }, { "run-dir", run_dir },    { "threads", "1" },
+                                     { "device", "cpu" }, { "batch-size", "4" },     { "steps", "16" },
+                                     { "lr", "1e-4" },    { "precision", precision } };
     for (int i = 0; i < OT_LEN(given); i++) assert_ok(ot_options_set(o, given[i][0], given[i][1], &err), err);
     assert_ok(ot_trainer_new(b->model, o, &cb, &t, &err), err);
     assert_ok(ot_trainer_run(t, &err), err);
@@ -94,7 +96,8 @@ static void skipped_updates_are_no_divergence(void **state)
     train(b, "fp16");
     assert_string_equal(b->precision, "fp16");
     assert_true(b->skipped >= 1 && b->skipped <= STEPS - 4);
-    for (int i = 0; i < STEPS; i++) assert_true(isfinite(b->loss[i]) && b->loss[i] > 0 && b->loss[i] < 1000); /* not the scaled one */
+    for (int i = 0; i < STEPS; i++)
+        assert_true(isfinite(b->loss[i]) && b->loss[i] > 0 && b->loss[i] < 1000); /* not the scaled one */
     train(b, "bf16");
     assert_string_equal(b->precision, "bf16");
     assert_int_equal(b->skipped, 0);

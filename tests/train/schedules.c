@@ -8,8 +8,8 @@
 
 static ot_arena *arena;
 
-static ot_status start(ot_schedule *s, const char *text, double base, double momentum,
-                       int64_t total, int64_t epoch, ot_error *err)
+static ot_status start(ot_schedule *s, const char *text, double base, double momentum, int64_t total, int64_t epoch,
+                       ot_error *err)
 {
     ot_spec *t = ot_arena_alloc(arena, sizeof *t);
     *err = (ot_error){ 0 };
@@ -38,13 +38,11 @@ static void closed_forms(void **state)
         assert_near(rate("multistep:milestones=[8,15,22],gamma=0.3", k), 0.1 * pow(0.3, passed), e);
         assert_near(rate("multistep:milestones=8,gamma=0.3", k), k < 8 ? 0.1 : 0.1 * 0.3, e);
         assert_near(rate("exponential:gamma=0.93", k), 0.1 * pow(0.93, k), e);
-        assert_near(rate("cosine:T_max=30,eta_min=0.01", k),
-                    0.01 + 0.09 * (1 + cos(pi * k / 30)) / 2, e);
+        assert_near(rate("cosine:T_max=30,eta_min=0.01", k), 0.01 + 0.09 * (1 + cos(pi * k / 30)) / 2, e);
         assert_near(rate("cosine", k), 0.1 * (1 + cos(pi * k / 100)) / 2, e);
-        assert_near(rate("linear:start_factor=1,end_factor=0.1,total_iters=20", k),
-                    0.1 * (1 - 0.9 * fmin(k, 20) / 20), e);
-        assert_near(rate("polynomial:power=2,total_iters=25", k),
-                    0.1 * pow(1 - fmin(k, 25) / 25, 2), e);
+        assert_near(rate("linear:start_factor=1,end_factor=0.1,total_iters=20", k), 0.1 * (1 - 0.9 * fmin(k, 20) / 20),
+                    e);
+        assert_near(rate("polynomial:power=2,total_iters=25", k), 0.1 * pow(1 - fmin(k, 25) / 25, 2), e);
         double w = k < 10 ? 0.1 * (0.2 + 0.8 * k / 10) : 0.1 * pow(0.5, (k - 10) / 5);
         assert_near(rate("step:step_size=5,gamma=0.5,warmup=10,warmup_start_factor=0.2", k), w, e);
         assert_near(rate("step:step_size=3,gamma=0.5,per=epoch", k), 0.1 * pow(0.5, k / 10 / 3), e);
@@ -87,8 +85,7 @@ static void onecycle(void **state)
     assert_near(m, 0.95, 1e-15);
     ot_schedule_at(&s, 500, &lr, &m); /* it stays there */
     assert_near(lr, 0.00008, 1e-15);
-    assert_ok(start(&s, "onecycle", 0.1, 0, 1, 1, &err),
-              err); /* a run of one update divides by nothing */
+    assert_ok(start(&s, "onecycle", 0.1, 0, 1, 1, &err), err); /* a run of one update divides by nothing */
     ot_schedule_at(&s, 0, &lr, &m);
     assert_true(isfinite(lr));
     assert_ok(start(&s, "onecycle", 0.1, NAN, 30, 1, &err), err);
@@ -101,8 +98,7 @@ static void plateau(void **state)
     ot_schedule s;
     ot_error err;
     double lr, m;
-    assert_ok(start(&s, "plateau:factor=0.5,patience=2,threshold=0.1,cooldown=1,min_lr=0.03", 0.1,
-                    NAN, 100, 1, &err),
+    assert_ok(start(&s, "plateau:factor=0.5,patience=2,threshold=0.1,cooldown=1,min_lr=0.03", 0.1, NAN, 100, 1, &err),
               err);
     /* 1, then never better by a tenth: three bad ones and it falls; one of cooldown; three more. */
     static const double expected[] = { 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.03, 0.03 };
@@ -142,9 +138,8 @@ static void mistakes(void **state)
 int test_schedules(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_forms), cmocka_unit_test(cosine_restarts),
-        cmocka_unit_test(onecycle),     cmocka_unit_test(plateau),
-        cmocka_unit_test(mistakes),
+        cmocka_unit_test(closed_forms), cmocka_unit_test(cosine_restarts), cmocka_unit_test(onecycle),
+        cmocka_unit_test(plateau),      cmocka_unit_test(mistakes),
     };
     arena = ot_arena_new();
     int failed = cmocka_run_group_tests_name("schedules", tests, NULL, NULL);

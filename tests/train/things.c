@@ -11,8 +11,8 @@
 #include "runtime/train/run/metrics.h"
 #include "tests/train/train.h"
 
-static ot_status parse(const char *text, const ot_registry *known, const char *const *outputs,
-                       ot_spec *t, ot_error *err)
+static ot_status parse(const char *text, const ot_registry *known, const char *const *outputs, ot_spec *t,
+                       ot_error *err)
 {
     static ot_arena *a;
     if (a) ot_arena_free(a);
@@ -32,8 +32,7 @@ static void parameters(void **state)
     assert_near(ot_spec_num(&t, "lr"), 2e-3, 0);
     assert_true(ot_spec_flag(&t, "nesterov"));
     assert_near(ot_spec_num(&t, "dampening"), 0, 0); /* its default */
-    assert_ok(parse("multistep:milestones=[8, 15,22],gamma=0.3", &ot_schedules, NULL, &t, &err),
-              err);
+    assert_ok(parse("multistep:milestones=[8, 15,22],gamma=0.3", &ot_schedules, NULL, &t, &err), err);
     const ot_param *p = ot_spec_find(&t, "milestones");
     assert_int_equal(p->n, 3);
     assert_near(p->list[1], 15, 0);
@@ -162,7 +161,8 @@ static void possible_values(void **state)
         const char *text;
         const ot_registry *known;
     } good[] = {
-        { "cross_entropy:label_smoothing=1,class_axis=-1,ignore_index=-100,class_weights=[0,1],reduction=sum", &ot_losses },
+        { "cross_entropy:label_smoothing=1,class_axis=-1,ignore_index=-100,class_weights=[0,1],reduction=sum",
+          &ot_losses },
         { "bce_with_logits:pos_weight=3,tail=sigmoid", &ot_losses },
         { "bce:pos_weight=[1,2,0.5]", &ot_losses },
         { "smooth_l1:beta=0,weight=0", &ot_losses },
@@ -188,7 +188,8 @@ static void possible_values(void **state)
 static void registries(void **state)
 {
     (void)state;
-    const ot_registry *const sorts[] = { &ot_losses, &ot_optimizers, &ot_schedules, &ot_recipes, &ot_data_sources, &ot_metrics };
+    const ot_registry *const sorts[] = { &ot_losses,  &ot_optimizers,   &ot_schedules,
+                                         &ot_recipes, &ot_data_sources, &ot_metrics };
     ot_arena *a = ot_arena_new();
     int keys = 0;
     for (int i = 0; i < OT_LEN(sorts); i++)
@@ -198,7 +199,8 @@ static void registries(void **state)
             for (const ot_key *k = (*e)->keys; k && k->name; k++, keys++) {
                 assert_ptr_equal(ot_entry_key(*e, k->name), k);
                 const char *wants = ot_key_wants(k, a);
-                if (!k->meaning || !*k->meaning || !wants || !*wants) fail_msg("%s: %s has no meaning", (*e)->name, k->name);
+                if (!k->meaning || !*k->meaning || !wants || !*wants)
+                    fail_msg("%s: %s has no meaning", (*e)->name, k->name);
                 if (!k->dflt) continue;
                 ot_param p = { k->name, k->dflt, ot_key_number(k->dflt), 0, NULL };
                 if (!ot_key_fits(k, &p)) fail_msg("%s: %s=%s is not %s", (*e)->name, k->name, k->dflt, wants);
@@ -222,7 +224,8 @@ static void errors_list_what_there_is(void **state)
         for (const ot_entry *const *e = sorts[i]->entries; *e; e++) {
             assert_says(err, (*e)->name);
             ot_error unknown;
-            assert_int_equal(parse(ot_arena_printf(a, "%s:no_such_key=1", (*e)->name), sorts[i], NULL, &t, &unknown), OT_E_USAGE);
+            assert_int_equal(parse(ot_arena_printf(a, "%s:no_such_key=1", (*e)->name), sorts[i], NULL, &t, &unknown),
+                             OT_E_USAGE);
             for (const ot_key *k = (*e)->keys; k && k->name; k++) assert_says(unknown, k->name);
         }
     }
@@ -259,10 +262,15 @@ static void numbers(void **state)
 int test_things(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(outputs), cmocka_unit_test(mistakes),
-        cmocka_unit_test(impossible_values), cmocka_unit_test(possible_values),
-        cmocka_unit_test(registries), cmocka_unit_test(errors_list_what_there_is),
-        cmocka_unit_test(distance),   cmocka_unit_test(numbers),
+        cmocka_unit_test(parameters),
+        cmocka_unit_test(outputs),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(impossible_values),
+        cmocka_unit_test(possible_values),
+        cmocka_unit_test(registries),
+        cmocka_unit_test(errors_list_what_there_is),
+        cmocka_unit_test(distance),
+        cmocka_unit_test(numbers),
     };
     return cmocka_run_group_tests_name("things", tests, NULL, NULL);
 }

@@ -33,26 +33,20 @@ static ot_options *options(const char *const (*pairs)[2])
 {
     ot_options *o = ot_options_new();
     ot_error err = { 0 };
-    for (; pairs && (*pairs)[0]; pairs++)
-        assert_ok(ot_options_set(o, (*pairs)[0], (*pairs)[1], &err), err);
+    for (; pairs && (*pairs)[0]; pairs++) assert_ok(ot_options_set(o, (*pairs)[0], (*pairs)[1], &err), err);
     return o;
 }
 
 static void batch(ot_tensor t[2])
 {
-    t[0] = (ot_tensor){
-        .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 8, 1, 28, 28 }, .data = pictures
-    };
-    t[1] =
-        (ot_tensor){ .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 8 }, .data = classes };
+    t[0] = (ot_tensor){ .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 8, 1, 28, 28 }, .data = pictures };
+    t[1] = (ot_tensor){ .name = "target", .dtype = OT_I64, .rank = 1, .dim = { 8 }, .data = classes };
 }
 
 static void steps_learn(void **state)
 {
     (void)state;
-    const char *const pairs[][2] = { { "optimizer", "adam:lr=1e-3" },
-                                     { "threads", "1" },
-                                     { NULL, NULL } };
+    const char *const pairs[][2] = { { "optimizer", "adam:lr=1e-3" }, { "threads", "1" }, { NULL, NULL } };
     ot_options *o = options(pairs);
     ot_trainer *t = NULL;
     ot_error err = { 0 };
@@ -118,9 +112,7 @@ static void bad_batches(void **state)
 static void rates_of_zero_change_nothing(void **state)
 {
     (void)state;
-    const char *const pairs[][2] = { { "optimizer", "adamw:lr=0" },
-                                     { "threads", "1" },
-                                     { NULL, NULL } };
+    const char *const pairs[][2] = { { "optimizer", "adamw:lr=0" }, { "threads", "1" }, { NULL, NULL } };
     ot_options *o = options(pairs);
     ot_trainer *t = NULL;
     ot_error err = { 0 };
@@ -189,7 +181,8 @@ static void texts(void **state)
     assert_non_null(strstr(text, "Convolve"));
     free(text);
     assert_ok(ot_ops_text(o, &text, &err), err);
-    static const char *const listed[] = { "\nMaxPool ", "\nUpsample ", "\nScatter ", "\nai.onnx.ml.TreeEnsemble ", "\nai.onnx.preview.training.Adagrad " };
+    static const char *const listed[] = { "\nMaxPool ", "\nUpsample ", "\nScatter ", "\nai.onnx.ml.TreeEnsemble ",
+                                          "\nai.onnx.preview.training.Adagrad " };
     for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) assert_non_null(strstr(text, listed[i]));
     free(text);
     assert_ok(ot_help_text(true, &text, &err), err);

@@ -23,39 +23,62 @@
 static bool can(const ot_node *n, const char **why)
 {
     const ot_attention *a = n->attrs;
-    const ot_value  *q = n->in[ot_attention_q(n)], *mask = ot_attention_mask(n);
-    cudnnDataType_t  t;
-    ot_attention_sizes  s;
+    const ot_value *q = n->in[ot_attention_q(n)], *mask = ot_attention_mask(n);
+    cudnnDataType_t t;
+    ot_attention_sizes s;
     ot_attention_sizes_of(n, &s);
-    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64) return *why = "cuDNN supports attention in f32, f16 and "
-                                                                          "bf16 only", false;
-    if (n->in[0]->dtype != q->dtype) return *why = "q and dy have different types", false;
-    if (!ot_attention_q(n) && !n->out[0]) return *why = "the result is not needed", false;
-    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) return *why = "an empty tensor", false;
-    if (a->causal && a->hidden > LEAST) return *why = "the mask uses a number that is not large enough", false;
+    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64) {
+        *why = "cuDNN supports attention in f32, f16 and "
+               "bf16 only";
+        return false;
+    }
+    if (n->in[0]->dtype != q->dtype) {
+        *why = "q and dy have different types";
+        return false;
+    }
+    if (!ot_attention_q(n) && !n->out[0]) {
+        *why = "the result is not needed";
+        return false;
+    }
+    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) {
+        *why = "an empty tensor";
+        return false;
+    }
+    if (a->causal && a->hidden > LEAST) {
+        *why = "the mask uses a number that is not large enough";
+        return false;
+    }
     if (!mask) return true;
-    if (a->causal) return *why = "a mask together with a causal mask", false;
-    if (mask->dtype == OT_BOOL) return *why = "cuDNN supports no boolean masks", false;
-    if (ot_numel(&mask->shape) > s.B * s.T * s.S) return *why = "a mask for each head, whose copy would be large",
-                                                            false;
+    if (a->causal) {
+        *why = "a mask together with a causal mask";
+        return false;
+    }
+    if (mask->dtype == OT_BOOL) {
+        *why = "cuDNN supports no boolean masks";
+        return false;
+    }
+    if (ot_numel(&mask->shape) > s.B * s.T * s.S) {
+        *why = "a mask for each head, whose copy would be large";
+        return false;
+    }
     return true;
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
 typedef struct writer {
-    ot_cudnn        *g;
-    const ot_node   *n;
-    const ot_value  *q; /* for its rank */
+    ot_cudnn *g;
+    const ot_node *n;
+    const ot_value *q; /* for its rank */
     const ot_attention *a;
-    ot_attention_sizes  s;
-    cudnnDataType_t  type;
-    size_t           own;  /* bytes of workspace so far */
-    size_t           bias; /* where the mask's copy lies there */
+    ot_attention_sizes s;
+    cudnnDataType_t type;
+    size_t own;  /* bytes of workspace so far */
+    size_t bias; /* where the mask's copy lies there */
 } writer;
 
 static const cudnnDataType_t F32 = CUDNN_DATA_FLOAT;
-static const ot_cudnn_at     nowhere = { OT_CUDNN_VIRTUAL, 0 };
+static const ot_cudnn_at nowhere = { OT_CUDNN_VIRTUAL, 0 };
 
 static ot_cudnn_at in(int i) { return (ot_cudnn_at){ OT_CUDNN_IN, i }; }
 
@@ -88,7 +111,7 @@ static ot_cudnn_desc number(writer *w, double v) { return ot_cudnn_number(w->g, 
 static ot_cudnn_desc mask(writer *w)
 {
     const ot_shape *m = &ot_attention_mask(w->n)->shape;
-    int64_t         dim[4], stride[4], step = 1;
+    int64_t dim[4], stride[4], step = 1;
     for (int d = 3; d >= 0; d--) {
         int at = d - (4 - m->rank);
         dim[d] = at < 0 ? 1 : m->dim[at];
@@ -98,7 +121,9 @@ static ot_cudnn_desc mask(writer *w)
     return ot_cudnn_strided(w->g, 4, dim, stride, F32, (ot_cudnn_at){ OT_CUDNN_WORK, (int64_t)w->bias });
 }
 
-typedef struct operands { ot_cudnn_desc x, b, t, y; } operands;
+typedef struct operands {
+    ot_cudnn_desc x, b, t, y;
+} operands;
 
 /* Element by element; axis below 0: it has none.  Gives y. */
 static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
@@ -186,7 +211,7 @@ static ot_cudnn_desc scaled_scores(writer *w, ot_cudnn_desc q, ot_cudnn_desc k, 
 static void write_forward(writer *w)
 {
     const ot_attention_sizes *z = &w->s;
-    int64_t                rows = z->B * z->H * z->T;
+    int64_t rows = z->B * z->H * z->T;
     ot_cudnn_desc q = matrix(w, z->T, z->D, false, w->type, in(0)), k = matrix(w, z->D, z->S, true, w->type, in(1)),
                   v = matrix(w, z->S, z->E, false, w->type, in(2));
     ot_cudnn_desc s = scaled_scores(w, q, k, number(w, w->a->scale));
@@ -204,7 +229,7 @@ static ot_cudnn_desc write_delta(writer *w, ot_cudnn_desc dy, ot_cudnn_desc y)
     ot_cudnn_desc both = pointwise(w, CUDNN_POINTWISE_MUL, F32, -1,
                                    (operands){ dy, y, NULL, matrix(w, z->T, z->E, false, F32, nowhere) });
     ot_cudnn_desc sum = reduce(w, CUDNN_REDUCE_TENSOR_ADD, both, per_token(w, nowhere));
-    ot_cudnn_at   at = work(w, (size_t)(z->B * z->H * z->T) * sizeof(float));
+    ot_cudnn_at at = work(w, (size_t)(z->B * z->H * z->T) * sizeof(float));
     return pointwise(w, CUDNN_POINTWISE_MUL, F32, -1, (operands){ sum, number(w, 1), NULL, per_token(w, at) });
 }
 
@@ -212,8 +237,8 @@ static ot_cudnn_desc write_delta(writer *w, ot_cudnn_desc dy, ot_cudnn_desc y)
 static void write_backward(writer *w, ot_cudnn_at lse)
 {
     const ot_attention_sizes *z = &w->s;
-    ot_dtype      t = w->q->dtype;
-    int64_t       heads = z->B * z->H;
+    ot_dtype t = w->q->dtype;
+    int64_t heads = z->B * z->H;
     ot_cudnn_desc dy = matrix(w, z->T, z->E, false, w->type, in(0)), q = matrix(w, z->T, z->D, false, w->type, in(1)),
                   k = matrix(w, z->D, z->S, true, w->type, in(2)), v = matrix(w, z->E, z->S, true, w->type, in(3)),
                   y = matrix(w, z->T, z->E, false, w->type, in(4));
@@ -234,9 +259,9 @@ static void write_backward(writer *w, ot_cudnn_at lse)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 typedef struct state {
-    ot_cudnn  *g;
+    ot_cudnn *g;
     ot_gpu_fn *make_bias, *make_lse; /* NULL: no mask; the forward pass */
-    size_t     bias, lse;            /* where they lie in the workspace */
+    size_t bias, lse;                /* where they lie in the workspace */
 } state;
 
 static void release(void *p)
@@ -250,9 +275,9 @@ static void release(void *p)
 static ot_status compile(const ot_node *n, state *s, ot_prep *p)
 {
     const ot_value *m = ot_attention_mask(n);
-    ot_text         prefix = { 0 };
-    ot_status       e = OT_OK;
-    ot_dtype        t = m ? m->dtype : OT_F32;
+    ot_text prefix = { 0 };
+    ot_status e = OT_OK;
+    ot_dtype t = m ? m->dtype : OT_F32;
     ot_text_add(&prefix, "#define MT %s\n#define CLS %s\n#define LEAST %g\n", ot_cuda_type(t), ot_cuda_class(t), LEAST);
     if (m) e = ot_gpu_compile(p->device, "cudnn_attention.cu", prefix.text, "attention_bias", &s->make_bias, p->err);
     if (e == OT_OK && ot_attention_q(n))
@@ -264,7 +289,7 @@ static ot_status compile(const ot_node *n, state *s, ot_prep *p)
 static ot_status plan(const ot_node *n, state *s, ot_prep *p)
 {
     const ot_value *m = ot_attention_mask(n);
-    writer          w = { .g = ot_cudnn_new(n, p), .n = n, .q = n->in[ot_attention_q(n)], .a = n->attrs };
+    writer w = { .g = ot_cudnn_new(n, p), .n = n, .q = n->in[ot_attention_q(n)], .a = n->attrs };
     if (!w.g) return p->refused ? OT_OK : OT_E_NOMEM;
     ot_attention_sizes_of(n, &w.s);
     ot_cudnn_type(w.q->dtype, &w.type);
@@ -294,11 +319,11 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
 
 static ot_status run(const ot_call *c)
 {
-    const ot_node         *n = c->node;
-    const state           *s = c->state;
-    const ot_value        *m = ot_attention_mask(n);
-    char                  *own = c->work;
-    ot_attention_beside_args  a = { .bias = (float *)(own + s->bias), .lse = (float *)(own + s->lse) };
+    const ot_node *n = c->node;
+    const state *s = c->state;
+    const ot_value *m = ot_attention_mask(n);
+    char *own = c->work;
+    ot_attention_beside_args a = { .bias = (float *)(own + s->bias), .lse = (float *)(own + s->lse) };
     if (s->make_bias) {
         a.mask = c->in[n->n_in - 1];
         a.n = ot_numel(&m->shape);
@@ -313,5 +338,9 @@ static ot_status run(const ot_call *c)
     return ot_cudnn_execute(s->g, c);
 }
 
-const ot_kernel ot_cudnn_FusedAttention = { .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release };
-const ot_kernel ot_cudnn_FusedAttentionDx = { .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release };
+const ot_kernel ot_cudnn_FusedAttention = {
+    .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release
+};
+const ot_kernel ot_cudnn_FusedAttentionDx = {
+    .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release
+};

@@ -13,13 +13,31 @@
 static bool can_norm(const ot_value *x, const ot_value *y, const ot_value *scale, const char **why)
 {
     cudnnDataType_t t;
-    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64) return *why = "cuDNN supports normalization in f32, f16 "
-                                                                          "and bf16 only", false;
-    if (scale->dtype != OT_F32) return *why = "cuDNN keeps statistics in f32", false;
-    if (!y) return *why = "the result is not needed", false;
-    if (x->shape.rank > 5) return *why = "more than three spatial axes", false;
-    if (x->layout != y->layout) return *why = "x and y have different layouts", false;
-    if (ot_numel(&x->shape) <= x->shape.dim[1]) return *why = "one element per channel", false;
+    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64) {
+        *why = "cuDNN supports normalization in f32, f16 "
+               "and bf16 only";
+        return false;
+    }
+    if (scale->dtype != OT_F32) {
+        *why = "cuDNN keeps statistics in f32";
+        return false;
+    }
+    if (!y) {
+        *why = "the result is not needed";
+        return false;
+    }
+    if (x->shape.rank > 5) {
+        *why = "more than three spatial axes";
+        return false;
+    }
+    if (x->layout != y->layout) {
+        *why = "x and y have different layouts";
+        return false;
+    }
+    if (ot_numel(&x->shape) <= x->shape.dim[1]) {
+        *why = "one element per channel";
+        return false;
+    }
     return true;
 }
 
@@ -27,7 +45,10 @@ static bool forward_can(const ot_node *n, const char **why) { return can_norm(n-
 
 static bool dx_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->layout != n->in[1]->layout) return *why = "x and dy have different layouts", false;
+    if (n->in[0]->layout != n->in[1]->layout) {
+        *why = "x and dy have different layouts";
+        return false;
+    }
     return can_norm(n->in[1], n->out[0], n->in[2], why);
 }
 
@@ -48,7 +69,10 @@ static ot_cudnn_desc list_out(ot_cudnn *g, const ot_node *n, int o, const ot_val
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-typedef struct state { ot_cudnn *g; float *zeros; } state;
+typedef struct state {
+    ot_cudnn *g;
+    float *zeros;
+} state;
 
 static void norm_release(void *p)
 {
@@ -61,8 +85,9 @@ static void norm_release(void *p)
 static void add_variance(ot_cudnn *g, const ot_node *n, ot_cudnn_desc op, size_t *own)
 {
     const ot_value *x = n->in[0];
-    double          m = (double)ot_numel(&x->shape) / (double)x->shape.dim[1];
-    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, ot_cudnn_number(g, x, (float)((m - 1) / m)));
+    double m = (double)ot_numel(&x->shape) / (double)x->shape.dim[1];
+    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC,
+                  ot_cudnn_number(g, x, (float)((m - 1) / m)));
     ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, list(g, x, OT_CUDNN_TABLE, 0));
     ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, list(g, x, OT_CUDNN_TABLE, 0));
     ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, list_out(g, n, n->n_out, x, own));
@@ -71,9 +96,9 @@ static void add_variance(ot_cudnn *g, const ot_node *n, ot_cudnn_desc op, size_t
 
 static void write_norm(ot_cudnn *g, const ot_node *n, size_t *own)
 {
-    const ot_batch_norm    *a = n->attrs;
-    const ot_value         *x = n->in[0];
-    cudnnBackendNormMode_t  mode = CUDNN_BATCH_NORM;
+    const ot_batch_norm *a = n->attrs;
+    const ot_value *x = n->in[0];
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
     cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
     ot_cudnn_desc in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 0 }),
                   y = ot_cudnn_tensor(g, n->out[0], (ot_cudnn_at){ OT_CUDNN_OUT, 0 });
@@ -93,8 +118,8 @@ static void write_norm(ot_cudnn *g, const ot_node *n, size_t *own)
 
 static ot_status forward_prepare(const ot_node *n, ot_prep *p)
 {
-    size_t    own = 0, C = (size_t)n->in[0]->shape.dim[1];
-    state    *s = calloc(1, sizeof *s);
+    size_t own = 0, C = (size_t)n->in[0]->shape.dim[1];
+    state *s = calloc(1, sizeof *s);
     ot_cudnn *g = s && (s->zeros = calloc(C, sizeof *s->zeros)) ? ot_cudnn_new(n, p) : NULL;
     ot_status e = g || p->refused ? OT_OK : OT_E_NOMEM;
     if (!s || !s->zeros) e = ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
@@ -125,10 +150,10 @@ static ot_status forward_run(const ot_call *c)
 
 static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 {
-    const ot_value        *x = n->in[1];
+    const ot_value *x = n->in[1];
     cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
-    size_t                 own = 0;
-    ot_cudnn              *g = ot_cudnn_new(n, p);
+    size_t own = 0;
+    ot_cudnn *g = ot_cudnn_new(n, p);
     if (!g) return p->refused ? OT_OK : OT_E_NOMEM;
     ot_cudnn_desc dy = ot_cudnn_tensor(g, n->in[0], (ot_cudnn_at){ OT_CUDNN_IN, 0 }),
                   in = ot_cudnn_tensor(g, x, (ot_cudnn_at){ OT_CUDNN_IN, 1 });
@@ -147,7 +172,15 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
     return ot_cudnn_plan(g, own, p);
 }
 
-const ot_kernel ot_cudnn_BatchNorm = { .name = "cudnn", .can = forward_can, .prepare = forward_prepare,
-                                       .run = forward_run, .release = norm_release, .any_layout = true };
-const ot_kernel ot_cudnn_BatchNormDx = { .name = "cudnn", .can = dx_can, .prepare = dx_prepare, .run = ot_cudnn_run,
-                                         .release = ot_cudnn_free, .any_layout = true };
+const ot_kernel ot_cudnn_BatchNorm = { .name = "cudnn",
+                                       .can = forward_can,
+                                       .prepare = forward_prepare,
+                                       .run = forward_run,
+                                       .release = norm_release,
+                                       .any_layout = true };
+const ot_kernel ot_cudnn_BatchNormDx = { .name = "cudnn",
+                                         .can = dx_can,
+                                         .prepare = dx_prepare,
+                                         .run = ot_cudnn_run,
+                                         .release = ot_cudnn_free,
+                                         .any_layout = true };

@@ -12,14 +12,16 @@
 #include "ops/cuda/kernels.h"
 
 /* The three roles, whichever of the three operators the node is. */
-typedef struct roles { const ot_value *x, *w, *y, *b; ot_cudnn_at x_at, w_at, y_at; } roles;
+typedef struct roles {
+    const ot_value *x, *w, *y, *b;
+    ot_cudnn_at x_at, w_at, y_at;
+} roles;
 
 static roles roles_of(const ot_node *n)
 {
-    const char       *op = n->op->name;
+    const char *op = n->op->name;
     const ot_cudnn_at in0 = { OT_CUDNN_IN, 0 }, in1 = { OT_CUDNN_IN, 1 }, out0 = { OT_CUDNN_OUT, 0 };
-    if (!strcmp(op, "Convolve"))
-        return (roles){ n->in[0], n->in[1], n->out[0], ot_node_in(n, 2), in0, in1, out0 };
+    if (!strcmp(op, "Convolve")) return (roles){ n->in[0], n->in[1], n->out[0], ot_node_in(n, 2), in0, in1, out0 };
     if (!strcmp(op, "ConvolveDx")) return (roles){ n->out[0], n->in[1], n->in[0], NULL, out0, in1, in0 };
     return (roles){ n->in[1], n->out[0], n->in[0], NULL, in1, out0, in0 };
 }
@@ -34,20 +36,33 @@ static int64_t pad_behind(const ot_window *w, int j, int64_t x, int64_t y)
 static bool can(const ot_node *n, const char **why)
 {
     const ot_convolve *a = n->attrs;
-    cudnnDataType_t    t;
+    cudnnDataType_t t;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype)
-            return *why = "cuDNN needs floats of one type", false;
-        if (ot_numel(&v->shape) == 0) return *why = "an empty tensor", false;
+        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype) {
+            *why = "cuDNN needs floats of one type";
+            return false;
+        }
+        if (ot_numel(&v->shape) == 0) {
+            *why = "an empty tensor";
+            return false;
+        }
     }
-    if (!n->out[0]) return *why = "dw is not needed", false;
+    if (!n->out[0]) {
+        *why = "dw is not needed";
+        return false;
+    }
     roles r = roles_of(n);
     for (int j = 0; j < a->window.nd; j++) {
-        if (a->window.pad_lo[j] < 0) return *why = "a negative padding", false;
-        if (pad_behind(&a->window, j, r.x->shape.dim[2 + j], r.y->shape.dim[2 + j]) + a->window.stride[j] <= 0)
-            return *why = "some rows of x are in no window", false;
+        if (a->window.pad_lo[j] < 0) {
+            *why = "a negative padding";
+            return false;
+        }
+        if (pad_behind(&a->window, j, r.x->shape.dim[2 + j], r.y->shape.dim[2 + j]) + a->window.stride[j] <= 0) {
+            *why = "some rows of x are in no window";
+            return false;
+        }
     }
     return true;
 }
@@ -58,8 +73,8 @@ static bool can(const ot_node *n, const char **why)
 static bool yields(const ot_node *n, const char **why)
 {
     const ot_convolve *a = n->attrs;
-    roles              r = roles_of(n);
-    int64_t            C = r.w->shape.dim[1], M = r.w->shape.dim[0] / (a->group > 0 ? a->group : 1);
+    roles r = roles_of(n);
+    int64_t C = r.w->shape.dim[1], M = r.w->shape.dim[0] / (a->group > 0 ? a->group : 1);
     if (C >= 8 || M >= 32) return false;
     *why = "few channels: a kernel that reads x once is faster";
     return true;
@@ -67,11 +82,11 @@ static bool yields(const ot_node *n, const char **why)
 
 static ot_cudnn_desc convolution(ot_cudnn *g, const ot_convolve *a, const roles *r)
 {
-    ot_cudnn_desc          d = ot_cudnn_make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    cudnnDataType_t        sums = ot_cudnn_sums(r->x->dtype);
+    ot_cudnn_desc d = ot_cudnn_make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnnDataType_t sums = ot_cudnn_sums(r->x->dtype);
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    int64_t                n = a->window.nd < 2 ? 2 : a->window.nd, lead = n - a->window.nd;
-    int64_t                stride[3] = { 1, 1, 1 }, dilation[3] = { 1, 1, 1 }, lo[3] = { 0 }, hi[3] = { 0 };
+    int64_t n = a->window.nd < 2 ? 2 : a->window.nd, lead = n - a->window.nd;
+    int64_t stride[3] = { 1, 1, 1 }, dilation[3] = { 1, 1, 1 }, lo[3] = { 0 }, hi[3] = { 0 };
     for (int j = 0; j < a->window.nd; j++) {
         int64_t behind = pad_behind(&a->window, j, r->x->shape.dim[2 + j], r->y->shape.dim[2 + j]);
         stride[j + lead] = a->window.stride[j];
@@ -93,33 +108,42 @@ static ot_cudnn_desc convolution(ot_cudnn *g, const ot_convolve *a, const roles 
 /* Attribute names of the three operations. */
 typedef struct names {
     cudnnBackendDescriptorType_t op;
-    cudnnBackendAttributeName_t  x, w, y, conv, alpha, beta;
+    cudnnBackendAttributeName_t x, w, y, conv, alpha, beta;
 } names;
 
 static const names forward_names = {
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
 };
 static const names dx_names = {
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
 };
 static const names dw_names = {
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
 };
 
 static void add_convolution(ot_cudnn *g, const names *k, const roles *r, ot_cudnn_desc conv, ot_cudnn_desc y)
 {
-    const double  one = 1, zero = 0;
-    const float   one_f = 1, zero_f = 0;
-    bool          f64 = r->x->dtype == OT_F64; /* the factors have the type of the sums */
+    const double one = 1, zero = 0;
+    const float one_f = 1, zero_f = 0;
+    bool f64 = r->x->dtype == OT_F64; /* the factors have the type of the sums */
     ot_cudnn_desc x = ot_cudnn_tensor(g, r->x, r->x_at), w = ot_cudnn_tensor(g, r->w, r->w_at);
     ot_cudnn_desc op = ot_cudnn_make(g, k->op);
     ot_cudnn_link(g, op, k->x, x);
@@ -133,7 +157,7 @@ static void add_convolution(ot_cudnn *g, const names *k, const roles *r, ot_cudn
 
 static void add_bias(ot_cudnn *g, const roles *r, ot_cudnn_desc sums, ot_cudnn_desc y)
 {
-    cudnnDataType_t      type = CUDNN_DATA_FLOAT, precision = ot_cudnn_sums(r->y->dtype);
+    cudnnDataType_t type = CUDNN_DATA_FLOAT, precision = ot_cudnn_sums(r->y->dtype);
     cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     ot_cudnn_type(r->b->dtype, &type);
     ot_cudnn_desc b = ot_cudnn_channels(g, r->y, r->y->shape.dim[1], type, (ot_cudnn_at){ OT_CUDNN_IN, 2 });
@@ -152,7 +176,7 @@ static void add_bias(ot_cudnn *g, const roles *r, ot_cudnn_desc sums, ot_cudnn_d
 /* NULL: as ot_cudnn_new. */
 static ot_cudnn *graph_of(const ot_node *n, ot_prep *p, const names *k)
 {
-    roles     r = roles_of(n);
+    roles r = roles_of(n);
     ot_cudnn *g = ot_cudnn_new(n, p);
     if (!g) return NULL;
     ot_cudnn_desc conv = convolution(g, n->attrs, &r), y = ot_cudnn_tensor(g, r.y, r.y_at);
@@ -173,7 +197,11 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p,
 
 /* ---- dw and db --------------------------------------------------------------------------- */
 
-typedef struct dw_state { ot_cudnn *g; ot_channel_sum sum; bool db; } dw_state;
+typedef struct dw_state {
+    ot_cudnn *g;
+    ot_channel_sum sum;
+    bool db;
+} dw_state;
 
 static void dw_release(void *state)
 {
@@ -208,11 +236,27 @@ static ot_status dw_run(const ot_call *c)
     return ot_cudnn_execute(s->g, c);
 }
 
-const ot_kernel ot_cudnn_Convolve = { .name = "cudnn", .can = can, .yields = yields, .prepare = forward_prepare,
-                                      .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
+const ot_kernel ot_cudnn_Convolve = { .name = "cudnn",
+                                      .can = can,
+                                      .yields = yields,
+                                      .prepare = forward_prepare,
+                                      .run = ot_cudnn_run,
+                                      .release = ot_cudnn_free,
+                                      .any_layout = true,
                                       .wants = ot_cuda_conv_wants };
-const ot_kernel ot_cudnn_ConvolveDx = { .name = "cudnn", .can = can, .yields = yields, .prepare = dx_prepare,
-                                        .run = ot_cudnn_run, .release = ot_cudnn_free, .any_layout = true,
+const ot_kernel ot_cudnn_ConvolveDx = { .name = "cudnn",
+                                        .can = can,
+                                        .yields = yields,
+                                        .prepare = dx_prepare,
+                                        .run = ot_cudnn_run,
+                                        .release = ot_cudnn_free,
+                                        .any_layout = true,
                                         .wants = ot_cuda_conv_wants };
-const ot_kernel ot_cudnn_ConvolveDw = { .name = "cudnn", .can = can, .yields = yields, .prepare = dw_prepare,
-                                        .run = dw_run, .release = dw_release, .any_layout = true, .wants = ot_cuda_conv_wants };
+const ot_kernel ot_cudnn_ConvolveDw = { .name = "cudnn",
+                                        .can = can,
+                                        .yields = yields,
+                                        .prepare = dw_prepare,
+                                        .run = dw_run,
+                                        .release = dw_release,
+                                        .any_layout = true,
+                                        .wants = ot_cuda_conv_wants };

@@ -24,9 +24,9 @@ cudnnHandle_t ot_cudnn_handle(ot_device *d)
 
 ot_cudnn_desc ot_cudnn_properties(ot_device *d)
 {
-    ot_cudnn_desc  p = ot_gpu_get(d, OT_GPU_CUDNN_PROPERTIES);
-    cudnnHandle_t  handle = ot_cudnn_handle(d);
-    cudnnStatus_t  s;
+    ot_cudnn_desc p = ot_gpu_get(d, OT_GPU_CUDNN_PROPERTIES);
+    cudnnHandle_t handle = ot_cudnn_handle(d);
+    cudnnStatus_t s;
     if (p || (!handle && !ot_gpu_described(d))) return p;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &p) != CUDNN_STATUS_SUCCESS) return NULL;
     const char *text = ot_gpu_description(d);
@@ -149,22 +149,37 @@ void ot_cudnn_add(ot_cudnn *g, ot_cudnn_desc op)
 bool ot_cudnn_type(ot_dtype t, cudnnDataType_t *out)
 {
     switch (t) {
-    case OT_F64: return *out = CUDNN_DATA_DOUBLE, true;
-    case OT_F32: return *out = CUDNN_DATA_FLOAT, true;
-    case OT_F16: return *out = CUDNN_DATA_HALF, true;
-    case OT_BF16: return *out = CUDNN_DATA_BFLOAT16, true;
+    case OT_F64: {
+        *out = CUDNN_DATA_DOUBLE;
+        return true;
+    }
+    case OT_F32: {
+        *out = CUDNN_DATA_FLOAT;
+        return true;
+    }
+    case OT_F16: {
+        *out = CUDNN_DATA_HALF;
+        return true;
+    }
+    case OT_BF16: {
+        *out = CUDNN_DATA_BFLOAT16;
+        return true;
+    }
     default: return false;
     }
 }
 
 cudnnDataType_t ot_cudnn_sums(ot_dtype t) { return t == OT_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT; }
 
-typedef struct extents { int rank; int64_t dim[OT_MAX_RANK], stride[OT_MAX_RANK]; } extents;
+typedef struct extents {
+    int rank;
+    int64_t dim[OT_MAX_RANK], stride[OT_MAX_RANK];
+} extents;
 
 /* Where both layouts are the same bytes, channels last is the one to tell: more engines take it as it lies. */
 static void extents_of(const ot_value *v, extents *e)
 {
-    int      rank = v->shape.rank, lead = rank < 4 ? 4 - rank : 0; /* axes of 1 behind N and C */
+    int rank = v->shape.rank, lead = rank < 4 ? 4 - rank : 0; /* axes of 1 behind N and C */
     ot_value as = { .layout = v->layout, .shape = { .rank = rank + lead } };
     for (int d = 0; d < as.shape.rank; d++)
         as.shape.dim[d] = d < 2 ? v->shape.dim[d] : d < 2 + lead ? 1 : v->shape.dim[d - lead];
@@ -178,15 +193,16 @@ static void extents_of(const ot_value *v, extents *e)
 static ot_cudnn_desc tensor(ot_cudnn *g, const extents *e, cudnnDataType_t t, ot_cudnn_at at, const float *number)
 {
     ot_cudnn_desc d = ot_cudnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    bool          yes = true;
-    int64_t       uid = g->n_desc, alignment = 16; /* the memory plan aligns to more */
+    bool yes = true;
+    int64_t uid = g->n_desc, alignment = 16; /* the memory plan aligns to more */
     ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
     ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, e->rank, e->dim);
     ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, e->rank, e->stride);
     ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
     ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
     if (number) ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
-    else if (at.place == OT_CUDNN_VIRTUAL) ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
+    else if (at.place == OT_CUDNN_VIRTUAL)
+        ot_cudnn_set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
     ot_cudnn_finish(g, d);
     if (g->status || (at.place == OT_CUDNN_VIRTUAL && !number)) return d;
     if (g->n_bound == OT_LEN(g->bound)) {
@@ -202,7 +218,7 @@ static ot_cudnn_desc tensor(ot_cudnn *g, const extents *e, cudnnDataType_t t, ot
 
 ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at)
 {
-    extents         e;
+    extents e;
     cudnnDataType_t t = CUDNN_DATA_FLOAT;
     extents_of(v, &e);
     if (!ot_cudnn_type(v->dtype, &t) && !g->status) g->status = CUDNN_STATUS_NOT_SUPPORTED;
@@ -292,7 +308,7 @@ static cudnnStatus_t pack(ot_cudnn *g, void *const *addresses, void *work)
 
 ot_status ot_cudnn_execute(ot_cudnn *g, const ot_call *c)
 {
-    void         *addresses[OT_CUDNN_BOUND];
+    void *addresses[OT_CUDNN_BOUND];
     cudnnHandle_t handle = ot_cudnn_handle(c->device);
     if (!handle) return ot_fail(c->err, OT_E_DEVICE, "%s: cuDNN does not support this device", g->node->name);
     for (int k = 0; k < g->n_bound; k++) addresses[k] = address(g, k, c);

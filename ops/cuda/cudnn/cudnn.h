@@ -13,17 +13,26 @@
 
 #include "ops/kernel.h"
 
-typedef struct ot_cudnn           ot_cudnn;
-typedef cudnnBackendDescriptor_t  ot_cudnn_desc;
+typedef struct ot_cudnn ot_cudnn;
+typedef cudnnBackendDescriptor_t ot_cudnn_desc;
 
 /* Where a tensor lies: input i, output i, i bytes into what the kernel's own workspace or table has, or nowhere
  * (a virtual tensor, between two operations of the graph). */
-typedef enum ot_cudnn_place { OT_CUDNN_IN, OT_CUDNN_OUT, OT_CUDNN_WORK, OT_CUDNN_TABLE, OT_CUDNN_VIRTUAL } ot_cudnn_place;
-typedef struct ot_cudnn_at { ot_cudnn_place place; int64_t i; } ot_cudnn_at;
+typedef enum ot_cudnn_place {
+    OT_CUDNN_IN,
+    OT_CUDNN_OUT,
+    OT_CUDNN_WORK,
+    OT_CUDNN_TABLE,
+    OT_CUDNN_VIRTUAL
+} ot_cudnn_place;
+typedef struct ot_cudnn_at {
+    ot_cudnn_place place;
+    int64_t i;
+} ot_cudnn_at;
 
 /* A graph for node n, empty.  NULL: no memory, or no cuDNN for this device; said in p. */
 ot_cudnn *ot_cudnn_new(const ot_node *n, ot_prep *p);
-void      ot_cudnn_free(void *g);
+void ot_cudnn_free(void *g);
 
 /* Is there a form of t in cuDNN that the kernels use? */
 bool ot_cudnn_type(ot_dtype t, cudnnDataType_t *out);

@@ -9,23 +9,23 @@ enum { OT_CUDNN_BOUND = 16 };
 
 struct ot_cudnn {
     const ot_node *node;
-    ot_dtype       type;         /* of the node's first input: how strict "strict" is */
-    cudnnStatus_t  status;       /* the first failure while the graph was written */
-    ot_text        key;          /* everything that was set: names the plan on disk */
-    ot_cudnn_desc  desc[96];     /* gone when the plan is there */
-    int            n_desc;
-    ot_cudnn_desc  op[24];
-    int            n_op;
+    ot_dtype type;          /* of the node's first input: how strict "strict" is */
+    cudnnStatus_t status;   /* the first failure while the graph was written */
+    ot_text key;            /* everything that was set: names the plan on disk */
+    ot_cudnn_desc desc[96]; /* gone when the plan is there */
+    int n_desc;
+    ot_cudnn_desc op[24];
+    int n_op;
 
-    int            n_bound;      /* tensors that are memory */
-    int64_t        uid[OT_CUDNN_BOUND];
-    ot_cudnn_at    bound[OT_CUDNN_BOUND];
-    float          number[OT_CUDNN_BOUND];
+    int n_bound; /* tensors that are memory */
+    int64_t uid[OT_CUDNN_BOUND];
+    ot_cudnn_at bound[OT_CUDNN_BOUND];
+    float number[OT_CUDNN_BOUND];
 
-    ot_cudnn_desc  plan;
-    size_t         own, work;    /* bytes: the kernel's own workspace, the engine's behind it */
-    ot_cudnn_desc  pack;         /* of the addresses below */
-    void          *packed[OT_CUDNN_BOUND], *packed_work;
+    ot_cudnn_desc plan;
+    size_t own, work;   /* bytes: the kernel's own workspace, the engine's behind it */
+    ot_cudnn_desc pack; /* of the addresses below */
+    void *packed[OT_CUDNN_BOUND], *packed_work;
 };
 
 /* NULL: cuDNN does not start, or the device is only described. */

@@ -18,16 +18,22 @@ enum {
     MEMORY_SHARE = 64  /* of the device's memory: an engine that wants more is not worth what it displaces */
 };
 
-typedef struct filters { bool strict, precise; int64_t most_work; } filters;
+typedef struct filters {
+    bool strict, precise;
+    int64_t most_work;
+} filters;
 
-typedef struct engines { ot_cudnn_desc config[MOST_ENGINES]; int n, heard; } engines; /* heard: before the filters */
+typedef struct engines {
+    ot_cudnn_desc config[MOST_ENGINES];
+    int n, heard;
+} engines; /* heard: before the filters */
 
 /* ---- asking an engine ---------------------------------------------------------------------- */
 
 static ot_cudnn_desc engine_of(ot_cudnn_desc config)
 {
     ot_cudnn_desc e = NULL;
-    int64_t       n = 0;
+    int64_t n = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &e)) return NULL;
     if (!cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &e) &&
         n == 1)
@@ -55,8 +61,8 @@ static bool note_is_fine(cudnnBackendNumericalNote_t note, const filters *f)
 static bool passes(ot_cudnn_desc config, const filters *f)
 {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t                     n = 0, work = 0, one = 0;
-    ot_cudnn_desc               e = engine_of(config);
+    int64_t n = 0, work = 0, one = 0;
+    ot_cudnn_desc e = engine_of(config);
     bool ok = e && !cudnnBackendGetAttribute(e, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                              CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note);
     for (int64_t i = 0; i < n && ok; i++) ok = note_is_fine(note[i], f);
@@ -73,9 +79,9 @@ static bool passes(ot_cudnn_desc config, const filters *f)
 static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeurMode_t mode, const filters *f,
                  engines *list)
 {
-    ot_cudnn_desc  h = NULL, config[MOST_ENGINES];
-    int64_t        n = 0;
-    int            made = 0;
+    ot_cudnn_desc h = NULL, config[MOST_ENGINES];
+    int64_t n = 0;
+    int made = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &h)) return;
     cudnnStatus_t s =
         cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
@@ -153,11 +159,11 @@ static char *plan_text(ot_cudnn_desc plan, int64_t *n)
 
 static void keep(ot_device *d, const ot_text *key, ot_cudnn_desc plan, int variants, int64_t engine)
 {
-    char    name[64], head[64];
+    char name[64], head[64];
     int64_t n;
-    char   *text = plan_text(plan, &n);
-    int     h = snprintf(head, sizeof head, "%d %lld %zu\n", variants, (long long)engine, key->n);
-    char   *file = text ? malloc((size_t)h + key->n + (size_t)n) : NULL;
+    char *text = plan_text(plan, &n);
+    int h = snprintf(head, sizeof head, "%d %lld %zu\n", variants, (long long)engine, key->n);
+    char *file = text ? malloc((size_t)h + key->n + (size_t)n) : NULL;
     if (file) {
         memcpy(file, head, (size_t)h);
         memcpy(file + h, key->text, key->n);
@@ -171,16 +177,16 @@ static void keep(ot_device *d, const ot_text *key, ot_cudnn_desc plan, int varia
 
 static ot_cudnn_desc kept(ot_device *d, const ot_text *key, int *variants, int64_t *engine)
 {
-    char          name[64];
-    size_t        n, length = 0;
-    long long     e = 0;
-    int           h = 0;
+    char name[64];
+    size_t n, length = 0;
+    long long e = 0;
+    int h = 0;
     ot_cudnn_desc plan = NULL;
     ot_gpu_cache_name(key->text, key->n, ".cudnn", name);
     char *file = ot_gpu_cache_read(d, name, &n);
     if (file && sscanf(file, "%d %lld %zu%*1[\n]%n", variants, &e, &length, &h) == 3 && h > 0 && length == key->n &&
         (size_t)h + length < n && !memcmp(file + h, key->text, length) && (plan = plan_new(d))) {
-        const char   *text = file + h + length;
+        const char *text = file + h + length;
         cudnnStatus_t s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                                    (int64_t)(n - (size_t)h - length), text);
         if (!s) s = cudnnBackendFinalize(plan);
@@ -199,7 +205,7 @@ static ot_cudnn_desc kept(ot_device *d, const ot_text *key, int *variants, int64
 static int64_t engine_number(ot_cudnn_desc config)
 {
     ot_cudnn_desc e = engine_of(config);
-    int64_t       number = -1, n = 0;
+    int64_t number = -1, n = 0;
     if (e && cudnnBackendGetAttribute(e, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, &number)) number = -1;
     if (e) cudnnBackendDestroyDescriptor(e);
     return number;
@@ -208,7 +214,7 @@ static int64_t engine_number(ot_cudnn_desc config)
 /* Variant 0 is the first engine that makes a plan; the others are those of the list, which may make none. */
 static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *engine)
 {
-    engines       list = { .n = 0 };
+    engines list = { .n = 0 };
     ot_cudnn_desc graph = ot_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), plan = NULL;
     ot_cudnn_desc properties = ot_cudnn_properties(p->device);
     if (!g->status)
@@ -238,7 +244,8 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
 {
     ot_device_info info;
     p->device->backend->info(p->device, &info);
-    filters f = { .precise = p->precise, .most_work = info.memory / MEMORY_SHARE,
+    filters f = { .precise = p->precise,
+                  .most_work = info.memory / MEMORY_SHARE,
                   .strict = g->type == OT_F32 && (!p->tf32 || p->precise) };
     if (g->status) {
         p->refused = g->status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
@@ -254,7 +261,7 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
         ot_cudnn_free(g);
         return ot_fail(p->err, OT_E_NOMEM, "no memory for a graph");
     }
-    int64_t       engine = -1;
+    int64_t engine = -1;
     ot_cudnn_desc plan = kept(p->device, &g->key, &p->variants, &engine);
     if (!plan) {
         size_t n = g->key.n; /* choose() adds the graph's own descriptor */

@@ -24,7 +24,7 @@ void ot_text_add(ot_text *t, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && t->n + (size_t)n + 1 > t->cap) {
         size_t cap = (t->n + (size_t)n + 1) * 2;
-        char  *more = realloc(t->text, cap);
+        char *more = realloc(t->text, cap);
         if (more) {
             t->text = more;
             t->cap = cap;
@@ -67,7 +67,7 @@ void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;
     void *bytes = NULL;
-    long  size = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
+    long size = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
     if (size > 0 && !fseek(f, 0, SEEK_SET) && (bytes = malloc((size_t)size + 1))) {
         *n = fread(bytes, 1, (size_t)size, f);
         ((char *)bytes)[*n] = 0;
@@ -78,10 +78,12 @@ void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
 
 void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n)
 {
-    char        path[4096];
+    char path[4096];
     ot_replace *r = NULL;
-    ot_error    ignored = { 0 };
-    if (!ot_cache_path(((ot_gpu *)d)->key, name, true, path, sizeof path) || ot_replace_begin(path, &r, &ignored) != OT_OK) return;
+    ot_error ignored = { 0 };
+    if (!ot_cache_path(((ot_gpu *)d)->key, name, true, path, sizeof path) ||
+        ot_replace_begin(path, &r, &ignored) != OT_OK)
+        return;
     if (ot_replace_write(r, bytes, n, &ignored) == OT_OK) (void)!ot_replace_commit(r, &ignored);
     else ot_replace_abort(r);
 }
@@ -113,7 +115,11 @@ static uint64_t headers_hash(void)
     return h;
 }
 
-typedef struct image { void *bytes; size_t n; char *report; } image; /* device code */
+typedef struct image {
+    void *bytes;
+    size_t n;
+    char *report;
+} image; /* device code */
 
 static char *log_of(nvrtcProgram p)
 {
@@ -127,16 +133,16 @@ static char *log_of(nvrtcProgram p)
 static ot_status compile(const ot_gpu *g, const char *name, const char *source, image *out, ot_error *err)
 {
     const char *headers[64], *names[64];
-    int         n = 0;
+    int n = 0;
     for (const ot_gpu_file *f = ot_gpu_files; f->name && n < 64; f++)
         if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) headers[n] = f->text, names[n++] = f->name;
 
-    char        arch[64];
+    char arch[64];
     const char *all[1 + OT_LEN(options)] = { arch };
     memcpy(all + 1, options, sizeof options);
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", g->arch_text);
     nvrtcProgram p = NULL;
-    nvrtcResult  r = nvrtcCreateProgram(&p, source, name, n, headers, names);
+    nvrtcResult r = nvrtcCreateProgram(&p, source, name, n, headers, names);
     if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(all), all);
     char *words = p ? log_of(p) : NULL;
     if (r == NVRTC_SUCCESS) r = nvrtcGetCUBINSize(p, &out->n);
@@ -154,17 +160,21 @@ static ot_status compile(const ot_gpu *g, const char *name, const char *source, 
 }
 
 /* Head of a file; device code and the report follow. */
-typedef struct cached { char magic[8]; uint64_t length, report, check; } cached;
+typedef struct cached {
+    char magic[8];
+    uint64_t length, report, check;
+} cached;
 
 static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t length, image *out)
 {
     size_t n;
-    char  *bytes = ot_gpu_cache_read(&g->head, name, &n);
+    char *bytes = ot_gpu_cache_read(&g->head, name, &n);
     cached h;
     if (bytes && n > sizeof h) {
         memcpy(&h, bytes, sizeof h);
         n -= sizeof h;
-        if (!memcmp(h.magic, "otkern2", 8) && h.length == length && h.report < n && h.check == hash(source, length, length) + n)
+        if (!memcmp(h.magic, "otkern2", 8) && h.length == length && h.report < n &&
+            h.check == hash(source, length, length) + n)
             out->report = strdup(bytes + sizeof h + n - h.report); /* what was read ends in a 0 */
         if (out->report) {
             memmove(bytes, bytes + sizeof h, n);
@@ -182,7 +192,7 @@ static void to_disk(ot_gpu *g, const char *name, const char *source, size_t leng
     const char *report = i->report ? i->report : "";
     size_t words = strlen(report), n = i->n + words;
     cached h = { .magic = "otkern2", .length = length, .report = words, .check = hash(source, length, length) + n };
-    char  *bytes = malloc(sizeof h + n);
+    char *bytes = malloc(sizeof h + n);
     if (!bytes) return;
     memcpy(bytes, &h, sizeof h);
     memcpy(bytes + sizeof h, i->bytes, i->n);
@@ -194,7 +204,8 @@ static void to_disk(ot_gpu *g, const char *name, const char *source, size_t leng
 static ot_status load(ot_gpu *g, ot_gpu_fn *f, const image *i, ot_error *err)
 {
     if (g->index < 0) return OT_OK;
-    OT_TRY(ot_gpu_check(cudaLibraryLoadData(&f->library, i->bytes, NULL, NULL, 0, NULL, NULL, 0), "loading a kernel", err));
+    OT_TRY(ot_gpu_check(cudaLibraryLoadData(&f->library, i->bytes, NULL, NULL, 0, NULL, NULL, 0), "loading a kernel",
+                        err));
     return ot_gpu_check(cudaLibraryGetKernel(&f->kernel, f->library, f->entry), f->entry, err);
 }
 
@@ -211,12 +222,13 @@ static ot_status make(ot_gpu *g, ot_gpu_fn *f, const char *file, const char *sou
     return s;
 }
 
-ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out, ot_error *err)
+ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out,
+                         ot_error *err)
 {
-    ot_gpu     *g = (ot_gpu *)d;
+    ot_gpu *g = (ot_gpu *)d;
     const char *text = file_text(file);
-    ot_text     source = { 0 };
-    char        name[64];
+    ot_text source = { 0 };
+    char name[64];
     *out = NULL;
     if (!text) return ot_fail(err, OT_E_INTERNAL, "internal error: no kernel '%s' in the CUDA module", file);
     ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->key,
@@ -227,7 +239,7 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
     for (ot_gpu_fn *f = g->fns; f && !*out; f = f->next)
         if (!strcmp(f->name, name) && !strcmp(f->entry, entry)) *out = f;
     ot_gpu_fn *f = *out ? NULL : calloc(1, sizeof *f);
-    ot_status  s = OT_OK;
+    ot_status s = OT_OK;
     if (!*out && !f) s = ot_fail(err, OT_E_NOMEM, "no memory for a kernel");
     if (f) {
         snprintf(f->name, sizeof f->name, "%s", name);
@@ -267,10 +279,12 @@ ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int th
                         ot_error *err)
 {
     if (blocks <= 0) return OT_OK;
-    if (blocks > INT32_MAX) return ot_fail(err, OT_E_INTERNAL, "%s: too many blocks: %lld",
-                                           f->entry, (long long)blocks);
-    void              *list[] = { (void *)(uintptr_t)args };
-    cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 }, .blockDim = { (unsigned)threads, 1, 1 },
-                             .dynamicSmemBytes = shared, .stream = ((ot_gpu *)d)->stream };
+    if (blocks > INT32_MAX)
+        return ot_fail(err, OT_E_INTERNAL, "%s: too many blocks: %lld", f->entry, (long long)blocks);
+    void *list[] = { (void *)(uintptr_t)args };
+    cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 },
+                             .blockDim = { (unsigned)threads, 1, 1 },
+                             .dynamicSmemBytes = shared,
+                             .stream = ((ot_gpu *)d)->stream };
     return ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err);
 }

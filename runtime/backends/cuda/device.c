@@ -27,11 +27,11 @@ ot_status ot_gpu_check(cudaError_t e, const char *what, ot_error *err)
 static ot_gpu *gpu_of(const ot_device *d) { return (ot_gpu *)(uintptr_t)d; }
 
 cudaStream_t ot_gpu_stream(ot_device *d) { return gpu_of(d)->stream; }
-int          ot_gpu_arch(const ot_device *d) { return gpu_of(d)->arch; }
-int          ot_gpu_units(const ot_device *d) { return gpu_of(d)->units; }
-bool         ot_gpu_described(const ot_device *d) { return gpu_of(d)->index < 0; }
-const char  *ot_gpu_description(ot_device *d) { return gpu_of(d)->description; }
-void        *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return gpu_of(d)->slot[s].handle; }
+int ot_gpu_arch(const ot_device *d) { return gpu_of(d)->arch; }
+int ot_gpu_units(const ot_device *d) { return gpu_of(d)->units; }
+bool ot_gpu_described(const ot_device *d) { return gpu_of(d)->index < 0; }
+const char *ot_gpu_description(ot_device *d) { return gpu_of(d)->description; }
+void *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return gpu_of(d)->slot[s].handle; }
 
 void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle))
 {
@@ -54,8 +54,9 @@ static ot_status describe_failure(cudaError_t e, ot_error *err)
     cudaRuntimeGetVersion(&runtime);
     if (driver == 0) return ot_fail(err, OT_E_DEVICE, "no NVIDIA driver");
     if (e == cudaErrorInsufficientDriver)
-        return ot_fail(err, OT_E_DEVICE, "the NVIDIA driver is too old: it supports CUDA %d.%d, but this build needs "
-                                         "%d.%d",
+        return ot_fail(err, OT_E_DEVICE,
+                       "the NVIDIA driver is too old: it supports CUDA %d.%d, but this build needs "
+                       "%d.%d",
                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (e == cudaErrorNoDevice || e == cudaSuccess) return ot_fail(err, OT_E_DEVICE, "an NVIDIA driver, but no GPU");
     return ot_gpu_check(e, "the NVIDIA driver", err);
@@ -63,7 +64,7 @@ static ot_status describe_failure(cudaError_t e, ot_error *err)
 
 static int gpu_count(ot_error *err)
 {
-    int         n = 0;
+    int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n > 0) return n;
     cudaGetLastError();
@@ -97,7 +98,8 @@ static ot_status read_description(ot_gpu *g, ot_error *err)
     g->arch = (int)number_in(g->description, "deviceVer") / 10;
     g->units = (int)number_in(g->description, "multiProcessorCount");
     g->memory = number_in(g->description, "totalGlobalMem");
-    if (g->arch < 50 || g->units < 1) return ot_fail(err, OT_E_DEVICE, "the description of a device lacks deviceVer or multiProcessorCount");
+    if (g->arch < 50 || g->units < 1)
+        return ot_fail(err, OT_E_DEVICE, "the description of a device lacks deviceVer or multiProcessorCount");
     return OT_OK;
 }
 
@@ -115,16 +117,17 @@ static ot_status describe_real(ot_gpu *g, ot_error *err)
 
 static void name_libraries(ot_gpu *g)
 {
-    int    driver = 0, runtime = 0, major = 0, minor = 0;
+    int driver = 0, runtime = 0, major = 0, minor = 0;
     size_t cudnn = cudnnGetVersion(), lt = cublasLtGetVersion();
     if (g->index >= 0) cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     ot_gpu_compiler_version(&major, &minor);
     /* Kernels for the family's own instructions (wgmma on Hopper) need the "a". */
     snprintf(g->arch_text, sizeof g->arch_text, "sm_%d%s", g->arch, g->arch == 90 ? "a" : "");
-    snprintf(g->libraries, sizeof g->libraries, "CUDA %d.%d, driver %d.%d, NVRTC %d.%d, cuDNN %zu.%zu.%zu, cuBLASLt %zu.%zu.%zu",
-             runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, major, minor, cudnn / 10000,
-             cudnn / 100 % 100, cudnn % 100, lt / 10000, lt / 100 % 100, lt % 100);
+    snprintf(g->libraries, sizeof g->libraries,
+             "CUDA %d.%d, driver %d.%d, NVRTC %d.%d, cuDNN %zu.%zu.%zu, cuBLASLt %zu.%zu.%zu", runtime / 1000,
+             runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, major, minor, cudnn / 10000, cudnn / 100 % 100,
+             cudnn % 100, lt / 10000, lt / 100 % 100, lt % 100);
     snprintf(g->key, sizeof g->key, "%s-%d-nvrtc%d.%d-cudnn%zu-lt%zu", g->arch_text, g->units, major, minor, cudnn, lt);
 }
 
@@ -148,13 +151,17 @@ static ot_status open_real(ot_gpu *g, ot_error *err)
 {
     int n = gpu_count(err);
     if (!n) return err ? err->status : OT_E_DEVICE;
-    if (g->index >= n) return ot_fail(err, OT_E_DEVICE, "cuda:%d does not exist; %d device%s found",
-                                      g->index, n, n == 1 ? " is" : "s are");
+    if (g->index >= n)
+        return ot_fail(err, OT_E_DEVICE, "cuda:%d does not exist; %d device%s found", g->index, n,
+                       n == 1 ? " is" : "s are");
     OT_TRY(check_libraries(err));
     OT_TRY(ot_gpu_check(cudaSetDevice(g->index), "choosing the device", err));
     OT_TRY(describe_real(g, err));
-    if (g->arch < 75) return ot_fail(err, OT_E_DEVICE, "%s: compute capability %d.%d is not supported; the minimum is "
-                                                       "7.5", g->name, g->arch / 10, g->arch % 10);
+    if (g->arch < 75)
+        return ot_fail(err, OT_E_DEVICE,
+                       "%s: compute capability %d.%d is not supported; the minimum is "
+                       "7.5",
+                       g->name, g->arch / 10, g->arch % 10);
     OT_TRY(ot_gpu_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "creating a stream", err));
     OT_TRY(ot_gpu_check(cudaMalloc(&g->head.fault, OT_OUTBOX), "allocating memory for device errors", err));
     return ot_gpu_check(cudaMemsetAsync(g->head.fault, 0, OT_OUTBOX, g->stream), "allocating memory for device errors",
@@ -183,7 +190,7 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
 static void gpu_info(ot_device *d, ot_device_info *out)
 {
     ot_gpu *g = gpu_of(d);
-    size_t  there = 0, all = 0;
+    size_t there = 0, all = 0;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", g->name);
     snprintf(out->libraries, sizeof out->libraries, "%s", g->libraries);
@@ -201,8 +208,9 @@ static ot_status no_memory(ot_device *d, cudaError_t e, int64_t bytes, ot_error 
     cudaGetLastError();
     if (e != cudaErrorMemoryAllocation) return ot_gpu_check(e, "allocating on the device", err);
     gpu_info(d, &i);
-    return ot_fail(err, OT_E_NOMEM, "out of memory on %s: %lld MiB are needed, but %lld MiB are available; use a "
-                                    "smaller --batch-size",
+    return ot_fail(err, OT_E_NOMEM,
+                   "out of memory on %s: %lld MiB are needed, but %lld MiB are available; use a "
+                   "smaller --batch-size",
                    i.name, (long long)(bytes >> 20), (long long)(i.free >> 20));
 }
 
@@ -238,7 +246,8 @@ static void gpu_free_host(ot_device *d, void *p)
 
 /* ---- work --------------------------------------------------------------------- */
 
-static ot_status move(ot_device *d, void *to, const void *from, int64_t n, enum cudaMemcpyKind kind, const char *what, ot_error *err)
+static ot_status move(ot_device *d, void *to, const void *from, int64_t n, enum cudaMemcpyKind kind, const char *what,
+                      ot_error *err)
 {
     if (n <= 0) return OT_OK;
     return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, gpu_of(d)->stream), what, err);
@@ -276,7 +285,7 @@ static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 {
     (void)d;
     cudaEvent_t e = NULL;
-    ot_status   s = ot_gpu_check(cudaEventCreateWithFlags(&e, cudaEventDefault), "creating an event", err);
+    ot_status s = ot_gpu_check(cudaEventCreateWithFlags(&e, cudaEventDefault), "creating an event", err);
     *out = e;
     return s;
 }
@@ -319,8 +328,8 @@ static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 
 static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *err)
 {
-    ot_gpu         *g = gpu_of(d);
-    cudaGraph_t     graph = NULL;
+    ot_gpu *g = gpu_of(d);
+    cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *out = NULL;
     g->recording = false;

@@ -8,26 +8,29 @@
 
 struct ot_gpu_fn {
     struct ot_gpu_fn *next;
-    char              name[64];  /* of its text, as in the cache folder */
-    char              entry[48];
-    cudaLibrary_t     library;   /* NULL for a described device */
-    cudaKernel_t      kernel;
-    char             *report;    /* the compiler's words about registers and spills; NULL: it said nothing */
+    char name[64]; /* of its text, as in the cache folder */
+    char entry[48];
+    cudaLibrary_t library; /* NULL for a described device */
+    cudaKernel_t kernel;
+    char *report; /* the compiler's words about registers and spills; NULL: it said nothing */
 };
 
 typedef struct ot_gpu {
     struct ot_device head;
-    int              index;      /* -1: described */
-    char            *description;
-    char             name[128];
-    int              arch, units;
-    char             arch_text[16]; /* "sm_90a" */
-    int64_t          memory;
-    char             libraries[256], key[64];
-    cudaStream_t     stream;
-    ot_gpu_fn       *fns;
-    struct { void *handle; void (*release)(void *handle); } slot[OT_GPU_SLOTS];
-    bool             recording;
+    int index; /* -1: described */
+    char *description;
+    char name[128];
+    int arch, units;
+    char arch_text[16]; /* "sm_90a" */
+    int64_t memory;
+    char libraries[256], key[64];
+    cudaStream_t stream;
+    ot_gpu_fn *fns;
+    struct {
+        void *handle;
+        void (*release)(void *handle);
+    } slot[OT_GPU_SLOTS];
+    bool recording;
 } ot_gpu;
 
 /* compile.c */
@@ -35,7 +38,10 @@ void ot_gpu_fns_free(ot_gpu *g);
 bool ot_gpu_compiled(ot_device *d, int i, const char **name, const char **words);
 
 /* The texts of ops/cuda/, embedded by the build; NULL-ended. */
-typedef struct ot_gpu_file { const char *name; const char *text; } ot_gpu_file;
+typedef struct ot_gpu_file {
+    const char *name;
+    const char *text;
+} ot_gpu_file;
 extern const ot_gpu_file ot_gpu_files[];
 
 /* NVRTC's version, for the key of the cache. */

@@ -9,7 +9,11 @@
 /* ---- text that grows ------------------------------------------------------- */
 
 /* Generated source.  Errors stick: after one, adding does nothing and the text is NULL. */
-typedef struct ot_text { char *text; size_t n, cap; bool failed; } ot_text;
+typedef struct ot_text {
+    char *text;
+    size_t n, cap;
+    bool failed;
+} ot_text;
 
 void ot_text_add(ot_text *t, const char *fmt, ...) OT_PRINTF(2, 3);
 void ot_text_free(ot_text *t);
@@ -25,12 +29,13 @@ typedef struct ot_gpu_fn ot_gpu_fn;
 /* Compiles `file` (a text of ops/cuda/, embedded) behind `prefix` (generated lines: #define, functions; NULL:
  * none) and finds `entry`.  The same text is compiled once per device, and kept on disk between
  * runs.  An OT_KERNEL takes one struct by value, at most 4000 bytes.  OT_E_INTERNAL: the compiler's words. */
-ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out, ot_error *err);
+ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out,
+                         ot_error *err);
 
 /* Gives the work `blocks` blocks of `threads` threads.  args: the struct, copied now.  shared: bytes
  * of OT_DYNAMIC_SHARED.  0 blocks: nothing. */
-ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared,
-                        const void *args, ot_error *err);
+ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
+                        ot_error *err);
 
 /* Blocks for n pieces of work when a block does `each` of them at a time and goes on by strides of the grid:
  * enough to fill the device a few times, never more than there is work for. */
@@ -39,20 +44,20 @@ int64_t ot_gpu_blocks(const ot_device *d, int64_t n, int64_t each);
 /* ---- the device --------------------------------------------------------------- */
 
 cudaStream_t ot_gpu_stream(ot_device *d);
-int          ot_gpu_arch(const ot_device *d);      /* 90: compute capability 9.0 */
-int          ot_gpu_units(const ot_device *d);     /* multiprocessors */
-bool         ot_gpu_described(const ot_device *d); /* not there: plans only */
-const char  *ot_gpu_description(ot_device *d);     /* cuDNN's form of a device's properties, JSON */
+int ot_gpu_arch(const ot_device *d);          /* 90: compute capability 9.0 */
+int ot_gpu_units(const ot_device *d);         /* multiprocessors */
+bool ot_gpu_described(const ot_device *d);    /* not there: plans only */
+const char *ot_gpu_description(ot_device *d); /* cuDNN's form of a device's properties, JSON */
 
 /* A library's handle, made at first use; kept in one of the device's slots and released with it. */
 typedef enum ot_gpu_slot { OT_GPU_CUDNN, OT_GPU_CUDNN_PROPERTIES, OT_GPU_CUBLASLT, OT_GPU_SLOTS } ot_gpu_slot;
 void *ot_gpu_get(const ot_device *d, ot_gpu_slot s);
-void  ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle));
+void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle));
 
 /* A file of the cache folder for this device and these libraries: read into malloc'ed memory (NULL: not
  * there), and replaced.  A failure to write is no failure. */
 void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n);
-void  ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n);
+void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n);
 
 /* Name of a cache file for these bytes: 32 hex digits and the suffix. */
 void ot_gpu_cache_name(const void *bytes, size_t n, const char *suffix, char out[64]);

@@ -45,7 +45,8 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     OT_TRY(ot_trainer_unfold(t, false, err));
     m = t->m;
     ot_error why = { 0 };
-    if (!t->own.file) (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
+    if (!t->own.file)
+        (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
     s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
     if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
@@ -92,8 +93,8 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
     json_t *list = f->lost ? NULL : json_array(), *errors = ot_json_lines(found->text), *line;
     size_t k;
     json_array_foreach(errors, k, line)
-        ot_json_add(&list, json_pack("{s:s, s:O, s:s, s:i, s:[]}", "severity", ot_severity_name(OT_FINDING_ERROR), "what", line,
-                                              "remedy", "", "count", 0, "names"));
+        ot_json_add(&list, json_pack("{s:s, s:O, s:s, s:i, s:[]}", "severity", ot_severity_name(OT_FINDING_ERROR),
+                                     "what", line, "remedy", "", "count", 0, "names"));
     if (!errors) ot_json_add(&list, NULL);
     json_decref(errors);
     for (int i = 0; i < f->n; i++) {
@@ -101,8 +102,8 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
         if (x->severity == OT_FINDING_ERROR) continue; /* among the errors */
         json_t *names = json_array();
         for (int n = 0; n < x->n && n < OT_FINDING_NAMES; n++) ot_json_add(&names, ot_json_text(x->name[n]));
-        ot_json_add(&list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what", x->what,
-                                              "remedy", x->remedy, "count", x->n, "names", names));
+        ot_json_add(&list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "severity", ot_severity_name(x->severity), "what",
+                                     x->what, "remedy", x->remedy, "count", x->n, "names", names));
     }
     return list;
 }
@@ -110,15 +111,18 @@ static json_t *json_findings(const ot_findings *f, const ot_error *found)
 static void print_tried(ot_page *page, const planned *p)
 {
     const ot_tried *x = &p->tried;
-    if (x->slow > 10) ot_print(page->f, "  slow: about %d %% of the work has no fast kernel (%s); see 'onnxtrain plan "
-                                        "--why'\n", x->slow, x->slow_ops);
+    if (x->slow > 10)
+        ot_print(page->f,
+                 "  slow: about %d %% of the work has no fast kernel (%s); see 'onnxtrain plan "
+                 "--why'\n",
+                 x->slow, x->slow_ops);
     for (int i = 0; i < x->n_memory; i++)
         ot_print(page->f, "%s%.1f MiB with batches of %lld",
                  i ? ", " : "  memory: ", (double)x->memory[i].bytes / (1 << 20), (long long)x->memory[i].batch);
     if (x->n_memory) ot_print(page->f, "\n");
     if (x->step && x->exported)
-        ot_print(page->f, "  tested: one training step (loss %.4g%s) and an export\n",
-                 x->loss, p->t->s.data ? "" : " on random inputs");
+        ot_print(page->f, "  tested: one training step (loss %.4g%s) and an export\n", x->loss,
+                 p->t->s.data ? "" : " on random inputs");
     else ot_print(page->f, "  tried: %s; %s\n", x->step ? "a step" : "nothing", x->why_not);
 }
 
@@ -127,17 +131,21 @@ static void json_tried(ot_page *page, const planned *p)
     const ot_tried *x = &p->tried;
     json_t *memory = json_array();
     for (int i = 0; i < x->n_memory; i++)
-        ot_json_add(&memory, json_pack("{s:I, s:I}", "batch_size", (json_int_t)x->memory[i].batch, "planned_bytes", (json_int_t)x->memory[i].bytes));
+        ot_json_add(&memory, json_pack("{s:I, s:I}", "batch_size", (json_int_t)x->memory[i].batch, "planned_bytes",
+                                       (json_int_t)x->memory[i].bytes));
     ot_json_set(&page->json, "initializers", json_integer(p->plan->n_weights));
     ot_json_set(&page->json, "batch_size", json_integer(p->batch));
     ot_json_set(&page->json, "memory", memory);
-    ot_json_set(&page->json, "slow", json_pack("{s:i, s:o}", "percent", x->slow, "operators", ot_json_text(x->slow_ops)));
-    ot_json_set(&page->json, "tried", json_pack("{s:b, s:b, s:o, s:o}", "step", x->step, "export", x->exported, "loss",
-                                                isfinite(x->loss) && x->step ? json_real(x->loss) : json_null(), "why_not", ot_json_text(x->why_not)));
+    ot_json_set(&page->json, "slow",
+                json_pack("{s:i, s:o}", "percent", x->slow, "operators", ot_json_text(x->slow_ops)));
+    ot_json_set(&page->json, "tried",
+                json_pack("{s:b, s:b, s:o, s:o}", "step", x->step, "export", x->exported, "loss",
+                          isfinite(x->loss) && x->step ? json_real(x->loss) : json_null(), "why_not",
+                          ot_json_text(x->why_not)));
 }
 
-static ot_status write_check(const ot_model *m, const planned *p, bool json, const ot_error *found,
-                             char **text, ot_error *err)
+static ot_status write_check(const ot_model *m, const planned *p, bool json, const ot_error *found, char **text,
+                             ot_error *err)
 {
     ot_page page;
     bool fine = !found->status;
@@ -156,11 +164,11 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
         if (fine) json_tried(&page, p);
         return ot_page_close(&page, text, err);
     }
-    ot_print(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path,
-            (long long)m->file->opset, m->file->graph->n_nodes, m->file->n_sources);
+    ot_print(page.f, "%s: opset %lld, %d nodes, %d tensors\n", m->file->path, (long long)m->file->opset,
+             m->file->graph->n_nodes, m->file->n_sources);
     if (fine)
-        ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n",
-                (long long)parameters(p->plan), p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
+        ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n", (long long)parameters(p->plan),
+                 p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
     if (!fine) ot_print(page.f, "cannot be trained:\n");
     if (!fine) print_lines(page.f, "", found->text);
     print_findings(&page, "warning: ", f, OT_FINDING_WARNING);
@@ -187,8 +195,7 @@ ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_
     if (!s || s == OT_E_MODEL || s == OT_E_DATA) {
         ot_error w = { 0 };
         bool json = p.t && p.t->s.json;
-        if (write_check(m, &p, json, &found, text, &w) && !s)
-            s = ot_fail(&found, w.status, "%s", w.text);
+        if (write_check(m, &p, json, &found, text, &w) && !s) s = ot_fail(&found, w.status, "%s", w.text);
     }
     if (s) ot_fail(err, s, "%s", found.text);
     drop(&p);
@@ -201,29 +208,27 @@ static void print_why(FILE *f, const ot_step *s)
 {
     if (s->tuned > 0) ot_print(f, "%6s   %s: tuned, %.1f us\n", "", s->kernel->name, s->tuned * 1e6);
     if (*s->how) ot_print(f, "%6s   %s: %s\n", "", s->kernel->name, s->how);
-    if (s->group > 1) ot_print(f, "%6s   %s: one launch together with the next %d steps\n",
-                               "", s->kernel->name, s->group - 1);
+    if (s->group > 1)
+        ot_print(f, "%6s   %s: one launch together with the next %d steps\n", "", s->kernel->name, s->group - 1);
     for (int i = 0; i < s->n_refused; i++)
-        ot_print(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name, s->refused[i].why ? s->refused[i].why : "no reason given");
+        ot_print(f, "%6s   not %s: %s\n", "", s->refused[i].kernel->name,
+                 s->refused[i].why ? s->refused[i].why : "no reason given");
 }
 
-static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why,
-                        json_t **all)
+static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why, json_t **all)
 {
     char shape[128];
     for (int i = 0; i < n; i++) {
         const ot_step *s = &list[i];
         const ot_value *y = s->node->n_out ? s->node->out[0] : NULL;
-        const char *kernel = s->kernel ? s->kernel->name : "-",
-                   *of = y ? ot_shape_text(&y->shape, shape) : "";
+        const char *kernel = s->kernel ? s->kernel->name : "-", *of = y ? ot_shape_text(&y->shape, shape) : "";
         if (p->f) {
-            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel,
-                    of, s->node->name);
+            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel, of, s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
-            ot_json_add(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase,
-                                       "operator", s->node->op->name, "kernel", kernel,
-                                       "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
+            ot_json_add(all,
+                        json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase, "operator", s->node->op->name,
+                                  "kernel", kernel, "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
         }
     }
 }
@@ -238,8 +243,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     json_t *steps = s->json ? json_array() : NULL;
     write_steps(&page, q->batch_steps, q->n_batch_steps, "batch", s->why, &steps);
     write_steps(&page, q->update_steps, q->n_update_steps, "update", s->why, &steps);
-    int64_t planned_bytes =
-        s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
+    int64_t planned_bytes = s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
     if (s->json) {
         ot_json_set(&page.json, "model", ot_json_text(m->file->path));
         ot_json_set(&page.json, "device", ot_json_text(p->t->x.device_line));
@@ -252,8 +256,8 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         ot_json_set(&page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
-    ot_print(page.f, "\nbatch size %lld: %d kernels per batch, %d per update\n", (long long)p->batch,
-            q->n_batch_steps, q->n_update_steps);
+    ot_print(page.f, "\nbatch size %lld: %d kernels per batch, %d per update\n", (long long)p->batch, q->n_batch_steps,
+             q->n_update_steps);
     print_lines(page.f, "", p->t->x.device_line);
     print_findings(&page, "warning: ", &p->t->findings, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
@@ -262,7 +266,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
     ot_print(page.f, "total planned      %12.3f MiB%s\n", (double)planned_bytes / mib,
-            s->data ? ", including the data" : "");
+             s->data ? ", including the data" : "");
     return ot_page_close(&page, text, err);
 }
 

@@ -42,8 +42,8 @@ bool ot_leaves_open(const ot_graph *g)
 }
 
 /* The outputs' shapes, from the first open size that goes through. */
-static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds,
-                            int *n, int64_t *open, ot_plan **out, ot_error *err)
+static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds, int *n,
+                            int64_t *open, ot_plan **out, ot_error *err)
 {
     ot_error first = { 0 };
     for (int i = 0; i < (ot_leaves_open(m->file->graph) ? OT_LEN(open_sizes) : 1); i++) {
@@ -62,7 +62,8 @@ static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t bat
 static const ot_value *output_of(const ot_graph *g, const ot_model *m, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (i < m->file->graph->n_outputs && (name ? !strcmp(m->outputs[i], name) : ot_is_float(g->outputs[i]->dtype) && !g->outputs[i]->left_out))
+        if (i < m->file->graph->n_outputs &&
+            (name ? !strcmp(m->outputs[i], name) : ot_is_float(g->outputs[i]->dtype) && !g->outputs[i]->left_out))
             return g->outputs[i];
     return NULL;
 }
@@ -84,10 +85,13 @@ static void make_target(const ot_spec *t, const ot_value *y, const char *name, o
     ot_takes takes = ot_loss_find(t->name)->takes;
     bool classes = takes == OT_TAKES_CLASSES || takes == OT_TAKES_NUMBERS;
     *f = (ot_feed){ .name = name, .dtype = y->dtype, .shape = y->shape };
-    if (takes == OT_TAKES_SEQUENCES) f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
+    if (takes == OT_TAKES_SEQUENCES)
+        f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
     if (takes == OT_TAKES_VECTORS || ot_spec_find(t, "other")) f->shape.rank -= f->shape.rank > 0;
     if (!classes || y->shape.rank < 1) return;
-    double given = ot_spec_find(t, "class_axis") ? ot_spec_num(t, "class_axis") : y->shape.rank == 3 ? 2 : y->shape.rank > 1; /* (N, T, V): sequences */
+    double given = ot_spec_find(t, "class_axis") ? ot_spec_num(t, "class_axis")
+                   : y->shape.rank == 3          ? 2
+                                                 : y->shape.rank > 1; /* (N, T, V): sequences */
     int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;
     if (axis < 0 || axis >= y->shape.rank) return;
     f->dtype = OT_I64;
@@ -103,8 +107,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     int64_t open;
     ot_plan *run = NULL;
     *out = (ot_rehearsal){ .batch = s->batch ? s->batch : DEFAULT_BATCH, .assumed = "" };
-    ot_feed *feeds =
-        ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
+    ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
     ot_spec *loss = ot_arena_alloc(a, sizeof *loss);
     if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     OT_TRY(find_sizes(m, s, out->batch, a, feeds, &n, &open, &run, err));
@@ -116,8 +119,10 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     c.tune = s->tune;
     ot_status r = OT_OK;
     if (!c.n_losses && m->file->graph->n_assigns) {
-        out->assumed = ot_arena_printf(a, "no --data: batch size %lld is assumed; use --data and --batch-size to "
-                                          "change it", (long long)out->batch);
+        out->assumed = ot_arena_printf(a,
+                                       "no --data: batch size %lld is assumed; use --data and --batch-size to "
+                                       "change it",
+                                       (long long)out->batch);
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
     } else if (!c.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);
@@ -130,8 +135,9 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         c.losses = loss;
         c.n_losses = 1;
         if (y)
-            out->assumed = ot_arena_printf(a, "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
-                                              "use --data, --loss and --batch-size to change them",
+            out->assumed = ot_arena_printf(a,
+                                           "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
+                                           "use --data, --loss and --batch-size to change them",
                                            loss->name, y->name, (long long)out->batch,
                                            run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
@@ -145,8 +151,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         const ot_spec *t = &c.losses[i];
         const ot_value *y = output_of(run->graph, m, t->output);
         if (ot_loss_find(t->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight") == 0) continue;
-        const char *name =
-            t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
+        const char *name = t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
         make_target(t, y, name ? name : "target", &feeds[n++]);
     }
     ot_plan_free(run);
@@ -211,8 +216,8 @@ ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err)
     return g;
 }
 
-ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,
-                             ot_error *err)
+ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds,
+                             int *n, ot_error *err)
 {
     int64_t open;
     ot_plan *plan = NULL;

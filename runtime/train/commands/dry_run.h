@@ -32,7 +32,7 @@ ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err);
 bool ot_leaves_open(const ot_graph *g); /* does the file leave a size of its inputs open, apart from the batch? */
 
 /* Inputs of the sizes that ot_rehearse would take: *n feeds, of the arena. */
-ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds, int *n,
-                             ot_error *err);
+ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds,
+                             int *n, ot_error *err);
 
 #endif

@@ -18,8 +18,7 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
     int n = 0;
     for (int i = 0; i < t->eval.n; i++)
         if (t->eval.f[i].target) target = &t->eval.f[i], n++;
-    if (n != 1 || !ot_is_int(target->dtype) || target->sample.rank != 0 || p->graph->n_outputs != 1)
-        return OT_OK;
+    if (n != 1 || !ot_is_int(target->dtype) || target->sample.rank != 0 || p->graph->n_outputs != 1) return OT_OK;
     const ot_value *y = p->graph->outputs[0];
     if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
     t->classes = y->shape.dim[1];
@@ -31,16 +30,17 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
 static void print_confusion(const ot_trainer *t, FILE *f)
 {
     const ot_dataset *d = t->eval_data;
-    ot_print(f, "\n"
-                "confusion matrix: rows are true classes, columns are predicted classes\n"
-                "%12s", "");
+    ot_print(f,
+             "\n"
+             "confusion matrix: rows are true classes, columns are predicted classes\n"
+             "%12s",
+             "");
     for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
     ot_print(f, "   recall\n");
     for (int64_t r = 0; r < t->classes; r++) {
         int64_t all = 0, *row = t->confusion + r * t->classes;
         char name[13];
-        snprintf(name, sizeof name, "%s",
-                 d->class_name && r < d->n_classes ? d->class_name[r] : "");
+        snprintf(name, sizeof name, "%s", d->class_name && r < d->n_classes ? d->class_name[r] : "");
         ot_print(f, "%3lld %-8.8s", (long long)r, name);
         for (int64_t c = 0; c < t->classes; c++) all += row[c];
         for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)row[c]);
@@ -76,7 +76,8 @@ const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf
     if (n < 2 && !isnan(accuracy)) snprintf(buf, 600, "accuracy %.2f %%", 100 * accuracy);
     for (int k = 0; k < p->n_heads && n > 1 && at < 500; k++)
         if (!isnan(t->evaluated_right[k]))
-            at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.2f %%", at ? ", " : "accuracy ", p->head[k].output, 100 * t->evaluated_right[k]);
+            at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.2f %%", at ? ", " : "accuracy ", p->head[k].output,
+                                   100 * t->evaluated_right[k]);
     return buf;
 }
 
@@ -88,7 +89,9 @@ static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *
     for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->evaluated_head[k], p->head[k].output);
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
-        if (!isnan(t->evaluated_right[k])) ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->evaluated_right[k], p->head[k].output);
+        if (!isnan(t->evaluated_right[k]))
+            ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->evaluated_right[k],
+                     p->head[k].output);
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
@@ -104,8 +107,7 @@ static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page
     json_t *m = json_array();
     for (int64_t r = 0; r < t->classes; r++) {
         json_t *row = json_array();
-        for (int64_t c = 0; c < t->classes; c++)
-            ot_json_add(&row, json_integer(t->confusion[r * t->classes + c]));
+        for (int64_t c = 0; c < t->classes; c++) ot_json_add(&row, json_integer(t->confusion[r * t->classes + c]));
         ot_json_add(&m, row);
     }
     ot_json_set(&p->json, "confusion", m);
@@ -124,8 +126,7 @@ static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
     return ot_page_close(&p, text, err);
 }
 
-ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
-                       ot_error *err)
+ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
     OT_GIVEN(text);
     OT_GIVEN(m);

@@ -15,17 +15,17 @@
 #include "runtime/train/run/trainer.h"
 
 typedef struct deployment {
-    const ot_model    *m;
-    const ot_options  *o;
+    const ot_model *m;
+    const ot_options *o;
     const ot_callbacks *cb;
-    ot_arena          *a;
-    ot_settings        s;
-    bool               fold, half;
-    ot_feed           *feeds;
-    int                n_feeds;
-    ot_tensor         *in;
-    ot_tensors         answers;  /* of the file it is made from */
-    double             difference;
+    ot_arena *a;
+    ot_settings s;
+    bool fold, half;
+    ot_feed *feeds;
+    int n_feeds;
+    ot_tensor *in;
+    ot_tensors answers; /* of the file it is made from */
+    double difference;
 } deployment;
 
 static void say(const deployment *d, const char *fmt, ...) OT_PRINTF(2, 3);
@@ -48,7 +48,9 @@ static ot_status sizes_find(deployment *d, ot_error *err)
 {
     ot_error first = { 0 }, second = { 0 };
     if (!ot_rehearse_inputs(d->m, &d->s, d->half ? 1 : 2, d->a, &d->feeds, &d->n_feeds, &first)) return OT_OK;
-    if (first.status == OT_E_MODEL && !ot_rehearse_inputs(d->m, &d->s, d->half ? 2 : 1, d->a, &d->feeds, &d->n_feeds, &second)) return OT_OK;
+    if (first.status == OT_E_MODEL &&
+        !ot_rehearse_inputs(d->m, &d->s, d->half ? 2 : 1, d->a, &d->feeds, &d->n_feeds, &second))
+        return OT_OK;
     return ot_fail(err, first.status, "%s", first.text);
 }
 
@@ -63,8 +65,11 @@ static ot_status inputs_make(deployment *d, ot_error *err)
         memcpy(t->dim, f->shape.dim, sizeof t->dim);
         t->data = ot_arena_alloc(d->a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!t->data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
-        if (f->dtype == OT_STRING) return ot_fail(err, OT_E_MODEL, "input '%s' is a string tensor: the exported model "
-                                                                   "cannot be compared with the original", f->name);
+        if (f->dtype == OT_STRING)
+            return ot_fail(err, OT_E_MODEL,
+                           "input '%s' is a string tensor: the exported model "
+                           "cannot be compared with the original",
+                           f->name);
         for (int64_t e = 0, n = ot_numel(&f->shape); e < n; e++) {
             uint32_t r[4];
             ot_philox(0, (uint64_t)e, (uint64_t)i, r);
@@ -103,9 +108,10 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
 {
     ot_shape s = { .rank = was->rank };
     memcpy(s.dim, was->dim, sizeof s.dim);
-    bool same = was->dtype == is->dtype && was->rank == is->rank && !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
-    if (!same) return ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model has another type or shape",
-                              was->name);
+    bool same = was->dtype == is->dtype && was->rank == is->rank &&
+                !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
+    if (!same)
+        return ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model has another type or shape", was->name);
     double most = 0, off = 0, limit = tolerance(d);
     bool finite = true;
     for (int64_t e = 0, n = ot_numel(&s); e < n; e++) {
@@ -125,8 +131,10 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
                             "element; the limit is %.0e%s"
                           : "output '%s' of the exported model is NaN or infinite where the original is not (%.2g, "
                             "%.0e)%s",
-                   was->name, off, limit, d->half ? ": float16 is not precise enough for this model; export without "
-                                                    "--fp16" : "");
+                   was->name, off, limit,
+                   d->half ? ": float16 is not precise enough for this model; export without "
+                             "--fp16"
+                           : "");
 }
 
 static ot_status check(const ot_imported *written, void *user, ot_error *err)
@@ -143,8 +151,11 @@ static ot_status check(const ot_imported *written, void *user, ot_error *err)
         const ot_tensor *was = NULL;
         for (int k = 0; k < d->answers.n; k++)
             if (!strcmp(d->answers.t[k].name, now.t[i].name)) was = &d->answers.t[k];
-        s = was ? compare(d, was, &now.t[i], err) : ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model is "
-                                                                                "not in the original", now.t[i].name);
+        s = was ? compare(d, was, &now.t[i], err)
+                : ot_fail(err, OT_E_INTERNAL,
+                          "output '%s' of the exported model is "
+                          "not in the original",
+                          now.t[i].name);
     }
     ot_tensors_free(&now);
     return s;
@@ -154,7 +165,7 @@ static ot_status check(const ot_imported *written, void *user, ot_error *err)
 
 typedef struct metadata {
     ot_export_metadata *list;
-    int                 n, most;
+    int n, most;
 } metadata;
 
 static void metadata_add(metadata *m, const char *key, const char *value)
@@ -233,8 +244,13 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
     c.n_feeds = d->n_feeds;
     for (int i = 0; i < d->n_feeds; i++) d->feeds[i].sample = d->in[i].data;
     OT_TRY(ot_plan_any(d->m->file->graph, &c, d->feeds, true, d->a, &typed, err));
-    ot_deploy_options o = { .fold = d->fold, .half = d->half, .n_metadata = md->n, .metadata = md->list, .typed = typed->graph,
-                            .check = check, .user = d };
+    ot_deploy_options o = { .fold = d->fold,
+                            .half = d->half,
+                            .n_metadata = md->n,
+                            .metadata = md->list,
+                            .typed = typed->graph,
+                            .check = check,
+                            .user = d };
     ot_status s = ot_deploy(d->m->file, path, &o, d->a, &lines, err);
     ot_plan_free(typed);
     if (s) return s;
@@ -267,11 +283,12 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
 static ot_status check_path(const ot_inputs *in, const char *option, const char *path, ot_arena *a, ot_error *err)
 {
     const char *what = ot_arena_printf(a, "%s %s", option, path);
-    return what ? ot_output_check(in, AT_FDCWD, path, OT_FILE_MODEL, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    return what ? ot_output_check(in, AT_FDCWD, path, OT_FILE_MODEL, what, err)
+                : ot_fail(err, OT_E_NOMEM, "no memory for a path");
 }
 
-static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks *cb, const ot_trainer *t, const char *path,
-                     ot_error *err)
+static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks *cb, const ot_trainer *t,
+                     const char *path, ot_error *err)
 {
     ot_error first = { 0 };
     deployment d = { .m = m, .o = o, .cb = cb, .a = ot_arena_new() };
@@ -305,8 +322,11 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
     metadata md = { 0 };
     const deployment d = { .o = t->o, .a = t->a };
     OT_TRY(metadata_collect(&d, NULL, &md, err));
-    if (out && ot_path_same(path, out)) return ot_fail(err, OT_E_USAGE, "--deploy %s: is the same file as -o; use "
-                                                                        "different files", path);
+    if (out && ot_path_same(path, out))
+        return ot_fail(err, OT_E_USAGE,
+                       "--deploy %s: is the same file as -o; use "
+                       "different files",
+                       path);
     if (t->s.log && ot_path_same(path, t->s.log))
         return ot_fail(err, OT_E_USAGE, "--deploy %s: is the same file as --log; use different files", path);
     return check_path(&in, "--deploy", path, t->a, err);
@@ -318,8 +338,10 @@ ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
     ot_model *m = NULL;
     if (!path) path = ot_options_get(t->o, "deploy");
     if (!path) return ot_fail(err, OT_E_USAGE, "--deploy is missing: name the file to write");
-    if (!t->result.model_path) return ot_fail(err, OT_E_USAGE, "no model has been written yet; --deploy exports the "
-                                                               "written model");
+    if (!t->result.model_path)
+        return ot_fail(err, OT_E_USAGE,
+                       "no model has been written yet; --deploy exports the "
+                       "written model");
     OT_TRY(ot_model_load(t->result.model_path, &m, err));
     ot_inputs in = ot_trainer_inputs(t);
     ot_status s = check_path(&in, "--deploy", path, t->a, err);

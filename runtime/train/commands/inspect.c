@@ -70,9 +70,7 @@ const char *ot_symbolic_shape(const ot_value *v, char buf[256])
         const char *name = v->dim_names ? v->dim_names[d] : NULL;
         if (v->shape.dim[d] >= 0)
             p += snprintf(p, (size_t)(end - p), "%s%lld", d ? "," : "", (long long)v->shape.dim[d]);
-        else
-            p +=
-                snprintf(p, (size_t)(end - p), "%s%.20s", d ? "," : "", name && *name ? name : "?");
+        else p += snprintf(p, (size_t)(end - p), "%s%.20s", d ? "," : "", name && *name ? name : "?");
     }
     *p++ = ']';
     *p = '\0';
@@ -98,17 +96,16 @@ static bool is_input(const ot_graph *g, const ot_value *v)
     return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
 }
 
-static void inspect_value(ot_page *p, const char *what, const char *name, const ot_value *v,
-                          json_t **list)
+static void inspect_value(ot_page *p, const char *what, const char *name, const ot_value *v, json_t **list)
 {
     char shape[256], type[64];
     ot_symbolic_shape(v, shape);
-    snprintf(type, sizeof type, "%s%s%s", v->list & OT_INPUT_OPTIONAL ? "optional " : "", v->list & OT_INPUT_LIST ? "sequence of " : "",
-             v->dtype ? ot_dtype_name(v->dtype) : "?");
-    if (p->f)
-        ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, type, shape);
+    snprintf(type, sizeof type, "%s%s%s", v->list & OT_INPUT_OPTIONAL ? "optional " : "",
+             v->list & OT_INPUT_LIST ? "sequence of " : "", v->dtype ? ot_dtype_name(v->dtype) : "?");
+    if (p->f) ot_print(p->f, "%-7s %-32s %-9s %s\n", what, name, type, shape);
     else
-        ot_json_add(list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape", ot_json_text(shape)));
+        ot_json_add(
+            list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape", ot_json_text(shape)));
 }
 
 /* An open batch has the name that the first input with one gives it. */
@@ -116,7 +113,8 @@ static const char *batch_name(const ot_graph *g)
 {
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
-        if (v->shape.rank > 0 && v->shape.dim[0] < 0 && v->dim_names && v->dim_names[0] && *v->dim_names[0]) return v->dim_names[0];
+        if (v->shape.rank > 0 && v->shape.dim[0] < 0 && v->dim_names && v->dim_names[0] && *v->dim_names[0])
+            return v->dim_names[0];
     }
     return "?";
 }
@@ -129,15 +127,17 @@ static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, 
     json_t *in = p->f ? NULL : json_array(), *out = p->f ? NULL : json_array();
     for (int d = 0; d < OT_MAX_RANK; d++) batch[d] = batch_name(g);
     for (int i = 0; i < g->n_inputs; i++)
-        if (is_input(g, g->inputs[i]))
-            inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], &in);
+        if (is_input(g, g->inputs[i])) inspect_value(p, "input", g->inputs[i]->name, g->inputs[i], &in);
     for (int i = 0; i < g->n_outputs; i++) {
         ot_value v = *(shaped ? shaped->outputs[i] : g->outputs[i]);
         if (shaped) v.dim_names = batch;
         inspect_value(p, "output", m->outputs[i], &v, &out);
     }
-    if (p->f && shaped && ot_leaves_open(g)) ot_print(p->f, "        (unknown sizes other than the batch are taken as "
-                                                            "%lld)\n", (long long)open);
+    if (p->f && shaped && ot_leaves_open(g))
+        ot_print(p->f,
+                 "        (unknown sizes other than the batch are taken as "
+                 "%lld)\n",
+                 (long long)open);
     if (p->f) return;
     ot_json_set(&p->json, "inputs", in);
     ot_json_set(&p->json, "outputs", out);
@@ -149,13 +149,10 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
     const char *type = ot_dtype_name(m->file->sources[v->source].dtype);
     ot_shape_text(&v->shape, shape);
-    if (p->f)
-        ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape,
-                ot_role_name(v), why);
+    if (p->f) ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape, ot_role_name(v), why);
     else
-        ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type",
-                                    type, "shape", shape, "role",
-                                    ot_role_name(v), "why", ot_json_text(why)));
+        ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape",
+                                    shape, "role", ot_role_name(v), "why", ot_json_text(why)));
 }
 
 static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
@@ -184,8 +181,7 @@ static void inspect_head(ot_page *p, const ot_model *m)
     const ot_imported *f = m->file;
     if (p->f) {
         ot_print(p->f, "%s: opset %lld, IR %lld, %d nodes%s%s\n", f->path, (long long)f->opset,
-                (long long)f->ir_version, f->graph->n_nodes, *f->producer ? ", by " : "",
-                f->producer);
+                 (long long)f->ir_version, f->graph->n_nodes, *f->producer ? ", by " : "", f->producer);
         return;
     }
     ot_json_set(&p->json, "model", ot_json_text(f->path));
@@ -221,11 +217,12 @@ static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
     if (!m->file->training) return;
     p->lost |= !text;
     if (text && p->f) ot_print(p->f, "training: algorithm in the file (TrainingInfoProto): %s\n", text);
-    else if (text) ot_json_set(&p->json, "training_info", json_pack("{s:b, s:o}", "followed", !m->file->training->why, "what", ot_json_text(text)));
+    else if (text)
+        ot_json_set(&p->json, "training_info",
+                    json_pack("{s:b, s:o}", "followed", !m->file->training->why, "what", ot_json_text(text)));
 }
 
-static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text,
-                         ot_error *err)
+static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, char **text, ot_error *err)
 {
     ot_plan p;
     ot_page page;
@@ -279,7 +276,11 @@ ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, o
 
 static const char *gradient_of(const ot_op *op)
 {
-    return op->lower ? "lowered" : op->grad ? "yes" : op->grad_zero ? "zero" : op->flags & OT_SPELLED ? "spelled out" : "no";
+    return op->lower                ? "lowered"
+           : op->grad               ? "yes"
+           : op->grad_zero          ? "zero"
+           : op->flags & OT_SPELLED ? "spelled out"
+                                    : "no";
 }
 
 /* Operators that the importer spells out in others.  Returns how many are of ONNX; *others: of other domains. */
@@ -293,8 +294,8 @@ static int list_rewritten(ot_page *p, json_t **list, int *others)
         *(*domain ? others : &onnx) += 1;
         if (p->f) ot_print(p->f, "%-28s %-6s %-11s %s\n", text, "-", "rewritten", "-");
         else
-            ot_json_add(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", name, "domain", domain, "since", 1, "internal", false,
-                                        "gradient", "rewritten", "kernels", ""));
+            ot_json_add(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", name, "domain", domain, "since", 1,
+                                        "internal", false, "gradient", "rewritten", "kernels", ""));
     }
     return onnx;
 }
@@ -313,25 +314,27 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
         char kernels[128] = "", since[16] = "-";
         const ot_kernel *const *k = ot_kernels(op, NULL);
         for (; *k; k++)
-            snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s",
-                     *kernels ? " " : "", (*k)->name);
+            snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s", *kernels ? " " : "",
+                     (*k)->name);
         bool internal = op->flags & OT_INTERNAL;
         const char *domain = op->domain ? op->domain : "", *dot = *domain ? "." : "";
         if (!internal) snprintf(since, sizeof since, "%d", op->since);
         onnx += !internal;
         own += internal;
         if (p.f)
-            ot_print(p.f, "%s%s%-*s %-6s %-11s %s\n", domain, dot, 28 - (int)strlen(domain) - (int)strlen(dot), op->name, since, gradient_of(op),
-                     *kernels ? kernels : "-");
+            ot_print(p.f, "%s%s%-*s %-6s %-11s %s\n", domain, dot, 28 - (int)strlen(domain) - (int)strlen(dot),
+                     op->name, since, gradient_of(op), *kernels ? kernels : "-");
         else
-            ot_json_add(&list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name",
-                                         op->name, "domain", domain,
-                                         "since", op->since, "internal", internal,
-                                         "gradient", gradient_of(op), "kernels", kernels));
+            ot_json_add(&list,
+                        json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", op->name, "domain", domain, "since",
+                                  op->since, "internal", internal, "gradient", gradient_of(op), "kernels", kernels));
     }
     onnx += list_rewritten(&p, &list, &others);
-    if (p.f) ot_print(p.f, "\n"
-                           "%d ONNX operators, %d of other domains, %d internal kernels\n", onnx, others, own);
+    if (p.f)
+        ot_print(p.f,
+                 "\n"
+                 "%d ONNX operators, %d of other domains, %d internal kernels\n",
+                 onnx, others, own);
     else ot_json_set(&p.json, "operators", list);
     return ot_page_close(&p, text, err);
 }
@@ -365,10 +368,14 @@ static void cpu_features(char *out, size_t n)
     HAS("sse4.2")
     HAS("avx")
     HAS("avx2")
-    HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vnni") HAS("avx512bf16")
+    HAS("fma")
+    HAS("avx512f")
+    HAS("avx512bw")
+    HAS("avx512vnni")
+    HAS("avx512bf16")
 #undef HAS
 #endif
-        (void) n;
+    (void)n;
 }
 
 /* What --device cuda would find: a line per device, or why there is none.  Text without the last line end. */
@@ -410,7 +417,7 @@ static void write_pictures(ot_page *p)
 
 static json_t *picture_formats(void)
 {
-    json_t     *list = json_array();
+    json_t *list = json_array();
     const char *format, *missing;
     for (int i = 0; (format = ot_picture_format(i, &missing)); i++)
         if (!missing) ot_json_add(&list, json_string(format));
@@ -433,10 +440,9 @@ static void write_env(ot_page *p, const char *cuda)
         if (!more || json_array_extend(devices, more)) p->lost = true;
         json_decref(more);
         json_t *all =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION,
-                      "compiler", __VERSION__, "system", u.release, "machine", u.machine, "cpu",
-                      cpu, "threads", cpus.threads, "features", features, "memory", total, "devices",
-                      devices, "jansson", jansson_version_str());
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:s}", "version", OT_VERSION, "compiler",
+                      __VERSION__, "system", u.release, "machine", u.machine, "cpu", cpu, "threads", cpus.threads,
+                      "features", features, "memory", total, "devices", devices, "jansson", jansson_version_str());
         ot_json_set(&all, "pictures", picture_formats());
         ot_json_set(&all, "processors", json_integer(cpus.processors));
         ot_json_set(&all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
@@ -447,7 +453,7 @@ static void write_env(ot_page *p, const char *cuda)
     ot_print(p->f, "onnxtrain   %s, compiler %s\n", OT_VERSION, __VERSION__);
     ot_print(p->f, "system      %s %s, %s\n", u.sysname, u.release, u.machine);
     ot_print(p->f, "processor   %s; %d thread%s%s\n", *cpu ? cpu : "unknown", cpus.threads, cpus.threads > 1 ? "s" : "",
-            ot_cpus_text(&cpus, granted));
+             ot_cpus_text(&cpus, granted));
     ot_print(p->f, "features    %s\n", *features ? features : "unknown");
     ot_print(p->f, "memory      %s, %s available\n", total, available);
     ot_print(p->f, "devices     cpu\n");

@@ -17,8 +17,7 @@ typedef struct ot_page {
 } ot_page;
 
 ot_status ot_page_open(ot_page *p, bool json, ot_error *err);
-ot_status ot_page_close(ot_page *p, char **text,
-                        ot_error *err); /* caller frees *text with free() */
+ot_status ot_page_close(ot_page *p, char **text, ot_error *err); /* caller frees *text with free() */
 
 const char *ot_role_name(const ot_value *v); /* "trains", "statistic", "constant" */
 

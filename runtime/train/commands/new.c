@@ -12,7 +12,8 @@
 static ot_status unknown_kind(const char *kind, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
-    ot_status s = a ? ot_registry_unknown(&ot_recipes, "kind of model", kind, a, err) : ot_fail(err, OT_E_NOMEM, "new: out of memory");
+    ot_status s = a ? ot_registry_unknown(&ot_recipes, "kind of model", kind, a, err)
+                    : ot_fail(err, OT_E_NOMEM, "new: out of memory");
     ot_arena_free(a);
     return s;
 }
@@ -22,7 +23,8 @@ static ot_status check_place(const ot_options *o, const char *path, ot_error *er
     ot_arena *a = ot_arena_new();
     const char *what = a ? ot_arena_printf(a, "-o %s", path) : NULL;
     ot_inputs in = { .configs = a ? ot_options_configs(o, a) : NULL };
-    ot_status s = what ? ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_status s = what ? ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err)
+                       : ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_arena_free(a);
     return s;
 }
@@ -55,8 +57,8 @@ static ot_status describe(const char *path, const ot_entry *k, bool replaced, co
     add_ends(ends, sizeof ends, f->graph->inputs, f->graph->n_inputs);
     snprintf(ends + strlen(ends), sizeof ends - strlen(ends), " -> ");
     add_ends(ends, sizeof ends, g->outputs, g->n_outputs);
-    snprintf(line, sizeof line, "%s: %s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), k->meaning, ends, (long long)elements,
-             replaced ? "; the existing model was replaced" : "");
+    snprintf(line, sizeof line, "%s: %s: %s; %lld parameters%s", ot_shown(path, name, sizeof name), k->meaning, ends,
+             (long long)elements, replaced ? "; the existing model was replaced" : "");
     cb->message(cb->user, OT_INFO, line);
     if (shaped) ot_graph_free(shaped);
     ot_model_free(m);

@@ -10,11 +10,10 @@
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
-static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot_value *v,
-                             ot_tensor *out, ot_error *err)
+static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot_value *v, ot_tensor *out,
+                             ot_error *err)
 {
-    *out =
-        (ot_tensor){ .name = ot_arena_strdup(a, name), .dtype = v->dtype, .rank = v->shape.rank };
+    *out = (ot_tensor){ .name = ot_arena_strdup(a, name), .dtype = v->dtype, .rank = v->shape.rank };
     memcpy(out->dim, v->shape.dim, sizeof out->dim);
     out->data = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
     if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
@@ -75,11 +74,13 @@ static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a,
     ot_review_graph(p.graph, m->file->producer, &r);
     ot_graph_free(p.graph);
     if (r.norms)
-        cb->message(cb->user, OT_WARNING, "BatchNormalization has training_mode=1 in the file: it uses the batch "
-                                          "statistics of --data; use --mode eval for the running statistics");
+        cb->message(cb->user, OT_WARNING,
+                    "BatchNormalization has training_mode=1 in the file: it uses the batch "
+                    "statistics of --data; use --mode eval for the running statistics");
     if (r.dropouts)
-        cb->message(cb->user, OT_WARNING, "Dropout has training_mode=true in the file: elements are dropped at "
-                                          "random; use --mode eval to disable it");
+        cb->message(cb->user, OT_WARNING,
+                    "Dropout has training_mode=true in the file: elements are dropped at "
+                    "random; use --mode eval to disable it");
     return OT_OK;
 }
 
@@ -88,7 +89,8 @@ static bool is_spread(const ot_plan *p, const ot_value *v)
 {
     size_t n = strlen(v->name);
     for (int i = 0; i < p->n_spread; i++)
-        if (!strncmp(p->spread[i], v->name, n) && p->spread[i][n] == '/' && !strchr(p->spread[i] + n + 1, '/')) return true;
+        if (!strncmp(p->spread[i], v->name, n) && p->spread[i][n] == '/' && !strchr(p->spread[i] + n + 1, '/'))
+            return true;
     return false;
 }
 
@@ -101,7 +103,8 @@ static void say_left_out(const ot_callbacks *cb, const ot_value *v, ot_arena *a)
 static void say_warnings(const ot_callbacks *cb, const ot_plan *p, ot_arena *a)
 {
     for (int i = 0; i < p->findings.n && cb && cb->message; i++) {
-        const char *line = p->findings.list[i].severity == OT_FINDING_WARNING ? ot_finding_line(&p->findings.list[i], a) : NULL;
+        const char *line =
+            p->findings.list[i].severity == OT_FINDING_WARNING ? ot_finding_line(&p->findings.list[i], a) : NULL;
         if (line) cb->message(cb->user, OT_WARNING, line);
     }
 }
@@ -137,16 +140,18 @@ static ot_status run_filled(const ot_model *m, const ot_settings *s, const ot_da
         const ot_value *v = g->outputs[i];
         if (v->left_out && is_spread(x.slot[slot].plan, v)) continue;
         if (v->left_out) say_left_out(cb, v, a);
-        else r = take_tensor(out->owner, i < own ? m->outputs[i] : x.slot[slot].plan->spread[i - own], x.slot[slot].exec, v, &out->t[out->n++], err);
+        else
+            r = take_tensor(out->owner, i < own ? m->outputs[i] : x.slot[slot].plan->spread[i - own], x.slot[slot].exec,
+                            v, &out->t[out->n++], err);
     }
     ot_session_close(&x);
     return r;
 }
 
-static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a, const ot_callbacks *cb,
-                         ot_tensors *out, ot_error *err)
+static ot_status run_set(const ot_model *m, const ot_settings *s, const ot_dataset *d, ot_arena *a,
+                         const ot_callbacks *cb, ot_tensors *out, ot_error *err)
 {
-    ot_model   filled;
+    ot_model filled;
     ot_dataset fed;
     OT_TRY(ot_model_fill(m, d, a, &filled, &fed, err));
     ot_status r = run_filled(&filled, s, &fed, a, cb, out, err);
@@ -161,8 +166,7 @@ static ot_status run_with(const ot_model *m, const ot_options *o, const ot_datas
     ot_arena *a = ot_arena_new();
     *out = (ot_tensors){ .owner = ot_arena_new() };
     ot_error first = { 0 };
-    ot_status r =
-        a && out->owner ? OT_OK : ot_fail(&first, OT_E_NOMEM, "no memory to run the model");
+    ot_status r = a && out->owner ? OT_OK : ot_fail(&first, OT_E_NOMEM, "no memory to run the model");
     if (!r) r = ot_settings_read(o, m->outputs, a, &s, &first);
     if (!r) r = run_set(m, &s, d, a, cb, out, &first);
     if (a) ot_arena_free(a);
@@ -171,8 +175,7 @@ static ot_status run_with(const ot_model *m, const ot_options *o, const ot_datas
     return ot_fail(err, r, "%s", first.text);
 }
 
-ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n,
-                 ot_tensors *out, ot_error *err)
+ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n, ot_tensors *out, ot_error *err)
 {
     OT_GIVEN(out);
     *out = (ot_tensors){ 0 };
@@ -189,12 +192,17 @@ ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, in
 }
 
 /* Whether the arrays can be written at the end. */
-static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_dataset *d, const char *to, ot_error *err)
+static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_dataset *d, const char *to,
+                              ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     const char *what = a ? ot_arena_printf(a, "-o %s", to) : NULL;
-    ot_inputs in = { .model = m->file, .configs = a ? ot_options_configs(o, a) : NULL, .named = { ot_options_get(o, "data") }, .data = { d } };
-    ot_status s = what ? ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = { .model = m->file,
+                     .configs = a ? ot_options_configs(o, a) : NULL,
+                     .named = { ot_options_get(o, "data") },
+                     .data = { d } };
+    ot_status s = what ? ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err)
+                       : ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_arena_free(a);
     return s;
 }
@@ -231,14 +239,12 @@ static ot_status add_gradients(const ot_slot *q, double **sum, void *scratch, ot
         const ot_value *g = q->plan->weights[i]->grad;
         if (!g) continue;
         OT_TRY(ot_exec_read(q->exec, g, scratch, err));
-        for (int64_t k = 0, n = ot_numel(&g->shape); k < n; k++)
-            sum[i][k] += ot_get_f64(scratch, g->dtype, k);
+        for (int64_t k = 0, n = ot_numel(&g->shape); k < n; k++) sum[i][k] += ot_get_f64(scratch, g->dtype, k);
     }
     return OT_OK;
 }
 
-static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **scratch,
-                           ot_error *err)
+static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **scratch, ot_error *err)
 {
     int64_t most = 1;
     *sum = ot_arena_alloc(a, sizeof **sum * (size_t)(p->n_weights + 1));
@@ -256,7 +262,7 @@ static ot_status make_room(const ot_plan *p, ot_arena *a, double ***sum, void **
 static const char *gradient_name(const ot_trainer *t, const ot_plan *p, const ot_value *w)
 {
     const ot_source *sources = t->m->file->sources;
-    const char      *name = sources[w->source].name;
+    const char *name = sources[w->source].name;
     if (strcmp(name, "loss")) return name;
     for (int number = 2; name; number++) {
         bool free = (name = ot_arena_printf(t->a, "loss#%d", number)) != NULL;
@@ -267,8 +273,7 @@ static const char *gradient_name(const ot_trainer *t, const ot_plan *p, const ot
 }
 
 /* A gradient has its weight's name, type and shape. */
-static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, double loss,
-                                 int batches, ot_error *err)
+static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, double loss, int batches, ot_error *err)
 {
     ot_tensor *out = ot_arena_alloc(t->a, sizeof *out * (size_t)(p->n_weights + 1));
     double *mean = ot_arena_alloc(t->a, sizeof *mean);
@@ -276,14 +281,11 @@ static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, 
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *w = p->weights[i];
         ot_tensor *g = &out[i];
-        *g = (ot_tensor){ .name = gradient_name(t, p, w),
-                          .dtype = w->dtype,
-                          .rank = w->shape.rank };
+        *g = (ot_tensor){ .name = gradient_name(t, p, w), .dtype = w->dtype, .rank = w->shape.rank };
         memcpy(g->dim, w->shape.dim, sizeof g->dim);
         g->data = ot_arena_alloc(t->a, ot_bytes(&w->shape, w->dtype) + 1);
         if (!g->name || !g->data) return ot_fail(err, OT_E_NOMEM, "no memory for the gradients");
-        for (int64_t k = 0, n = ot_numel(&w->shape); k < n; k++)
-            ot_set_f64(g->data, g->dtype, k, sum[i][k] / batches);
+        for (int64_t k = 0, n = ot_numel(&w->shape); k < n; k++) ot_set_f64(g->data, g->dtype, k, sum[i][k] / batches);
     }
     *mean = loss / batches;
     out[p->n_weights] = (ot_tensor){ .name = "loss", .dtype = OT_F64, .data = mean };
@@ -294,14 +296,15 @@ static ot_status write_gradients(ot_trainer *t, const ot_plan *p, double **sum, 
 static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
 {
     const char *first = NULL;
-    int         bad = 0;
+    int bad = 0;
     for (int i = 0; i < p->n_weights; i++) {
         int64_t k = 0, n = ot_numel(&p->weights[i]->shape);
         while (k < n && isfinite(sum[i][k])) k++;
         if (k < n && !bad++) first = t->m->file->sources[p->weights[i]->source].name;
     }
-    if (bad) ot_trainer_say(t, OT_WARNING, "%d of %d gradients contain NaN or infinity (first: '%s')",
-                            bad, p->n_weights, first);
+    if (bad)
+        ot_trainer_say(t, OT_WARNING, "%d of %d gradients contain NaN or infinity (first: '%s')", bad, p->n_weights,
+                       first);
 }
 
 static ot_status gradients(ot_trainer *t, ot_error *err)
@@ -311,8 +314,7 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     void *scratch;
     int slot, batches = t->s.accumulate;
     const char *to = t->s.out;
-    if (!t->s.data)
-        return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with inputs and targets");
+    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with inputs and targets");
     if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
     OT_TRY(check_arrays(t->m, t->o, NULL, to, err));
     OT_TRY(ot_trainer_open_gradient(t, &slot, err));
@@ -331,8 +333,7 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     return write_gradients(t, q->plan, sum, loss, batches, err);
 }
 
-ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
-                       ot_error *err)
+ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     OT_GIVEN(m);
     OT_GIVEN(o);

@@ -13,18 +13,21 @@
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/run/unfold.h"
 
-static const double  most_work = 1e11;           /* multiplications: a few seconds */
+static const double most_work = 1e11;               /* multiplications: a few seconds */
 static const int64_t most_moved = INT64_C(1) << 30; /* bytes of values in a step */
 static const int64_t most_bytes = INT64_C(1) << 28; /* of a file that is written to be thrown away */
 
 /* ---- memory -------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const ot_trainer *t, const ot_plan *p) { return p->state_bytes + p->scratch_bytes + p->const_bytes + t->m->bytes; }
+static int64_t bytes_of(const ot_trainer *t, const ot_plan *p)
+{
+    return p->state_bytes + p->scratch_bytes + p->const_bytes + t->m->bytes;
+}
 
 static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan **out, ot_error *err)
 {
     ot_rehearsal r;
-    ot_settings  s = t->s;
+    ot_settings s = t->s;
     if (!with_data) {
         s.batch = batch;
         OT_TRY(ot_rehearse(t->m, &s, OT_WANT_TRAIN, t->x.device, t->a, &r, err));
@@ -32,7 +35,7 @@ static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan *
         return r.batch == batch ? OT_OK : ot_fail(err, OT_E_MODEL, "the model needs its own batch size");
     }
     ot_config c = ot_session_config(&t->s, OT_WANT_TRAIN, t->x.threads);
-    ot_feed  *feeds = ot_arena_alloc(t->a, sizeof *feeds * (size_t)(t->train.n + 1));
+    ot_feed *feeds = ot_arena_alloc(t->a, sizeof *feeds * (size_t)(t->train.n + 1));
     if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     ot_feeders_feeds(&t->train, batch, feeds);
     c.feeds = feeds;
@@ -49,7 +52,7 @@ static void measure(ot_trainer *t, bool with_data, int64_t batch, const ot_plan 
     for (int i = batch == 1; i < OT_TRIED_SIZES; i++) {
         ot_plan *p = NULL;
         ot_error none = { 0 };
-        bool     there = size[i] == batch || plan_at(t, with_data, size[i], &p, &none) == OT_OK;
+        bool there = size[i] == batch || plan_at(t, with_data, size[i], &p, &none) == OT_OK;
         if (!there && none.status == OT_E_NOMEM) { /* what is short for a moment and what is too large say the same */
             none = (ot_error){ 0 };
             there = plan_at(t, with_data, size[i], &p, &none) == OT_OK;
@@ -69,7 +72,7 @@ static double work_of(const ot_plan *p, const ot_op *op)
     double work = 0;
     for (int i = 0; i < p->n_batch_steps; i++) {
         const ot_step *s = &p->batch_steps[i];
-        bool           ref = s->kernel && !strcmp(s->kernel->name, "ref");
+        bool ref = s->kernel && !strcmp(s->kernel->name, "ref");
         if (s->node->op->flags & OT_ALIAS) continue; /* the same bytes under another shape */
         if (!op || (ref && s->node->op == op)) work += (double)ot_node_work(s->node);
     }
@@ -147,7 +150,7 @@ static ot_status step_alone(ot_trainer *t, const ot_rehearsal *r, ot_exec *e, ot
     ot_numbers numbers;
     for (int i = 0; i < r->n_feeds; i++) {
         const ot_feed *f = &r->feeds[i];
-        void          *p = r->plan->fed[i] ? ot_arena_alloc(t->a, ot_bytes(&f->shape, f->dtype) + 64) : NULL;
+        void *p = r->plan->fed[i] ? ot_arena_alloc(t->a, ot_bytes(&f->shape, f->dtype) + 64) : NULL;
         if (!r->plan->fed[i]) continue;
         if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
         fill(p, f);
@@ -178,8 +181,8 @@ static ot_status export_alone(ot_trainer *t, const ot_plan *p, ot_exec *e, ot_er
 {
     ot_export_options o = { .dry = true };
     ot_export_tensor *list = ot_arena_alloc(t->a, sizeof *list * (size_t)(p->n_states + 1 + ot_trainer_unfolded(t)));
-    const char       *path = nowhere(t);
-    int               n = 0;
+    const char *path = nowhere(t);
+    int n = 0;
     if (!list || !path) return ot_fail(err, OT_E_NOMEM, "no memory to write the model");
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *v = p->states[i];
@@ -197,7 +200,7 @@ static ot_status export_alone(ot_trainer *t, const ot_plan *p, ot_exec *e, ot_er
 
 static ot_status do_alone(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err)
 {
-    ot_exec  *e = NULL;
+    ot_exec *e = NULL;
     ot_status s = ot_exec_new(r->plan, NULL, &e, err);
     if (!s) s = step_alone(t, r, e, out, err);
     out->step = !s;
@@ -226,20 +229,22 @@ static ot_status do_with_data(ot_trainer *t, ot_tried *out, ot_error *err)
 ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err)
 {
     const ot_plan *p = r ? r->plan : t->x.slot[t->x.lead].plan;
-    double         work = 0;
+    double work = 0;
     *out = (ot_tried){ .why_not = "", .slow_ops = "" };
     measure(t, !r, r ? r->batch : t->batch, p, out);
     OT_TRY(find_slow(t, p, out, err));
     for (int i = 0; i < p->n_batch_steps; i++) work += (double)ot_node_work(p->batch_steps[i].node);
-    if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved) out->why_not = "a step would take more than a few "
-                                                                                            "seconds";
+    if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved)
+        out->why_not = "a step would take more than a few "
+                       "seconds";
     else if (2 * bytes_of(t, p) > ot_memory_available()) out->why_not = "not enough memory";
     else if (r && !askable(r)) out->why_not = "inputs of this type need --data";
     else if (r && t->x.device) out->why_not = "a test on a GPU needs --data";
     if (*out->why_not) return OT_OK;
     OT_TRY(r ? do_alone(t, r, out, err) : do_with_data(t, out, err));
     if (!out->exported)
-        out->why_not = !isfinite(out->loss) ? "the loss on random inputs is not finite; the export was not tested"
-                       : t->m->bytes > most_bytes ? "the file is large; the export was not tested" : "$TMPDIR or /tmp is not writable";
+        out->why_not = !isfinite(out->loss)       ? "the loss on random inputs is not finite; the export was not tested"
+                       : t->m->bytes > most_bytes ? "the file is large; the export was not tested"
+                                                  : "$TMPDIR or /tmp is not writable";
     return OT_OK;
 }

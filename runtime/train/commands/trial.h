@@ -8,13 +8,15 @@
 enum { OT_TRIED_SIZES = 3 };
 
 typedef struct ot_tried {
-    struct { int64_t batch, bytes; } memory[OT_TRIED_SIZES]; /* planned, the data set apart */
-    int         n_memory;
-    int         slow;      /* hundredths of the work that reference kernels do */
-    const char *slow_ops;  /* their operators, the most work first: "Einsum, GridSample"; "": none */
-    bool        step, exported; /* one of each went well */
-    double      loss;      /* of the step */
-    const char *why_not;   /* one of them was not tried: the reason; "": both were */
+    struct {
+        int64_t batch, bytes;
+    } memory[OT_TRIED_SIZES]; /* planned, the data set apart */
+    int n_memory;
+    int slow;             /* hundredths of the work that reference kernels do */
+    const char *slow_ops; /* their operators, the most work first: "Einsum, GridSample"; "": none */
+    bool step, exported;  /* one of each went well */
+    double loss;          /* of the step */
+    const char *why_not;  /* one of them was not tried: the reason; "": both were */
 } ot_tried;
 
 /* r: where t has no data; else what t has planned.  Nothing is left behind: the file is written without a name.

@@ -54,8 +54,7 @@ static bool is_fed(const ot_graph *g, const ot_value *v)
 static bool raw_bits(ot_dtype want, ot_dtype have)
 {
     if (want == OT_BF16) return have == OT_U16;
-    return want >= OT_F8E4M3FN && want <= OT_F8E5M2FNUZ ? have == OT_U8
-                                                        : want == OT_F8E8M0 && have == OT_U8;
+    return want >= OT_F8E4M3FN && want <= OT_F8E5M2FNUZ ? have == OT_U8 : want == OT_F8E8M0 && have == OT_U8;
 }
 
 /* The element types go together, and if not by nature then by their values. */
@@ -72,21 +71,17 @@ static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_er
     }
     if (f->dtype == have) return OT_OK;
     if (f->dtype == OT_STRING || have == OT_STRING)
-        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s, but input '%s' is %s", a->t.name,
-                            ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
+        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s, but input '%s' is %s", a->t.name, ot_dtype_name(have),
+                            f->name, ot_dtype_name(f->dtype));
     ot_error e = { 0 };
-    if (ot_array_fits(a, f->dtype, &e))
-        return ot_fail_more(err, e.status, "input '%s': %-s", f->name, e.text);
+    if (ot_array_fits(a, f->dtype, &e)) return ot_fail_more(err, e.status, "input '%s': %-s", f->name, e.text);
     return OT_OK;
 }
 
 static void set_gather(ot_feeder *f)
 {
-    f->gather = (ot_gather){ .src = f->src,
-                             .dtype = f->dtype,
-                             .elements = ot_numel(&f->sample),
-                             .channels = 1,
-                             .inner = 1 };
+    f->gather =
+        (ot_gather){ .src = f->src, .dtype = f->dtype, .elements = ot_numel(&f->sample), .channels = 1, .inner = 1 };
 }
 
 /* ---- pictures --------------------------------------------------------------------- */
@@ -95,10 +90,7 @@ typedef enum place { FLAT, PLANES, LAST, GREY } place; /* (N,CHW) (N,C,H,W) (N,H
 
 static int64_t known(int64_t want, int64_t dflt) { return want >= 0 ? want : dflt; }
 
-static bool may_be_channels(int64_t dim, const ot_picture *p)
-{
-    return dim == p->c || dim == 1 || dim == 3;
-}
+static bool may_be_channels(int64_t dim, const ot_picture *p) { return dim == p->c || dim == 1 || dim == 3; }
 
 /* A square side for n elements of a picture, 0: none. */
 static int64_t side_of(int64_t n, int64_t c)
@@ -115,9 +107,7 @@ static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot
     const int64_t *d = want->dim;
     *to = (ot_picture){ p->h, p->w, p->c, false };
     switch (want->rank) {
-    case -1:
-        *where = PLANES;
-        return true;
+    case -1: *where = PLANES; return true;
     case 2:
         *where = FLAT;
         if (d[1] < 0 || d[1] == p->h * p->w * p->c) return true;
@@ -140,32 +130,30 @@ static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot
         *where = LAST;
         *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), known(d[3], p->c), true };
         return may_be_channels(to->c, p);
-    default:
-        return false;
+    default: return false;
     }
 }
 
 static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
 {
-    static const char *const as[] = { "flat", "planes (C,H,W)", "channels last (H,W,C)",
-                                      "planes (H,W)" };
+    static const char *const as[] = { "flat", "planes (C,H,W)", "channels last (H,W,C)", "planes (H,W)" };
     const ot_picture *p = &f->from, *q = &f->to;
     bool size = p->h != q->h || p->w != q->w;
     char text[200] = "";
     if (size)
         snprintf(text, sizeof text, ", %s from %lldx%lld to %lldx%lld",
-                 ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h,
-                 (long long)p->w, (long long)q->h, (long long)q->w);
-    ot_adapt_note(e, "images of %lldx%lldx%lld are fed to '%s' as %s%s%s",
-                  (long long)p->h, (long long)p->w, (long long)p->c,
-                  f->name, as[where], text,
-                  p->c == q->c   ? ""
-                  : p->c == 1    ? ", channel repeated"
-                                 : ", converted to grey");
+                 ot_is_pad(p, q) ? "padded with zeros" : "resized", (long long)p->h, (long long)p->w, (long long)q->h,
+                 (long long)q->w);
+    ot_adapt_note(e, "images of %lldx%lldx%lld are fed to '%s' as %s%s%s", (long long)p->h, (long long)p->w,
+                  (long long)p->c, f->name, as[where], text,
+                  p->c == q->c ? ""
+                  : p->c == 1  ? ", channel repeated"
+                               : ", converted to grey");
 }
 
 /* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
-static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner, ot_error *err)
+static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner,
+                            ot_error *err)
 {
     char line[256];
     ot_error bad = { 0 };
@@ -183,35 +171,24 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
     return OT_OK;
 }
 
-static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a,
-                               ot_feeder *f, ot_error *err)
+static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, ot_error *err)
 {
     char buf[128];
     place where;
     ot_shape have = array_shape(a);
-    if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) ||
-        f->to.h <= 0 || f->to.w <= 0)
-        return ot_fail_more(err, OT_E_DATA,
-                            "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
-                            v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h,
-                            (long long)f->from.w, (long long)f->from.c);
+    if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
+        return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
+                            v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,
+                            (long long)f->from.c);
     const ot_picture *p = &f->from, *q = &f->to;
     if (p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
-        return ot_fail_more(err, OT_E_DATA, "input '%s' needs %lld channels; the images are %s",
-                            v->name, (long long)q->c, ot_shape_text(&have, buf));
+        return ot_fail_more(err, OT_E_DATA, "input '%s' needs %lld channels; the images are %s", v->name,
+                            (long long)q->c, ot_shape_text(&have, buf));
     switch (where) {
-    case FLAT:
-        f->sample = (ot_shape){ 1, { q->c * q->h * q->w } };
-        break;
-    case GREY:
-        f->sample = (ot_shape){ 2, { q->h, q->w } };
-        break;
-    case PLANES:
-        f->sample = (ot_shape){ 3, { q->c, q->h, q->w } };
-        break;
-    case LAST:
-        f->sample = (ot_shape){ 3, { q->h, q->w, q->c } };
-        break;
+    case FLAT: f->sample = (ot_shape){ 1, { q->c * q->h * q->w } }; break;
+    case GREY: f->sample = (ot_shape){ 2, { q->h, q->w } }; break;
+    case PLANES: f->sample = (ot_shape){ 3, { q->c, q->h, q->w } }; break;
+    case LAST: f->sample = (ot_shape){ 3, { q->h, q->w, q->c } }; break;
     }
     if (!ot_shape_fits(&f->sample, OT_F64))
         return ot_fail_more(err, OT_E_DATA, "input '%s': the image is too large", v->name);
@@ -222,8 +199,7 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     bool planes = f->redraw || !p->channels_last;
     if (where == LAST && planes && q->c > 1)
         memcpy(f->gather.permute, (int64_t[]){ q->c, 1, q->h * q->w }, sizeof f->gather.permute);
-    if (where != LAST && !planes)
-        memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
+    if (where != LAST && !planes) memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
     if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
     if (!ot_is_float(f->dtype)) return OT_OK;
 
@@ -264,9 +240,9 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
     for (int i = 0; i < d->n && samples > 0; i++) {
         const ot_array *t = &d->array[i];
         if (t->role != OT_ARRAY_TARGET || t->t.rank != 1 || t->t.dim[0] <= samples || t->t.dim[0] % samples) continue;
-        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld samples: save as [%lld,%lld]",
-                 t->t.name, (long long)(t->t.dim[0] / samples),
-                 (long long)samples, (long long)samples, (long long)(t->t.dim[0] / samples));
+        snprintf(buf, 160, "; '%.40s' has %lld for each of %lld samples: save as [%lld,%lld]", t->t.name,
+                 (long long)(t->t.dim[0] / samples), (long long)samples, (long long)samples,
+                 (long long)(t->t.dim[0] / samples));
     }
     return buf;
 }
@@ -275,7 +251,8 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
 static const char *counts(const ot_dataset *d)
 {
     for (int i = 0; i < d->n; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.rank && d->array[i].t.dim[0] == d->samples) return d->array[i].t.name;
+        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.rank && d->array[i].t.dim[0] == d->samples)
+            return d->array[i].t.name;
     return NULL;
 }
 
@@ -290,8 +267,8 @@ static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
     for (int i = 0; i < want.rank; i++)
         if (want.dim[i] < 0) return buf;
     if (ot_shape_fits(&want, OT_U8) && ot_numel(&want) != ot_numel(&have))
-        snprintf(buf, 100, ": %lld elements per sample, expected %lld",
-                 (long long)ot_numel(&have), (long long)ot_numel(&want));
+        snprintf(buf, 100, ": %lld elements per sample, expected %lld", (long long)ot_numel(&have),
+                 (long long)ot_numel(&want));
     return buf;
 }
 
@@ -321,13 +298,15 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         const char *of = counts(d);
-        if (!e->as_is && of && have.rank) snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)",
-                                                   (long long)have.dim[0], of, (long long)d->samples);
+        if (!e->as_is && of && have.rank)
+            snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
+                     (long long)d->samples);
         else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
         if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
-                                more, e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint), transposed(&v->shape, &have));
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), more,
+                                e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
+                                transposed(&v->shape, &have));
     } else if (agrees(&v->shape, &have, 1)) {
         f->sample = sample_shape(a);
     } else {
@@ -339,11 +318,11 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         want.rank--;
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y),
-                                elements(v, a, more), transposed(&v->shape, &have));
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
+                                transposed(&v->shape, &have));
         f->sample = want;
-        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s",
-                      ot_shape_text(&one, x), v->name, ot_shape_text(&want, y));
+        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s", ot_shape_text(&one, x), v->name,
+                      ot_shape_text(&want, y));
     }
     set_gather(f);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
@@ -369,8 +348,7 @@ static const char *array_names(const ot_dataset *d, ot_arena *a)
 {
     const char *s = "";
     for (int i = 0; i < d->n && s; i++)
-        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "",
-                            *d->array[i].t.name ? d->array[i].t.name : "(unnamed)");
+        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *d->array[i].t.name ? d->array[i].t.name : "(unnamed)");
     return s && *s ? s : "no arrays";
 }
 
@@ -385,7 +363,8 @@ static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, co
         if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
         if (a->role == OT_ARRAY_TARGET) only = a, n++;
     }
-    for (int i = e->own_inputs; i < e->graph->n_inputs; i++) open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
+    for (int i = e->own_inputs; i < e->graph->n_inputs; i++)
+        open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
     if (n != 1 || open != 1) return NULL;
     ot_adapt_note(e, "the target is used as input '%s' of the file's training algorithm", v->name);
     return only;
@@ -409,11 +388,10 @@ static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot
 static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
 {
     const ot_array *like = by_shape(e->graph, d, v);
-    const char *more = !like ? "" : ot_arena_printf(e->a, "; '%s' has the right shape: save it as '%s'",
-                                                    like->t.name, v->name);
-    return ot_fail_more(err, OT_E_DATA, "input '%s': the data has no array of this name, only %s%s",
-                        v->name, array_names(d, e->a),
-                        more ? more : "");
+    const char *more =
+        !like ? "" : ot_arena_printf(e->a, "; '%s' has the right shape: save it as '%s'", like->t.name, v->name);
+    return ot_fail_more(err, OT_E_DATA, "input '%s': the data has no array of this name, only %s%s", v->name,
+                        array_names(d, e->a), more ? more : "");
 }
 
 /* --normalize was given: something must have come of it. */
@@ -435,16 +413,15 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
 
 static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
 {
-    char    hint[160];
+    char hint[160];
     int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
     const char *of = counts(d);
     ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples, but array '%s' for input '%s' has %lld%s",
-                 of ? " '" : "", of ? of : "",
-                 of ? "'" : "", (long long)d->samples, f->src->t.name, f->name, (long long)n, flat_target(d, n, hint));
+                 of ? " '" : "", of ? of : "", of ? "'" : "", (long long)d->samples, f->src->t.name, f->name,
+                 (long long)n, flat_target(d, n, hint));
 }
 
-ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
-                          ot_error *err)
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err)
 {
     const ot_graph *g = e->graph;
     int needed = 0;
@@ -458,7 +435,8 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         const ot_value *v = g->inputs[i];
         bool named;
         if (!is_fed(g, v)) continue;
-        const ot_array *a = e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
+        const ot_array *a =
+            e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
         ot_feeder *f = &out->f[out->n];
         if (v->list & OT_INPUT_LIST)
             ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence; only 'onnxtrain run' accepts sequences",
@@ -474,8 +452,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
      * front of the batch, of layers say, and then everything is fed whole. */
     cut |= d->samples == 1;
     for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
-    if (!cut)
-        say_samples(d, &out->f[0], &found);
+    if (!cut) say_samples(d, &out->f[0], &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
     if (e->own) ot_adapt_idle(e, out);
@@ -501,8 +478,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;
         list[i].shape.rank++;
-        memcpy(list[i].shape.dim + 1, f->sample.dim,
-               sizeof *f->sample.dim * (size_t)f->sample.rank);
+        memcpy(list[i].shape.dim + 1, f->sample.dim, sizeof *f->sample.dim * (size_t)f->sample.rank);
         list[i].shape.dim[0] = batch;
     }
 }
@@ -522,7 +498,7 @@ int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file)
 static bool any_counts(const ot_feeder *f, int64_t samples, const int64_t *index, int64_t n)
 {
     const ot_tensor *t = &f->src->t;
-    int64_t          each = 1;
+    int64_t each = 1;
     for (int d = 0; d < t->rank; d++) each *= t->dim[d];
     each /= samples;
     for (int64_t i = 0; i < n; i++)
@@ -561,12 +537,10 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
     const ot_picture *q = &f->to;
     if (!ot_mul(q->c * q->h * q->w, batch, &bytes))
         return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
-    f->drawn = (ot_array){ .t = { .name = f->src->t.name,
-                                  .dtype = OT_U8,
-                                  .rank = 4,
-                                  .dim = { batch, q->c, q->h, q->w } },
-                           .role = OT_ARRAY_INPUT,
-                           .picture = true };
+    f->drawn =
+        (ot_array){ .t = { .name = f->src->t.name, .dtype = OT_U8, .rank = 4, .dim = { batch, q->c, q->h, q->w } },
+                    .role = OT_ARRAY_INPUT,
+                    .picture = true };
     f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
     if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
     f->gather.src = &f->drawn;
@@ -596,7 +570,7 @@ void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, in
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
 {
     ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
-    bool     plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
+    bool plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
     if (f->whole || !plain) return false;
     *out = (ot_feed_set){ .dtype = from,
                           .samples = samples,
@@ -613,13 +587,14 @@ bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
 void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
 {
     if (!f->redraw) {
-        ot_gather as_it_is = { .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1 };
+        ot_gather as_it_is = {
+            .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1
+        };
         ot_gather_run(&as_it_is, index, n, dst, threads);
         return;
     }
     const uint8_t *x = f->src->t.data;
     int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t i = 0; i < n; i++)
-        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)dst + i * to);
+    for (int64_t i = 0; i < n; i++) ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)dst + i * to);
 }

@@ -12,16 +12,17 @@ typedef struct ot_feeder {
     const ot_array *src; /* of the data set, or `own` */
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     bool target, whole;
-    bool as_is;  /* whole, and its first dimension may be another than the file's */
-    bool open;   /* the file does not say the first dimension */
-    bool binary;     /* a target of zeros and ones */
-    bool ignores;    /* a target some of whose class numbers are OT_IGNORED */
-    bool uncounted;  /* a target some of whose class numbers are `ignored`, and its loss is a mean: of a batch of those alone, of nothing */
+    bool as_is;   /* whole, and its first dimension may be another than the file's */
+    bool open;    /* the file does not say the first dimension */
+    bool binary;  /* a target of zeros and ones */
+    bool ignores; /* a target some of whose class numbers are OT_IGNORED */
+    bool
+        uncounted; /* a target some of whose class numbers are `ignored`, and its loss is a mean: of a batch of those alone, of nothing */
     int64_t ignored;
     int batch_axis;  /* a target: of its output, the axis of the samples */
     bool by_rows;    /* a target: as in ot_feed */
     bool adds_up[2]; /* a target of shares: as in ot_feed */
-    bool known;  /* plans are made for the bytes of its buffer alone */
+    bool known;      /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */
     ot_gather gather;
@@ -46,8 +47,10 @@ typedef struct ot_output {
     ot_dtype dtype;
     ot_shape shape;
     int batch_axis; /* of the samples; -1: it has none of their number */
-    int64_t rows;   /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
-    const char *mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
+    int64_t
+        rows; /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
+    const char *
+        mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
 } ot_output;
 
 /* Lines worth telling the user are added to *notes. */
@@ -57,23 +60,21 @@ typedef struct ot_adapt_env {
     ot_normalize *normalize;
     bool measure; /* --normalize mean,std is measured on this set: it is the one that trains */
     bool beside;  /* the set to evaluate on while another trains: --normalize may mean that one alone */
-    bool own;       /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
+    bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
     int own_inputs;
-    bool as_is;   /* `run`: arrays are fed whole, matched by name alone */
+    bool as_is; /* `run`: arrays are fed whole, matched by name alone */
     ot_arena *a;
     const char **notes; /* NULL: nobody listens */
 } ot_adapt_env;
 
 /* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
  * all findings at once; OT_E_USAGE: --normalize was given and there is nothing it could act on. */
-ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out,
-                          ot_error *err);
+ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err);
 
 /* Adds feeders for the targets the losses want and checks every label; says which outputs have none and which arrays
  * nothing uses.  A loss without an output's name gets one where the only target tells it.  outputs: n of them.
  * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
-ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
-                           ot_error *err);
+ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err);
 
 /* Says which arrays nothing uses; in `run` targets need no use. */
 void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);

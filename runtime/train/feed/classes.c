@@ -25,7 +25,7 @@ ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot
 
 static ot_status names_in(const json_t *list, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
-    int          size = (int)json_array_size(list);
+    int size = (int)json_array_size(list);
     const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(size + 1));
     if (!name) return no_memory(err);
     for (int i = 0; i < size; i++) {
@@ -41,7 +41,7 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
 /* The names in the model; *n 0: it has none, or something else under that key. */
 static ot_status names_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
-    const char  *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
+    const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
     json_error_t why;
     *n = 0;
     if (!text) return OT_OK;
@@ -55,8 +55,8 @@ static ot_status names_of(const ot_model *m, ot_arena *a, const char *const **ou
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err)
 {
     const char *const *name;
-    ot_error           other = { 0 };
-    int                n;
+    ot_error other = { 0 };
+    int n;
     OT_TRY(names_of(t->m, t->a, &name, &n, err));
     if (!n || (trains && !d->table)) return OT_OK;
     ot_status s = ot_dataset_number(d, name, n, t->m->file->path, &other);

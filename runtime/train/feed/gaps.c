@@ -25,6 +25,7 @@ void ot_adapt_gaps(const ot_graph *g, ot_dataset *d)
         const ot_value *v = g->values[i];
         if (v->role != OT_INPUT || v->data || !asks(g, v)) continue;
         for (int k = 0; k < d->n; k++)
-            if (!*d->array[k].t.name || !strcmp(d->array[k].t.name, v->name)) d->array[k].gaps = d->array[k].role == OT_ARRAY_INPUT;
+            if (!*d->array[k].t.name || !strcmp(d->array[k].t.name, v->name))
+                d->array[k].gaps = d->array[k].role == OT_ARRAY_INPUT;
     }
 }

@@ -20,19 +20,16 @@ static double pixel(const uint8_t *x, const ot_picture *p, int64_t c, int64_t i,
 }
 
 /* Channel c of the result at a place of the source. */
-static double colour(const uint8_t *x, const ot_picture *from, const ot_picture *to, int64_t c,
-                     int64_t i, int64_t j)
+static double colour(const uint8_t *x, const ot_picture *from, const ot_picture *to, int64_t c, int64_t i, int64_t j)
 {
     if (from->c == to->c) return pixel(x, from, c, i, j);
     if (from->c == 1) return pixel(x, from, 0, i, j);
-    return 0.299 * pixel(x, from, 0, i, j) + 0.587 * pixel(x, from, 1, i, j) +
-           0.114 * pixel(x, from, 2, i, j);
+    return 0.299 * pixel(x, from, 0, i, j) + 0.587 * pixel(x, from, 1, i, j) + 0.114 * pixel(x, from, 2, i, j);
 }
 
 static int64_t within(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
-static uint8_t resized(const uint8_t *x, const ot_picture *from, const ot_picture *to, int64_t c,
-                       int64_t i, int64_t j)
+static uint8_t resized(const uint8_t *x, const ot_picture *from, const ot_picture *to, int64_t c, int64_t i, int64_t j)
 {
     double y = ((double)i + 0.5) * (double)from->h / (double)to->h - 0.5;
     double z = ((double)j + 0.5) * (double)from->w / (double)to->w - 0.5;
@@ -41,9 +38,8 @@ static uint8_t resized(const uint8_t *x, const ot_picture *from, const ot_pictur
     int64_t i1 = within(i0 + 1, from->h), j1 = within(j0 + 1, from->w);
     i0 = within(i0, from->h);
     j0 = within(j0, from->w);
-    double v =
-        (1 - a) * ((1 - b) * colour(x, from, to, c, i0, j0) + b * colour(x, from, to, c, i0, j1)) +
-        a * ((1 - b) * colour(x, from, to, c, i1, j0) + b * colour(x, from, to, c, i1, j1));
+    double v = (1 - a) * ((1 - b) * colour(x, from, to, c, i0, j0) + b * colour(x, from, to, c, i0, j1)) +
+               a * ((1 - b) * colour(x, from, to, c, i1, j0) + b * colour(x, from, to, c, i1, j1));
     return (uint8_t)(v + 0.5);
 }
 

@@ -22,8 +22,8 @@ static const ot_value *origin(const ot_value *v)
 static int64_t rows_of(const ot_node *n)
 {
     const ot_value *table = n->in[0];
-    int64_t         given = 0;
-    int             axis;
+    int64_t given = 0;
+    int axis;
     for (const ot_attr *a = n->op->attrs; a && a->name; a++)
         if (!strcmp(a->name, "axis")) memcpy(&given, (const char *)n->attrs + a->offset, sizeof given);
     if (!table || table->shape.rank < 1 || !ot_axis(given, table->shape.rank, &axis)) return -1;
@@ -40,15 +40,16 @@ static const ot_feeder *fed_with(const ot_feeders *fs, const ot_value *input)
 static ot_status check_rows(const ot_feeder *f, const ot_node *n, int64_t rows, ot_error *err)
 {
     const ot_tensor *t = &f->src->t;
-    int64_t          all = 1;
+    int64_t all = 1;
     for (int i = 0; i < t->rank; i++) all *= t->dim[i];
     for (int64_t i = 0; i < all; i++) {
         int64_t v = ot_get_i64(t->data, t->dtype, i);
         if (v >= -rows && v < rows) continue;
-        return ot_fail_more(err, OT_E_DATA, "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld "
-                                            "rows, valid are 0 to %lld", t->name,
-                            f->whole ? "element" : "sample", (long long)(f->whole ? i : i / (all / t->dim[0])), (long long)v,
-                            n->name, (long long)rows, (long long)rows - 1);
+        return ot_fail_more(err, OT_E_DATA,
+                            "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld "
+                            "rows, valid are 0 to %lld",
+                            t->name, f->whole ? "element" : "sample", (long long)(f->whole ? i : i / (all / t->dim[0])),
+                            (long long)v, n->name, (long long)rows, (long long)rows - 1);
     }
     return OT_OK;
 }
@@ -58,9 +59,9 @@ ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error
     ot_error found = { 0 };
     for (const ot_node *n = e->graph->first; n; n = n->next) {
         if (n->op != &ot_op_Gather || n->n_in < 2) continue;
-        const ot_value  *input = origin(n->in[1]);
+        const ot_value *input = origin(n->in[1]);
         const ot_feeder *f = input ? fed_with(fs, input) : NULL;
-        int64_t          rows = f ? rows_of(n) : -1;
+        int64_t rows = f ? rows_of(n) : -1;
         if (rows >= 0 && (ot_is_int(f->src->t.dtype) || ot_is_float(f->src->t.dtype))) check_rows(f, n, rows, &found);
     }
     return found.status ? ot_fail(err, found.status, "%s: %-s", fs->data->name, found.text) : OT_OK;

@@ -9,12 +9,12 @@
 
 /* One target that is wanted. */
 typedef struct want {
-    const ot_spec *loss;    /* NULL: the loss pass chooses */
+    const ot_spec *loss;     /* NULL: the loss pass chooses */
     const ot_output *output; /* NULL: not known which */
     const ot_array *array;
     const ot_dataset *data; /* that it is in */
-    const char *name; /* of the feed */
-    bool lengths;     /* a whole number per sample: how much of its output or target counts */
+    const char *name;       /* of the feed */
+    bool lengths;           /* a whole number per sample: how much of its output or target counts */
 } want;
 
 /* Without a loss the pass chooses one over classes, or one over values. */
@@ -80,16 +80,18 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
 }
 
 /* An array that is called like an output was meant to be its target. */
-static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, const char *name, ot_error *err)
+static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
+                         const char *name, ot_error *err)
 {
     for (int i = 0; i < d->n; i++)
         if (find_output(o, n_outputs, d->array[i].t.name))
-            return ot_fail_more(err, OT_E_DATA, "no target: the data has no array '%s', but '%s' has the name of an "
-                                                "output: save it as 'target_%s', or use --target '%s'", name,
-                                d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
+            return ot_fail_more(err, OT_E_DATA,
+                                "no target: the data has no array '%s', but '%s' has the name of an "
+                                "output: save it as 'target_%s', or use --target '%s'",
+                                name, d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
     return ot_fail_more(err, OT_E_DATA,
-                        "no target: the data has no array '%s', only %s; choose the target with --target NAME",
-                        name, array_names(e, d));
+                        "no target: the data has no array '%s', only %s; choose the target with --target NAME", name,
+                        array_names(e, d));
 }
 
 /* ---- which ----------------------------------------------------------------------------- */
@@ -109,12 +111,14 @@ static const ot_output *plain_output(const ot_output *o, int n)
 
 static void say_plain(const ot_adapt_env *e, const ot_output *first, const ot_output *o)
 {
-    if (o != first) ot_adapt_note(e, "the target is used for output '%s', because '%s' is %s and cannot have a loss",
-                                  o->name, first->name, ot_dtype_name(first->dtype));
+    if (o != first)
+        ot_adapt_note(e, "the target is used for output '%s', because '%s' is %s and cannot have a loss", o->name,
+                      first->name, ot_dtype_name(first->dtype));
 }
 
 /* A loss that names no output acts on the first one that can have a loss; where the only target is another's, on that. */
-static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, ot_spec *t)
+static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
+                                ot_spec *t)
 {
     const ot_output *only = NULL;
     int n = 0;
@@ -139,12 +143,14 @@ static void add_lengths(const ot_dataset *d, const want *of, want *w, int *n)
     const want like = *of;
     for (int i = 0; i < OT_LEN(name); i++) {
         const ot_array *a = ot_dataset_find(d, name[i]);
-        if (a) w[(*n)++] = (want){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
+        if (a)
+            w[(*n)++] =
+                (want){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
     }
 }
 
-static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o,
-                               int n_outputs, want *w, int *n, ot_error *err)
+static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, want *w,
+                               int *n, ot_error *err)
 {
     int needing = 0;
     for (int i = 0; i < e->s->n_losses; i++) needing += needs_target(&e->s->losses[i]);
@@ -153,10 +159,12 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
         if (!needs_target(t) || left_out(t)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
-        const ot_array *own = output ? target_of(d, output->name) : NULL, *plain = needing == 1 ? plain_target(d) : NULL;
+        const ot_array *own = output ? target_of(d, output->name) : NULL,
+                       *plain = needing == 1 ? plain_target(d) : NULL;
         want *q = &w[*n];
         *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
-        q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output) : "target";
+        q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output)
+                                               : "target";
         if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
         if (!q->array) missing(e, d, o, n_outputs, q->name, err);
         else (*n)++;
@@ -178,12 +186,15 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
                                 int *n, ot_error *err)
 {
     const ot_dataset *d = fs->data;
-    const ot_output  *first = plain_output(o, n_outputs);
+    const ot_output *first = plain_output(o, n_outputs);
     for (int i = 0; i < n_outputs; i++) {
-        const ot_array *own = target_of(d, o[i].name), *plain = &o[i] == first ? plain_target(d) : NULL, *a = own ? own : plain;
+        const ot_array *own = target_of(d, o[i].name), *plain = &o[i] == first ? plain_target(d) : NULL,
+                       *a = own ? own : plain;
         if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
         if (!own) say_plain(e, o, first);
-        const char *name = own ? own->t.name : !i ? "target" : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
+        const char *name = own  ? own->t.name
+                           : !i ? "target"
+                                : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
         if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
         w[(*n)++] = (want){ .output = &o[i], .array = a, .name = name };
     }
@@ -196,7 +207,8 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
 static bool given_up(const ot_settings *s, const ot_array *a)
 {
     for (int i = 0; i < s->n_losses; i++)
-        if (left_out(&s->losses[i]) && s->losses[i].output && is_named(a) && !strcmp(a->t.name + 7, s->losses[i].output))
+        if (left_out(&s->losses[i]) && s->losses[i].output && is_named(a) &&
+            !strcmp(a->t.name + 7, s->losses[i].output))
             return true;
     return false;
 }
@@ -210,20 +222,22 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
         bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || is_named(&d->array[i]));
         if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
     }
-    if (n) ot_adapt_note(e, "%s: %s %s not used: no input of the model has %s name", d->name, names(e->a, idle, n), n > 1 ? "are" : "is", n > 1 ? "their" : "its");
+    if (n)
+        ot_adapt_note(e, "%s: %s %s not used: no input of the model has %s name", d->name, names(e->a, idle, n),
+                      n > 1 ? "are" : "is", n > 1 ? "their" : "its");
 }
 
 /* A target that no loss uses was meant to be learnt. */
-static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, ot_error *err)
+static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs,
+                              ot_error *err)
 {
     for (int i = 0; i < fs->data->n; i++) {
         const ot_array *a = &fs->data->array[i];
         if (a->role != OT_ARRAY_TARGET || !is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
         const char *output = a->t.name + 7;
         if (!find_output(o, n_outputs, output))
-            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; its outputs are %s",
-                         a->t.name, output,
-                         output_names(e, o, n_outputs));
+            ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; its outputs are %s", a->t.name,
+                         output, output_names(e, o, n_outputs));
         else
             ot_fail_more(err, OT_E_DATA,
                          "array '%s' is not used: give the output a loss with --loss %s=..., or ignore it with --loss "
@@ -265,14 +279,14 @@ static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const
         for (int k = 0; k < e->s->n_losses; k++) {
             const ot_spec *t = &e->s->losses[k];
             used |= names_output(t, o[i].name) ||
-                    (!needs_target(t) && (t->output ? !strcmp(t->output, o[i].name) : &o[i] == loss_in_graph(o, n_outputs)));
+                    (!needs_target(t) &&
+                     (t->output ? !strcmp(t->output, o[i].name) : &o[i] == loss_in_graph(o, n_outputs)));
         }
         if (!used) idle[n++] = o[i].name;
     }
     if (idle && n && n < n_outputs)
         ot_adapt_note(e, "%s %s: no target and no loss; weights that affect no other output do not train",
-                      n > 1 ? "outputs" : "output",
-                      names(e->a, idle, n));
+                      n > 1 ? "outputs" : "output", names(e->a, idle, n));
 }
 
 /* One output may be the loss itself. */
@@ -318,7 +332,7 @@ static int row_axes(const want *w, const ot_shape *t)
 static bool output_sample(const want *w, const ot_shape *t, ot_shape *out)
 {
     const ot_output *o = w->output;
-    int              rows = row_axes(w, t);
+    int rows = row_axes(w, t);
     if (!o || o->shape.rank < 1 || (o->batch_axis < 0 && !rows) || rows + o->shape.rank > OT_MAX_RANK) return false;
     for (int i = 0; i < o->shape.rank; i++)
         if (o->shape.dim[i] < 0) return false;
@@ -341,19 +355,24 @@ static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape
     ot_shape_text(t, y);
     if (!row_axes(w, t)) {
         if (ot_numel(t) == o->rows * ot_numel(&one)) return OT_OK; /* values in another shape */
-        return ot_fail_more(err, OT_E_DATA, "target '%s' is %s per sample, but output '%s' is %s, %lld rows for each "
-                                            "of %lld samples; class numbers must be [samples,%lld]",
-                            w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), (long long)o->rows);
+        return ot_fail_more(err, OT_E_DATA,
+                            "target '%s' is %s per sample, but output '%s' is %s, %lld rows for each "
+                            "of %lld samples; class numbers must be [samples,%lld]",
+                            w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows),
+                            (long long)o->rows);
     }
     if (o->mixed)
-        return ot_fail_more(err, OT_E_DATA, "output '%s' is %s, %lld rows for each of %lld samples, but the rows of a "
-                                            "sample are not adjacent: in '%s', from which it is reshaped, the batch "
-                                            "is another axis; export logits of shape [samples,%lld,classes]",
-                            o->name, x,
-                            (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed, (long long)o->rows);
-    ot_adapt_note(e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, is matched "
-                     "row by row", o->name, x,
-                  (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name, ot_shape_text(t, z));
+        return ot_fail_more(err, OT_E_DATA,
+                            "output '%s' is %s, %lld rows for each of %lld samples, but the rows of a "
+                            "sample are not adjacent: in '%s', from which it is reshaped, the batch "
+                            "is another axis; export logits of shape [samples,%lld,classes]",
+                            o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed,
+                            (long long)o->rows);
+    ot_adapt_note(e,
+                  "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, is matched "
+                  "row by row",
+                  o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name,
+                  ot_shape_text(t, z));
     return OT_OK;
 }
 
@@ -375,25 +394,26 @@ static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
     }
 }
 
-static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o, const char *what,
-                             ot_error *err)
+static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o, const char *what, ot_error *err)
 {
     char x[128], y[128];
     return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample, but output '%s' is %s per sample%s",
-                        w->array->t.name,
-                        ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name, ot_shape_text(o, y), what);
+                        w->array->t.name, ot_dtype_name(w->array->t.dtype), ot_shape_text(t, x), w->output->name,
+                        ot_shape_text(o, y), what);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
 /* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
-static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f, ot_error *err)
+static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f,
+                              ot_error *err)
 {
     static const char one[] = "; for an output of one value per sample use --loss bce_with_logits with targets 0 and "
                               "1, or --loss mse";
     const ot_tensor *t = &w->array->t;
     const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
-    bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) && !(ignore && isnan(ignore->num));
+    bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) &&
+                      !(ignore && isnan(ignore->num));
     int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
@@ -407,17 +427,19 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
         char where[64];
         if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
         else snprintf(where, sizeof where, "sample %lld", (long long)at);
-        return ot_fail_more(err, OT_E_DATA, "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
-                                            "%lld%s", line ? w->data->column : t->name,
-                            where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
-                            classes == 1 ? one : "");
+        return ot_fail_more(err, OT_E_DATA,
+                            "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
+                            "%lld%s",
+                            line ? w->data->column : t->name, where, (long long)y, w->output->name, (long long)classes,
+                            classes == 1 ? "" : "es", (long long)classes - 1, classes == 1 ? one : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
     f->ignored = skip;
     if (f->ignores)
-        ot_adapt_note(e, "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set "
-                         "ignore_index in --loss to change that",
+        ot_adapt_note(e,
+                      "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set "
+                      "ignore_index in --loss to change that",
                       t->name, (long long)ignored, (long long)n, OT_IGNORED);
     return OT_OK;
 }
@@ -457,17 +479,21 @@ static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
 static ot_status check_texts(const want *w, ot_error *err)
 {
     const ot_dataset *d = w->data;
-    char              what[100];
+    char what[100];
     if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
     ot_takes t = takes(w);
-    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight"))) return OT_OK;
+    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS ||
+                              ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight")))
+        return OT_OK;
     if (w->loss) snprintf(what, sizeof what, "loss %.40s needs numbers", w->loss->name);
     else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
-    return ot_fail_more(err, OT_E_DATA, "column '%s' contains strings, %d classes ('%.60s', '%.60s'%s), but %s: use "
-                                        "cross_entropy and an output with a value for each class%s, or choose another "
-                                        "column with --target",
+    return ot_fail_more(err, OT_E_DATA,
+                        "column '%s' contains strings, %d classes ('%.60s', '%.60s'%s), but %s: use "
+                        "cross_entropy and an output with a value for each class%s, or choose another "
+                        "column with --target",
                         d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
-                        d->n_classes > 2 ? " ..." : "", what, d->n_classes == 2 ? ", or bce_with_logits for two classes" : "");
+                        d->n_classes > 2 ? " ..." : "", what,
+                        d->n_classes == 2 ? ", or bce_with_logits for two classes" : "");
 }
 
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
@@ -484,14 +510,12 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .adds_up = { adds_up(&w->array->t, sample, 0), adds_up(&w->array->t, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };
-    f->gather = (ot_gather){
-        .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1
-    };
+    f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };
 }
 
 /* Classes: integers, or floats that are whole where labels must be. */
-static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample,
-                               int64_t samples, ot_feeder *f, ot_error *err)
+static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+                               ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
     ot_error whole = { 0 };
@@ -500,8 +524,11 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
                             whole.text);
     if (output_sample(w, &t, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
-        if (axis < 0) return wrong_shape(w, &t, &o, "; expected class numbers (that shape without the class axis) or "
-                                                    "values (the whole shape)", err);
+        if (axis < 0)
+            return wrong_shape(w, &t, &o,
+                               "; expected class numbers (that shape without the class axis) or "
+                               "values (the whole shape)",
+                               err);
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             t = o; /* one value per sample: the loss pass looks at the tail */
@@ -532,7 +559,8 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
         t = o;
     }
     ot_error wide = { 0 };
-    if (ot_array_fits(w->array, type, &wide)) return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
+    if (ot_array_fits(w->array, type, &wide))
+        return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
     set_feed(f, w, type, &t);
     return OT_OK;
 }
@@ -541,9 +569,13 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
 static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
 {
     ot_error whole = { 0 };
-    if (w->array->t.rank != 1) return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; expected one number per "
-                                                                   "sample", w->array->t.name, w->array->t.rank);
-    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
+    if (w->array->t.rank != 1)
+        return ot_fail_more(err, OT_E_DATA,
+                            "array '%s' has rank %d; expected one number per "
+                            "sample",
+                            w->array->t.name, w->array->t.rank);
+    if (ot_array_fits(w->array, OT_I64, &whole))
+        return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
     set_feed(f, w, OT_I64, &(ot_shape){ .rank = 0 });
     return OT_OK;
 }
@@ -557,22 +589,29 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     int64_t classes = o && o->shape.rank == 3 ? o->shape.dim[2] : INT64_MAX;
     ot_error whole = { 0 };
     if (sample->rank > 1 || !most)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has rank %d; expected (samples, labels) with at least one "
-                                            "label", t->name, t->rank);
-    if (ot_array_fits(w->array, OT_I64, &whole)) return ot_fail_more(err, whole.status, "target '%s' does not contain class "
-                                                                                        "numbers: %s",
-                                                                     t->name, whole.text);
+        return ot_fail_more(err, OT_E_DATA,
+                            "target '%s' has rank %d; expected (samples, labels) with at least one "
+                            "label",
+                            t->name, t->rank);
+    if (ot_array_fits(w->array, OT_I64, &whole))
+        return ot_fail_more(err, whole.status,
+                            "target '%s' does not contain class "
+                            "numbers: %s",
+                            t->name, whole.text);
     for (int64_t i = 0; i < samples * most; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
         bool padding = y < 0 || y == blank, behind = i % most && (before < 0 || before == blank);
         if (y >= classes)
-            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has class %lld, but output '%s' has %lld "
-                                                "classes, 0 to %lld", t->name,
-                                (long long)(i / most), (long long)y, o->name, (long long)classes, (long long)classes - 1);
+            return ot_fail_more(err, OT_E_DATA,
+                                "target '%s': sample %lld has class %lld, but output '%s' has %lld "
+                                "classes, 0 to %lld",
+                                t->name, (long long)(i / most), (long long)y, o->name, (long long)classes,
+                                (long long)classes - 1);
         if (!padding && behind)
-            return ot_fail_more(err, OT_E_DATA, "target '%s': sample %lld has a label after its padding (the blank "
-                                                "class %lld, or negative numbers)", t->name,
-                                (long long)(i / most), (long long)blank);
+            return ot_fail_more(err, OT_E_DATA,
+                                "target '%s': sample %lld has a label after its padding (the blank "
+                                "class %lld, or negative numbers)",
+                                t->name, (long long)(i / most), (long long)blank);
     }
     set_feed(f, w, OT_I64, sample);
     const ot_param *first = ot_spec_find(w->loss, "batch_first");
@@ -580,14 +619,13 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     return OT_OK;
 }
 
-static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f,
-                           ot_error *err)
+static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f, ot_error *err)
 {
     const ot_tensor *a = &w->array->t;
     ot_shape o, t = { .rank = a->rank - 1 };
     if (a->rank < 1 || a->dim[0] != samples)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld",
-                            a->name, (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld", a->name,
+                            (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
     *f = (ot_feeder){ 0 };
@@ -595,9 +633,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     if (takes(w) != OT_TAKES_SEQUENCES && takes(w) != OT_TAKES_VECTORS) OT_TRY(check_rows(e, w, &t, err));
     switch (takes(w)) {
     case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
-    case OT_TAKES_VECTORS: /* how many there are the formula looks at */
-        set_feed(f, w, OT_F32, &t);
-        return OT_OK;
+    case OT_TAKES_VECTORS: /* how many there are the formula looks at */ set_feed(f, w, OT_F32, &t); return OT_OK;
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
@@ -614,8 +650,7 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
     }
 }
 
-ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs,
-                           ot_error *err)
+ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err)
 {
     const ot_dataset *d = fs->data;
     size_t most = 3 * (size_t)e->s->n_losses + (size_t)n + 1;

@@ -23,17 +23,17 @@ typedef struct side {
 
 typedef struct trial {
     const ot_model *m;
-    ot_settings     s;
-    ot_arena       *a;
-    int             n;
-    const ot_feed  *one, *two; /* inputs of one batch of the file, and of two */
-    void          **bytes;     /* of two; of what is the same for both: once */
-    side            apart, together;
-    ot_memory      *memory;
-    double          most;      /* multiplications that are worth the answer; 0: any number */
-    bool            too_long;
-    double          off;       /* the largest difference as part of the largest answer */
-    const char     *output;    /* where that is */
+    ot_settings s;
+    ot_arena *a;
+    int n;
+    const ot_feed *one, *two; /* inputs of one batch of the file, and of two */
+    void **bytes;             /* of two; of what is the same for both: once */
+    side apart, together;
+    ot_memory *memory;
+    double most; /* multiplications that are worth the answer; 0: any number */
+    bool too_long;
+    double off;         /* the largest difference as part of the largest answer */
+    const char *output; /* where that is */
 } trial;
 
 /* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table, 0 or 1. */
@@ -77,7 +77,8 @@ static ot_status make(trial *x, ot_error *err)
     x->too_long = takes_long(x);
     if (x->too_long) return ot_fail(err, OT_E_NOMEM, "no time to test a batch");
     const ot_plan *both[] = { x->apart.plan, x->together.plan };
-    if (both[0]->state_bytes + both[1]->scratch_bytes > ot_memory_available() / 2) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
+    if (both[0]->state_bytes + both[1]->scratch_bytes > ot_memory_available() / 2)
+        return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(ot_memory_new(both, 2, 0, &x->memory, err));
     OT_TRY(ot_exec_new(both[0], x->memory, &x->apart.exec, err));
     OT_TRY(ot_exec_new(both[1], x->memory, &x->together.exec, err));
@@ -95,7 +96,8 @@ static ot_status run(trial *x, side *s, int half, ot_error *err)
     for (int i = 0; i < x->n; i++) {
         bool cut = !ot_shape_eq(&x->one[i].shape, &x->two[i].shape);
         if (s->plan->fed[i])
-            ot_exec_feed(s->exec, s->plan->fed[i], (char *)x->bytes[i] + (cut ? half * (int64_t)ot_bytes(&x->one[i].shape, x->one[i].dtype) : 0));
+            ot_exec_feed(s->exec, s->plan->fed[i],
+                         (char *)x->bytes[i] + (cut ? half * (int64_t)ot_bytes(&x->one[i].shape, x->one[i].dtype) : 0));
     }
     OT_TRY(ot_exec_batch(s->exec, err));
     return ot_exec_numbers(s->exec, NULL, &ignored, err);
@@ -105,8 +107,8 @@ static ot_status run(trial *x, side *s, int half, ot_error *err)
 static ot_status read_output(trial *x, side *s, int k, double **out, ot_error *err)
 {
     const ot_value *v = s->plan->graph->outputs[k];
-    int64_t         n = ot_numel(&v->shape);
-    void           *bytes = ot_arena_alloc(x->a, ot_bytes(&v->shape, v->dtype) + 1);
+    int64_t n = ot_numel(&v->shape);
+    void *bytes = ot_arena_alloc(x->a, ot_bytes(&v->shape, v->dtype) + 1);
     *out = ot_arena_alloc(x->a, (size_t)(n + 1) * sizeof **out);
     if (!bytes || !*out) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(ot_exec_read(s->exec, v, bytes, err));
@@ -126,9 +128,9 @@ static int64_t place(const ot_shape *one, int axis, int half, int64_t i)
 static void compare(trial *x, int k, int half, const double *one, const double *both)
 {
     const ot_value *v = x->apart.plan->graph->outputs[k], *w = x->together.plan->graph->outputs[k];
-    int64_t         n = ot_numel(&v->shape);
-    double          off = 0, most = 1e-6;
-    int             axis = v->shape.rank || ot_numel(&w->shape) == n ? -1 : 0;
+    int64_t n = ot_numel(&v->shape);
+    double off = 0, most = 1e-6;
+    int axis = v->shape.rank || ot_numel(&w->shape) == n ? -1 : 0;
     for (int d = v->shape.rank - 1; d >= 0; d--)
         if (w->shape.dim[d] != v->shape.dim[d]) axis = d;
     for (int64_t i = 0; i < n; i++) {
@@ -145,7 +147,7 @@ static void compare(trial *x, int k, int half, const double *one, const double *
 static ot_status answer(trial *x, ot_error *err)
 {
     const ot_graph *g = x->apart.plan->graph;
-    double        **both = ot_arena_alloc(x->a, (size_t)(g->n_outputs + 1) * sizeof *both), *one;
+    double **both = ot_arena_alloc(x->a, (size_t)(g->n_outputs + 1) * sizeof *both), *one;
     if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     OT_TRY(run(x, &x->together, 0, err));
     for (int k = 0; k < g->n_outputs; k++)
@@ -153,7 +155,8 @@ static ot_status answer(trial *x, ot_error *err)
     for (int half = 0; half < 2; half++) {
         OT_TRY(run(x, &x->apart, half, err));
         for (int k = 0; k < g->n_outputs; k++) {
-            if (!ot_is_float(g->outputs[k]->dtype)) continue; /* a number of a class turns with the last bit of what it follows */
+            if (!ot_is_float(g->outputs[k]->dtype))
+                continue; /* a number of a class turns with the last bit of what it follows */
             OT_TRY(read_output(x, &x->apart, k, &one, err));
             compare(x, k, half, one, both[k]);
         }
@@ -181,9 +184,10 @@ static bool askable(const ot_graph *g, const trial *x)
     return true;
 }
 
-static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, const ot_feed *two, int n, double most, ot_findings *out)
+static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, const ot_feed *two, int n, double most,
+                         ot_findings *out)
 {
-    trial    x = { .m = m, .s = *s, .a = ot_arena_new(), .n = n, .one = one, .two = two, .most = most };
+    trial x = { .m = m, .s = *s, .a = ot_arena_new(), .n = n, .one = one, .two = two, .most = most };
     ot_error e = { 0 };
     if (x.a && askable(m->file->graph, &x) && make(&x, &e) == OT_OK && answer(&x, &e) == OT_OK) {
         bool same = x.off <= rounding;
@@ -194,11 +198,13 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
         else
             ot_find(out, OT_FINDING_WARNING, NULL, "training is faster with the batch size of the file",
                     "output '%s' differs by %.2g of its largest value in a batch larger than the file's: every "
-                    "operator now runs once per batch of the file's size, which is correct but slow", x.output, x.off);
+                    "operator now runs once per batch of the file's size, which is correct but slow",
+                    x.output, x.off);
         s->apart = !same;
         if (!s->data) ot_find_all(out, &x.together.plan->findings); /* there is no larger plan that says it */
     } else if (e.status == OT_E_NOMEM) {
-        ot_find(out, OT_FINDING_NOTE, NULL, NULL, "the larger batch was not compared with batches of the file's size: %s",
+        ot_find(out, OT_FINDING_NOTE, NULL, NULL,
+                "the larger batch was not compared with batches of the file's size: %s",
                 x.too_long ? "it would take more than a few seconds" : "not enough memory");
     } /* a file that does not go is reported where it is planned */
     drop(&x);
@@ -206,9 +212,10 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
 
 void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
 {
-    ot_feed *one = ot_arena_alloc(t->a, sizeof *one * (size_t)(fs->n + 1)), *two = ot_arena_alloc(t->a, sizeof *two * (size_t)(fs->n + 1));
-    int64_t  from = ot_feeders_baked(fs, t->m->file->graph);
-    int      n = 0;
+    ot_feed *one = ot_arena_alloc(t->a, sizeof *one * (size_t)(fs->n + 1)),
+            *two = ot_arena_alloc(t->a, sizeof *two * (size_t)(fs->n + 1));
+    int64_t from = ot_feeders_baked(fs, t->m->file->graph);
+    int n = 0;
     if (!one || !two || !from || from == t->batch) return;
     ot_feeders_feeds(fs, from, one);
     ot_feeders_feeds(fs, 2 * from, two);
@@ -222,17 +229,17 @@ void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
 
 ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
 {
-    ot_feed        *one, *two;
+    ot_feed *one, *two;
     const ot_graph *g = m->file->graph;
-    int             n;
-    int64_t         from = 0;
+    int n;
+    int64_t from = 0;
     OT_TRY(ot_rehearse_inputs(m, s, 1, a, &one, &n, err));
     two = ot_arena_copy(a, one, sizeof *two * (size_t)(n + 1));
     if (!two) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     for (int i = 0; i < n; i++)
         for (int k = 0; k < g->n_inputs; k++)
-            if (!strcmp(g->inputs[k]->name, one[i].name) && g->inputs[k]->shape.rank > 0 && g->inputs[k]->shape.dim[0] > 0 &&
-                (!from || from == one[i].shape.dim[0])) {
+            if (!strcmp(g->inputs[k]->name, one[i].name) && g->inputs[k]->shape.rank > 0 &&
+                g->inputs[k]->shape.dim[0] > 0 && (!from || from == one[i].shape.dim[0])) {
                 from = one[i].shape.dim[0];
                 two[i].shape.dim[0] = 2 * from;
             }

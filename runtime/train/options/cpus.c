@@ -18,9 +18,9 @@
 /* The first two numbers of a file; "max" is -1.  false: they are not there. */
 static bool two_numbers(const char *path, double *a, double *b)
 {
-    char  text[64];
+    char text[64];
     FILE *f = fopen(path, "r");
-    int   n = f ? fscanf(f, "%63s %lf", text, b) : 0;
+    int n = f ? fscanf(f, "%63s %lf", text, b) : 0;
     if (f) fclose(f);
     if (n < 1) return false;
     *a = strcmp(text, "max") ? strtod(text, NULL) : -1;
@@ -30,7 +30,7 @@ static bool two_numbers(const char *path, double *a, double *b)
 /* Of the group in folder dir; 0: it has none. */
 static double quota_of(const char *dir)
 {
-    char   path[2 * 4096];
+    char path[2 * 4096];
     double quota = -1, period = 0, ignored;
     snprintf(path, sizeof path, "%s/cpu.max", dir);
     if (!two_numbers(path, &quota, &period)) {
@@ -69,7 +69,7 @@ static int processors(void)
     int n = 0;
     for (int width = 1024; !n && width <= 1 << 20; width *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)width);
-        size_t     bytes = CPU_ALLOC_SIZE((size_t)width);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)width);
         if (!set) break;
         if (!sched_getaffinity(0, bytes, set)) n = CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
@@ -97,8 +97,8 @@ ot_status ot_threads_make(int threads, ot_error *err)
 {
     if (threads < 2) return OT_OK;
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t      *made = calloc((size_t)threads, sizeof *made);
-    int             n = 0, number = made ? 0 : ENOMEM;
+    pthread_t *made = calloc((size_t)threads, sizeof *made);
+    int n = 0, number = made ? 0 : ENOMEM;
     pthread_mutex_lock(&gate); /* all are there before the first ends */
     while (!number && n < threads - 1)
         if (!(number = pthread_create(&made[n], NULL, wait_for, &gate))) n++;
@@ -108,8 +108,8 @@ ot_status ot_threads_make(int threads, ot_error *err)
     pthread_mutex_destroy(&gate);
     if (!number && !ot_memory_fits(OT_LIBRARY_ROOM)) number = ENOMEM;
     if (number)
-        return ot_fail(err, OT_E_NOMEM, "out of memory: cannot create %d threads (%s); use fewer --threads",
-                       threads, strerror(number));
+        return ot_fail(err, OT_E_NOMEM, "out of memory: cannot create %d threads (%s); use fewer --threads", threads,
+                       strerror(number));
     /* A thread's first allocation reserves 64 MiB of address space where they are free (glibc's arenas), and leaves what is
      * then too little; so they come first, and what is counted later is what is left. */
 #pragma omp parallel num_threads(threads)
@@ -123,7 +123,7 @@ ot_status ot_threads_make(int threads, ot_error *err)
 int64_t ot_threads_room(int threads)
 {
     pthread_attr_t a;
-    size_t         stack = 8 << 20;
+    size_t stack = 8 << 20;
     if (!pthread_getattr_default_np(&a)) {
         (void)pthread_attr_getstacksize(&a, &stack);
         (void)pthread_attr_destroy(&a);
@@ -135,6 +135,7 @@ int64_t ot_threads_room(int threads)
 const char *ot_cpus_text(const ot_cpus *c, char buf[96])
 {
     *buf = '\0';
-    if (c->threads < c->processors) snprintf(buf, 96, " (of %d processors; the CPU quota is %.4g)", c->processors, c->quota);
+    if (c->threads < c->processors)
+        snprintf(buf, 96, " (of %d processors; the CPU quota is %.4g)", c->processors, c->quota);
     return buf;
 }

@@ -5,9 +5,9 @@
 #include "runtime/base/base.h"
 
 typedef struct ot_cpus {
-    int    processors; /* that it may run on: its affinity */
-    double quota;      /* processors' worth of time that its control groups grant, the least of all levels; 0: no limit */
-    int    threads;    /* what --threads is by default; at least 1 */
+    int processors; /* that it may run on: its affinity */
+    double quota;   /* processors' worth of time that its control groups grant, the least of all levels; 0: no limit */
+    int threads;    /* what --threads is by default; at least 1 */
 } ot_cpus;
 
 ot_cpus ot_cpus_read(void);
@@ -26,6 +26,6 @@ int64_t ot_threads_room(int threads);
 /* The parts, for tests.  root: in front of /proc/self and of the mount points that it names; "" is the system.
  * Quota of the control groups (version 1 and 2) that the process is in and of all above them; 0: no limit. */
 double ot_cpu_quota(const char *root);
-int    ot_threads_for(int processors, double quota);
+int ot_threads_for(int processors, double quota);
 
 #endif

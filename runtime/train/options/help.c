@@ -21,23 +21,21 @@ static const char usage[] =
     "  onnxtrain ops | env                             supported operators; build and machine\n"
     "  onnxtrain help    TOPIC [NAME]                  optimizer, loss, schedule, data, new, metric, option: names, keys, defaults\n";
 
-static const char examples[] =
-    "\n"
-    "Examples\n"
-    "  onnxtrain models/lenet.onnx --data mnist\n"
-    "  onnxtrain net.onnx --data train.npz --val val.npz --loss mse --lr 1e-4 --epochs 50\n"
-    "  onnxtrain net.onnx --data mnist --optimizer sgd:lr=0.1,momentum=0.9 --schedule "
-    "cosine:warmup=100\n"
-    "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
-    "  onnxtrain eval lenet-trained.onnx --data mnist\n";
+static const char examples[] = "\n"
+                               "Examples\n"
+                               "  onnxtrain models/lenet.onnx --data mnist\n"
+                               "  onnxtrain net.onnx --data train.npz --val val.npz --loss mse --lr 1e-4 --epochs 50\n"
+                               "  onnxtrain net.onnx --data mnist --optimizer sgd:lr=0.1,momentum=0.9 --schedule "
+                               "cosine:warmup=100\n"
+                               "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
+                               "  onnxtrain eval lenet-trained.onnx --data mnist\n";
 
 static void print_row(const ot_option_info *r, FILE *f)
 {
     const ot_registry *names = ot_topic_find(r->name);
     char name[80], extra[80] = "";
-    snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name,
-             r->argument ? " " : "", r->argument ? r->argument : "",
-             r->letter && strlen(r->name) > 1 ? "" : "");
+    snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name, r->argument ? " " : "",
+             r->argument ? r->argument : "", r->letter && strlen(r->name) > 1 ? "" : "");
     if (r->value) snprintf(extra, sizeof extra, " (%s)", r->value);
     if (strlen(name) > 27) fprintf(f, "  %s\n  %27s", name, "");
     else fprintf(f, "  %-27s", name);

@@ -19,8 +19,8 @@ typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE } kind;
 
 typedef struct row {
     ot_option_info info;
-    kind           kind;
-    double         min, max; /* INT and NUM */
+    kind kind;
+    double min, max; /* INT and NUM */
 } row;
 
 #define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
@@ -41,71 +41,115 @@ static const row table[] = {
 #define G "Data"
     ROW("data", 0, "NAME|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
     ROW("val", 0, "NAME|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("test", 0, "NAME|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0, TEXT, 0, 0),
+    ROW("test", 0, "NAME|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0,
+        TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0,
+        TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("no-shuffle", 0, NULL, NULL, G, "keep the order of the samples; at the end start again with the first", FIT, 0, 0, FLAG, 0, 0),
-    ROW("drop-last", 0, NULL, NULL, G, "skip the last batch of an epoch if it is not full", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("no-shuffle", 0, NULL, NULL, G, "keep the order of the samples; at the end start again with the first", FIT, 0,
+        0, FLAG, 0, 0),
+    ROW("drop-last", 0, NULL, NULL, G, "skip the last batch of an epoch if it is not full", OT_CMD_TRAIN, 0, 0, FLAG, 0,
+        0),
 #undef G
 #define G "Training"
-    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "loss function; without it, the one that follows from target and output", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
-    ROW("output", 0, "TENSOR", NULL, G, "train this inner tensor instead of the model's outputs; the written file keeps its outputs", FIT | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "loss function; without it, the one that follows from target and output",
+        GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("output", 0, "TENSOR", NULL, G,
+        "train this inner tensor instead of the model's outputs; the written file keeps its outputs", FIT | OT_CMD_EVAL,
+        REPEAT, 0, TEXT, 0, 0),
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "update rule", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; same as lr of --optimizer", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, 1),
     ROW("weight-decay", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights without weight decay", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0, BASIC, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0,
+        BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
-    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
-    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0,
+        BASIC, INT, 1, 1e15),
+    ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
+        OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("accumulate", 0, "N", "1", G, "batches per update (gradient accumulation)", FIT, 0, 0, INT, 1, 1e9),
     ROW("clip-norm", 0, "X", NULL, G, "maximum global norm of the gradients", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "maximum absolute value of a gradient element", FIT, 0, 0, NUM, 0, INFINITY),
-    ROW("seed", 0, "N", "0", G, "seed for shuffling, dropout and new weights", ALL, 0, BASIC, INT, 0, 9007199254740992.0),
-    ROW("initialize", 0, "auto|always|never", "auto", G, "initialization stored in the file (TrainingInfoProto): auto runs it if the model is untrained", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
-    ROW("on-nonfinite", 0, "stop|skip", "stop", G, "if the loss or a gradient is NaN or infinite: stop, or skip the update", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+    ROW("seed", 0, "N", "0", G, "seed for shuffling, dropout and new weights", ALL, 0, BASIC, INT, 0,
+        9007199254740992.0),
+    ROW("initialize", 0, "auto|always|never", "auto", G,
+        "initialization stored in the file (TrainingInfoProto): auto runs it if the model is untrained",
+        OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, CHOICE, 0, 0),
+    ROW("on-nonfinite", 0, "stop|skip", "stop", G,
+        "if the loss or a gradient is NaN or infinite: stop, or skip the update", OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "The graph"
-    ROW("train", 0, "GLOB", NULL, G, "initializers to train in addition to those found automatically", GRAPH, REPEAT, 0, TEXT, 0, 0),
+    ROW("train", 0, "GLOB", NULL, G, "initializers to train in addition to those found automatically", GRAPH, REPEAT, 0,
+        TEXT, 0, 0),
     ROW("freeze", 0, "GLOB", NULL, G, "initializers not to train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
-    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of the named initializers", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("bn", 0, "auto|train|frozen", "auto", G, "BatchNormalization in training: batch statistics (train) or running statistics (frozen)", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("bn-variance", 0, "population|unbiased", "population", G, "variance that updates the running variance", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("untie", 0, "auto|GLOB", NULL, G, "give each layer its own copy of a shared initializer, in the file too; auto: where the exporter merged equal tensors", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
-    ROW("unfold-bn", 0, NULL, NULL, G, "train convolutions with a folded BatchNormalization as Conv and BatchNormalization; fold them again in the file", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
-    ROW("dropout", 0, "file|off|P", "file", G, "Dropout in training: as in the file, off, or with ratio P", GRAPH, 0, 0, TEXT, 0, 0),
-    ROW("add-dropout", 0, "P", NULL, G, "add Dropout with ratio P before the classifier, in training only; the file is unchanged", OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
-    ROW("quantized-scales", 0, "keep|recompute", "keep", G, "scales of trained integer weights: the file's, or recomputed from the weights", GRAPH, 0, 0, CHOICE, 0, 0),
-    ROW("mode", 0, "file|eval", "file", G, "run: training_mode as in the file, or evaluation mode", OT_CMD_RUN, 0, 0, CHOICE, 0, 0),
+    ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of the named initializers", FIT, REPEAT, 0, TEXT,
+        0, 0),
+    ROW("bn", 0, "auto|train|frozen", "auto", G,
+        "BatchNormalization in training: batch statistics (train) or running statistics (frozen)", GRAPH, 0, 0, CHOICE,
+        0, 0),
+    ROW("bn-variance", 0, "population|unbiased", "population", G, "variance that updates the running variance", GRAPH,
+        0, 0, CHOICE, 0, 0),
+    ROW("untie", 0, "auto|GLOB", NULL, G,
+        "give each layer its own copy of a shared initializer, in the file too; auto: where the exporter merged equal tensors",
+        OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, REPEAT, 0, TEXT, 0, 0),
+    ROW("unfold-bn", 0, NULL, NULL, G,
+        "train convolutions with a folded BatchNormalization as Conv and BatchNormalization; fold them again in the file",
+        OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, FLAG, 0, 0),
+    ROW("dropout", 0, "file|off|P", "file", G, "Dropout in training: as in the file, off, or with ratio P", GRAPH, 0, 0,
+        TEXT, 0, 0),
+    ROW("add-dropout", 0, "P", NULL, G,
+        "add Dropout with ratio P before the classifier, in training only; the file is unchanged",
+        OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 1),
+    ROW("quantized-scales", 0, "keep|recompute", "keep", G,
+        "scales of trained integer weights: the file's, or recomputed from the weights", GRAPH, 0, 0, CHOICE, 0, 0),
+    ROW("mode", 0, "file|eval", "file", G, "run: training_mode as in the file, or evaluation mode", OT_CMD_RUN, 0, 0,
+        CHOICE, 0, 0),
 #undef G
 #define G "Machine"
     ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1, 4096),
-    ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest", FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
-    ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G, "type for matrix products, convolutions and activations; weights stay float32", ALL, 0, 0, CHOICE, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1,
+        4096),
+    ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest",
+        FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
+    ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
+        "type for matrix products, convolutions and activations; weights stay float32", ALL, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
-    ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)", OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
+    ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)",
+        OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN, 0, BASIC, TEXT, 0, 0),
-    ROW("training-info", 0, NULL, NULL, G, "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it", OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
-    ROW("deploy", 0, "FILE", NULL, G, "also write the model for inference: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("fold", 0, NULL, NULL, G, "export, --deploy: fold BatchNormalization into the layer before it", DEPLOY, 0, 0, FLAG, 0, 0),
-    ROW("fp16", 0, NULL, NULL, G, "export, --deploy: convert weights and safe operators to float16; inputs and outputs keep their types", DEPLOY, 0, 0, FLAG, 0, 0),
+    ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN,
+        0, BASIC, TEXT, 0, 0),
+    ROW("training-info", 0, NULL, NULL, G,
+        "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it",
+        OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
+    ROW("deploy", 0, "FILE", NULL, G,
+        "also write the model for inference: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN,
+        0, 0, TEXT, 0, 0),
+    ROW("fold", 0, NULL, NULL, G, "export, --deploy: fold BatchNormalization into the layer before it", DEPLOY, 0, 0,
+        FLAG, 0, 0),
+    ROW("fp16", 0, NULL, NULL, G,
+        "export, --deploy: convert weights and safe operators to float16; inputs and outputs keep their types", DEPLOY,
+        0, 0, FLAG, 0, 0),
     ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: add a metadata entry", DEPLOY, REPEAT, 0, TEXT, 0, 0),
     ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
     ROW("quiet", 'q', NULL, NULL, G, "print errors only", ALL, 0, 0, FLAG, 0, 0),
     ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ALL, 0, 0, FLAG, 0, 0),
-    ROW("config", 0, "FILE", NULL, G, "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0, 0),
+    ROW("config", 0, "FILE", NULL, G,
+        "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0,
+        0),
 #undef G
 #define G "New models"
-    ROW("opset", 0, "N", NULL, G, "opset of the file ('onnxtrain help new KIND' has the defaults)", OT_CMD_NEW, 0, 0, INT, 1, 1000),
+    ROW("opset", 0, "N", NULL, G, "opset of the file ('onnxtrain help new KIND' has the defaults)", OT_CMD_NEW, 0, 0,
+        INT, 1, 1000),
     ROW("classes", 0, "N", NULL, G, "extent of the output", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
     ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks", OT_CMD_NEW, 0, 0, INT, 1, 65536),
-    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
+    ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens",
+        OT_CMD_NEW, 0, 0, TEXT, 0, 0),
     ROW("scale", 0, "X", NULL, G, "factor on the number of filters or hidden units", OT_CMD_NEW, 0, 0, NUM, 0, 1e6),
     ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
 #undef G
@@ -113,23 +157,20 @@ static const row table[] = {
 
 typedef struct given {
     const char **text;
-    int          n;
-    bool         from_config; /* an argument replaces it */
+    int n;
+    bool from_config; /* an argument replaces it */
 } given;
 
 struct ot_options {
     ot_arena *arena;
-    given     value[OT_LEN(table)];
-    bool      in_config; /* a file is being read */
+    given value[OT_LEN(table)];
+    bool in_config;                /* a file is being read */
     const ot_config_file *configs; /* that were read */
 };
 
 /* ---- the table ---------------------------------------------------------------- */
 
-const ot_option_info *ot_option_at(int i)
-{
-    return i >= 0 && i < OT_LEN(table) ? &table[i].info : NULL;
-}
+const ot_option_info *ot_option_at(int i) { return i >= 0 && i < OT_LEN(table) ? &table[i].info : NULL; }
 
 static int index_of(const char *name)
 {
@@ -138,16 +179,15 @@ static int index_of(const char *name)
     return -1;
 }
 
-const ot_option_info *ot_option_find(const char *name)
-{
-    return name ? ot_option_at(index_of(name)) : NULL;
-}
+const ot_option_info *ot_option_find(const char *name) { return name ? ot_option_at(index_of(name)) : NULL; }
 
 const char *ot_option_wants(const ot_option_info *o, ot_arena *a)
 {
-    const row  *r = &table[index_of(o->name)];
-    ot_key      k = { .kind = OT_KEY_TEXT, .words = o->argument ? o->argument : "true or false", .least = r->min, .most = r->max };
-    char       *words = r->kind == CHOICE ? ot_arena_strdup(a, o->argument) : NULL;
+    const row *r = &table[index_of(o->name)];
+    ot_key k = {
+        .kind = OT_KEY_TEXT, .words = o->argument ? o->argument : "true or false", .least = r->min, .most = r->max
+    };
+    char *words = r->kind == CHOICE ? ot_arena_strdup(a, o->argument) : NULL;
     for (char *c = words; c && *c; c++)
         if (*c == '|') *c = ' ';
     if (words) k.kind = OT_KEY_WORD, k.words = words;
@@ -158,10 +198,26 @@ const char *ot_option_wants(const ot_option_info *o, ot_arena *a)
 
 const char *ot_option_nearest(const char *name)
 {
-    static const struct { const char *name, *here; } elsewhere[] = {
-        { "learning-rate", "lr" }, { "learning_rate", "lr" }, { "lrate", "lr" }, { "rate", "lr" }, { "batch", "batch-size" }, { "bs", "batch-size" },
-        { "batchsize", "batch-size" }, { "batch_size", "batch-size" }, { "epoch", "epochs" }, { "num-epochs", "epochs" }, { "num_epochs", "epochs" },
-        { "optim", "optimizer" }, { "opt", "optimizer" }, { "wd", "weight-decay" }, { "criterion", "loss" }, { "out", "o" }, { "dataset", "data" },
+    static const struct {
+        const char *name, *here;
+    } elsewhere[] = {
+        { "learning-rate", "lr" },
+        { "learning_rate", "lr" },
+        { "lrate", "lr" },
+        { "rate", "lr" },
+        { "batch", "batch-size" },
+        { "bs", "batch-size" },
+        { "batchsize", "batch-size" },
+        { "batch_size", "batch-size" },
+        { "epoch", "epochs" },
+        { "num-epochs", "epochs" },
+        { "num_epochs", "epochs" },
+        { "optim", "optimizer" },
+        { "opt", "optimizer" },
+        { "wd", "weight-decay" },
+        { "criterion", "loss" },
+        { "out", "o" },
+        { "dataset", "data" },
     };
     const char *near = NULL;
     int best = 3;
@@ -231,17 +287,16 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
                            integer ? "whole " : "");
         if (v < r->min || v > r->max || isinf(v)) {
             if (isinf(r->max))
-                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; the minimum is %s", dashes,
-                               r->info.name, value, limit_text(r->min, lo));
-            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; expected %s to %s", dashes, r->info.name,
-                           value, limit_text(r->min, lo), limit_text(r->max, hi));
+                return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; the minimum is %s", dashes, r->info.name,
+                               value, limit_text(r->min, lo));
+            return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; expected %s to %s", dashes, r->info.name, value,
+                           limit_text(r->min, lo), limit_text(r->max, hi));
         }
         return OT_OK;
     case CHOICE:
         if (!is_choice(r->info.argument, value))
-            return ot_fail(err, OT_E_USAGE, "%s%s: invalid value '%s'; expected one of: %s",
-                           dashes, r->info.name, value,
-                           r->info.argument);
+            return ot_fail(err, OT_E_USAGE, "%s%s: invalid value '%s'; expected one of: %s", dashes, r->info.name,
+                           value, r->info.argument);
         return OT_OK;
     case TEXT:
         if (!*value) return ot_fail(err, OT_E_USAGE, "%s%s: the value is empty", dashes, r->info.name);
@@ -310,10 +365,7 @@ double ot_options_num(const ot_options *o, const char *name)
     return text && ot_number(text, &v) ? v : 0;
 }
 
-int64_t ot_options_int(const ot_options *o, const char *name)
-{
-    return (int64_t)ot_options_num(o, name);
-}
+int64_t ot_options_int(const ot_options *o, const char *name) { return (int64_t)ot_options_num(o, name); }
 
 bool ot_options_flag(const ot_options *o, const char *name)
 {
@@ -326,8 +378,8 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
     OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
-            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command", table[i].info.letter == 'o' ? "-" : "--",
-                           table[i].info.name);
+            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command",
+                           table[i].info.letter == 'o' ? "-" : "--", table[i].info.name);
     return OT_OK;
 }
 
@@ -352,9 +404,9 @@ typedef struct config_reader {
     ot_options *o;
     const char *path;
     const char *text, *end; /* what is not read yet */
-    ot_error   *err;
-    int         line;
-    bool        too_long;
+    ot_error *err;
+    int line;
+    bool too_long;
 } config_reader;
 
 /* Called by inih for each pair; 0 makes it stop. */
@@ -390,8 +442,7 @@ static char *config_line(char *buf, int size, void *user)
     if (blank) memmove(buf, buf + blank, strlen(buf + blank) + 1);
     if (*buf == '[') { /* also one that holds nothing, of which config_pair would not be told */
         ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; expected lines 'key = value'",
-                c->path, c->line,
-                (int)strcspn(buf, "\r\n"), buf);
+                c->path, c->line, (int)strcspn(buf, "\r\n"), buf);
         return NULL;
     }
     return buf;
@@ -416,7 +467,9 @@ static ot_status open_config(const char *path, ot_config_file *kept, void **text
     /* O_NONBLOCK: a pipe is refused instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
-    ot_status s = ot_file_of_open(fd, &kept->id) ? OT_OK : ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, strerror(errno));
+    ot_status s = ot_file_of_open(fd, &kept->id)
+                      ? OT_OK
+                      : ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, strerror(errno));
     if (!s) s = ot_read_open(fd, path, LARGEST, text, n, err);
     close(fd);
     return s;
@@ -427,7 +480,8 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err)
     void *text = NULL;
     size_t n = 0;
     ot_config_file *kept = ot_arena_alloc(o->arena, sizeof *kept);
-    if (!kept || !(kept->path = ot_arena_strdup(o->arena, path))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    if (!kept || !(kept->path = ot_arena_strdup(o->arena, path)))
+        return ot_fail(err, OT_E_NOMEM, "no memory for options");
     OT_TRY(open_config(path, kept, &text, &n, err));
     kept->next = o->configs;
     o->configs = kept;

@@ -11,7 +11,8 @@ typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
-    int n_outputs; const char *const *outputs; /* --output; 0: the model's */
+    int n_outputs;
+    const char *const *outputs; /* --output; 0: the model's */
     int n_losses;
     ot_spec *losses;
     ot_spec optimizer, schedule;
@@ -27,7 +28,7 @@ typedef struct ot_settings {
     bool auto_precision; /* precision is what a check leaves */
     bool apart;          /* found: the batch that the file has cannot be changed (together.c) */
     bool bn_unbiased, eval_mode, fit_scales;
-    double dropout; /* < 0: as the file says */
+    double dropout;     /* < 0: as the file says */
     double add_dropout; /* 0: none */
     int n_train, n_freeze, n_no_decay, n_lr_scale;
     const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
@@ -42,14 +43,13 @@ typedef struct ot_settings {
 
 /* Resolves o.  outputs: names of the model's outputs, NULL-ended, for losses that name one; may be
  * NULL.  Errors: OT_E_USAGE, OT_E_DEVICE, OT_E_NOMEM. */
-ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
-                           ot_settings *out, ot_error *err);
+ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *out,
+                           ot_error *err);
 
 const char *ot_precision_name(ot_precision p); /* as --precision has it */
 
-int ot_options_count(const ot_options *o, const char *name); /* times given */
-int64_t ot_options_int(const ot_options *o,
-                       const char *name); /* value or default; checked by set */
+int ot_options_count(const ot_options *o, const char *name);   /* times given */
+int64_t ot_options_int(const ot_options *o, const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);
 bool ot_options_flag(const ot_options *o, const char *name);
 
@@ -62,8 +62,8 @@ const ot_registry *ot_topic_find(const char *name);
 /* A config file that options were read from. */
 typedef struct ot_config_file {
     const struct ot_config_file *next;
-    ot_file_id              id;
-    const char             *path;
+    ot_file_id id;
+    const char *path;
 } ot_config_file;
 
 /* Those of o, copied; NULL: none. */

@@ -73,7 +73,8 @@ static double multistep(const ot_schedule *s, double k)
 
 static const ot_key multistep_keys[] = {
     EVERY,
-    { "milestones", NULL, NULL, "updates at which the rate is reduced", .kind = OT_KEY_WHOLE, .count = OT_KEY_RISING, OT_KEY_COUNT_FROM(0) },
+    { "milestones", NULL, NULL, "updates at which the rate is reduced", .kind = OT_KEY_WHOLE, .count = OT_KEY_RISING,
+      OT_KEY_COUNT_FROM(0) },
     SOME("gamma", "0.1", "factor of each reduction"),
     OT_KEYS_END,
 };
@@ -94,7 +95,10 @@ static double half_wave(double from, double to, double part)
     return to + (from - to) * (1 + cos(pi * part)) / 2;
 }
 
-static double cosine(const ot_schedule *s, double k) { return half_wave(s->base, num(s, "eta_min"), k / count(s, "T_max")); }
+static double cosine(const ot_schedule *s, double k)
+{
+    return half_wave(s->base, num(s, "eta_min"), k / count(s, "T_max"));
+}
 
 static const ot_key cosine_keys[] = {
     EVERY,
@@ -118,7 +122,8 @@ static double restarts(const ot_schedule *s, double k)
 static const ot_key restarts_keys[] = {
     EVERY,
     COUNT("T_0", "updates until the first restart"),
-    { "T_mult", "1", NULL, "factor on the length of each following period", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(1) },
+    { "T_mult", "1", NULL, "factor on the length of each following period", .kind = OT_KEY_WHOLE,
+      OT_KEY_COUNT_FROM(1) },
     SOME("eta_min", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
@@ -189,11 +194,15 @@ static const ot_key onecycle_keys[] = {
     COUNT("total_steps", "updates of the cycle"),
     FACTOR("pct_start", "0.3", "part of the cycle in which the rate rises"),
     { "anneal_strategy", "cos", NULL, "shape of the two phases", .kind = OT_KEY_WORD, .words = "cos linear" },
-    { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0", "decrease the momentum while the learning rate increases", .kind = OT_KEY_FLAG },
-    { "base_momentum", "0.85", NULL, "momentum at the maximum learning rate", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
-    { "max_momentum", "0.95", NULL, "momentum at the start and the end", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "cycle_momentum", NULL, "true where the optimizer has a momentum above 0",
+      "decrease the momentum while the learning rate increases", .kind = OT_KEY_FLAG },
+    { "base_momentum", "0.85", NULL, "momentum at the maximum learning rate", .kind = OT_KEY_NUMBER,
+      OT_KEY_FROM_BELOW(0, 1) },
+    { "max_momentum", "0.95", NULL, "momentum at the start and the end", .kind = OT_KEY_NUMBER,
+      OT_KEY_FROM_BELOW(0, 1) },
     { "div_factor", "25", NULL, "max_lr divided by the initial learning rate", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
-    { "final_div_factor", "1e4", NULL, "initial learning rate divided by the final one", .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+    { "final_div_factor", "1e4", NULL, "initial learning rate divided by the final one", .kind = OT_KEY_NUMBER,
+      OT_KEY_ABOVE(0) },
     OT_KEYS_END,
 };
 
@@ -230,12 +239,17 @@ static void watch(ot_schedule *s, double loss)
 
 static const ot_key plateau_keys[] = {
     EVERY,
-    { "mode", "min", NULL, "min: the loss is watched; max: the accuracy of evaluations", .kind = OT_KEY_WORD, .words = "min max" },
+    { "mode", "min", NULL, "min: the loss is watched; max: the accuracy of evaluations", .kind = OT_KEY_WORD,
+      .words = "min max" },
     { "factor", "0.1", NULL, "factor of each reduction", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
-    { "patience", "10", NULL, "evaluations (updates, where nothing is evaluated) without improvement before a reduction", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    { "patience", "10", NULL,
+      "evaluations (updates, where nothing is evaluated) without improvement before a reduction", .kind = OT_KEY_WHOLE,
+      OT_KEY_COUNT_FROM(0) },
     SOME("threshold", "1e-4", "smallest improvement that counts"),
-    { "threshold_mode", "rel", NULL, "threshold is relative to the best value, or absolute", .kind = OT_KEY_WORD, .words = "rel abs" },
-    { "cooldown", "0", NULL, "evaluations after a reduction that are not counted", .kind = OT_KEY_WHOLE, OT_KEY_COUNT_FROM(0) },
+    { "threshold_mode", "rel", NULL, "threshold is relative to the best value, or absolute", .kind = OT_KEY_WORD,
+      .words = "rel abs" },
+    { "cooldown", "0", NULL, "evaluations after a reduction that are not counted", .kind = OT_KEY_WHOLE,
+      OT_KEY_COUNT_FROM(0) },
     SOME("min_lr", "0", "minimum of the rate"),
     OT_KEYS_END,
 };
@@ -269,12 +283,14 @@ static const ot_entry *const entries[] = {
 #define X(formula, name, meaning, keys, momentum, feedback) &kind_of_##formula.entry,
     SCHEDULES(X)
 #undef X
-    NULL
+        NULL
 };
 
-const ot_registry ot_schedules = { "schedule", "how the learning rate changes from update to update (--schedule)", entries };
+const ot_registry ot_schedules = { "schedule", "how the learning rate changes from update to update (--schedule)",
+                                   entries };
 
-ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum, int64_t total, int64_t epoch, ot_error *err)
+ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum, int64_t total, int64_t epoch,
+                           ot_error *err)
 {
     *s = (ot_schedule){ .spec = t, .base = base, .momentum = momentum, .total = total, .per = 1 };
     for (int i = 0; i < OT_LEN(kinds); i++)

@@ -25,8 +25,8 @@ typedef struct ot_schedule {
  *   total     updates of the run
  *   epoch     updates of an epoch
  * Errors: OT_E_USAGE (cycle_momentum of an optimizer without momentum). */
-ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum,
-                           int64_t total, int64_t epoch, ot_error *err);
+ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum, int64_t total, int64_t epoch,
+                           ot_error *err);
 
 /* Rate and momentum of update k, from 0. */
 void ot_schedule_at(const ot_schedule *s, int64_t k, double *rate, double *momentum);

@@ -11,7 +11,8 @@
 #include "runtime/train/options/specs.h"
 
 /* --name X for the optimizer's parameter `key`. */
-static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a, ot_error *err)
+static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a,
+                            ot_error *err)
 {
     if (!ot_options_get(o, name)) return OT_OK;
     if (ot_entry_key(s->optimizer.entry, key)) return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
@@ -21,7 +22,7 @@ static ot_status short_form(const ot_options *o, const char *name, const char *k
 static ot_status check_optimizer(const ot_spec *t, ot_error *err)
 {
     const ot_optimizer *o = ot_optimizer_find(t->name);
-    const char         *why = o->refuses ? o->refuses(t) : NULL;
+    const char *why = o->refuses ? o->refuses(t) : NULL;
     return why ? ot_fail(err, OT_E_USAGE, "--optimizer %s: %s", t->name, why) : OT_OK;
 }
 
@@ -32,8 +33,7 @@ static ot_status read_device(const char *device, ot_settings *s, ot_error *err)
     s->device = !strcmp(device, "cpu") ? OT_DEVICE_CPU : !strcmp(device, "auto") ? OT_DEVICE_AUTO : OT_DEVICE_CUDA;
     s->device_index = number ? atoi(digits) : 0;
     if (s->device != OT_DEVICE_CUDA || !strcmp(device, "cuda") || number) return OT_OK;
-    return ot_fail(err, OT_E_USAGE,
-                   "--device: invalid value '%s'; expected auto, cpu, cuda or cuda:N", device);
+    return ot_fail(err, OT_E_USAGE, "--device: invalid value '%s'; expected auto, cpu, cuda or cuda:N", device);
 }
 
 static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
@@ -47,9 +47,7 @@ static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
         return OT_OK;
     }
     if (!ot_number(text, &p) || !(p >= 0 && p < 1))
-        return ot_fail(err, OT_E_USAGE,
-                       "--dropout: invalid value '%s'; expected file, off, or a ratio below 1",
-                       text);
+        return ot_fail(err, OT_E_USAGE, "--dropout: invalid value '%s'; expected file, off, or a ratio below 1", text);
     *out = p;
     return OT_OK;
 }
@@ -57,12 +55,13 @@ static ot_status read_dropout(const ot_options *o, double *out, ot_error *err)
 static ot_status read_added_dropout(const ot_options *o, double *out, ot_error *err)
 {
     *out = ot_options_get(o, "add-dropout") ? ot_options_num(o, "add-dropout") : 0;
-    return *out < 1 ? OT_OK : ot_fail(err, OT_E_USAGE, "--add-dropout: invalid value '%s'; expected a ratio below 1",
-                                      ot_options_get(o, "add-dropout"));
+    return *out < 1 ? OT_OK
+                    : ot_fail(err, OT_E_USAGE, "--add-dropout: invalid value '%s'; expected a ratio below 1",
+                              ot_options_get(o, "add-dropout"));
 }
 
-static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, int *n,
-                           const char *const **out, ot_error *err)
+static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, int *n, const char *const **out,
+                           ot_error *err)
 {
     int count = ot_options_count(o, name), used = 0, most = 0;
     for (int i = 0; i < count; i++)
@@ -92,7 +91,7 @@ static ot_status copy_list(const ot_options *o, const char *name, ot_arena *a, i
 static ot_status read_untie(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
     const char *const *all;
-    int                n;
+    int n;
     OT_TRY(copy_list(o, "untie", a, &n, &all, err));
     const char **list = ot_arena_alloc(a, sizeof *list * (size_t)(n + 1));
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
@@ -114,8 +113,7 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "lr-scale", i), *eq = strrchr(text, '=');
         if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || !isfinite(by[i]) || by[i] < 0)
-            return ot_fail(err, OT_E_USAGE, "--lr-scale: expected PATTERN=X with X at least 0, got '%s'",
-                           text);
+            return ot_fail(err, OT_E_USAGE, "--lr-scale: expected PATTERN=X with X at least 0, got '%s'", text);
         pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     }
@@ -125,8 +123,8 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     return OT_OK;
 }
 
-static ot_status read_losses(const ot_options *o, const char *const *outputs, ot_arena *a,
-                             ot_settings *s, ot_error *err)
+static ot_status read_losses(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *s,
+                             ot_error *err)
 {
     int n = ot_options_count(o, "loss");
     s->losses = ot_arena_alloc(a, sizeof *s->losses * (size_t)(n + 1));
@@ -136,8 +134,7 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
         for (int k = 0; k < i; k++) {
             const char *p = s->losses[k].output, *q = s->losses[i].output;
             if (p == q || (p && q && !strcmp(p, q)))
-                return ot_fail(err, OT_E_USAGE,
-                               "--loss: %s%s has two losses; an output can have one",
+                return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
                                q ? "output " : "the model", q ? q : "");
         }
     }
@@ -173,7 +170,9 @@ static void read_texts(const ot_options *o, ot_settings *s)
 
 const char *ot_precision_name(ot_precision p)
 {
-    static const char *const name[] = { [OT_FP32] = "fp32", [OT_TF32] = "tf32", [OT_PREC_BF16] = "bf16", [OT_PREC_FP16] = "fp16" };
+    static const char *const name[] = {
+        [OT_FP32] = "fp32", [OT_TF32] = "tf32", [OT_PREC_BF16] = "bf16", [OT_PREC_FP16] = "fp16"
+    };
     return name[p];
 }
 
@@ -181,7 +180,10 @@ static void read_precision(const ot_options *o, ot_settings *s)
 {
     const char *p = ot_options_get(o, "precision");
     s->auto_precision = !strcmp(p, "auto");
-    s->precision = !strcmp(p, "tf32") ? OT_TF32 : !strcmp(p, "bf16") ? OT_PREC_BF16 : !strcmp(p, "fp16") ? OT_PREC_FP16 : OT_FP32;
+    s->precision = !strcmp(p, "tf32")   ? OT_TF32
+                   : !strcmp(p, "bf16") ? OT_PREC_BF16
+                   : !strcmp(p, "fp16") ? OT_PREC_FP16
+                                        : OT_FP32;
 }
 
 static void read_numbers(const ot_options *o, ot_settings *s)
@@ -200,8 +202,8 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
 }
 
-ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a,
-                           ot_settings *out, ot_error *err)
+ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *out,
+                           ot_error *err)
 {
     ot_settings *s = out;
     *s = (ot_settings){ 0 };

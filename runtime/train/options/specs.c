@@ -5,10 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static char *piece(ot_arena *a, const char *from, size_t n)
-{
-    return ot_arena_printf(a, "%.*s", (int)n, from);
-}
+static char *piece(ot_arena *a, const char *from, size_t n) { return ot_arena_printf(a, "%.*s", (int)n, from); }
 
 ot_status ot_spec_set(ot_spec *t, const char *key, double v, ot_arena *a, ot_error *err)
 {
@@ -34,8 +31,7 @@ typedef struct parser {
     ot_error *err;
 } parser;
 
-static ot_status parse_list(const parser *p, const char *key, const char *from, size_t n,
-                            ot_param *out)
+static ot_status parse_list(const parser *p, const char *key, const char *from, size_t n, ot_param *out)
 {
     double *v = ot_arena_alloc(p->a, (n + 1) * sizeof *v);
     if (!v) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
@@ -48,8 +44,8 @@ static ot_status parse_list(const parser *p, const char *key, const char *from, 
         if (!one && first < from + k) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
         while (one && *one && one[strlen(one) - 1] == ' ') one[strlen(one) - 1] = '\0';
         if (!one || !ot_number(one, &v[out->n]))
-            return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: '%s' is not a number", p->sort, p->whole,
-                           key, one ? one : "");
+            return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s: '%s' is not a number", p->sort, p->whole, key,
+                           one ? one : "");
         out->n++;
         from += k + 1;
     }
@@ -63,8 +59,7 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
     const char *s = *at;
     size_t k = strcspn(s, "=,");
     if (!k || s[k] != '=')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value, got '%.*s'", p->sort, p->whole,
-                       (int)k, s);
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value, got '%.*s'", p->sort, p->whole, (int)k, s);
     char *key = piece(p->a, s, k);
     s += k + 1;
 
@@ -75,19 +70,16 @@ static ot_status parse_param(const parser *p, const char **at, ot_param *out)
                        key ? key : "");
     n += list;
     if (s[n] && s[n] != ',')
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected ',' after the list, got '%s'", p->sort,
-                       p->whole, s + n);
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected ',' after the list, got '%s'", p->sort, p->whole, s + n);
 
     char *text = piece(p->a, s, n);
     if (!key || !text) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
-    if (!*text)
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s has no value", p->sort, p->whole, key);
+    if (!*text) return ot_fail(p->err, OT_E_USAGE, "%s '%s': %s has no value", p->sort, p->whole, key);
     *out = (ot_param){ .key = key, .text = text, .num = list ? (double)NAN : ot_key_number(text) };
     if (list) OT_TRY(parse_list(p, key, s + 1, n - 2, out));
     *at = s + n + (s[n] == ',');
     if (s[n] == ',' && !**at)
-        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value after the last ','", p->sort,
-                       p->whole);
+        return ot_fail(p->err, OT_E_USAGE, "%s '%s': expected key=value after the last ','", p->sort, p->whole);
     return OT_OK;
 }
 
@@ -98,8 +90,7 @@ static const char *leading_output(const char *text, const char *const *outputs)
     size_t most = 0;
     for (; outputs && *outputs; outputs++) {
         size_t n = strlen(*outputs);
-        if (!strncmp(text, *outputs, n) && text[n] == '=' && (!best || n > most))
-            best = *outputs, most = n;
+        if (!strncmp(text, *outputs, n) && text[n] == '=' && (!best || n > most)) best = *outputs, most = n;
     }
     return best;
 }
@@ -109,8 +100,8 @@ static ot_status no_output(const parser *p, const char *text, size_t n, const ch
     const char *s = "";
     for (int i = 0; outputs && outputs[i] && s; i++)
         s = ot_arena_printf(p->a, "%s%s'%s'", s, i ? ", " : "", outputs[i]);
-    return ot_fail(p->err, OT_E_USAGE, "%s '%s': the model has no output '%.*s'; its outputs are %s",
-                   p->sort, p->whole, (int)n, text, s && *s ? s : "none");
+    return ot_fail(p->err, OT_E_USAGE, "%s '%s': the model has no output '%.*s'; its outputs are %s", p->sort, p->whole,
+                   (int)n, text, s && *s ? s : "none");
 }
 
 static ot_status check_value(const parser *p, const ot_entry *kind, const ot_key *key, const ot_param *one)
@@ -118,19 +109,21 @@ static ot_status check_value(const parser *p, const ot_entry *kind, const ot_key
     if (ot_key_fits(key, one)) return OT_OK;
     const char *wants = ot_key_wants(key, p->a);
     if (!wants) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
-    return ot_fail(p->err, OT_E_USAGE, "--%s %s: invalid value %s=%s; expected %s",
-                   p->sort, kind->name, one->key, one->text, wants);
+    return ot_fail(p->err, OT_E_USAGE, "--%s %s: invalid value %s=%s; expected %s", p->sort, kind->name, one->key,
+                   one->text, wants);
 }
 
 static ot_status check_missing(const parser *p, const ot_entry *kind, const ot_spec *t)
 {
     for (const ot_key *k = kind->keys; k && k->name; k++)
         if (!k->dflt && !k->without && !ot_spec_find(t, k->name))
-            return ot_fail(p->err, OT_E_USAGE, "--%s %s needs %s=...: %s", p->sort, kind->name, k->name, ot_key_wants(k, p->a));
+            return ot_fail(p->err, OT_E_USAGE, "--%s %s needs %s=...: %s", p->sort, kind->name, k->name,
+                           ot_key_wants(k, p->a));
     return OT_OK;
 }
 
-ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *const *outputs, ot_arena *a, ot_spec *out, ot_error *err)
+ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *const *outputs, ot_arena *a,
+                        ot_spec *out, ot_error *err)
 {
     parser p = { .whole = text, .sort = known->sort, .a = a, .err = err };
     *out = (ot_spec){ .output = leading_output(text, outputs) };
@@ -158,8 +151,10 @@ ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *
         OT_TRY(parse_param(&p, &s, &one));
         const ot_key *key = ot_entry_key(kind, one.key);
         if (!key)
-            return ot_fail(err, OT_E_USAGE, "%s '%s': %s has no parameter '%s'; supported: %s", known->sort, text, kind->name, one.key, ot_entry_key_names(kind, a));
-        if (ot_spec_find(out, one.key)) return ot_fail(err, OT_E_USAGE, "%s '%s': %s is given twice", known->sort, text, one.key);
+            return ot_fail(err, OT_E_USAGE, "%s '%s': %s has no parameter '%s'; supported: %s", known->sort, text,
+                           kind->name, one.key, ot_entry_key_names(kind, a));
+        if (ot_spec_find(out, one.key))
+            return ot_fail(err, OT_E_USAGE, "%s '%s': %s is given twice", known->sort, text, one.key);
         OT_TRY(check_value(&p, kind, key, &one));
         param[out->n++] = one;
     }

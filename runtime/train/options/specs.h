@@ -9,7 +9,8 @@
  *   outputs  NULL, or names of the model's outputs, NULL-ended: the text may begin with the longest of them that is followed
  *            by '='
  * Errors: OT_E_USAGE (what is wrong and what would be right), OT_E_NOMEM. */
-ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *const *outputs, ot_arena *a, ot_spec *out, ot_error *err);
+ot_status ot_spec_parse(const char *text, const ot_registry *known, const char *const *outputs, ot_arena *a,
+                        ot_spec *out, ot_error *err);
 
 /* Adds or replaces a parameter that is one number. */
 ot_status ot_spec_set(ot_spec *t, const char *key, double v, ot_arena *a, ot_error *err);

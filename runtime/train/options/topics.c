@@ -11,14 +11,15 @@
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/metrics.h"
 
-static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses, &ot_schedules, &ot_data_sources, &ot_recipes, &ot_metrics };
+static const ot_registry *const topics[] = { &ot_optimizers,   &ot_losses,  &ot_schedules,
+                                             &ot_data_sources, &ot_recipes, &ot_metrics };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 
 typedef struct page {
-    FILE     *f;
+    FILE *f;
     ot_arena *a;
-    bool      markdown, lost; /* there was no memory for a part of it */
+    bool markdown, lost; /* there was no memory for a part of it */
 } page;
 
 /* Text that is never empty but for want of memory. */
@@ -43,9 +44,12 @@ static void print_cell(page *p, const char *text)
 
 static void print_key(page *p, const ot_entry *e, const ot_key *k)
 {
-    const char *wants = whole(p, ot_key_wants(k, p->a)), *dflt = k->dflt ? k->dflt : k->without ? k->without : "must be given";
+    const char *wants = whole(p, ot_key_wants(k, p->a)), *dflt = k->dflt      ? k->dflt
+                                                                 : k->without ? k->without
+                                                                              : "must be given";
     if (!p->markdown) {
-        ot_print(p->f, "\n  %s%s%s%s\n      %s\n      %s\n", k->name, k->dflt ? "=" : " (", dflt, k->dflt ? "" : ")", k->meaning, wants);
+        ot_print(p->f, "\n  %s%s%s%s\n      %s\n      %s\n", k->name, k->dflt ? "=" : " (", dflt, k->dflt ? "" : ")",
+                 k->meaning, wants);
         return;
     }
     fprintf(p->f, "| %s | `%s` | ", e->name, k->name);
@@ -99,18 +103,20 @@ static void print_registry(page *p, const ot_registry *r)
 static void print_option(page *p, const ot_option_info *o)
 {
     const ot_registry *r = ot_topic_find(o->name);
-    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument ? " " : "", o->argument ? o->argument : "", o->help);
+    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument ? " " : "",
+             o->argument ? o->argument : "", o->help);
     if (o->argument) ot_print(p->f, "  %s\n", whole(p, ot_option_wants(o, p->a)));
     if (o->value) ot_print(p->f, "  without it: %s\n", o->value);
     if (o->repeats) ot_print(p->f, "  may be given more than once\n");
-    if (strlen(o->name) > 1) ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->argument ? o->argument : "true");
+    if (strlen(o->name) > 1)
+        ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->argument ? o->argument : "true");
     if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, whole(p, ot_registry_names(r, p->a)));
 }
 
 static void print_options(page *p)
 {
     const ot_option_info *o;
-    const char           *group = "";
+    const char *group = "";
     if (p->markdown) fputs("| option | without it | meaning |\n|---|---|---|\n", p->f);
     else ot_print(p->f, "%s\n", options_meaning);
     for (int i = 0; (o = ot_option_at(i)); i++) {
@@ -137,7 +143,8 @@ static void print_topics(page *p)
 {
     if (p->markdown) {
         fputs("| `onnxtrain help` | what there is |\n|---|---|\n", p->f);
-        for (int i = 0; i < OT_LEN(topics); i++) fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, whole(p, ot_registry_names(topics[i], p->a)));
+        for (int i = 0; i < OT_LEN(topics); i++)
+            fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, whole(p, ot_registry_names(topics[i], p->a)));
         return;
     }
     fputs("onnxtrain help TOPIC [NAME]\n\n", p->f);
@@ -155,21 +162,27 @@ static ot_status print_about(page *p, const char *topic, const char *name, ot_er
     }
     if (r) {
         const ot_entry *e = name ? ot_registry_find(r, name) : NULL;
-        if (name && !e) return ot_registry_unknown(r, r == &ot_recipes ? "kind of model" : r == &ot_data_sources ? "kind of data" : r->sort, name, p->a, err);
+        if (name && !e)
+            return ot_registry_unknown(r,
+                                       r == &ot_recipes        ? "kind of model"
+                                       : r == &ot_data_sources ? "kind of data"
+                                                               : r->sort,
+                                       name, p->a, err);
         if (e) print_entry(p, r, e);
         else print_registry(p, r);
         return OT_OK;
     }
     if (strcmp(topic, "option")) {
         const char *names = "";
-        for (int i = 0; i < OT_LEN(topics) && names; i++) names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
+        for (int i = 0; i < OT_LEN(topics) && names; i++)
+            names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
         return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; supported: %soption", topic, names ? names : "");
     }
     const ot_option_info *o = name ? ot_option_find(name + strspn(name, "-")) : NULL;
     if (name && !o) {
         const char *near = ot_option_nearest(name + strspn(name, "-"));
-        return ot_fail(err, OT_E_USAGE, "unknown option '%s'%s%s%s; 'onnxtrain help option' lists them", name, near ? "; did you mean '" : "", near ? near : "",
-                       near ? "'" : "");
+        return ot_fail(err, OT_E_USAGE, "unknown option '%s'%s%s%s; 'onnxtrain help option' lists them", name,
+                       near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
     }
     if (o) print_option(p, o);
     else print_options(p);

@@ -7,12 +7,17 @@
 #include "runtime/train/run/session.h"
 
 /* Options that say how to train: with an algorithm of the file's there is nothing for them to act on. */
-static const char *const says_how[] = { "lr", "momentum", "weight-decay", "no-decay", "schedule", "accumulate", "clip-norm", "clip-value", "train",
-                                        "freeze", "lr-scale", "untie", "unfold-bn", "add-dropout", "output", "quantized-scales" };
+static const char *const says_how[] = { "lr",        "momentum",    "weight-decay", "no-decay",
+                                        "schedule",  "accumulate",  "clip-norm",    "clip-value",
+                                        "train",     "freeze",      "lr-scale",     "untie",
+                                        "unfold-bn", "add-dropout", "output",       "quantized-scales" };
 
 static const char use_options[] = "use --loss or --optimizer to train with the options instead";
 
-static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm"); }
+static ot_status no_memory(ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm");
+}
 
 bool ot_own_wanted(const ot_options *o) { return !ot_options_count(o, "loss") && !ot_options_count(o, "optimizer"); }
 
@@ -20,15 +25,20 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
 {
     for (int i = 0; i < OT_LEN(says_how); i++)
         if (ot_options_count(t->o, says_how[i]))
-            ot_fail_more(err, OT_E_USAGE, "--%s: has no effect on the training algorithm in the file "
-                                          "(TrainingInfoProto); %s",
+            ot_fail_more(err, OT_E_USAGE,
+                         "--%s: has no effect on the training algorithm in the file "
+                         "(TrainingInfoProto); %s",
                          says_how[i], use_options);
     if (t->s.skip_nonfinite)
-        ot_fail_more(err, OT_E_USAGE, "--on-nonfinite skip: is not supported with the training algorithm in the file "
-                                      "(TrainingInfoProto); %s", use_options);
+        ot_fail_more(err, OT_E_USAGE,
+                     "--on-nonfinite skip: is not supported with the training algorithm in the file "
+                     "(TrainingInfoProto); %s",
+                     use_options);
     if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
-        ot_fail_more(err, OT_E_USAGE, "--precision: the training algorithm in the file (TrainingInfoProto) has its "
-                                      "own types; %s", use_options);
+        ot_fail_more(err, OT_E_USAGE,
+                     "--precision: the training algorithm in the file (TrainingInfoProto) has its "
+                     "own types; %s",
+                     use_options);
     return err->status;
 }
 
@@ -47,16 +57,19 @@ const char *ot_own_text(const ot_model *m, ot_arena *a)
 {
     const ot_training *x = m->file->training;
     if (x->why) return ot_arena_printf(a, "it is not supported: %s", x->why);
-    int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first, sets = x->initialization ? x->initialization->n_outputs : 0, n = x->graph->n_assigns;
-    const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(inputs + n + sets + 1)), **updated = name + inputs, **set = updated + n;
+    int first = m->file->graph->n_inputs, inputs = x->graph->n_inputs - first,
+        sets = x->initialization ? x->initialization->n_outputs : 0, n = x->graph->n_assigns;
+    const char **name = ot_arena_alloc(a, sizeof *name * (size_t)(inputs + n + sets + 1)), **updated = name + inputs,
+               **set = updated + n;
     if (!name) return NULL;
     for (int i = 0; i < inputs; i++) name[i] = x->graph->inputs[first + i]->name;
     for (int i = 0; i < n; i++) updated[i] = x->graph->assigns[i].state->name;
     for (int i = 0; i < sets; i++) set[i] = m->file->sources[x->sets[i]].name;
-    const char *in = ot_arena_names(a, name, inputs), *updates = ot_arena_names(a, updated, n), *starts = ot_arena_names(a, set, sets);
+    const char *in = ot_arena_names(a, name, inputs), *updates = ot_arena_names(a, updated, n),
+               *starts = ot_arena_names(a, set, sets);
     if (!in || !updates || !starts) return NULL;
-    return ot_arena_printf(a, "reads %s%s, updates %s%s%s", inputs ? "" : "no further inputs",
-                           in, updates, sets ? "; its initialization sets " : "", starts);
+    return ot_arena_printf(a, "reads %s%s, updates %s%s%s", inputs ? "" : "no further inputs", in, updates,
+                           sets ? "; its initialization sets " : "", starts);
 }
 
 /* ---- initialization -------------------------------------------------------------------- */
@@ -64,7 +77,7 @@ const char *ot_own_text(const ot_model *m, ot_arena *a)
 /* Has nothing trained it?  It is what it would be set to, or all elements are one number (0, where there is one alone). */
 static bool untouched(const ot_source *s, const void *start)
 {
-    size_t  one = (size_t)ot_dtype_bits(s->dtype) / 8, bytes = ot_bytes(&s->shape, s->dtype);
+    size_t one = (size_t)ot_dtype_bits(s->dtype) / 8, bytes = ot_bytes(&s->shape, s->dtype);
     int64_t n = ot_numel(&s->shape);
     if (!bytes || !one || !memcmp(s->data, start, bytes)) return true;
     if (n == 1) return ot_get_f64(s->data, s->dtype, 0) == 0;
@@ -74,13 +87,13 @@ static bool untouched(const ot_source *s, const void *start)
 /* The outputs of the initialization, drawn by --seed; of t's arena. */
 static ot_status compute(ot_trainer *t, const ot_training *x, const void **start, ot_error *err)
 {
-    ot_session  y;
-    ot_numbers  ignored;
-    int         slot;
-    int64_t     index = 0;
+    ot_session y;
+    ot_numbers ignored;
+    int slot;
+    int64_t index = 0;
     ot_settings s = t->s;
-    ot_feeders  none = { .samples = 1 };
-    ot_model    m = *t->m;
+    ot_feeders none = { .samples = 1 };
+    ot_model m = *t->m;
     ot_imported file = *t->m->file;
     s.device = OT_DEVICE_CPU;
     s.precision = OT_FP32;
@@ -92,12 +105,13 @@ static ot_status compute(ot_trainer *t, const ot_training *x, const void **start
     if (!r) r = ot_session_batch(&y, slot, &index, &ignored, err);
     const ot_graph *g = r ? NULL : y.slot[slot].plan->graph;
     for (int i = 0; !r && i < g->n_outputs; i++) {
-        const ot_value  *v = g->outputs[i];
+        const ot_value *v = g->outputs[i];
         const ot_source *to = &t->m->file->sources[x->sets[i]];
         char a[128], b[128];
         if (v->dtype != to->dtype || !ot_shape_eq(&v->shape, &to->shape)) {
-            r = ot_fail(err, OT_E_MODEL, "initialization_binding: '%s' is %s%s; '%s' is %s%s", to->name, ot_dtype_name(to->dtype), ot_shape_text(&to->shape, a),
-                        v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, b));
+            r = ot_fail(err, OT_E_MODEL, "initialization_binding: '%s' is %s%s; '%s' is %s%s", to->name,
+                        ot_dtype_name(to->dtype), ot_shape_text(&to->shape, a), v->name, ot_dtype_name(v->dtype),
+                        ot_shape_text(&v->shape, b));
             break;
         }
         void *p = ot_arena_alloc(t->a, ot_bytes(&v->shape, v->dtype) + 1);
@@ -136,17 +150,19 @@ static ot_status start_from(ot_trainer *t, const ot_training *x, const void *con
 static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
 {
     const char *how = ot_options_get(t->o, "initialize");
-    bool        always = !strcmp(how, "always"), fresh = true;
+    bool always = !strcmp(how, "always"), fresh = true;
     if (!x->initialization) {
         t->initialize_line = always ? "--initialize: the training algorithm in the file has no initialization; "
-                                      "training starts from the stored tensors" : NULL;
+                                      "training starts from the stored tensors"
+                                    : NULL;
         return OT_OK;
     }
     if (!strcmp(how, "never")) return OT_OK;
     const void **start = ot_arena_alloc(t->a, sizeof *start * (size_t)(x->initialization->n_outputs + 1));
     if (!start) return no_memory(err);
     OT_TRY(compute(t, x, start, err));
-    for (int i = 0; i < x->initialization->n_outputs; i++) fresh &= untouched(&t->m->file->sources[x->sets[i]], start[i]);
+    for (int i = 0; i < x->initialization->n_outputs; i++)
+        fresh &= untouched(&t->m->file->sources[x->sets[i]], start[i]);
     if (!fresh && !always) {
         t->initialize_line = "the model has been trained before; training continues from the stored tensors (use "
                              "--initialize always to start again)";
@@ -164,24 +180,31 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
     const ot_training *x = t->m->file->training;
     if (!x) {
         if (!strcmp(ot_options_get(t->o, "initialize"), "always"))
-            return ot_fail(err, OT_E_USAGE, "--initialize always: the file has no training algorithm "
-                                            "(TrainingInfoProto), so it has no initialization");
+            return ot_fail(err, OT_E_USAGE,
+                           "--initialize always: the file has no training algorithm "
+                           "(TrainingInfoProto), so it has no initialization");
         return OT_OK;
     }
     if (!ot_own_wanted(t->o)) {
-        t->own_line = x->why ? ot_arena_printf(t->a, "training uses the options; the training algorithm in the file "
-                                                     "(TrainingInfoProto) is not supported: %s", x->why)
+        t->own_line = x->why ? ot_arena_printf(t->a,
+                                               "training uses the options; the training algorithm in the file "
+                                               "(TrainingInfoProto) is not supported: %s",
+                                               x->why)
                              : "training uses the options; the training algorithm in the file (TrainingInfoProto) is "
                                "ignored and stays in the file";
         return t->own_line ? OT_OK : no_memory(err);
     }
     if (x->why)
-        return ot_fail(err, OT_E_MODEL, "the training algorithm in the file (TrainingInfoProto) is not supported: %s; "
-                                        "%s", x->why, use_options);
+        return ot_fail(err, OT_E_MODEL,
+                       "the training algorithm in the file (TrainingInfoProto) is not supported: %s; "
+                       "%s",
+                       x->why, use_options);
     OT_TRY(check_options(t, err));
     const char *what = ot_own_text(t->m, t->a);
-    t->own_line = what ? ot_arena_printf(t->a, "training uses the algorithm in the file (TrainingInfoProto): %s; use "
-                                               "--loss or --optimizer to train with the options instead", what)
+    t->own_line = what ? ot_arena_printf(t->a,
+                                         "training uses the algorithm in the file (TrainingInfoProto): %s; use "
+                                         "--loss or --optimizer to train with the options instead",
+                                         what)
                        : NULL;
     if (!t->own_line) return no_memory(err);
     OT_TRY(ot_model_own(t->m, t->a, &t->own, err));

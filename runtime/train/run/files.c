@@ -66,41 +66,61 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     return 0;
 }
 
-static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a run log" };
+static const char *const kinds[] = {
+    [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a run log"
+};
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
 {
-    static const struct { const char *ending; int kind; } known[] = {
-        { ".onnx", OT_FILE_MODEL }, { ".npz", OT_FILE_ARRAYS }, { ".jsonl", OT_FILE_LOG }, { ".npy", -1 },  { ".csv", -1 },
-        { ".json", -1 },            { ".conf", -1 },            { ".gz", -1 },             { ".png", -1 },
+    static const struct {
+        const char *ending;
+        int kind;
+    } known[] = {
+        { ".onnx", OT_FILE_MODEL },
+        { ".npz", OT_FILE_ARRAYS },
+        { ".jsonl", OT_FILE_LOG },
+        { ".npy", -1 },
+        { ".csv", -1 },
+        { ".json", -1 },
+        { ".conf", -1 },
+        { ".gz", -1 },
+        { ".png", -1 },
     };
-    static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a JSON lines log" };
+    static const char *const written[] = {
+        [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a JSON lines log"
+    };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    if (!strcmp(path, "-")) return ot_fail(err, OT_E_USAGE, "%s: %s cannot be written to standard output; use './-' "
-                                                            "for a file of that name", what, written[kind]);
+    if (!strcmp(path, "-"))
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: %s cannot be written to standard output; use './-' "
+                       "for a file of that name",
+                       what, written[kind]);
     for (int i = 0; dot && i < OT_LEN(known); i++)
         if (!strcmp(dot, known[i].ending) && known[i].kind != (int)kind)
-            return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s",
-                           what, written[kind], dot);
+            return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s", what,
+                           written[kind], dot);
     return OT_OK;
 }
 
 /* A regular file that is there and open. */
-static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_file_kind kind, const char *what, ot_error *err)
+static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_file_kind kind, const char *what,
+                       ot_error *err)
 {
     const char *name = "";
     const char *as = read_as(in, (ot_file_id){ (uint64_t)st->st_dev, (uint64_t)st->st_ino }, &name);
     if (as)
-        return ot_fail(err, OT_E_USAGE, "%s: is %s that is being read, %s, and is not overwritten; use another file "
-                                        "name", what,
-                       as, name);
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: is %s that is being read, %s, and is not overwritten; use another file "
+                       "name",
+                       what, as, name);
     int is = st->st_size ? is_of(fd, (uint64_t)st->st_size, kind) : 1;
     if (is < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", what, REASON(errno));
     if (!is)
-        return ot_fail(err, OT_E_USAGE, "%s: exists and is not %s; it is not overwritten: use another name, or remove "
-                                        "it", what,
-                       kinds[kind]);
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: exists and is not %s; it is not overwritten: use another name, or remove "
+                       "it",
+                       what, kinds[kind]);
     return OT_OK;
 }
 
@@ -112,22 +132,25 @@ static ot_status look(int at, const char *path, const char *what, struct stat *s
     return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
 }
 
-ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, ot_error *err)
+ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what,
+                          ot_error *err)
 {
     struct stat st;
     bool there;
     OT_TRY(look(at, path, what, &st, &there, err));
     if (there && S_ISREG(st.st_mode)) {
         int fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        ot_status s = fd < 0 || fstat(fd, &st) ? ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno))
-                                               : judge(in, fd, &st, kind, what, err);
+        ot_status s = fd < 0 || fstat(fd, &st)
+                          ? ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno))
+                          : judge(in, fd, &st, kind, what, err);
         if (fd >= 0) close(fd);
         OT_TRY(s);
     }
     OT_TRY(check_name(path, kind, what, err));
     if (there && S_ISDIR(st.st_mode)) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", what);
     if (!there || kind != OT_FILE_LOG) return at == AT_FDCWD ? ot_replace_probe(path, err) : OT_OK;
-    if (faccessat(at, path, W_OK, AT_EACCESS)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
+    if (faccessat(at, path, W_OK, AT_EACCESS))
+        return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
@@ -137,11 +160,13 @@ static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, c
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
+        return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
     OT_TRY(judge(in, fd, &st, kind, what, err));
     while (ftruncate(fd, 0))
-        if (errno != EINTR) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
+        if (errno != EINTR)
+            return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
@@ -183,12 +208,15 @@ static ot_status look_within(const ot_inputs *in, int fd, int depth, const char 
     for (struct dirent *e; s == OT_OK && (e = readdir(d));) {
         struct stat st;
         const char *name;
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
         if (S_ISDIR(st.st_mode) && depth < DEEPEST)
             s = look_within(in, openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth + 1, what, err);
         else if (read_as(in, (ot_file_id){ (uint64_t)st.st_dev, (uint64_t)st.st_ino }, &name))
-            s = ot_fail(err, OT_E_USAGE, "%s: contains an older run, which would be renamed, and %s, which is being "
-                                         "read; use another folder", what, name);
+            s = ot_fail(err, OT_E_USAGE,
+                        "%s: contains an older run, which would be renamed, and %s, which is being "
+                        "read; use another folder",
+                        what, name);
     }
     closedir(d);
     return s;

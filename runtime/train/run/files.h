@@ -8,10 +8,10 @@
 
 /* Everything a command reads; any may be NULL. */
 typedef struct ot_inputs {
-    const ot_imported *model;   /* and its external data */
-    const ot_config_file   *configs;
-    const char        *named[3]; /* what --data, --val, --test say, before they are open */
-    const ot_dataset  *data[2];
+    const ot_imported *model; /* and its external data */
+    const ot_config_file *configs;
+    const char *named[3]; /* what --data, --val, --test say, before they are open */
+    const ot_dataset *data[2];
 } ot_inputs;
 
 /* What an output is; a file of another kind that is there already is not replaced. */
@@ -21,7 +21,8 @@ typedef enum ot_file_kind { OT_FILE_MODEL, OT_FILE_ARRAYS, OT_FILE_LOG } ot_file
  * read, under whatever name; its ending is not that of another kind; what is there is of the kind, or empty; and a file
  * can be made there.  A log may be a device, or a pipe that somebody reads from.  `what`: how messages call it ("-o out.onnx").
  * Errors: OT_E_USAGE (refused), OT_E_IO (nothing can be made there). */
-ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, ot_error *err);
+ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what,
+                          ot_error *err);
 
 /* The same, and opens it for writing from its beginning; links are followed only from AT_FDCWD. */
 ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, int *fd,

@@ -6,8 +6,12 @@
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/trainer.h"
 
-static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the findings about the "
-                                                                            "model"); }
+static ot_status no_memory(ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM,
+                   "no memory for the findings about the "
+                   "model");
+}
 
 ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
 {
@@ -31,12 +35,13 @@ ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err)
     if (s != OT_E_MODEL || r->weights || !(r->quantised || t->m->file->fixed)) return s;
     *err = (ot_error){ 0 };
     if (!r->quantised)
-        return ot_fail(err, s, "nothing to train: %s have no gradient. Fit them again in the program that created the "
-                               "model; linear models and networks can be trained here",
+        return ot_fail(err, s,
+                       "nothing to train: %s have no gradient. Fit them again in the program that created the "
+                       "model; linear models and networks can be trained here",
                        t->m->file->fixed);
     return ot_fail(err, s, "nothing to train: %s %d weights of the model %s quantised: %s",
-                   r->quantised > 1 ? "all" : "the", r->quantised,
-                   r->quantised > 1 ? "are" : "is", ot_remedy_quantised);
+                   r->quantised > 1 ? "all" : "the", r->quantised, r->quantised > 1 ? "are" : "is",
+                   ot_remedy_quantised);
 }
 
 /* A tenth is much less than what a network has in weights, and more than what a few norms left in floats have. */
@@ -51,8 +56,9 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
     for (int i = 0; i < t->m->file->n_sources; i++)
         if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
     if (trained < all / 10)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, "see 'onnxtrain inspect' for the reasons; use --train PATTERN "
-                                                        "to train initializers by name",
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL,
+                "see 'onnxtrain inspect' for the reasons; use --train PATTERN "
+                "to train initializers by name",
                 "almost nothing is trained: %lld of %lld parameters", (long long)trained, (long long)all);
 }
 

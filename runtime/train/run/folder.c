@@ -13,10 +13,8 @@
 
 const char *ot_stem(const char *path, ot_arena *a)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
-               *dot = strrchr(name, '.');
-    return ot_arena_printf(a, "%.*s", (int)(dot && dot > name ? dot - name : (long)strlen(name)),
-                           name);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return ot_arena_printf(a, "%.*s", (int)(dot && dot > name ? dot - name : (long)strlen(name)), name);
 }
 
 static bool is_folder(const char *path)
@@ -81,16 +79,20 @@ static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
     int64_t n = file < 0 ? -1 : ot_read_at(file, head, (int64_t)sizeof head, 0);
     int number = errno;
     if (file >= 0) close(file);
-    if (n < 0) return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
+    if (n < 0)
+        return ot_fail(err, ot_failed_call(number), "%s/options.conf: cannot be examined: %s", path, strerror(number));
     if (n == (int64_t)sizeof head && !memcmp(head, OT_FOLDER_MARK, sizeof head)) return OT_OK;
-    return ot_fail(err, OT_E_USAGE, "--run-dir %s: contains an options.conf that is not from a run; it is not "
-                                    "overwritten: use another folder", path);
+    return ot_fail(err, OT_E_USAGE,
+                   "--run-dir %s: contains an options.conf that is not from a run; it is not "
+                   "overwritten: use another folder",
+                   path);
 }
 
 /* May the older run in it be moved? */
 static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_arena *a, ot_error *err)
 {
-    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path, *what = ot_arena_printf(a, "--run-dir %s", path);
+    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path,
+               *what = ot_arena_printf(a, "--run-dir %s", path);
     if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     if (!strcmp(last, ".") || !strcmp(last, "..") || !*last)
         return ot_fail(err, OT_E_USAGE, "%s: contains an older run and cannot be renamed; use another folder", what);
@@ -111,7 +113,8 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
             close(fd);
             return ot_fail(err, OT_E_USAGE,
                            "--run-dir %s: another run is writing to it; use another folder, or omit --run-dir for a "
-                           "numbered one", path);
+                           "numbered one",
+                           path);
         }
         bool same = still_there(fd, path), old = false;
         ot_status s = same ? find_old(fd, path, &old, err) : OT_OK;
@@ -123,7 +126,8 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
         if (s == OT_OK && old) s = move_away(path, a, err);
         close(fd);
         OT_TRY(s);
-        if (old && !(out->moved = ot_arena_printf(a, "%s.1", path))) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+        if (old && !(out->moved = ot_arena_printf(a, "%s.1", path)))
+            return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     }
     return ot_fail(err, OT_E_IO, "%s: other runs keep renaming this folder", path);
 }
@@ -145,7 +149,8 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         }
         out->fd = lock_folder(out->path, &is_free);
         if (out->fd >= 0 && is_free) return OT_OK;
-        if (out->fd < 0 && errno != ENOENT) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
+        if (out->fd < 0 && errno != ENOENT)
+            return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
         ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
     }
     return ot_fail(err, OT_E_IO, "runs: no unused folder number");

@@ -39,7 +39,8 @@ static void write_out(ot_log *l, ot_log_file *f, const char *p, size_t n)
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             f->bad = true;
-            ot_fail(&l->err, ot_failed_call(done < 0 ? errno : ENOSPC), "%s: cannot be written: %s", f->path, REASON(done < 0 ? errno : ENOSPC));
+            ot_fail(&l->err, ot_failed_call(done < 0 ? errno : ENOSPC), "%s: cannot be written: %s", f->path,
+                    REASON(done < 0 ? errno : ENOSPC));
             return;
         }
         p += done;
@@ -59,7 +60,8 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         ot_log_file *f = &l->file[i];
         if (!f->path) continue;
         flush(l, f);
-        if (close(f->fd) && errno != EINTR) ot_fail(&l->err, ot_failed_call(errno), "%s: cannot be written: %s", f->path, REASON(errno));
+        if (close(f->fd) && errno != EINTR)
+            ot_fail(&l->err, ot_failed_call(errno), "%s: cannot be written: %s", f->path, REASON(errno));
         free(f->path);
         free(f->buffer);
         *f = (ot_log_file){ .path = NULL };
@@ -157,8 +159,7 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
     char small[STEP_LINE];
     bool heads = s->head && l->n_heads && l->room;
     writer w = { .text = heads ? l->room : small, .size = heads ? l->room_size : sizeof small };
-    add(&w, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld", (long long)s->step,
-        (long long)s->epoch);
+    add(&w, "{\"event\":\"step\",\"step\":%lld,\"epoch\":%lld", (long long)s->step, (long long)s->epoch);
     add_number(&w, "loss", false, 9, s->loss);
     for (int i = 0; heads && i < l->n_heads; i++) {
         add(&w, "%s%s:", i ? "," : ",\"losses\":{", l->head[i]);
@@ -173,8 +174,7 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
     if (bad_loss || bad_norm) {
         add(&w, ",\"nonfinite\":{");
         if (bad_loss) add(&w, "\"loss\":\"%s\"", nonfinite(s->loss));
-        if (bad_norm)
-            add(&w, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
+        if (bad_norm) add(&w, "%s\"grad_norm\":\"%s\"", bad_loss ? "," : "", nonfinite(s->grad_norm));
         add(&w, "}");
     }
     add(&w, "}\n");
@@ -233,8 +233,7 @@ char *ot_json_dump(const json_t *v, size_t flags)
 
 void ot_log_write(ot_log *l, json_t *event)
 {
-    char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)),
-         *line = NULL;
+    char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)), *line = NULL;
     int n = text ? asprintf(&line, "%s\n", text) : -1;
     json_decref(event);
     free(text);

@@ -9,11 +9,11 @@
 /* Lines go to every file that is open and to the callback.  The first error is kept; logging goes
  * on where it can. */
 typedef struct ot_log_file {
-    char  *path;   /* NULL: there is none */
-    char  *buffer; /* lines that are not written yet */
+    char *path;   /* NULL: there is none */
+    char *buffer; /* lines that are not written yet */
     size_t n;
-    int    fd;
-    bool   bad;    /* a write failed: the rest would begin in the middle of a line */
+    int fd;
+    bool bad; /* a write failed: the rest would begin in the middle of a line */
 } ot_log_file;
 
 typedef struct ot_log {
@@ -21,9 +21,9 @@ typedef struct ot_log {
     double flushed; /* seconds at which the files were last flushed */
     void *user;
     void (*line)(void *user, const char *line, size_t n);
-    int n_heads;  /* single losses of every step */
-    char **head;  /* their names, as JSON */
-    char *room;   /* for a line of a step with them */
+    int n_heads; /* single losses of every step */
+    char **head; /* their names, as JSON */
+    char *room;  /* for a line of a step with them */
     size_t room_size;
     ot_error err;
 } ot_log;
@@ -36,7 +36,7 @@ typedef struct ot_log_step {
 } ot_log_step;
 
 ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err); /* adds a file, open and empty; takes fd */
-ot_status ot_log_close(ot_log *l, ot_error *err); /* reports what failed on the way */
+ot_status ot_log_close(ot_log *l, ot_error *err);                         /* reports what failed on the way */
 
 void ot_log_name_heads(ot_log *l, int n, const char *const *names); /* once, before the first step; names are copied */
 void ot_log_write_step(ot_log *l, const ot_log_step *s);

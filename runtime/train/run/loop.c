@@ -74,8 +74,16 @@ static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, 
 {
     if (!t->cb.progress) return;
     double seconds = ot_seconds() - began;
-    ot_progress p = { .step = batches, .steps = of, .epoch = t->epoch + 1, .epochs = t->epochs, .in_epoch = batches, .of_epoch = of,
-                      .loss = NAN, .accuracy = NAN, .seconds = seconds, .evaluating = true,
+    ot_progress p = { .step = batches,
+                      .steps = of,
+                      .epoch = t->epoch + 1,
+                      .epochs = t->epochs,
+                      .in_epoch = batches,
+                      .of_epoch = of,
+                      .loss = NAN,
+                      .accuracy = NAN,
+                      .seconds = seconds,
+                      .evaluating = true,
                       .left = batches ? seconds / (double)batches * (double)(of - batches) : (double)NAN };
     if (seconds > 0) p.rate = (double)(batches * t->x.slot[t->evaluation].batch) / seconds;
     t->cb.progress(t->cb.user, &p);
@@ -88,8 +96,7 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
     OT_GIVEN(accuracy);
     tally y = { 0 };
     *loss = *accuracy = NAN;
-    if (t->evaluation < 0)
-        return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
+    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
     int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
     double began = ot_seconds();
     for (; done + batch <= n && !t->cancelled; done += batch) {
@@ -117,12 +124,10 @@ static json_t *given_options(const ot_options *o)
     const ot_option_info *row;
     for (int i = 0; (row = ot_option_at(i)); i++) {
         int n = ot_options_count(o, row->name);
-        if (n == 1)
-            ot_json_set(&all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
+        if (n == 1) ot_json_set(&all, row->name, ot_json_text(ot_options_nth(o, row->name, 0)));
         if (n < 2) continue;
         json_t *list = json_array();
-        for (int k = 0; k < n; k++)
-            ot_json_add(&list, ot_json_text(ot_options_nth(o, row->name, k)));
+        for (int k = 0; k < n; k++) ot_json_add(&list, ot_json_text(ot_options_nth(o, row->name, k)));
         ot_json_set(&all, row->name, list);
     }
     return all;
@@ -137,16 +142,14 @@ static void log_start(ot_trainer *t)
         if (p->weights[i]->stored) all += ot_numel(&p->weights[i]->shape);
     }
     for (int i = 0; i < t->m->file->n_sources; i++)
-        if (ot_is_float(t->m->file->sources[i].dtype))
-            all += ot_numel(&t->m->file->sources[i].shape);
+        if (ot_is_float(t->m->file->sources[i].dtype)) all += ot_numel(&t->m->file->sources[i].shape);
     const char *device = ot_device_name(&t->s, t->x.device, t->a);
-    json_t *e =
-        json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
-                  "start", "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
-                  given_options(t->o), "device", device, "threads", t->x.threads, "precision",
-                  ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
-                  (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size", (json_int_t)t->batch, "steps",
-                  (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
+    json_t *e = json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start",
+                          "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
+                          given_options(t->o), "device", device, "threads", t->x.threads, "precision",
+                          ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
+                          (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size",
+                          (json_int_t)t->batch, "steps", (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_log_write(&t->log, e);
 }
 
@@ -161,9 +164,9 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
 
 static void log_eval(ot_trainer *t, double loss, double accuracy)
 {
-    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step,
-                          "epoch", (json_int_t)t->epoch + 1, "split", ot_trainer_split(t),
-                          "samples", (json_int_t)t->eval.samples);
+    json_t *e =
+        json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
+                  (json_int_t)t->epoch + 1, "split", ot_trainer_split(t), "samples", (json_int_t)t->eval.samples);
     ot_json_real(&e, ot_metrics.entries[OT_METRIC_LOSS]->name, loss);
     ot_log_heads(&e, t);
     if (!isnan(accuracy)) ot_json_real(&e, ot_metrics.entries[OT_METRIC_ACCURACY]->name, accuracy);
@@ -173,10 +176,9 @@ static void log_eval(ot_trainer *t, double loss, double accuracy)
 static void log_end(ot_trainer *t)
 {
     const ot_result *r = &t->result;
-    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason",
-                          r->reason, "steps", (json_int_t)t->step, "planned_bytes",
-                          (json_int_t)r->planned_bytes, "peak_bytes", (json_int_t)r->peak_bytes,
-                          "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
+    json_t *e = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "end", "reason", r->reason, "steps",
+                          (json_int_t)t->step, "planned_bytes", (json_int_t)r->planned_bytes, "peak_bytes",
+                          (json_int_t)r->peak_bytes, "rss_peak", (json_int_t)ot_rss_peak(), "rss_before_model",
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
     ot_json_real(&e, "seconds", r->seconds);
     ot_json_real(&e, "samples_per_second", r->samples_per_second);
@@ -195,8 +197,8 @@ static char *options_text(const ot_trainer *t)
     FILE *f = lines ? open_memstream(&text, &size) : NULL;
     if (f) {
         ot_print(f, OT_FOLDER_MARK "%s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
-        fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads,
-                (long long)t->train.samples, (long long)t->total);
+        fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads, (long long)t->train.samples,
+                (long long)t->total);
         for (const char *p = t->notes; p && *p;) {
             size_t n = strcspn(p, "\n");
             fprintf(f, "# %.*s\n", (int)n, p);
@@ -246,8 +248,8 @@ static ot_status check_names(const ot_trainer *t, ot_error *err)
             if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
             bool log_itself = i == 1 && k == 1;
             if (given[k] && !log_itself && ot_path_same(path, given[k]))
-                return ot_fail(err, OT_E_USAGE, "%s %s: the run writes this file itself; use another name",
-                               name[k], given[k]);
+                return ot_fail(err, OT_E_USAGE, "%s %s: the run writes this file itself; use another name", name[k],
+                               given[k]);
         }
     return OT_OK;
 }
@@ -261,8 +263,8 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
         OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
         t->result.run_dir = t->folder.path;
         if (t->folder.moved)
-            ot_trainer_say(t, OT_INFO, "%s contained an older run, which was renamed to %s",
-                           t->folder.path, t->folder.moved);
+            ot_trainer_say(t, OT_INFO, "%s contained an older run, which was renamed to %s", t->folder.path,
+                           t->folder.moved);
         const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
         log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
         if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
@@ -282,8 +284,7 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
     ot_error e = { 0 };
     bool by_accuracy = !isnan(accuracy);
     double now = by_accuracy ? accuracy : loss;
-    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best)))
-        return OT_OK;
+    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best))) return OT_OK;
     const char *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
     if (t->folder.path && !path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     ot_status s = path ? ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e) : OT_OK;
@@ -302,7 +303,10 @@ static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 /* The epoch's mean loss so far; NaN: every update was skipped. */
-static double epoch_mean(const ot_trainer *t) { return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : (double)NAN; }
+static double epoch_mean(const ot_trainer *t)
+{
+    return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : (double)NAN;
+}
 
 static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
 {
@@ -318,7 +322,8 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
         .loss = epoch_mean(t),
-        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
+        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses)
+                                              : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .seconds = t->seconds,
@@ -367,10 +372,12 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     t->result.loss = loss;
     t->result.accuracy = accuracy;
     char right[600], losses[600], shown[620] = "";
-    if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
+    if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses))
+        snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, accuracy, right);
-    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1, ot_trainer_split(t), loss,
-                   shown, *right ? ", " : "", right, t->same_set ? "the same " : "", (long long)t->eval.samples, ot_seconds() - before);
+    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1,
+                   ot_trainer_split(t), loss, shown, *right ? ", " : "", right, t->same_set ? "the same " : "",
+                   (long long)t->eval.samples, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
 }
 
@@ -379,16 +386,23 @@ static ot_status say_skipped(ot_trainer *t, ot_error *err)
 {
     long long bad = (long long)(t->skipped - t->uncounted), none = (long long)t->uncounted, all = (long long)t->step;
     if (t->skipped && !bad && none == all)
-        return ot_fail(err, OT_E_DATA, "all updates were skipped, because their batches have ignored class numbers "
-                                       "only (ignore_index in --loss); -o was not written");
+        return ot_fail(err, OT_E_DATA,
+                       "all updates were skipped, because their batches have ignored class numbers "
+                       "only (ignore_index in --loss); -o was not written");
     if (t->skipped && t->skipped == t->step)
-        return ot_fail(err, OT_E_DIVERGED, "all updates were skipped, because the loss or a gradient was NaN or "
-                                           "infinite (--on-nonfinite skip); -o was not written");
+        return ot_fail(err, OT_E_DIVERGED,
+                       "all updates were skipped, because the loss or a gradient was NaN or "
+                       "infinite (--on-nonfinite skip); -o was not written");
     if (bad)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because the loss or a gradient was NaN or "
-                                      "infinite (--on-nonfinite skip)", bad, all);
+        ot_trainer_say(t, OT_WARNING,
+                       "%lld of %lld updates were skipped, because the loss or a gradient was NaN or "
+                       "infinite (--on-nonfinite skip)",
+                       bad, all);
     if (none)
-        ot_trainer_say(t, OT_WARNING, "%lld of %lld updates were skipped, because their batches have ignored class numbers only (ignore_index in --loss)", none, all);
+        ot_trainer_say(
+            t, OT_WARNING,
+            "%lld of %lld updates were skipped, because their batches have ignored class numbers only (ignore_index in --loss)",
+            none, all);
     return OT_OK;
 }
 
@@ -422,10 +436,7 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
         log_start(t);
         s = run_epochs(t, &first);
         ot_result *r = &t->result;
-        r->reason = s == OT_E_DIVERGED   ? "diverged"
-                    : s                  ? "failed"
-                    : t->step < t->total ? "cancelled"
-                                         : "finished";
+        r->reason = s == OT_E_DIVERGED ? "diverged" : s ? "failed" : t->step < t->total ? "cancelled" : "finished";
         r->steps = t->step;
         r->epochs = t->epoch;
         r->seconds = t->seconds;

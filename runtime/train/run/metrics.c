@@ -9,7 +9,7 @@ static const ot_entry *const entries[] = {
 #define X(id, name, meaning) &metric_##id,
     OT_METRICS(X)
 #undef X
-    NULL
+        NULL
 };
 
 const ot_registry ot_metrics = { "metric", "what evaluations measure (onnxtrain eval, --val, --test)", entries };

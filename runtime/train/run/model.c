@@ -51,14 +51,15 @@ static ot_status tensor_given(const ot_tensor *t, int i, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "tensor '%s' has rank %d; expected 0 to %d", t->name, t->rank, OT_MAX_RANK);
     memcpy(s.dim, t->dim, sizeof s.dim);
     for (int k = 0; k < s.rank; k++)
-        if (s.dim[k] < 0) return ot_fail(err, OT_E_USAGE, "tensor '%s': dimension %d is %lld", t->name, k, (long long)s.dim[k]);
+        if (s.dim[k] < 0)
+            return ot_fail(err, OT_E_USAGE, "tensor '%s': dimension %d is %lld", t->name, k, (long long)s.dim[k]);
     if (t->dtype != OT_STRING && !ot_dtype_bits(t->dtype))
         return ot_fail(err, OT_E_USAGE, "tensor '%s': unknown element type %d", t->name, (int)t->dtype);
     if (!ot_shape_fits(&s, t->dtype)) return ot_fail(err, OT_E_USAGE, "tensor '%s' is too large", t->name);
     if (!t->data && ot_numel(&s)) return ot_fail(err, OT_E_USAGE, "tensor '%s' has no data", t->name);
     for (int64_t k = 0; t->dtype == OT_STRING && k < ot_numel(&s); k++)
-        if (!((char **)t->data)[k]) return ot_fail(err, OT_E_USAGE, "tensor '%s': string %lld is NULL",
-                                                   t->name, (long long)k);
+        if (!((char **)t->data)[k])
+            return ot_fail(err, OT_E_USAGE, "tensor '%s': string %lld is NULL", t->name, (long long)k);
     return OT_OK;
 }
 
@@ -103,7 +104,7 @@ static ot_value *made(const ot_graph *g, const char *name)
 ot_status ot_model_copy(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
 {
     ot_imported *file = ot_arena_copy(a, m->file, sizeof *file);
-    ot_error    *sticky = ot_arena_alloc(a, sizeof *sticky);
+    ot_error *sticky = ot_arena_alloc(a, sizeof *sticky);
     *out = *m;
     out->file = NULL;
     if (!file || !sticky) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
@@ -147,9 +148,7 @@ void ot_model_free(ot_model *m)
 
 static bool describe(const ot_value *v, ot_tensor *out)
 {
-    *out = (ot_tensor){ .name = v->name,
-                        .dtype = v->dtype,
-                        .rank = v->shape.rank < 0 ? 0 : v->shape.rank };
+    *out = (ot_tensor){ .name = v->name, .dtype = v->dtype, .rank = v->shape.rank < 0 ? 0 : v->shape.rank };
     for (int i = 0; i < out->rank; i++) out->dim[i] = v->shape.dim[i];
     return true;
 }
@@ -178,10 +177,7 @@ bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out)
     if (!m || !out) return false;
     if (i < 0 || i >= m->file->n_sources) return false;
     const ot_source *s = &m->file->sources[i];
-    *out = (ot_tensor){ .name = s->name,
-                        .dtype = s->dtype,
-                        .rank = s->shape.rank,
-                        .data = (void *)(uintptr_t)s->data };
+    *out = (ot_tensor){ .name = s->name, .dtype = s->dtype, .rank = s->shape.rank, .data = (void *)(uintptr_t)s->data };
     for (int k = 0; k < out->rank; k++) out->dim[k] = s->shape.dim[k];
     return true;
 }

@@ -79,8 +79,7 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err)
         OT_TRY(measure(t, fastest_first[i], &got, err));
         bool good = is_near(got.loss, want.loss, near_loss) && is_near(got.norm, want.norm, near_norm);
         ot_trainer_say(t, OT_INFO, "precision %s (auto): loss %.5g, gradient norm %.5g; in fp32 %.5g and %.5g: %s",
-                       name, got.loss,
-                       got.norm, want.loss, want.norm, good ? "taken" : "differs too much");
+                       name, got.loss, got.norm, want.loss, want.norm, good ? "taken" : "differs too much");
         if (!good) continue;
         t->s.precision = fastest_first[i];
         return OT_OK;

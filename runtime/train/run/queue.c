@@ -76,10 +76,13 @@ static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *ind
 
 static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
 {
-    return kind == OT_RUN_BATCH ? ot_exec_batch(e, err) : kind == OT_RUN_UPDATE ? ot_exec_update(e, err) : ot_exec_step(e, err);
+    return kind == OT_RUN_BATCH    ? ot_exec_batch(e, err)
+           : kind == OT_RUN_UPDATE ? ot_exec_update(e, err)
+                                   : ot_exec_step(e, err);
 }
 
-static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out, ot_error *err)
+static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out,
+                           ot_error *err)
 {
     for (int i = 0; index && i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
@@ -87,8 +90,9 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
     }
     if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
     if (!ot_memory_fits(x->room)) /* libraries would end the process */
-        return ot_fail(err, OT_E_NOMEM, "out of memory: a run needs up to %lld MiB for threads and libraries beside "
-                                        "the planned memory",
+        return ot_fail(err, OT_E_NOMEM,
+                       "out of memory: a run needs up to %lld MiB for threads and libraries beside "
+                       "the planned memory",
                        (long long)(x->room >> 20));
     ot_exec_stop(s->exec, x->stop);
     OT_TRY(run_kind(s->exec, kind, err));
@@ -107,7 +111,8 @@ static ot_status close_part(ot_session *x, ot_error *err)
     return OT_OK;
 }
 
-static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, char *entry, ot_error *err)
+static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, char *entry,
+                             ot_error *err)
 {
     ot_queue *q = &x->queue;
     int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;

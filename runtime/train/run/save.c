@@ -24,8 +24,8 @@ static ot_status compare_output(const ot_value *v, const void *p, const void *q,
 {
     for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
         if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e)))
-            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g",
-                           v->name, ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g", v->name,
+                           ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
     return OT_OK;
 }
 
@@ -35,8 +35,7 @@ static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_
     for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
         const ot_value *v = a->outputs[o], *w = b->outputs[o];
         if (!ot_shape_eq(&v->shape, &w->shape) || v->dtype != w->dtype)
-            return ot_fail(err, OT_E_IO, "output '%s' of the written file has another shape",
-                           v->name);
+            return ot_fail(err, OT_E_IO, "output '%s' of the written file has another shape", v->name);
         if (!ot_is_float(v->dtype)) continue;
         size_t n = ot_bytes(&v->shape, v->dtype);
         char *both = malloc(2 * n + 1);
@@ -54,10 +53,11 @@ static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_
 
 /* How far two answers to a batch are apart. */
 typedef struct distance {
-    double most;             /* the largest difference, in parts of 1 + the size of what the evaluation says */
-    double a, b;             /* of these two: the evaluation's, the file's */
-    const char *output;      /* there */
-    int64_t samples, others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
+    double most;        /* the largest difference, in parts of 1 + the size of what the evaluation says */
+    double a, b;        /* of these two: the evaluation's, the file's */
+    const char *output; /* there */
+    int64_t samples,
+        others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
 } distance;
 
 static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)
@@ -107,12 +107,16 @@ static void say_distance(const ot_trainer *t, const distance *d)
     const ot_review *r = &t->review;
     char classes[80] = "", why[600] = "the reason is unknown; compare the file with another runtime before you use it";
     if (d->samples)
-        snprintf(classes, sizeof classes, ", and %lld of %lld samples are classified differently",
-                 (long long)d->others, (long long)d->samples);
-    const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are" : r->norms ? "BatchNormalization is" : "Dropout is";
+        snprintf(classes, sizeof classes, ", and %lld of %lld samples are classified differently", (long long)d->others,
+                 (long long)d->samples);
+    const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are"
+                        : r->norms              ? "BatchNormalization is"
+                                                : "Dropout is";
     if (r->norms || r->dropouts)
-        snprintf(why, sizeof why, "%s in training mode in the file; 'onnxtrain export %.400s -o FILE' writes the "
-                                  "model for inference", modes, t->saving);
+        snprintf(why, sizeof why,
+                 "%s in training mode in the file; 'onnxtrain export %.400s -o FILE' writes the "
+                 "model for inference",
+                 modes, t->saving);
     else if (r->draws) snprintf(why, sizeof why, "the graph uses random numbers");
     else if (t->s.precision != OT_FP32)
         snprintf(why, sizeof why, "the evaluation used %s, the file computes in float32",
@@ -205,8 +209,10 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_status s;
     if (t->own.file) {
-        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first) : ot_fail(&first, OT_E_IO, "the training algorithm is missing in "
-                                                                                                                            "the written file");
+        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first)
+                                                         : ot_fail(&first, OT_E_IO,
+                                                                   "the training algorithm is missing in "
+                                                                   "the written file");
         if (!s) s = prove_model(t, &cut, &first);
     } else {
         s = ot_model_cut(&whole, t->s.n_outputs, t->s.outputs, a, &cut, &first);
@@ -243,12 +249,14 @@ static ot_status add_numbers(ot_arena *a, const ot_value *v, const double *x, ot
 }
 
 /* A weight that the file keeps in integers; its scale and zero point where they were fitted. */
-static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const void *floats, ot_export_tensor *list, int *n, ot_error *err)
+static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const void *floats, ot_export_tensor *list,
+                            int *n, ot_error *err)
 {
     const ot_stored *q = v->stored;
-    size_t  numbers = (size_t)ot_stored_scales(v) + (q->like ? (size_t)ot_stored_scales(q->like) : 0);
-    double *scale = ot_arena_alloc(a, sizeof *scale * (numbers + 1)), *zero = ot_arena_alloc(a, sizeof *zero * (numbers + 1));
-    void   *out = ot_arena_alloc(a, ot_bytes(&v->shape, q->dtype) + 1), *like = NULL;
+    size_t numbers = (size_t)ot_stored_scales(v) + (q->like ? (size_t)ot_stored_scales(q->like) : 0);
+    double *scale = ot_arena_alloc(a, sizeof *scale * (numbers + 1)),
+           *zero = ot_arena_alloc(a, sizeof *zero * (numbers + 1));
+    void *out = ot_arena_alloc(a, ot_bytes(&v->shape, q->dtype) + 1), *like = NULL;
     if (!scale || !zero || !out) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
     if (q->like) OT_TRY(bytes_of(t, a, q->like, &like, err));
     if (ot_stored_write(v, floats, like, scale, zero, out) != OT_OK)
@@ -264,7 +272,7 @@ static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *v = p->states[i];
-        void           *bytes;
+        void *bytes;
         if (v->source < 0) continue;
         OT_TRY(bytes_of(t, a, v, &bytes, err));
         if (v->stored) OT_TRY(add_stored(t, a, v, bytes, list, n, err));
@@ -291,11 +299,13 @@ static ot_status look_at(const ot_imported *written, void *user, ot_error *err)
     return x->proof ? prove(written, x->t, err) : OT_OK;
 }
 
-ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err)
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data,
+                          ot_error *err)
 {
     if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing has been trained yet");
     ot_arena *a = ot_arena_new();
-    size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 + (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
+    size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 +
+                  (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
@@ -304,7 +314,8 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_status s = list ? collect(t, a, list, &n, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
-    if (!s && t->data && t->data->table) s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
+    if (!s && t->data && t->data->table)
+        s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
     if (metadata.value) o.n_metadata = 1, o.metadata = &metadata;
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
     if (a) ot_arena_free(a);
@@ -316,7 +327,8 @@ ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
 {
     OT_GIVEN(t);
     if (!path) path = ot_trainer_out(t);
-    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL, *what = kept ? ot_arena_printf(t->a, "-o %s", kept) : NULL;
+    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL,
+               *what = kept ? ot_arena_printf(t->a, "-o %s", kept) : NULL;
     if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_inputs in = ot_trainer_inputs(t);
     OT_TRY(ot_output_check(&in, AT_FDCWD, kept, OT_FILE_MODEL, what, err));

@@ -43,9 +43,12 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
 
 int ot_session_threads(const ot_settings *s) { return s->threads > 0 ? s->threads : ot_cpus_read().threads; }
 
-ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside, ot_error *err)
+ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside,
+                          ot_error *err)
 {
-    *x = (ot_session){ .model = m, .s = s, .seed = s->seed, .lead = -1, .device_line = "", .borrows_device = beside != NULL };
+    *x = (ot_session){
+        .model = m, .s = s, .seed = s->seed, .lead = -1, .device_line = "", .borrows_device = beside != NULL
+    };
     x->threads = ot_session_threads(s);
     x->a = ot_arena_new();
     if (!x->a) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
@@ -123,8 +126,9 @@ static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
         const ot_feeder *f = &q->feeders->f[i];
         if (y->way[i] != OT_WAY_BATCH && y->way[i] != OT_WAY_RAW) continue;
         q->offset[i] = padded(q->inbox_bytes);
-        q->inbox_bytes = q->offset[i] + (y->way[i] == OT_WAY_RAW ? ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * q->batch
-                                                                 : ot_feeder_bytes(f, q->batch));
+        q->inbox_bytes =
+            q->offset[i] + (y->way[i] == OT_WAY_RAW ? ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * q->batch
+                                                    : ot_feeder_bytes(f, q->batch));
     }
     if (q->inbox_bytes > x->inbox_bytes) x->inbox_bytes = q->inbox_bytes;
     return OT_OK;
@@ -153,7 +157,8 @@ static ot_status try_plan(ot_session *x, ot_slot *q, ot_error *err)
     q->supply = feeds ? supply_of(x, q->feeders, err) : NULL;
     if (!q->supply) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     ot_session_configure(x, q, &c, feeds);
-    ot_status s = ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &q->plan, err);
+    ot_status s = ot_plan_new(x->model->file->graph, &c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0),
+                              &q->plan, err);
     return ot_variants_plan(x, q, &c, feeds, s, err);
 }
 
@@ -194,13 +199,12 @@ static ot_status make_first_plan(ot_session *x, ot_slot *q, ot_error *err)
     return s ? ot_fail(err, why.status, "%s", why.text) : OT_OK;
 }
 
-ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch,
-                          int accumulate, int *out, ot_error *err)
+ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch, int accumulate, int *out,
+                          ot_error *err)
 {
     for (int i = 0; i < x->n; i++) {
         const ot_slot *q = &x->slot[i];
-        if (q->want == want && q->feeders == fs && q->batch == batch &&
-            q->accumulate == accumulate) {
+        if (q->want == want && q->feeders == fs && q->batch == batch && q->accumulate == accumulate) {
             *out = i;
             return OT_OK;
         }
@@ -278,8 +282,7 @@ int64_t ot_session_bytes(const ot_session *x)
     for (int i = 0; i < x->n; i++) {
         bool first = true;
         for (int k = 0; k < i; k++) first &= x->slot[k].feeders != x->slot[i].feeders;
-        if (first &&
-            !ot_add(bytes, batch_bytes(x->slot[i].feeders, largest(x, x->slot[i].feeders)), &bytes))
+        if (first && !ot_add(bytes, batch_bytes(x->slot[i].feeders, largest(x, x->slot[i].feeders)), &bytes))
             return INT64_MAX;
     }
     return bytes;
@@ -307,7 +310,7 @@ static const ot_value *largest_value(const ot_session *x)
 static ot_status check_memory(const ot_session *x, ot_error *err)
 {
     int64_t needed = ot_session_bytes(x), there = ot_memory_available(), all;
-    bool    fits = ot_add(needed, x->room, &all) && ot_memory_fits(all);
+    bool fits = ot_add(needed, x->room, &all) && ot_memory_fits(all);
     if (needed <= there && fits) return OT_OK;
     const ot_value *v = largest_value(x);
     char shape[128], most[512] = "";
@@ -317,10 +320,12 @@ static ot_status check_memory(const ot_session *x, ot_error *err)
         snprintf(most, sizeof most, "; the largest value is '%.300s', %s%s: %zu MiB", v->name, ot_dtype_name(v->dtype),
                  ot_shape_text(&v->shape, shape), ot_bytes(&v->shape, v->dtype) >> 20);
     char room[128] = "";
-    if (needed <= there) snprintf(room, sizeof room, ", and %lld MiB of address space for threads and libraries", (long long)(x->room >> 20));
+    if (needed <= there)
+        snprintf(room, sizeof room, ", and %lld MiB of address space for threads and libraries",
+                 (long long)(x->room >> 20));
     return ot_fail(err, OT_E_NOMEM, "out of memory: %lld MiB are needed%s, %lld MiB are available%s%s",
-                   (long long)(needed >> 20), room,
-                   (long long)(there >> 20), most, batches ? "; use a smaller --batch-size" : "");
+                   (long long)(needed >> 20), room, (long long)(there >> 20), most,
+                   batches ? "; use a smaller --batch-size" : "");
 }
 
 /* ---- binding ------------------------------------------------------------------------ */
@@ -340,8 +345,7 @@ static void bind_host(ot_session *x, const ot_slot *q, const ot_plan *p, ot_exec
     feed_to(e, k->t, &x->t);
     feed_to(e, k->seed, &x->seed);
     feed_to(e, k->counter, &x->counter);
-    for (int i = 0; i < q->feeders->n; i++)
-        feed_to(e, p->fed[i], q->feeders->f[i].buffer);
+    for (int i = 0; i < q->feeders->n; i++) feed_to(e, p->fed[i], q->feeders->f[i].buffer);
 }
 
 /* The inbox as fill_inbox() of queue.c fills it, and what stays. */
@@ -515,13 +519,15 @@ static void find_rows(ot_arena *a, const ot_value *larger, int64_t batch, int64_
 
 /* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
  * grows with a larger batch, if that can be planned: one of whole batches of the size that the file has baked in. */
-static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_output *o)
+static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch,
+                            ot_feed *feeds, ot_output *o)
 {
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
-    bool     sure, all = true;
-    int64_t  baked = ot_feeders_baked(fs, g), step = baked ? baked : 1;
-    int64_t  larger = (batch / step + 1) * step; /* no number of rows for a sample, which may be the size of another axis */
+    bool sure, all = true;
+    int64_t baked = ot_feeders_baked(fs, g), step = baked ? baked : 1;
+    int64_t larger =
+        (batch / step + 1) * step; /* no number of rows for a sample, which may be the size of another axis */
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_shape *s = &o[i].shape;
         o[i].batch_axis = axis_of(s, batch, &sure);
@@ -535,7 +541,7 @@ static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const o
     if (ot_plan_infer(g, &c, &more, &ignored)) return;
     for (int i = 0; i < g->n_outputs && i < more->graph->n_outputs; i++) {
         const ot_shape *s = &more->graph->outputs[i]->shape;
-        int             axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch ? 0 : -1;
+        int axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch ? 0 : -1;
         for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
             if (o[i].shape.dim[d] == batch && s->dim[d] == larger) axis = d;
         o[i].batch_axis = axis;
@@ -544,8 +550,7 @@ static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const o
     ot_plan_free(more);
 }
 
-ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
-                             int *n, ot_error *err)
+ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out, int *n, ot_error *err)
 {
     const ot_graph *g = x->model->file->graph;
     bool complete;
@@ -571,7 +576,8 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     }
     if (s) return s;
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
-        (*out)[i].dtype = p->graph->outputs[i]->left_out ? g->outputs[i]->dtype : p->graph->outputs[i]->dtype; /* nothing stands there */
+        (*out)[i].dtype = p->graph->outputs[i]->left_out ? g->outputs[i]->dtype
+                                                         : p->graph->outputs[i]->dtype; /* nothing stands there */
         (*out)[i].shape = p->graph->outputs[i]->shape;
     }
     ot_plan_free(p);

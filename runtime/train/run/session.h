@@ -39,10 +39,11 @@ typedef struct ot_slot {
     ot_supply *supply;
     int64_t *offset;     /* device: by feeder, of BATCH and RAW in the inbox */
     int64_t inbox_bytes; /* device: what is sent with every batch */
-    ot_variant *variant; /* what data decides: a plan for each way that was met (variants.c); plan and exec are one of them.
+    ot_variant
+        *variant; /* what data decides: a plan for each way that was met (variants.c); plan and exec are one of them.
                           * NULL: there is one plan */
     int n_variants;
-    int64_t chosen;      /* how often one was */
+    int64_t chosen; /* how often one was */
 } ot_slot;
 
 enum { OT_SLOTS = 12, OT_RUNS = 32 };
@@ -50,24 +51,27 @@ enum { OT_SLOTS = 12, OT_RUNS = 32 };
 /* Runs that were given and not taken.  A device's are closed by a mark every `span` runs; two closed parts may be there,
  * one that is waited for while the device does the other. */
 typedef struct ot_queue {
-    int most;                     /* runs */
+    int most; /* runs */
     int64_t given, arrived, taken;
-    struct { int64_t end; void *mark; } part[2];
-    int parts, first;             /* closed ones; the older */
-    int64_t closed;               /* runs in front of the open part */
+    struct {
+        int64_t end;
+        void *mark;
+    } part[2];
+    int parts, first; /* closed ones; the older */
+    int64_t closed;   /* runs in front of the open part */
     int span;
-    double when;                  /* the last part came, by the clock */
-    char *pinned;                 /* most entries: an outbox, an inbox */
+    double when;  /* the last part came, by the clock */
+    char *pinned; /* most entries: an outbox, an inbox */
     int64_t entry_bytes;
     int slot[OT_RUNS];
-    ot_numbers numbers[OT_RUNS];  /* CPU */
+    ot_numbers numbers[OT_RUNS]; /* CPU */
 } ot_queue;
 
 typedef struct ot_session {
     const ot_model *model;
     const ot_settings *s;
-    ot_arena *a, *scratch;   /* scratch: while a plan is chosen; else NULL */
-    ot_device *device;       /* NULL: the CPU */
+    ot_arena *a, *scratch; /* scratch: while a plan is chosen; else NULL */
+    ot_device *device;     /* NULL: the CPU */
     bool borrows_device;
     const char *device_line; /* what it runs on, and why; of the arena */
     int n;
@@ -79,14 +83,16 @@ typedef struct ot_session {
     ot_queue queue;
     int64_t state_bytes, scratch_bytes, const_bytes;
     int64_t inbox_bytes; /* device: of the largest batch */
-    int64_t sets_limit;              /* device: bytes of sets that may still come to lie there */
+    int64_t sets_limit;  /* device: bytes of sets that may still come to lie there */
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
     int threads, made; /* made: OpenMP has so many for the calling thread */
-    int64_t room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
+    int64_t
+        room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
     bool moves_momentum; /* the schedule does */
-    bool partial;        /* outputs that cannot be computed are left out; else a plan may fail for them, and is made once more so */
+    bool
+        partial; /* outputs that cannot be computed are left out; else a plan may fail for them, and is made once more so */
     const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */
     bool stopped;                      /* the last run ended early, and changed nothing */
 } ot_session;
@@ -98,13 +104,14 @@ ot_config ot_session_config(const ot_settings *s, ot_want want, int threads);
 
 /* beside: a session whose device and threads this one shares, while that one gives them no work; NULL: it opens the device
  * that the options name.  Errors: OT_E_DEVICE. */
-ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside, ot_error *err);
+ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside,
+                          ot_error *err);
 void ot_session_close(ot_session *x);
 
 /* Plans one more kind of run; *out is its slot.  The first plan of a session lays out the state.
  * Asking again for what there is gives the same slot. */
-ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch,
-                          int accumulate, int *out, ot_error *err);
+ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch, int accumulate, int *out,
+                          ot_error *err);
 
 /* How a plan of the slot is made, for the feeders that it has; feeds: room for each of them, and one more. */
 void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds);
@@ -115,7 +122,7 @@ void ot_session_unbind(ot_session *x);
 
 /* Bytes of everything ot_session_allocate will allocate, on the device where there is one. */
 int64_t ot_session_bytes(const ot_session *x);
-int64_t ot_session_set_bytes(const ot_session *x); /* of sets that will lie on the device */
+int64_t ot_session_set_bytes(const ot_session *x);                  /* of sets that will lie on the device */
 bool ot_session_has_set(const ot_session *x, const ot_feeders *fs); /* all of fs's samples are among them */
 
 /* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
@@ -145,7 +152,7 @@ ot_status ot_queue_open(ot_session *x, ot_error *err);
 void ot_queue_close(ot_session *x);
 
 /* Outputs of the graph for `batch` samples of fs; *n of them, of the session's arena. */
-ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out,
-                             int *n, ot_error *err);
+ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out, int *n,
+                             ot_error *err);
 
 #endif

@@ -44,18 +44,20 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 {
     if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
     else if (d->table)
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: the target is column '%s'%s (change with "
-                                                                        "--target)", d->name,
-                      d->column, d->last ? ", the last one" : "");
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+                      "%s: the target is column '%s'%s (change with "
+                      "--target)",
+                      d->name, d->column, d->last ? ", the last one" : "");
     if (d->table && ot_dataset_odd_header(d))
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: line 1 is taken as column names, "
-                                                                        "although it contains numbers", d->name);
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+                      "%s: line 1 is taken as column names, "
+                      "although it contains numbers",
+                      d->name);
     ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
 }
 
-static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out,
-                          ot_error *err)
+static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
 {
     OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
     return *out ? accept_set(t, *out, err) : OT_OK;
@@ -72,8 +74,8 @@ static void note_classes(ot_trainer *t)
     for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
     ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
-                  d->name, d->column,
-                  d->n_classes, d->n_classes == 1 ? "" : "es", text, d->n_classes > SHOWN ? " ..." : "");
+                  d->name, d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
+                  d->n_classes > SHOWN ? " ..." : "");
 }
 
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
@@ -106,8 +108,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 static int64_t written_batch(const ot_trainer *t)
 {
     const char *text = t->own.file ? ot_import_metadata(t->m->file, OT_TRAINING_BATCH_KEY) : NULL;
-    char       *end = NULL;
-    long long   n = text && *text >= '1' && *text <= '9' ? strtoll(text, &end, 10) : 0;
+    char *end = NULL;
+    long long n = text && *text >= '1' && *text <= '9' ? strtoll(text, &end, 10) : 0;
     return n > 0 && n <= INT32_MAX && !*end ? n : 0;
 }
 
@@ -116,15 +118,19 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     const ot_settings *s = &t->s;
     int64_t n = t->train.samples;
     if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
-    int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph) : 0; /* such a training is for that size alone */
+    int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph)
+                                                    : 0; /* such a training is for that size alone */
     int64_t written = s->batch || baked ? 0 : written_batch(t);
     t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < 32 ? n : 32;
     if (written && !t->index)
-        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batch size %lld, as in the training algorithm of the "
-                                                           "file; change with --batch-size", (long long)written);
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
+                "batch size %lld, as in the training algorithm of the "
+                "file; change with --batch-size",
+                (long long)written);
     if (baked && !s->batch && !t->index) /* said once */
-        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "batch size %lld: the fixed batch size of the model; "
-                                                           "training information in a file is for this size only",
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
+                "batch size %lld: the fixed batch size of the model; "
+                "training information in a file is for this size only",
                 (long long)baked);
     if (s->shuffle && t->batch > n) t->batch = n;
     t->full = n / t->batch;
@@ -138,9 +144,8 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->epochs = ceil_div(t->total, t->updates);
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
-    return t->index && t->order
-               ? OT_OK
-               : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    return t->index && t->order ? OT_OK
+                                : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
 }
 
 /* ---- planning ------------------------------------------------------------------------ */
@@ -152,8 +157,8 @@ static ot_status plan_training(ot_trainer *t, ot_error *err)
     for (int i = 0; i < 2; i++) {
         ot_trainer_batches(t, ends[i], &first, &n);
         for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
-            OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n,
-                                   &slot, err));
+            OT_TRY(
+                ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n, &slot, err));
     }
     return OT_OK;
 }
@@ -164,9 +169,7 @@ static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
     t->evaluation = t->evaluation_rest = -1;
     if (n < 1) return OT_OK;
     OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, batch, 1, &t->evaluation, err));
-    if (n % batch)
-        OT_TRY(
-            ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
+    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
     return OT_OK;
 }
 
@@ -225,8 +228,7 @@ static ot_status start_schedule(ot_trainer *t, ot_error *err)
     double rate, momentum;
     if (!ot_optimizer_defaults(&t->s.optimizer, &rate, &momentum))
         return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.optimizer.name);
-    OT_TRY(
-        ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
+    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
     t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
     return OT_OK;
 }
@@ -246,31 +248,34 @@ static void say_options(const ot_trainer *t)
     const ot_settings *s = &t->s;
     long long n = t->train.samples, batches = t->full + (t->rest > 0);
     if (s->data && s->shuffle && s->batch > n)
-        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: the training set has %lld samples; each batch contains all "
-                                      "of them",
+        ot_trainer_say(t, OT_WARNING,
+                       "--batch-size %lld: the training set has %lld samples; each batch contains all "
+                       "of them",
                        (long long)s->batch, n);
     if (s->data && !s->shuffle && s->batch > n)
-        ot_trainer_say(t, OT_WARNING, "--batch-size %lld: the training set has %lld samples; samples repeat within a "
-                                      "batch",
+        ot_trainer_say(t, OT_WARNING,
+                       "--batch-size %lld: the training set has %lld samples; samples repeat within a "
+                       "batch",
                        (long long)s->batch, n);
     if (s->data && s->shuffle && s->accumulate > batches)
         ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; each update uses all of them",
-                       s->accumulate,
-                       batches, batches > 1 ? "es" : "");
+                       s->accumulate, batches, batches > 1 ? "es" : "");
     double warmup = t->schedule.warmup * (double)t->schedule.per;
     if (warmup > 0 && t->total > 0 && warmup >= (double)t->total)
-        ot_trainer_say(t, OT_WARNING, "the warmup takes %.0f updates but the run has %lld: the learning rate never "
-                                      "reaches %g", warmup, (long long)t->total,
-                       t->schedule.base);
+        ot_trainer_say(t, OT_WARNING,
+                       "the warmup takes %.0f updates but the run has %lld: the learning rate never "
+                       "reaches %g",
+                       warmup, (long long)t->total, t->schedule.base);
     if (s->n_train && !s->n_freeze)
-        ot_trainer_say(t, OT_INFO, "--train adds to the initializers that train by default; use --freeze '*' too to "
-                                   "train only these");
+        ot_trainer_say(t, OT_INFO,
+                       "--train adds to the initializers that train by default; use --freeze '*' too to "
+                       "train only these");
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
                        !t->eval_data ? "the loss of each update, because there is no evaluation set (--val)"
                        : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
                                                                    "there is none"
-                                                                                    : "the loss of each evaluation");
+                                                                 : "the loss of each evaluation");
 }
 
 static void say_plan(const ot_trainer *t)
@@ -282,38 +287,36 @@ static void say_plan(const ot_trainer *t)
     ot_cpus cpus = ot_cpus_read();
     const char *stem = ot_stem(t->m->file->path, t->a);
     ot_trainer_say(t, OT_INFO, "%s", x->device_line);
-    ot_trainer_say(t, OT_INFO,
-                   "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)",
-                   stem ? stem : "", (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train", t->m->file->n_sources,
-                   (long long)t->m->file->opset);
+    ot_trainer_say(t, OT_INFO, "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)", stem ? stem : "",
+                   (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train",
+                   t->m->file->n_sources, (long long)t->m->file->opset);
     if (t->eval_data)
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name, (long long)t->train.samples,
-                       ot_trainer_split(t), t->same_set ? "the same " : "", t->eval_data->name, (long long)t->eval.samples);
+        ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name,
+                       (long long)t->train.samples, ot_trainer_split(t), t->same_set ? "the same " : "",
+                       t->eval_data->name, (long long)t->eval.samples);
     else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
-    const char *how = t->own.file ? "algorithm of the file" : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base, t->s.schedule.name);
-    ot_trainer_say(
-        t, OT_INFO,
-        "%s; batch size %lld%s, %lld updates per epoch, %lld in total; %d thread%s%s",
-        how ? how : "", (long long)t->batch,
-        t->s.accumulate > 1 ? " accumulated" : "", (long long)t->updates, (long long)t->total,
-        x->threads, x->threads > 1 ? "s" : "", t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
+    const char *how = t->own.file ? "algorithm of the file"
+                                  : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base,
+                                                    t->s.schedule.name);
+    ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s, %lld updates per epoch, %lld in total; %d thread%s%s",
+                   how ? how : "", (long long)t->batch, t->s.accumulate > 1 ? " accumulated" : "",
+                   (long long)t->updates, (long long)t->total, x->threads, x->threads > 1 ? "s" : "",
+                   t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
     if (x->device) {
         ot_trainer_say(t, OT_INFO,
                        "GPU memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, constants "
                        "and batches %.1f)",
-                       (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib,
-                       (double)x->scratch_bytes / mib, (double)ot_session_set_bytes(x) / mib,
-                       (double)(x->const_bytes + x->inbox_bytes) / mib);
+                       (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
+                       (double)ot_session_set_bytes(x) / mib, (double)(x->const_bytes + x->inbox_bytes) / mib);
         return;
     }
     ot_trainer_say(t, OT_INFO,
                    "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
                    "file and constants %.1f)",
-                   (double)t->planned / mib, (double)x->state_bytes / mib,
-                   (double)x->scratch_bytes / mib,
+                   (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
                    (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib,
                    (double)(t->m->bytes + x->const_bytes) / mib);
 }
@@ -333,13 +336,11 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(plan_evaluation(t, err));
     t->proof = t->evaluation;
     ot_error none = { 0 };
-    if (t->proof < 0 &&
-        ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none))
-        t->proof = -1;
+    if (t->proof < 0 && ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none)) t->proof = -1;
     t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
-    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) +
-                 t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) + t->m->bytes +
+                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
     return OT_OK;
 }
 
@@ -349,9 +350,10 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     say_plan(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     if (t->x.device)
-        ot_trainer_say(t, OT_INFO, ot_session_has_set(&t->x, &t->train) ? "the data set is on the GPU; batches are "
-                                                                          "assembled there"
-                                                                       : "each batch is copied to the GPU");
+        ot_trainer_say(t, OT_INFO,
+                       ot_session_has_set(&t->x, &t->train) ? "the data set is on the GPU; batches are "
+                                                              "assembled there"
+                                                            : "each batch is copied to the GPU");
     t->result.planned_bytes = t->result.peak_bytes = t->planned;
     return OT_OK;
 }
@@ -367,9 +369,10 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     if (whole)
-        return ot_fail(err, OT_E_USAGE, "--normalize mean,std would use the statistics of %s instead of the training "
-                                        "set. Give both sets (--data TRAINING --test %s), or the values that the "
-                                        "training printed: --normalize MEANS,STDS",
+        return ot_fail(err, OT_E_USAGE,
+                       "--normalize mean,std would use the statistics of %s instead of the training "
+                       "set. Give both sets (--data TRAINING --test %s), or the values that the "
+                       "training printed: --normalize MEANS,STDS",
                        spec, spec);
     ot_adapt_env e = adapt_env(t);
     e.measure = true;
@@ -389,8 +392,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(open_evaluation_set(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->eval_data, false, err));
     OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
-    if (t->eval.samples < 1)
-        return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
+    if (t->eval.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
     if (t->batch > t->eval.samples) t->batch = t->eval.samples;
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
@@ -424,11 +426,12 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 
 /* ---- the object ---------------------------------------------------------------------------- */
 
-static const ot_result no_result = { .reason = "not started",
-                                               .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN };
+static const ot_result no_result = {
+    .reason = "not started", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN
+};
 
-ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
-                           ot_trainer **out, ot_error *err)
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
+                           ot_error *err)
 {
     *out = NULL;
     ot_trainer *t = calloc(1, sizeof *t);
@@ -465,7 +468,8 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
 ot_inputs ot_trainer_inputs(const ot_trainer *t)
 {
     const bool open = t->data != NULL; /* then they are known better than by what the options say */
-    return (ot_inputs){ .model = t->m->file, .configs = t->configs,
+    return (ot_inputs){ .model = t->m->file,
+                        .configs = t->configs,
                         .named = { open ? NULL : t->s.data, open ? NULL : t->s.val, open ? NULL : t->s.test },
                         .data = { t->data, t->eval_data } };
 }
@@ -474,13 +478,14 @@ ot_inputs ot_trainer_inputs(const ot_trainer *t)
 static ot_status check_outputs(ot_trainer *t, ot_error *err)
 {
     const char *out = ot_trainer_out(t), *what = out ? ot_arena_printf(t->a, "-o %s", out) : NULL, *log = NULL;
-    if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log)))) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log))))
+        return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_inputs in = ot_trainer_inputs(t);
     OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
     OT_TRY(ot_trainer_check_deploy(t, err));
     if (!log) return OT_OK;
-    if (ot_path_same(t->s.log, out)) return ot_fail(err, OT_E_USAGE, "%s: is the same file as -o; use different files",
-                                                    log);
+    if (ot_path_same(t->s.log, out))
+        return ot_fail(err, OT_E_USAGE, "%s: is the same file as -o; use different files", log);
     return ot_output_check(&in, AT_FDCWD, t->s.log, OT_FILE_LOG, log, err);
 }
 
@@ -497,8 +502,8 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
     return ot_trainer_prepare(t, err);
 }
 
-ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
-                         ot_trainer **out, ot_error *err)
+ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
+                         ot_error *err)
 {
     OT_GIVEN(out);
     OT_GIVEN(m);

@@ -14,10 +14,10 @@
 typedef struct ot_update {
     int64_t step, epoch, in_epoch, samples;
     double rate, momentum;
-    double loss, norm; /* what it came to: the mean over its batches; NaN norm: there is none */
+    double loss, norm;     /* what it came to: the mean over its batches; NaN norm: there is none */
     double head[OT_HEADS]; /* the single losses, likewise */
-    bool skipped;      /* loss or gradients were no numbers, and --on-nonfinite skip; or it is uncounted */
-    bool uncounted;    /* nothing of a target counts in one of its batches: it was not computed */
+    bool skipped;          /* loss or gradients were no numbers, and --on-nonfinite skip; or it is uncounted */
+    bool uncounted;        /* nothing of a target counts in one of its batches: it was not computed */
 } ot_update;
 
 /* A batch that was given and not taken. */
@@ -33,7 +33,8 @@ struct ot_trainer {
     ot_model own;           /* with the training algorithm of the file; file NULL: the options say how it trains */
     int own_inputs;         /* then: inputs of the model itself, those of the algorithm follow */
     ot_graph *own_graph;    /* its graph, where that starts from the file's initialization; else NULL */
-    const char *own_line, *initialize_line; /* who says how it trains, and from where, where the file has an algorithm; else NULL */
+    const char *own_line,
+        *initialize_line; /* who says how it trains, and from where, where the file has an algorithm; else NULL */
     const ot_options *o;
     ot_callbacks cb;
     ot_arena *a;
@@ -45,7 +46,7 @@ struct ot_trainer {
     ot_dataset *data, *eval_data;
     ot_feeders train, eval;
     ot_normalize normalize;
-    bool same_set;                   /* what is evaluated on is what trains */
+    bool same_set; /* what is evaluated on is what trains */
     ot_session x;
     int evaluation, evaluation_rest; /* slots; -1: none */
     bool dry;                        /* what is written gets no name */
@@ -69,32 +70,32 @@ struct ot_trainer {
     /* Updates: given to the device, and over. */
     ot_flight flight[OT_RUNS]; /* by number of the batch */
     int64_t flights_given, flights_taken;
-    ot_update now; /* whose batches are being taken */
+    ot_update now;                                                         /* whose batches are being taken */
     ot_status (*done)(ot_trainer *t, const ot_update *now, ot_error *err); /* NULL: nobody asks */
 
     /* counters */
     int64_t given, step, epoch, samples; /* updates given, and over */
-    int overflows;         /* updates in a row whose gradients were not finite */
-    double began, seconds; /* the first step, by the clock; since then */
-    double busy, taken_at; /* seconds within steps; when the last was over */
-    double epoch_loss;     /* sum over the epoch's updates, but for those that were skipped */
-    int64_t epoch_counted; /* how many that are */
-    int64_t skipped;       /* updates in all that were left out */
-    int64_t uncounted;     /* those of them of whose targets nothing counts */
-    double epoch_head[OT_HEADS];      /* of the single losses, likewise */
-    double evaluated_head[OT_HEADS];  /* means of the last evaluation */
-    double evaluated_right[OT_HEADS]; /* and the shares of answers that are right; NaN: there are none */
-    double last_loss;      /* of the last update */
+    int overflows;                       /* updates in a row whose gradients were not finite */
+    double began, seconds;               /* the first step, by the clock; since then */
+    double busy, taken_at;               /* seconds within steps; when the last was over */
+    double epoch_loss;                   /* sum over the epoch's updates, but for those that were skipped */
+    int64_t epoch_counted;               /* how many that are */
+    int64_t skipped;                     /* updates in all that were left out */
+    int64_t uncounted;                   /* those of them of whose targets nothing counts */
+    double epoch_head[OT_HEADS];         /* of the single losses, likewise */
+    double evaluated_head[OT_HEADS];     /* means of the last evaluation */
+    double evaluated_right[OT_HEADS];    /* and the shares of answers that are right; NaN: there are none */
+    double last_loss;                    /* of the last update */
     ot_result result;
     bool by_steps;      /* fed by ot_trainer_step */
     int64_t planned;    /* bytes */
     int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
-    ot_imported *remade; /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
+    ot_imported *remade;          /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
-    void **copies;      /* of file states, for those who ask by name; NULL: not yet */
-    void *answers;      /* an evaluation batch's output, where they are counted */
+    void **copies; /* of file states, for those who ask by name; NULL: not yet */
+    void *answers; /* an evaluation batch's output, where they are counted */
 };
 
 const char *ot_trainer_split(const ot_trainer *t); /* what is evaluated on: "val", "test" */
@@ -105,7 +106,8 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* classes.c: names of classes as a JSON list in a model's metadata, so that they may hold any character. */
 #define OT_CLASSES_KEY "onnxtrain.classes"
-ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot_error *err); /* *out NULL: d has no names */
+ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
+                          ot_error *err); /* *out NULL: d has no names */
 
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
@@ -138,8 +140,8 @@ ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err);
 ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err);
 
 /* A trainer that has read its options and nothing else. */
-ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
-                           ot_trainer **out, ot_error *err);
+ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
+                           ot_error *err);
 
 /* --precision auto becomes one; precision.c. */
 ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
@@ -164,7 +166,8 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 
 /* The trained tensors in a copy of the model's file.  folder: an open one that `path` is seen from, or NULL.  proof: it
  * must answer a batch as t does.  *data (may be NULL): the names of its data files, a line; NULL: it has none. */
-ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data, ot_error *err);
+ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data,
+                          ot_error *err);
 
 /* Where the trained model goes if nobody says otherwise; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);

@@ -31,8 +31,9 @@ static ot_status add_batch(ot_session *x, int slot, int i, sums *s, ot_arena *a,
 {
     const ot_graph *g = x->slot[slot].plan->graph;
     const ot_value *m = g->outputs[i], *v = g->outputs[i + 1];
-    int64_t         samples = m->shape.dim[0], channels = m->shape.dim[1];
-    void           *means = ot_arena_alloc(a, ot_bytes(&m->shape, m->dtype) + 1), *vars = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    int64_t samples = m->shape.dim[0], channels = m->shape.dim[1];
+    void *means = ot_arena_alloc(a, ot_bytes(&m->shape, m->dtype) + 1),
+         *vars = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
     if (!means || !vars) return no_memory(err);
     OT_TRY(ot_exec_read(x->slot[slot].exec, m, means, err));
     OT_TRY(ot_exec_read(x->slot[slot].exec, v, vars, err));
@@ -47,11 +48,15 @@ static ot_status add_batch(ot_session *x, int slot, int i, sums *s, ot_arena *a,
 
 static ot_status run_batches(ot_trainer *t, ot_session *x, int n, sums *s, ot_error *err)
 {
-    int        slot;
-    int64_t    samples = t->train.samples, full = samples / t->batch, batches = full < 1 ? 1 : full < BATCHES ? full : BATCHES;
+    int slot;
+    int64_t samples = t->train.samples, full = samples / t->batch,
+            batches = full < 1         ? 1
+                      : full < BATCHES ? full
+                                       : BATCHES;
     ot_numbers ignored;
     OT_TRY(ot_session_plan(x, OT_WANT_RUN, &t->train, t->batch, 1, &slot, err));
-    for (int k = 0; k < t->train.n; k++) OT_TRY(ot_feeder_prepare(&t->train.f[k], t->batch, t->x.a, err)); /* not of x, which goes */
+    for (int k = 0; k < t->train.n; k++)
+        OT_TRY(ot_feeder_prepare(&t->train.f[k], t->batch, t->x.a, err)); /* not of x, which goes */
     OT_TRY(ot_session_allocate(x, err));
     ot_order(t->s.seed, 0, samples, t->order);
     for (int64_t b = 0; b < batches; b++) {
@@ -67,16 +72,16 @@ static ot_status run_batches(ot_trainer *t, ot_session *x, int n, sums *s, ot_er
 
 static ot_status measure(ot_trainer *t, const ot_unfolded *u, int n, sums *s, ot_error *err)
 {
-    ot_error    sticky = { 0 };
-    ot_session  x;
+    ot_error sticky = { 0 };
+    ot_session x;
     ot_settings plain = t->s;
-    ot_graph   *g = ot_graph_clone(t->m->file->graph, &sticky);
+    ot_graph *g = ot_graph_clone(t->m->file->graph, &sticky);
     if (!g || ot_unfold_measure(g, u, n)) {
         if (g) ot_graph_free(g);
         return ot_fail(err, sticky.status, "--unfold-bn: %s", sticky.text);
     }
     ot_imported file = *t->m->file;
-    ot_model    m = *t->m;
+    ot_model m = *t->m;
     file.graph = g;
     m.file = &file;
     plain.eval_mode = true;
@@ -95,7 +100,7 @@ static ot_status measure(ot_trainer *t, const ot_unfolded *u, int n, sums *s, ot
 /* With which the norm does nothing in evaluation mode.  s NULL: mean 0, variance 1. */
 static ot_status start(ot_trainer *t, ot_unfolded *u, const sums *s, ot_error *err)
 {
-    void           *p[OT_UNFOLDED_PARTS];
+    void *p[OT_UNFOLDED_PARTS];
     const ot_source *bias = &t->m->file->sources[u->bias];
     for (int k = 0; k < OT_UNFOLDED_PARTS; k++) {
         p[k] = ot_arena_alloc(t->a, ot_bytes(&bias->shape, u->dtype) + 1);
@@ -108,7 +113,8 @@ static ot_status start(ot_trainer *t, ot_unfolded *u, const sums *s, ot_error *e
         if (!isfinite(mean) || !isfinite(var))
             return ot_fail(err, OT_E_DIVERGED, "--unfold-bn: %s: the output of the convolution is not finite", u->name);
         ot_set_f64(p[OT_UNFOLDED_VAR], u->dtype, c, var);
-        ot_set_f64(p[OT_UNFOLDED_SCALE], u->dtype, c, sqrt(ot_get_f64(p[OT_UNFOLDED_VAR], u->dtype, c) + OT_UNFOLD_EPSILON));
+        ot_set_f64(p[OT_UNFOLDED_SCALE], u->dtype, c,
+                   sqrt(ot_get_f64(p[OT_UNFOLDED_VAR], u->dtype, c) + OT_UNFOLD_EPSILON));
         ot_set_f64(p[OT_UNFOLDED_BIAS], u->dtype, c, mean);
         ot_set_f64(p[OT_UNFOLDED_MEAN], u->dtype, c, mean - b);
     }
@@ -119,7 +125,7 @@ static ot_status start(ot_trainer *t, ot_unfolded *u, const sums *s, ot_error *e
 static ot_source *with_norms(ot_trainer *t, ot_unfolded *u, int n)
 {
     const ot_imported *f = t->m->file;
-    int        most = f->n_sources + n * OT_UNFOLDED_PARTS;
+    int most = f->n_sources + n * OT_UNFOLDED_PARTS;
     ot_source *s = ot_arena_alloc(t->a, sizeof *s * (size_t)(most + 1));
     if (!s) return NULL;
     if (f->n_sources) memcpy(s, f->sources, sizeof *s * (size_t)f->n_sources);
@@ -128,8 +134,11 @@ static ot_source *with_norms(ot_trainer *t, ot_unfolded *u, int n)
         for (int k = 0; k < OT_UNFOLDED_PARTS; k++) {
             const char *name = ot_arena_printf(t->a, "%s/%s", f->sources[u[i].weight].name, ot_unfolded_part[k]);
             if (!name) return NULL;
-            s[u[i].first + k] = (ot_source){ .name = name, .dtype = u[i].dtype, .shape = { .rank = 1, .dim = { u[i].channels } },
-                                             .data = u[i].start[k], .order = -1 };
+            s[u[i].first + k] = (ot_source){ .name = name,
+                                             .dtype = u[i].dtype,
+                                             .shape = { .rank = 1, .dim = { u[i].channels } },
+                                             .data = u[i].start[k],
+                                             .order = -1 };
         }
     }
     return s;
@@ -138,9 +147,9 @@ static ot_source *with_norms(ot_trainer *t, ot_unfolded *u, int n)
 static ot_status make_copy(ot_trainer *t, ot_unfolded *u, int n, ot_error *err)
 {
     ot_imported *file = ot_arena_alloc(t->a, sizeof *file);
-    ot_model    *m = ot_arena_alloc(t->a, sizeof *m);
-    ot_source   *sources = with_norms(t, u, n);
-    ot_error     sticky = { 0 };
+    ot_model *m = ot_arena_alloc(t->a, sizeof *m);
+    ot_source *sources = with_norms(t, u, n);
+    ot_error sticky = { 0 };
     if (!file || !m || !sources) return no_memory(err);
     *file = *t->m->file;
     *m = *t->m;
@@ -170,7 +179,7 @@ static bool has_one_place(const ot_imported *f, int source)
 static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
 {
     ot_plan p;
-    int     all, shared, kept = 0;
+    int all, shared, kept = 0;
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     ot_unfolded *found = ot_unfold_find(p.graph, t->m->file->producer, &all, &shared);
     *u = found ? ot_arena_alloc(t->a, sizeof **u * (size_t)(all + 1)) : NULL;
@@ -187,9 +196,10 @@ static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
     if (!*u) return no_memory(err);
     *n = kept;
     if (!kept)
-        return ot_fail(err, OT_E_USAGE, "--unfold-bn: no convolution with a folded BatchNormalization found: it needs "
-                                        "a trained weight, a bias of its own, and an activation, a pooling or an Add "
-                                        "after it%s",
+        return ot_fail(err, OT_E_USAGE,
+                       "--unfold-bn: no convolution with a folded BatchNormalization found: it needs "
+                       "a trained weight, a bias of its own, and an activation, a pooling or an Add "
+                       "after it%s",
                        shared ? " (some share weight or bias with other layers: see --untie)" : "");
     for (int i = 0; i < kept; i++)
         ot_find(&t->findings, OT_FINDING_NOTE, (*u)[i].name, NULL,
@@ -197,15 +207,15 @@ static ot_status choose(ot_trainer *t, ot_unfolded **u, int *n, ot_error *err)
                 "and bias when the file is written");
     if (shared)
         ot_find(&t->findings, OT_FINDING_WARNING, NULL, "use --untie to give each its own",
-                "--unfold-bn: %d convolution%s weight or bias with other layers and get%s no BatchNormalization", shared,
-                shared > 1 ? "s share" : " shares", shared > 1 ? "" : "s");
+                "--unfold-bn: %d convolution%s weight or bias with other layers and get%s no BatchNormalization",
+                shared, shared > 1 ? "s share" : " shares", shared > 1 ? "" : "s");
     return OT_OK;
 }
 
 ot_status ot_trainer_unfold(ot_trainer *t, bool measured, ot_error *err)
 {
     ot_unfolded *u;
-    int          n;
+    int n;
     if (!t->s.unfold_bn || t->n_unfolded) return OT_OK;
     OT_TRY(choose(t, &u, &n, err));
     sums *s = ot_arena_alloc(t->a, sizeof *s * (size_t)n);
@@ -232,14 +242,15 @@ static const void *bytes_of(const ot_export_tensor *list, int n, int source, con
 }
 
 /* What the convolution's weight and bias are with the norm in them. */
-static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, const ot_export_tensor *list, int n, ot_export_tensor out[2],
-                          ot_error *err)
+static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, const ot_export_tensor *list, int n,
+                          ot_export_tensor out[2], ot_error *err)
 {
     const ot_source *w = &t->m->file->sources[u->weight], *b = &t->m->file->sources[u->bias];
-    const void      *now[OT_UNFOLDED_PARTS], *weight = bytes_of(list, n, u->weight, w->data);
-    void            *to = ot_arena_alloc(a, ot_bytes(&w->shape, w->dtype) + 1), *bias = ot_arena_alloc(a, ot_bytes(&b->shape, b->dtype) + 1);
-    bool             moved = false;
-    int64_t          inner = u->channels ? ot_numel(&w->shape) / u->channels : 0;
+    const void *now[OT_UNFOLDED_PARTS], *weight = bytes_of(list, n, u->weight, w->data);
+    void *to = ot_arena_alloc(a, ot_bytes(&w->shape, w->dtype) + 1),
+         *bias = ot_arena_alloc(a, ot_bytes(&b->shape, b->dtype) + 1);
+    bool moved = false;
+    int64_t inner = u->channels ? ot_numel(&w->shape) / u->channels : 0;
     if (!to || !bias) return no_memory(err);
     out[0] = (ot_export_tensor){ u->weight, weight };
     out[1] = (ot_export_tensor){ u->bias, b->data };
@@ -254,7 +265,8 @@ static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, cons
         double v[OT_UNFOLDED_PARTS];
         for (int k = 0; k < OT_UNFOLDED_PARTS; k++) v[k] = ot_get_f64(now[k], u->dtype, c);
         double by = v[OT_UNFOLDED_SCALE] / sqrt(v[OT_UNFOLDED_VAR] + OT_UNFOLD_EPSILON);
-        for (int64_t i = c * inner; i < (c + 1) * inner; i++) ot_set_f64(to, w->dtype, i, ot_get_f64(weight, w->dtype, i) * by);
+        for (int64_t i = c * inner; i < (c + 1) * inner; i++)
+            ot_set_f64(to, w->dtype, i, ot_get_f64(weight, w->dtype, i) * by);
         ot_set_f64(bias, b->dtype, c, v[OT_UNFOLDED_BIAS] - v[OT_UNFOLDED_MEAN] * by);
     }
     return OT_OK;
@@ -263,13 +275,14 @@ static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, cons
 ot_status ot_trainer_fold(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
 {
     ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(2 * t->n_unfolded + 1));
-    int               of_file = t->loaded->file->n_sources, kept = 0;
+    int of_file = t->loaded->file->n_sources, kept = 0;
     if (!t->n_unfolded) return OT_OK;
     if (!made) return no_memory(err);
     for (int i = 0; i < t->n_unfolded; i++) OT_TRY(fold_one(t, a, &t->unfolded[i], list, *n, &made[2 * i], err));
     for (int i = 0; i < *n; i++) {
         bool replaced = list[i].source >= of_file;
-        for (int k = 0; k < t->n_unfolded; k++) replaced |= list[i].source == t->unfolded[k].weight || list[i].source == t->unfolded[k].bias;
+        for (int k = 0; k < t->n_unfolded; k++)
+            replaced |= list[i].source == t->unfolded[k].weight || list[i].source == t->unfolded[k].bias;
         if (!replaced) list[kept++] = list[i];
     }
     memcpy(list + kept, made, sizeof *made * 2 * (size_t)t->n_unfolded);

@@ -12,6 +12,6 @@ ot_status ot_trainer_unfold(ot_trainer *t, bool measure, ot_error *err);
 
 /* In the list of what changes in the file (room for ot_trainer_unfolded more): the norms go into weights and biases. */
 ot_status ot_trainer_fold(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err);
-int       ot_trainer_unfolded(const ot_trainer *t); /* tensors */
+int ot_trainer_unfolded(const ot_trainer *t); /* tensors */
 
 #endif

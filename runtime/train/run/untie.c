@@ -40,22 +40,25 @@ static bool matches(const char *const *pattern, int n, const char *name)
 
 static ot_status fill(ot_trainer *t, ot_error *err)
 {
-    int          n, wanted = 0;
+    int n, wanted = 0;
     ot_imported *now = NULL;
-    ot_filled   *list = ot_filled_find(t->m->file, t->a, &n);
+    ot_filled *list = ot_filled_find(t->m->file, t->a, &n);
     if (!list) return no_memory(err);
     for (int i = 0; i < n; i++) {
-        list[i].wanted = matches(t->s.train, t->s.n_train, list[i].name) && !matches(t->s.freeze, t->s.n_freeze, list[i].name);
+        list[i].wanted =
+            matches(t->s.train, t->s.n_train, list[i].name) && !matches(t->s.freeze, t->s.n_freeze, list[i].name);
         wanted += list[i].wanted;
         const char *name = ot_arena_strdup(t->a, list[i].name);
         if (!name) return no_memory(err);
         if (list[i].wanted)
-            ot_find(&t->findings, OT_FINDING_NOTE, name, NULL, "--train: tensors filled by ConstantOfShape are "
-                                                               "trained, and written as Constant nodes of the same "
-                                                               "name");
+            ot_find(&t->findings, OT_FINDING_NOTE, name, NULL,
+                    "--train: tensors filled by ConstantOfShape are "
+                    "trained, and written as Constant nodes of the same "
+                    "name");
         else
-            ot_find(&t->findings, OT_FINDING_WARNING, name, "use --train NAME to train one; it is written as a "
-                                                            "Constant node",
+            ot_find(&t->findings, OT_FINDING_WARNING, name,
+                    "use --train NAME to train one; it is written as a "
+                    "Constant node",
                     "weights are missing in the file: ConstantOfShape fills them with one number, and they do not "
                     "train");
     }
@@ -77,9 +80,11 @@ static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
             if (k->in[i]) k->in[i]->mark++;
     for (int i = 0; list && i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->source < 0 || v->from_constant || t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE || !v->data || !ot_is_float(v->dtype) || v->mark < 2) continue;
-        bool       asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
-        bool       bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
+        if (v->source < 0 || v->from_constant || t->m->file->sources[v->source].kind == OT_FROM_ATTRIBUTE || !v->data ||
+            !ot_is_float(v->dtype) || v->mark < 2)
+            continue;
+        bool asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
+        bool bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
         if (!asked && !(trains && (by_itself || bias))) continue;
         list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = ot_pattern_of(v) == OT_PATTERN_EQUAL };
     }
@@ -92,8 +97,9 @@ static ot_status check_patterns(const ot_trainer *t, const ot_graph *g, ot_error
         bool hit = false;
         for (int k = 0; k < g->n_values && !hit; k++)
             hit = g->values[k]->source >= 0 && ot_pattern_rank(t->s.untie[i], g->values[k]->name) >= 0;
-        if (!hit) return ot_fail(err, OT_E_USAGE, "--untie %s: no initializer matches (see 'onnxtrain inspect')",
-                                 t->s.untie[i]);
+        if (!hit)
+            return ot_fail(err, OT_E_USAGE, "--untie %s: no initializer matches (see 'onnxtrain inspect')",
+                           t->s.untie[i]);
     }
     return OT_OK;
 }
@@ -102,14 +108,15 @@ static void say(ot_trainer *t, const ot_tied *list, int n, bool done)
 {
     for (int i = 0; i < n; i++) {
         const ot_source *s = &t->m->file->sources[list[i].source];
-        const char      *name = ot_arena_printf(t->a, "%s: %d of %s", s->name, list[i].made + 1, list[i].op);
+        const char *name = ot_arena_printf(t->a, "%s: %d of %s", s->name, list[i].made + 1, list[i].op);
         if (!list[i].made) continue;
         if (done)
             ot_find(&t->findings, OT_FINDING_NOTE, name, NULL,
                     "--untie: shared initializers are copied, one for each layer, in training and in the written file");
         else
-            ot_find(&t->findings, OT_FINDING_WARNING, name, "use --untie auto to give each layer its own, in training "
-                                                            "and in the file",
+            ot_find(&t->findings, OT_FINDING_WARNING, name,
+                    "use --untie auto to give each layer its own, in training "
+                    "and in the file",
                     "the exporter stored equal tensors once, so layers share one trained initializer");
         if (!name) t->findings.lost = true;
     }
@@ -117,21 +124,22 @@ static void say(ot_trainer *t, const ot_tied *list, int n, bool done)
 
 static ot_status untie(ot_trainer *t, ot_error *err)
 {
-    ot_plan      p;
-    int          n = 0, made;
-    bool         option = t->s.untie_auto || t->s.n_untie || t->s.unfold_bn;
+    ot_plan p;
+    int n = 0, made;
+    bool option = t->s.untie_auto || t->s.n_untie || t->s.unfold_bn;
     ot_imported *now = NULL;
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     ot_status s = check_patterns(t, p.graph, err);
-    ot_tied  *list = s ? NULL : candidates(t, p.graph, t->s.untie_auto || !option, &n);
+    ot_tied *list = s ? NULL : candidates(t, p.graph, t->s.untie_auto || !option, &n);
     ot_graph_free(p.graph);
     if (s) return s;
     if (!list) return no_memory(err);
     OT_TRY(ot_untie(t->m->file, list, n, &made, option ? &now : NULL, err));
     say(t, list, n, option);
     if ((t->s.untie_auto || t->s.n_untie) && !made)
-        ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL, "--untie: nothing to untie: no named or trained "
-                                                              "initializer is shared because an exporter merged it");
+        ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL,
+                "--untie: nothing to untie: no named or trained "
+                "initializer is shared because an exporter merged it");
     return now ? take(t, now, err) : OT_OK;
 }
 
@@ -139,8 +147,8 @@ static ot_status untie(ot_trainer *t, ot_error *err)
 
 static ot_status give_biases(ot_trainer *t, ot_error *err)
 {
-    ot_plan      p;
-    int          n, *list;
+    ot_plan p;
+    int n, *list;
     ot_imported *now = NULL;
     if (!t->s.unfold_bn) return OT_OK;
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
@@ -148,9 +156,10 @@ static ot_status give_biases(ot_trainer *t, ot_error *err)
     ot_status s = list ? ot_give_biases(t->m->file, list, n, &now, err) : no_memory(err);
     ot_graph_free(p.graph);
     if (s || !now) return s;
-    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "--unfold-bn: %d convolution%s no bias; the written file has "
-                                                       "one, for the folded BatchNormalization", n,
-            n > 1 ? "s have" : " has");
+    ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
+            "--unfold-bn: %d convolution%s no bias; the written file has "
+            "one, for the folded BatchNormalization",
+            n, n > 1 ? "s have" : " has");
     return take(t, now, err);
 }
 

@@ -49,11 +49,10 @@ static ot_status diverged(int64_t step, const char *what, double v, ot_error *er
         return ot_fail(err, OT_E_DIVERGED,
                        "step 1: the %s is %s before the first update; -o was not written. The cause is in the data or "
                        "the graph: Log or division of 0, Softmax of a fully masked row, very large numbers; use "
-                       "'onnxtrain run' to see the outputs for the same data", what, text);
-    return ot_fail(
-        err, OT_E_DIVERGED,
-        "step %lld: the %s is %s; -o was not written. Try a smaller --lr or --clip-norm",
-        (long long)step + 1, what, text);
+                       "'onnxtrain run' to see the outputs for the same data",
+                       what, text);
+    return ot_fail(err, OT_E_DIVERGED, "step %lld: the %s is %s; -o was not written. Try a smaller --lr or --clip-norm",
+                   (long long)step + 1, what, text);
 }
 
 /* The update is over: its counters, its line, and whether to go on. */
@@ -150,7 +149,7 @@ static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n,
 static const ot_feeder *uncounted_target(ot_trainer *t, int64_t first, int n)
 {
     for (int k = 0; k < n && !t->by_steps; k++) {
-        int64_t          size = ot_trainer_batch_size(t, first + k);
+        int64_t size = ot_trainer_batch_size(t, first + k);
         const ot_feeder *f;
         fill_index(t, first + k, size);
         if ((f = ot_feeders_uncounted(&t->train, t->index, size))) return f;
@@ -167,9 +166,11 @@ static ot_status leave_out(ot_trainer *t, ot_update *now, const ot_feeder *f, in
     for (int k = 0; k < OT_HEADS; k++) now->head[k] = NAN;
     t->x.counter += (uint64_t)n;
     if (!t->uncounted++)
-        ot_trainer_say(t, OT_WARNING, "step %lld: all class numbers of target '%s' in a batch are %lld, which is "
-                                      "ignored: the loss is undefined, and this update is skipped, as are later ones "
-                                      "like it", (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
+        ot_trainer_say(t, OT_WARNING,
+                       "step %lld: all class numbers of target '%s' in a batch are %lld, which is "
+                       "ignored: the loss is undefined, and this update is skipped, as are later ones "
+                       "like it",
+                       (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
     return finish(t, now, NULL, err);
 }
 

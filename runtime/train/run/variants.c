@@ -11,18 +11,18 @@ enum { MOST = 16 };
 
 struct ot_variant {
     ot_decisions decided;
-    ot_plan     *plan;
-    ot_exec     *exec;
-    int64_t      used; /* the slot's count of choices when it was chosen last */
+    ot_plan *plan;
+    ot_exec *exec;
+    int64_t used; /* the slot's count of choices when it was chosen last */
 };
 
 static const void *current(void *user, const ot_value *v)
 {
-    ot_session     *x = user;
-    const ot_slot  *lead = x->lead >= 0 ? &x->slot[x->lead] : NULL;
-    const ot_plan  *p = lead ? ot_variants_at(lead, 0) : NULL;
+    ot_session *x = user;
+    const ot_slot *lead = x->lead >= 0 ? &x->slot[x->lead] : NULL;
+    const ot_plan *p = lead ? ot_variants_at(lead, 0) : NULL;
     const ot_value *s = p ? ot_same_state(p, v) : NULL;
-    ot_exec        *e = lead ? lead->variant ? lead->variant[0].exec : lead->exec : NULL;
+    ot_exec *e = lead ? lead->variant ? lead->variant[0].exec : lead->exec : NULL;
     if (!s || !e || s->slab != OT_SLAB_STATE) return NULL;
     void *copy = ot_arena_alloc(x->scratch ? x->scratch : x->a, ot_bytes(&v->shape, v->dtype) + 1);
     ot_error none = { 0 };
@@ -64,14 +64,15 @@ ot_status ot_variants_sample(ot_session *x, ot_feeders *fs, int64_t batch, ot_fe
 
 ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds, ot_status s, ot_error *err)
 {
-    ot_error     second = { 0 };
+    ot_error second = { 0 };
     ot_decisions d = { 0 };
-    ot_plan     *p = NULL;
-    bool         both = s == OT_OK && q->plan->graph->room->branches > 0;
+    ot_plan *p = NULL;
+    bool both = s == OT_OK && q->plan->graph->room->branches > 0;
     if (x->device || (!both && s != OT_E_MODEL)) return s;
     if (ot_variants_sample(x, q->feeders, q->batch, feeds, &second)) return s;
     configure(x, q, c, feeds, &d);
-    ot_status r = ot_plan_new(x->model->file->graph, c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &p, &second);
+    ot_status r =
+        ot_plan_new(x->model->file->graph, c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &p, &second);
     if (r || !d.n) { /* it was none of data's */
         if (r && !both && d.n) s = (*err = second).status;
         if (p) ot_plan_free(p);
@@ -94,13 +95,15 @@ static ot_status make_samples(ot_feed *feeds, int n, ot_arena *a, ot_error *err)
         if (f->sample || f->dtype == OT_STRING || ot_bytes(&f->shape, f->dtype) > LARGEST) continue;
         void *p = ot_arena_alloc(a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for numbers to plan with");
-        for (int64_t k = 0, all = ot_numel(&f->shape); k < all; k++) ot_set_f64(p, f->dtype, k, ot_is_float(f->dtype) ? (double)(k * 37 % 101) / 50 - 1 : 1);
+        for (int64_t k = 0, all = ot_numel(&f->shape); k < all; k++)
+            ot_set_f64(p, f->dtype, k, ot_is_float(f->dtype) ? (double)(k * 37 % 101) / 50 - 1 : 1);
         f->sample = p;
     }
     return OT_OK;
 }
 
-ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out, ot_error *err)
+ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out,
+                      ot_error *err)
 {
     ot_error told = { 0 };
     for (int way = 0; way < 4; way++) { /* bit 0: data decides; bit 1: some outputs may be left out */
@@ -140,7 +143,7 @@ static ot_status take_memory_anew(ot_session *x, ot_error *err)
     ot_slot *lead = &x->slot[x->lead];
     ot_plan *first = ot_variants_at(lead, 0);
     ot_exec *e = *ot_variants_exec(lead, 0);
-    void   **copy = ot_arena_alloc(x->scratch, ((size_t)first->n_states + 1) * sizeof *copy);
+    void **copy = ot_arena_alloc(x->scratch, ((size_t)first->n_states + 1) * sizeof *copy);
     if (!copy) return ot_fail(err, OT_E_NOMEM, "no memory for one more plan");
     OT_TRY(keep_states(x, first, e, false, copy, err));
     ot_session_unbind(x);
@@ -175,10 +178,10 @@ static ot_status make(ot_session *x, ot_slot *q, ot_config *c, ot_decisions *d, 
 
 static ot_status choose(ot_session *x, ot_slot *q, ot_decisions *d, bool *taken, ot_error *err)
 {
-    ot_feed  *feeds = ot_arena_alloc(x->scratch, sizeof *feeds * (size_t)(q->feeders->n + 1));
+    ot_feed *feeds = ot_arena_alloc(x->scratch, sizeof *feeds * (size_t)(q->feeders->n + 1));
     ot_config c;
-    ot_plan  *probe = NULL;
-    int       i = 0, k = 0;
+    ot_plan *probe = NULL;
+    int i = 0, k = 0;
     if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     ot_session_configure(x, q, &c, feeds);
     configure(x, q, &c, feeds, d);
@@ -209,7 +212,7 @@ static ot_status choose(ot_session *x, ot_slot *q, ot_decisions *d, bool *taken,
 ot_status ot_variants_choose(ot_session *x, ot_slot *q, ot_error *err)
 {
     ot_decisions d = { 0 };
-    bool         taken = false;
+    bool taken = false;
     if (!q->variant) return OT_OK;
     if (!(x->scratch = ot_arena_new())) return ot_fail(err, OT_E_NOMEM, "no memory for data-dependent values");
     ot_status s = choose(x, q, &d, &taken, err);

@@ -16,14 +16,15 @@ ot_status ot_variants_choose(ot_session *x, ot_slot *q, ot_error *err);
 void ot_variants_free(ot_slot *q); /* its plans */
 
 /* Its plans, the first of which laid the state out where the slot is the session's lead; and where their runs are kept. */
-int       ot_variants_count(const ot_slot *q);
-ot_plan  *ot_variants_at(const ot_slot *q, int i);
+int ot_variants_count(const ot_slot *q);
+ot_plan *ot_variants_at(const ot_slot *q, int i);
 ot_exec **ot_variants_exec(ot_slot *q, int i);
 
 /* A plan without a session, of as many outputs as there can be: as it is, then with what data decides as the feeds' samples
  * have it (those that have none get numbers), then without the outputs that cannot be computed.  infer: the pipeline up to
  * infer alone.  Errors: of the ways, what says most. */
-ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out, ot_error *err);
+ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out,
+                      ot_error *err);
 
 /* Fills the feeders' buffers with the first samples, and names them in feeds. */
 ot_status ot_variants_sample(ot_session *x, ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_error *err);

@@ -77,8 +77,7 @@ static ot_status set_master(ot_trainer *t, const ot_value *w, const void *bytes,
         if (m->of != w || m->kind != OT_STATE_MASTER) continue;
         void *wide = malloc(ot_bytes(&m->shape, m->dtype) + 1);
         if (!wide) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", w->name);
-        for (int64_t k = 0; k < ot_numel(&w->shape); k++)
-            ot_set_f64(wide, m->dtype, k, ot_get_f64(bytes, w->dtype, k));
+        for (int64_t k = 0; k < ot_numel(&w->shape); k++) ot_set_f64(wide, m->dtype, k, ot_get_f64(bytes, w->dtype, k));
         ot_status s = ot_exec_write(lead(t), m, wide, err);
         free(wide);
         OT_TRY(s);
@@ -97,8 +96,7 @@ ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err
         bool same = have.dtype == w->dtype && have.rank == w->rank;
         for (int k = 0; same && k < w->rank; k++) same = have.dim[k] == w->dim[k];
         if (!same)
-            return ot_fail(err, OT_E_USAGE,
-                           "'%s' has another type or shape; expected %s of rank %d", w->name,
+            return ot_fail(err, OT_E_USAGE, "'%s' has another type or shape; expected %s of rank %d", w->name,
                            ot_dtype_name(have.dtype), have.rank);
         OT_TRY(ot_exec_write(lead(t), v, w->data, err));
         return set_master(t, v, w->data, err);
@@ -125,9 +123,7 @@ static ot_status borrow(ot_trainer *t, const ot_tensor *batch, int n, ot_error *
         return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
     }
     t->data = d;
-    *d = (ot_dataset){
-        .arena = a, .name = "the batch", .samples = samples_of(batch, n), .n = n, .array = d->array
-    };
+    *d = (ot_dataset){ .arena = a, .name = "the batch", .samples = samples_of(batch, n), .n = n, .array = d->array };
     for (int i = 0; i < n; i++) {
         ot_array *x = &d->array[i];
         x->t = batch[i];
@@ -155,8 +151,8 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
             if (!strcmp(batch[k].name, x->t.name)) now = &batch[k];
         bool same = now && now->dtype == x->t.dtype && now->rank == x->t.rank;
         for (int k = 0; same && k < now->rank; k++) same = now->dim[k] == x->t.dim[k];
-        if (!same) return ot_fail(err, OT_E_DATA, "'%s' has not the same type and shape as in the first batch",
-                                  x->t.name);
+        if (!same)
+            return ot_fail(err, OT_E_DATA, "'%s' has not the same type and shape as in the first batch", x->t.name);
         x->t.data = now->data;
     }
     for (int i = 0; i < t->train.n; i++) {
@@ -174,10 +170,8 @@ ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *
     OT_GIVEN(t);
     OT_TRY(ot_tensors_given(batch, n, err));
     ot_error first = { 0 };
-    if (!t->by_steps)
-        return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
-    if (t->s.accumulate > 1)
-        return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
+    if (!t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
+    if (t->s.accumulate > 1) return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
     ot_status s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
     if (s && !t->x.memory) { /* nothing has changed: another first batch may come */
         ot_dataset_free(t->data);

@@ -8,8 +8,8 @@
 bool emulator_call(const char *name, const char *fmt, ...)
 {
     static long long count, fail_at;
-    static FILE     *log;
-    static bool      asked;
+    static FILE *log;
+    static bool asked;
     if (!asked) {
         const char *n = getenv("ONNXTRAIN_EMULATOR_FAIL"), *file = getenv("ONNXTRAIN_EMULATOR_LOG");
         asked = true;

@@ -30,7 +30,9 @@ const char *cublasLtGetStatusName(cublasStatus_t s)
     }
 }
 
-struct cublasLtContext { int made; };
+struct cublasLtContext {
+    int made;
+};
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
@@ -47,9 +49,20 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
 
 /* ---- descriptors -------------------------------------------------------------------- */
 
-typedef struct layout { int type, order, batches; uint64_t rows, columns; int64_t ld, step; } layout;
-typedef struct op { int compute, scale, ta, tb, epilogue, bias_type; const void *bias; int64_t bias_step; } op;
-typedef struct preference { uint64_t work, allowed; uint32_t reduction, alignment[4]; } preference;
+typedef struct layout {
+    int type, order, batches;
+    uint64_t rows, columns;
+    int64_t ld, step;
+} layout;
+typedef struct op {
+    int compute, scale, ta, tb, epilogue, bias_type;
+    const void *bias;
+    int64_t bias_step;
+} op;
+typedef struct preference {
+    uint64_t work, allowed;
+    uint32_t reduction, alignment[4];
+} preference;
 
 /* A field of a descriptor and the size that its attribute must have. */
 #define FIELD(attribute, field) case attribute: at = &d->field, size = sizeof d->field; break
@@ -58,13 +71,16 @@ typedef struct preference { uint64_t work, allowed; uint32_t reduction, alignmen
     memcpy(at, from, n);                                                 \
     return CUBLAS_STATUS_SUCCESS
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows, uint64_t columns, int64_t ld)
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t ld)
 {
-    FAILS("cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED, "%d %llu %llu %lld", (int)type, (unsigned long long)rows,
-          (unsigned long long)columns, (long long)ld);
+    FAILS("cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED, "%d %llu %llu %lld", (int)type,
+          (unsigned long long)rows, (unsigned long long)columns, (long long)ld);
     layout *d = malloc(sizeof *d);
     if (!d) return CUBLAS_STATUS_ALLOC_FAILED;
-    *d = (layout){ .type = (int)type, .order = CUBLASLT_ORDER_COL, .batches = 1, .rows = rows, .columns = columns, .ld = ld };
+    *d = (layout){
+        .type = (int)type, .order = CUBLASLT_ORDER_COL, .batches = 1, .rows = rows, .columns = columns, .ld = ld
+    };
     *out = (cublasLtMatrixLayout_t)d;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -75,11 +91,12 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t a, const void *from, size_t n)
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t a,
+                                                const void *from, size_t n)
 {
     layout *d = (layout *)l;
-    void   *at = NULL;
-    size_t  size = 0;
+    void *at = NULL;
+    size_t size = 0;
     FAILS("cublasLtMatrixLayoutSetAttribute", CUBLAS_STATUS_INVALID_VALUE, "%d", (int)a);
     switch ((int)a) {
         FIELD(CUBLASLT_MATRIX_LAYOUT_ORDER, order);
@@ -96,8 +113,12 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     FAILS("cublasLtMatmulDescCreate", CUBLAS_STATUS_ALLOC_FAILED, "%d %d", (int)compute, (int)scale);
     op *d = malloc(sizeof *d);
     if (!d) return CUBLAS_STATUS_ALLOC_FAILED;
-    *d = (op){ .compute = (int)compute, .scale = (int)scale, .ta = CUBLAS_OP_N, .tb = CUBLAS_OP_N,
-               .epilogue = CUBLASLT_EPILOGUE_DEFAULT, .bias_type = -1 };
+    *d = (op){ .compute = (int)compute,
+               .scale = (int)scale,
+               .ta = CUBLAS_OP_N,
+               .tb = CUBLAS_OP_N,
+               .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+               .bias_type = -1 };
     *out = (cublasLtMatmulDesc_t)d;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -108,10 +129,11 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t m, cublasLtMatmulDescAttributes_t a, const void *from, size_t n)
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t m, cublasLtMatmulDescAttributes_t a,
+                                              const void *from, size_t n)
 {
-    op    *d = (op *)m;
-    void  *at = NULL;
+    op *d = (op *)m;
+    void *at = NULL;
     size_t size = 0;
     FAILS("cublasLtMatmulDescSetAttribute", CUBLAS_STATUS_INVALID_VALUE, "%d", (int)a);
     switch ((int)a) {
@@ -131,7 +153,9 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
     FAILS("cublasLtMatmulPreferenceCreate", CUBLAS_STATUS_ALLOC_FAILED, " ");
     preference *d = malloc(sizeof *d);
     if (!d) return CUBLAS_STATUS_ALLOC_FAILED;
-    *d = (preference){ .allowed = ~(uint64_t)0, .reduction = CUBLASLT_REDUCTION_SCHEME_MASK, .alignment = { 256, 256, 256, 256 } };
+    *d = (preference){ .allowed = ~(uint64_t)0,
+                       .reduction = CUBLASLT_REDUCTION_SCHEME_MASK,
+                       .alignment = { 256, 256, 256, 256 } };
     *out = (cublasLtMatmulPreference_t)d;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -142,11 +166,12 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t a, const void *from, size_t n)
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                                    cublasLtMatmulPreferenceAttributes_t a, const void *from, size_t n)
 {
     preference *d = (preference *)p;
-    void       *at = NULL;
-    size_t      size = 0;
+    void *at = NULL;
+    size_t size = 0;
     FAILS("cublasLtMatmulPreferenceSetAttribute", CUBLAS_STATUS_INVALID_VALUE, "%d", (int)a);
     switch ((int)a) {
         FIELD(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, work);
@@ -167,16 +192,18 @@ enum { WHOLE, SPLIT, TF32, REFUSED, GREEDY, UNCHECKED, KINDS };
 enum { SPLITS = 4 };
 
 /* What an algorithm's 64 bytes hold here. */
-typedef struct choice { uint64_t magic, problem, kind, work, alignment, unused[3]; } choice;
+typedef struct choice {
+    uint64_t magic, problem, kind, work, alignment, unused[3];
+} choice;
 static const uint64_t magic = 0x656d756c61746564u;
 
 typedef struct product {
-    op          d;
-    layout      a, b, c;
-    double      alpha, beta;
+    op d;
+    layout a, b, c;
+    double alpha, beta;
     const void *A, *B, *C;
-    void       *D, *work;
-    choice      how;
+    void *D, *work;
+    choice how;
 } product;
 
 static uint64_t mixed(uint64_t h, int64_t v) { return (h ^ (uint64_t)v) * 0x100000001b3u; }
@@ -185,8 +212,8 @@ static uint64_t mixed(uint64_t h, int64_t v) { return (h ^ (uint64_t)v) * 0x1000
 static uint64_t problem_of(const product *p)
 {
     const layout *l[] = { &p->a, &p->b, &p->c };
-    uint64_t      h = 0xcbf29ce484222325u;
-    const int     of[] = { p->d.compute, p->d.scale, p->d.ta, p->d.tb, p->d.epilogue };
+    uint64_t h = 0xcbf29ce484222325u;
+    const int of[] = { p->d.compute, p->d.scale, p->d.ta, p->d.tb, p->d.epilogue };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) h = mixed(h, of[i]);
     for (int i = 0; i < 3; i++) {
         h = mixed(mixed(mixed(h, l[i]->type), (int64_t)l[i]->rows), (int64_t)l[i]->columns);
@@ -201,9 +228,10 @@ static int64_t inner(const product *p) { return (int64_t)(p->d.ta == CUBLAS_OP_N
 static bool consistent(const product *p)
 {
     const layout *l[] = { &p->a, &p->b, &p->c };
-    uint64_t      m = p->d.ta == CUBLAS_OP_N ? p->a.rows : p->a.columns, n = p->d.tb == CUBLAS_OP_N ? p->b.columns : p->b.rows;
-    uint64_t      k = p->d.tb == CUBLAS_OP_N ? p->b.rows : p->b.columns;
-    bool          f64 = p->a.type == CUDA_R_64F;
+    uint64_t m = p->d.ta == CUBLAS_OP_N ? p->a.rows : p->a.columns,
+             n = p->d.tb == CUBLAS_OP_N ? p->b.columns : p->b.rows;
+    uint64_t k = p->d.tb == CUBLAS_OP_N ? p->b.rows : p->b.columns;
+    bool f64 = p->a.type == CUDA_R_64F;
     for (int i = 0; i < 3; i++)
         if (l[i]->order != CUBLASLT_ORDER_COL || l[i]->ld < (int64_t)l[i]->rows || !l[i]->rows || !l[i]->columns ||
             l[i]->batches != p->c.batches || l[i]->type != p->a.type)
@@ -212,14 +240,15 @@ static bool consistent(const product *p)
     if (p->d.epilogue != CUBLASLT_EPILOGUE_DEFAULT && (p->d.epilogue != CUBLASLT_EPILOGUE_BIAS || f64)) return false;
     if (f64) return p->d.compute == CUBLAS_COMPUTE_64F && p->d.scale == CUDA_R_64F;
     if (p->d.scale != CUDA_R_32F) return false;
-    return p->d.compute == CUBLAS_COMPUTE_32F || (p->d.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p->a.type == CUDA_R_32F);
+    return p->d.compute == CUBLAS_COMPUTE_32F ||
+           (p->d.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p->a.type == CUDA_R_32F);
 }
 
 static double term(const product *p, int64_t batch, int64_t i, int64_t j, int64_t k)
 {
     int64_t a = batch * p->a.step + (p->d.ta == CUBLAS_OP_N ? i + k * p->a.ld : k + i * p->a.ld);
     int64_t b = batch * p->b.step + (p->d.tb == CUBLAS_OP_N ? k + j * p->b.ld : j + k * p->b.ld);
-    double  x = emulator_load(p->A, p->a.type, a), y = emulator_load(p->B, p->b.type, b);
+    double x = emulator_load(p->A, p->a.type, a), y = emulator_load(p->B, p->b.type, b);
     if (p->how.kind != TF32 && p->d.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return x * y;
     return emulator_rounded(x, 10, -136) * emulator_rounded(y, 10, -136);
 }
@@ -227,7 +256,7 @@ static double term(const product *p, int64_t batch, int64_t i, int64_t j, int64_
 static double sum(const product *p, int64_t batch, int64_t i, int64_t j)
 {
     int64_t k = inner(p);
-    double  s = 0;
+    double s = 0;
     if (p->how.kind != SPLIT) {
         for (int64_t t = 0; t < k; t++) s += term(p, batch, i, j, t);
         return s;
@@ -249,36 +278,45 @@ static void multiply(const void *what)
         for (int64_t j = 0; j < (int64_t)p->c.columns; j++)
             for (int64_t i = 0; i < (int64_t)p->c.rows; i++) {
                 int64_t at = batch * p->c.step + i + j * p->c.ld;
-                double  v = p->alpha * sum(p, batch, i, j);
+                double v = p->alpha * sum(p, batch, i, j);
                 if (p->beta != 0) v += p->beta * emulator_load(p->C, p->c.type, at);
-                if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS) v += emulator_load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
+                if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                    v += emulator_load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
                 emulator_store(p->D, p->c.type, at, v);
             }
 }
 
 /* ---- algorithms -------------------------------------------------------------------------- */
 
-static size_t split_bytes(const product *p) { return (size_t)p->c.rows * p->c.columns * (size_t)p->c.batches * SPLITS * emulator_size(p->d.scale); }
+static size_t split_bytes(const product *p)
+{
+    return (size_t)p->c.rows * p->c.columns * (size_t)p->c.batches * SPLITS * emulator_size(p->d.scale);
+}
 
-static product describe(cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d)
+static product describe(cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                        cublasLtMatrixLayout_t d)
 {
     return (product){ .d = *(op *)m, .a = *(layout *)a, .b = *(layout *)b, .c = *(layout *)d };
 }
 
 static bool offered(const product *p, const preference *like, int kind, size_t work)
 {
-    if (kind == TF32) return p->d.compute == CUBLAS_COMPUTE_32F && p->a.type == CUDA_R_32F && like->allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
-    if (kind == SPLIT) return work <= like->work && like->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE && inner(p) >= SPLITS;
+    if (kind == TF32)
+        return p->d.compute == CUBLAS_COMPUTE_32F && p->a.type == CUDA_R_32F &&
+               like->allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+    if (kind == SPLIT)
+        return work <= like->work && like->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE && inner(p) >= SPLITS;
     return true;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t like_,
-                                              int most, cublasLtMatmulHeuristicResult_t *out, int *n)
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t like_, int most,
+                                              cublasLtMatmulHeuristicResult_t *out, int *n)
 {
     const preference *like = (const preference *)like_;
-    product           p = describe(m, a, b, d);
-    uint32_t          alignment = 256;
+    product p = describe(m, a, b, d);
+    uint32_t alignment = 256;
     *n = 0;
     FAILS("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED, "%d", most);
     if (!h || most < 1) return CUBLAS_STATUS_INVALID_VALUE;
@@ -287,10 +325,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
         if (like->alignment[i] < alignment) alignment = like->alignment[i];
     for (int kind = WHOLE; kind < KINDS && *n < most; kind++) {
         size_t work = kind == SPLIT ? split_bytes(&p) : kind == GREEDY ? (size_t)like->work + 1 : 0;
-        choice how = { .magic = magic, .problem = problem_of(&p), .kind = (uint64_t)kind, .work = work, .alignment = alignment };
+        choice how = {
+            .magic = magic, .problem = problem_of(&p), .kind = (uint64_t)kind, .work = work, .alignment = alignment
+        };
         if (!offered(&p, like, kind, work)) continue;
-        out[*n] = (cublasLtMatmulHeuristicResult_t){ .workspaceSize = work, .wavesCount = 1,
-                                                     .state = kind == REFUSED ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS };
+        out[*n] = (cublasLtMatmulHeuristicResult_t){ .workspaceSize = work,
+                                                     .wavesCount = 1,
+                                                     .state = kind == REFUSED ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                                              : CUBLAS_STATUS_SUCCESS };
         memcpy(&out[(*n)++].algo, &how, sizeof how);
     }
     return CUBLAS_STATUS_SUCCESS;
@@ -298,15 +340,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
 
 static bool made_for(const product *p, const choice *how)
 {
-    return how->magic == magic && how->problem == problem_of(p) && how->kind < KINDS && how->kind != REFUSED && how->kind != UNCHECKED;
+    return how->magic == magic && how->problem == problem_of(p) && how->kind < KINDS && how->kind != REFUSED &&
+           how->kind != UNCHECKED;
 }
 
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo,
-                                       cublasLtMatmulHeuristicResult_t *out)
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *out)
 {
     product p = describe(m, a, b, d);
-    choice  how;
+    choice how;
     memcpy(&how, algo, sizeof how);
     FAILS("cublasLtMatmulAlgoCheck", CUBLAS_STATUS_NOT_SUPPORTED, "%llu", (unsigned long long)how.kind);
     if (!h || !c || !consistent(&p) || !made_for(&p, &how)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -318,21 +361,24 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t 
 /* All that a matrix covers must be memory of the device, and begin where the algorithm may rely on it. */
 static void must_hold(const char *name, const void *at, const layout *l, uint64_t alignment)
 {
-    size_t n = (size_t)((l->batches - 1) * l->step + l->ld * ((int64_t)l->columns - 1) + (int64_t)l->rows) * emulator_size(l->type);
+    size_t n = (size_t)((l->batches - 1) * l->step + l->ld * ((int64_t)l->columns - 1) + (int64_t)l->rows) *
+               emulator_size(l->type);
     if (emulator_is_device(at, n) && (uintptr_t)at % alignment == 0) return;
-    fprintf(stderr, "emulator: cublasLtMatmul: %s: %zu bytes at %p, aligned to %llu, are not the device's\n", name, n, at,
-            (unsigned long long)alignment);
+    fprintf(stderr, "emulator: cublasLtMatmul: %s: %zu bytes at %p, aligned to %llu, are not the device's\n", name, n,
+            at, (unsigned long long)alignment);
     abort();
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const void *alpha, const void *A, cublasLtMatrixLayout_t a,
-                              const void *B, cublasLtMatrixLayout_t b, const void *beta, const void *C, cublasLtMatrixLayout_t c, void *D,
-                              cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, void *work, size_t bytes, cudaStream_t stream)
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const void *alpha, const void *A,
+                              cublasLtMatrixLayout_t a, const void *B, cublasLtMatrixLayout_t b, const void *beta,
+                              const void *C, cublasLtMatrixLayout_t c, void *D, cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t *algo, void *work, size_t bytes, cudaStream_t stream)
 {
     product p = describe(m, a, b, d);
     if (!h || !algo || !consistent(&p) || memcmp(c, d, sizeof(layout)) != 0) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&p.how, algo, sizeof p.how);
-    if (!made_for(&p, &p.how) || p.how.work > bytes || (p.how.work && (uintptr_t)work % 16)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!made_for(&p, &p.how) || p.how.work > bytes || (p.how.work && (uintptr_t)work % 16))
+        return CUBLAS_STATUS_INVALID_VALUE;
     p.alpha = emulator_load(alpha, p.d.scale, 0);
     p.beta = emulator_load(beta, p.d.scale, 0);
     p.A = A, p.B = B, p.C = C, p.D = D, p.work = work;
@@ -343,5 +389,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const 
     if (p.d.epilogue == CUBLASLT_EPILOGUE_BIAS) must_hold("bias", p.d.bias, &vector, p.how.alignment);
     layout area = { .type = CUDA_R_16F, .batches = 1, .rows = p.how.work / 2, .columns = 1 };
     if (p.how.work) must_hold("workspace", work, &area, 16);
-    return emulator_submit(stream, multiply, &p, sizeof p, "cublasLtMatmul") ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+    return emulator_submit(stream, multiply, &p, sizeof p, "cublasLtMatmul") ? CUBLAS_STATUS_EXECUTION_FAILED
+                                                                             : CUBLAS_STATUS_SUCCESS;
 }

@@ -34,7 +34,9 @@ void cudnnGetLastErrorString(char *text, size_t n) { snprintf(text, n, "emulated
 
 /* ---- the handle ------------------------------------------------------------------------ */
 
-struct cudnnContext { cudaStream_t stream; };
+struct cudnnContext {
+    cudaStream_t stream;
+};
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *h)
 {
@@ -75,7 +77,10 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 #define HEUR CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
 #define PACK CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR
 
-static const struct { int owner, name, type, most; bool needed; } attributes[] = {
+static const struct {
+    int owner, name, type, most;
+    bool needed;
+} attributes[] = {
     { TENSOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, true },
     { TENSOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, DNN_RANK, true },
     { TENSOR, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, DNN_RANK, true },
@@ -138,7 +143,8 @@ static const struct { int owner, name, type, most; bool needed; } attributes[] =
     LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, true),
     LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, true),
     LINK(NORM_DX, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, true),
-    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, DNN_OPS, true },
+    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, DNN_OPS,
+      true },
     LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, true),
     LINK(HEUR, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, true),
     { HEUR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, true },
@@ -202,7 +208,7 @@ void dnn_drop(dnn *d)
 bool dnn_put(dnn *d, int name, int type, int64_t n, const void *list)
 {
     dnn_value v = { .name = name, .type = type, .n = n };
-    size_t    bytes = (size_t)n * bytes_of(type);
+    size_t bytes = (size_t)n * bytes_of(type);
     if (d->n == sizeof d->value / sizeof *d->value || !(v.list = malloc(bytes + 1))) return false;
     memcpy(v.list, list, bytes);
     ((char *)v.list)[bytes] = 0;

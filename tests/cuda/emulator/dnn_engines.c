@@ -32,7 +32,8 @@ static const dnn *op_of(const dnn *graph, int i)
 
 static cudnnStatus_t check_tensor(const dnn *d)
 {
-    const dnn_value *dims = dnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS), *strides = dnn_find(d, CUDNN_ATTR_TENSOR_STRIDES);
+    const dnn_value *dims = dnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS),
+                    *strides = dnn_find(d, CUDNN_ATTR_TENSOR_STRIDES);
     if (dims->n != strides->n || dims->n < 3) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     for (int i = 0; i < dims->n; i++)
         if (dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i) < 1)
@@ -43,7 +44,10 @@ static cudnnStatus_t check_tensor(const dnn *d)
     return dnn_cuda_type(type) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE : CUDNN_STATUS_SUCCESS;
 }
 
-typedef struct parts { dnn_tensor x, w, y; const dnn *conv; } parts;
+typedef struct parts {
+    dnn_tensor x, w, y;
+    const dnn *conv;
+} parts;
 
 static parts parts_of(const dnn *op)
 {
@@ -67,8 +71,8 @@ static parts parts_of(const dnn *op)
 static cudnnStatus_t check_convolution(const dnn *op)
 {
     parts p = parts_of(op);
-    int   nd = (int)dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0);
-    bool  f64 = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 0) == CUDNN_DATA_DOUBLE;
+    int nd = (int)dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0);
+    bool f64 = dnn_number(p.conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 0) == CUDNN_DATA_DOUBLE;
     if (p.x.rank != nd + 2 || p.w.rank != nd + 2 || p.y.rank != nd + 2) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     if (p.x.dim[0] != p.y.dim[0] || p.w.dim[0] != p.y.dim[1] || p.x.dim[1] % p.w.dim[1] ||
         p.w.dim[0] % (p.x.dim[1] / p.w.dim[1]))
@@ -96,7 +100,7 @@ static cudnnStatus_t check_norm(const dnn *op)
     for (int i = 0; i < op->n; i++) {
         if (op->value[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
         dnn_tensor t = dnn_tensor_of(*(dnn *const *)op->value[i].list);
-        int64_t    n = 1;
+        int64_t n = 1;
         for (int k = 0; k < t.rank; k++) n *= t.dim[k];
         bool like_x =
             t.rank == x.rank && !memcmp(t.dim, x.dim, sizeof t.dim) && !memcmp(t.stride, x.stride, sizeof t.stride);
@@ -112,7 +116,7 @@ static cudnnStatus_t check_norm(const dnn *op)
 static cudnnStatus_t restore(dnn *plan, const dnn_value *text)
 {
     const char *at = text->list;
-    dnn        *config = dnn_read(&at);
+    dnn *config = dnn_read(&at);
     if (!config) return CUDNN_STATUS_BAD_PARAM;
     bool ok = dnn_put(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     dnn_drop(config);
@@ -122,8 +126,8 @@ static cudnnStatus_t restore(dnn *plan, const dnn_value *text)
 static cudnnStatus_t check_plan(dnn *d)
 {
     const dnn_value *text = dnn_find(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
-    bool             chosen = dnn_find(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    int              engine;
+    bool chosen = dnn_find(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    int engine;
     if (chosen == (text != NULL)) return CUDNN_STATUS_BAD_PARAM;
     if (text) return restore(d, text);
     dnn_graph_of(d, &engine);
@@ -179,8 +183,8 @@ static bool supported(const dnn *graph)
                CUDNN_POINTWISE_ADD;
 }
 
-static const int best_first[] = { DNN_RANDOM, DNN_HALF, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN,
-                                  DNN_WINOGRAD, DNN_SLOW };
+static const int best_first[] = { DNN_RANDOM,  DNN_HALF,  DNN_TF32,     DNN_GREEDY, DNN_FICKLE,
+                                  DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW };
 
 static bool offered(const dnn *graph, int64_t mode, int engine)
 {
@@ -220,9 +224,18 @@ static cudnnStatus_t give_configs(const dnn *heur, int64_t room, int64_t *n, dnn
 static int notes_of(const dnn *engine, int *note)
 {
     switch (dnn_number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0)) {
-    case DNN_RANDOM: return note[0] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 1;
-    case DNN_WINOGRAD: return note[0] = CUDNN_NUMERICAL_NOTE_WINOGRAD, 1;
-    case DNN_TF32: return note[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, 1;
+    case DNN_RANDOM: {
+        note[0] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        return 1;
+    }
+    case DNN_WINOGRAD: {
+        note[0] = CUDNN_NUMERICAL_NOTE_WINOGRAD;
+        return 1;
+    }
+    case DNN_TF32: {
+        note[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        return 1;
+    }
     case DNN_HALF:
         note[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
         note[1] = CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
@@ -260,14 +273,14 @@ static cudnnStatus_t give_text(const dnn *plan, int64_t room, int64_t *n, char *
 
 cudnnStatus_t dnn_ask(dnn *d, int name, int type, int64_t room, int64_t *n, void *list)
 {
-    int     engine, note[4], count;
+    int engine, note[4], count;
     int64_t work;
     switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: return give_configs(d, room, n, list);
     case CUDNN_ATTR_ENGINECFG_ENGINE: {
         const dnn *from = dnn_to(d, CUDNN_ATTR_ENGINECFG_ENGINE);
-        dnn       *to = *(dnn **)list;
-        int64_t    number = dnn_number(from, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
+        dnn *to = *(dnn **)list;
+        int64_t number = dnn_number(from, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
         const dnn *graph = dnn_to(from, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
         *n = 1;
         to->final = dnn_put(to, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph) &&

@@ -72,7 +72,7 @@ static bool spreads(const dnn_tensor *x, const dnn_tensor *y)
 /* Rows of a, what is summed over, columns of b; the axes in front are those of all three. */
 static bool multiplies(const dnn_tensor *a, const dnn_tensor *b, const dnn_tensor *c)
 {
-    int  r = c->rank;
+    int r = c->rank;
     bool ok = a->rank == r && b->rank == r && a->dim[r - 2] == c->dim[r - 2] && a->dim[r - 1] == b->dim[r - 2] &&
               b->dim[r - 1] == c->dim[r - 1];
     for (int d = 0; d < r - 2 && ok; d++) ok = a->dim[d] == c->dim[d] && b->dim[d] == c->dim[d];
@@ -107,7 +107,7 @@ static int64_t reduction_of(const dnn *op)
 
 cudnnStatus_t dnn_check_piece(const dnn *op)
 {
-    int        name[4], n = dnn_piece_links(op, name);
+    int name[4], n = dnn_piece_links(op, name);
     dnn_tensor t[4], *y = &t[n - 1];
     for (int i = 0; i < n; i++) t[i] = dnn_tensor_of(dnn_to(op, name[i]));
     bool ok = true;
@@ -159,12 +159,12 @@ static double element(int64_t mode, double x, double b, double t, int64_t index)
 
 static void run_pointwise(const dnn *op, dnn_field *const *f)
 {
-    int64_t    mode = mode_of(op);
-    int        n = inputs(mode);
+    int64_t mode = mode_of(op);
+    int n = inputs(mode);
     dnn_field *y = f[n];
     int axis = (int)dnn_number(dnn_to(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_AXIS, 0);
     for (int64_t i = 0; i < y->n; i++) {
-        double  in[3] = { 0 };
+        double in[3] = { 0 };
         int64_t behind = 1;
         for (int k = 0; k < n; k++) in[k] = f[k]->v[beside(&f[k]->t, &y->t, i)];
         for (int d = y->t.rank - 1; d > axis; d--) behind *= y->t.dim[d];
@@ -174,7 +174,7 @@ static void run_pointwise(const dnn *op, dnn_field *const *f)
 
 static void run_product(const dnn_field *a, const dnn_field *b, dnn_field *c)
 {
-    int     r = c->t.rank;
+    int r = c->t.rank;
     int64_t M = c->t.dim[r - 2], N = c->t.dim[r - 1], K = a->t.dim[r - 1];
     memset(c->v, 0, (size_t)c->n * sizeof *c->v);
     for (int64_t p = 0; p < c->n / (M * N); p++)
@@ -206,7 +206,7 @@ static void run_reshape(const dnn_field *x, dnn_field *y)
 
 void dnn_run_piece(const dnn *op, dnn_field *const *f)
 {
-    int        name[4];
+    int name[4];
     dnn_field *y = f[dnn_piece_links(op, name) - 1];
     switch (op->type) {
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: run_product(f[0], f[1], y); break;

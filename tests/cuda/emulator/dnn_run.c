@@ -14,16 +14,21 @@ enum { MOST = 24, FIELDS = 64 };
 /* A plan with its addresses, as it is kept until the work is done. */
 typedef struct job {
     const dnn *plan;
-    int        n;
-    int64_t    uid[MOST];
-    void      *at[MOST];
-    float      number[MOST]; /* of tensors handed over by value: read when they are handed over */
-    void      *work;
+    int n;
+    int64_t uid[MOST];
+    void *at[MOST];
+    float number[MOST]; /* of tensors handed over by value: read when they are handed over */
+    void *work;
 } job;
 
 typedef dnn_field field;
 
-typedef struct machine { const job *j; int engine; field field[FIELDS]; int n; } machine;
+typedef struct machine {
+    const job *j;
+    int engine;
+    field field[FIELDS];
+    int n;
+} machine;
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -71,12 +76,14 @@ static void write_back(machine *m, const field *f)
 
 /* ---- convolution ----------------------------------------------------------------------------- */
 
-typedef struct window { int64_t in[3], k[3], out[3], stride[3], dilation[3], lo[3]; } window;
+typedef struct window {
+    int64_t in[3], k[3], out[3], stride[3], dilation[3], lo[3];
+} window;
 
 static window window_of(const dnn *conv, const field *x, const field *w, const field *y)
 {
     window s;
-    int    nd = x->t.rank - 2;
+    int nd = x->t.rank - 2;
     for (int j = 0; j < 3; j++) {
         int a = j - (3 - nd); /* leading axes of extent 1 */
         s.in[j] = a < 0 ? 1 : x->t.dim[2 + a];
@@ -117,8 +124,8 @@ static void planes(const window *s, side to, double *x, double *w, double *y)
 
 static void convolve(const dnn *conv, double alpha, side to, field *x, field *w, field *y)
 {
-    window  s = window_of(conv, x, w, y);
-    field  *sum = to == Y ? y : to == X ? x : w;
+    window s = window_of(conv, x, w, y);
+    field *sum = to == Y ? y : to == X ? x : w;
     int64_t I = s.in[0] * s.in[1] * s.in[2], O = s.out[0] * s.out[1] * s.out[2], K = s.k[0] * s.k[1] * s.k[2];
     int64_t C = w->t.dim[1], M = w->t.dim[0], groups = x->t.dim[1] / C;
     memset(sum->v, 0, (size_t)sum->n * sizeof *sum->v);
@@ -166,7 +173,7 @@ static field *run_convolution(machine *m, const dnn *op)
 
 static field *run_piece(machine *m, const dnn *op)
 {
-    int    name[4], n = dnn_piece_links(op, name);
+    int name[4], n = dnn_piece_links(op, name);
     field *f[4];
     for (int i = 0; i < n; i++) f[i] = field_of(m, op, name[i]);
     dnn_run_piece(op, f);
@@ -243,17 +250,16 @@ static void run_norm_dx(machine *m, const dnn *op)
 
 static void run_job(const void *what)
 {
-    const job       *j = what;
-    machine          m = { .j = j };
-    const dnn       *graph = dnn_graph_of(j->plan, &m.engine);
+    const job *j = what;
+    machine m = { .j = j };
+    const dnn *graph = dnn_graph_of(j->plan, &m.engine);
     const dnn_value *ops = dnn_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (dnn_work_of(m.engine)) memset(j->work, 0xA5, (size_t)dnn_work_of(m.engine));
     for (int64_t i = 0; i < ops->n; i++) {
         const dnn *op = ((dnn *const *)ops->list)[i];
         if (op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) run_norm(&m, op);
         else if (op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR) run_norm_dx(&m, op);
-        else
-            write_back(&m, dnn_is_piece(op) ? run_piece(&m, op) : run_convolution(&m, op));
+        else write_back(&m, dnn_is_piece(op) ? run_piece(&m, op) : run_convolution(&m, op));
     }
     for (int i = 0; i < m.n; i++) free(m.field[i].v);
 }
@@ -273,7 +279,7 @@ static bool bound(const job *j, const dnn *op)
         const dnn *d = op->value[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? *(dnn *const *)op->value[i].list : NULL;
         if (!d || d->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) continue;
         dnn_tensor t = dnn_tensor_of(d);
-        void      *at = address(j, &t);
+        void *at = address(j, &t);
         if (t.is_virtual) continue;
         if (!at) return false;
         if (!t.by_value) must_hold(at, (size_t)(dnn_place(&t, count(&t) - 1) + 1) * emulator_size(t.type), "a tensor");
@@ -285,9 +291,9 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack)
 {
     const dnn_value *ids = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
                     *at = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-    job              j = { .plan = plan, .n = (int)ids->n };
-    int              engine;
-    const dnn       *graph = dnn_graph_of(plan, &engine);
+    job j = { .plan = plan, .n = (int)ids->n };
+    int engine;
+    const dnn *graph = dnn_graph_of(plan, &engine);
     const dnn_value *ops = dnn_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (j.n > MOST) return CUDNN_STATUS_BAD_PARAM;
     memcpy(j.uid, ids->list, (size_t)ids->n * sizeof *j.uid);

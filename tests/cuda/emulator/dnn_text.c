@@ -29,9 +29,9 @@ static void write(FILE *f, const dnn *d)
 
 char *dnn_write(const dnn *d)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t n = 0;
-    FILE  *f = open_memstream(&text, &n);
+    FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
     write(f, d);
     fclose(f);
@@ -41,20 +41,20 @@ char *dnn_write(const dnn *d)
 static bool read_value(const char **text, dnn *d)
 {
     unsigned char bytes[4096];
-    dnn          *list[DNN_OPS];
-    int           name, type, used = 0;
-    long long     n;
+    dnn *list[DNN_OPS];
+    int name, type, used = 0;
+    long long n;
     if (sscanf(*text, " %d:%d:%lld%n", &name, &type, &n, &used) != 3 || n < 0) return false;
     *text += used;
     if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
         bool ok = n <= DNN_OPS;
-        int  made = 0;
+        int made = 0;
         while (ok && made < n && (list[made] = dnn_read(text))) made++;
         ok = ok && made == n && dnn_put(d, name, type, n, list);
         while (made) dnn_drop(list[--made]); /* d has its own use of each */
         return ok;
     }
-    size_t   k = 0;
+    size_t k = 0;
     unsigned byte;
     while ((**text == '=' || **text == ',') && k < sizeof bytes && sscanf(*text + 1, "%2x", &byte) == 1)
         bytes[k++] = (unsigned char)byte, *text += 3;

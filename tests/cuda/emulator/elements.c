@@ -14,11 +14,11 @@ double emulator_load(const void *p, int type, int64_t i)
     if (type == CUDA_R_32F) return (double)((const float *)p)[i];
     if (type == CUDA_R_16BF) {
         uint32_t u = (uint32_t)h[i] << 16;
-        float    f;
+        float f;
         memcpy(&f, &u, sizeof f);
         return (double)f;
     }
-    int    e = h[i] >> 10 & 31, m = h[i] & 1023;
+    int e = h[i] >> 10 & 31, m = h[i] & 1023;
     double v = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
     return h[i] & 0x8000 ? -v : v;
 }
@@ -37,13 +37,13 @@ void emulator_store(void *p, int type, int64_t i, double v)
     if (type == CUDA_R_64F) ((double *)p)[i] = v;
     else if (type == CUDA_R_32F) ((float *)p)[i] = (float)v;
     else if (type == CUDA_R_16BF) {
-        float    f = (float)emulator_rounded((double)(float)v, 7, -133);
+        float f = (float)emulator_rounded((double)(float)v, 7, -133);
         uint32_t u;
         memcpy(&u, &f, sizeof u);
         ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
     } else {
-        double   r = fabs(emulator_rounded((double)(float)v, 10, -24));
-        int      e = 0;
+        double r = fabs(emulator_rounded((double)(float)v, 10, -24));
+        int e = 0;
         uint16_t h;
         if (isnan(v)) h = 0x7e00;
         else if (r >= 65520) h = 0x7c00;

@@ -8,7 +8,7 @@
 /* type: CUDA_R_64F, _32F, _16F or _16BF. */
 size_t emulator_size(int type);
 double emulator_load(const void *p, int type, int64_t i);
-void   emulator_store(void *p, int type, int64_t i, double v); /* to nearest even */
+void emulator_store(void *p, int type, int64_t i, double v); /* to nearest even */
 
 /* v with `bits` bits behind the first, to nearest even; steps no finer than 2^least. */
 double emulator_rounded(double v, int bits, int least);

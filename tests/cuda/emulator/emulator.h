@@ -19,7 +19,8 @@
 /* Runs entry (a function compiled with prelude_host.h) for every thread of every block.  threads.c */
 typedef void emulator_entry(const void *args);
 struct ot_emulated;
-void emulator_run(emulator_entry *entry, struct ot_emulated **at, long long blocks, int threads, size_t shared, const void *args);
+void emulator_run(emulator_entry *entry, struct ot_emulated **at, long long blocks, int threads, size_t shared,
+                  const void *args);
 
 /* Counts a call that can fail and logs it; true: it is to fail.  calls.c */
 bool emulator_call(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

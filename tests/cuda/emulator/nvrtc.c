@@ -12,7 +12,13 @@
 
 extern char **environ;
 
-struct _nvrtcProgram { char folder[64]; int n; char *log; void *image; size_t bytes; };
+struct _nvrtcProgram {
+    char folder[64];
+    int n;
+    char *log;
+    void *image;
+    size_t bytes;
+};
 
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
@@ -21,7 +27,12 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
     return NVRTC_SUCCESS;
 }
 
-const char *nvrtcGetErrorString(nvrtcResult r) { return r == NVRTC_SUCCESS ? "no error" : r == NVRTC_ERROR_COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR (emulated)"; }
+const char *nvrtcGetErrorString(nvrtcResult r)
+{
+    return r == NVRTC_SUCCESS             ? "no error"
+           : r == NVRTC_ERROR_COMPILATION ? "NVRTC_ERROR_COMPILATION"
+                                          : "NVRTC_ERROR (emulated)";
+}
 
 static bool put(const char *folder, const char *name, const char *text)
 {
@@ -43,12 +54,13 @@ static char *get(const char *folder, const char *name, size_t *n)
     long size = ftell(f);
     rewind(f);
     bytes = malloc((size_t)size + 1);
-    if (bytes) bytes[*n = fread(bytes, 1, (size_t)size, f)] = 0;
+    if (bytes) bytes[ *n = fread(bytes, 1, (size_t)size, f)] = 0;
     fclose(f);
     return bytes;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *name, int n, const char *const *headers, const char *const *names)
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *name, int n, const char *const *headers,
+                               const char *const *names)
 {
     if (emulator_call("nvrtcCreateProgram", "%s", name)) return NVRTC_ERROR_OUT_OF_MEMORY;
     nvrtcProgram p = calloc(1, sizeof *p);
@@ -66,13 +78,14 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
     (void)n;
     (void)options;
     if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
-    snprintf(command, sizeof command,
-             "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing -Werror=implicit-function-declaration "
-             "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -o kernel.so kernel.c -lm >log 2>&1",
-             p->folder);
+    snprintf(
+        command, sizeof command,
+        "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing -Werror=implicit-function-declaration "
+        "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -o kernel.so kernel.c -lm >log 2>&1",
+        p->folder);
     char *argv[] = { "sh", "-c", command, NULL };
     pid_t pid;
-    int   status = -1;
+    int status = -1;
     if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
     size_t bytes = 0;
     p->log = get(p->folder, "log", &bytes);
@@ -110,7 +123,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
     snprintf(command, sizeof command, "rm -rf %s", (*p)->folder);
     char *argv[] = { "sh", "-c", command, NULL };
     pid_t pid;
-    int   status;
+    int status;
     if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
     free((*p)->log);
     free((*p)->image);

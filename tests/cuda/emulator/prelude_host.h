@@ -17,15 +17,17 @@
 #define OT_UNROLL_BY(n)
 #define OT_UNROLL_4
 
-typedef struct ot_u128 { unsigned x, y, z, w; } __attribute__((aligned(16))) ot_u128;
+typedef struct ot_u128 {
+    unsigned x, y, z, w;
+} __attribute__((aligned(16))) ot_u128;
 
 /* What the emulator gives a kernel. */
 typedef struct ot_emulated {
     long long block, blocks;
-    int       thread, threads;
-    void     *shared; /* dynamic */
-    void    (*barrier)(const char *file, int line);
-    void    (*exchange)(void *value, int bytes, int lane, const char *file, int line); /* value becomes that of the lane */
+    int thread, threads;
+    void *shared; /* dynamic */
+    void (*barrier)(const char *file, int line);
+    void (*exchange)(void *value, int bytes, int lane, const char *file, int line); /* value becomes that of the lane */
 } ot_emulated;
 
 __attribute__((weak, visibility("default"))) ot_emulated *ot_emulated_at; /* set by the emulator after loading */
@@ -63,7 +65,8 @@ __attribute__((weak, visibility("default"))) ot_emulated *ot_emulated_at; /* set
 static inline __attribute__((unused)) unsigned ot_ballot(int p)
 {
     unsigned all = 0;
-    for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++) all |= (unsigned)(OT_EXCHANGE(p != 0, lane) != 0) << lane;
+    for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++)
+        all |= (unsigned)(OT_EXCHANGE(p != 0, lane) != 0) << lane;
     return all;
 }
 
@@ -71,7 +74,8 @@ static inline __attribute__((unused)) unsigned ot_ballot(int p)
 static inline __attribute__((unused)) unsigned ot_match(unsigned v)
 {
     unsigned all = 0;
-    for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++) all |= (unsigned)(OT_EXCHANGE(v, lane) == v) << lane;
+    for (int lane = 0; lane < 32 && lane < OT_THREADS - OT_THREAD / 32 * 32; lane++)
+        all |= (unsigned)(OT_EXCHANGE(v, lane) == v) << lane;
     return all;
 }
 
@@ -104,7 +108,7 @@ OT_DEVICE unsigned long long ot_f64_bits(double f)
 }
 
 OT_DEVICE unsigned ot_mulhi_u32(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
-OT_DEVICE int      ot_popcount(unsigned x) { return __builtin_popcount(x); }
+OT_DEVICE int ot_popcount(unsigned x) { return __builtin_popcount(x); }
 
 OT_DEVICE int ot_atomic_swap_if(int *p, int old, int now)
 {
@@ -129,7 +133,7 @@ OT_DEVICE unsigned short ot_f32_to_f16(float f)
     unsigned u = ot_f32_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00 | (a >> 13 & 0x3ff));
     if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00); /* 65520 and more round to infinity */
-    if (a < 0x38800000u) { /* a subnormal number: one addition rounds it */
+    if (a < 0x38800000u) {                                        /* a subnormal number: one addition rounds it */
         float x = ot_bits_f32(a) + 0.5f;
         return (unsigned short)(sign | (ot_f32_bits(x) - 0x3f000000u));
     }

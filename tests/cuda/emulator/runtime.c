@@ -17,7 +17,12 @@ cudaError_t emulator_error(cudaError_t e) { return last = e; }
 
 /* ---- memory ------------------------------------------------------------------- */
 
-typedef struct block { struct block *next; char *at; size_t n; bool host; } block;
+typedef struct block {
+    struct block *next;
+    char *at;
+    size_t n;
+    bool host;
+} block;
 static block *blocks;
 
 static block *find(const void *p, size_t n, bool host)
@@ -80,7 +85,8 @@ __attribute__((destructor)) static void leaks(void)
     size_t n = 0;
     for (const block *b = blocks; b; b = b->next) n += b->n;
     if (!blocks && !emulator_live(0)) return;
-    fprintf(stderr, "emulator: %zu bytes and %d streams, graphs, events or libraries are never freed\n", n, emulator_live(0));
+    fprintf(stderr, "emulator: %zu bytes and %d streams, graphs, events or libraries are never freed\n", n,
+            emulator_live(0));
     _exit(98);
 }
 
@@ -173,7 +179,12 @@ cudaError_t cudaGetLastError(void)
 
 /* ---- copies ------------------------------------------------------------------------ */
 
-typedef struct copy { void *to; const void *from; size_t n; int value; } copy;
+typedef struct copy {
+    void *to;
+    const void *from;
+    size_t n;
+    int value;
+} copy;
 
 static void do_copy(const void *what)
 {
@@ -181,7 +192,11 @@ static void do_copy(const void *what)
     memmove(c->to, c->from, c->n);
 }
 
-typedef struct taken { void *to; size_t n; char bytes[]; } taken;
+typedef struct taken {
+    void *to;
+    size_t n;
+    char bytes[];
+} taken;
 
 static void do_taken(const void *what)
 {
@@ -228,7 +243,7 @@ static cudaError_t copy_unpinned(const copy *c, bool to_device, cudaStream_t s)
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
 {
-    copy        c = { .to = to, .from = from, .n = n };
+    copy c = { .to = to, .from = from, .n = n };
     const void *host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : NULL;
     if (kind != cudaMemcpyDeviceToHost) must_be_device(to, n, "cudaMemcpyAsync");
     if (kind != cudaMemcpyHostToDevice) must_be_device(from, n, "cudaMemcpyAsync");
@@ -246,28 +261,31 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t s)
 /* ---- kernels ------------------------------------------------------------------------ */
 
 typedef struct kernel {
-    struct kernel       *next;
-    emulator_entry      *entry;
+    struct kernel *next;
+    emulator_entry *entry;
     struct ot_emulated **at;
-    int                  bytes;
-    char                 name[64];
+    int bytes;
+    char name[64];
 } kernel;
-typedef struct library { void *handle; kernel *kernels; } library;
+typedef struct library {
+    void *handle;
+    kernel *kernels;
+} library;
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jit, void **values, unsigned n,
-                                enum cudaLibraryOption *options, void **option_values, unsigned n_options)
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jit, void **values,
+                                unsigned n, enum cudaLibraryOption *options, void **option_values, unsigned n_options)
 {
     (void)jit, (void)values, (void)n, (void)options, (void)option_values, (void)n_options;
     FAILS("cudaLibraryLoadData", cudaErrorInvalidSource, " ");
     /* The length of an ELF file: behind its table of sections. */
     const unsigned char *b = code;
-    uint64_t             sections;
-    uint16_t             size, count;
+    uint64_t sections;
+    uint16_t size, count;
     memcpy(&sections, b + 40, 8), memcpy(&size, b + 58, 2), memcpy(&count, b + 60, 2);
-    char     path[] = "/tmp/ot-emulated-kernel-XXXXXX";
-    int      fd = mkstemp(path);
+    char path[] = "/tmp/ot-emulated-kernel-XXXXXX";
+    int fd = mkstemp(path);
     library *l = calloc(1, sizeof *l);
-    size_t   bytes = (size_t)sections + (size_t)size * count;
+    size_t bytes = (size_t)sections + (size_t)size * count;
     if (fd < 0 || !l || write(fd, code, bytes) != (ssize_t)bytes) return emulator_error(cudaErrorInvalidSource);
     close(fd);
     l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -282,8 +300,8 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t lib, const cha
 {
     FAILS("cudaLibraryGetKernel", cudaErrorSymbolNotFound, "%s", name);
     library *l = (library *)lib;
-    kernel  *k = calloc(1, sizeof *k);
-    char     bytes[96];
+    kernel *k = calloc(1, sizeof *k);
+    char bytes[96];
     if (!k) return emulator_error(cudaErrorMemoryAllocation);
     snprintf(bytes, sizeof bytes, "%s_bytes", name);
     snprintf(k->name, sizeof k->name, "%s", name);
@@ -311,7 +329,12 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t lib)
     return cudaSuccess;
 }
 
-typedef struct launch { kernel *k; unsigned blocks, threads; size_t shared; char args[4096]; } launch;
+typedef struct launch {
+    kernel *k;
+    unsigned blocks, threads;
+    size_t shared;
+    char args[4096];
+} launch;
 
 static void do_launch(const void *what)
 {
@@ -321,7 +344,9 @@ static void do_launch(const void *what)
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *function, void **args)
 {
-    launch l = { .k = (kernel *)(uintptr_t)function, .blocks = c->gridDim.x, .threads = c->blockDim.x,
+    launch l = { .k = (kernel *)(uintptr_t)function,
+                 .blocks = c->gridDim.x,
+                 .threads = c->blockDim.x,
                  .shared = c->dynamicSmemBytes };
     if (l.k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !l.blocks || !l.threads || l.threads > 1024 ||
         l.shared > 227 << 10)

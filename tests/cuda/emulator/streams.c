@@ -17,13 +17,32 @@ cudaError_t emulator_error(cudaError_t e); /* runtime.c: what cudaGetLastError w
 
 enum { MOST = 4096 }; /* kept pieces of work */
 
-typedef struct task { struct task *next; emulator_work *work; size_t bytes; char what[]; } task;
-typedef struct list { task *first, **end; int n; } list;
+typedef struct task {
+    struct task *next;
+    emulator_work *work;
+    size_t bytes;
+    char what[];
+} task;
+typedef struct list {
+    task *first, **end;
+    int n;
+} list;
 
-struct CUgraph_st { list tasks; };
-struct CUgraphExec_st { list tasks; };
-struct CUstream_st { struct CUstream_st *next; cudaGraph_t capture; list kept; };
-struct CUevent_st { double seconds; long long set, done; };
+struct CUgraph_st {
+    list tasks;
+};
+struct CUgraphExec_st {
+    list tasks;
+};
+struct CUstream_st {
+    struct CUstream_st *next;
+    cudaGraph_t capture;
+    list kept;
+};
+struct CUevent_st {
+    double seconds;
+    long long set, done;
+};
 
 static cudaStream_t streams;
 
@@ -160,7 +179,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
     *out = NULL;
     FAILS("cudaGraphInstantiate", cudaErrorMemoryAllocation, "%llu", flags);
     cudaGraphExec_t e = calloc(1, sizeof *e);
-    bool            ok = e != NULL;
+    bool ok = e != NULL;
     if (ok) emulator_live(1);
     for (const task *t = g->tasks.first; t && ok; t = t->next) ok = add(&e->tasks, t->work, t->what, t->bytes);
     if (!ok && e) cudaGraphExecDestroy(e);
@@ -215,7 +234,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 static void stamp(const void *what)
 {
     struct timespec t;
-    cudaEvent_t     e;
+    cudaEvent_t e;
     memcpy(&e, what, sizeof e);
     clock_gettime(CLOCK_MONOTONIC, &t);
     e->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;

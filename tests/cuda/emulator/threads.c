@@ -12,29 +12,29 @@
 
 typedef struct ot_emulated { /* as in prelude_host.h */
     long long block, blocks;
-    int       thread, threads;
-    void     *shared;
-    void    (*barrier)(const char *file, int line);
-    void    (*exchange)(void *value, int bytes, int lane, const char *file, int line);
+    int thread, threads;
+    void *shared;
+    void (*barrier)(const char *file, int line);
+    void (*exchange)(void *value, int bytes, int lane, const char *file, int line);
 } ot_emulated;
 
 enum { STACK = 64 << 10, MOST = 1024 };
 enum { RUNS, AT_BARRIER, AT_WARP, LEFT };
 
 typedef struct coroutine {
-    void       *sp;      /* where it stopped */
-    char       *stack;
-    int         state, line;
+    void *sp; /* where it stopped */
+    char *stack;
+    int state, line;
     const char *file;
-    uint64_t    value[2];
+    uint64_t value[2];
 } coroutine;
 
 static __thread struct {
-    coroutine       thread[MOST];
-    void           *scheduler;
-    ot_emulated     now;
+    coroutine thread[MOST];
+    void *scheduler;
+    ot_emulated now;
     emulator_entry *entry;
-    const void     *args;
+    const void *args;
 } it;
 
 /* Saves the registers a call must keep on this stack, stores the stack pointer and goes on where `to` stopped. */
@@ -82,7 +82,7 @@ static void barrier(const char *file, int line) { suspend(AT_BARRIER, file, line
 static void exchange(void *value, int bytes, int lane, const char *file, int line)
 {
     coroutine *c = &it.thread[it.now.thread];
-    int        from = it.now.thread / 32 * 32 + lane % 32;
+    int from = it.now.thread / 32 * 32 + lane % 32;
     memcpy(c->value, value, (size_t)bytes);
     suspend(AT_WARP, file, line);
     if (from < it.now.threads) memcpy(value, it.thread[from].value, (size_t)bytes);
@@ -102,7 +102,7 @@ static void release(int n)
     for (int i = 0; i < n; i++) waiting += it.thread[i].state == AT_BARRIER, left += it.thread[i].state == LEFT;
     for (int w = 0; w < n; w += 32) {
         const coroutine *at = NULL;
-        int              here = 0, end = w + 32 < n ? w + 32 : n;
+        int here = 0, end = w + 32 < n ? w + 32 : n;
         for (int i = w; i < end; i++)
             if (it.thread[i].state == AT_WARP) {
                 if (at && at->line != it.thread[i].line) broken(at, "threads of a warp are at different exchanges");
@@ -113,7 +113,8 @@ static void release(int n)
     }
     if (freed) return;
     for (int i = 0; i < n; i++)
-        if (it.thread[i].state == AT_BARRIER && waiting != n) broken(&it.thread[i], left ? "a barrier that some threads left out" : "threads are at different barriers");
+        if (it.thread[i].state == AT_BARRIER && waiting != n)
+            broken(&it.thread[i], left ? "a barrier that some threads left out" : "threads are at different barriers");
     for (int i = 0; i < n; i++) it.thread[i].state = RUNS;
 }
 
@@ -134,7 +135,8 @@ static void run_block(int n)
     }
 }
 
-void emulator_run(emulator_entry *entry, ot_emulated **at, long long blocks, int threads, size_t shared, const void *args)
+void emulator_run(emulator_entry *entry, ot_emulated **at, long long blocks, int threads, size_t shared,
+                  const void *args)
 {
     char *memory = shared ? aligned_alloc(64, (shared + 63) / 64 * 64) : NULL;
     if (threads < 1 || threads > MOST || (shared && !memory)) {
@@ -143,7 +145,9 @@ void emulator_run(emulator_entry *entry, ot_emulated **at, long long blocks, int
     }
     it.entry = entry;
     it.args = args;
-    it.now = (ot_emulated){ .blocks = blocks, .threads = threads, .shared = memory, .barrier = barrier, .exchange = exchange };
+    it.now = (ot_emulated){
+        .blocks = blocks, .threads = threads, .shared = memory, .barrier = barrier, .exchange = exchange
+    };
     *at = &it.now;
     for (it.now.block = 0; it.now.block < blocks; it.now.block++) {
         if (shared) memset(memory, 0xCD, shared); /* as undefined as on the device */

@@ -6,7 +6,9 @@
 #include "ops/kernel.h"
 
 /* What can only be done by the host; with the reason. */
-static const struct { const char *op, *why; } host_only[] = {
+static const struct {
+    const char *op, *why;
+} host_only[] = {
     { "StringEqual", "strings are the host's" },
     { "StringTake", "strings are the host's" },
 };
@@ -20,10 +22,13 @@ static const char *reason(const char *op)
 
 int main(void)
 {
-    ot_error          err = { 0 };
+    ot_error err = { 0 };
     const ot_backend *b = ot_backend_find(&err);
-    int               cpu = 0, gpu = 0, libraries = 0, failed = 0;
-    if (!b) return printf("FAIL %s\n", err.text), 1;
+    int cpu = 0, gpu = 0, libraries = 0, failed = 0;
+    if (!b) {
+        printf("FAIL %s\n", err.text);
+        return 1;
+    }
     for (int i = 0; ot_op_at(i); i++) {
         const ot_op *op = ot_op_at(i);
         if (!ot_kernels(op, NULL)[0]) continue;
@@ -35,9 +40,11 @@ int main(void)
         cpu++;
         gpu += own != NULL;
         if (!own && !reason(op->name)) printf("%s has no kernel on the GPU\n", op->name), failed++;
-        if (own && reason(op->name)) printf("%s has a kernel on the GPU, though %s\n", op->name, reason(op->name)), failed++;
+        if (own && reason(op->name))
+            printf("%s has a kernel on the GPU, though %s\n", op->name, reason(op->name)), failed++;
         if (!own && reason(op->name)) printf("host only: %s: %s\n", op->name, reason(op->name));
     }
-    printf("operators: %d have kernels on the CPU, %d of our own on the GPU, and %d of libraries\n", cpu, gpu, libraries);
+    printf("operators: %d have kernels on the CPU, %d of our own on the GPU, and %d of libraries\n", cpu, gpu,
+           libraries);
     return failed != 0 || !gpu;
 }

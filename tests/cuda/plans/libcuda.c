@@ -56,7 +56,10 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n)
     return 0;
 }
 
-int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n) { return cuOccupancyMaxActiveBlocksPerMultiprocessor(n); }
+int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n)
+{
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(n);
+}
 
 int cuOccupancyMaxActiveClusters(int *n)
 {

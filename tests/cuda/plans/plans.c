@@ -31,27 +31,36 @@ static const char h200[] = "{\"cudaDeviceId\":0,\"deviceName\":\"NVIDIA "
  * layers: sequences, not pictures. */
 static const struct {
     const char *kind;
-    int64_t     batch, channels, size;
-    bool        tf32;
-    int64_t     tokens, layers;
+    int64_t batch, channels, size;
+    bool tf32;
+    int64_t tokens, layers;
 } networks[] = {
-    { "lenet", 64, 1, 28, true, 0, 0 },       { "vgg", 128, 3, 32, false, 0, 0 },
-    { "resnet18", 128, 3, 32, true, 0, 0 },   { "mobilenet", 128, 3, 32, false, 0, 0 },
+    { "lenet", 64, 1, 28, true, 0, 0 },        { "vgg", 128, 3, 32, false, 0, 0 },
+    { "resnet18", 128, 3, 32, true, 0, 0 },    { "mobilenet", 128, 3, 32, false, 0, 0 },
     { "autoencoder", 64, 1, 28, false, 0, 0 }, { "alexnet", 64, 3, 224, false, 0, 0 },
-    { "resnet50", 64, 3, 224, false, 0, 0 },  { "gpt2", 8, 0, 0, true, 1024, 2 },
+    { "resnet50", 64, 3, 224, false, 0, 0 },   { "gpt2", 8, 0, 0, true, 1024, 2 },
     { "bert", 8, 0, 0, true, 512, 2 },
 };
 
-static const struct { ot_precision precision; const char *name; } precisions[] = {
-    { OT_FP32, "fp32" }, { OT_TF32, "tf32" }, { OT_PREC_BF16, "bf16" }, { OT_PREC_FP16, "fp16" }
+static const struct {
+    ot_precision precision;
+    const char *name;
+} precisions[] = {
+    { OT_FP32, "fp32" },
+    { OT_TF32, "tf32" },
+    { OT_PREC_BF16, "bf16" },
+    { OT_PREC_FP16, "fp16" },
 };
 
-static const char *const operators[] = { "Convolve", "ConvolveDx", "ConvolveDw", "BatchNorm", "BatchNormDx",
-                                         "FusedAttention",   "FusedAttentionDx" };
+static const char *const operators[] = { "Convolve",    "ConvolveDx",     "ConvolveDw",      "BatchNorm",
+                                         "BatchNormDx", "FusedAttention", "FusedAttentionDx" };
 
 enum { REASONS = 64 };
 
-typedef struct reason { int op, times; const char *why; } reason;
+typedef struct reason {
+    int op, times;
+    const char *why;
+} reason;
 
 typedef struct tally {
     int all[OT_LEN(operators)], taken[OT_LEN(operators)];
@@ -111,15 +120,14 @@ static void report(FILE *f, const char *kind, const char *precision, const tally
 /* The graph's inputs and the target, which is last. */
 static int feeds_of(const ot_model *m, int network, ot_feed feeds[4])
 {
-    int64_t  batch = networks[network].batch, C = networks[network].channels, S = networks[network].size;
-    int      n = m->file->graph->n_inputs;
-    bool     sequences = networks[network].tokens > 0;
+    int64_t batch = networks[network].batch, C = networks[network].channels, S = networks[network].size;
+    int n = m->file->graph->n_inputs;
+    bool sequences = networks[network].tokens > 0;
     ot_shape sample = { 4, { batch, C, S, S } };
     if (sequences) sample = (ot_shape){ 2, { batch, networks[network].tokens } };
     for (int i = 0; i < n && i < 3; i++)
-        feeds[i] = (ot_feed){ .name = m->file->graph->inputs[i]->name,
-                              .dtype = sequences ? OT_I64 : OT_F32,
-                              .shape = sample };
+        feeds[i] =
+            (ot_feed){ .name = m->file->graph->inputs[i]->name, .dtype = sequences ? OT_I64 : OT_F32, .shape = sample };
     feeds[n] = (ot_feed){ .name = "target", .dtype = OT_I64, .shape = { 1, { batch } } };
     if (!strcmp(networks[network].kind, "gpt2")) feeds[n].shape = sample; /* the next token of every one */
     if (!strcmp(networks[network].kind, "autoencoder")) feeds[n].shape = sample, feeds[n].dtype = OT_F32;
@@ -128,9 +136,9 @@ static int feeds_of(const ot_model *m, int network, ot_feed feeds[4])
 
 static ot_status plan(const ot_model *m, int network, int precision, ot_device *d, FILE *f, ot_error *err)
 {
-    ot_feed   feeds[4];
-    int       n_feeds = feeds_of(m, network, feeds);
-    ot_spec  loss = { .name = feeds[n_feeds - 1].dtype == OT_F32 ? "mse" : "cross_entropy" };
+    ot_feed feeds[4];
+    int n_feeds = feeds_of(m, network, feeds);
+    ot_spec loss = { .name = feeds[n_feeds - 1].dtype == OT_F32 ? "mse" : "cross_entropy" };
     ot_config c = { .want = OT_WANT_TRAIN,
                     .n_feeds = n_feeds,
                     .feeds = feeds,
@@ -142,8 +150,8 @@ static ot_status plan(const ot_model *m, int network, int precision, ot_device *
                     .threads = 1,
                     .device = d,
                     .precision = precisions[precision].precision };
-    ot_plan  *p = NULL;
-    tally     t = { .reasons = 0 };
+    ot_plan *p = NULL;
+    tally t = { .reasons = 0 };
     OT_TRY(ot_plan_new(m->file->graph, &c, NULL, &p, err));
     for (int i = 0; i < p->n_batch_steps; i++) count(&t, &p->batch_steps[i]);
     report(f, networks[network].kind, precisions[precision].name, &t);
@@ -155,10 +163,13 @@ static ot_status plan(const ot_model *m, int network, int precision, ot_device *
 static ot_status plan_all(ot_device *d, FILE *f, ot_error *err)
 {
     for (int i = 0; i < OT_LEN(networks); i++) {
-        char           path[64];
-        ot_model      *m = NULL;
-        ot_new_options o = { .channels = networks[i].channels, .height = networks[i].size, .width = networks[i].size,
-                             .tokens = networks[i].tokens, .layers = networks[i].layers };
+        char path[64];
+        ot_model *m = NULL;
+        ot_new_options o = { .channels = networks[i].channels,
+                             .height = networks[i].size,
+                             .width = networks[i].size,
+                             .tokens = networks[i].tokens,
+                             .layers = networks[i].layers };
         if (!strcmp(networks[i].kind, "gpt2")) o.classes = 1000; /* a vocabulary of less to write */
         snprintf(path, sizeof path, "plans-%d.onnx", (int)getpid());
         ot_status s = ot_new_model(networks[i].kind, &o, path, err);
@@ -176,9 +187,9 @@ static ot_status plan_all(ot_device *d, FILE *f, ot_error *err)
 
 static char *contents(const char *path)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t cap = 0;
-    FILE  *f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     if (f && getdelim(&text, &cap, 0, f) < 0) {
         free(text);
         text = NULL;
@@ -192,7 +203,7 @@ static int lacking(const char *a, const char *b, const char *what)
 {
     int n = 0;
     while (*a) {
-        size_t      length = strcspn(a, "\n");
+        size_t length = strcspn(a, "\n");
         const char *at = b;
         while (*at && (strncmp(at, a, length) != 0 || (at[length] && at[length] != '\n')))
             at += strcspn(at, "\n"), at += *at == '\n';
@@ -204,28 +215,38 @@ static int lacking(const char *a, const char *b, const char *what)
 
 int main(int argc, char **argv)
 {
-    const char       *file = argc > 1 ? argv[1] : OT_SOURCE_ROOT "/tests/cuda/plans/expected.txt";
-    ot_error          err = { 0 };
-    ot_device        *d = NULL;
-    char             *text = NULL;
-    size_t            n = 0;
+    const char *file = argc > 1 ? argv[1] : OT_SOURCE_ROOT "/tests/cuda/plans/expected.txt";
+    ot_error err = { 0 };
+    ot_device *d = NULL;
+    char *text = NULL;
+    size_t n = 0;
     const ot_backend *b = ot_backend_find(&err);
-    if (!b) return printf("FAIL %s\n", err.text), 1;
+    if (!b) {
+        printf("FAIL %s\n", err.text);
+        return 1;
+    }
     FILE *f = open_memstream(&text, &n);
-    if (!f || b->open(0, h200, &d, &err) != OT_OK) return printf("FAIL %s\n", err.text), 1;
+    if (!f || b->open(0, h200, &d, &err) != OT_OK) {
+        printf("FAIL %s\n", err.text);
+        return 1;
+    }
     ot_status s = plan_all(d, f, &err);
     fclose(f);
     b->close(d);
-    if (s != OT_OK) return printf("FAIL %s\n", err.text), 1;
+    if (s != OT_OK) {
+        printf("FAIL %s\n", err.text);
+        return 1;
+    }
     printf("cudnn plans: %d of %d convolutions, norms, attentions and their gradients accepted for a described H200\n",
            accepted, total);
     if (!strcmp(file, "-")) {
         FILE *to = fopen("expected.txt", "w");
         if (!to || fputs(text, to) < 0 || fclose(to)) return 1;
-        return free(text), 0;
+        free(text);
+        return 0;
     }
     char *want = contents(file);
-    int   wrong = !want || !*want ? 1 : lacking(want, text, "missing") + lacking(text, want, "new");
+    int wrong = !want || !*want ? 1 : lacking(want, text, "missing") + lacking(text, want, "new");
     if (!want) printf("FAIL no %s\n", file);
     free(want);
     free(text);
