@@ -37,17 +37,17 @@ static ot_status add_part(ot_dataset *d, const char *folder, const char *name, i
 
 static ot_status read_part(const part *f, int labels, uint8_t *x, uint8_t *y, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     uint8_t head[2];
-    OT_TRY(ot_source_open(&s, f->path, err));
+    OT_TRY(ot_stream_open(&s, f->path, err));
     ot_status status = OT_OK;
     for (int64_t i = 0; i < f->records && !status; i++, x += PICTURE) {
-        status = ot_source_take(&s, head, labels, "a label", err);
-        if (!status) status = ot_source_take(&s, x, PICTURE, "an image", err);
+        status = ot_stream_read(&s, head, labels, "a label", err);
+        if (!status) status = ot_stream_read(&s, x, PICTURE, "an image", err);
         *y++ = head[labels - 1];
     }
-    if (!status) status = ot_source_end(&s, err);
-    ot_source_close(&s);
+    if (!status) status = ot_stream_end(&s, err);
+    ot_stream_close(&s);
     return status;
 }
 

@@ -345,12 +345,12 @@ enum { PACKED_TEXT = 64 << 20, PACKED_TIMES = 100 };
 /* Bytes of the text, by unpacking it once for nothing where it is packed. */
 static ot_status measure(const char *path, int64_t *n, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     int64_t most, got;
-    OT_TRY(ot_source_open(&s, path, err));
+    OT_TRY(ot_stream_open(&s, path, err));
     *n = s.most;
     if (!s.packed) {
-        ot_source_close(&s);
+        ot_stream_close(&s);
         return OT_OK;
     }
     if (!ot_mul(s.packed, PACKED_TIMES, &most) || !ot_add(most, PACKED_TEXT, &most)) most = INT64_MAX;
@@ -367,14 +367,14 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
                              path, (long long)(most >> 20), PACKED_TIMES);
     }
     free(block);
-    ot_source_close(&s);
+    ot_stream_close(&s);
     return status;
 }
 
 /* All of it, in the arena, with a zero behind. */
 static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     int64_t n = 0, there = ot_memory_available();
     OT_TRY(measure(path, &n, err));
     if (n > there)
@@ -382,10 +382,10 @@ static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error 
                        (long long)(n >> 20), (long long)(there >> 20));
     char *text = ot_arena_alloc(d->arena, (size_t)n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
-    OT_TRY(ot_source_open(&s, path, err));
-    ot_status status = ot_source_take(&s, text, n, "its text", err);
-    if (!status) status = ot_source_end(&s, err);
-    ot_source_close(&s);
+    OT_TRY(ot_stream_open(&s, path, err));
+    ot_status status = ot_stream_read(&s, text, n, "its text", err);
+    if (!status) status = ot_stream_end(&s, err);
+    ot_stream_close(&s);
     r->p = text;
     r->end = text + n;
     if (!status && memchr(text, 0, (size_t)n))

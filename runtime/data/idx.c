@@ -23,10 +23,10 @@ static ot_dtype type_of(unsigned char code)
 }
 
 /* Type and shape; *taken: bytes of the header. */
-static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t *taken, ot_error *err)
+static ot_status read_header(ot_stream *s, ot_dtype *type, ot_shape *of, int64_t *taken, ot_error *err)
 {
     unsigned char head[4], size[4 * OT_MAX_RANK];
-    OT_TRY(ot_source_take(s, head, sizeof head, "the header", err));
+    OT_TRY(ot_stream_read(s, head, sizeof head, "the header", err));
     ot_dtype t = type_of(head[2]);
     if (head[0] || head[1] || !t)
         return ot_fail(err, OT_E_DATA, "%s: is not an idx file: it starts with %02x %02x %02x %02x", s->name, head[0],
@@ -34,7 +34,7 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
     ot_shape shape = { .rank = head[3] };
     if (shape.rank < 1 || shape.rank > OT_MAX_RANK)
         return ot_fail(err, OT_E_DATA, "%s: has rank %d, expected 1 to %d", s->name, shape.rank, OT_MAX_RANK);
-    OT_TRY(ot_source_take(s, size, 4 * shape.rank, "the header", err));
+    OT_TRY(ot_stream_read(s, size, 4 * shape.rank, "the header", err));
     for (int i = 0; i < shape.rank; i++) {
         const unsigned char *b = size + 4 * i;
         shape.dim[i] = (int64_t)b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
@@ -45,7 +45,7 @@ static ot_status read_header(ot_source *s, ot_dtype *type, ot_shape *of, int64_t
     return OT_OK;
 }
 
-static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+static ot_status read_from(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err)
 {
     ot_dtype t = OT_UNDEFINED;
     ot_shape shape = { 0 };
@@ -54,19 +54,19 @@ static ot_status read_from(ot_source *s, ot_dataset *d, ot_array *a, ot_error *e
     OT_TRY(ot_array_alloc(d, a, t, &shape, s->most - taken, s->name, err));
     int64_t n = ot_array_elements(a);
     int each = ot_dtype_bits(t) / 8;
-    OT_TRY(ot_source_take(s, a->t.data, n * each, "the elements", err));
-    OT_TRY(ot_source_end(s, err));
+    OT_TRY(ot_stream_read(s, a->t.data, n * each, "the elements", err));
+    OT_TRY(ot_stream_end(s, err));
     ot_swap_bytes(a->t.data, n, each);
     return OT_OK;
 }
 
 ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     OT_TRY(ot_dataset_note(d, path, err));
-    OT_TRY(ot_source_open(&s, path, err));
+    OT_TRY(ot_stream_open(&s, path, err));
     ot_status status = read_from(&s, d, a, err);
-    ot_source_close(&s);
+    ot_stream_close(&s);
     return status;
 }
 
@@ -98,13 +98,13 @@ static ot_status labels_beside(ot_dataset *d, const char *images, char **labels,
 /* Elements along the first axis, as the header tells. */
 static ot_status count_of(const char *path, int64_t *n, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     ot_dtype t;
     ot_shape shape = { 0 };
     int64_t taken;
-    OT_TRY(ot_source_open(&s, path, err));
+    OT_TRY(ot_stream_open(&s, path, err));
     ot_status status = read_header(&s, &t, &shape, &taken, err);
-    ot_source_close(&s);
+    ot_stream_close(&s);
     *n = shape.dim[0];
     return status;
 }

@@ -1,29 +1,29 @@
-/* internal.h - what the readers of this folder share: byte sources and the making of a data set. */
+/* internal.h - what the readers of this folder share: byte streams and the making of a data set. */
 #ifndef OT_DATA_INTERNAL_H
 #define OT_DATA_INTERNAL_H
 
 #include "runtime/data/data.h"
 
-/* ---- sources: bytes in order, from a file (plain or gzip) or an archive's member ------------- */
+/* ---- streams: bytes in order, from a file (plain or gzip) or an archive's member -------------- */
 
-typedef struct ot_source ot_source;
-struct ot_source {
+typedef struct ot_stream ot_stream;
+struct ot_stream {
     const char *name; /* for messages; borrowed */
     int64_t most;     /* no more bytes than this can come: what a header claims is held against it */
     int64_t packed;   /* of gzip: bytes of the file; else 0 */
     void *state;
     /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
-    int64_t (*read)(ot_source *s, void *p, int64_t n, ot_error *err);
+    int64_t (*read)(ot_stream *s, void *p, int64_t n, ot_error *err);
 };
 
 /* A regular file; gzip is seen by its first bytes.  The caller closes s after OT_OK. */
-ot_status ot_source_open(ot_source *s, const char *path, ot_error *err);
-void ot_source_close(ot_source *s);
+ot_status ot_stream_open(ot_stream *s, const char *path, ot_error *err);
+void ot_stream_close(ot_stream *s);
 
 /* Exactly n bytes of `what`, or an error that says how many came. */
-ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_error *err);
+ot_status ot_stream_read(ot_stream *s, void *p, int64_t n, const char *what, ot_error *err);
 /* Nothing follows, and what was read is intact (the checksum of gzip stands at the end). */
-ot_status ot_source_end(ot_source *s, ot_error *err);
+ot_status ot_stream_end(ot_stream *s, ot_error *err);
 
 /* ---- data sets ------------------------------------------------------------------------------- */
 
@@ -61,8 +61,8 @@ ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err);
 /* <folder>/<prefix>-images-idx3-ubyte and its relatives (.gz, a dot for the dash).  *found: it is there. */
 ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err);
 
-/* One .npy from a source into array `a`; reads to its end. */
-ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err);
+/* One .npy from a stream into array `a`; reads to its end. */
+ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
 /* CIFAR's binary batches in a folder.  *found: the part is there. */

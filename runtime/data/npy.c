@@ -160,16 +160,16 @@ static ot_status parse_dict(parser *q, header *h)
 }
 
 /* *taken: bytes of the file before the elements. */
-static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *err)
+static ot_status read_header(ot_stream *s, header *h, int64_t *taken, ot_error *err)
 {
     unsigned char head[12];
-    OT_TRY(ot_source_take(s, head, 8, "the .npy header", err));
+    OT_TRY(ot_stream_read(s, head, 8, "the .npy header", err));
     if (memcmp(head, "\x93NUMPY", 6)) return ot_fail(err, OT_E_DATA, "%s: is not a .npy file", s->name);
     int major = head[6], minor = head[7], wide = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor)
         return ot_fail(err, OT_E_DATA, "%s: is .npy version %d.%d; supported are 1.0, 2.0 and 3.0", s->name, major,
                        minor);
-    OT_TRY(ot_source_take(s, head + 8, wide, "the .npy header", err));
+    OT_TRY(ot_stream_read(s, head + 8, wide, "the .npy header", err));
     uint32_t n = head[8] | (uint32_t)head[9] << 8;
     if (wide == 4) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (n > LONGEST_HEADER)
@@ -177,7 +177,7 @@ static ot_status read_header(ot_source *s, header *h, int64_t *taken, ot_error *
                        LONGEST_HEADER);
     char *text = malloc(n + 1);
     if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
-    ot_status status = ot_source_take(s, text, n, "the .npy header", err);
+    ot_status status = ot_stream_read(s, text, n, "the .npy header", err);
     if (!status) {
         parser q = { text, text + n, s->name, err };
         status = parse_dict(&q, h);
@@ -245,7 +245,7 @@ static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points
     return s;
 }
 
-static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const header *h, int64_t most, ot_error *err)
+static ot_status read_strings(ot_stream *s, ot_dataset *d, ot_array *a, const header *h, int64_t most, ot_error *err)
 {
     int64_t n = 1, size = 4 * h->width, bytes;
     for (int i = 0; i < h->shape.rank; i++)
@@ -254,9 +254,9 @@ static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const he
         return ot_fail(err, OT_E_DATA, "%s: its strings are too large", s->name);
     OT_TRY(ot_array_alloc(d, a, OT_STRING, &h->shape, -1, s->name, err));
     char *raw = malloc((size_t)bytes + 1), *turned = h->fortran && h->shape.rank > 1 ? malloc((size_t)bytes + 1) : raw;
-    ot_status status = raw && turned ? ot_source_take(s, raw, bytes, "the elements", err)
+    ot_status status = raw && turned ? ot_stream_read(s, raw, bytes, "the elements", err)
                                      : ot_fail(err, OT_E_NOMEM, "%s: no memory", s->name);
-    if (!status) status = ot_source_end(s, err);
+    if (!status) status = ot_stream_end(s, err);
     if (!status && turned != raw) from_fortran(raw, turned, &h->shape, (int)size);
     if (!status && h->swapped) ot_swap_bytes(turned, n * h->width, 4);
     if (!status) status = take_strings(d, a, (const uint32_t *)(void *)turned, n, h->width, s->name, err);
@@ -265,7 +265,7 @@ static ot_status read_strings(ot_source *s, ot_dataset *d, ot_array *a, const he
     return status;
 }
 
-ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
+ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err)
 {
     header h = { 0 };
     int64_t taken = 0;
@@ -278,8 +278,8 @@ ot_status ot_npy_read(ot_source *s, ot_dataset *d, ot_array *a, ot_error *err)
     char *bytes = a->t.data;
     if (turn && !(bytes = malloc((size_t)(n * size))))
         return ot_fail(err, OT_E_NOMEM, "%s: no memory to transpose its %lld elements", s->name, (long long)n);
-    ot_status status = ot_source_take(s, bytes, n * size, "the elements", err);
-    if (!status) status = ot_source_end(s, err);
+    ot_status status = ot_stream_read(s, bytes, n * size, "the elements", err);
+    if (!status) status = ot_stream_end(s, err);
     if (!status && turn) from_fortran(bytes, a->t.data, &h.shape, size);
     if (turn) free(bytes);
     if (status) return status;

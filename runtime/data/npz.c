@@ -116,7 +116,7 @@ static ot_status member_end(member *m)
     return m->sum == m->crc ? OT_OK : bad_member(m, "a checksum is wrong");
 }
 
-static int64_t member_read(ot_source *s, void *p, int64_t n, ot_error *err)
+static int64_t member_read(ot_stream *s, void *p, int64_t n, ot_error *err)
 {
     member *m = s->state;
     int64_t done = 0;
@@ -223,7 +223,7 @@ static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
 
 static ot_status read_member(member *m, ot_dataset *d, const char *array)
 {
-    ot_source s = { .name = m->name, .most = m->size, .state = m, .read = member_read };
+    ot_stream s = { .name = m->name, .most = m->size, .state = m, .read = member_read };
     ot_array *a = ot_dataset_add(d, array);
     if (!a) return ot_fail(m->z->err, OT_E_NOMEM, "%s: no memory", m->name);
     if (m->method == STORED) return ot_npy_read(&s, d, a, m->z->err);

@@ -176,12 +176,12 @@ static bool ends_in(const char *s, const char *end)
 
 static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 {
-    ot_source s;
+    ot_stream s;
     ot_array *a = ot_dataset_add(d, "");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    OT_TRY(ot_source_open(&s, path, err));
+    OT_TRY(ot_stream_open(&s, path, err));
     ot_status status = ot_npy_read(&s, d, a, err);
-    ot_source_close(&s);
+    ot_stream_close(&s);
     return status;
 }
 
@@ -228,13 +228,13 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
         FORMATS(X)
 #undef X
     };
-    ot_source s;
+    ot_stream s;
     char known[200] = "";
     unsigned char head[4] = { 0 };
     OT_TRY(ot_dataset_note(d, path, err));
-    OT_TRY(ot_source_open(&s, path, err));
+    OT_TRY(ot_stream_open(&s, path, err));
     int64_t got = s.read(&s, head, sizeof head, err);
-    ot_source_close(&s);
+    ot_stream_close(&s);
     if (got < 0) return err ? err->status : OT_E_DATA;
     for (int i = 0; i < OT_LEN(format); i++) {
         if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);

@@ -111,6 +111,15 @@ code ~ /^(static|_Thread_local)[ ]/ && code !~ /\(/ && code !~ /(^|[^A-Za-z0-9_]
     finding("global state that can change")
 }
 
+# One name, one type: where its members are listed.
+code ~ /^\}[ ]*ot_[a-z0-9_]+;/ || code ~ /^(struct|union|enum)[ ]+ot_[a-z0-9_]+[ ]*\{/ {
+    type = code
+    sub(/^\}[ ]*|^[a-z]+[ ]+/, "", type)
+    sub(/[^a-z0-9_].*/, "", type)
+    if (type in defined) finding("type " type " has that name in " defined[type] " too")
+    else defined[type] = FILENAME
+}
+
 # Functions: from the line of the signature to the closing brace, both in the first column.
 code ~ /^[A-Za-z_].*\(/ && !opened { signature = FNR; title = code }
 code ~ /^\{/ || code ~ /^[A-Za-z_].*\).*\{[ ]*$/ || (code ~ /^[ ].*\)[ ]*\{[ ]*$/ && !opened && signature == FNR - 1) {

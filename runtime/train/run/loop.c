@@ -308,7 +308,7 @@ static double epoch_mean(const ot_trainer *t)
     return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : (double)NAN;
 }
 
-static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
+static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
 {
     char losses[600];
     const ot_plan *plan = t->x.slot[t->x.lead].plan;
@@ -333,7 +333,7 @@ static void report(ot_trainer *t, const ot_update *now, bool epoch_ends)
     t->cb.progress(t->cb.user, &p);
 }
 
-static ot_status update_done(ot_trainer *t, const ot_update *now, ot_error *err)
+static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_error *err)
 {
     int heads = t->x.slot[t->x.lead].plan->n_heads;
     if (!now->in_epoch) t->epoch_loss = 0, t->epoch_counted = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);

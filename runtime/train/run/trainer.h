@@ -11,18 +11,18 @@
 #include "runtime/train/run/session.h"
 
 /* Update number `step` (from 0): the in_epoch-th of its epoch. */
-typedef struct ot_update {
+typedef struct ot_update_record {
     int64_t step, epoch, in_epoch, samples;
     double rate, momentum;
     double loss, norm;     /* what it came to: the mean over its batches; NaN norm: there is none */
     double head[OT_HEADS]; /* the single losses, likewise */
     bool skipped;          /* loss or gradients were no numbers, and --on-nonfinite skip; or it is uncounted */
     bool uncounted;        /* nothing of a target counts in one of its batches: it was not computed */
-} ot_update;
+} ot_update_record;
 
 /* A batch that was given and not taken. */
 typedef struct ot_flight {
-    ot_update update;
+    ot_update_record update;
     int batch, batches;
 } ot_flight;
 
@@ -70,8 +70,8 @@ struct ot_trainer {
     /* Updates: given to the device, and over. */
     ot_flight flight[OT_RUNS]; /* by number of the batch */
     int64_t flights_given, flights_taken;
-    ot_update now;                                                         /* whose batches are being taken */
-    ot_status (*done)(ot_trainer *t, const ot_update *now, ot_error *err); /* NULL: nobody asks */
+    ot_update_record now;                                                         /* whose batches are being taken */
+    ot_status (*done)(ot_trainer *t, const ot_update_record *now, ot_error *err); /* NULL: nobody asks */
 
     /* counters */
     int64_t given, step, epoch, samples; /* updates given, and over */

@@ -56,7 +56,7 @@ static ot_status diverged(int64_t step, const char *what, double v, ot_error *er
 }
 
 /* The update is over: its counters, its line, and whether to go on. */
-static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_error *err)
+static ot_status finish(ot_trainer *t, ot_update_record *now, const ot_plan *p, ot_error *err)
 {
     bool bad = !now->uncounted && p->grad_norm && !isfinite(now->norm);
     now->skipped = now->uncounted || (t->s.skip_nonfinite && (bad || !isfinite(now->loss)));
@@ -75,7 +75,7 @@ static ot_status finish(ot_trainer *t, ot_update *now, const ot_plan *p, ot_erro
     return diverged(now->step, "gradient norm", now->norm, err);
 }
 
-static void add_batch(ot_update *u, const ot_plan *p, const ot_numbers *n, int batches)
+static void add_batch(ot_update_record *u, const ot_plan *p, const ot_numbers *n, int batches)
 {
     u->loss += n->loss / batches;
     for (int k = 0; k < p->n_heads; k++) u->head[k] += n->head[k] / batches;
@@ -123,7 +123,7 @@ static ot_status give_stoppable(ot_trainer *t, int64_t k, int n, bool first, int
 
 /* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it.  One that the user
  * stopped in the middle of its first batch was never there. */
-static ot_status one_by_one(ot_trainer *t, ot_update *now, int64_t first, int n, ot_error *err)
+static ot_status one_by_one(ot_trainer *t, ot_update_record *now, int64_t first, int n, ot_error *err)
 {
     int slot = -1;
     ot_numbers got = { 0 };
@@ -158,7 +158,7 @@ static const ot_feeder *uncounted_target(ot_trainer *t, int64_t first, int n)
 }
 
 /* The mean of nothing is no number, and has no gradient: such an update is over as it begins. */
-static ot_status leave_out(ot_trainer *t, ot_update *now, const ot_feeder *f, int n, ot_error *err)
+static ot_status leave_out(ot_trainer *t, ot_update_record *now, const ot_feeder *f, int n, ot_error *err)
 {
     OT_TRY(ot_trainer_settle(t, err));
     now->uncounted = true;
@@ -174,7 +174,7 @@ static ot_status leave_out(ot_trainer *t, ot_update *now, const ot_feeder *f, in
     return finish(t, now, NULL, err);
 }
 
-static ot_status ahead(ot_trainer *t, const ot_update *now, int64_t first, int n, ot_error *err)
+static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first, int n, ot_error *err)
 {
     for (int k = 0; k < n; k++) {
         int slot;
@@ -194,7 +194,7 @@ static bool rate_waits(const ot_trainer *t)
 
 ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
 {
-    ot_update now = { .step = t->given, .epoch = t->epoch, .in_epoch = u };
+    ot_update_record now = { .step = t->given, .epoch = t->epoch, .in_epoch = u };
     int64_t first = t->given * t->s.accumulate;
     int n = t->s.accumulate;
     if (t->s.shuffle) ot_trainer_batches(t, u, &first, &n);

@@ -1,4 +1,4 @@
-/* source.c - bytes in order from a file, plain or gzip.
+/* stream.c - bytes in order from a file, plain or gzip.
  *
  * Not zlib's own files: where a read is interrupted, those lose what was read before it. */
 #include "runtime/base/io.h"
@@ -18,18 +18,18 @@ enum { DEFLATE_MOST = 1032, BUFFER = 256 << 10 };
 
 #define REASON(number) strerror_r((number), (char[128]){0}, 128)
 
-typedef struct stream {
+typedef struct file {
     int fd;
     int64_t at; /* the next byte of the file */
     bool gzip;
     bool within; /* a gzip member, of which a file may have several */
     z_stream z;
     unsigned char *buffer; /* packed bytes */
-} stream;
+} file;
 
-static int64_t read_plain(ot_source *s, void *p, int64_t n, ot_error *err)
+static int64_t read_plain(ot_stream *s, void *p, int64_t n, ot_error *err)
 {
-    stream *x = s->state;
+    file *x = s->state;
     int64_t got = ot_read_at(x->fd, p, n, x->at);
     if (got < 0) ot_fail(err, ot_failed_call(errno), "%s: cannot be read: %s", s->name, REASON(errno));
     else x->at += got;
@@ -37,7 +37,7 @@ static int64_t read_plain(ot_source *s, void *p, int64_t n, ot_error *err)
 }
 
 /* Packed bytes behind those that are left, as many as there is room for. */
-static ot_status refill(const ot_source *s, stream *x, ot_error *err)
+static ot_status refill(const ot_stream *s, file *x, ot_error *err)
 {
     unsigned left = x->z.avail_in;
     if (left) memmove(x->buffer, x->z.next_in, left);
@@ -50,7 +50,7 @@ static ot_status refill(const ot_source *s, stream *x, ot_error *err)
 }
 
 /* Whether another member follows, if only its first byte, which is then cut off; other bytes behind the last are nobody's. */
-static bool next_member(stream *x)
+static bool next_member(file *x)
 {
     const unsigned char *b = x->z.next_in;
     unsigned n = x->z.avail_in;
@@ -58,9 +58,9 @@ static bool next_member(stream *x)
     return x->within;
 }
 
-static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
+static int64_t read_gzip(ot_stream *s, void *p, int64_t n, ot_error *err)
 {
-    stream *x = s->state;
+    file *x = s->state;
     int64_t done = 0;
     while (done < n) {
         unsigned want = n - done < 1 << 28 ? (unsigned)(n - done) : 1 << 28;
@@ -83,9 +83,9 @@ static int64_t read_gzip(ot_source *s, void *p, int64_t n, ot_error *err)
 }
 
 /* Takes fd. */
-static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
+static ot_status open_file(ot_stream *s, int fd, bool gzip, ot_error *err)
 {
-    stream *x = calloc(1, sizeof *x);
+    file *x = calloc(1, sizeof *x);
     bool made = x && (!gzip || ((x->buffer = malloc(BUFFER)) && inflateInit2(&x->z, 16 + MAX_WBITS) == Z_OK));
     if (!made) {
         if (x) free(x->buffer);
@@ -99,7 +99,7 @@ static ot_status open_stream(ot_source *s, int fd, bool gzip, ot_error *err)
     return OT_OK;
 }
 
-static ot_status examine(ot_source *s, int fd, ot_error *err)
+static ot_status examine(ot_stream *s, int fd, ot_error *err)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -114,12 +114,12 @@ static ot_status examine(ot_source *s, int fd, ot_error *err)
     if (gzip && !ot_mul(size, DEFLATE_MOST, &size)) size = INT64_MAX;
     s->most = size;
     s->packed = gzip ? st.st_size : 0;
-    return open_stream(s, fd, gzip, err);
+    return open_file(s, fd, gzip, err);
 }
 
-ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
+ot_status ot_stream_open(ot_stream *s, const char *path, ot_error *err)
 {
-    *s = (ot_source){ .name = path };
+    *s = (ot_stream){ .name = path };
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
@@ -128,9 +128,9 @@ ot_status ot_source_open(ot_source *s, const char *path, ot_error *err)
     return status;
 }
 
-void ot_source_close(ot_source *s)
+void ot_stream_close(ot_stream *s)
 {
-    stream *x = s->state;
+    file *x = s->state;
     if (!x) return;
     close(x->fd);
     if (x->gzip) inflateEnd(&x->z);
@@ -139,7 +139,7 @@ void ot_source_close(ot_source *s)
     s->state = NULL;
 }
 
-ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_error *err)
+ot_status ot_stream_read(ot_stream *s, void *p, int64_t n, const char *what, ot_error *err)
 {
     int64_t got = s->read(s, p, n, err);
     if (got < 0) return err ? err->status : OT_E_DATA;
@@ -149,7 +149,7 @@ ot_status ot_source_take(ot_source *s, void *p, int64_t n, const char *what, ot_
     return OT_OK;
 }
 
-ot_status ot_source_end(ot_source *s, ot_error *err)
+ot_status ot_stream_end(ot_stream *s, ot_error *err)
 {
     char more;
     int64_t got = s->read(s, &more, 1, err);
