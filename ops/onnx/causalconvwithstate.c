@@ -66,7 +66,7 @@ static void causal_lower(ot_build *b)
 const ot_op ot_op_CausalConvWithState = {
     .name = "CausalConvWithState",
     .types = { "TTTT", .T = OT_SET_FLOAT },
-    .slots = "-WW-",
+    .slots = "-WB-",
     .since = 27,
     .in = { 2, 4 },
     .out = { 1, 2 },

@@ -155,7 +155,7 @@ static bool deform_conv_batch(ot_batching *b, const ot_node *n, const ot_shape *
 const ot_op ot_op_DeformConv = {
     .name = "DeformConv",
     .types = { "T", .T = OT_SET_FLOAT },
-    .slots = "-W-W-",
+    .slots = "-W-B-",
     .since = 22,
     .in = { 3, 5 },
     .out = { 1, 1 },

@@ -44,6 +44,7 @@ int recognise_activation_tests(void); /* recognise_activation.c */
 int candidate_tests(void);            /* candidates.c */
 int verify_tests(void);               /* verify.c */
 int name_tests(void);                 /* names.c */
+int decay_tests(void);                /* decay.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 
