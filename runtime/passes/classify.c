@@ -457,7 +457,8 @@ const char ot_why_frozen[] = "frozen: --freeze";
 
 static void override(ot_value *v, const ot_config *c)
 {
-    int train = best_rank(c->train, c->n_train, v->name), freeze = best_rank(c->freeze, c->n_freeze, v->name);
+    int train = best_rank(c->options.train, c->options.n_train, v->name),
+        freeze = best_rank(c->options.freeze, c->options.n_freeze, v->name);
     if (v->role == OT_STATE) return;
     if (freeze >= 0 && freeze >= train) {
         v->role = OT_CONST;
@@ -471,12 +472,12 @@ static void override(ot_value *v, const ot_config *c)
 /* A pattern of --train that reaches statistics alone does nothing. */
 static ot_status check_trained(const ot_graph *g, const ot_config *c)
 {
-    for (int i = 0; i < c->n_train; i++) {
+    for (int i = 0; i < c->options.n_train; i++) {
         const ot_value *state = NULL;
         bool other = false;
         for (int k = 0; k < g->n_values; k++) {
             const ot_value *v = g->values[k];
-            if (v->source < 0 || ot_pattern_rank(c->train[i], v->name) < 0) continue;
+            if (v->source < 0 || ot_pattern_rank(c->options.train[i], v->name) < 0) continue;
             if (v->role == OT_STATE) state = v;
             else other = true;
         }
@@ -484,7 +485,7 @@ static ot_status check_trained(const ot_graph *g, const ot_config *c)
             return ot_fail(g->err, OT_E_USAGE,
                            "--train %s: '%s' is a running statistic; it is updated from batches, "
                            "not by gradients (see --bn)",
-                           c->train[i], state->name);
+                           c->options.train[i], state->name);
     }
     return OT_OK;
 }
@@ -522,12 +523,12 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
                      "BatchNormalization: %d found as separate operators, as exported by PyTorch when frozen: "
                      "scale and bias do not train (see --train)",
                      frozen);
-    OT_TRY(check_patterns(g, "train", c->train, c->n_train));
-    OT_TRY(check_patterns(g, "freeze", c->freeze, c->n_freeze));
-    OT_TRY(check_patterns(g, "lr-scale", c->lr_scale, c->n_lr_scale));
-    for (int i = 0; i < c->n_no_decay; i++)
-        if (strcmp(c->no_decay[i], "norms") && strcmp(c->no_decay[i], "biases"))
-            OT_TRY(check_patterns(g, "no-decay", &c->no_decay[i], 1));
+    OT_TRY(check_patterns(g, "train", c->options.train, c->options.n_train));
+    OT_TRY(check_patterns(g, "freeze", c->options.freeze, c->options.n_freeze));
+    OT_TRY(check_patterns(g, "lr-scale", c->options.lr_scale, c->options.n_lr_scale));
+    for (int i = 0; i < c->options.n_no_decay; i++)
+        if (strcmp(c->options.no_decay[i], "norms") && strcmp(c->options.no_decay[i], "biases"))
+            OT_TRY(check_patterns(g, "no-decay", &c->options.no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
     habits h = habits_of(g, &u);
@@ -551,5 +552,5 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     if (p->own) return ot_own_classify(p, c);
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
     OT_TRY(check_trained(g, c));
-    return c->fit_scales ? ot_stored_fit(p) : g->err->status;
+    return c->options.fit_scales ? ot_stored_fit(p) : g->err->status;
 }

@@ -74,12 +74,12 @@ static void want_subgraphs(const ot_graph *g, const ot_node *n, char *need)
 static bool has_loss(const ot_config *c, const char *name)
 {
     bool named = false;
-    for (int i = 0; i < c->n_losses; i++) {
-        if (!c->losses[i].output) return true;
+    for (int i = 0; i < c->options.n_losses; i++) {
+        if (!c->options.losses[i].output) return true;
         named = true;
-        if (!strcmp(c->losses[i].output, name)) return true;
+        if (!strcmp(c->options.losses[i].output, name)) return true;
     }
-    for (int i = 0; i < c->n_feeds && !c->n_losses; i++) {
+    for (int i = 0; i < c->n_feeds && !c->options.n_losses; i++) {
         if (!c->feeds[i].target || strncmp(c->feeds[i].name, "target_", 7)) continue;
         named = true;
         if (!strcmp(c->feeds[i].name + 7, name)) return true;

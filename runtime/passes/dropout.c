@@ -68,14 +68,14 @@ static void visit(ot_plan *p, const ot_value *v, double ratio, int *added)
 ot_status ot_pass_dropout(ot_plan *p, const ot_config *c)
 {
     int added = 0;
-    if (c->want != OT_WANT_TRAIN || !(c->add_dropout > 0)) return OT_OK;
+    if (c->want != OT_WANT_TRAIN || !(c->options.add_dropout > 0)) return OT_OK;
     for (ot_node *n = p->graph->first; n; n = n->next) n->mark = 0;
     ot_mark_fed(p->graph);
-    visit(p, p->loss, c->add_dropout, &added);
+    visit(p, p->loss, c->options.add_dropout, &added);
     if (!added && p->graph->err->status == OT_OK)
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL, NULL,
                 "--add-dropout %g: no effect: no Gemm, MatMul or "
                 "Conv with a weight was found before the loss",
-                c->add_dropout);
+                c->options.add_dropout);
     return p->graph->err->status;
 }

@@ -154,7 +154,7 @@ static void follow(ot_node *n)
 /* What a convolution makes lies as its kernel wants it. */
 static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
 {
-    if (!k->wants || k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST) set_last(n->out[0]);
+    if (!k->wants || k->wants(n, c->options.precision != OT_FP32) == OT_CHANNELS_LAST) set_last(n->out[0]);
 }
 
 static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_value **plain)

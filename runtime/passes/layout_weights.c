@@ -62,7 +62,8 @@ static void visit(sets *s, const ot_node *n, const ot_config *c)
         const ot_value *v = operand(n, i);
         if (!v || v->shape.rank < 3) continue;
         if (v == w)
-            s->wanted[first_of(s, v->id)] |= k->wants && k->wants(n, c->precision != OT_FP32) == OT_CHANNELS_LAST;
+            s->wanted[first_of(s, v->id)] |=
+                k->wants && k->wants(n, c->options.precision != OT_FP32) == OT_CHANNELS_LAST;
         else if (!joins) s->spoilt[first_of(s, v->id)] = true;
         if (!joins) continue;
         for (int j = 0; j < i; j++) /* with the others of its shape */

@@ -387,8 +387,8 @@ static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
 static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
-    for (int i = 0; i < c->n_losses; i++) {
-        const ot_spec *t = &c->losses[i];
+    for (int i = 0; i < c->options.n_losses; i++) {
+        const ot_spec *t = &c->options.losses[i];
         bool own = !t->output && !strcmp(t->name, "output");
         if (ot_spec_num(t, "weight") != 0)
             OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
@@ -404,7 +404,7 @@ ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
     singles all = { 0 };
     p->before_loss = g->n_values;
     if (p->own) OT_TRY(ot_own_loss(p));
-    else OT_TRY(c->n_losses ? given_losses(p, c, &all) : chosen_losses(p, c, &all));
+    else OT_TRY(c->options.n_losses ? given_losses(p, c, &all) : chosen_losses(p, c, &all));
     ot_plan_keep(p, p->loss);
     keep_singles(p, &all);
     return g->err->status != OT_OK ? g->err->status : outputs(p, c);

@@ -17,7 +17,7 @@ enum { START = 65536, INTERVAL = 2000, LOOKED_AT = 1024 };
 ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
 {
     ot_dtype t = p->loss->dtype;
-    if (c->precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
+    if (c->options.precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
     if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, LOOKED_AT);
     p->loss_scale = ot_graph_state(p->graph, OT_STATE_LOSS_SCALE, NULL, OT_F32, &OT_SCALAR, START);
     return p->loss_scale ? ot_cast(b, p->loss_scale, t) : NULL;
@@ -25,7 +25,7 @@ ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
 
 void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
 {
-    if (c->precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
+    if (c->options.precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
         p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / (double)LOOKED_AT));

@@ -26,8 +26,8 @@ static bool no_decay(const ot_config *c, const ot_value *w)
 {
     char slot = w->slot_op ? ot_slot_at(w->slot_op, w->slot_input) : '-';
     bool is_norm = strchr("no", slot) != NULL, is_bias = strchr("BAo", slot) || (slot == 'a' && w->shape.rank == 1);
-    for (int i = 0; i < c->n_no_decay; i++) {
-        const char *k = c->no_decay[i];
+    for (int i = 0; i < c->options.n_no_decay; i++) {
+        const char *k = c->options.no_decay[i];
         if ((!strcmp(k, "norms") && is_norm) || (!strcmp(k, "biases") && is_bias) || ot_pattern_rank(k, w->name) >= 0)
             return true;
     }
@@ -39,9 +39,9 @@ static double lr_scale(const ot_config *c, const ot_value *w)
 {
     double s = 1;
     int best = 0;
-    for (int i = 0; i < c->n_lr_scale; i++) {
-        int rank = ot_pattern_rank(c->lr_scale[i], w->name);
-        if (rank >= best) best = rank, s = c->lr_scale_by[i];
+    for (int i = 0; i < c->options.n_lr_scale; i++) {
+        int rank = ot_pattern_rank(c->options.lr_scale[i], w->name);
+        if (rank >= best) best = rank, s = c->options.lr_scale_by[i];
     }
     return s;
 }
@@ -98,10 +98,10 @@ static ot_value *global_norm(ot_plan *p, ot_update *x)
 
 static ot_value *clipped(ot_update *x, const ot_config *c, ot_value *g, ot_value *factor)
 {
-    if (c->clip_norm > 0) g = mul(x, g, ot_cast(&x->b, factor, g->dtype));
-    if (c->clip_value > 0)
-        g = ot_map3(&x->b, OT_FN_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->clip_value),
-                    ot_scalar(&x->b, g->dtype, c->clip_value));
+    if (c->options.clip_norm > 0) g = mul(x, g, ot_cast(&x->b, factor, g->dtype));
+    if (c->options.clip_value > 0)
+        g = ot_map3(&x->b, OT_FN_Clip, 0, 0, g, ot_scalar(&x->b, g->dtype, -c->options.clip_value),
+                    ot_scalar(&x->b, g->dtype, c->options.clip_value));
     return g;
 }
 
@@ -168,7 +168,7 @@ static void decide(updates *all, ot_value *loss)
     ot_plan_keep(p, p->grad_norm);
     if (p->knobs.t || !p->grad_norm) return;
     ot_value *ok = is_finite(x, p->grad_norm);
-    if (c->skip_nonfinite) ok = ot_map2(&x->b, OT_FN_And, 0, 0, ok, is_finite(x, loss));
+    if (c->options.skip_nonfinite) ok = ot_map2(&x->b, OT_FN_And, 0, 0, ok, is_finite(x, loss));
     if (p->loss_scale) ot_loss_scale_update(p, &x->b, ok);
     ot_value *made = ot_graph_state(p->graph, OT_STATE_UPDATES, NULL, OT_F64, &OT_SCALAR, 0);
     x->ok = ok;
@@ -182,7 +182,7 @@ static void decide(updates *all, ot_value *loss)
 static ot_status begin(updates *all)
 {
     ot_graph *g = all->p->graph;
-    const ot_spec *o = &all->c->optimizer;
+    const ot_spec *o = &all->c->options.optimizer;
     all->how = ot_optimizer_find(o->name);
     if (!all->how) return ot_registry_unknown(&ot_optimizers, "optimizer", o->name, g->arena, g->err);
     for (int k = 0; k < o->n; k++)
@@ -216,14 +216,14 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     OT_TRY(begin(&all));
     p->knobs.lr = knob(g, "onnxtrain.lr");
     p->knobs.momentum = x->momentum = knob(g, "onnxtrain.momentum");
-    if (!p->loss_scale && !c->skip_nonfinite) p->knobs.t = knob(g, "onnxtrain.t");
+    if (!p->loss_scale && !c->options.skip_nonfinite) p->knobs.t = knob(g, "onnxtrain.t");
     for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = uncast(p->weights[i]->grad);
     if (c->accumulate > 1) accumulate(p, x, c->accumulate);
-    ot_value *loss = c->skip_nonfinite ? losses(p, x, c) : NULL;
+    ot_value *loss = c->options.skip_nonfinite ? losses(p, x, c) : NULL;
     g->phase = OT_PHASE_UPDATE;
     decide(&all, loss);
-    if (c->clip_norm > 0 && p->grad_norm) {
-        ot_value *ratio = quo(x, wide(x, c->clip_norm), add(x, p->grad_norm, wide(x, 1e-6)));
+    if (c->options.clip_norm > 0 && p->grad_norm) {
+        ot_value *ratio = quo(x, wide(x, c->options.clip_norm), add(x, p->grad_norm, wide(x, 1e-6)));
         all.factor = ot_map2(&x->b, OT_FN_Min, 0, 0, ratio, wide(x, 1));
     }
     for (int i = 0; i < p->n_weights && g->err->status == OT_OK; i++) update(&all, p->weights[i]);

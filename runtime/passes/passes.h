@@ -78,16 +78,12 @@ typedef struct ot_feed {
     const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
 } ot_feed;
 
-typedef struct ot_config {
-    ot_want want;
-    int n_feeds;
-    const ot_feed *feeds;
+/* What the options say about every plan of a training or an evaluation: read once (ot_settings), passed on to the passes as it is. */
+typedef struct ot_plan_options {
     int n_losses;
-    const ot_spec *losses; /* 0: chosen by the loss pass, one per output with a target */
+    ot_spec *losses; /* 0: chosen by the loss pass, one per output with a target */
     ot_spec optimizer;
     double clip_norm, clip_value; /* 0: none */
-    int accumulate;               /* >= 1 */
-    bool schedules_momentum;      /* onecycle's cycle_momentum: the knob moves */
     bool skip_nonfinite;          /* an update whose loss or gradients are not finite changes nothing */
     ot_bn bn;
     bool bn_unbiased;   /* running variance as PyTorch's */
@@ -102,16 +98,25 @@ typedef struct ot_config {
     int n_lr_scale;
     const char *const *lr_scale;
     const double *lr_scale_by;
-    int n_wanted;
-    const char *const *wanted; /* run: outputs to compute; 0: all */
     bool fit_scales; /* of trained weights that the file keeps in integers: computed from them; else the file's */
     bool eval_mode;  /* run: force evaluation mode */
-    bool apart;      /* a batch that is not the file's: every operator once for each of the file's */
-    int threads;
-    int log_batch_metrics;
-    bool ref_only;          /* reference kernels only: the oracle of the tests */
-    ot_device *device;      /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
+    bool apart; /* a batch that is not the file's: every operator once for each of the file's (found by together.c) */
     ot_precision precision; /* what f32 operators compute in */
+} ot_plan_options;
+
+/* One plan. */
+typedef struct ot_config {
+    ot_want want;
+    ot_plan_options options;
+    int n_feeds;
+    const ot_feed *feeds;
+    int accumulate;          /* >= 1 */
+    bool schedules_momentum; /* onecycle's cycle_momentum: the knob moves */
+    int n_wanted;
+    const char *const *wanted; /* run: outputs to compute; 0: all */
+    int threads;
+    bool ref_only;     /* reference kernels only: the oracle of the tests */
+    ot_device *device; /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
     struct ot_decisions
         *decisions; /* what data decides (decide.h): read, and written where they are not complete; NULL: nothing may */
     const void *(*state)(void *user, const ot_value *v);

@@ -318,7 +318,7 @@ static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
 ot_status ot_pass_precision(ot_plan *p, const ot_config *c)
 {
     bool trains = c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD;
-    switch (c->precision) {
+    switch (c->options.precision) {
     case OT_PREC_BF16: return mixed(p, OT_BF16, trains);
     case OT_PREC_FP16: return mixed(p, OT_F16, trains);
     case OT_TF32:

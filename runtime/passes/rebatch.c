@@ -490,15 +490,15 @@ static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b
 ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    ot_batching b = { .g = g, .apart = c->apart };
+    ot_batching b = { .g = g, .apart = c->options.apart };
     bool fits;
     if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file goes through */
     OT_TRY(check_inputs(p, c, &b.from, &b.to));
-    if (b.from && !b.to && !c->apart) return bind_inputs(p, c); /* nothing to join */
+    if (b.from && !b.to && !c->options.apart) return bind_inputs(p, c); /* nothing to join */
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;
-    if (b.from && !divides && (c->apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
-    if (b.from && !b.to && c->apart)
+    if (b.from && !divides && (c->options.apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;
+    if (b.from && !b.to && c->options.apart)
         return ot_fail(g->err, OT_E_DATA,
                        "the batch has 0 samples, expected %lld as in "
                        "the file",

@@ -36,7 +36,7 @@ ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
                       .precise = precise,
                       .err = p->graph->err,
                       .device = c->device,
-                      .tf32 = c->precision != OT_FP32,
+                      .tf32 = c->options.precision != OT_FP32,
                       .variant = variant };
 }
 
@@ -109,7 +109,7 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
         slow |= s->node->op->flags & OT_PRODUCT && ot_dtype_bits(s->node->in[0]->dtype) == 16 &&
                 !strcmp(s->kernel->name, "ref");
     }
-    bool asked = c->precision == OT_PREC_BF16 || c->precision == OT_PREC_FP16;
+    bool asked = c->options.precision == OT_PREC_BF16 || c->options.precision == OT_PREC_FP16;
     if (slow)
         ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL,
                 asked ? "use --precision fp32, which is faster on the CPU"

@@ -102,8 +102,8 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, boo
     const ot_shape *x = &n->in[0]->shape;
     int64_t channels = x->rank > 1 ? x->dim[1] : 1;
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
-    if (c->bn == OT_BN_FROZEN) return false;
-    if (c->bn == OT_BN_TRAIN) return true;
+    if (c->options.bn == OT_BN_FROZEN) return false;
+    if (c->options.bn == OT_BN_TRAIN) return true;
     if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode))
         return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
@@ -147,7 +147,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
     bool train = asked_to_train(p, c, n, a->training_mode);
     a->training_mode = train;
-    a->unbiased = c->bn_unbiased; /* no attribute of a file */
+    a->unbiased = c->options.bn_unbiased; /* no attribute of a file */
     if (!train) {
         /* The running statistics stay what they are, for whoever reads them. */
         for (int i = 1; i < n->n_out && i < 3; i++)
@@ -166,14 +166,14 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
 static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
 {
     ot_graph *g = p->graph;
-    bool on = c->want == OT_WANT_TRAIN && c->dropout != 0;
+    bool on = c->want == OT_WANT_TRAIN && c->options.dropout != 0;
     ot_value **in = ot_graph_alloc(g, 3 * sizeof *in);
-    float ratio = (float)c->dropout;
+    float ratio = (float)c->options.dropout;
     uint8_t train = on;
     if (!in) return g->err->status;
     memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
     in[2] = ot_graph_const(g, "training_mode", OT_BOOL, &OT_SCALAR, &train);
-    if (on && c->dropout > 0) in[1] = ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &ratio);
+    if (on && c->options.dropout > 0) in[1] = ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &ratio);
     n->in = in;
     n->n_in = 3;
     *acting += on;
@@ -184,7 +184,7 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     int norms = 0, trained = 0, drops = 0, acting = 0;
-    if (c->want == OT_WANT_RUN && !c->eval_mode) return OT_OK;
+    if (c->want == OT_WANT_RUN && !c->options.eval_mode) return OT_OK;
     ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {
         if (!strcmp(n->op->name, "BatchNormalization")) norms++, batch_norm(p, c, n, &trained);
@@ -194,6 +194,7 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
     if (drops) ot_plan_note(p, "Dropout: %d of %d active (--dropout)", acting, drops);
-    else if (c->dropout > 0) ot_plan_note(p, "--dropout %g: no effect: the model has no Dropout", c->dropout);
+    else if (c->options.dropout > 0)
+        ot_plan_note(p, "--dropout %g: no effect: the model has no Dropout", c->options.dropout);
     return OT_OK;
 }

@@ -64,7 +64,7 @@ static outcome multiply(ot_precision precision)
                     .threads = 1,
                     .accumulate = 1,
                     .device = device,
-                    .precision = precision };
+                    .options.precision = precision };
     must(ot_plan_new(m.g, &c, NULL, &p, &e), &e);
     must(ot_memory_new((const ot_plan *const *)&p, 1, sizeof x, &memory, &e), &e);
     must(ot_exec_new(p, memory, &run, &e), &e);

@@ -138,7 +138,7 @@ static bool run_set(const char *set, const ot_imported *m, const ot_setting *s, 
                     .n_feeds = f.n,
                     .feeds = feed,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = s->threads,
                     .ref_only = s->ref_only };
     if (!why && ot_plan_new(m->graph, &c, NULL, &plan, err)) {

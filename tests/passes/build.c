@@ -97,9 +97,9 @@ ot_config cnn_config(ot_want want, int64_t batch, ot_feed feeds[2])
     return (ot_config){ .want = want,
                         .n_feeds = 2,
                         .feeds = feeds,
-                        .optimizer = { .name = "adamw" },
+                        .options.optimizer = { .name = "adamw" },
                         .accumulate = 1,
-                        .dropout = -1,
+                        .options.dropout = -1,
                         .threads = 2 };
 }
 
@@ -162,10 +162,10 @@ int model_gradients(model *m, double *all, bool (*counts)(const ot_node *n), int
     ot_config c = { .want = OT_WANT_GRAD,
                     .n_feeds = 2,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1 };
     ot_plan *p;
     ot_exec *x;

@@ -45,7 +45,9 @@ static void update(const biased *r, double decay, char after[INPUTS][BYTES])
     float zeros[64] = { 0 };
     double lr = 0.1;
     ot_error e = { 0 };
-    ot_config c = { .want = OT_WANT_TRAIN, .feeds = f, .n_no_decay = 1, .no_decay = &kept, .accumulate = 1 };
+    ot_config c = {
+        .want = OT_WANT_TRAIN, .feeds = f, .options.n_no_decay = 1, .options.no_decay = &kept, .accumulate = 1
+    };
     int n = 0;
     model m;
     ot_plan *p;
@@ -59,11 +61,11 @@ static void update(const biased *r, double decay, char after[INPUTS][BYTES])
     f[c.n_feeds++] = (ot_feed){ .name = "target", .target = true, .dtype = OT_F32, .shape = r->y };
     model_output(&m, model_node(&m, r->op, in, n), "output");
     ot_spec loss = { .name = "mse" };
-    c.losses = &loss;
-    c.n_losses = 1;
-    c.dropout = -1;
+    c.options.losses = &loss;
+    c.options.n_losses = 1;
+    c.options.dropout = -1;
     c.threads = 1;
-    c.optimizer = (ot_spec){ .name = "sgd", .n = 1, .param = &param };
+    c.options.optimizer = (ot_spec){ .name = "sgd", .n = 1, .param = &param };
     if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK || ot_exec_new(p, NULL, &x, &e) != OT_OK) fail_msg("%s", e.text);
     for (int i = 0; i < c.n_feeds; i++) ot_exec_feed(x, p->fed[i], zeros);
     ot_exec_feed(x, p->knobs.lr, &lr);

@@ -192,9 +192,9 @@ static void same_training_in_both(void **state)
         result r[2];
         model_cnn(&m, 1);
         ot_config c = cnn_config(OT_WANT_TRAIN, 6, f);
-        c.optimizer.name = cases[i].optimizer;
+        c.options.optimizer.name = cases[i].optimizer;
         c.accumulate = cases[i].accumulate;
-        c.precision = cases[i].precision;
+        c.options.precision = cases[i].precision;
         train(&m, &c, &r[0]);
         c.device = &device;
         train(&m, &c, &r[1]);

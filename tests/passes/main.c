@@ -165,7 +165,7 @@ static void accumulation_is_the_mean(void **state)
     (void)state;
     model_cnn(&m, 0);
     ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
-    c.optimizer.name = "sgd";
+    c.options.optimizer.name = "sgd";
     double a = run_steps(&m, &c, 10, &w[0], &n[0]);
     c.accumulate = 3;
     double b = run_steps(&m, &c, 10, &w[1], &n[1]);
@@ -238,11 +238,11 @@ static void a_transposed_operand_is_no_copy(void **state)
         ot_config c = { .want = OT_WANT_TRAIN,
                         .n_feeds = 2,
                         .feeds = f,
-                        .n_losses = 1,
-                        .losses = &mse,
+                        .options.n_losses = 1,
+                        .options.losses = &mse,
                         .threads = 1,
                         .accumulate = 1,
-                        .optimizer = { .name = "sgd" } };
+                        .options.optimizer = { .name = "sgd" } };
         if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
         assert_int_equal(count_ops(p, &ot_op_Copy), 0);
         assert_int_equal(count_ops(p, &ot_op_Dot), 2);
@@ -404,18 +404,18 @@ static void errors_say_what(void **state)
     (void)state;
     model_cnn(&m, 0);
     ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
-    c.freeze = &none, c.n_freeze = 1;
+    c.options.freeze = &none, c.options.n_freeze = 1;
     expect(&m, &c, OT_E_USAGE, "nothing.*");
-    c.freeze = &all;
+    c.options.freeze = &all;
     expect(&m, &c, OT_E_MODEL, "nothing to train");
-    c.freeze = NULL, c.n_freeze = 0;
-    c.lr_scale = &none, c.n_lr_scale = 1, c.lr_scale_by = (const double[]){ 2 };
+    c.options.freeze = NULL, c.options.n_freeze = 0;
+    c.options.lr_scale = &none, c.options.n_lr_scale = 1, c.options.lr_scale_by = (const double[]){ 2 };
     expect(&m, &c, OT_E_USAGE, "--lr-scale nothing.*");
-    c.n_lr_scale = 0;
-    c.no_decay = (const char *const[]){ "norms", none }, c.n_no_decay = 2;
+    c.options.n_lr_scale = 0;
+    c.options.no_decay = (const char *const[]){ "norms", none }, c.options.n_no_decay = 2;
     expect(&m, &c, OT_E_USAGE, "--no-decay nothing.*");
     c = cnn_config(OT_WANT_TRAIN, 8, f);
-    c.optimizer.name = "adamm";
+    c.options.optimizer.name = "adamm";
     expect(&m, &c, OT_E_USAGE, "adamm");
     c = cnn_config(OT_WANT_TRAIN, 8, f);
     f[1].shape = SHAPE(8, 3);
@@ -425,7 +425,7 @@ static void errors_say_what(void **state)
     expect(&m, &c, OT_E_DATA, "input 'input'");
     c = cnn_config(OT_WANT_TRAIN, 8, f);
     ot_spec l = { .name = "mse", .output = "nowhere" };
-    c.losses = &l, c.n_losses = 1;
+    c.options.losses = &l, c.options.n_losses = 1;
     expect(&m, &c, OT_E_USAGE, "nowhere");
     model_free(&m);
 }

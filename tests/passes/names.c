@@ -108,10 +108,10 @@ static ot_config config(const variant *v, const ot_param *param, ot_feed f[2], i
                         .n_feeds = 2,
                         .feeds = f,
                         .accumulate = v->accumulate,
-                        .dropout = -1,
+                        .options.dropout = -1,
                         .threads = 1,
-                        .skip_nonfinite = v->skip,
-                        .optimizer = { .name = v->optimizer, .n = v->key ? 1 : 0, .param = param } };
+                        .options.skip_nonfinite = v->skip,
+                        .options.optimizer = { .name = v->optimizer, .n = v->key ? 1 : 0, .param = param } };
 }
 
 /* Trains by two plans in turn, of a full and of a short batch, and gives the weights afterwards. */
@@ -274,10 +274,10 @@ static void an_input_called_target(void **state)
         ot_config c = { .want = OT_WANT_GRAD,
                         .n_feeds = 1 + given,
                         .feeds = f,
-                        .n_losses = 1,
-                        .losses = &mse,
+                        .options.n_losses = 1,
+                        .options.losses = &mse,
                         .accumulate = 1,
-                        .dropout = -1,
+                        .options.dropout = -1,
                         .threads = 1 };
         ot_status s = ot_plan_new(m.g, &c, NULL, &p, &e);
         assert_int_equal(s, given ? OT_OK : OT_E_DATA);

@@ -142,7 +142,7 @@ static void types_follow_the_policy(void **state_)
         ot_dtype half = i ? OT_F16 : OT_BF16;
         model_mix(&m);
         ot_config c = cnn_config(OT_WANT_TRAIN, 4, f);
-        c.precision = i ? OT_PREC_FP16 : OT_PREC_BF16;
+        c.options.precision = i ? OT_PREC_FP16 : OT_PREC_BF16;
         run_new(&r, &m, &c);
         for (const ot_node *n = r.p->graph->first; n; n = n->next) {
             if (named(n, "Dot") || named(n, "Convolve")) {
@@ -189,9 +189,9 @@ static void places_stay_exact(void **state_)
                     .n_feeds = 1,
                     .feeds = &f,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
-                    .precision = OT_PREC_BF16 };
+                    .options.precision = OT_PREC_BF16 };
     run r;
     ot_error e = { 0 };
     float got[2][4 * 32];
@@ -231,7 +231,7 @@ static void a_small_graph_as_text(void **state_)
         model_output(&m, model_node(&m, "Softmax", OT_IN(x)), "output");
         ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(3, 4) };
         ot_config c = {
-            .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .precision = asked[i]
+            .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .options.precision = asked[i]
         };
         if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
         char *text = ot_graph_text(p->graph);
@@ -272,7 +272,7 @@ static void sixteen_bits_train(void **state_)
             if (mix) model_mix(&m);
             else model_cnn(&m, 2);
             ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
-            c.precision = asked[i];
+            c.options.precision = asked[i];
             c.accumulate = accumulate ? 2 : 1;
             run_new(&r, &m, &c);
             r.knob[0] = 2e-3;
@@ -316,7 +316,7 @@ static void gradients_are_unscaled(void **state_)
         float g[5];
         model_cnn(&m, 0);
         ot_config c = cnn_config(OT_WANT_GRAD, 8, f);
-        c.precision = i ? OT_PREC_FP16 : OT_FP32;
+        c.options.precision = i ? OT_PREC_FP16 : OT_FP32;
         run_new(&r, &m, &c);
         assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
         const ot_value *w = r.p->weights[r.p->n_weights - 1];
@@ -343,14 +343,14 @@ static void model_line(model *m, run *r, ot_config *c, ot_feed f[2], ot_spec *ms
     *c = (ot_config){ .want = OT_WANT_TRAIN,
                       .n_feeds = 2,
                       .feeds = f,
-                      .n_losses = 1,
-                      .losses = mse,
-                      .optimizer = { .name = "adam" },
+                      .options.n_losses = 1,
+                      .options.losses = mse,
+                      .options.optimizer = { .name = "adam" },
                       .accumulate = 1,
-                      .dropout = -1,
+                      .options.dropout = -1,
                       .threads = 1,
-                      .precision = c->precision,
-                      .skip_nonfinite = c->skip_nonfinite };
+                      .options.precision = c->options.precision,
+                      .options.skip_nonfinite = c->options.skip_nonfinite };
     run_new(r, m, c);
 }
 
@@ -370,7 +370,7 @@ static void an_overflow_skips_the_update(void **state_)
     run r;
     ot_feed f[2];
     ot_spec mse;
-    ot_config c = { .precision = OT_PREC_FP16 };
+    ot_config c = { .options.precision = OT_PREC_FP16 };
     float before[4], w[4];
     ot_error e = { 0 };
     size_t n[2];
@@ -416,7 +416,7 @@ static void the_scale_grows(void **state_)
     run r;
     ot_feed f[2];
     ot_spec mse;
-    ot_config c = { .precision = OT_PREC_FP16 };
+    ot_config c = { .options.precision = OT_PREC_FP16 };
     (void)state_;
     model_line(&m, &r, &c, f, &mse);
     r.knob[0] = 0;
@@ -449,7 +449,7 @@ static void a_bad_batch_leaves_no_trace(void **state_)
             ot_error e = { 0 };
             model_cnn(&m, 0);
             ot_config c = cnn_config(OT_WANT_TRAIN, 8, f);
-            c.skip_nonfinite = true;
+            c.options.skip_nonfinite = true;
             c.accumulate = accumulate;
             run_new(&r, &m, &c);
             float *in = r.fed[0], kept = in[3];

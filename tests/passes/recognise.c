@@ -131,10 +131,10 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
     ot_config c = { .want = OT_WANT_GRAD,
                     .n_feeds = f->mask == FED_ADD ? 3 : 2,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
                     .ref_only = ref_only };
     ot_error e = { 0 };

@@ -150,13 +150,13 @@ static int trained_as(const form *f, bool pieces, ot_want want, bool unbiased, d
     ot_config c = { .want = want,
                     .n_feeds = 2,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
-                    .optimizer = { .name = "sgd" },
-                    .bn_unbiased = unbiased };
+                    .options.optimizer = { .name = "sgd" },
+                    .options.bn_unbiased = unbiased };
     for (int i = 0; i < OT_LEN(data[0]); i++)
         data[0][i] = sinf((float)i * 1.7f) * 2 + 0.5f, data[1][i] = cosf((float)i * 0.9f);
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s: %s", f->name, m.err.text);

@@ -126,12 +126,12 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
     ot_config c = { .want = want,
                     .n_feeds = n_feeds,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
-                    .optimizer = { .name = "sgd" } };
+                    .options.optimizer = { .name = "sgd" } };
     for (int i = 0; i < N * T * C; i++) data[i] = 0.5f + sinf((float)i * 1.7f);
     for (int i = 0; i < N * T; i++) class[i] = i % 5 ? i * 3 % C : -1 - i % C; /* some count from the end */
     bool ends = r == likelihood || r == flat_likelihood || r == one_hot;

@@ -284,7 +284,9 @@ static double joined_loss(rule *r, bool classes, char *said, size_t size)
                            .dtype = classes ? OT_I64 : OT_F32,
                            .shape = classes ? SHAPE(5) : SHAPE(5, 6),
                            .binary = !classes } };
-    ot_config c = { .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .accumulate = 1, .dropout = -1, .threads = 1 };
+    ot_config c = {
+        .want = OT_WANT_GRAD, .n_feeds = 2, .feeds = feeds, .accumulate = 1, .options.dropout = -1, .threads = 1
+    };
     for (int i = 0; i < 30; i++) in[i] = 400 * sinf((float)i * 1.3f), yes[i] = (float)(i % 3 == 0);
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s", m.err.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &m.err), OT_OK);

@@ -93,12 +93,12 @@ static numbers measure(const ot_imported *m, bool apart)
     ot_config c = { .want = OT_WANT_GRAD,
                     .n_feeds = n,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
-                    .apart = apart };
+                    .options.apart = apart };
     ot_plan *p;
     ot_error err = { 0 };
     if (ot_plan_new(g, &c, NULL, &p, &err) != OT_OK) fail_msg("%s: %s", m->path, err.text);

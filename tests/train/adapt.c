@@ -202,8 +202,8 @@ static ot_status targets(bed *b, const char *loss, ot_shape output, ot_dtype t, 
     b->d.n = 0;
     b->d.samples = s.dim[0];
     array(b, "target", t, s, data)->role = OT_ARRAY_TARGET;
-    b->s.losses = &thing;
-    b->s.n_losses = loss != NULL;
+    b->s.options.losses = &thing;
+    b->s.options.n_losses = loss != NULL;
     b->fs = (ot_feeders){ .data = &b->d, .samples = s.dim[0] };
     return ot_adapt_targets(&e, &y, 1, &b->fs, &b->err);
 }
@@ -256,8 +256,8 @@ static void values(void **state)
     b.d.n = 0;
     ot_spec mse = { .name = "mse" };
     ot_adapt_env e = env(&b);
-    b.s.losses = &mse;
-    b.s.n_losses = 1;
+    b.s.options.losses = &mse;
+    b.s.options.n_losses = 1;
     b.err = (ot_error){ 0 };
     assert_int_equal(ot_adapt_targets(&e, NULL, 0, &b.fs, &b.err), OT_E_DATA);
     assert_says(b.err, "the data has no array 'target'");
@@ -281,8 +281,8 @@ static ot_status heads(bed *b, ot_spec *losses, int n_losses, const char *const 
         array(b, names[i], ints ? OT_I64 : OT_F32, SHAPE(4), ints ? (void *)classes : values)->role =
             strncmp(names[i], "target", 6) ? OT_ARRAY_INPUT : OT_ARRAY_TARGET;
     }
-    b->s.losses = losses;
-    b->s.n_losses = n_losses;
+    b->s.options.losses = losses;
+    b->s.options.n_losses = n_losses;
     b->fs = (ot_feeders){ .data = &b->d, .samples = 4 };
     return ot_adapt_targets(&e, y, 2, &b->fs, &b->err);
 }

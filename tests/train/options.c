@@ -141,20 +141,20 @@ static void resolved(void **state)
                                      { "loss", "y=mse" },
                                      { NULL, NULL } };
     assert_ok(settings(pairs, &s, a, &err), err);
-    assert_near(ot_spec_num(&s.optimizer, "lr"), 0.25, 0);
-    assert_near(ot_spec_num(&s.optimizer, "momentum"), 0.5, 0);
-    assert_int_equal(s.n_no_decay, 2);
-    assert_string_equal(s.no_decay[1], "biases");
-    assert_string_equal(s.lr_scale[0], "a=b*");
-    assert_near(s.lr_scale_by[0], 0.1, 0);
-    assert_near(s.dropout, 0, 0);
-    assert_string_equal(s.losses[0].output, "y");
+    assert_near(ot_spec_num(&s.options.optimizer, "lr"), 0.25, 0);
+    assert_near(ot_spec_num(&s.options.optimizer, "momentum"), 0.5, 0);
+    assert_int_equal(s.options.n_no_decay, 2);
+    assert_string_equal(s.options.no_decay[1], "biases");
+    assert_string_equal(s.options.lr_scale[0], "a=b*");
+    assert_near(s.options.lr_scale_by[0], 0.1, 0);
+    assert_near(s.options.dropout, 0, 0);
+    assert_string_equal(s.options.losses[0].output, "y");
     assert_true(s.shuffle);
     const char *const none[][2] = { { NULL, NULL } };
     assert_ok(settings(none, &s, a, &err), err);
-    assert_string_equal(s.optimizer.name, "adamw");
+    assert_string_equal(s.options.optimizer.name, "adamw");
     assert_int_equal(s.accumulate, 1);
-    assert_true(s.dropout < 0);
+    assert_true(s.options.dropout < 0);
     ot_arena_free(a);
 }
 

@@ -107,7 +107,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     int64_t open;
     ot_plan *run = NULL;
     *out = (ot_rehearsal){ .batch = s->batch ? s->batch : DEFAULT_BATCH, .assumed = "" };
-    ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->n_losses + 2));
+    ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->options.n_losses + 2));
     ot_spec *loss = ot_arena_alloc(a, sizeof *loss);
     if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
     OT_TRY(find_sizes(m, s, out->batch, a, feeds, &n, &open, &run, err));
@@ -118,13 +118,13 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     c.device = d;
     c.tune = s->tune;
     ot_status r = OT_OK;
-    if (!c.n_losses && m->file->graph->n_assigns) {
+    if (!c.options.n_losses && m->file->graph->n_assigns) {
         out->assumed = ot_arena_printf(a,
                                        "no --data: batch size %lld is assumed; use --data and --batch-size to "
                                        "change it",
                                        (long long)out->batch);
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    } else if (!c.n_losses) {
+    } else if (!c.options.n_losses) {
         const ot_value *y = output_of(run->graph, m, NULL);
         *loss = (ot_spec){ .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
         for (int i = 0; y && i < run->graph->n_outputs; i++) {
@@ -132,8 +132,8 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
             if (loss->output) loss->output = m->outputs[i];
             loss->name = probable_loss(m->file->graph->outputs[i], y);
         }
-        c.losses = loss;
-        c.n_losses = 1;
+        c.options.losses = loss;
+        c.options.n_losses = 1;
         if (y)
             out->assumed = ot_arena_printf(a,
                                            "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
@@ -147,11 +147,11 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
                         "tensor before it an output",
                         ot_dtype_name(run->graph->n_outputs ? run->graph->outputs[0]->dtype : OT_UNDEFINED));
     }
-    for (int i = 0; !r && i < c.n_losses; i++) {
-        const ot_spec *t = &c.losses[i];
+    for (int i = 0; !r && i < c.options.n_losses; i++) {
+        const ot_spec *t = &c.options.losses[i];
         const ot_value *y = output_of(run->graph, m, t->output);
         if (ot_loss_find(t->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight") == 0) continue;
-        const char *name = t->output && c.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
+        const char *name = t->output && c.options.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
         make_target(t, y, name ? name : "target", &feeds[n++]);
     }
     ot_plan_free(run);

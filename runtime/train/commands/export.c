@@ -268,8 +268,8 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
 {
     metadata md = { 0 };
     OT_TRY(ot_settings_read(d->o, d->m->outputs, d->a, &d->s, err));
-    d->s.eval_mode = true;
-    d->s.precision = OT_FP32;
+    d->s.options.eval_mode = true;
+    d->s.options.precision = OT_FP32;
     d->fold = ot_options_flag(d->o, "fold");
     d->half = ot_options_flag(d->o, "fp16");
     OT_TRY(metadata_collect(d, t, &md, err));

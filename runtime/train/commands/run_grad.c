@@ -69,7 +69,7 @@ static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a,
     ot_plan p;
     ot_findings f = { .a = a };
     ot_review r = { .findings = &f, .eval = true };
-    if (s->eval_mode || !cb || !cb->message) return OT_OK;
+    if (s->options.eval_mode || !cb || !cb->message) return OT_OK;
     OT_TRY(ot_classified(m, s, &p, err));
     ot_review_graph(p.graph, m->file->producer, &r);
     ot_graph_free(p.graph);

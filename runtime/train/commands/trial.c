@@ -135,7 +135,7 @@ static bool askable(const ot_rehearsal *r)
 static void feed_knobs(ot_session *x, ot_exec *e, const ot_step_scalars *k)
 {
     double momentum = 0;
-    ot_optimizer_defaults(&x->s->optimizer, &x->lr, &momentum);
+    ot_optimizer_defaults(&x->s->options.optimizer, &x->lr, &momentum);
     x->momentum = momentum;
     x->t = 1;
     if (k->lr) ot_exec_feed(e, k->lr, &x->lr);

@@ -153,9 +153,9 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
                                int *n, ot_error *err)
 {
     int needing = 0;
-    for (int i = 0; i < e->s->n_losses; i++) needing += needs_target(&e->s->losses[i]);
-    for (int i = 0; i < e->s->n_losses; i++) {
-        ot_spec *t = &e->s->losses[i];
+    for (int i = 0; i < e->s->options.n_losses; i++) needing += needs_target(&e->s->options.losses[i]);
+    for (int i = 0; i < e->s->options.n_losses; i++) {
+        ot_spec *t = &e->s->options.losses[i];
         if (!needs_target(t) || left_out(t)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
@@ -206,9 +206,9 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
 /* The loss with weight 0 that takes array a out on purpose. */
 static bool given_up(const ot_settings *s, const ot_array *a)
 {
-    for (int i = 0; i < s->n_losses; i++)
-        if (left_out(&s->losses[i]) && s->losses[i].output && is_named(a) &&
-            !strcmp(a->t.name + 7, s->losses[i].output))
+    for (int i = 0; i < s->options.n_losses; i++)
+        if (left_out(&s->options.losses[i]) && s->options.losses[i].output && is_named(a) &&
+            !strcmp(a->t.name + 7, s->options.losses[i].output))
             return true;
     return false;
 }
@@ -274,10 +274,10 @@ static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
     int n = 0;
     for (int i = 0; idle && i < n_outputs; i++) {
-        bool used = !n_wants && !e->s->n_losses && &o[i] == loss_in_graph(o, n_outputs);
+        bool used = !n_wants && !e->s->options.n_losses && &o[i] == loss_in_graph(o, n_outputs);
         for (int k = 0; k < n_wants; k++) used |= w[k].output == &o[i];
-        for (int k = 0; k < e->s->n_losses; k++) {
-            const ot_spec *t = &e->s->losses[k];
+        for (int k = 0; k < e->s->options.n_losses; k++) {
+            const ot_spec *t = &e->s->options.losses[k];
             used |= names_output(t, o[i].name) ||
                     (!needs_target(t) &&
                      (t->output ? !strcmp(t->output, o[i].name) : &o[i] == loss_in_graph(o, n_outputs)));
@@ -653,14 +653,14 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err)
 {
     const ot_dataset *d = fs->data;
-    size_t most = 3 * (size_t)e->s->n_losses + (size_t)n + 1;
+    size_t most = 3 * (size_t)e->s->options.n_losses + (size_t)n + 1;
     want *w = ot_arena_alloc(e->a, sizeof *w * most);
     ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
     if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
 
     ot_error found = { 0 };
     int n_wants = 0;
-    if (e->s->n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
+    if (e->s->options.n_losses) wants_by_loss(e, d, outputs, n, w, &n_wants, &found);
     else wants_by_array(e, fs, outputs, n, w, &n_wants, &found);
     /* The old list may hold pointers into itself. */
     for (int i = 0; i < fs->n; i++) {
@@ -672,7 +672,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     for (int i = 0; i < n_wants; i++)
         if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
-    if (!e->s->n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
+    if (!e->s->options.n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
         missing(e, d, outputs, n, "target", &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     say_outputs(e, w, n_wants, outputs, n);

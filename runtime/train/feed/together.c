@@ -51,8 +51,8 @@ static ot_status plan(trial *x, const ot_feed *feeds, const ot_plan *like, ot_pl
     ot_config c = ot_session_config(&x->s, OT_WANT_RUN, ot_session_threads(&x->s));
     c.feeds = feeds;
     c.n_feeds = x->n;
-    c.eval_mode = true;
-    c.precision = OT_FP32;
+    c.options.eval_mode = true;
+    c.options.precision = OT_FP32;
     c.partial = true;
     return ot_plan_new(x->m->file->graph, &c, like, out, err);
 }
@@ -200,7 +200,7 @@ static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, 
                     "output '%s' differs by %.2g of its largest value in a batch larger than the file's: every "
                     "operator now runs once per batch of the file's size, which is correct but slow",
                     x.output, x.off);
-        s->apart = !same;
+        s->options.apart = !same;
         if (!s->data) ot_find_all(out, &x.together.plan->findings); /* there is no larger plan that says it */
     } else if (e.status == OT_E_NOMEM) {
         ot_find(out, OT_FINDING_NOTE, NULL, NULL,

@@ -13,26 +13,15 @@ typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
-    int n_losses;
-    ot_spec *losses;
-    ot_spec optimizer, schedule;
+    ot_plan_options options;
+    ot_spec schedule;
     int64_t batch;           /* 0: not given */
     int64_t epochs;          /* 0: not given */
     int64_t steps;           /* 0: not given */
     int accumulate, threads; /* threads 0: all */
     uint64_t seed;
-    bool shuffle, drop_last, skip_nonfinite;
-    double clip_norm, clip_value;
-    ot_bn bn;
-    ot_precision precision;
-    bool auto_precision; /* precision is what a check leaves */
-    bool apart;          /* found: the batch that the file has cannot be changed (together.c) */
-    bool bn_unbiased, eval_mode, fit_scales;
-    double dropout;     /* < 0: as the file says */
-    double add_dropout; /* 0: none */
-    int n_train, n_freeze, n_no_decay, n_lr_scale;
-    const char *const *train, *const *freeze, *const *no_decay, *const *lr_scale;
-    const double *lr_scale_by;
+    bool shuffle, drop_last;
+    bool auto_precision; /* options.precision is what a check leaves */
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
     bool unfold_bn, untie_auto, training_info;

@@ -15,8 +15,9 @@ static ot_status short_form(const ot_options *o, const char *name, const char *k
                             ot_error *err)
 {
     if (!ot_options_get(o, name)) return OT_OK;
-    if (ot_entry_key(s->optimizer.entry, key)) return ot_spec_set(&s->optimizer, key, ot_options_num(o, name), a, err);
-    return ot_fail(err, OT_E_USAGE, "--%s: optimizer %s has no %s", name, s->optimizer.name, key);
+    if (ot_entry_key(s->options.optimizer.entry, key))
+        return ot_spec_set(&s->options.optimizer, key, ot_options_num(o, name), a, err);
+    return ot_fail(err, OT_E_USAGE, "--%s: optimizer %s has no %s", name, s->options.optimizer.name, key);
 }
 
 static ot_status check_optimizer(const ot_spec *t, ot_error *err)
@@ -117,9 +118,9 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
         pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
         if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     }
-    s->n_lr_scale = n;
-    s->lr_scale = pattern;
-    s->lr_scale_by = by;
+    s->options.n_lr_scale = n;
+    s->options.lr_scale = pattern;
+    s->options.lr_scale_by = by;
     return OT_OK;
 }
 
@@ -127,18 +128,18 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
                              ot_error *err)
 {
     int n = ot_options_count(o, "loss");
-    s->losses = ot_arena_alloc(a, sizeof *s->losses * (size_t)(n + 1));
-    if (!s->losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    s->options.losses = ot_arena_alloc(a, sizeof *s->options.losses * (size_t)(n + 1));
+    if (!s->options.losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     for (int i = 0; i < n; i++) {
-        OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->losses[i], err));
+        OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
         for (int k = 0; k < i; k++) {
-            const char *p = s->losses[k].output, *q = s->losses[i].output;
+            const char *p = s->options.losses[k].output, *q = s->options.losses[i].output;
             if (p == q || (p && q && !strcmp(p, q)))
                 return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
                                q ? "output " : "the model", q ? q : "");
         }
     }
-    s->n_losses = n;
+    s->options.n_losses = n;
     return OT_OK;
 }
 
@@ -154,7 +155,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");
     if (s->log && !strcmp(s->log, "-")) s->log = NULL; /* the callback has the lines */
-    s->eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
+    s->options.eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
     s->json = ot_options_flag(o, "json");
     s->why = ot_options_flag(o, "why");
     s->training_info = ot_options_flag(o, "training-info");
@@ -165,7 +166,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->verbose = ot_options_flag(o, "verbose");
     s->shuffle = !ot_options_flag(o, "no-shuffle");
     s->drop_last = ot_options_flag(o, "drop-last");
-    s->skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
+    s->options.skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
 }
 
 const char *ot_precision_name(ot_precision p)
@@ -180,10 +181,10 @@ static void read_precision(const ot_options *o, ot_settings *s)
 {
     const char *p = ot_options_get(o, "precision");
     s->auto_precision = !strcmp(p, "auto");
-    s->precision = !strcmp(p, "tf32")   ? OT_TF32
-                   : !strcmp(p, "bf16") ? OT_PREC_BF16
-                   : !strcmp(p, "fp16") ? OT_PREC_FP16
-                                        : OT_FP32;
+    s->options.precision = !strcmp(p, "tf32")   ? OT_TF32
+                           : !strcmp(p, "bf16") ? OT_PREC_BF16
+                           : !strcmp(p, "fp16") ? OT_PREC_FP16
+                                                : OT_FP32;
 }
 
 static void read_numbers(const ot_options *o, ot_settings *s)
@@ -195,11 +196,11 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");
     s->seed = (uint64_t)ot_options_int(o, "seed");
-    s->clip_norm = ot_options_num(o, "clip-norm");
-    s->clip_value = ot_options_num(o, "clip-value");
-    s->bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
-    s->fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
-    s->bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
+    s->options.clip_norm = ot_options_num(o, "clip-norm");
+    s->options.clip_value = ot_options_num(o, "clip-value");
+    s->options.bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
+    s->options.fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
+    s->options.bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
 }
 
 ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *out,
@@ -211,19 +212,19 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_numbers(o, s);
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
-    OT_TRY(read_dropout(o, &s->dropout, err));
-    OT_TRY(read_added_dropout(o, &s->add_dropout, err));
+    OT_TRY(read_dropout(o, &s->options.dropout, err));
+    OT_TRY(read_added_dropout(o, &s->options.add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));
     OT_TRY(read_losses(o, s->n_outputs ? s->outputs : outputs, a, s, err));
-    OT_TRY(ot_spec_parse(ot_options_get(o, "optimizer"), &ot_optimizers, NULL, a, &s->optimizer, err));
+    OT_TRY(ot_spec_parse(ot_options_get(o, "optimizer"), &ot_optimizers, NULL, a, &s->options.optimizer, err));
     OT_TRY(short_form(o, "lr", "lr", s, a, err));
     OT_TRY(short_form(o, "momentum", "momentum", s, a, err));
     OT_TRY(short_form(o, "weight-decay", "weight_decay", s, a, err));
-    OT_TRY(check_optimizer(&s->optimizer, err));
+    OT_TRY(check_optimizer(&s->options.optimizer, err));
     OT_TRY(ot_spec_parse(ot_options_get(o, "schedule"), &ot_schedules, NULL, a, &s->schedule, err));
-    OT_TRY(copy_list(o, "train", a, &s->n_train, &s->train, err));
-    OT_TRY(copy_list(o, "freeze", a, &s->n_freeze, &s->freeze, err));
-    OT_TRY(copy_list(o, "no-decay", a, &s->n_no_decay, &s->no_decay, err));
+    OT_TRY(copy_list(o, "train", a, &s->options.n_train, &s->options.train, err));
+    OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
+    OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
     return read_lr_scales(o, a, s, err);
 }

@@ -29,12 +29,12 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
                          "--%s: has no effect on the training algorithm in the file "
                          "(TrainingInfoProto); %s",
                          says_how[i], use_options);
-    if (t->s.skip_nonfinite)
+    if (t->s.options.skip_nonfinite)
         ot_fail_more(err, OT_E_USAGE,
                      "--on-nonfinite skip: is not supported with the training algorithm in the file "
                      "(TrainingInfoProto); %s",
                      use_options);
-    if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
+    if (t->s.auto_precision || t->s.options.precision == OT_PREC_BF16 || t->s.options.precision == OT_PREC_FP16)
         ot_fail_more(err, OT_E_USAGE,
                      "--precision: the training algorithm in the file (TrainingInfoProto) has its "
                      "own types; %s",
@@ -96,7 +96,7 @@ static ot_status compute(ot_trainer *t, const ot_training *x, const void **start
     ot_model m = *t->m;
     ot_imported file = *t->m->file;
     s.device = OT_DEVICE_CPU;
-    s.precision = OT_FP32;
+    s.options.precision = OT_FP32;
     file.graph = x->initialization;
     m.file = &file;
     OT_TRY(ot_session_open(&y, &m, &s, NULL, err));

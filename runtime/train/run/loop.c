@@ -147,7 +147,7 @@ static void log_start(ot_trainer *t)
     json_t *e = json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start",
                           "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
                           given_options(t->o), "device", device, "threads", t->x.threads, "precision",
-                          ot_precision_name(t->s.precision), "parameters", (json_int_t)all, "trained",
+                          ot_precision_name(t->s.options.precision), "parameters", (json_int_t)all, "trained",
                           (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size",
                           (json_int_t)t->batch, "steps", (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_log_write(&t->log, e);

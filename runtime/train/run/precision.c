@@ -53,7 +53,7 @@ static ot_status measure(ot_trainer *t, ot_precision p, measured *out, ot_error 
     ot_session x;
     ot_settings s = t->s;
     ot_error first = { 0 };
-    s.precision = p;
+    s.options.precision = p;
     s.auto_precision = false;
     ot_status r = ot_session_open(&x, t->m, &s, &t->x, &first);
     if (!r) r = run(t, &x, out, &first);
@@ -81,7 +81,7 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err)
         ot_trainer_say(t, OT_INFO, "precision %s (auto): loss %.5g, gradient norm %.5g; in fp32 %.5g and %.5g: %s",
                        name, got.loss, got.norm, want.loss, want.norm, good ? "taken" : "differs too much");
         if (!good) continue;
-        t->s.precision = fastest_first[i];
+        t->s.options.precision = fastest_first[i];
         return OT_OK;
     }
     ot_trainer_say(t, OT_INFO, "precision fp32 (auto): no lower precision agrees with it");

@@ -118,9 +118,9 @@ static void say_distance(const ot_trainer *t, const distance *d)
                  "model for inference",
                  modes, t->saving);
     else if (r->draws) snprintf(why, sizeof why, "the graph uses random numbers");
-    else if (t->s.precision != OT_FP32)
+    else if (t->s.options.precision != OT_FP32)
         snprintf(why, sizeof why, "the evaluation used %s, the file computes in float32",
-                 ot_precision_name(t->s.precision));
+                 ot_precision_name(t->s.options.precision));
     ot_trainer_say(t, OT_WARNING,
                    "the written file gives other outputs than the evaluation: on a batch of %lld output '%s' is %.4g, "
                    "but %.4g in the evaluation%s: %s",
@@ -138,8 +138,8 @@ static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot
     ot_numbers ignored;
     distance d = { 0 };
     int slot;
-    plain.precision = OT_FP32;
-    plain.eval_mode = false;
+    plain.options.precision = OT_FP32;
+    plain.options.eval_mode = false;
     OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU && t->x.device ? NULL : &t->x, err));
     y.counter = t->x.counter;
     ot_status r = ot_session_plan(&y, OT_WANT_RUN, q->feeders, q->batch, 1, &slot, err);
@@ -148,7 +148,7 @@ static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot
     if (!r) r = compare_as_written(&t->x, t->proof, &y, slot, &d, err);
     ot_session_close(&y);
     bool steps = t->review.roundings > 0; /* of integers: a sum near the middle of two falls to either side */
-    if (!r && d.most > (t->s.precision == OT_FP32 && !steps ? rounding : less_precise)) say_distance(t, &d);
+    if (!r && d.most > (t->s.options.precision == OT_FP32 && !steps ? rounding : less_precise)) say_distance(t, &d);
     return r;
 }
 
@@ -172,7 +172,7 @@ static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *e
     ot_numbers ignored;
     ot_error first = { 0 };
     int slot;
-    as_filed.fit_scales = false;
+    as_filed.options.fit_scales = false;
     on_cpu = as_filed;
     on_cpu.device = OT_DEVICE_CPU;
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;

@@ -11,34 +11,7 @@
 
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
 {
-    return (ot_config){
-        .want = want,
-        .n_losses = s->n_losses,
-        .losses = s->losses,
-        .optimizer = s->optimizer,
-        .clip_norm = s->clip_norm,
-        .clip_value = s->clip_value,
-        .accumulate = 1,
-        .bn = s->bn,
-        .bn_unbiased = s->bn_unbiased,
-        .dropout = s->dropout,
-        .add_dropout = s->add_dropout,
-        .n_train = s->n_train,
-        .train = s->train,
-        .n_freeze = s->n_freeze,
-        .freeze = s->freeze,
-        .n_no_decay = s->n_no_decay,
-        .no_decay = s->no_decay,
-        .n_lr_scale = s->n_lr_scale,
-        .lr_scale = s->lr_scale,
-        .lr_scale_by = s->lr_scale_by,
-        .eval_mode = s->eval_mode,
-        .fit_scales = s->fit_scales,
-        .apart = s->apart,
-        .precision = s->precision,
-        .skip_nonfinite = s->skip_nonfinite,
-        .threads = threads,
-    };
+    return (ot_config){ .want = want, .options = s->options, .accumulate = 1, .threads = threads };
 }
 
 int ot_session_threads(const ot_settings *s) { return s->threads > 0 ? s->threads : ot_cpus_read().threads; }

@@ -226,8 +226,8 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
 static ot_status start_schedule(ot_trainer *t, ot_error *err)
 {
     double rate, momentum;
-    if (!ot_optimizer_defaults(&t->s.optimizer, &rate, &momentum))
-        return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.optimizer.name);
+    if (!ot_optimizer_defaults(&t->s.options.optimizer, &rate, &momentum))
+        return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.options.optimizer.name);
     OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
     t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
     return OT_OK;
@@ -266,7 +266,7 @@ static void say_options(const ot_trainer *t)
                        "the warmup takes %.0f updates but the run has %lld: the learning rate never "
                        "reaches %g",
                        warmup, (long long)t->total, t->schedule.base);
-    if (s->n_train && !s->n_freeze)
+    if (s->options.n_train && !s->options.n_freeze)
         ot_trainer_say(t, OT_INFO,
                        "--train adds to the initializers that train by default; use --freeze '*' too to "
                        "train only these");
@@ -299,8 +299,8 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say_findings(t, true);
     say_options(t);
     const char *how = t->own.file ? "algorithm of the file"
-                                  : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.optimizer.name, t->schedule.base,
-                                                    t->s.schedule.name);
+                                  : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.options.optimizer.name,
+                                                    t->schedule.base, t->s.schedule.name);
     ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s, %lld updates per epoch, %lld in total; %d thread%s%s",
                    how ? how : "", (long long)t->batch, t->s.accumulate > 1 ? " accumulated" : "",
                    (long long)t->updates, (long long)t->total, x->threads, x->threads > 1 ? "s" : "",

@@ -21,11 +21,11 @@ static ot_status check(const ot_trainer *t, ot_error *err)
             err, OT_E_USAGE,
             "--training-info: a schedule cannot be written into the file, which keeps one rate; --schedule constant, %s",
             instead);
-    if (t->s.auto_precision || t->s.precision == OT_PREC_BF16 || t->s.precision == OT_PREC_FP16)
+    if (t->s.auto_precision || t->s.options.precision == OT_PREC_BF16 || t->s.options.precision == OT_PREC_FP16)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --precision cannot be written into the file; --precision fp32 or tf32, %s",
                      instead);
-    if (t->s.skip_nonfinite)
+    if (t->s.options.skip_nonfinite)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --on-nonfinite skip cannot be written into the file; leave it out, %s", instead);
     return err->status;
@@ -107,7 +107,7 @@ static ot_status describe(ot_trainer *t, ot_imported **out, ot_error *err)
                             .momentum = p[0]->knobs.momentum,
                             .t = p[0]->knobs.t,
                             .batch = t->batch };
-        ot_optimizer_defaults(&t->s.optimizer, &d.rate, &d.start);
+        ot_optimizer_defaults(&t->s.options.optimizer, &d.rate, &d.start);
         s = ot_training_write(t->m->file, &d, out, err);
     }
     ot_plan_free(p[0]);

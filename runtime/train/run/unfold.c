@@ -84,9 +84,9 @@ static ot_status measure(ot_trainer *t, const ot_unfolded *u, int n, sums *s, ot
     ot_model m = *t->m;
     file.graph = g;
     m.file = &file;
-    plain.eval_mode = true;
-    plain.precision = OT_FP32;
-    plain.n_losses = 0;
+    plain.options.eval_mode = true;
+    plain.options.precision = OT_FP32;
+    plain.options.n_losses = 0;
     ot_status r = ot_session_open(&x, &m, &plain, &t->x, err);
     if (!r) r = run_batches(t, &x, n, s, err);
     if (!r && !s->samples) r = ot_fail(err, OT_E_INTERNAL, "--unfold-bn: the data has no sample to measure");

@@ -45,8 +45,8 @@ static ot_status fill(ot_trainer *t, ot_error *err)
     ot_filled *list = ot_filled_find(t->m->file, t->a, &n);
     if (!list) return no_memory(err);
     for (int i = 0; i < n; i++) {
-        list[i].wanted =
-            matches(t->s.train, t->s.n_train, list[i].name) && !matches(t->s.freeze, t->s.n_freeze, list[i].name);
+        list[i].wanted = matches(t->s.options.train, t->s.options.n_train, list[i].name) &&
+                         !matches(t->s.options.freeze, t->s.options.n_freeze, list[i].name);
         wanted += list[i].wanted;
         const char *name = ot_arena_strdup(t->a, list[i].name);
         if (!name) return no_memory(err);

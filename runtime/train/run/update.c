@@ -59,7 +59,7 @@ static ot_status diverged(int64_t step, const char *what, double v, ot_error *er
 static ot_status finish(ot_trainer *t, ot_update_record *now, const ot_plan *p, ot_error *err)
 {
     bool bad = !now->uncounted && p->grad_norm && !isfinite(now->norm);
-    now->skipped = now->uncounted || (t->s.skip_nonfinite && (bad || !isfinite(now->loss)));
+    now->skipped = now->uncounted || (t->s.options.skip_nonfinite && (bad || !isfinite(now->loss)));
     t->overflows = bad ? t->overflows + 1 : 0;
     double at = ot_seconds();
     t->seconds = at - t->began;
@@ -137,7 +137,7 @@ static ot_status one_by_one(ot_trainer *t, ot_update_record *now, int64_t first,
         }
         add_batch(now, t->x.slot[slot].plan, &got, n);
     }
-    if (isfinite(now->loss) || t->s.skip_nonfinite) {
+    if (isfinite(now->loss) || t->s.options.skip_nonfinite) {
         OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_UPDATE, NULL, err));
         OT_TRY(ot_session_collect(&t->x, NULL, &got, err));
         now->norm = got.grad_norm;

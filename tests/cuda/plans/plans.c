@@ -142,14 +142,14 @@ static ot_status plan(const ot_model *m, int network, int precision, ot_device *
     ot_config c = { .want = OT_WANT_TRAIN,
                     .n_feeds = n_feeds,
                     .feeds = feeds,
-                    .n_losses = 1,
-                    .losses = &loss,
-                    .optimizer = { .name = "sgd" },
+                    .options.n_losses = 1,
+                    .options.losses = &loss,
+                    .options.optimizer = { .name = "sgd" },
                     .accumulate = 1,
-                    .dropout = -1,
+                    .options.dropout = -1,
                     .threads = 1,
                     .device = d,
-                    .precision = precisions[precision].precision };
+                    .options.precision = precisions[precision].precision };
     ot_plan *p = NULL;
     tally t = { .reasons = 0 };
     OT_TRY(ot_plan_new(m->file->graph, &c, NULL, &p, err));
