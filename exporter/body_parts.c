@@ -119,8 +119,9 @@ ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *
         return ot_body_decode(b, &here, out);
     }
     ot_error found = { 0 };
-    if (ot_tensor_decode(b->m->file, b->arena, t, ot_text(t->name), out, NULL, &found)) return OT_OK;
-    return ot_fail(b->err, found.status ? found.status : OT_E_INTERNAL, "export: %-s", found.text);
+    ot_status s = ot_tensor_decode(b->m->file, b->arena, t, ot_text(t->name), out, NULL, &found);
+    if (s == OT_OK) return OT_OK;
+    return ot_fail(b->err, s, "export: %-s", found.status ? found.text : "its external data cannot be opened");
 }
 
 void ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_shape *s, void *bytes)

@@ -41,7 +41,7 @@ static bool index_names(const Onnx__GraphProto *g, ot_arena *a, names *x)
 static bool decode(const Onnx__TensorProto *t, ot_arena *a, ot_blob *out)
 {
     ot_error found = { 0 };
-    return t && ot_tensor_decode(NULL, a, t, "ConstantOfShape", out, NULL, &found);
+    return t && ot_tensor_decode(NULL, a, t, "ConstantOfShape", out, NULL, &found) == OT_OK;
 }
 
 /* What it makes: shape, and the one element. */

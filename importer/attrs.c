@@ -61,43 +61,44 @@ static const char *keep_text(ot_form *f, ProtobufCBinaryData s)
     return p;
 }
 
-static bool fill_enum(ot_form *f, const ot_attribute *a, const ot_attr *row, int64_t *out)
+static ot_status fill_enum(ot_form *f, const ot_attribute *a, const ot_attr *row, int64_t *out)
 {
     for (int64_t i = 0; row->names[i]; i++)
         if (strlen(row->names[i]) == a->s.len && !memcmp(row->names[i], a->s.data, a->s.len)) {
             *out = i;
-            return true;
+            return OT_OK;
         }
-    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s has the unknown value '%.*s'", f->name, f->op, row->name,
-                 (int)(a->s.len < 60 ? a->s.len : 60), a->s.len ? (const char *)a->s.data : "");
-    return true;
+    return ot_form_finding(f, "%s has the unknown value '%.*s'", row->name, (int)(a->s.len < 60 ? a->s.len : 60),
+                           a->s.len ? (const char *)a->s.data : "");
 }
 
-static bool fill_texts(ot_form *f, const ot_attribute *a, ot_strings *out)
+static ot_status fill_texts(ot_form *f, const ot_attribute *a, ot_strings *out)
 {
     const char **v = ot_graph_alloc(f->scope->graph, (a->n_strings + 1) * sizeof *v);
-    if (!v) return false;
-    for (size_t i = 0; i < a->n_strings; i++)
-        if (!(v[i] = keep_text(f, a->strings[i]))) return false;
+    if (!v) return OT_E_NOMEM;
+    for (size_t i = 0; i < a->n_strings; i++) {
+        v[i] = keep_text(f, a->strings[i]);
+        OT_TRY(ot_status_of(v[i]));
+    }
     *out = (ot_strings){ (int)a->n_strings, v };
-    return true;
+    return OT_OK;
 }
 
-static bool fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
+static ot_status fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
 {
     ot_job *j = f->job;
     const ot_external *e;
     char what[400];
     snprintf(what, sizeof what, "%.200s: %.60s: %.60s", f->name, f->op, a->name);
-    if (!ot_tensor_decode(j->f, j->f->arena, a->t, what, out, &e, j->found)) return true;
-    out->source = -1;
-    if (ot_tensor_index(j, a->t) < 0) return true; /* an upgrade made it */
+    OT_TRY(ot_tensor_decode(j->f, j->f->arena, a->t, what, out, &e, j->found));
+    if (ot_tensor_index(j, a->t) < 0) return OT_OK; /* an upgrade made it */
     const char *name = f->n_out ? f->out_name[0] : f->name;
-    return (out->source = ot_source_add(j, f->scope, a->t, out, e, name, OT_FROM_CONSTANT)) >= 0;
+    out->source = ot_source_add(j, f->scope, a->t, out, e, name, OT_FROM_CONSTANT);
+    return out->source >= 0 ? OT_OK : OT_E_NOMEM;
 }
 
-/* false: no memory. */
-static bool fill(ot_form *f, const ot_attribute *a, const ot_attr *row, void *field)
+/* OT_E_NOMEM ends the import; another failure is a finding about this attribute. */
+static ot_status fill(ot_form *f, const ot_attribute *a, const ot_attr *row, void *field)
 {
     double d = a->f;
     ot_ints ints;
@@ -106,40 +107,42 @@ static bool fill(ot_form *f, const ot_attribute *a, const ot_attr *row, void *fi
     ot_blob blob = { .source = -1 };
     int64_t word = 0;
     const void *p;
+    ot_graph *body;
+    ot_status s;
     switch (row->kind) {
-    case OT_INT: memcpy(field, &a->i, sizeof a->i); return true;
-    case OT_FLOAT: memcpy(field, &d, sizeof d); return true;
+    case OT_INT: memcpy(field, &a->i, sizeof a->i); return OT_OK;
+    case OT_FLOAT: memcpy(field, &d, sizeof d); return OT_OK;
     case OT_ENUM:
         memcpy(&word, field, sizeof word);
-        if (!fill_enum(f, a, row, &word)) return false;
+        OT_TRY(fill_enum(f, a, row, &word));
         memcpy(field, &word, sizeof word);
-        return true;
+        return OT_OK;
     case OT_TEXT:
         p = keep_text(f, a->s);
         memcpy(field, &p, sizeof p);
-        return p != NULL;
+        return ot_status_of(p);
     case OT_INTS:
         ints = (ot_ints){ (int)a->n_ints, keep(f, a->ints, a->n_ints * sizeof *a->ints) };
         memcpy(field, &ints, sizeof ints);
-        return ints.v != NULL;
+        return ot_status_of(ints.v);
     case OT_FLOATS:
         floats = (ot_floats){ (int)a->n_floats, keep(f, a->floats, a->n_floats * sizeof *a->floats) };
         memcpy(field, &floats, sizeof floats);
-        return floats.v != NULL;
+        return ot_status_of(floats.v);
     case OT_TEXTS:
-        if (!fill_texts(f, a, &texts)) return false;
+        OT_TRY(fill_texts(f, a, &texts));
         memcpy(field, &texts, sizeof texts);
-        return true;
+        return OT_OK;
     case OT_TENSOR:
-        if (!fill_tensor(f, a, &blob)) return false;
+        s = fill_tensor(f, a, &blob);
         memcpy(field, &blob, sizeof blob);
-        return true;
+        return s;
     case OT_GRAPH:
-        p = ot_subgraph_build(f->job, f->scope, a->g, f->name, a->name);
-        memcpy(field, &p, sizeof p);
-        return p != NULL;
+        OT_TRY(ot_subgraph_build(f->job, f->scope, a->g, f->name, a->name, &body));
+        memcpy(field, &body, sizeof body);
+        return OT_OK;
     }
-    return true;
+    return OT_OK;
 }
 
 static bool has_value(const ot_attribute *a, int type)
@@ -156,7 +159,7 @@ static void find_required(const ot_form *f, const ot_op *op)
                          op->name, row->name);
 }
 
-bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
+ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
 {
     find_required(f, op);
     for (int i = 0; i < f->n_attr; i++) {
@@ -176,7 +179,8 @@ bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
                          row->name, type == wanted ? "empty" : type_name(type), type_name(wanted));
             continue;
         }
-        if (!fill(f, a, row, (char *)attrs + row->offset)) return false;
+        ot_status s = fill(f, a, row, (char *)attrs + row->offset);
+        if (s == OT_E_NOMEM || (s != OT_OK && row->kind == OT_GRAPH)) return s;
     }
-    return true;
+    return OT_OK;
 }

@@ -17,7 +17,7 @@ static const char *node_name(const Onnx__NodeProto *n)
     return ot_text(n->op_type);
 }
 
-static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *f)
+static ot_status form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *f)
 {
     *f = (ot_form){ .job = j,
                     .scope = s,
@@ -32,7 +32,7 @@ static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *
     f->in = ot_job_alloc(j, (size_t)f->cap_in * sizeof *f->in);
     f->out = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out);
     f->out_name = ot_job_alloc(j, (n->n_output + 1) * sizeof *f->out_name);
-    if (!f->name || !f->in || !f->out || !f->out_name) return false;
+    if (!f->name || !f->in || !f->out || !f->out_name) return OT_E_NOMEM;
     for (int i = 0; i < f->n_in; i++) {
         bool absent = !*n->input[i];
         if (!absent) f->in[i] = ot_scope_find(s, n->input[i], &absent);
@@ -42,13 +42,13 @@ static bool form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_form *
     for (int i = 0; i < f->n_out; i++) f->out_name[i] = n->output[i];
     while (f->n_in && !f->in[f->n_in - 1]) f->n_in--;
     while (f->n_out && !*f->out_name[f->n_out - 1]) f->n_out--;
-    if (!ot_attributes_resolve(j, s, n, &f->attr, &f->n_attr)) return false;
+    OT_TRY(ot_attributes_resolve(j, s, n, &f->attr, &f->n_attr));
     f->cap_attr = f->n_attr;
-    return true;
+    return OT_OK;
 }
 
 /* Gives the values of an emitted form their names in the scope. */
-static bool bind_outputs(ot_form *f)
+static ot_status bind_outputs(ot_form *f)
 {
     ot_scope *s = f->scope;
     for (int i = 0; i < f->n_out; i++) {
@@ -57,21 +57,18 @@ static bool bind_outputs(ot_form *f)
         ot_value *v = f->out[i];
         /* After a finding there may be none; a value without a producer keeps the walk going. */
         if (!v) v = f->out[i] = ot_graph_value(s->graph, name, OT_TEMP, OT_UNDEFINED, NULL);
-        if (!v) return false;
+        if (!v) return OT_E_NOMEM;
         if (v->role == OT_TEMP) {
             v->name = ot_scope_name(s, name);
-            if (!v->name) {
-                ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name);
-                return false;
-            }
+            if (!v->name) return ot_fail_more(f->job->found, OT_E_NOMEM, "%s: no memory", f->name);
         }
-        if (!ot_scope_bind(f->job, s, name, v)) return false;
+        OT_TRY(ot_scope_bind(f->job, s, name, v));
     }
-    return true;
+    return OT_OK;
 }
 
-/* A rewriting makes the outputs that the operator has; a file may name more.  false: no memory. */
-static bool made_all(ot_form *f)
+/* A rewriting makes the outputs that the operator has; a file may name more, which is a finding. */
+static void check_outputs(ot_form *f)
 {
     int made = 0;
     while (made < f->n_out && f->out[made]) made++;
@@ -79,37 +76,40 @@ static bool made_all(ot_form *f)
         if (*f->out_name[i] && !f->out[i]) {
             ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, f->op,
                          f->n_out, made);
-            return true;
+            return;
         }
-    return true;
 }
 
-static bool node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
+static ot_status node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
 {
     if (++j->nodes > j->most_nodes) {
         if (j->nodes == j->most_nodes + 1)
             ot_fail_more(j->found, OT_E_MODEL, "after inlining its functions the model has more than %lld nodes",
                          (long long)j->most_nodes);
-        return false;
+        return OT_E_MODEL;
     }
     const Onnx__FunctionProto *fn;
-    if (!ot_function_find(j, n, &fn)) return false;
+    OT_TRY(ot_function_find(j, n, &fn));
     if (fn) return ot_function_inline(j, s, n, fn);
     if (!*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Constant")) return ot_constant_build(j, s, n);
     ot_form f;
-    if (!form_new(j, s, n, &f)) return false;
-    if (!ot_traced_inputs(&f, n) || !ot_upgrade(&f)) return false;
-    if (f.done ? !made_all(&f) : !ot_form_emit(&f)) return false;
-    return ot_traced_outputs(&f, n) && bind_outputs(&f);
+    OT_TRY(form_new(j, s, n, &f));
+    OT_TRY(ot_traced_inputs(&f, n));
+    ot_status made = ot_upgrade(&f);
+    if (made == OT_OK && !f.done) made = ot_form_emit(&f);
+    else if (made == OT_OK) check_outputs(&f);
+    if (made == OT_E_NOMEM) return made;
+    /* After a finding about this node the walk goes on: placeholders stand for its outputs. */
+    if (made == OT_OK) OT_TRY(ot_traced_outputs(&f, n));
+    return bind_outputs(&f);
 }
 
-bool ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n)
+ot_status ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n)
 {
-    const int *order = ot_sort_nodes(j->f->arena, node, n, s->path, j->found);
-    if (!order) return false;
-    for (size_t i = 0; i < n; i++)
-        if (!node_build(j, s, node[order[i]])) return false;
-    return true;
+    const int *order;
+    OT_TRY(ot_sort_nodes(j->f->arena, node, n, s->path, &order, j->found));
+    for (size_t i = 0; i < n; i++) OT_TRY(node_build(j, s, node[order[i]]));
+    return OT_OK;
 }
 
 /* ---- graphs ------------------------------------------------------------------------------- */
@@ -151,14 +151,14 @@ static void check_listed(ot_job *j, const ot_value *v, const Onnx__ValueInfoProt
                      v->name, ot_shape_text(&v->shape, is), ot_shape_text(&said.shape, says));
 }
 
-static bool input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info)
+static ot_status input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto *info)
 {
     const char *name = ot_text(info->name);
     const ot_value *held = ot_table_find(&s->values, name); /* an initializer: not fed */
     if (held && !s->up && held != (const ot_value *)OT_ABSENT) check_listed(j, held, info);
-    if (held) return true;
+    if (held) return OT_OK;
     ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
-    if (!v) return false;
+    if (!v) return OT_E_NOMEM;
     /* What a subgraph is fed, its node says. */
     const Onnx__TypeProto__Tensor *t = s->up ? NULL : ot_type_tensor(info->type, &v->list);
     if (t) {
@@ -181,21 +181,22 @@ static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__Val
     if (t != OT_UNDEFINED) v->declared = t;
 }
 
-bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
+ot_status ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_initializer; i++) {
         const char *name = ot_text(g->initializer[i]->name);
         ot_value *v = ot_tensor_value(j, s, g->initializer[i], name, OT_FROM_INITIALIZER);
-        if (!v || !ot_scope_bind(j, s, name, v)) return false;
+        OT_TRY(ot_status_of(v));
+        OT_TRY(ot_scope_bind(j, s, name, v));
     }
     for (size_t i = 0; i < g->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
         ot_value *v = ot_sparse_value(j, s, t, t->values ? ot_text(t->values->name) : "");
-        if (!v || !ot_scope_bind(j, s, ot_text(t->values->name), v)) return false;
+        OT_TRY(ot_status_of(v));
+        OT_TRY(ot_scope_bind(j, s, ot_text(t->values->name), v));
     }
-    for (size_t i = 0; i < g->n_input; i++)
-        if (!input_build(j, s, g->input[i])) return false;
-    if (!ot_body_build(j, s, g->node, g->n_node)) return false;
+    for (size_t i = 0; i < g->n_input; i++) OT_TRY(input_build(j, s, g->input[i]));
+    OT_TRY(ot_body_build(j, s, g->node, g->n_node));
     for (size_t i = 0; i < g->n_output; i++) {
         bool absent;
         const char *name = ot_text(g->output[i]->name);
@@ -203,10 +204,11 @@ bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
         if (v) output_declared(j, s, v, g->output[i]);
         else ot_fail_more(j->found, OT_E_MODEL, "%soutput '%.200s' is produced by no node", s->path, name);
     }
-    return true;
+    return OT_OK;
 }
 
-ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch)
+ot_status ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch,
+                            ot_graph **out)
 {
     ot_scope s = { .up = up,
                    .values = { .arena = j->f->arena },
@@ -216,6 +218,8 @@ ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, 
                    .n_opset = up->n_opset };
     s.graph = ot_graph_sub(up->graph, branch);
     s.path = ot_arena_printf(j->f->arena, "%.700s%.300s/%.100s/", up->path, node, branch);
-    if (!s.graph || !s.path || !ot_graph_build(j, &s, g)) return NULL;
-    return s.graph;
+    if (!s.graph || !s.path) return OT_E_NOMEM;
+    OT_TRY(ot_graph_build(j, &s, g));
+    *out = s.graph;
+    return OT_OK;
 }

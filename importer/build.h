@@ -62,6 +62,11 @@ typedef struct ot_job {
     const char *notes;
 } ot_job;
 
+/* Failing.  Whatever is wrong with a file is a finding, which is added to job->found; no finding ends the import, so that all are
+ * reported at once.  A function that can fail returns the status of what it added: OT_E_MODEL or OT_E_IO leaves out the node
+ * at hand (body.c puts placeholders for its outputs), or the body where the finding is about that; OT_E_NOMEM ends the import. */
+static inline ot_status ot_status_of(const void *p) { return p ? OT_OK : OT_E_NOMEM; } /* of what should be there */
+
 /* One node on its way. */
 typedef struct ot_form {
     ot_job *job;
@@ -80,45 +85,46 @@ typedef struct ot_form {
 /* import.c */
 void ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
 void *ot_job_alloc(ot_job *j, size_t n); /* NULL and a finding: no memory */
-bool ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
-bool ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
-ot_graph *ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch);
-bool ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
+ot_status ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
+ot_status ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
+ot_status ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch,
+                            ot_graph **out);
+ot_status ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
 const char *ot_scope_name(const ot_scope *s, const char *name); /* in the graph's arena; NULL: no memory */
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
 int64_t ot_scope_version(const ot_job *j, const ot_scope *s, const char *domain);
 
-/* sources.c: the tensors of the file, in its order, and what people call them.  false and -1: no memory. */
-bool ot_tensors_order(ot_job *j);
+/* sources.c: the tensors of the file, in its order, and the names that users know them by.  -1: no memory. */
+ot_status ot_tensors_order(ot_job *j);
 int ot_tensor_index(const ot_job *j, const void *message); /* into order; -1: in none */
 int ot_source_add(ot_job *j, ot_scope *s, const void *message, const ot_blob *b, const ot_external *e, const char *name,
                   int kind);
-bool ot_sources_name(ot_job *j);
+ot_status ot_sources_name(ot_job *j);
 
 /* signature.c: marks the tensors of the graph that the exporter calls parameters or buffers. */
 void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g);
 
-/* traced.c: detached inputs and padded lookups, before and after a node of the file is emitted.  false: no memory. */
-bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n);
-bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n);
+/* traced.c: detached inputs and padded lookups, before and after a node of the file is emitted. */
+ot_status ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n);
+ot_status ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n);
 void ot_traced_notes(ot_job *j);
 
 /* emit.c */
-bool ot_form_emit(ot_form *f);       /* false: no memory */
+ot_status ot_form_emit(ot_form *f);
 ot_dtype ot_hint(const ot_value *v); /* a guess of its element type; float32 if none */
 void ot_hints_clear(ot_graph *g);
 
-/* form.c: changing forms.  NULL or false: no memory (told). */
+/* form.c: changing forms.  A value that is NULL: no memory. */
 const ot_attribute *ot_form_get(const ot_form *f, const char *name);
 int64_t ot_form_int(const ot_form *f, const char *name, int64_t dflt);
 double ot_form_float(const ot_form *f, const char *name, double dflt);
 bool ot_form_says(const ot_form *f, const char *name, const char *text);
 void ot_form_drop(ot_form *f, const char *name);
-bool ot_form_set_int(ot_form *f, const char *name, int64_t v);
-bool ot_form_set_float(ot_form *f, const char *name, float v);
-bool ot_form_set_text(ot_form *f, const char *name, const char *text);
-bool ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n);
-bool ot_form_set_input(ot_form *f, int i, ot_value *v);
+ot_status ot_form_set_int(ot_form *f, const char *name, int64_t v);
+ot_status ot_form_set_float(ot_form *f, const char *name, float v);
+ot_status ot_form_set_text(ot_form *f, const char *name, const char *text);
+ot_status ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n);
+ot_status ot_form_set_input(ot_form *f, int i, ot_value *v);
 ot_value *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v); /* rank 0 or 1 */
 ot_value *ot_form_ints(ot_form *f, const int64_t *v, size_t n);                        /* int64 of rank 1 */
 /* Emits a node of one output, in the newest opset, before this one; the third form sets an attribute. */
@@ -127,34 +133,35 @@ ot_value *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, i
 ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v);
 /* The same in steps, for several outputs and any attributes: begin, ot_form_set_* and ot_form_copy on g, finish, which gives output 0;
  * the others are g->out[i]. */
-bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
-bool ot_form_copy(ot_form *g, const ot_attribute *a); /* an attribute of another form */
+ot_status ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
+ot_status ot_form_copy(ot_form *g, const ot_attribute *a); /* an attribute of another form */
 ot_value *ot_form_finish(ot_form *g);
-bool ot_form_finding(ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* true: the walk goes on */
+ot_status ot_form_finding(const ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* gives OT_E_MODEL */
 
 /* attrs.c */
-bool ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
+ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
 int ot_attribute_type(const ot_attribute *a); /* IR version 1 tells it by the field that is set */
 
 /* functions.c */
-bool ot_functions_index(ot_job *j);
-bool ot_function_find(ot_job *j, const Onnx__NodeProto *n, const Onnx__FunctionProto **out); /* *out NULL: none */
-bool ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn);
-bool ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out,
-                           int *n_out);
+ot_status ot_functions_index(ot_job *j);
+ot_status ot_function_find(ot_job *j, const Onnx__NodeProto *n, const Onnx__FunctionProto **out); /* *out NULL: none */
+ot_status ot_function_inline(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, const Onnx__FunctionProto *fn);
+ot_status ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodeProto *n, const ot_attribute ***out,
+                                int *n_out);
 
 /* constant.c */
-bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n);
+ot_status ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n);
 ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, const char *name, int kind);
 ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto *t, const char *name);
 /* The floats of a form's attribute as a tensor of that shape that may train. */
 ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape);
 
-/* sort.c: the order to build nodes in; NULL: no memory or a cycle (a finding). */
-const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found);
+/* sort.c: the order to build nodes in.  Errors: OT_E_MODEL (a cycle), OT_E_NOMEM. */
+ot_status ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, const int **out,
+                        ot_error *found);
 
 /* upgrade.c */
-bool ot_upgrade(ot_form *f);
+ot_status ot_upgrade(ot_form *f);
 
 const char *ot_upgrade_at(int i); /* operators that it replaces by others; NULL: end */
 
@@ -162,42 +169,42 @@ const char *ot_upgrade_at(int i); /* operators that it replaces by others; NULL:
 typedef struct ot_rewriting {
     const char *op;
     int inputs, outputs; /* as few, as many */
-    bool (*rewrite)(ot_form *f);
+    ot_status (*rewrite)(ot_form *f);
 } ot_rewriting;
 
 /* microsoft.c: the same for com.microsoft. */
-bool ot_microsoft(ot_form *f);
+ot_status ot_microsoft(ot_form *f);
 const ot_rewriting *ot_microsoft_at(int i); /* NULL: end */
-bool ot_simplified_norm(ot_form *f);        /* which ONNX Runtime also writes into ai.onnx */
+ot_status ot_simplified_norm(ot_form *f);   /* which ONNX Runtime also writes into ai.onnx */
 
 /* quantised.c */
-bool ot_qlinear_conv(ot_form *f);
-bool ot_qlinear_matmul(ot_form *f);
-bool ot_qgemm(ot_form *f);
-bool ot_qlinear_sum(ot_form *f);
-bool ot_qlinear_unary(ot_form *f);
-bool ot_qlinear_softmax(ot_form *f);
-bool ot_qlinear_pool(ot_form *f);
-bool ot_qlinear_concat(ot_form *f);
+ot_status ot_qlinear_conv(ot_form *f);
+ot_status ot_qlinear_matmul(ot_form *f);
+ot_status ot_qgemm(ot_form *f);
+ot_status ot_qlinear_sum(ot_form *f);
+ot_status ot_qlinear_unary(ot_form *f);
+ot_status ot_qlinear_softmax(ot_form *f);
+ot_status ot_qlinear_pool(ot_form *f);
+ot_status ot_qlinear_concat(ot_form *f);
 ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a,
                             ot_value *scale_b);
-bool ot_matmul_integer_to_float(ot_form *f);
-bool ot_dynamic_quantize_matmul(ot_form *f);
-bool ot_matmul_nbits(ot_form *f);
-bool ot_gather_blocks(ot_form *f);
+ot_status ot_matmul_integer_to_float(ot_form *f);
+ot_status ot_dynamic_quantize_matmul(ot_form *f);
+ot_status ot_matmul_nbits(ot_form *f);
+ot_status ot_gather_blocks(ot_form *f);
 
 /* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
-bool ot_ml(ot_form *f);
+ot_status ot_ml(ot_form *f);
 const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
 
-/* training.c: how the file says that it trains; s: the names of its graph.  false: no memory. */
-bool ot_training_build(ot_job *j, const ot_scope *s);
+/* training.c: how the file says that it trains; s: the names of its graph. */
+ot_status ot_training_build(ot_job *j, const ot_scope *s);
 
 /* gradient.c: its tensors become its inputs: xs, y. */
-bool ot_gradient(ot_form *f);
+ot_status ot_gradient(ot_form *f);
 
 /* preview.c: and for ai.onnx.preview.training. */
-bool ot_preview_training(ot_form *f);
+ot_status ot_preview_training(ot_form *f);
 const char *ot_preview_training_at(int i);
 
 #endif

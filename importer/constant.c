@@ -33,7 +33,7 @@ ot_value *ot_tensor_value(ot_job *j, ot_scope *s, const Onnx__TensorProto *t, co
     const char *full = ot_scope_name(s, name);
     if (!full) return NULL;
     ot_value *v;
-    if (ot_tensor_decode(j->f, j->f->arena, t, what, &b, &e, j->found)) {
+    if (ot_tensor_decode(j->f, j->f->arena, t, what, &b, &e, j->found) == OT_OK) {
         b.source = ot_source_add(j, s, t, &b, e, full, kind);
         v = b.source < 0 ? NULL : value_of(j->graph, full, &b);
         if (v) v->from_constant = kind == OT_FROM_CONSTANT;
@@ -50,7 +50,7 @@ ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto 
     ot_blob b;
     char what[512];
     snprintf(what, sizeof what, "%.250ssparse tensor '%.200s'", s->path, name);
-    if (!ot_tensor_densify(j->f, j->f->arena, t, what, &b, j->found)) return placeholder(s->graph, name);
+    if (ot_tensor_densify(j->f, j->f->arena, t, what, &b, j->found) != OT_OK) return placeholder(s->graph, name);
     return value_of(s->graph, name, &b);
 }
 
@@ -104,17 +104,18 @@ static ot_value *from_attribute(ot_job *j, ot_scope *s, const ot_attribute *a, c
     return placeholder(s->graph, name);
 }
 
-bool ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
+ot_status ot_constant_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
 {
     const ot_attribute **attr;
     int n_attr;
-    if (!n->n_output || !*n->output[0]) return true;
-    if (!ot_attributes_resolve(j, s, n, &attr, &n_attr)) return false;
+    if (!n->n_output || !*n->output[0]) return OT_OK;
+    OT_TRY(ot_attributes_resolve(j, s, n, &attr, &n_attr));
     if (n->n_input)
         ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %zu inputs, expected none", n->output[0],
                      n->n_input);
     if (n_attr != 1)
         ot_fail_more(j->found, OT_E_MODEL, "constant '%.200s': has %d values, expected one", n->output[0], n_attr);
     ot_value *v = n_attr == 1 ? from_attribute(j, s, attr[0], n->output[0]) : placeholder(s->graph, n->output[0]);
-    return v && ot_scope_bind(j, s, n->output[0], v);
+    OT_TRY(ot_status_of(v));
+    return ot_scope_bind(j, s, n->output[0], v);
 }

@@ -38,82 +38,72 @@ static ot_dtype output_type(const ot_form *f, const ot_op *op)
 
 /* ---- what is not supported --------------------------------------------------------------- */
 
-static bool count_unsupported(ot_form *f)
+static ot_status count_unsupported(ot_form *f)
 {
     ot_job *j = f->job;
     const char *key = ot_arena_printf(j->f->arena, "%s\1%s", f->domain, f->op);
-    if (!key) return false;
+    if (!key) return OT_E_NOMEM;
     ot_unsupported *u = ot_table_find(&j->unsupported, key);
     if (!u) {
-        if (!(u = ot_job_alloc(j, sizeof *u)) || !ot_table_set(&j->unsupported, key, u)) return false;
+        if (!(u = ot_job_alloc(j, sizeof *u)) || !ot_table_set(&j->unsupported, key, u)) return OT_E_NOMEM;
         *u = (ot_unsupported){ f->op, f->domain, f->name, 0, NULL };
         if (j->last_unsupported) j->last_unsupported->next = u;
         else j->first_unsupported = u;
         j->last_unsupported = u;
     }
     u->nodes++;
-    return true;
+    return OT_OK;
 }
 
 /* A node in its place, which the outputs of the file that need it cannot do without. */
-static bool stand_in(ot_form *f)
+static ot_status stand_in(ot_form *f)
 {
     const ot_op *op = &ot_op_Unsupported;
     char *attrs = ot_job_alloc(f->job, op->attr_size);
     for (const ot_attr *row = op->attrs; attrs && row->name; row++) {
         const char *text = ot_arena_strdup(f->scope->graph->arena, strcmp(row->name, "op") ? f->domain : f->op);
-        if (!text) return false;
+        if (!text) return OT_E_NOMEM;
         memcpy(attrs + row->offset, &text, sizeof text);
     }
     ot_node *n = attrs ? ot_graph_node(f->scope->graph, op, f->name, attrs, f->in, f->n_in, f->n_out) : NULL;
     for (int i = 0; n && i < n->n_out; i++) f->out[i] = n->out[i];
-    return n != NULL;
+    return ot_status_of(n);
 }
 
 /* What its subgraphs hold may be unsupported too, and all is told at once. */
-static bool unsupported(ot_form *f)
+static ot_status unsupported(ot_form *f)
 {
+    ot_graph *unused;
     for (int i = 0; i < f->n_attr; i++)
-        if (f->attr[i]->g && !ot_subgraph_build(f->job, f->scope, f->attr[i]->g, f->name, f->attr[i]->name))
-            return false;
-    return count_unsupported(f) && stand_in(f);
+        if (f->attr[i]->g)
+            OT_TRY(ot_subgraph_build(f->job, f->scope, f->attr[i]->g, f->name, f->attr[i]->name, &unused));
+    OT_TRY(count_unsupported(f));
+    return stand_in(f);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-static bool arity_fits(const ot_form *f, const ot_op *op)
+static ot_status check_arity(const ot_form *f, const ot_op *op)
 {
-    ot_error *e = f->job->found;
-    if (f->n_in > op->in.max) {
-        ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d inputs; at most %d are allowed", f->name, op->name, f->n_in,
-                     op->in.max);
-        return false;
-    }
-    if (f->n_out > op->out.max) {
-        ot_fail_more(e, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, op->name, f->n_out,
-                     op->out.max);
-        return false;
-    }
+    if (f->n_in > op->in.max) return ot_form_finding(f, "%d inputs; at most %d are allowed", f->n_in, op->in.max);
+    if (f->n_out > op->out.max) return ot_form_finding(f, "%d outputs; at most %d are allowed", f->n_out, op->out.max);
     for (int i = 0; i < op->in.min; i++)
-        if (i >= f->n_in || !f->in[i]) {
-            ot_fail_more(e, OT_E_MODEL, "%.200s: %s: required input %d is missing", f->name, op->name, i);
-            return false;
-        }
-    return true;
+        if (i >= f->n_in || !f->in[i]) return ot_form_finding(f, "required input %d is missing", i);
+    return OT_OK;
 }
 
-bool ot_form_emit(ot_form *f)
+ot_status ot_form_emit(ot_form *f)
 {
     const ot_op *op = ot_find_op(f->domain, f->op);
     if (!op) return unsupported(f);
-    if (!arity_fits(f, op)) return true;
+    OT_TRY(check_arity(f, op));
     void *attrs = ot_job_alloc(f->job, op->attr_size);
-    if (!attrs) return false;
+    if (!attrs) return OT_E_NOMEM;
     ot_attr_defaults(op, attrs);
-    if (!ot_attrs_fill(f, op, attrs)) return false;
+    OT_TRY(ot_attrs_fill(f, op, attrs));
     int n_out = f->n_out > op->out.min ? f->n_out : op->out.min;
     ot_node *n = ot_graph_node(f->scope->graph, op, f->name, attrs, f->in, f->n_in, n_out);
-    if (!n) return false;
+    if (!n) return OT_E_NOMEM;
     for (int i = 0; i < n->n_out; i++) {
         if (i < f->n_out && *f->out_name[i]) {
             f->out[i] = n->out[i];
@@ -123,5 +113,5 @@ bool ot_form_emit(ot_form *f)
             n->out[i] = NULL;
         }
     }
-    return true;
+    return OT_OK;
 }

@@ -291,46 +291,40 @@ void ot_file_missing(const ot_file *f, ot_error *found)
     }
 }
 
-const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found)
+ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, const void **out,
+                           ot_error *found)
 {
     ot_data_file *d = find_data(f, e->location, tensor);
-    if (!d) {
-        ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor);
-        return NULL;
-    }
+    if (!d) return ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor);
     d->users++;
-    if (d->fd < 0) return NULL;
+    if (d->fd < 0) return OT_E_IO;
     uint64_t offset = (uint64_t)e->offset, length = bytes;
-    if (offset > d->size || length > d->size - offset) {
-        ot_fail_more(found, OT_E_MODEL, "tensor '%.200s': needs bytes %llu to %llu of '%.300s', but the file has %llu",
-                     tensor, (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
-                     (unsigned long long)d->size);
-        return NULL;
-    }
+    if (offset > d->size || length > d->size - offset)
+        return ot_fail_more(found, OT_E_MODEL,
+                            "tensor '%.200s': needs bytes %llu to %llu of '%.300s', but the file has %llu", tensor,
+                            (unsigned long long)offset, (unsigned long long)(offset + length), d->location,
+                            (unsigned long long)d->size);
     range **head = &d->bucket[offset / 64 % BUCKETS];
     for (range *r = *head; r; r = r->next)
-        if (r->offset == offset && r->length == length) return r->bytes;
-    if (length > 2 * d->size - d->taken) {
-        ot_fail_more(found, OT_E_MODEL,
-                     "tensor '%.200s': tensors overlap in '%.300s': their total size is more than "
-                     "twice the file",
-                     tensor, d->location);
-        return NULL;
-    }
+        if (r->offset == offset && r->length == length) {
+            *out = r->bytes;
+            return OT_OK;
+        }
+    if (length > 2 * d->size - d->taken)
+        return ot_fail_more(found, OT_E_MODEL,
+                            "tensor '%.200s': tensors overlap in '%.300s': their total size is more than twice the "
+                            "file",
+                            tensor, d->location);
     range *r = ot_arena_alloc(f->arena, sizeof *r);
     unsigned char *p = r ? ot_arena_alloc(f->arena, length ? (size_t)length : 1) : NULL;
-    if (!p) {
-        ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes);
-        return NULL;
-    }
-    if (ot_read_at(d->fd, p, (int64_t)length, (int64_t)offset) != (int64_t)length) {
-        ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
-        return NULL;
-    }
+    if (!p) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes);
+    if (ot_read_at(d->fd, p, (int64_t)length, (int64_t)offset) != (int64_t)length)
+        return ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
     d->taken += length;
     *r = (range){ *head, offset, length, p };
     *head = r;
-    return p;
+    *out = p;
+    return OT_OK;
 }
 
 int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **why)

@@ -7,7 +7,7 @@
 
 enum { NEWEST = 1 << 20 }; /* above every row of the table */
 
-bool ot_form_finding(ot_form *f, const char *fmt, ...)
+ot_status ot_form_finding(const ot_form *f, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -15,7 +15,7 @@ bool ot_form_finding(ot_form *f, const char *fmt, ...)
     ot_vtext(text, sizeof text, fmt, ap);
     va_end(ap);
     ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s", f->name, f->op, text);
-    return true;
+    return OT_E_MODEL;
 }
 
 /* ---- attributes -------------------------------------------------------------------- */
@@ -80,58 +80,58 @@ static ot_attribute *add(ot_form *f, const char *name, int type)
     return a->name ? a : NULL;
 }
 
-bool ot_form_set_int(ot_form *f, const char *name, int64_t v)
+ot_status ot_form_set_int(ot_form *f, const char *name, int64_t v)
 {
     ot_attribute *a = add(f, name, TYPE(INT));
-    if (!a) return false;
+    if (!a) return OT_E_NOMEM;
     a->has_i = true;
     a->i = v;
-    return true;
+    return OT_OK;
 }
 
-bool ot_form_set_float(ot_form *f, const char *name, float v)
+ot_status ot_form_set_float(ot_form *f, const char *name, float v)
 {
     ot_attribute *a = add(f, name, TYPE(FLOAT));
-    if (!a) return false;
+    if (!a) return OT_E_NOMEM;
     a->has_f = true;
     a->f = v;
-    return true;
+    return OT_OK;
 }
 
-bool ot_form_set_text(ot_form *f, const char *name, const char *text)
+ot_status ot_form_set_text(ot_form *f, const char *name, const char *text)
 {
     ot_attribute *a = add(f, name, TYPE(STRING));
-    if (!a) return false;
+    if (!a) return OT_E_NOMEM;
     a->has_s = true;
     a->s.len = strlen(text);
     a->s.data = (uint8_t *)ot_arena_strdup(f->job->f->arena, text);
-    return a->s.data != NULL;
+    return ot_status_of(a->s.data);
 }
 
-bool ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n)
+ot_status ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_t n)
 {
     ot_attribute *a = add(f, name, TYPE(INTS));
-    if (!a || !(a->ints = ot_job_alloc(f->job, n * sizeof *v))) return false;
+    if (!a || !(a->ints = ot_job_alloc(f->job, n * sizeof *v))) return OT_E_NOMEM;
     if (n) memcpy(a->ints, v, n * sizeof *v);
     a->n_ints = n;
-    return true;
+    return OT_OK;
 }
 
 /* ---- inputs -------------------------------------------------------------------------- */
 
-bool ot_form_set_input(ot_form *f, int i, ot_value *v)
+ot_status ot_form_set_input(ot_form *f, int i, ot_value *v)
 {
-    if (!v) return false;
+    if (!v) return OT_E_NOMEM;
     if (i >= f->cap_in) {
         ot_value **wider = ot_job_alloc(f->job, (size_t)(i + 8) * sizeof *wider);
-        if (!wider) return false;
+        if (!wider) return OT_E_NOMEM;
         if (f->n_in) memcpy(wider, f->in, (size_t)f->n_in * sizeof *wider);
         f->in = wider;
         f->cap_in = i + 8;
     }
     while (f->n_in <= i) f->in[f->n_in++] = NULL;
     f->in[i] = v;
-    return true;
+    return OT_OK;
 }
 
 ot_value *ot_form_const(ot_form *f, ot_dtype t, int rank, int64_t n, const double *v)
@@ -153,7 +153,7 @@ ot_value *ot_form_ints(ot_form *f, const int64_t *v, size_t n)
 
 /* ---- nodes around it --------------------------------------------------------------------- */
 
-bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out)
+ot_status ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out)
 {
     ot_value **copy = ot_job_alloc(f->job, (size_t)(n_in + 1) * sizeof *copy);
     const char **name = ot_job_alloc(f->job, (size_t)n_out * sizeof *name);
@@ -170,27 +170,27 @@ bool ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, 
                     .out_name = name };
     g->name = ot_arena_printf(f->job->f->arena, "%s/%s", f->name, op);
     g->out = ot_job_alloc(f->job, (size_t)n_out * sizeof *g->out);
-    if (!copy || !name || !g->name || !g->out) return false;
+    if (!copy || !name || !g->name || !g->out) return OT_E_NOMEM;
     for (int i = 0; i < n_in; i++) copy[i] = in[i];
     for (int i = 0; i < n_out; i++) name[i] = g->name;
-    return true;
+    return OT_OK;
 }
 
-bool ot_form_copy(ot_form *g, const ot_attribute *a)
+ot_status ot_form_copy(ot_form *g, const ot_attribute *a)
 {
     ot_attribute *own = add(g, ot_text(a->name), a->type);
     char *name = own ? own->name : NULL;
-    if (!own) return false;
+    if (!own) return OT_E_NOMEM;
     *own = *a;
     own->name = name;
-    return true;
+    return OT_OK;
 }
 
 /* After a finding about the emitted node a value stands for it. */
 ot_value *ot_form_finish(ot_form *g)
 {
     while (g->n_in && !g->in[g->n_in - 1]) g->n_in--;
-    if (!ot_form_emit(g)) return NULL;
+    if (ot_form_emit(g) == OT_E_NOMEM) return NULL;
     for (int i = 0; i < g->n_out; i++)
         if (!g->out[i]) g->out[i] = ot_graph_value(g->scope->graph, g->name, OT_TEMP, OT_UNDEFINED, NULL);
     return g->out[0];
@@ -199,19 +199,20 @@ ot_value *ot_form_finish(ot_form *g)
 ot_value *ot_form_before(ot_form *f, const char *op, ot_value *const *in, int n_in)
 {
     ot_form g;
-    return ot_form_begin(f, &g, op, in, n_in, 1) ? ot_form_finish(&g) : NULL;
+    return ot_form_begin(f, &g, op, in, n_in, 1) == OT_OK ? ot_form_finish(&g) : NULL;
 }
 
 ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, int n_in, const char *attr, int64_t v)
 {
     ot_form g;
-    return ot_form_begin(f, &g, op, in, n_in, 1) && ot_form_set_int(&g, attr, v) ? ot_form_finish(&g) : NULL;
+    if (ot_form_begin(f, &g, op, in, n_in, 1) || ot_form_set_int(&g, attr, v)) return NULL;
+    return ot_form_finish(&g);
 }
 
 ot_value *ot_form_before_like(ot_form *f, const char *op, ot_value *const *in, int n_in)
 {
     ot_form g;
-    if (!ot_form_begin(f, &g, op, in, n_in, 1)) return NULL;
+    if (ot_form_begin(f, &g, op, in, n_in, 1)) return NULL;
     g.attr = f->attr;
     g.n_attr = f->n_attr;
     return ot_form_finish(&g);

@@ -9,7 +9,7 @@
 
 #include "importer/build.h"
 
-/* The tensor that a node's attribute names; NULL: there is none, which was told. */
+/* The tensor that a node's attribute names; NULL: there is none, which is a finding. */
 static ot_value *named(ot_form *f, const char *attr, ProtobufCBinaryData text)
 {
     const char *name = ot_arena_printf(f->job->f->arena, "%.*s", (int)text.len, (const char *)text.data);
@@ -28,8 +28,9 @@ static bool has_graph(const ot_node *n)
 
 static bool own(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
 
-/* y with given[i] where it reads named[i], by copies of the nodes between.  NULL: no memory, or told. */
-static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_value *const *names, int n)
+/* *out: y with given[i] where it reads names[i], by copies of the nodes between. */
+static ot_status elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_value *const *names, int n,
+                           ot_value **out)
 {
     ot_graph *g = f->scope->graph;
     int count = g->n_values;
@@ -37,7 +38,7 @@ static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
         ot_job_alloc(f->job, (size_t)count * sizeof *now); /* what stands for a value; NULL: it is as it is */
     bool *leads = ot_job_alloc(f->job, (size_t)count);     /* to y, and not by way of one that is given */
     ot_node *last = g->last;
-    if (!now || !leads) return NULL;
+    if (!now || !leads) return OT_E_NOMEM;
     for (int i = 0; i < n; i++)
         if (own(g, names[i])) now[names[i]->id] = given[i];
     if (own(g, y)) leads[y->id] = !now[y->id];
@@ -53,18 +54,15 @@ static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
         for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id] && !now[k->out[i]->id];
         for (int i = 0; i < k->n_in; i++) changed |= own(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
         if (!on || !changed) continue;
-        if (has_graph(k)) {
-            ot_form_finding(f,
-                            "%s '%.200s' contains a graph: gradients at other values than its "
-                            "inputs are not supported",
-                            k->op->name, k->name);
-            return NULL;
-        }
+        if (has_graph(k))
+            return ot_form_finding(
+                f, "%s '%.200s' contains a graph: gradients at other values than its inputs are not supported",
+                k->op->name, k->name);
         ot_value **in = ot_job_alloc(f->job, (size_t)(k->n_in + 1) * sizeof *in);
-        if (!in) return NULL;
+        if (!in) return OT_E_NOMEM;
         for (int i = 0; i < k->n_in; i++) in[i] = own(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
         ot_node *copy = ot_graph_node(g, k->op, k->name, k->attrs, in, k->n_in, k->n_out);
-        if (!copy) return NULL;
+        if (!copy) return OT_E_NOMEM;
         for (int i = 0; i < k->n_out; i++) {
             if (k->out[i] && !now[k->out[i]->id]) now[k->out[i]->id] = copy->out[i];
             if (k->out[i]) continue;
@@ -72,10 +70,11 @@ static ot_value *elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
             copy->out[i] = NULL;
         }
     }
-    return own(g, y) && now[y->id] ? now[y->id] : y;
+    *out = own(g, y) && now[y->id] ? now[y->id] : y;
+    return OT_OK;
 }
 
-bool ot_gradient(ot_form *f)
+ot_status ot_gradient(ot_form *f)
 {
     const ot_attribute *xs = ot_form_get(f, "xs"), *zs = ot_form_get(f, "zs"), *y = ot_form_get(f, "y");
     size_t n_x = xs ? xs->n_strings : 0, n = n_x + (zs ? zs->n_strings : 0);
@@ -86,16 +85,15 @@ bool ot_gradient(ot_form *f)
     ot_value **in = ot_job_alloc(f->job, (n + 2) * sizeof *in), **names = ot_job_alloc(f->job, (n + 1) * sizeof *names);
     ot_value *of = in && names ? named(f, "y", y->s) : NULL;
     bool here = true;
-    if (!in || !names) return false;
+    if (!in || !names) return OT_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
         names[i] = i < n_x ? named(f, "xs", xs->strings[i]) : named(f, "zs", zs->strings[i - n_x]);
         if (names[i] && !f->in[i]) ot_form_finding(f, "input %zu is missing", i);
         if (!names[i] || !f->in[i]) of = NULL;
         here &= names[i] == f->in[i];
     }
-    if (!of) return f->done = true;
-    if (!here && !(of = elsewhere(f, of, f->in, names, (int)n)))
-        return f->job->found->status != OT_OK ? (f->done = true) : false;
+    if (!of) return OT_E_MODEL;
+    if (!here) OT_TRY(elsewhere(f, of, f->in, names, (int)n, &of));
     for (size_t i = 0; i < n_x; i++) {
         in[i] = f->in[i];
         in[i]->differentiated = true;
@@ -104,5 +102,5 @@ bool ot_gradient(ot_form *f)
     f->in = in;
     f->n_in = (int)n_x + 1;
     f->cap_in = (int)n + 2;
-    return true;
+    return OT_OK;
 }

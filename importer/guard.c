@@ -39,10 +39,10 @@ typedef struct scan {
     open_message stack[OT_DEEPEST];
 } scan;
 
-#define REFUSE(s, ...) (ot_fail((s)->err, OT_E_MODEL, __VA_ARGS__), false)
+#define REFUSE(s, ...) ot_fail((s)->err, OT_E_MODEL, __VA_ARGS__)
 
 /* A varint of at most `most` bytes that ends before `end`. */
-static bool read_varint(scan *s, size_t end, int most, uint64_t *out)
+static ot_status read_varint(scan *s, size_t end, int most, uint64_t *out)
 {
     uint64_t v = 0;
     size_t start = s->at;
@@ -51,7 +51,7 @@ static bool read_varint(scan *s, size_t end, int most, uint64_t *out)
         v |= (uint64_t)(byte & 0x7F) << (7 * i);
         if (!(byte & 0x80)) {
             *out = v;
-            return true;
+            return OT_OK;
         }
     }
     if (s->at >= end && s->at - start < (size_t)most)
@@ -90,7 +90,7 @@ static unsigned wire_of(ProtobufCType t)
 }
 
 /* The elements of a packed list, from s->at to end. */
-static bool walk_packed(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
+static ot_status walk_packed(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
 {
     size_t bytes = end - s->at, n = 0;
     unsigned wire = wire_of(f->type);
@@ -102,14 +102,13 @@ static bool walk_packed(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
         n = bytes / size;
         s->at = end;
     } else {
-        for (uint64_t unused; s->at < end; n++)
-            if (!read_varint(s, end, VARINT_BYTES, &unused)) return false;
+        for (uint64_t unused; s->at < end; n++) OT_TRY(read_varint(s, end, VARINT_BYTES, &unused));
     }
     s->heap += n * scalar_size(f->type) + BLOCK;
-    return true;
+    return OT_OK;
 }
 
-static bool enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
+static ot_status enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
 {
     open_message *top = &s->stack[s->depth - 1];
     if (f->label != PROTOBUF_C_LABEL_REPEATED) {
@@ -123,15 +122,15 @@ static bool enter(scan *s, const ProtobufCFieldDescriptor *f, size_t end)
     const ProtobufCMessageDescriptor *d = f->descriptor;
     s->heap += d->sizeof_message + sizeof(void *) + BLOCK;
     s->stack[s->depth++] = (open_message){ d, end, 0, 0 };
-    return true;
+    return OT_OK;
 }
 
 /* A field with a length: text, bytes, a message, a packed list, or one we do not know. */
-static bool walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
+static ot_status walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
 {
     uint64_t len;
     size_t start = s->at;
-    if (!read_varint(s, outer, VARINT_BYTES, &len)) return false;
+    OT_TRY(read_varint(s, outer, VARINT_BYTES, &len));
     if (len > outer - s->at)
         return REFUSE(s, "%s: byte %zu: field of %llu bytes, but only %zu are left", s->what, start,
                       (unsigned long long)len, outer - s->at);
@@ -142,15 +141,15 @@ static bool walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t outer)
         return REFUSE(s, "%s: byte %zu: '%s' contains a zero byte; expected text", s->what, start, f->name);
     s->heap += (size_t)len + 1 + BLOCK + (f ? sizeof(ProtobufCBinaryData) : 0);
     s->at = end;
-    return true;
+    return OT_OK;
 }
 
-static bool walk_field(scan *s)
+static ot_status walk_field(scan *s)
 {
     open_message *top = &s->stack[s->depth - 1];
     size_t start = s->at;
     uint64_t tag, unused;
-    if (!read_varint(s, top->end, TAG_BYTES, &tag)) return false;
+    OT_TRY(read_varint(s, top->end, TAG_BYTES, &tag));
     unsigned wire = tag & 7;
     if (tag > UINT32_MAX || tag >> 3 == 0)
         return REFUSE(s, "%s: byte %zu: invalid field number %llu", s->what, start, (unsigned long long)(tag >> 3));
@@ -170,7 +169,7 @@ static bool walk_field(scan *s)
     case 5:
         if (top->end - s->at < width) return REFUSE(s, "%s: byte %zu: truncated", s->what, start);
         s->at += width;
-        return true;
+        return OT_OK;
     default: return REFUSE(s, "%s: byte %zu: unknown wire type %u", s->what, start, wire);
     }
 }
@@ -187,7 +186,7 @@ ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *byte
             s.depth--;
             continue;
         }
-        if (!walk_field(&s)) return OT_E_MODEL;
+        OT_TRY(walk_field(&s));
         if (s.heap > HEAP_ALLOWED(n))
             return ot_fail(err, OT_E_MODEL, "%s: byte %zu: %zu bytes would unpack to more than %zu MiB", what, s.at, n,
                            HEAP_ALLOWED(n) >> 20);

@@ -92,6 +92,18 @@ static void report_unsupported(ot_job *j, ot_error *err)
             text);
 }
 
+static ot_status bodies_build(ot_job *j, ot_scope *s)
+{
+    const Onnx__ModelProto *m = j->f->model;
+    OT_TRY(ot_tensors_order(j));
+    OT_TRY(ot_functions_index(j));
+    OT_TRY(ot_graph_build(j, s, m->graph));
+    OT_TRY(ot_sources_name(j));
+    ot_signature_read(j, s, m->graph);
+    ot_traced_notes(j);
+    return m->n_training_info && j->found->status == OT_OK ? ot_training_build(j, s) : OT_OK;
+}
+
 static ot_status model_build(ot_job *j)
 {
     const Onnx__ModelProto *m = j->f->model;
@@ -107,13 +119,10 @@ static ot_status model_build(ot_job *j)
                    .path = "",
                    .opset = m->opset_import,
                    .n_opset = m->n_opset_import };
-    bool whole = ot_tensors_order(j) && ot_functions_index(j) && ot_graph_build(j, &s, m->graph) && ot_sources_name(j);
-    if (whole) ot_signature_read(j, &s, m->graph);
-    if (whole) ot_traced_notes(j);
-    if (whole && m->n_training_info && j->found->status == OT_OK) whole = ot_training_build(j, &s);
+    ot_status built = bodies_build(j, &s);
     ot_file_missing(j->f, j->found);
     if (j->f->sticky.status != OT_OK) ot_fail_more(j->found, j->f->sticky.status, "%s", j->f->sticky.text);
-    if (!whole && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
+    if (built != OT_OK && j->found->status == OT_OK) ot_fail_more(j->found, OT_E_NOMEM, "no memory");
     ot_hints_clear(j->graph);
     return j->found->status;
 }

@@ -85,8 +85,9 @@ ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, 
 void ot_file_free(ot_file *f);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.
- * Findings go to `found`; files that cannot be opened are told once, by ot_file_missing.  NULL: failed. */
-const void *ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, ot_error *found);
+ * Errors are added to `found`, but for a file that cannot be opened (OT_E_IO): ot_file_missing reports it once. */
+ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, const void **out,
+                           ot_error *found);
 void ot_file_missing(const ot_file *f, ot_error *found);
 
 /* A data file of the model, open for reading until f is freed; -1: it cannot be opened.  `location` is
@@ -97,11 +98,11 @@ int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **
 
 /* Decodes t.  f may be NULL: external data is refused then.  out->data is borrowed from t or lies
  * in the arena; out->source is -1.  *external (may be NULL) tells where it lies.  Strings are an
- * array of `const char *`.  false: findings were added. */
-bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
-                      const ot_external **external, ot_error *found);
-bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
-                       ot_error *found);
+ * array of `const char *`.  What is wrong is added to `found`, and returned. */
+ot_status ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
+                           const ot_external **external, ot_error *found);
+ot_status ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
+                            ot_error *found);
 
 /* ---- check.c ----------------------------------------------------------------- */
 

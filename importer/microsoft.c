@@ -19,11 +19,11 @@ static ot_value *op(ot_form *f, const char *name, ot_value *const *in, int n)
     return ot_form_before(f, name, in, n);
 }
 
-static bool made(ot_form *f, ot_value *v)
+static ot_status made(ot_form *f, ot_value *v)
 {
     f->out[0] = v;
     f->done = true;
-    return v != NULL;
+    return ot_status_of(v);
 }
 
 static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] : NULL; }
@@ -49,14 +49,14 @@ static ot_value *size_of(ot_form *f, ot_value *x, int64_t at)
 static ot_value *one_of(ot_form *f, ot_value *list) { return OP("Squeeze", list); }
 
 /* Parts of x along its last axis, of these sizes. */
-static bool split(ot_form *f, ot_value *x, ot_value *sizes, ot_value *part[3])
+static ot_status split(ot_form *f, ot_value *x, ot_value *sizes, ot_value *part[3])
 {
     ot_form g;
-    if (!x || !sizes || !ot_form_begin(f, &g, "Split", IN(x, sizes), 3) || !ot_form_set_int(&g, "axis", -1) ||
+    if (!x || !sizes || ot_form_begin(f, &g, "Split", IN(x, sizes), 3) || ot_form_set_int(&g, "axis", -1) ||
         !ot_form_finish(&g))
-        return false;
+        return OT_E_NOMEM;
     for (int i = 0; i < 3; i++) part[i] = g.out[i];
-    return part[1] && part[2];
+    return part[1] && part[2] ? OT_OK : OT_E_NOMEM;
 }
 
 /* The rank of v where something says it, else `dflt`. */
@@ -74,44 +74,48 @@ static int rank_of(const ot_value *v, int dflt)
     return dflt;
 }
 
-#define REFUSE(...) (f->done = true, ot_form_finding(f, __VA_ARGS__))
-
-static bool refuses(ot_form *f, bool when, const char *what) { return when && REFUSE("%s is not supported", what); }
+/* A finding where the node uses `what`. */
+static ot_status refuse_if(ot_form *f, bool used, const char *what)
+{
+    return used ? ot_form_finding(f, "%s is not supported", what) : OT_OK;
+}
 
 /* ---- activations, products ---------------------------------------------------------------- */
 
-static bool gelu(ot_form *f) { return made(f, OP("Gelu", plus(f, f->in[0], input(f, 1)))); }
+static ot_status gelu(ot_form *f) { return made(f, OP("Gelu", plus(f, f->in[0], input(f, 1)))); }
 
-static bool fast_gelu(ot_form *f)
+static ot_status fast_gelu(ot_form *f)
 {
     ot_form g;
     ot_value *x = plus(f, f->in[0], input(f, 1));
-    return x && ot_form_begin(f, &g, "Gelu", &x, 1, 1) && ot_form_set_text(&g, "approximate", "tanh") &&
-           made(f, ot_form_finish(&g));
+    OT_TRY(ot_status_of(x));
+    OT_TRY(ot_form_begin(f, &g, "Gelu", &x, 1, 1));
+    OT_TRY(ot_form_set_text(&g, "approximate", "tanh"));
+    return made(f, ot_form_finish(&g));
 }
 
-static bool quick_gelu(ot_form *f)
+static ot_status quick_gelu(ot_form *f)
 {
     ot_form g;
-    return ot_form_begin(f, &g, "Swish", f->in, 1, 1) &&
-           ot_form_set_float(&g, "alpha", (float)ot_form_float(f, "alpha", 1.702)) && made(f, ot_form_finish(&g));
+    OT_TRY(ot_form_begin(f, &g, "Swish", f->in, 1, 1));
+    OT_TRY(ot_form_set_float(&g, "alpha", (float)ot_form_float(f, "alpha", 1.702)));
+    return made(f, ot_form_finish(&g));
 }
 
 /* The last two axes change places. */
 static ot_value *turned(ot_form *f, ot_value *x)
 {
     ot_form g;
-    if (!x || !ot_form_begin(f, &g, "Einsum", &x, 1, 1) || !ot_form_set_text(&g, "equation", "...ij->...ji"))
-        return NULL;
+    if (!x || ot_form_begin(f, &g, "Einsum", &x, 1, 1) || ot_form_set_text(&g, "equation", "...ij->...ji")) return NULL;
     return ot_form_finish(&g);
 }
 
-static bool fused_matmul(ot_form *f)
+static ot_status fused_matmul(ot_form *f)
 {
     double alpha = ot_form_float(f, "alpha", 1);
     ot_value *a = f->in[0], *b = f->in[1];
-    if (refuses(f, ot_form_int(f, "transBatchA", 0) || ot_form_int(f, "transBatchB", 0), "transBatchA or transBatchB"))
-        return true;
+    OT_TRY(refuse_if(f, ot_form_int(f, "transBatchA", 0) || ot_form_int(f, "transBatchB", 0),
+                     "transBatchA or transBatchB"));
     if (ot_form_int(f, "transA", 0)) a = turned(f, a);
     if (ot_form_int(f, "transB", 0)) b = turned(f, b);
     ot_value *y = OP("MatMul", a, b);
@@ -150,12 +154,13 @@ static ot_value *activated(ot_form *f, ot_value *y)
         return OP("Clip", y, number(f, parameter(f, 0, -3.4e38), y), number(f, parameter(f, 1, 3.4e38), y));
     for (int i = 0; i < OT_LEN(known); i++) {
         if (!ot_form_says(f, "activation", known[i].name)) continue;
-        if (!ot_form_begin(f, &g, known[i].name, &y, 1, 1)) return NULL;
-        if (known[i].p && !ot_form_set_float(&g, known[i].p, (float)parameter(f, 0, known[i].a))) return NULL;
-        if (known[i].q && !ot_form_set_float(&g, known[i].q, (float)parameter(f, 1, known[i].b))) return NULL;
+        if (ot_form_begin(f, &g, known[i].name, &y, 1, 1)) return NULL;
+        if (known[i].p && ot_form_set_float(&g, known[i].p, (float)parameter(f, 0, known[i].a))) return NULL;
+        if (known[i].q && ot_form_set_float(&g, known[i].q, (float)parameter(f, 1, known[i].b))) return NULL;
         return ot_form_finish(&g);
     }
-    REFUSE("activation %.*s is not supported", (int)(a->s.len < 60 ? a->s.len : 60), (const char *)a->s.data);
+    ot_form_finding(f, "activation %.*s is not supported", (int)(a->s.len < 60 ? a->s.len : 60),
+                    (const char *)a->s.data);
     return y;
 }
 
@@ -165,18 +170,18 @@ static ot_value *plain(ot_form *f, const char *name, int n_in)
     static const char *const own[] = { "activation", "activation_params", "activation_alpha", "activation_beta",
                                        "activation_gamma" };
     ot_form g;
-    if (!ot_form_begin(f, &g, name, f->in, n_in, 1)) return NULL;
+    if (ot_form_begin(f, &g, name, f->in, n_in, 1)) return NULL;
     for (int i = 0; i < f->n_attr; i++) {
         bool skip = false;
         for (int k = 0; k < OT_LEN(own); k++) skip |= !strcmp(ot_text(f->attr[i]->name), own[k]);
-        if (!skip && !ot_form_copy(&g, f->attr[i])) return NULL;
+        if (!skip && ot_form_copy(&g, f->attr[i])) return NULL;
     }
     return ot_form_finish(&g);
 }
 
-static bool fused_gemm(ot_form *f) { return made(f, activated(f, plain(f, "Gemm", f->n_in < 3 ? f->n_in : 3))); }
+static ot_status fused_gemm(ot_form *f) { return made(f, activated(f, plain(f, "Gemm", f->n_in < 3 ? f->n_in : 3))); }
 
-static bool fused_conv(ot_form *f)
+static ot_status fused_conv(ot_form *f)
 {
     ot_value *y = plain(f, "Conv", f->n_in < 3 ? f->n_in : 3);
     return made(f, activated(f, y ? plus(f, y, input(f, 3)) : NULL));
@@ -189,17 +194,18 @@ static ot_value *channels(ot_form *f, ot_value *x, int rank, bool first)
 {
     ot_form g;
     int64_t perm[OT_MAX_RANK] = { 0 };
-    if (!x || !ot_form_begin(f, &g, "Transpose", &x, 1, 1)) return NULL;
+    if (!x || ot_form_begin(f, &g, "Transpose", &x, 1, 1)) return NULL;
     for (int d = 1; d < rank; d++) perm[d] = first ? (d == 1 ? rank - 1 : d - 1) : (d == rank - 1 ? 1 : d + 1);
-    return ot_form_set_ints(&g, "perm", perm, (size_t)rank) ? ot_form_finish(&g) : NULL;
+    return ot_form_set_ints(&g, "perm", perm, (size_t)rank) == OT_OK ? ot_form_finish(&g) : NULL;
 }
 
 /* The weight is laid out as Conv's; input 3 is added to what comes out. */
-static bool nhwc_conv(ot_form *f)
+static ot_status nhwc_conv(ot_form *f)
 {
     int rank = rank_of(input(f, 1), 4);
-    if (rank < 3 || rank > OT_MAX_RANK) return REFUSE("its weight has rank %d", rank);
-    if (!(f->in[0] = channels(f, f->in[0], rank, true))) return false;
+    if (rank < 3 || rank > OT_MAX_RANK) return ot_form_finding(f, "its weight has rank %d", rank);
+    f->in[0] = channels(f, f->in[0], rank, true);
+    OT_TRY(ot_status_of(f->in[0]));
     ot_value *y = channels(f, plain(f, "Conv", f->n_in < 3 ? f->n_in : 3), rank, false);
     return made(f, activated(f, y ? plus(f, y, input(f, 3)) : NULL));
 }
@@ -216,18 +222,18 @@ static ot_value *group_norm_of(ot_form *f, ot_value *x)
     bool last = ot_form_int(f, "channels_last", 1) != 0;
     int64_t act = ot_form_int(f, "activation", 0);
     if (last) x = channels(f, x, 4, true);
-    if (act != 0 && act != 1) REFUSE("activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
+    if (act != 0 && act != 1) ot_form_finding(f, "activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
     ot_value *scale = as_type_of(f, f->in[1], x), *bias = as_type_of(f, f->in[2], x);
-    if (!x || !scale || !bias || !ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
-        !ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) ||
-        !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
+    if (!x || !scale || !bias || ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
+        ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) ||
+        ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
         return NULL;
     ot_value *y = ot_form_finish(&g);
     if (last) y = channels(f, y, 4, false);
     return y && act == 1 ? OP("Swish", y) : y;
 }
 
-static bool group_norm(ot_form *f) { return made(f, group_norm_of(f, f->in[0])); }
+static ot_status group_norm(ot_form *f) { return made(f, group_norm_of(f, f->in[0])); }
 
 /* A skip of (N, C) is one for all pixels: (N, 1, 1, C).  What has four axes keeps its shape. */
 static ot_value *per_pixel(ot_form *f, ot_value *v)
@@ -242,12 +248,13 @@ static ot_value *per_pixel(ot_form *f, ot_value *v)
     return OP("Reshape", v, ot_form_before_int(f, "Concat", IN(n, middle, c), "axis", 0));
 }
 
-static bool skip_group_norm(ot_form *f)
+static ot_status skip_group_norm(ot_form *f)
 {
-    if (refuses(f, !ot_form_int(f, "channels_last", 1), "channels_last=0")) return true;
+    OT_TRY(refuse_if(f, !ot_form_int(f, "channels_last", 1), "channels_last=0"));
     ot_value *skip = per_pixel(f, f->in[3]), *x = skip ? plus(f, OP("Add", f->in[0], skip), input(f, 4)) : NULL;
     if (asked(f, 1)) f->out[1] = x;
-    return x && made(f, group_norm_of(f, x));
+    OT_TRY(ot_status_of(x));
+    return made(f, group_norm_of(f, x));
 }
 
 /* ---- norms, embeddings ---------------------------------------------------------------------- */
@@ -255,57 +262,58 @@ static bool skip_group_norm(ot_form *f)
 static ot_value *norm(ot_form *f, const char *name, ot_value *x, ot_value *scale, ot_value *bias, double epsilon)
 {
     ot_form g;
-    if (!x || !scale || !ot_form_begin(f, &g, name, IN(x, scale, bias), 1)) return NULL;
+    if (!x || !scale || ot_form_begin(f, &g, name, IN(x, scale, bias), 1)) return NULL;
     if (!bias) g.n_in = 2;
-    if (!ot_form_set_int(&g, "axis", -1) ||
-        !ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", epsilon)))
+    if (ot_form_set_int(&g, "axis", -1) ||
+        ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", epsilon)))
         return NULL;
     return ot_form_finish(&g);
 }
 
-static bool skip_norm(ot_form *f, const char *name, int bias)
+static ot_status skip_norm(ot_form *f, const char *name, int bias)
 {
     ot_value *x = plus(f, OP("Add", f->in[0], f->in[1]), input(f, bias));
-    if (refuses(f, asked(f, 1) || asked(f, 2), "output of mean or deviation")) return true;
+    OT_TRY(refuse_if(f, asked(f, 1) || asked(f, 2), "output of mean or deviation"));
     if (asked(f, 3)) f->out[3] = x;
-    return x && made(f, norm(f, name, x, f->in[2], bias == 4 ? input(f, 3) : NULL, 1e-12));
+    OT_TRY(ot_status_of(x));
+    return made(f, norm(f, name, x, f->in[2], bias == 4 ? input(f, 3) : NULL, 1e-12));
 }
 
-static bool skip_layer_norm(ot_form *f) { return skip_norm(f, "LayerNormalization", 4); }
-static bool skip_rms_norm(ot_form *f) { return skip_norm(f, "RMSNormalization", 3); }
+static ot_status skip_layer_norm(ot_form *f) { return skip_norm(f, "LayerNormalization", 4); }
+static ot_status skip_rms_norm(ot_form *f) { return skip_norm(f, "RMSNormalization", 3); }
 
-static bool rms_norm(ot_form *f)
+static ot_status rms_norm(ot_form *f)
 {
-    if (refuses(f, asked(f, 1), "output of the deviation")) return true;
+    OT_TRY(refuse_if(f, asked(f, 1), "output of the deviation"));
     f->n_out = 1;
     f->op = "RMSNormalization";
     f->domain = "";
-    return true;
+    return OT_OK;
 }
 
-bool ot_simplified_norm(ot_form *f) { return rms_norm(f); }
+ot_status ot_simplified_norm(ot_form *f) { return rms_norm(f); }
 
 /* Inputs: ids, segments, tables of words, positions and segments, scale, bias, mask, positions. */
-static bool embed_norm(ot_form *f);
+static ot_status embed_norm(ot_form *f);
 
 /* Tables, scale and bias (inputs 2 to 6) in integers; their scales are inputs 8 to 12, zero points 13 to 17. */
-static bool quantised_embed_norm(ot_form *f)
+static ot_status quantised_embed_norm(ot_form *f)
 {
     for (int i = 2; i < 7; i++) {
         if (!input(f, i)) continue;
-        if (!input(f, i + 6)) return REFUSE("input %d is missing", i + 6);
-        if (!(f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11)))))
-            return false;
+        if (!input(f, i + 6)) return ot_form_finding(f, "input %d is missing", i + 6);
+        f->in[i] = ot_form_before(f, "DequantizeLinear", IN(f->in[i], f->in[i + 6], input(f, i + 11)));
+        OT_TRY(ot_status_of(f->in[i]));
     }
     f->n_in = f->n_in < 8 ? f->n_in : 8;
     return embed_norm(f);
 }
 
-static bool embed_norm(ot_form *f)
+static ot_status embed_norm(ot_form *f)
 {
     if (f->n_in < 6 || !f->in[2] || !f->in[3] || !f->in[5])
-        return REFUSE("a table of words or positions, or the "
-                      "scale, is missing");
+        return ot_form_finding(f, "a table of words or positions, or the "
+                                  "scale, is missing");
     ot_value *ids = f->in[0], *x = OP("Gather", f->in[2], ids), *places = input(f, 8), *mask = input(f, 7);
     places = places ? OP("Gather", f->in[3], places) : OP("Slice", f->in[3], list1(f, 0), size_of(f, ids, 1));
     x = places && x ? OP("Add", x, places) : NULL;
@@ -314,13 +322,14 @@ static bool embed_norm(ot_form *f)
     if (asked(f, 1)) { /* how many are not masked */
         ot_form g;
         ot_value *count = mask ? mask : OP("Sub", ids, ids), *axis = list1(f, 1);
-        if (!count || !axis || !ot_form_begin(f, &g, "ReduceSum", IN(count, axis), 1) ||
-            !ot_form_set_int(&g, "keepdims", 0))
-            return false;
+        if (!count || !axis || ot_form_begin(f, &g, "ReduceSum", IN(count, axis), 1) ||
+            ot_form_set_int(&g, "keepdims", 0))
+            return OT_E_NOMEM;
         count = ot_form_finish(&g);
-        if (!count || !(f->out[1] = ot_form_before_int(f, "Cast", &count, 1, "to", OT_I32))) return false;
+        if (!count || !(f->out[1] = ot_form_before_int(f, "Cast", &count, 1, "to", OT_I32))) return OT_E_NOMEM;
     }
-    return x && made(f, norm(f, "LayerNormalization", x, f->in[5], input(f, 6), 1e-12));
+    OT_TRY(ot_status_of(x));
+    return made(f, norm(f, "LayerNormalization", x, f->in[5], input(f, 6), 1e-12));
 }
 
 /* ---- attention ------------------------------------------------------------------------------------ */
@@ -344,7 +353,7 @@ static ot_value *added(ot_form *f, ot_value *mask, ot_value *keys, ot_value *bia
                      ot_form_const(f, OT_I32, 0, 1, &(double){ 0 })),
                   axes);
     } else {
-        REFUSE("a mask of rank %d is not supported", rank);
+        ot_form_finding(f, "a mask of rank %d is not supported", rank);
         return mask;
     }
     ot_value *m = OP("Where", seen, zero, low);
@@ -363,17 +372,20 @@ static ot_value *attention_of(ot_form *f, const attend *a, ot_value **key, ot_va
     bool present = key != NULL;
     int n = a->past_key ? 6 : a->mask ? 4 : 3;
     if (!a->q || !a->k || !a->v ||
-        !ot_form_begin(f, &g, "Attention", IN(a->q, a->k, a->v, a->mask, a->past_key, a->past_value), present ? 3 : 1))
+        ot_form_begin(f, &g, "Attention", IN(a->q, a->k, a->v, a->mask, a->past_key, a->past_value), present ? 3 : 1))
         return NULL;
     g.n_in = n;
-    if (!ot_form_set_int(&g, "q_num_heads", a->heads) || !ot_form_set_int(&g, "kv_num_heads", a->kv_heads) ||
-        !ot_form_set_int(&g, "is_causal", a->causal) ||
-        !ot_form_set_float(&g, "scale", (float)ot_form_float(f, "scale", 0)) ||
-        !ot_form_set_float(&g, "softcap", (float)ot_form_float(f, "softcap", 0)))
+    if (ot_form_set_int(&g, "q_num_heads", a->heads) || ot_form_set_int(&g, "kv_num_heads", a->kv_heads) ||
+        ot_form_set_int(&g, "is_causal", a->causal) ||
+        ot_form_set_float(&g, "scale", (float)ot_form_float(f, "scale", 0)) ||
+        ot_form_set_float(&g, "softcap", (float)ot_form_float(f, "softcap", 0)))
         return NULL;
-    if (a->window >= 0 && !ot_form_set_int(&g, "left_window_size", a->window)) return NULL;
+    if (a->window >= 0 && ot_form_set_int(&g, "left_window_size", a->window)) return NULL;
     ot_value *y = ot_form_finish(&g);
-    if (present) *key = g.out[1], *value = g.out[2];
+    if (present) {
+        *key = g.out[1];
+        *value = g.out[2];
+    }
     return y;
 }
 
@@ -383,14 +395,15 @@ static ot_value *half_of(ot_form *f, ot_value *both, int64_t i)
 }
 
 /* all: x times the weights of q, k and v, with the bias; like: a tensor of the type of floats. */
-static bool attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *past, ot_value *bias, ot_value *like)
+static ot_status attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *past, ot_value *bias,
+                                ot_value *like)
 {
     const ot_attribute *sizes = ot_form_get(f, "qkv_hidden_sizes");
     ot_value *part[3], *key = NULL, *value = NULL;
     attend a = { .heads = ot_form_int(f, "num_heads", 0), .causal = ot_form_int(f, "unidirectional", 0), .window = -1 };
     ot_value *cut = sizes ? ot_form_ints(f, sizes->ints, sizes->n_ints)
                           : OP("Tile", OP("Div", size_of(f, all, -1), list1(f, 3)), list1(f, 3));
-    if (!split(f, all, cut, part)) return false;
+    OT_TRY(split(f, all, cut, part));
     a.kv_heads = a.heads;
     a.q = part[0], a.k = part[1], a.v = part[2];
     a.past_key = half_of(f, past, 0), a.past_value = half_of(f, past, 1);
@@ -398,49 +411,53 @@ static bool attention_with(ot_form *f, ot_value *all, ot_value *mask, ot_value *
     if (past) keys = OP("Add", keys, size_of(f, past, 3));
     if (mask || bias) {
         a.mask = added(f, mask, keys, bias, like);
-        if (!a.mask) return false;
+        if (!a.mask) return OT_E_NOMEM;
     }
     ot_value *y = attention_of(f, &a, asked(f, 1) ? &key : NULL, &value);
     if (y && asked(f, 1)) {
         ot_value *first = list1(f, 0), *k = OP("Unsqueeze", key, first), *v = OP("Unsqueeze", value, first);
-        if (!k || !v || !(f->out[1] = ot_form_before_int(f, "Concat", IN(k, v), "axis", 0))) return false;
+        if (!k || !v) return OT_E_NOMEM;
+        f->out[1] = ot_form_before_int(f, "Concat", IN(k, v), "axis", 0);
+        OT_TRY(ot_status_of(f->out[1]));
     }
     return made(f, y);
 }
 
 /* Inputs: x, weights and bias of q, k, v in one, mask, past of both in one, bias of the scores. */
-static bool attention(ot_form *f)
+static ot_status attention(ot_form *f)
 {
     ot_value *all = OP("MatMul", f->in[0], f->in[1]);
-    if (refuses(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6),
-                "do_rotary or a shared cache"))
-        return true;
+    OT_TRY(refuse_if(f, ot_form_int(f, "do_rotary", 0) || ot_form_int(f, "past_present_share_buffer", 0) || input(f, 6),
+                     "do_rotary or a shared cache"));
     return attention_with(f, all ? plus(f, all, input(f, 2)) : NULL, input(f, 3), input(f, 4), input(f, 5), f->in[0]);
 }
 
 /* The same with x and weights in integers: scales are inputs 3 and 4, zero points 6 and 7, mask and past 5 and 8. */
-static bool quantised_attention(ot_form *f)
+static ot_status quantised_attention(ot_form *f)
 {
     for (int i = 0; i < 5; i++)
-        if (!input(f, i)) return REFUSE("input %d is missing", i);
+        if (!input(f, i)) return ot_form_finding(f, "input %d is missing", i);
     ot_value *all = ot_scaled_product(f, f->in[0], f->in[1], input(f, 6), input(f, 7), f->in[3], f->in[4]);
-    return all && attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
+    OT_TRY(ot_status_of(all));
+    return attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
 }
 
 /* The n parts of x (B, T, heads, n, channels), each (B, T, heads * channels). */
-static bool unpack(ot_form *f, ot_value *x, int n, ot_value **part)
+static ot_status unpack(ot_form *f, ot_value *x, int n, ot_value **part)
 {
     ot_form g;
-    if (!x || !ot_form_begin(f, &g, "Split", &x, 1, n) || !ot_form_set_int(&g, "axis", 3) ||
-        !ot_form_set_int(&g, "num_outputs", n) || !ot_form_finish(&g))
-        return false;
-    for (int i = 0; i < n; i++)
-        if (!(part[i] = OP("Reshape", g.out[i], ot_form_ints(f, (int64_t[]){ 0, 0, -1 }, 3)))) return false;
-    return true;
+    if (!x || ot_form_begin(f, &g, "Split", &x, 1, n) || ot_form_set_int(&g, "axis", 3) ||
+        ot_form_set_int(&g, "num_outputs", n) || !ot_form_finish(&g))
+        return OT_E_NOMEM;
+    for (int i = 0; i < n; i++) {
+        part[i] = OP("Reshape", g.out[i], ot_form_ints(f, (int64_t[]){ 0, 0, -1 }, 3));
+        OT_TRY(ot_status_of(part[i]));
+    }
+    return OT_OK;
 }
 
 /* Inputs: q, k, v, bias of all in one, mask of keys, bias of the scores, pasts.  All three may come in the first, k and v in the second. */
-static bool multi_head(ot_form *f)
+static ot_status multi_head(ot_form *f)
 {
     attend a = { .q = f->in[0],
                  .k = input(f, 1),
@@ -452,24 +469,23 @@ static bool multi_head(ot_form *f)
                  .window = -1 };
     ot_value *b[3], *key = NULL, *value = NULL;
     ot_value *packed[3] = { a.q, a.k, a.v };
-    if (!a.k && !a.v && !unpack(f, a.q, 3, packed)) return false;
-    if (a.k && !a.v && !a.past_key && !unpack(f, a.k, 2, packed + 1)) return false;
+    if (!a.k && !a.v) OT_TRY(unpack(f, a.q, 3, packed));
+    if (a.k && !a.v && !a.past_key) OT_TRY(unpack(f, a.k, 2, packed + 1));
     a.q = packed[0], a.k = packed[1], a.v = packed[2];
-    if (refuses(f, !a.k || !a.v, "this packing of q, k and v") ||
-        refuses(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"))
-        return true;
+    OT_TRY(refuse_if(f, !a.k || !a.v, "this packing of q, k and v"));
+    OT_TRY(refuse_if(f, input(f, 8) || input(f, 9) || asked(f, 3), "a shared cache or an output of the scores"));
     a.kv_heads = a.heads;
     if (input(f, 3)) {
         ot_value *q = size_of(f, a.q, -1), *k = size_of(f, a.k, -1), *v = size_of(f, a.v, -1);
-        if (!q || !k || !v || !split(f, f->in[3], ot_form_before_int(f, "Concat", IN(q, k, v), "axis", 0), b))
-            return false;
+        if (!q || !k || !v) return OT_E_NOMEM;
+        OT_TRY(split(f, f->in[3], ot_form_before_int(f, "Concat", IN(q, k, v), "axis", 0), b));
         a.q = OP("Add", a.q, b[0]), a.k = OP("Add", a.k, b[1]), a.v = OP("Add", a.v, b[2]);
     }
     ot_value *keys = a.k ? size_of(f, a.k, 1) : NULL;
     if (a.past_key) keys = OP("Add", keys, size_of(f, a.past_key, 2));
     if (input(f, 4) || input(f, 5)) {
         a.mask = added(f, input(f, 4), keys, input(f, 5), f->in[0]);
-        if (!a.mask) return false;
+        if (!a.mask) return OT_E_NOMEM;
     }
     ot_value *y = attention_of(f, &a, asked(f, 1) || asked(f, 2) ? &key : NULL, &value);
     if (asked(f, 1)) f->out[1] = key;
@@ -491,23 +507,22 @@ static ot_value *rotated(ot_form *f, ot_value *x, ot_value *cos, ot_value *sin, 
                          bool pairs)
 {
     ot_form g;
-    if (!x || !places || !ot_form_begin(f, &g, "RotaryEmbedding", IN(x, cos, sin, places), 1)) return NULL;
-    if (!ot_form_set_int(&g, "interleaved", pairs) || !ot_form_set_int(&g, "num_heads", heads ? heads : -1) ||
-        !ot_form_set_int(&g, "rotary_embedding_dim", ot_form_int(f, "rotary_embedding_dim", 0)))
+    if (!x || !places || ot_form_begin(f, &g, "RotaryEmbedding", IN(x, cos, sin, places), 1)) return NULL;
+    if (ot_form_set_int(&g, "interleaved", pairs) || ot_form_set_int(&g, "num_heads", heads ? heads : -1) ||
+        ot_form_set_int(&g, "rotary_embedding_dim", ot_form_int(f, "rotary_embedding_dim", 0)))
         return NULL;
     return ot_form_finish(&g);
 }
 
 /* Inputs: x, places of the tokens or the first's, tables of cosines and sines. */
-static bool rotary(ot_form *f)
+static ot_status rotary(ot_form *f)
 {
     ot_value *x = f->in[0], *places = f->in[1];
     if (!places || !f->in[2] || !f->in[3])
-        return REFUSE("position ids or the tables of cosines and sines are "
-                      "missing");
-    if (refuses(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1,
-                "packed batching or a scale"))
-        return true;
+        return ot_form_finding(f, "position ids or the tables of cosines and sines are "
+                                  "missing");
+    OT_TRY(refuse_if(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1,
+                     "packed batching or a scale"));
     if (rank_of(places, 2) == 1) {
         ot_value *all = places_of(f, x, rank_of(x, 3) == 4 ? 2 : 1, NULL);
         places = OP("Add", all, ot_form_before_int(f, "Cast", &places, 1, "to", OT_I64));
@@ -517,7 +532,7 @@ static bool rotary(ot_form *f)
 }
 
 /* Inputs: q, k, v, pasts, lengths, tables of cosines and sines, places, bias of the scores. */
-static bool grouped(ot_form *f)
+static ot_status grouped(ot_form *f)
 {
     attend a = { .q = f->in[0],
                  .k = input(f, 1),
@@ -530,21 +545,20 @@ static bool grouped(ot_form *f)
                  .causal = 1,
                  .window = ot_form_int(f, "local_window_size", -1) - 1 }; /* which counts the token itself */
     ot_value *part[3], *key = NULL, *value = NULL, *places = input(f, 9);
-    if (refuses(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3),
-                "smooth_softmax, a sink or an output of the scores"))
-        return true;
-    if (a.heads < 1 || a.kv_heads < 1) return REFUSE("num_heads and kv_num_heads are needed");
+    OT_TRY(refuse_if(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3),
+                     "smooth_softmax, a sink or an output of the scores"));
+    if (a.heads < 1 || a.kv_heads < 1) return ot_form_finding(f, "num_heads and kv_num_heads are needed");
     if (!a.k) {
         int64_t n[] = { a.heads, a.kv_heads, a.kv_heads };
         ot_value *each = OP("Div", size_of(f, a.q, -1), list1(f, a.heads + 2 * a.kv_heads));
-        if (!split(f, a.q, OP("Mul", each, ot_form_ints(f, n, 3)), part)) return false;
+        OT_TRY(split(f, a.q, OP("Mul", each, ot_form_ints(f, n, 3)), part));
         a.q = part[0], a.k = part[1], a.v = part[2];
     }
     if (a.past_key)
         ot_note(f->job, "%.200s: GroupQueryAttention: all sequences are assumed to fill the cache", f->name);
     if (ot_form_int(f, "do_rotary", 0)) {
         bool pairs = ot_form_int(f, "rotary_interleaved", 0) != 0;
-        if (!input(f, 7) || !input(f, 8)) return REFUSE("do_rotary without tables of cosines and sines");
+        if (!input(f, 7) || !input(f, 8)) return ot_form_finding(f, "do_rotary without tables of cosines and sines");
         if (!places) places = places_of(f, a.q, 1, a.past_key ? size_of(f, a.past_key, 2) : NULL);
         a.q = rotated(f, a.q, f->in[7], f->in[8], places, a.heads, pairs);
         a.k = rotated(f, a.k, f->in[7], f->in[8], places, a.kv_heads, pairs);
@@ -556,11 +570,11 @@ static bool grouped(ot_form *f)
 }
 
 /* What ai.onnx has by the same name. */
-static bool same_there(ot_form *f)
+static ot_status same_there(ot_form *f)
 {
     f->domain = "";
     f->version = INT32_MAX;
-    return true;
+    return OT_OK;
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------- */
@@ -608,7 +622,7 @@ static const ot_rewriting table[] = {
 
 const ot_rewriting *ot_microsoft_at(int i) { return i >= 0 && i < OT_LEN(table) ? &table[i] : NULL; }
 
-bool ot_microsoft(ot_form *f)
+ot_status ot_microsoft(ot_form *f)
 {
     for (int i = 0; i < OT_LEN(table); i++) {
         const ot_rewriting *r = &table[i];
@@ -616,8 +630,8 @@ bool ot_microsoft(ot_form *f)
         bool whole = f->n_in >= r->inputs && f->n_out <= r->outputs && f->n_in && f->in[0];
         for (int k = 0; whole && k < r->inputs && r->inputs < 4; k++)
             whole = f->in[k] != NULL; /* longer lists have holes */
-        if (!whole) return REFUSE("%d inputs and %d outputs", f->n_in, f->n_out);
+        if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
         return r->rewrite(f);
     }
-    return true;
+    return OT_OK;
 }

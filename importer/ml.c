@@ -13,11 +13,13 @@
 
 #define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))
 
-bool ot_ml_made(ot_form *f, ot_value *v)
+ot_status ot_ml_made(ot_form *f, ot_value *v)
 {
     f->out[0] = v;
     f->done = true;
-    return v || (f->job->found->status != OT_OK && f->job->found->status != OT_E_NOMEM);
+    if (v) return OT_OK;
+    ot_status found = f->job->found->status;
+    return found == OT_OK || found == OT_E_NOMEM ? OT_E_NOMEM : OT_E_MODEL;
 }
 
 ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b)
@@ -30,15 +32,12 @@ ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis)
     return a && b ? ot_form_before_int(f, "Concat", IN(a, b), "axis", axis) : NULL;
 }
 
-bool ot_ml_tensor(ot_form *f, const char *name, ot_blob *out)
+ot_status ot_ml_tensor(ot_form *f, const char *name, ot_blob *out)
 {
     const ot_attribute *a = ot_form_get(f, name);
     const ot_external *e = NULL;
     const char *what = ot_arena_printf(f->job->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, name);
-    if (!a || !a->t || !what) {
-        ot_form_finding(f, "%s is missing", name);
-        return false;
-    }
+    if (!a || !a->t || !what) return ot_form_finding(f, "%s is missing", name);
     return ot_tensor_decode(f->job->f, f->job->f->arena, a->t, what, out, &e, f->job->found);
 }
 
@@ -63,32 +62,33 @@ static int64_t count(const ot_form *f, const char *name)
     return a ? (int64_t)(a->n_floats + a->n_ints + a->n_strings) : 0;
 }
 
-static bool scaler(ot_form *f)
+static ot_status scaler(ot_form *f)
 {
     ot_value *x = floats(f, f->in[0]), *offset = table(f, "offset", 0, 0), *scale = table(f, "scale", 0, 1);
-    if (!x || !offset || !scale || !(x = ot_form_before(f, "Sub", IN(x, offset)))) return false;
+    if (!x || !offset || !scale || !(x = ot_form_before(f, "Sub", IN(x, offset)))) return OT_E_NOMEM;
     return ot_ml_made(f, ot_form_before(f, "Mul", IN(x, scale)));
 }
 
-static bool binarizer(ot_form *f)
+static ot_status binarizer(ot_form *f)
 {
     ot_value *at = ot_form_before(f, "CastLike", IN(number(f, ot_form_float(f, "threshold", 0)), f->in[0]));
     ot_value *above = at ? ot_form_before(f, "Greater", IN(f->in[0], at)) : NULL;
-    return above && ot_ml_made(f, ot_form_before(f, "CastLike", IN(above, f->in[0])));
+    OT_TRY(ot_status_of(above));
+    return ot_ml_made(f, ot_form_before(f, "CastLike", IN(above, f->in[0])));
 }
 
-static bool normalizer(ot_form *f)
+static ot_status normalizer(ot_form *f)
 {
     bool l1 = ot_form_says(f, "norm", "L1"), l2 = ot_form_says(f, "norm", "L2");
     ot_value *x = floats(f, f->in[0]), *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *norm;
-    if (!x || !last) return false;
+    if (!x || !last) return OT_E_NOMEM;
     if (l1 || l2) norm = ot_form_before(f, l1 ? "ReduceL1" : "ReduceL2", IN(x, last));
     else norm = ot_form_before(f, "ReduceMax", IN(ot_form_before(f, "Abs", IN(x)), last));
-    if (!norm || !(norm = ot_form_before(f, "Max", IN(norm, number(f, 1e-30))))) return false;
+    if (!norm || !(norm = ot_form_before(f, "Max", IN(norm, number(f, 1e-30))))) return OT_E_NOMEM;
     return ot_ml_made(f, ot_form_before(f, "Div", IN(x, norm)));
 }
 
-static bool imputer(ot_form *f)
+static ot_status imputer(ot_form *f)
 {
     double what = ot_form_float(f, "replaced_value_float", 0);
     ot_value *x = f->in[0], *values = table(f, "imputed_value_floats", 0, 0), *hit;
@@ -97,23 +97,24 @@ static bool imputer(ot_form *f)
                                   "not supported");
     if (what != what) hit = ot_form_before(f, "IsNaN", IN(x));
     else hit = ot_form_before(f, "Equal", IN(x, number(f, what)));
-    return hit && values && ot_ml_made(f, ot_form_before(f, "Where", IN(hit, values, x)));
+    if (!hit || !values) return OT_E_NOMEM;
+    return ot_ml_made(f, ot_form_before(f, "Where", IN(hit, values, x)));
 }
 
 /* Elements of the last axis; one row where the data has one axis. */
-static bool extractor(ot_form *f)
+static ot_status extractor(ot_form *f)
 {
     ot_value *x = f->in[0], *one = ot_form_ints(f, &(int64_t){ 1 }, 1), *all = ot_form_ints(f, &(int64_t){ -1 }, 1);
     ot_value *shape = ot_form_before(f, "Shape", IN(x)), *rank = shape ? ot_form_before(f, "Shape", IN(shape)) : NULL;
     ot_value *end = ot_form_ints(f, &(int64_t){ INT32_MAX }, 1), *wider, *from, *index;
-    if (!one || !all || !rank || !end || !(from = ot_form_before(f, "Sub", IN(rank, one)))) return false;
+    if (!one || !all || !rank || !end || !(from = ot_form_before(f, "Sub", IN(rank, one)))) return OT_E_NOMEM;
     if (!(from = ot_form_before(f, "Min", IN(from, one))) ||
         !(wider = ot_form_before_int(f, "Concat", IN(one, shape), "axis", 0)))
-        return false;
+        return OT_E_NOMEM;
     if (!(wider = ot_form_before(f, "Slice", IN(wider, from, end))) ||
         !(x = ot_form_before(f, "Reshape", IN(x, wider))))
-        return false;
-    if (!(index = ot_form_before(f, "Reshape", IN(f->in[1], all)))) return false;
+        return OT_E_NOMEM;
+    if (!(index = ot_form_before(f, "Reshape", IN(f->in[1], all)))) return OT_E_NOMEM;
     return ot_ml_made(f, ot_form_before_int(f, "Gather", IN(x, index), "axis", -1));
 }
 
@@ -134,7 +135,7 @@ static ot_value *texts(ot_form *f, const ot_attribute *a)
     return list;
 }
 
-static bool onehot(ot_form *f)
+static ot_status onehot(ot_form *f)
 {
     const ot_attribute *cats = ot_form_get(f, "cats_int64s"), *names = ot_form_get(f, "cats_strings");
     if (!ot_form_int(f, "zeros", 1))
@@ -148,7 +149,7 @@ static bool onehot(ot_form *f)
     ot_value *list = text ? texts(f, names) : ot_form_ints(f, cats->ints, cats->n_ints), *hit;
     if (!x || !last || !list || !(x = ot_form_before(f, "Unsqueeze", IN(x, last))) ||
         !(hit = ot_form_before(f, "Equal", IN(x, list))))
-        return false;
+        return OT_E_NOMEM;
     return ot_ml_made(f, floats(f, hit));
 }
 
@@ -209,7 +210,7 @@ int64_t ot_ml_classes(const ot_form *f)
     return count(f, "classlabels_ints") + count(f, "classlabels_int64s") + count(f, "classlabels_strings");
 }
 
-bool ot_ml_labelled(ot_form *f, ot_value *scores)
+ot_status ot_ml_labelled(ot_form *f, ot_value *scores)
 {
     const ot_attribute *a =
         ot_form_get(f, "classlabels_ints") ? ot_form_get(f, "classlabels_ints") : ot_form_get(f, "classlabels_int64s");
@@ -224,7 +225,7 @@ bool ot_ml_labelled(ot_form *f, ot_value *scores)
                                   best));
 }
 
-static bool regressor(ot_form *f)
+static ot_status regressor(ot_form *f)
 {
     int64_t targets = ot_form_int(f, "targets", 1);
     if (!fits(f, targets))
@@ -233,7 +234,7 @@ static bool regressor(ot_form *f)
 }
 
 /* With two classes and one row of coefficients the first class scores the opposite. */
-static bool classifier(ot_form *f)
+static ot_status classifier(ot_form *f)
 {
     int64_t classes = ot_ml_classes(f), rows = classes;
     if (!classes) return ot_form_finding(f, "its labels are missing");
@@ -249,7 +250,7 @@ static bool classifier(ot_form *f)
 }
 
 /* y = sum over the vectors of coefficient * kernel(x, vector), and rho */
-static bool svm_regressor(ot_form *f)
+static ot_status svm_regressor(ot_form *f)
 {
     int64_t n = ot_form_int(f, "n_supports", 0), all = count(f, "support_vectors");
     const ot_attribute *p = ot_form_get(f, "kernel_params");
@@ -264,7 +265,7 @@ static bool svm_regressor(ot_form *f)
     ot_ml_fixed(f, "support_vectors and coefficients");
     ot_value *x = floats(f, f->in[0]), *v = table(f, "support_vectors", n, 0), *k = NULL,
              *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
-    if (!x || !v || !last) return false;
+    if (!x || !v || !last) return OT_E_NOMEM;
     if (ot_form_says(f, "kernel_type", "RBF")) {
         ot_value *mid = ot_form_ints(f, &(int64_t){ 1 }, 1),
                  *d = ot_ml_op(f, "Sub", ot_ml_op(f, "Unsqueeze", x, mid), v);
@@ -288,22 +289,22 @@ static bool svm_regressor(ot_form *f)
 /* ---- columns and labels ----------------------------------------------------------------- */
 
 /* Each input a matrix, side by side. */
-static bool vectorizer(ot_form *f)
+static ot_status vectorizer(ot_form *f)
 {
     const ot_attribute *sizes = ot_form_get(f, "inputdimensions");
     ot_value **part = ot_job_alloc(f->job, (size_t)(f->n_in + 1) * sizeof *part);
-    if (!part) return false;
+    if (!part) return OT_E_NOMEM;
     if (sizes && (int)sizes->n_ints != f->n_in)
         return ot_form_finding(f, "inputdimensions has %zu elements for %d inputs", sizes->n_ints, f->n_in);
     for (int i = 0; i < f->n_in; i++) {
         int64_t to[] = { -1, sizes ? sizes->ints[i] : -1 };
-        if (!(part[i] = floats(f, f->in[i]))) return false;
-        if (sizes && !(part[i] = ot_ml_op(f, "Reshape", part[i], ot_form_ints(f, to, 2)))) return false;
+        if (!(part[i] = floats(f, f->in[i]))) return OT_E_NOMEM;
+        if (sizes && !(part[i] = ot_ml_op(f, "Reshape", part[i], ot_form_ints(f, to, 2)))) return OT_E_NOMEM;
     }
     return ot_ml_made(f, ot_form_before_int(f, "Concat", part, f->n_in, "axis", 1));
 }
 
-static bool zipmap(ot_form *f) { return ot_ml_made(f, ot_form_before(f, "Identity", IN(f->in[0]))); }
+static ot_status zipmap(ot_form *f) { return ot_ml_made(f, ot_form_before(f, "Identity", IN(f->in[0]))); }
 
 /* A list of keys or values: `kind`_int64s, _floats, _strings or _tensor. */
 static ot_value *labels(ot_form *f, const char *kind)
@@ -322,7 +323,7 @@ static ot_value *labels(ot_form *f, const char *kind)
         ot_form_finding(f, "its %s are missing", kind);
         return NULL;
     }
-    if (!ot_ml_tensor(f, name, &b)) return NULL;
+    if (ot_ml_tensor(f, name, &b) != OT_OK) return NULL;
     ot_value *v = ot_graph_value(f->scope->graph, name, OT_CONST, b.dtype,
                                  &(ot_shape){ .rank = 1, .dim = { ot_numel(&b.shape) } });
     if (v) v->data = b.data;
@@ -345,7 +346,7 @@ static ot_value *no_label(ot_form *f, ot_dtype t)
 {
     ot_blob b;
     if (ot_form_get(f, "default_tensor")) {
-        if (!ot_ml_tensor(f, "default_tensor", &b)) return NULL;
+        if (ot_ml_tensor(f, "default_tensor", &b) != OT_OK) return NULL;
         ot_value *v =
             ot_graph_value(f->scope->graph, "default", OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { 1 } });
         if (v) v->data = b.data;
@@ -357,7 +358,7 @@ static ot_value *no_label(ot_form *f, ot_dtype t)
 }
 
 /* Version 1 numbers the list classes_strings, whichever way round. */
-static bool label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
+static ot_status label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
 {
     const ot_attribute *a = ot_form_get(f, "classes_strings");
     int64_t n = a ? (int64_t)a->n_strings : 0, *number_of = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *number_of);
@@ -366,7 +367,7 @@ static bool label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
     bool encodes = ot_hint(f->in[0]) == OT_STRING;
     *keys = encodes ? list : ids;
     *values = encodes ? ids : list;
-    return list && ids;
+    return list && ids ? OT_OK : OT_E_NOMEM;
 }
 
 /* The list with one more element. */
@@ -384,11 +385,11 @@ static ot_value *with_last(ot_form *f, const ot_value *list, const ot_value *las
     return v;
 }
 
-static bool label_encoder(ot_form *f)
+static ot_status label_encoder(ot_form *f)
 {
     ot_value *keys, *values, *x = f->in[0], *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *other;
     if (ot_form_get(f, "classes_strings")) {
-        if (!label_encoder_1(f, &keys, &values)) return false;
+        OT_TRY(label_encoder_1(f, &keys, &values));
     } else if (!(keys = labels(f, "keys")) || !(values = labels(f, "values"))) {
         return ot_ml_made(f, NULL);
     }
@@ -417,7 +418,7 @@ static bool label_encoder(ot_form *f)
 static const struct {
     const char *op;
     int inputs, outputs;
-    bool (*rewrite)(ot_form *f);
+    ot_status (*rewrite)(ot_form *f);
 } table_of[] = {
     { "ArrayFeatureExtractor", 2, 1, extractor },
     { "Binarizer", 1, 1, binarizer },
@@ -438,7 +439,7 @@ static const struct {
 
 const char *ot_ml_at(int i) { return i < OT_LEN(table_of) ? table_of[i].op : NULL; }
 
-bool ot_ml(ot_form *f)
+ot_status ot_ml(ot_form *f)
 {
     for (int i = 0; i < OT_LEN(table_of); i++) {
         if (strcmp(table_of[i].op, f->op) != 0) continue;
@@ -448,5 +449,5 @@ bool ot_ml(ot_form *f)
         if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
         return table_of[i].rewrite(f);
     }
-    return true;
+    return OT_OK;
 }

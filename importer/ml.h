@@ -4,12 +4,12 @@
 
 #include "importer/build.h"
 
-/* The node is made: v is its first output.  NULL: after a finding the walk goes on, without memory it ends. */
-bool ot_ml_made(ot_form *f, ot_value *v);
+/* The node is made: v is its first output.  NULL: a finding was added (OT_E_MODEL), or there is no memory. */
+ot_status ot_ml_made(ot_form *f, ot_value *v);
 
 ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b);
 ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis);
-bool ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor attribute; false: told, or left out */
+ot_status ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor attribute */
 
 /* post_transform: its name, "NONE" where it is left out; and scores y after it, along their last axis. */
 const char *ot_ml_post(const ot_form *f);
@@ -19,11 +19,11 @@ ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
 /* The node's numbers, in the attributes named, do not train: told where nothing else does. */
 void ot_ml_fixed(ot_form *f, const char *attributes);
 int64_t ot_ml_classes(const ot_form *f);
-bool ot_ml_labelled(ot_form *f, ot_value *scores);
+ot_status ot_ml_labelled(ot_form *f, ot_value *scores);
 
 /* trees.c */
-bool ot_ml_tree_ensemble(ot_form *f);
-bool ot_ml_tree_regressor(ot_form *f);
-bool ot_ml_tree_classifier(ot_form *f);
+ot_status ot_ml_tree_ensemble(ot_form *f);
+ot_status ot_ml_tree_regressor(ot_form *f);
+ot_status ot_ml_tree_classifier(ot_form *f);
 
 #endif

@@ -55,7 +55,7 @@ static ot_value *decayed(ot_form *f, ot_value *x, ot_value *g)
 }
 
 /* X, G and H of tensor i of k; outputs likewise. */
-static bool adagrad(ot_form *f, int i, int k)
+static ot_status adagrad(ot_form *f, int i, int k)
 {
     ot_value *x = f->in[FIRST + i], *h = f->in[FIRST + 2 * k + i], *g = decayed(f, x, f->in[FIRST + k + i]);
     ot_value *rate =
@@ -64,10 +64,10 @@ static bool adagrad(ot_form *f, int i, int k)
     ot_value *sum = op(f, "Add", h, times(f, g, g)), *below = op(f, "Add", root(f, sum), knob(f, "epsilon", 1e-6f, x));
     f->out[i] = op(f, "Sub", x, op(f, "Div", times(f, rate, g), below));
     if (k + i < f->n_out) f->out[k + i] = sum;
-    return f->out[i] != NULL;
+    return ot_status_of(f->out[i]);
 }
 
-static bool adam(ot_form *f, int i, int k)
+static ot_status adam(ot_form *f, int i, int k)
 {
     ot_value *x = f->in[FIRST + i], *v = f->in[FIRST + 2 * k + i], *h = f->in[FIRST + 3 * k + i],
              *g = decayed(f, x, f->in[FIRST + k + i]);
@@ -81,10 +81,10 @@ static bool adam(ot_form *f, int i, int k)
     f->out[i] = times(f, op(f, "Sub", one, knob(f, "norm_coefficient_post", 0, x)), next);
     if (k + i < f->n_out) f->out[k + i] = m;
     if (2 * k + i < f->n_out) f->out[2 * k + i] = s;
-    return f->out[i] != NULL;
+    return ot_status_of(f->out[i]);
 }
 
-static bool momentum(ot_form *f, int i, int k)
+static ot_status momentum(ot_form *f, int i, int k)
 {
     ot_value *x = f->in[FIRST + i], *v = f->in[FIRST + 2 * k + i], *g = decayed(f, x, f->in[FIRST + k + i]);
     ot_value *a = knob(f, "alpha", 0, x), *b = after_first(f, knob(f, "beta", 0, x), number(f, 1, x));
@@ -92,13 +92,13 @@ static bool momentum(ot_form *f, int i, int k)
     if (ot_form_says(f, "mode", "nesterov")) way = op(f, "Add", g, times(f, a, m));
     f->out[i] = op(f, "Sub", x, times(f, like(f, f->in[RATE], x), way));
     if (k + i < f->n_out) f->out[k + i] = m;
-    return f->out[i] != NULL;
+    return ot_status_of(f->out[i]);
 }
 
 static const struct {
     const char *op;
     int states;
-    bool (*one)(ot_form *f, int i, int k);
+    ot_status (*one)(ot_form *f, int i, int k);
 } optimizers[] = {
     { "Adagrad", 1, adagrad },
     { "Adam", 2, adam },
@@ -107,7 +107,7 @@ static const struct {
 
 const char *ot_preview_training_at(int i) { return i < OT_LEN(optimizers) ? optimizers[i].op : NULL; }
 
-bool ot_preview_training(ot_form *f)
+ot_status ot_preview_training(ot_form *f)
 {
     if (!strcmp(f->op, "Gradient")) return ot_gradient(f);
     for (int i = 0; i < OT_LEN(optimizers); i++) {
@@ -117,9 +117,9 @@ bool ot_preview_training(ot_form *f)
             k > 0 && f->n_in == FIRST + k * each && f->n_out <= k * (1 + optimizers[i].states) && f->n_out >= k;
         for (int n = 0; n < f->n_in; n++) whole &= f->in[n] != NULL;
         if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
-        for (int n = 0; n < k; n++)
-            if (!optimizers[i].one(f, n, k)) return false;
-        return f->done = true;
+        for (int n = 0; n < k; n++) OT_TRY(optimizers[i].one(f, n, k));
+        f->done = true;
+        return OT_OK;
     }
-    return true;
+    return OT_OK;
 }

@@ -8,23 +8,21 @@
 
 #define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))
 
-static bool made(ot_form *f, ot_value *v)
+static ot_status made(ot_form *f, ot_value *v)
 {
     f->out[0] = v;
     f->done = true;
-    return v != NULL;
+    return ot_status_of(v);
 }
 
 static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] : NULL; }
 
-#define REFUSE(...) (f->done = true, ot_form_finding(f, __VA_ARGS__))
-
-/* Is one of these inputs, by bit, left out?  Then that is said. */
-static bool lacks(ot_form *f, unsigned inputs)
+/* These inputs, by bit, must be there. */
+static ot_status require(ot_form *f, unsigned inputs)
 {
     for (int i = 0; i < 32; i++)
-        if (inputs >> i & 1 && !input(f, i)) return REFUSE("input %d is missing", i);
-    return false;
+        if (inputs >> i & 1 && !input(f, i)) return ot_form_finding(f, "input %d is missing", i);
+    return OT_OK;
 }
 
 /* The tensor that inputs i, i + 1 and i + 2 (which may be left out) describe. */
@@ -34,7 +32,7 @@ static ot_value *dequantised(ot_form *f, int i, int64_t axis)
 }
 
 /* y, quantised by inputs i and i + 1. */
-static bool quantised(ot_form *f, ot_value *y, int i)
+static ot_status quantised(ot_form *f, ot_value *y, int i)
 {
     ot_value *scale = f->in[i], *zero = input(f, i + 1);
     f->op = "QuantizeLinear";
@@ -44,16 +42,17 @@ static bool quantised(ot_form *f, ot_value *y, int i)
     f->in[0] = y;
     f->in[1] = scale;
     f->in[2] = zero;
-    return y != NULL;
+    return ot_status_of(y);
 }
 
 /* ---- products --------------------------------------------------------------------------- */
 
-bool ot_qlinear_matmul(ot_form *f)
+ot_status ot_qlinear_matmul(ot_form *f)
 {
-    if (lacks(f, 0xff)) return true;
+    OT_TRY(require(f, 0xff));
     ot_value *a = dequantised(f, 0, -2), *b = dequantised(f, 3, -1);
-    return a && b && quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
+    if (!a || !b) return OT_E_NOMEM;
+    return quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
 }
 
 /* The product of both scales: a number where they are, so that the bias can train. */
@@ -74,29 +73,36 @@ static ot_value *bias_of(ot_form *f, ot_value *bias, ot_value *scale_a, ot_value
     return step ? ot_form_before_int(f, "DequantizeLinear", IN(bias, step), "axis", 0) : NULL;
 }
 
-bool ot_qlinear_conv(ot_form *f)
+ot_status ot_qlinear_conv(ot_form *f)
 {
-    if (lacks(f, 0xff)) return true;
+    OT_TRY(require(f, 0xff));
     ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
-    if (input(f, 8) && !(b = bias_of(f, f->in[8], f->in[1], f->in[4]))) return false;
-    return x && w && quantised(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2), 6);
+    if (input(f, 8)) {
+        b = bias_of(f, f->in[8], f->in[1], f->in[4]);
+        OT_TRY(ot_status_of(b));
+    }
+    if (!x || !w) return OT_E_NOMEM;
+    return quantised(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2), 6);
 }
 
-bool ot_qgemm(ot_form *f)
+ot_status ot_qgemm(ot_form *f)
 {
     ot_form g;
     bool turned = ot_form_int(f, "transB", 0) != 0;
     double alpha = ot_form_float(f, "alpha", 1);
-    if (lacks(f, 0x1b)) return true;
-    if (input(f, 6) && alpha != 1) return REFUSE("alpha beside a bias is not supported");
+    OT_TRY(require(f, 0x1b));
+    if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha beside a bias is not supported");
     ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
-    if (!a || !b) return false;
-    if (input(f, 6) && !(c = bias_of(f, f->in[6], f->in[1], f->in[4]))) return false;
-    if (!ot_form_begin(f, &g, "Gemm", IN(a, b, c), 1)) return false;
+    if (!a || !b) return OT_E_NOMEM;
+    if (input(f, 6)) {
+        c = bias_of(f, f->in[6], f->in[1], f->in[4]);
+        OT_TRY(ot_status_of(c));
+    }
+    OT_TRY(ot_form_begin(f, &g, "Gemm", IN(a, b, c), 1));
     if (!c) g.n_in = 2;
-    if (!ot_form_set_int(&g, "transA", ot_form_int(f, "transA", 0)) || !ot_form_set_int(&g, "transB", turned) ||
-        !ot_form_set_float(&g, "alpha", (float)alpha))
-        return false;
+    OT_TRY(ot_form_set_int(&g, "transA", ot_form_int(f, "transA", 0)));
+    OT_TRY(ot_form_set_int(&g, "transB", turned));
+    OT_TRY(ot_form_set_float(&g, "alpha", (float)alpha));
     ot_value *y = ot_form_finish(&g);
     return input(f, 7) ? quantised(f, y, 7) : made(f, y);
 }
@@ -111,162 +117,168 @@ ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero
     return ot_form_before(f, "Mul", IN(y, scale));
 }
 
-static bool with_bias(ot_form *f, ot_value *y, ot_value *bias)
+static ot_status with_bias(ot_form *f, ot_value *y, ot_value *bias)
 {
-    return y && made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y);
+    OT_TRY(ot_status_of(y));
+    return made(f, bias ? ot_form_before(f, "Add", IN(y, bias)) : y);
 }
 
-bool ot_matmul_integer_to_float(ot_form *f)
+ot_status ot_matmul_integer_to_float(ot_form *f)
 {
-    if (lacks(f, 0xf)) return true;
+    OT_TRY(require(f, 0xf));
     return with_bias(f, ot_scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3]),
                      input(f, 6));
 }
 
-bool ot_dynamic_quantize_matmul(ot_form *f)
+ot_status ot_dynamic_quantize_matmul(ot_form *f)
 {
     ot_form g;
-    if (lacks(f, 7)) return true;
-    if (!ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3) || !ot_form_finish(&g)) return false;
+    OT_TRY(require(f, 7));
+    OT_TRY(ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3));
+    OT_TRY(ot_status_of(ot_form_finish(&g)));
     return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]),
                      input(f, 4));
 }
 
 /* ---- weights in blocks ------------------------------------------------------------------------ */
 
-/* A constant with the bytes of v as `t`, in another shape. */
-static ot_value *seen_as(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t columns)
+/* The constant v gets type `t` and another shape for the same bytes. */
+static ot_status reinterpret(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t columns)
 {
     ot_shape s = { .rank = 2, .dim = { rows, columns } };
-    if (v->dtype == t && ot_shape_eq(&v->shape, &s)) return v;
-    if (!ot_is_const(v) || v->dtype == OT_STRING || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t)) {
-        REFUSE("its weights and scales must be constants whose shapes follow from bits, N, K and block_size");
-        return NULL;
-    }
+    if (v->dtype == t && ot_shape_eq(&v->shape, &s)) return OT_OK;
+    if (!ot_is_const(v) || v->dtype == OT_STRING || ot_bytes(&v->shape, v->dtype) != ot_bytes(&s, t))
+        return ot_form_finding(
+            f, "its weights and scales must be constants whose shapes follow from bits, N, K and block_size");
     v->dtype = t; /* the tensor of the file itself: what is made of it is written there */
     v->shape = s;
-    return v;
+    return OT_OK;
 }
 
-/* Zero points of `blocks` values a row, each row in whole bytes; 2^(bits - 1) where they are left out. */
-static ot_value *zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t blocks)
+/* *out: v's zero points, `blocks` values a row, each row in whole bytes; 2^(bits - 1) where v is NULL. */
+static ot_status zeros_of(ot_form *f, ot_value *v, ot_dtype t, int64_t rows, int64_t blocks, ot_value **out)
 {
     ot_shape s = { .rank = 2, .dim = { rows, blocks } };
     int64_t bits = ot_dtype_bits(t), row = (blocks * bits + 7) / 8 * 8 / bits;
-    if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows)) {
-        REFUSE("its zero points must be a constant, packed as the weights are");
-        return NULL;
-    }
+    if (v && (!ot_is_const(v) || v->dtype != OT_U8 || ot_numel(&v->shape) != row * bits / 8 * rows))
+        return ot_form_finding(f, "its zero points must be a constant, packed as the weights are");
     unsigned char *p = ot_job_alloc(f->job, ot_bytes(&s, t) + 1);
     for (int64_t i = 0; p && i < rows * blocks; i++)
         ot_set_i64(p, t, i, v ? ot_get_i64(v->data, t, i / blocks * row + i % blocks) : (int64_t)1 << (bits - 1));
-    return p ? ot_graph_const(f->scope->graph, "", t, &s, p) : NULL;
+    *out = p ? ot_graph_const(f->scope->graph, "", t, &s, p) : NULL;
+    return ot_status_of(*out);
 }
 
 /* Inputs: x, weights (N, blocks, bytes), scales, zero points, order of groups, bias. */
-bool ot_matmul_nbits(ot_form *f)
+ot_status ot_matmul_nbits(ot_form *f)
 {
     int64_t K = ot_form_int(f, "K", 0), N = ot_form_int(f, "N", 0), bits = ot_form_int(f, "bits", 4),
             block = ot_form_int(f, "block_size", 0), all;
     ot_dtype t = bits == 2 ? OT_U2 : bits == 4 ? OT_U4 : bits == 8 ? OT_U8 : OT_UNDEFINED;
     ot_form g;
-    if (lacks(f, 7)) return true;
+    OT_TRY(require(f, 7));
     if (!t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
-        return REFUSE("bits must be 2, 4 or 8, and K, N and block_size (at least 16) are required");
-    if (input(f, 4)) return REFUSE("a group index (g_idx) is not supported");
+        return ot_form_finding(f, "bits must be 2, 4 or 8, and K, N and block_size (at least 16) are required");
+    if (input(f, 4)) return ot_form_finding(f, "a group index (g_idx) is not supported");
     int64_t blocks = (K + block - 1) / block;
-    ot_value *w = seen_as(f, f->in[1], t, N, blocks * block),
-             *scale = w ? seen_as(f, f->in[2], f->in[2]->dtype, N, blocks) : NULL;
-    ot_value *zero = scale ? zeros_of(f, input(f, 3), t, N, blocks) : NULL;
-    if (f->done) return true;
-    if (!zero || !ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || !ot_form_set_int(&g, "axis", 1) ||
-        !ot_form_set_int(&g, "block_size", block) || !(w = ot_form_finish(&g)))
-        return false;
+    ot_value *w = f->in[1], *scale = f->in[2], *zero;
+    OT_TRY(reinterpret(f, w, t, N, blocks * block));
+    OT_TRY(reinterpret(f, scale, scale->dtype, N, blocks));
+    OT_TRY(zeros_of(f, input(f, 3), t, N, blocks, &zero));
+    OT_TRY(ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1));
+    OT_TRY(ot_form_set_int(&g, "axis", 1));
+    OT_TRY(ot_form_set_int(&g, "block_size", block));
+    w = ot_form_finish(&g);
+    OT_TRY(ot_status_of(w));
     ot_value *from = ot_form_ints(f, &(int64_t){ 0 }, 1), *to = ot_form_ints(f, &K, 1),
              *axis = ot_form_ints(f, &(int64_t){ 1 }, 1);
-    if (blocks * block > K && !(w = ot_form_before(f, "Slice", IN(w, from, to, axis)))) return false;
+    if (blocks * block > K && !(w = ot_form_before(f, "Slice", IN(w, from, to, axis)))) return OT_E_NOMEM;
     if (!(w = ot_form_before(f, "Transpose", &w, 1)) || !(w = ot_form_before(f, "MatMul", IN(f->in[0], w))))
-        return false;
+        return OT_E_NOMEM;
     return made(f, input(f, 5) ? ot_form_before(f, "Add", IN(w, f->in[5])) : w);
 }
 
 /* Rows of a table in blocks.  Inputs: the table, indices, scales, zero points.  Of bytes it is (rows, columns * bits / 8). */
-bool ot_gather_blocks(ot_form *f)
+ot_status ot_gather_blocks(ot_form *f)
 {
     int64_t bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 128),
             axis = ot_form_int(f, "quantize_axis", 1);
     ot_form g;
-    if (lacks(f, 7)) return true;
+    OT_TRY(require(f, 7));
     ot_value *w = f->in[0], *zero = input(f, 3);
     if (w->dtype == OT_U8 && bits != 8) {
         ot_dtype t = bits == 4 ? OT_U4 : bits == 2 ? OT_U2 : OT_UNDEFINED;
         if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1)
-            return REFUSE("bits must be 2, 4 or 8, and the "
-                          "table must have two axes, the last "
-                          "in blocks");
+            return ot_form_finding(f, "bits must be 2, 4 or 8, and the "
+                                      "table must have two axes, the last "
+                                      "in blocks");
         int64_t rows = w->shape.dim[0], columns = w->shape.dim[1] * 8 / bits;
-        if (!(w = seen_as(f, w, t, rows, columns)) ||
-            !(zero = zeros_of(f, zero, t, rows, (columns + block - 1) / block)))
-            return f->done;
+        OT_TRY(reinterpret(f, w, t, rows, columns));
+        OT_TRY(zeros_of(f, zero, t, rows, (columns + block - 1) / block, &zero));
     }
-    if (!ot_form_begin(f, &g, "DequantizeLinear", IN(w, f->in[2], zero), 1) || !ot_form_set_int(&g, "axis", axis) ||
-        !ot_form_set_int(&g, "block_size", block) || !(w = ot_form_finish(&g)))
-        return false;
+    OT_TRY(ot_form_begin(f, &g, "DequantizeLinear", IN(w, f->in[2], zero), 1));
+    OT_TRY(ot_form_set_int(&g, "axis", axis));
+    OT_TRY(ot_form_set_int(&g, "block_size", block));
+    w = ot_form_finish(&g);
+    OT_TRY(ot_status_of(w));
     return made(f, ot_form_before_int(f, "Gather", IN(w, f->in[1]), "axis", ot_form_int(f, "gather_axis", 0)));
 }
 
 /* ---- one or two tensors ------------------------------------------------------------------------- */
 
-bool ot_qlinear_sum(ot_form *f)
+ot_status ot_qlinear_sum(ot_form *f)
 {
-    if (lacks(f, 0x5b)) return true;
+    OT_TRY(require(f, 0x5b));
     ot_value *a = dequantised(f, 0, 1), *b = dequantised(f, 3, 1);
-    return a && b && quantised(f, ot_form_before(f, strcmp(f->op, "QLinearMul") ? "Add" : "Mul", IN(a, b)), 6);
+    if (!a || !b) return OT_E_NOMEM;
+    return quantised(f, ot_form_before(f, strcmp(f->op, "QLinearMul") ? "Add" : "Mul", IN(a, b)), 6);
 }
 
-bool ot_qlinear_unary(ot_form *f)
+ot_status ot_qlinear_unary(ot_form *f)
 {
     bool leaky = strcmp(f->op, "QLinearSigmoid") != 0;
-    if (lacks(f, 0xb)) return true;
+    OT_TRY(require(f, 0xb));
     ot_value *x = dequantised(f, 0, 1);
-    return x &&
-           quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
+    OT_TRY(ot_status_of(x));
+    return quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
 }
 
 /* Below opset 13 the axes from `axis` on would be one. */
-bool ot_qlinear_softmax(ot_form *f)
+ot_status ot_qlinear_softmax(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", -1);
-    if (lacks(f, 0xb)) return true;
+    OT_TRY(require(f, 0xb));
     if (ot_form_int(f, "opset", 13) < 13 && axis != -1)
-        return REFUSE("axis %lld is not supported below opset 13", (long long)axis);
+        return ot_form_finding(f, "axis %lld is not supported below opset 13", (long long)axis);
     ot_value *x = dequantised(f, 0, 1);
-    return x && quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
+    OT_TRY(ot_status_of(x));
+    return quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
 }
 
-bool ot_qlinear_pool(ot_form *f)
+ot_status ot_qlinear_pool(ot_form *f)
 {
     bool global = strstr(f->op, "Global") != NULL;
-    if (lacks(f, 0xb)) return true;
-    if (ot_form_int(f, "channels_last", 0)) return REFUSE("channels_last is not supported");
+    OT_TRY(require(f, 0xb));
+    if (ot_form_int(f, "channels_last", 0)) return ot_form_finding(f, "channels_last is not supported");
     ot_form_drop(f, "channels_last");
     ot_value *x = dequantised(f, 0, 1);
-    return x && quantised(f,
-                          global ? ot_form_before(f, "GlobalAveragePool", &x, 1)
-                                 : ot_form_before_like(f, "AveragePool", &x, 1),
-                          3);
+    OT_TRY(ot_status_of(x));
+    return quantised(
+        f, global ? ot_form_before(f, "GlobalAveragePool", &x, 1) : ot_form_before_like(f, "AveragePool", &x, 1), 3);
 }
 
 /* Inputs: scale and zero point of y, then three for each tensor. */
-bool ot_qlinear_concat(ot_form *f)
+ot_status ot_qlinear_concat(ot_form *f)
 {
     int n = (f->n_in - 2 + 2) / 3;
     ot_value **in = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *in);
-    if (!in) return false;
-    if (lacks(f, 1)) return true;
+    if (!in) return OT_E_NOMEM;
+    OT_TRY(require(f, 1));
     for (int i = 0; i < n; i++) {
-        if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i)) return REFUSE("tensor %d or its scale is missing", i);
-        if (!(in[i] = dequantised(f, 2 + 3 * i, 1))) return false;
+        if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i))
+            return ot_form_finding(f, "tensor %d or its scale is missing", i);
+        in[i] = dequantised(f, 2 + 3 * i, 1);
+        OT_TRY(ot_status_of(in[i]));
     }
     return quantised(f, ot_form_before_like(f, "Concat", in, n), 0);
 }

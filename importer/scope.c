@@ -20,11 +20,10 @@ void ot_note(ot_job *j, const char *fmt, ...)
     va_end(ap);
 }
 
-bool ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v)
+ot_status ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v)
 {
-    if (ot_table_set(&s->values, name, v ? (void *)v : OT_ABSENT)) return true;
-    ot_fail_more(j->found, OT_E_NOMEM, "no memory");
-    return false;
+    if (ot_table_set(&s->values, name, v ? (void *)v : OT_ABSENT)) return OT_OK;
+    return ot_fail_more(j->found, OT_E_NOMEM, "no memory");
 }
 
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent)
@@ -32,7 +31,8 @@ ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent)
     *absent = false;
     for (; s; s = s->up) {
         void *v = ot_table_find(&s->values, name);
-        if (v) return (*absent = v == OT_ABSENT) ? NULL : v;
+        *absent = v == OT_ABSENT;
+        if (v) return *absent ? NULL : v;
     }
     return NULL;
 }

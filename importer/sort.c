@@ -49,28 +49,27 @@ static void use_all(uses *u, const Onnx__NodeProto *n, int self)
     }
 }
 
-/* false: no memory. */
-static bool find_uses(uses *u, Onnx__NodeProto *const *node, size_t n)
+static ot_status find_uses(uses *u, Onnx__NodeProto *const *node, size_t n)
 {
     u->by_name.arena = u->arena;
     u->index = ot_arena_alloc(u->arena, (n + 1) * sizeof *u->index);
     u->first = ot_arena_alloc(u->arena, (n + 1) * sizeof *u->first);
-    if (!u->index || !u->first) return false;
+    if (!u->index || !u->first) return OT_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
         u->index[i] = (int)i;
         for (size_t k = 0; k < node[i]->n_output; k++)
-            if (*node[i]->output[k] && !ot_table_set(&u->by_name, node[i]->output[k], &u->index[i])) return false;
+            if (*node[i]->output[k] && !ot_table_set(&u->by_name, node[i]->output[k], &u->index[i])) return OT_E_NOMEM;
     }
     for (size_t i = 0; i < n; i++) use_all(u, node[i], (int)i);
     u->edge = ot_arena_alloc(u->arena, (u->n + 1) * sizeof *u->edge);
-    if (!u->edge) return false;
+    if (!u->edge) return OT_E_NOMEM;
     u->n = 0;
     for (size_t i = 0; i < n; i++) {
         u->first[i] = u->n;
         use_all(u, node[i], (int)i);
     }
     u->first[n] = u->n;
-    return !u->lost;
+    return u->lost ? OT_E_NOMEM : OT_OK;
 }
 
 enum { NEW, OPEN, DONE };
@@ -99,27 +98,31 @@ static bool place(const uses *u, int start, unsigned char *state, size_t *next, 
     return true;
 }
 
-const int *ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, ot_error *found)
+static ot_status sort(uses *u, Onnx__NodeProto *const *node, size_t n, int *order, const char *where, ot_error *found)
+{
+    unsigned char *state = ot_arena_alloc(u->arena, n + 1);
+    int *stack = ot_arena_alloc(u->arena, (n + 1) * sizeof *stack);
+    size_t *next = ot_arena_alloc(u->arena, (n + 1) * sizeof *next);
+    if (!state || !stack || !next || find_uses(u, node, n) != OT_OK)
+        return ot_fail_more(found, OT_E_NOMEM, "no memory");
+    for (size_t i = 0; i < n; i++) next[i] = u->first[i];
+    int done = 0;
+    for (size_t i = 0; i < n; i++)
+        if (state[i] == NEW && !place(u, (int)i, state, next, stack, order, &done))
+            return ot_fail_more(found, OT_E_MODEL,
+                                "%.300snode '%.200s' (%.60s) depends on its own result: the nodes form a cycle", where,
+                                ot_text(node[i]->name), ot_text(node[i]->op_type));
+    return OT_OK;
+}
+
+ot_status ot_sort_nodes(ot_arena *a, Onnx__NodeProto *const *node, size_t n, const char *where, const int **out,
+                        ot_error *found)
 {
     uses u = { .arena = ot_arena_new() };
-    unsigned char *state = u.arena ? ot_arena_alloc(u.arena, n + 1) : NULL;
     int *order = ot_arena_alloc(a, (n + 1) * sizeof *order);
-    int *stack = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *stack) : NULL;
-    size_t *next = u.arena ? ot_arena_alloc(u.arena, (n + 1) * sizeof *next) : NULL;
-    if (!state || !order || !stack || !next || !find_uses(&u, node, n)) {
-        ot_fail_more(found, OT_E_NOMEM, "no memory");
-        order = NULL;
-    }
-    for (size_t i = 0; order && i < n; i++) next[i] = u.first[i];
-    int done = 0;
-    for (size_t i = 0; order && i < n; i++) {
-        if (state[i] != NEW || place(&u, (int)i, state, next, stack, order, &done)) continue;
-        ot_fail_more(found, OT_E_MODEL,
-                     "%.300snode '%.200s' (%.60s) depends on its own result: the nodes form a "
-                     "cycle",
-                     where, ot_text(node[i]->name), ot_text(node[i]->op_type));
-        order = NULL;
-    }
+    ot_status s =
+        u.arena && order ? sort(&u, node, n, order, where, found) : ot_fail_more(found, OT_E_NOMEM, "no memory");
     ot_arena_free(u.arena);
-    return order;
+    *out = order;
+    return s;
 }

@@ -58,7 +58,7 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool ot_tensors_order(ot_job *j)
+ot_status ot_tensors_order(ot_job *j)
 {
     tensor_list l = { 0 };
     list_model(&l, j->f->model);
@@ -69,7 +69,7 @@ bool ot_tensors_order(ot_job *j)
     j->order = l.t;
     j->order_of = ot_job_alloc(j, (size_t)l.cap * sizeof *j->order_of);
     j->order_value = ot_job_alloc(j, (size_t)l.cap * sizeof *j->order_value);
-    if (!l.t || !p || !j->order_of || !j->order_value) return false;
+    if (!l.t || !p || !j->order_of || !j->order_value) return OT_E_NOMEM;
     list_model(&l, j->f->model);
     for (int i = 0; i < l.n; i++) p[i] = (placed){ l.t[i], i };
     if (l.n) qsort(p, (size_t)l.n, sizeof *p, by_address);
@@ -78,7 +78,7 @@ bool ot_tensors_order(ot_job *j)
         j->order_of[i] = p[i].at;
     }
     j->n_order = l.n;
-    return true;
+    return OT_OK;
 }
 
 int ot_tensor_index(const ot_job *j, const void *t)
@@ -94,16 +94,16 @@ int ot_tensor_index(const ot_job *j, const void *t)
 
 /* ---- sources ------------------------------------------------------------------------ */
 
-static bool grow_sources(ot_job *j)
+static ot_status grow_sources(ot_job *j)
 {
     ot_imported *m = j->m;
-    if (m->n_sources < j->cap_sources) return true;
+    if (m->n_sources < j->cap_sources) return OT_OK;
     int n = m->n_sources, wider = n ? 2 * n : 64;
     ot_source *source = ot_job_alloc(j, (size_t)wider * sizeof *source);
     ot_origin *origin = ot_job_alloc(j, (size_t)wider * sizeof *origin);
     const char **path = ot_job_alloc(j, (size_t)wider * sizeof *path);
     ot_value **value = ot_job_alloc(j, (size_t)wider * sizeof *value);
-    if (!source || !origin || !path || !value) return false;
+    if (!source || !origin || !path || !value) return OT_E_NOMEM;
     if (n) {
         memcpy(source, m->sources, (size_t)n * sizeof *source);
         memcpy(origin, j->f->origins, (size_t)n * sizeof *origin);
@@ -115,13 +115,13 @@ static bool grow_sources(ot_job *j)
     j->path_of = path;
     j->value_of = value;
     j->cap_sources = wider;
-    return true;
+    return OT_OK;
 }
 
 int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const ot_external *e, const char *name,
                   int kind)
 {
-    if (!grow_sources(j)) return -1;
+    if (grow_sources(j) != OT_OK) return -1;
     int n = j->m->n_sources++, at = ot_tensor_index(j, t);
     ot_source *o = &j->m->sources[n];
     *o = (ot_source){ .name = name,
@@ -168,12 +168,12 @@ static const char *free_name(ot_job *j, ot_table *given, const char *name)
  * else by node/branch/name.  Where a name is still taken (an initializer "f/w", and a constant "w" of a function that
  * node f calls) the one that comes later in the file is numbered: "f/w#2".  Initializers of the file's graph come first,
  * so theirs are as the file has them. */
-bool ot_sources_name(ot_job *j)
+ot_status ot_sources_name(ot_job *j)
 {
     ot_table plain = { .arena = j->f->arena }, given = { .arena = j->f->arena };
     for (int i = 0; i < j->m->n_sources; i++) {
         name_use *u = use_of(j, &plain, j->m->sources[i].name);
-        if (!u) return false;
+        if (!u) return OT_E_NOMEM;
         u->asked++;
     }
     for (int i = 0; i < j->m->n_sources; i++) {
@@ -182,9 +182,9 @@ bool ot_sources_name(ot_job *j)
         const char *name = o->name;
         if (*j->path_of[i] && u->asked > 1) name = ot_arena_printf(j->f->arena, "%s%s", j->path_of[i], o->name);
         name = name ? free_name(j, &given, name) : NULL;
-        if (!name) return false;
+        if (!name) return OT_E_NOMEM;
         o->name = name;
         if (j->value_of[i]) j->value_of[i]->name = name;
     }
-    return true;
+    return OT_OK;
 }

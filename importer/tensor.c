@@ -18,20 +18,21 @@ typedef struct decode {
     ot_error *found;
 } decode;
 
-#define FINDING(d, ...) (ot_fail_more((d)->found, OT_E_MODEL, __VA_ARGS__), false)
-#define NO_MEMORY(d) (ot_fail_more((d)->found, OT_E_NOMEM, "%.200s: no memory", (d)->what), false)
+#define FINDING(d, ...) ot_fail_more((d)->found, OT_E_MODEL, __VA_ARGS__)
+
+static ot_status no_memory(const decode *d) { return ot_fail_more(d->found, OT_E_NOMEM, "%.200s: no memory", d->what); }
 
 /* ---- type and shape ------------------------------------------------------------- */
 
-static bool known_type(const decode *d, int32_t t)
+static ot_status known_type(const decode *d, int32_t t)
 {
-    if (t == OT_STRING || (t > 0 && t <= OT_I2 && ot_dtype_bits((ot_dtype)t))) return true;
+    if (t == OT_STRING || (t > 0 && t <= OT_I2 && ot_dtype_bits((ot_dtype)t))) return OT_OK;
     const ProtobufCEnumValue *e = protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, t);
     return e && t ? FINDING(d, "%.200s: element type %s is not supported", d->what, e->name)
                   : FINDING(d, "%.200s: invalid element type %d", d->what, t);
 }
 
-static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dtype t, ot_shape *s)
+static ot_status read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dtype t, ot_shape *s)
 {
     if (rank > OT_MAX_RANK)
         return FINDING(d, "%.200s: %zu dimensions; at most %d are supported", d->what, rank, OT_MAX_RANK);
@@ -42,7 +43,7 @@ static bool read_shape(const decode *d, const int64_t *dims, size_t rank, ot_dty
     }
     if (!ot_shape_fits(s, t == OT_STRING ? OT_U64 : t))
         return FINDING(d, "%.200s: the shape %s is too large", d->what, ot_shape_text(s, (char[128]){ 0 }));
-    return true;
+    return OT_OK;
 }
 
 /* ---- encodings -------------------------------------------------------------------- */
@@ -60,10 +61,10 @@ static const void *normal_bools(const decode *d, const void *bytes, size_t n)
 }
 
 /* int32_data holds the bits of the smaller types; the sub-byte ones a byte of several each. */
-static bool narrow(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+static ot_status narrow(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
 {
     unsigned char *p = ot_arena_alloc(d->arena, bytes ? bytes : 1);
-    if (!p) return NO_MEMORY(d);
+    if (!p) return no_memory(d);
     bool wide = ot_dtype_bits(out->dtype) == 16;
     for (size_t i = 0; i < t->n_int32_data; i++) {
         uint32_t v = (uint32_t)t->int32_data[i];
@@ -71,31 +72,31 @@ static bool narrow(const decode *d, const Onnx__TensorProto *t, ot_blob *out, si
         if (wide) p[2 * i + 1] = (unsigned char)(v >> 8 & 0xFF);
     }
     out->data = p;
-    return true;
+    return OT_OK;
 }
 
-static bool narrow_u32(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
+static ot_status narrow_u32(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
 {
     uint32_t *p = ot_arena_alloc(d->arena, t->n_uint64_data * sizeof *p + 1);
-    if (!p) return NO_MEMORY(d);
+    if (!p) return no_memory(d);
     for (size_t i = 0; i < t->n_uint64_data; i++) p[i] = (uint32_t)t->uint64_data[i];
     out->data = p;
-    return true;
+    return OT_OK;
 }
 
-static bool read_strings(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
+static ot_status read_strings(const decode *d, const Onnx__TensorProto *t, ot_blob *out)
 {
     const char **p = ot_arena_alloc(d->arena, t->n_string_data * sizeof *p + 1);
-    if (!p) return NO_MEMORY(d);
+    if (!p) return no_memory(d);
     for (size_t i = 0; i < t->n_string_data; i++) {
         const ProtobufCBinaryData *s = &t->string_data[i];
         char *c = ot_arena_alloc(d->arena, s->len + 1);
-        if (!c) return NO_MEMORY(d);
+        if (!c) return no_memory(d);
         if (s->len) memcpy(c, s->data, s->len);
         p[i] = c;
     }
     out->data = p;
-    return true;
+    return OT_OK;
 }
 
 /* The typed field that belongs to a type: its name and how many entries it has. */
@@ -130,7 +131,7 @@ static size_t entries(const Onnx__TensorProto *t, ot_dtype type, const char **fi
     }
 }
 
-static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+static ot_status read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
 {
     const char *field;
     size_t n = entries(t, out->dtype, &field);
@@ -141,25 +142,25 @@ static bool read_typed(const decode *d, const Onnx__TensorProto *t, ot_blob *out
         return FINDING(d, "%.200s: %s has %zu entries, but %s of type %s needs %zu", d->what, field, n,
                        ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), want);
     switch (out->dtype) {
-    case OT_F32: out->data = t->float_data; return true;
-    case OT_F64: out->data = t->double_data; return true;
-    case OT_I32: out->data = t->int32_data; return true;
-    case OT_I64: out->data = t->int64_data; return true;
-    case OT_U64: out->data = t->uint64_data; return true;
+    case OT_F32: out->data = t->float_data; return OT_OK;
+    case OT_F64: out->data = t->double_data; return OT_OK;
+    case OT_I32: out->data = t->int32_data; return OT_OK;
+    case OT_I64: out->data = t->int64_data; return OT_OK;
+    case OT_U64: out->data = t->uint64_data; return OT_OK;
     case OT_U32: return narrow_u32(d, t, out);
     case OT_STRING: return read_strings(d, t, out);
     default: return narrow(d, t, out, bytes);
     }
 }
 
-static bool read_raw(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
+static ot_status read_raw(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes)
 {
     if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings cannot be in raw_data", d->what);
     if (t->raw_data.len != bytes)
         return FINDING(d, "%.200s: raw_data has %zu bytes, but %s of type %s needs %zu", d->what, t->raw_data.len,
                        ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype), bytes);
     out->data = out->dtype == OT_BOOL ? normal_bools(d, t->raw_data.data, bytes) : t->raw_data.data;
-    return out->data || !bytes || NO_MEMORY(d);
+    return out->data || !bytes ? OT_OK : no_memory(d);
 }
 
 /* ---- external data ------------------------------------------------------------------ */
@@ -175,7 +176,7 @@ static bool read_size(const char *s, int64_t *out)
     return !*end && !errno;
 }
 
-static bool read_entries(const decode *d, const Onnx__TensorProto *t, ot_external *e)
+static ot_status read_entries(const decode *d, const Onnx__TensorProto *t, ot_external *e)
 {
     unsigned seen = 0;
     *e = (ot_external){ NULL, 0, -1 };
@@ -189,26 +190,26 @@ static bool read_entries(const decode *d, const Onnx__TensorProto *t, ot_externa
             return FINDING(d, "%.200s: external data: invalid %s '%.40s'", d->what, key, value);
     }
     if (!e->location) return FINDING(d, "%.200s: external data has no location", d->what);
-    return true;
+    return OT_OK;
 }
 
-static bool read_external(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes,
-                          const ot_external **external)
+static ot_status read_external(const decode *d, const Onnx__TensorProto *t, ot_blob *out, size_t bytes,
+                               const ot_external **external)
 {
     if (!d->file) return FINDING(d, "%.200s: external data is not allowed here", d->what);
     if (out->dtype == OT_STRING) return FINDING(d, "%.200s: strings cannot be external data", d->what);
     ot_external *e = ot_arena_alloc(d->arena, sizeof *e);
-    if (!e) return NO_MEMORY(d);
-    if (!read_entries(d, t, e)) return false;
+    if (!e) return no_memory(d);
+    OT_TRY(read_entries(d, t, e));
     if (e->length >= 0 && (uint64_t)e->length != bytes)
         return FINDING(d, "%.200s: external data has length %lld, but %s of type %s needs %zu", d->what,
                        (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype),
                        bytes);
-    const void *p = ot_file_external(d->file, e, bytes, ot_text(t->name), d->found);
-    if (!p) return false;
+    const void *p;
+    OT_TRY(ot_file_external(d->file, e, bytes, ot_text(t->name), &p, d->found));
     if (external) *external = e;
     out->data = out->dtype == OT_BOOL ? normal_bools(d, p, bytes) : p;
-    return out->data || NO_MEMORY(d);
+    return out->data ? OT_OK : no_memory(d);
 }
 
 /* ---- all of it ------------------------------------------------------------------------ */
@@ -219,30 +220,29 @@ static int encodings(const Onnx__TensorProto *t)
            (t->n_uint64_data > 0) + (t->n_string_data > 0) + (t->raw_data.len > 0);
 }
 
-bool ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
-                      const ot_external **external, ot_error *found)
+ot_status ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
+                           const ot_external **external, ot_error *found)
 {
     decode d = { f, a, what, found };
     *out = (ot_blob){ .source = -1 };
     if (external) *external = NULL;
-    if (!known_type(&d, t->data_type)) return false;
+    OT_TRY(known_type(&d, t->data_type));
     out->dtype = (ot_dtype)t->data_type;
-    if (!read_shape(&d, t->dims, t->n_dims, out->dtype, &out->shape)) return false;
+    OT_TRY(read_shape(&d, t->dims, t->n_dims, out->dtype, &out->shape));
     if (t->segment) return FINDING(&d, "%.200s: tensors in segments are not supported", what);
     size_t bytes = out->dtype == OT_STRING ? 0 : ot_bytes(&out->shape, out->dtype);
     int n = encodings(t);
-    bool ok;
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (n) return FINDING(&d, "%.200s: has both external data and its own data", what);
-        ok = read_external(&d, t, out, bytes, external);
+        OT_TRY(read_external(&d, t, out, bytes, external));
     } else if (n > 1) {
         return FINDING(&d, "%.200s: has data in %d fields, expected one", what, n);
     } else {
-        ok = t->raw_data.len ? read_raw(&d, t, out, bytes) : read_typed(&d, t, out, bytes);
+        OT_TRY(t->raw_data.len ? read_raw(&d, t, out, bytes) : read_typed(&d, t, out, bytes));
     }
     /* An empty tensor has data too: a pointer that is never read. */
-    if (ok && !out->data && !(out->data = ot_arena_alloc(a, 1))) return NO_MEMORY(&d);
-    return ok;
+    if (!out->data) out->data = ot_arena_alloc(a, 1);
+    return out->data ? OT_OK : no_memory(&d);
 }
 
 /* Position in row-major order of entry i; false: out of range. */
@@ -263,18 +263,17 @@ static bool sparse_position(const ot_blob *index, const ot_shape *s, int64_t i, 
     return true;
 }
 
-bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
-                       ot_error *found)
+ot_status ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
+                            ot_error *found)
 {
     decode d = { f, a, what, found };
     ot_blob values, index;
     *out = (ot_blob){ .source = -1 };
     if (!t->values || !t->indices) return FINDING(&d, "%.200s: the sparse tensor has no values or no indices", what);
-    if (!ot_tensor_decode(f, a, t->values, what, &values, NULL, found) ||
-        !ot_tensor_decode(f, a, t->indices, what, &index, NULL, found))
-        return false;
+    OT_TRY(ot_tensor_decode(f, a, t->values, what, &values, NULL, found));
+    OT_TRY(ot_tensor_decode(f, a, t->indices, what, &index, NULL, found));
     out->dtype = values.dtype;
-    if (!read_shape(&d, t->dims, t->n_dims, values.dtype, &out->shape)) return false;
+    OT_TRY(read_shape(&d, t->dims, t->n_dims, values.dtype, &out->shape));
     int bits = ot_dtype_bits(values.dtype);
     if (bits < 8)
         return FINDING(&d, "%.200s: sparse tensors of type %s are not supported", what, ot_dtype_name(values.dtype));
@@ -295,7 +294,7 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
                        what, bytes, OT_LARGEST_FILE);
     f->densified += bytes;
     unsigned char *p = ot_arena_alloc(a, bytes ? bytes : 1);
-    if (!p) return NO_MEMORY(&d);
+    if (!p) return no_memory(&d);
     for (int64_t i = 0, at, last = -1; i < n; i++, last = at) {
         if (!sparse_position(&index, &out->shape, i, total, &at))
             return FINDING(&d, "%.200s: index of entry %lld of a sparse tensor is out of range", what, (long long)i);
@@ -305,7 +304,7 @@ bool ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t
         memcpy(p + (size_t)at * each, (const unsigned char *)values.data + (size_t)i * each, each);
     }
     out->data = p;
-    return true;
+    return OT_OK;
 }
 
 static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, ot_arena *a, ot_tensor *out,
@@ -316,26 +315,24 @@ static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, 
     OT_TRY(ot_guard_unpack(&onnx__tensor_proto__descriptor, bytes, n, path, &budget, &m, err));
     const Onnx__TensorProto *t = (const Onnx__TensorProto *)m;
     ot_blob b;
-    bool ok = ot_tensor_decode(NULL, a, t, path, &b, NULL, err);
-    if (ok) {
+    ot_status s = ot_tensor_decode(NULL, a, t, path, &b, NULL, err);
+    if (s == OT_OK) {
         size_t size = b.dtype == OT_STRING ? (size_t)ot_numel(&b.shape) * sizeof(char *) : ot_bytes(&b.shape, b.dtype);
         *out = (ot_tensor){ .name = ot_arena_strdup(a, ot_text(t->name)),
                             .dtype = b.dtype,
                             .rank = b.shape.rank,
                             .data = ot_arena_copy(a, b.data, size ? size : 1) };
         for (int i = 0; i < b.shape.rank; i++) out->dim[i] = b.shape.dim[i];
-        if (!out->name || !out->data) ok = (ot_fail(err, OT_E_NOMEM, "%s: no memory", path), false);
+        if (!out->name || !out->data) s = ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     }
     ot_guard_free(m, &budget);
-    return ok ? OT_OK : err ? err->status : OT_E_MODEL;
+    return s;
 }
 
 ot_status ot_import_tensor(const char *path, ot_arena *a, ot_tensor *out, ot_error *err)
 {
     void *bytes;
     size_t n;
-    ot_error own = { 0 };
-    if (!err) err = &own; /* decoding tells through it whether it failed */
     *out = (ot_tensor){ 0 };
     OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &n, err));
     ot_status s = import_bytes(path, bytes, n, a, out, err);

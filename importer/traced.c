@@ -133,8 +133,10 @@ static uint64_t detached(reading *r)
         const ot_value *v = r->f->in[i];
         const char *text = v ? ot_table_find(&r->f->job->traced, r->node->input[i]) : NULL;
         if (!v || v->role == OT_INPUT || (text && (!strcmp(text, r->text) || is_detached(word_at(text + 1))))) continue;
-        if (ordered ? is_detached(r->arg[i]) : v->role == OT_TEMP && !is_explained(r, i))
-            inputs |= UINT64_C(1) << i, open++;
+        if (ordered ? is_detached(r->arg[i]) : v->role == OT_TEMP && !is_explained(r, i)) {
+            inputs |= UINT64_C(1) << i;
+            open++;
+        }
     }
     return ordered || (!unknown && open <= named) ? inputs : 0; /* else: which it is, nobody says */
 }
@@ -148,19 +150,20 @@ static ot_value *detach(ot_form *f, ot_value *v)
 
 static bool is_of_main(const ot_form *f) { return !f->scope->up && !f->scope->call; }
 
-bool ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
+ot_status ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
 {
     reading r = { .text = traced_text(n), .f = f, .node = n };
-    if (!r.text || *r.text != '%' || !is_of_main(f)) return true;
+    if (!r.text || *r.text != '%' || !is_of_main(f)) return OT_OK;
     bool itself = strstr(r.text, "[target=torch.ops.aten.detach.default]") != NULL;
     uint64_t inputs = itself ? 1 : read_args(&r) ? detached(&r) : 0;
     for (int i = 0; i < f->n_in && i < MOST; i++) {
         if (!(inputs >> i & 1) || !f->in[i]) continue;
-        if (!(f->in[i] = detach(f, f->in[i]))) return false;
+        f->in[i] = detach(f, f->in[i]);
+        OT_TRY(ot_status_of(f->in[i]));
         f->job->merged |= !itself;
         if (!f->job->detached++) f->job->first_detached = f->name;
     }
-    return true;
+    return OT_OK;
 }
 
 /* The row that an Embedding keeps for padding.  -1: none. */
@@ -173,22 +176,22 @@ static int64_t padding_of(const char *text)
     return s && end && s < end && *s >= '0' && *s <= '9' ? strtoll(s, NULL, 10) : -1;
 }
 
-bool ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
+ot_status ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
 {
     const char *text = traced_text(n);
-    if (!text || *text != '%' || !is_of_main(f)) return true;
+    if (!text || *text != '%' || !is_of_main(f)) return OT_OK;
     for (int i = 0; i < f->n_out; i++)
-        if (*f->out_name[i] && !ot_table_set(&f->job->traced, f->out_name[i], text)) return false;
+        if (*f->out_name[i] && !ot_table_set(&f->job->traced, f->out_name[i], text)) return OT_E_NOMEM;
     int64_t row = !strcmp(f->op, "Gather") && f->n_in == 2 && f->n_out == 1 ? padding_of(text) : -1;
     ot_value *y = f->out[0];
-    if (row < 0 || !y || !f->in[0] || f->in[0]->source < 0) return true;
+    if (row < 0 || !y || !f->in[0] || f->in[0]->source < 0) return OT_OK;
     ot_value *held = detach(f, y), *index = ot_form_ints(f, &row, 1), *last = ot_form_ints(f, &(int64_t){ -1 }, 1);
     ot_value *like = index ? ot_form_before(f, "CastLike", OT_IN(index, f->in[1])) : NULL;
     ot_value *there = like ? ot_form_before(f, "Equal", OT_IN(f->in[1], like)) : NULL;
     ot_value *wide = there && last ? ot_form_before(f, "Unsqueeze", OT_IN(there, last)) : NULL;
     f->out[0] = held && wide ? ot_form_before(f, "Where", OT_IN(wide, held, y)) : NULL;
     if (!f->job->padded++) f->job->first_padded = f->in[0]->name;
-    return f->out[0] != NULL;
+    return ot_status_of(f->out[0]);
 }
 
 void ot_traced_notes(ot_job *j)

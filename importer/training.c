@@ -10,13 +10,13 @@
 #include "importer/build.h"
 
 /* Names of the file's graph, for its copy. */
-static bool copy_names(const ot_scope *from, ot_scope *to)
+static ot_status copy_names(const ot_scope *from, ot_scope *to)
 {
     for (size_t i = 0; i < from->values.cap; i++) {
         const ot_value *v = from->values.key && from->values.key[i] ? from->values.value[i] : NULL;
-        if (v && !ot_table_set(&to->values, from->values.key[i], to->graph->values[v->id])) return false;
+        if (v && !ot_table_set(&to->values, from->values.key[i], to->graph->values[v->id])) return OT_E_NOMEM;
     }
-    return true;
+    return OT_OK;
 }
 
 /* What the graph's unsupported operators are, as a finding. */
@@ -57,7 +57,7 @@ static void bind_updates(ot_job *j, ot_scope *s, const Onnx__TrainingInfoProto *
     }
 }
 
-static bool algorithm_build(ot_job *j, const ot_scope *outer, ot_training *out, const Onnx__TrainingInfoProto *t)
+static ot_status algorithm_build(ot_job *j, const ot_scope *outer, ot_training *out, const Onnx__TrainingInfoProto *t)
 {
     static const Onnx__GraphProto nothing = ONNX__GRAPH_PROTO__INIT;
     ot_scope s = *outer;
@@ -67,20 +67,21 @@ static bool algorithm_build(ot_job *j, const ot_scope *outer, ot_training *out, 
     s.values = (ot_table){ .arena = j->f->arena };
     out->graph = s.graph = ot_graph_clone(file, &out->sticky);
     j->order_value = ot_job_alloc(j, (size_t)j->n_order * sizeof *j->order_value + 1);
-    if (!s.graph || !j->order_value || !copy_names(outer, &s)) return false;
+    if (!s.graph || !j->order_value || copy_names(outer, &s) != OT_OK) return OT_E_NOMEM;
     for (int i = 0; i < file->n_values; i++) s.graph->values[i]->mark = file->values[i]->mark; /* guesses of types */
     j->graph = s.graph;
-    bool whole = ot_graph_build(j, &s, t->algorithm ? t->algorithm : &nothing);
-    if (whole) bind_updates(j, &s, t);
+    ot_status built = ot_graph_build(j, &s, t->algorithm ? t->algorithm : &nothing);
+    if (built == OT_OK) bind_updates(j, &s, t);
     s.graph->n_outputs = first; /* the algorithm's are for its bindings */
     ot_hints_clear(s.graph);
     j->graph = file;
     j->order_value = once;
-    return whole;
+    return built;
 }
 
 /* The tensors that it starts from are its own; nothing of it trains. */
-static bool initialization_build(ot_job *j, const ot_scope *outer, ot_training *out, const Onnx__TrainingInfoProto *t)
+static ot_status initialization_build(ot_job *j, const ot_scope *outer, ot_training *out,
+                                      const Onnx__TrainingInfoProto *t)
 {
     ot_scope s = {
         .values = { .arena = j->f->arena }, .prefix = "", .path = "", .opset = outer->opset, .n_opset = outer->n_opset
@@ -90,9 +91,9 @@ static bool initialization_build(ot_job *j, const ot_scope *outer, ot_training *
     ot_value **once = j->order_value;
     j->order_value = ot_job_alloc(j, (size_t)j->n_order * sizeof *j->order_value + 1);
     out->initialization = s.graph = ot_graph_new(&out->sticky);
-    if (!sets || !j->order_value || !s.graph) return false;
+    if (!sets || !j->order_value || !s.graph) return OT_E_NOMEM;
     j->graph = s.graph;
-    bool whole = ot_graph_build(j, &s, t->initialization);
+    ot_status built = ot_graph_build(j, &s, t->initialization);
     j->graph = file;
     j->order_value = once;
     j->m->n_sources = sources;
@@ -107,8 +108,8 @@ static bool initialization_build(ot_job *j, const ot_scope *outer, ot_training *
     for (int i = 0; i < out->graph->n_values; i++) /* initializers go by their names */
         if (out->graph->values[i]->source >= 0 &&
             !ot_table_set(&trained.values, out->graph->values[i]->name, out->graph->values[i]))
-            return false;
-    for (size_t i = 0; whole && i < t->n_initialization_binding; i++) {
+            return OT_E_NOMEM;
+    for (size_t i = 0; built == OT_OK && i < t->n_initialization_binding; i++) {
         const char *key = text_of(t->initialization_binding[i], true),
                    *name = text_of(t->initialization_binding[i], false);
         bool absent;
@@ -123,10 +124,10 @@ static bool initialization_build(ot_job *j, const ot_scope *outer, ot_training *
     }
     ot_hints_clear(s.graph);
     out->sets = sets;
-    return whole;
+    return built;
 }
 
-bool ot_training_build(ot_job *j, const ot_scope *s)
+ot_status ot_training_build(ot_job *j, const ot_scope *s)
 {
     const Onnx__ModelProto *m = j->f->model;
     ot_error *found = ot_job_alloc(j, sizeof *found), *theirs = j->found;
@@ -137,9 +138,9 @@ bool ot_training_build(ot_job *j, const ot_scope *s)
     for (size_t i = 0; i < m->n_training_info; i++) updates += m->training_info[i]->n_update_binding;
     if (!updates) {
         ot_note(j, "training information in the file (TrainingInfoProto) updates nothing and is ignored");
-        return true;
+        return OT_OK;
     }
-    if (!found || !out) return false;
+    if (!found || !out) return OT_E_NOMEM;
     j->m->training = out;
     j->found = found;
     j->unsupported = (ot_table){ .arena = j->f->arena };
@@ -151,10 +152,11 @@ bool ot_training_build(ot_job *j, const ot_scope *s)
                      "supported",
                      m->n_training_info);
     else ot_check_training(m, t, found);
-    bool whole = found->status != OT_OK || algorithm_build(j, s, out, t);
-    if (whole && found->status == OT_OK && t->n_initialization_binding && t->initialization)
-        whole = initialization_build(j, s, out, t);
-    else if (whole && found->status == OT_OK && t->n_initialization_binding)
+    ot_status built = found->status;
+    if (built == OT_OK) built = algorithm_build(j, s, out, t);
+    bool initialized = built == OT_OK && found->status == OT_OK && t->n_initialization_binding;
+    if (initialized && t->initialization) built = initialization_build(j, s, out, t);
+    else if (initialized)
         ot_fail_more(found, OT_E_MODEL,
                      "initialization_binding: the file has "
                      "no initialization graph");
@@ -164,14 +166,12 @@ bool ot_training_build(ot_job *j, const ot_scope *s)
     j->unsupported = was.unsupported;
     j->first_unsupported = was.first_unsupported;
     j->last_unsupported = was.last_unsupported;
-    if (found->status == OT_E_NOMEM || (!whole && found->status == OT_OK)) {
-        ot_fail_more(theirs, OT_E_NOMEM, "no memory");
-        return false;
-    }
+    if (found->status == OT_E_NOMEM || (built != OT_OK && found->status == OT_OK))
+        return ot_fail_more(theirs, OT_E_NOMEM, "no memory");
     if (found->status == OT_OK) return ot_sources_name(j);
     j->m->n_sources = sources;
     ot_graph_free(out->graph);
     ot_graph_free(out->initialization);
     *out = (ot_training){ .why = ot_arena_strdup(j->f->arena, found->text) };
-    return out->why != NULL;
+    return ot_status_of(out->why);
 }

@@ -27,27 +27,30 @@ typedef struct trees {
 static int64_t *int_list(ot_form *f, int64_t n) { return ot_job_alloc(f->job, (size_t)(n + 1) * sizeof(int64_t)); }
 static double *double_list(ot_form *f, int64_t n) { return ot_job_alloc(f->job, (size_t)(n + 1) * sizeof(double)); }
 
-static bool make_nodes(ot_form *f, trees *t, int64_t n)
+static ot_status make_nodes(ot_form *f, trees *t, int64_t n)
 {
     int64_t **list[] = { &t->feature, &t->mode, &t->yes, &t->no, &t->missing, &t->leaf, &t->root, &t->set };
     t->n = n;
-    for (int i = 0; i < OT_LEN(list); i++)
-        if (!(*list[i] = int_list(f, n))) return false;
-    return (t->split = double_list(f, n)) != NULL;
+    for (int i = 0; i < OT_LEN(list); i++) {
+        *list[i] = int_list(f, n);
+        OT_TRY(ot_status_of(*list[i]));
+    }
+    t->split = double_list(f, n);
+    return ot_status_of(t->split);
 }
 
 /* Rows of weights, of what changes no aggregate. */
-static bool make_weights(ot_form *f, trees *t)
+static ot_status make_weights(ot_form *f, trees *t)
 {
     int64_t all;
-    if (!ot_mul(t->leaves, t->targets, &all) || all > INT64_C(1) << 28) {
-        ot_form_finding(f, "%lld leaves of %lld targets are too many", (long long)t->leaves, (long long)t->targets);
-        return false;
-    }
-    if (!(t->weight = double_list(f, all))) return false;
+    if (!ot_mul(t->leaves, t->targets, &all) || all > INT64_C(1) << 28)
+        return ot_form_finding(f, "%lld leaves of %lld targets are too many", (long long)t->leaves,
+                               (long long)t->targets);
+    t->weight = double_list(f, all);
+    OT_TRY(ot_status_of(t->weight));
     for (int64_t i = 0; i < all && (t->sum == MIN || t->sum == MAX); i++)
         t->weight[i] = t->sum == MIN ? (double)INFINITY : -(double)INFINITY;
-    return true;
+    return OT_OK;
 }
 
 /* How deep the trees are; -1: one of them is none. */
@@ -162,7 +165,7 @@ static ot_value *walk(ot_form *f, trees *t, int64_t sets, ot_dtype type)
 static double *tensor(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
 {
     ot_blob b = { 0 };
-    if (!ot_ml_tensor(f, name, &b)) return NULL;
+    if (ot_ml_tensor(f, name, &b) != OT_OK) return NULL;
     int64_t count = ot_numel(&b.shape);
     if (*n >= 0 && count != *n) {
         ot_form_finding(f, "%s has %lld elements, expected %lld", name, (long long)count, (long long)*n);
@@ -217,7 +220,7 @@ static int64_t child(int64_t id, int64_t leaf, int64_t inner, int64_t leaves)
     return leaf ? inner + id : id;
 }
 
-bool ot_ml_tree_ensemble(ot_form *f)
+ot_status ot_ml_tree_ensemble(ot_form *f)
 {
     const ot_attribute *root = ot_form_get(f, "tree_roots"), *feature = ot_form_get(f, "nodes_featureids"),
                        *leaf = ot_form_get(f, "leaf_targetids");
@@ -238,10 +241,11 @@ bool ot_ml_tree_ensemble(ot_form *f)
                                  : NULL;
     double *mode = tensor(f, "nodes_modes", &n, NULL), *split = tensor(f, "nodes_splits", &n, &type),
            *weight = tensor(f, "leaf_weights", &leaves, NULL);
-    if (!yes || !no || !yes_leaf || !no_leaf || !mode || !split || !weight) return true;
+    if (!yes || !no || !yes_leaf || !no_leaf || !mode || !split || !weight) return OT_E_MODEL;
     if (t.sum < AVERAGE || t.sum > MAX || t.targets < 1 || t.roots > all)
         return ot_form_finding(f, "aggregate_function, n_targets or tree_roots");
-    if (!make_nodes(f, &t, all) || !make_weights(f, &t)) return false;
+    OT_TRY(make_nodes(f, &t, all));
+    OT_TRY(make_weights(f, &t));
     for (int64_t i = 0; i < all; i++) {
         bool inner = i < n;
         t.mode[i] = !inner ? LEAF : mode[i] >= 0 && mode[i] <= (double)MEMBER ? (int64_t)mode[i] : -1;
@@ -312,8 +316,8 @@ static int mode_of(const ot_attribute *a, size_t i)
     return m;
 }
 
-/* Nodes and roots; the weights' keys in *index.  false: told. */
-static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
+/* Nodes and roots; the weights' keys in *index. */
+static ot_status read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
 {
     const ot_attribute *modes = ot_form_get(f, "nodes_modes");
     int64_t n = modes ? (int64_t)modes->n_strings : 0, count;
@@ -324,61 +328,55 @@ static bool read_nodes(ot_form *f, trees *t, key **index, ot_dtype *type)
                                  ? ints(f, "nodes_missing_value_tracks_true", n)
                                  : NULL;
     double *split = numbers(f, "nodes_values", &count, type);
-    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n) {
-        ot_form_finding(f, "its node attributes are incomplete");
-        return false;
-    }
-    if (!make_nodes(f, t, n) || !(*index = ot_job_alloc(f->job, (size_t)n * sizeof **index))) return false;
+    if (!n || !tree || !node || !feature || !yes || !no || !split || count != n)
+        return ot_form_finding(f, "its node attributes are incomplete");
+    OT_TRY(make_nodes(f, t, n));
+    *index = ot_job_alloc(f->job, (size_t)n * sizeof **index);
+    OT_TRY(ot_status_of(*index));
     for (int64_t i = 0; i < n; i++) (*index)[i] = (key){ tree[i], node[i], i };
     qsort(*index, (size_t)n, sizeof **index, by_key);
     for (int64_t i = 0; i < n; i++) {
         bool leaf = (t->mode[i] = mode_of(modes, (size_t)i)) == LEAF;
         t->yes[i] = leaf ? i : find(*index, n, tree[i], yes[i]);
         t->no[i] = leaf ? i : find(*index, n, tree[i], no[i]);
-        if (t->mode[i] > LEAF || t->mode[i] == MEMBER || t->yes[i] < 0 || t->no[i] < 0) {
-            ot_form_finding(f, "node %lld has an invalid child or an unknown mode", (long long)i);
-            return false;
-        }
+        if (t->mode[i] > LEAF || t->mode[i] == MEMBER || t->yes[i] < 0 || t->no[i] < 0)
+            return ot_form_finding(f, "node %lld has an invalid child or an unknown mode", (long long)i);
         t->feature[i] = leaf ? 0 : feature[i];
         t->split[i] = split[i];
         t->missing[i] = missing ? missing[i] : 0;
         if (leaf) t->leaf[i] = t->leaves++;
         if (i == 0 || tree[i] != tree[i - 1]) t->root[t->roots++] = i;
     }
-    return true;
+    return OT_OK;
 }
 
 /* Weights of `what` ("target", "class"); *only: the one column that they all have, -1: several. */
-static bool read_weights(ot_form *f, trees *t, const key *index, const char *what, int64_t *only, bool *positive)
+static ot_status read_weights(ot_form *f, trees *t, const key *index, const char *what, int64_t *only, bool *positive)
 {
     char name[64];
     int64_t n;
     *only = -1, *positive = true;
     snprintf(name, sizeof name, "%s_weights", what);
     double *w = numbers(f, name, &n, NULL);
-    if (!w) {
-        ot_form_finding(f, "%s is missing", name);
-        return false;
-    }
+    if (!w) return ot_form_finding(f, "%s is missing", name);
     snprintf(name, sizeof name, "%s_treeids", what);
     const int64_t *tree = ints(f, name, n);
     snprintf(name, sizeof name, "%s_nodeids", what);
     const int64_t *node = ints(f, name, n);
     snprintf(name, sizeof name, "%s_ids", what);
     const int64_t *id = ints(f, name, n);
-    if (!tree || !node || !id || !make_weights(f, t)) return false;
+    if (!tree || !node || !id) return OT_E_MODEL;
+    OT_TRY(make_weights(f, t));
     for (int64_t i = 0; i < n; i++) {
         int64_t at = find(index, t->n, tree[i], node[i]);
-        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets) {
-            ot_form_finding(f, "weight %lld has no leaf or no target", (long long)i);
-            return false;
-        }
+        if (at < 0 || t->mode[at] != LEAF || id[i] < 0 || id[i] >= t->targets)
+            return ot_form_finding(f, "weight %lld has no leaf or no target", (long long)i);
         double *to = &t->weight[t->leaf[at] * t->targets + id[i]];
         *to = isinf(*to) ? w[i] : *to + w[i];
         *only = i == 0 ? id[0] : id[i] == *only ? *only : -1;
         *positive &= w[i] >= 0;
     }
-    return true;
+    return OT_OK;
 }
 
 static ot_value *with_base(ot_form *f, ot_value *y, const trees *t, ot_dtype type)
@@ -398,7 +396,7 @@ static ot_value *narrow(ot_form *f, ot_value *y)
     return y ? ot_form_before_int(f, "Cast", &y, 1, "to", OT_F32) : NULL;
 }
 
-bool ot_ml_tree_regressor(ot_form *f)
+ot_status ot_ml_tree_regressor(ot_form *f)
 {
     trees t = { .targets = ot_form_int(f, "n_targets", 1), .sum = SUM };
     key *index;
@@ -408,8 +406,9 @@ bool ot_ml_tree_regressor(ot_form *f)
     for (int i = 0; i < OT_LEN(sums); i++)
         if (ot_form_says(f, "aggregate_function", sums[i])) t.sum = i;
     ot_ml_fixed(f, "nodes_values and target_weights");
-    if (t.targets < 1 || !read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "target", &only, &positive))
-        return true;
+    if (t.targets < 1) return ot_form_finding(f, "invalid n_targets %lld", (long long)t.targets);
+    OT_TRY(read_nodes(f, &t, &index, &type));
+    OT_TRY(read_weights(f, &t, index, "target", &only, &positive));
     if (t.sum == AVERAGE) t.sum = SUM;
     ot_value *y = walk(f, &t, 0, type);
     if (ot_form_says(f, "aggregate_function", "AVERAGE"))
@@ -418,7 +417,7 @@ bool ot_ml_tree_regressor(ot_form *f)
     return ot_ml_made(f, y);
 }
 
-bool ot_ml_tree_classifier(ot_form *f)
+ot_status ot_ml_tree_classifier(ot_form *f)
 {
     trees t = { .targets = ot_ml_classes(f), .sum = SUM };
     key *index;
@@ -428,7 +427,8 @@ bool ot_ml_tree_classifier(ot_form *f)
     const char *post = ot_ml_post(f);
     ot_ml_fixed(f, "nodes_values and class_weights");
     if (t.targets < 1) return ot_form_finding(f, "its labels are missing");
-    if (!read_nodes(f, &t, &index, &type) || !read_weights(f, &t, index, "class", &only, &positive)) return true;
+    OT_TRY(read_nodes(f, &t, &index, &type));
+    OT_TRY(read_weights(f, &t, index, "class", &only, &positive));
     ot_value *y = walk(f, &t, 0, type);
     int64_t bases = -1;
     double *base = numbers(f, "base_values", &bases, NULL);

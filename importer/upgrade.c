@@ -21,19 +21,19 @@ enum { EVER = INT_MAX };
 /* ---- words ------------------------------------------------------------------------------ */
 
 /* An attribute of integers becomes input i; an empty list means the same as none. */
-static bool ints_to_input(ot_form *f, const char *name, int i)
+static ot_status ints_to_input(ot_form *f, const char *name, int i)
 {
     const ot_attribute *a = ot_form_get(f, name);
-    if (!a) return true;
+    if (!a) return OT_OK;
     ot_form_drop(f, name);
-    return !a->n_ints || ot_form_set_input(f, i, ot_form_ints(f, a->ints, a->n_ints));
+    return a->n_ints ? ot_form_set_input(f, i, ot_form_ints(f, a->ints, a->n_ints)) : OT_OK;
 }
 
 /* A float attribute becomes scalar input i of the type of input 0. */
-static bool float_to_input(ot_form *f, const char *name, int i)
+static ot_status float_to_input(ot_form *f, const char *name, int i)
 {
     const ot_attribute *a = ot_form_get(f, name);
-    if (!a) return true;
+    if (!a) return OT_OK;
     ot_form_drop(f, name);
     return ot_form_set_input(f, i, ot_form_const(f, ot_hint(f->n_in ? f->in[0] : NULL), 0, 1, &(double){ a->f }));
 }
@@ -71,43 +71,47 @@ static ot_value *align(ot_form *f, ot_value *b, ot_value *a, int64_t axis)
 }
 
 /* The operator is replaced by v altogether. */
-static bool becomes(ot_form *f, ot_value *v)
+static ot_status becomes(ot_form *f, ot_value *v)
 {
     f->out[0] = v;
     f->done = true;
-    return v != NULL;
+    return ot_status_of(v);
 }
 
 /* ---- element-wise -------------------------------------------------------------------------- */
 
-static bool no_consumed(ot_form *f)
+static ot_status no_consumed(ot_form *f)
 {
     ot_form_drop(f, "consumed_inputs");
-    return true;
+    return OT_OK;
 }
 
-static bool legacy_broadcast(ot_form *f)
+static ot_status legacy_broadcast(ot_form *f)
 {
     bool on = ot_form_int(f, "broadcast", 0) != 0;
     int64_t axis = ot_form_int(f, "axis", -1);
     ot_form_drop(f, "broadcast");
     ot_form_drop(f, "axis");
-    if (!on || axis < 0 || f->n_in < 2 || !f->in[0] || !f->in[1]) return true;
+    if (!on || axis < 0 || f->n_in < 2 || !f->in[0] || !f->in[1]) return OT_OK;
     return ot_form_set_input(f, 1, align(f, f->in[1], f->in[0], axis));
 }
 
-static bool prelu_6(ot_form *f)
+static ot_status prelu_6(ot_form *f)
 {
-    if (f->n_in < 2 || !f->in[0] || !f->in[1] || f->in[1]->shape.rank == 0) return true;
+    if (f->n_in < 2 || !f->in[0] || !f->in[1] || f->in[1]->shape.rank == 0) return OT_OK;
     return ot_form_set_input(f, 1, align(f, f->in[1], f->in[0], 1)); /* one slope per channel */
 }
 
-static bool clip_6(ot_form *f) { return float_to_input(f, "min", 1) && float_to_input(f, "max", 2); }
+static ot_status clip_6(ot_form *f)
+{
+    OT_TRY(float_to_input(f, "min", 1));
+    return float_to_input(f, "max", 2);
+}
 
-static bool cast_1(ot_form *f)
+static ot_status cast_1(ot_form *f)
 {
     const ot_attribute *a = ot_form_get(f, "to");
-    if (!a || a->has_i) return true;
+    if (!a || a->has_i) return OT_OK;
     const ProtobufCEnumDescriptor *types = &onnx__tensor_proto__data_type__descriptor;
     for (unsigned i = 0; i < types->n_values; i++) {
         const char *name = types->values_by_name[i].name;
@@ -117,59 +121,63 @@ static bool cast_1(ot_form *f)
     return ot_form_finding(f, "to is not a valid element type");
 }
 
-static bool selu_1(ot_form *f)
+static ot_status selu_1(ot_form *f)
 {
     /* Version 1 had the constants in fewer digits. */
-    return (ot_form_get(f, "alpha") || ot_form_set_float(f, "alpha", 1.6732f)) &&
-           (ot_form_get(f, "gamma") || ot_form_set_float(f, "gamma", 1.0507f));
+    if (!ot_form_get(f, "alpha")) OT_TRY(ot_form_set_float(f, "alpha", 1.6732f));
+    return ot_form_get(f, "gamma") ? OT_OK : ot_form_set_float(f, "gamma", 1.0507f);
 }
 
-static bool dropout_10(ot_form *f)
+static ot_status dropout_10(ot_form *f)
 {
     bool training = f->version < 7 && !ot_form_int(f, "is_test", 0);
     double ratio = ot_form_float(f, "ratio", 0.5);
     ot_form_drop(f, "is_test");
     ot_form_drop(f, "ratio");
-    if (!ot_form_set_input(f, 1, ot_form_const(f, OT_F32, 0, 1, &ratio))) return false;
-    if (training && !ot_form_set_input(f, 2, ot_form_const(f, OT_BOOL, 0, 1, &(double){ 1 }))) return false;
-    if (f->version >= 10 || f->n_out < 2 || !f->n_in || !f->in[0]) return true;
+    OT_TRY(ot_form_set_input(f, 1, ot_form_const(f, OT_F32, 0, 1, &ratio)));
+    if (training) OT_TRY(ot_form_set_input(f, 2, ot_form_const(f, OT_BOOL, 0, 1, &(double){ 1 })));
+    if (f->version >= 10 || f->n_out < 2 || !f->n_in || !f->in[0]) return OT_OK;
     /* Below 10 the mask has the type of the data. */
-    if (!ot_form_emit(f)) return false;
+    OT_TRY(ot_form_emit(f));
     f->done = true;
     if (f->out[1]) f->out[1] = ot_form_before_int(f, "Cast", IN(f->out[1]), "to", ot_hint(f->in[0]));
-    return f->out[1] != NULL || !*f->out_name[1];
+    return *f->out_name[1] ? ot_status_of(f->out[1]) : OT_OK;
 }
 
 /* ---- movement ------------------------------------------------------------------------------- */
 
-static bool reshape_1(ot_form *f) { return ints_to_input(f, "shape", 1); }
-static bool squeeze_11(ot_form *f) { return ints_to_input(f, "axes", 1); }
-static bool reduce_13(ot_form *f) { return ints_to_input(f, "axes", 1); }
+static ot_status reshape_1(ot_form *f) { return ints_to_input(f, "shape", 1); }
+static ot_status squeeze_11(ot_form *f) { return ints_to_input(f, "axes", 1); }
+static ot_status reduce_13(ot_form *f) { return ints_to_input(f, "axes", 1); }
 
-static bool slice_1(ot_form *f)
+static ot_status slice_1(ot_form *f)
 {
-    return ints_to_input(f, "starts", 1) && ints_to_input(f, "ends", 2) && ints_to_input(f, "axes", 3);
+    OT_TRY(ints_to_input(f, "starts", 1));
+    OT_TRY(ints_to_input(f, "ends", 2));
+    return ints_to_input(f, "axes", 3);
 }
 
-static bool split_11(ot_form *f) { return ints_to_input(f, "split", 1); }
+static ot_status split_11(ot_form *f) { return ints_to_input(f, "split", 1); }
 
-static bool split_13(ot_form *f)
+static ot_status split_13(ot_form *f)
 {
     bool sizes = f->n_in > 1 && f->in[1];
-    return sizes || ot_form_set_int(f, "num_outputs", f->n_listed);
+    return sizes ? OT_OK : ot_form_set_int(f, "num_outputs", f->n_listed);
 }
 
-static bool concat_1(ot_form *f) { return ot_form_get(f, "axis") || ot_form_set_int(f, "axis", 1); }
+static ot_status concat_1(ot_form *f) { return ot_form_get(f, "axis") ? OT_OK : ot_form_set_int(f, "axis", 1); }
 
-static bool pad_2(ot_form *f)
+static ot_status pad_2(ot_form *f)
 {
-    return ints_to_input(f, "paddings", 1) && ints_to_input(f, "pads", 1) && float_to_input(f, "value", 2);
+    OT_TRY(ints_to_input(f, "paddings", 1));
+    OT_TRY(ints_to_input(f, "pads", 1));
+    return float_to_input(f, "value", 2);
 }
 
 /* Tile-1 repeats along one axis: tiles and axis are scalars or lists of one. */
-static bool tile_1(ot_form *f)
+static ot_status tile_1(ot_form *f)
 {
-    if (f->n_in < 3) return true;
+    if (f->n_in < 3) return OT_OK;
     if (!ot_is_const(f->in[2]) || ot_numel(&f->in[2]->shape) != 1 ||
         !(fabs(ot_get_f64(f->in[2]->data, f->in[2]->dtype, 0)) < OT_MAX_RANK))
         return ot_form_finding(f, "below opset %lld the axis must be a single constant", (long long)f->version);
@@ -182,34 +190,34 @@ static bool tile_1(ot_form *f)
     return ot_form_set_input(f, 1, ot_form_before_int(f, "Concat", IN(before, tiles, after), "axis", 0));
 }
 
-static bool topk_1(ot_form *f)
+static ot_status topk_1(ot_form *f)
 {
     int64_t k = ot_form_int(f, "k", 0);
     ot_form_drop(f, "k");
     return ot_form_set_input(f, 1, ot_form_ints(f, &k, 1));
 }
 
-static bool scatter(ot_form *f)
+static ot_status scatter(ot_form *f)
 {
     f->op = "ScatterElements";
-    return true;
+    return OT_OK;
 }
 
 /* ---- softmax ---------------------------------------------------------------------------------- */
 
 /* Below 13 the axes from `axis` on are one.  An operator that has the attribute `flatten` does that
  * itself (so that a loss can be joined with it); others are put between Flatten and Reshape. */
-static bool softmax_11(ot_form *f)
+static ot_status softmax_11(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", 1);
-    if (!ot_form_set_int(f, "axis", axis)) return false;
-    if (f->n_in < 1 || !f->in[0]) return true;
+    OT_TRY(ot_form_set_int(f, "axis", axis));
+    if (f->n_in < 1 || !f->in[0]) return OT_OK;
     int rank = f->in[0]->shape.rank;
-    if (axis == -1 || (rank > 0 && axis == rank - 1)) return true;
+    if (axis == -1 || (rank > 0 && axis == rank - 1)) return OT_OK;
     const ot_op *op = ot_find_op("", f->op);
     const ot_attr *row = op ? op->attrs : NULL;
     while (row && row->name && strcmp(row->name, "flatten")) row++;
-    if (!op) return true;
+    if (!op) return OT_OK;
     if (row && row->name) return ot_form_set_int(f, "flatten", 1);
     ot_value *x = f->in[0], *flat = ot_form_before_int(f, "Flatten", IN(x), "axis", axis);
     ot_value *y = ot_form_before_int(f, f->op, IN(flat), "axis", -1);
@@ -220,7 +228,7 @@ static bool softmax_11(ot_form *f)
 
 /* spatial=0: statistics for every element of (C, D1, ...).  With scales of rank 1 the attribute is a
  * known slip of writers, and one per channel is meant. */
-static bool per_element_norm(ot_form *f, bool training)
+static ot_status per_element_norm(ot_form *f, bool training)
 {
     if (training) return ot_form_finding(f, "spatial=0 in training mode is not supported");
     ot_value *eps = ot_form_const(f, ot_hint(f->in[0]), 0, 1, &(double){ ot_form_float(f, "epsilon", 1e-5) });
@@ -232,7 +240,7 @@ static bool per_element_norm(ot_form *f, bool training)
 }
 
 /* Mode: up to 6 by is_test and the number of outputs, from 7 to 13 by the number of outputs alone. */
-static bool batchnorm_9(ot_form *f)
+static ot_status batchnorm_9(ot_form *f)
 {
     bool tested = f->version < 7 && ot_form_int(f, "is_test", 0) != 0;
     bool training = !tested && f->n_out > 1, spatial = ot_form_int(f, "spatial", 1) != 0;
@@ -242,14 +250,14 @@ static bool batchnorm_9(ot_form *f)
     else if (f->n_out > 3) f->n_out = 3; /* the saved statistics are nobody's business any more */
     bool full = f->n_in == 5 && f->in[0] && f->in[1] && f->in[2] && f->in[3] && f->in[4];
     if (!spatial && full && f->in[1]->shape.rank != 1) return per_element_norm(f, training);
-    return !training || ot_form_set_int(f, "training_mode", 1);
+    return training ? ot_form_set_int(f, "training_mode", 1) : OT_OK;
 }
 
 /* Below 21 scale and bias are per group: every one is repeated for the channels of its group. */
-static bool groupnorm_18(ot_form *f)
+static ot_status groupnorm_18(ot_form *f)
 {
     int64_t groups = ot_form_int(f, "num_groups", 0);
-    if (f->n_in < 3 || !f->in[0] || !f->in[1] || !f->in[2] || groups < 1) return true;
+    if (f->n_in < 3 || !f->in[0] || !f->in[1] || !f->in[2] || groups < 1) return OT_OK;
     int64_t column[] = { groups, 1 }, flat[] = { -1 }, zero[] = { 0 }, one[] = { 1 }, two[] = { 2 };
     ot_value *axes = ot_form_ints(f, zero, 1);
     ot_value *channels =
@@ -259,26 +267,26 @@ static bool groupnorm_18(ot_form *f)
     for (int i = 1; i <= 2; i++) {
         ot_value *v = ot_form_before(f, "Reshape", IN(f->in[i], ot_form_ints(f, column, 2)));
         v = ot_form_before(f, "Expand", IN(v, wide));
-        if (!ot_form_set_input(f, i, ot_form_before(f, "Reshape", IN(v, ot_form_ints(f, flat, 1))))) return false;
+        OT_TRY(ot_form_set_input(f, i, ot_form_before(f, "Reshape", IN(v, ot_form_ints(f, flat, 1)))));
     }
-    return true;
+    return OT_OK;
 }
 
 /* ---- pooling, resizing, recurrence ------------------------------------------------------------------ */
 
-static bool lppool_1(ot_form *f)
+static ot_status lppool_1(ot_form *f)
 {
     const ot_attribute *a = ot_form_get(f, "p");
-    if (!a || !a->has_f) return true;
+    if (!a || !a->has_f) return OT_OK;
     if (!(fabsf(a->f) < 1e6f) || a->f != (float)(int64_t)a->f)
         return ot_form_finding(f, "p is %g, expected an integer", (double)a->f);
     return ot_form_set_int(f, "p", (int64_t)a->f);
 }
 
-static bool upsample(ot_form *f)
+static ot_status upsample(ot_form *f)
 {
     f->op = "Resize";
-    if (f->n_in < 1 || !f->in[0]) return true;
+    if (f->n_in < 1 || !f->in[0]) return OT_OK;
     ot_value *scales = f->n_in > 1 ? f->in[1] : NULL;
     const ot_attribute *a = ot_form_get(f, "scales");
     double v[OT_MAX_RANK] = { 1, 1 };
@@ -298,58 +306,60 @@ static bool upsample(ot_form *f)
     }
     static const char *const gone[] = { "scales", "height_scale", "width_scale" };
     for (int i = 0; i < OT_LEN(gone); i++) ot_form_drop(f, gone[i]);
-    if (ot_form_says(f, "mode", "bilinear") && !ot_form_set_text(f, "mode", "linear")) return false;
+    if (ot_form_says(f, "mode", "bilinear")) OT_TRY(ot_form_set_text(f, "mode", "linear"));
     f->n_in = 1;
     f->version = EVER - 1;
-    return ot_form_set_input(f, 2, scales) && ot_form_set_text(f, "coordinate_transformation_mode", "asymmetric") &&
-           ot_form_set_text(f, "nearest_mode", "floor");
+    OT_TRY(ot_form_set_input(f, 2, scales));
+    OT_TRY(ot_form_set_text(f, "coordinate_transformation_mode", "asymmetric"));
+    return ot_form_set_text(f, "nearest_mode", "floor");
 }
 
 /* Resize-10 took the nearest below where it enlarges, above where it shrinks. */
-static bool resize_10(ot_form *f)
+static ot_status resize_10(ot_form *f)
 {
-    if (f->n_in < 2 || !f->in[1]) return true;
+    if (f->n_in < 2 || !f->in[1]) return OT_OK;
     ot_value *scales = f->in[1];
     f->n_in = 1;
-    return ot_form_set_input(f, 2, scales) && ot_form_set_text(f, "coordinate_transformation_mode", "asymmetric") &&
-           ot_form_set_text(f, "nearest_mode", "opset_10");
+    OT_TRY(ot_form_set_input(f, 2, scales));
+    OT_TRY(ot_form_set_text(f, "coordinate_transformation_mode", "asymmetric"));
+    return ot_form_set_text(f, "nearest_mode", "opset_10");
 }
 
 /* Empty constants stand for inputs left out. */
-static bool resize_empty(ot_form *f)
+static ot_status resize_empty(ot_form *f)
 {
     for (int i = 1; i < f->n_in; i++)
         if (ot_is_const(f->in[i]) && ot_numel(&f->in[i]->shape) == 0) f->in[i] = NULL;
     while (f->n_in && !f->in[f->n_in - 1]) f->n_in--;
-    return true;
+    return OT_OK;
 }
 
 /* The type of an element that is left out; one that is there says its own. */
-static bool optional_type(ot_form *f)
+static ot_status optional_type(ot_form *f)
 {
     ot_form_drop(f, "type");
-    return true;
+    return OT_OK;
 }
 
-static bool recurrent_1(ot_form *f)
+static ot_status recurrent_1(ot_form *f)
 {
     ot_form_drop(f, "output_sequence");
-    return true;
+    return OT_OK;
 }
 
-static bool gridsample_16(ot_form *f)
+static ot_status gridsample_16(ot_form *f)
 {
     if (ot_form_says(f, "mode", "bicubic")) return ot_form_set_text(f, "mode", "cubic");
     if (ot_form_says(f, "mode", "bilinear")) return ot_form_set_text(f, "mode", "linear");
-    return true;
+    return OT_OK;
 }
 
-static bool roialign_10(ot_form *f)
+static ot_status roialign_10(ot_form *f)
 {
     return ot_form_set_text(f, "coordinate_transformation_mode", "output_half_pixel");
 }
 
-static bool dft_17(ot_form *f)
+static ot_status dft_17(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", 1);
     ot_form_drop(f, "axis");
@@ -358,16 +368,13 @@ static bool dft_17(ot_form *f)
 }
 
 /* Opset 8 had lengths in front, a batch axis on everything, and one list of directions. */
-static bool scan_8(ot_form *f)
+static ot_status scan_8(ot_form *f)
 {
     const ot_attribute *d = ot_form_get(f, "directions");
-    if (f->n_in < 1 || f->in[0]) {
-        f->done = true; /* nothing more is said about it */
-        return ot_form_finding(f, "lengths for each sample (opset 8) are not supported");
-    }
+    if (f->n_in < 1 || f->in[0]) return ot_form_finding(f, "lengths for each sample (opset 8) are not supported");
     for (int i = 1; i < f->n_in; i++) f->in[i - 1] = f->in[i];
     f->n_in--;
-    if (d && !ot_form_set_ints(f, "scan_input_directions", d->ints, d->n_ints)) return false;
+    if (d) OT_TRY(ot_form_set_ints(f, "scan_input_directions", d->ints, d->n_ints));
     ot_form_drop(f, "directions");
     return ot_form_set_int(f, "batched", 1);
 }
@@ -377,22 +384,22 @@ static bool scan_8(ot_form *f)
 static ot_value *scalar(ot_form *f, double v) { return ot_form_const(f, ot_hint(f->in[0]), 0, 1, &v); }
 
 /* y = alpha x + beta */
-static bool affine(ot_form *f)
+static ot_status affine(ot_form *f)
 {
-    if (!f->n_in || !f->in[0]) return true;
+    if (!f->n_in || !f->in[0]) return OT_OK;
     ot_value *y = ot_form_before(f, "Mul", IN(f->in[0], scalar(f, ot_form_float(f, "alpha", 1))));
     return becomes(f, ot_form_before(f, "Add", IN(y, scalar(f, ot_form_float(f, "beta", 0)))));
 }
 
 /* y = scale x + bias[channel] */
-static bool image_scaler(ot_form *f)
+static ot_status image_scaler(ot_form *f)
 {
-    if (!f->n_in || !f->in[0]) return true;
+    if (!f->n_in || !f->in[0]) return OT_OK;
     ot_value *y = ot_form_before(f, "Mul", IN(f->in[0], scalar(f, ot_form_float(f, "scale", 1))));
     const ot_attribute *a = ot_form_get(f, "bias");
     if (!a || !a->n_floats) return becomes(f, y);
     double *v = ot_job_alloc(f->job, a->n_floats * sizeof *v);
-    if (!v) return false;
+    if (!v) return OT_E_NOMEM;
     for (size_t i = 0; i < a->n_floats; i++) v[i] = (double)a->floats[i];
     int64_t shape[] = { (int64_t)a->n_floats, 1, 1 };
     ot_value *bias = ot_form_const(f, ot_hint(f->in[0]), 1, shape[0], v);
@@ -401,28 +408,28 @@ static bool image_scaler(ot_form *f)
 }
 
 /* y = alpha tanh(beta x) */
-static bool scaled_tanh(ot_form *f)
+static ot_status scaled_tanh(ot_form *f)
 {
-    if (!f->n_in || !f->in[0]) return true;
+    if (!f->n_in || !f->in[0]) return OT_OK;
     ot_value *x = ot_form_before(f, "Mul", IN(f->in[0], scalar(f, ot_form_float(f, "beta", 1))));
     ot_value *y = ot_form_before(f, "Tanh", IN(x));
     return becomes(f, ot_form_before(f, "Mul", IN(y, scalar(f, ot_form_float(f, "alpha", 1)))));
 }
 
 /* y = alpha log(exp(beta x) + 1) */
-static bool parametric_softplus(ot_form *f)
+static ot_status parametric_softplus(ot_form *f)
 {
-    if (!f->n_in || !f->in[0]) return true;
+    if (!f->n_in || !f->in[0]) return OT_OK;
     ot_value *x = ot_form_before(f, "Mul", IN(f->in[0], scalar(f, ot_form_float(f, "beta", 1))));
     ot_value *y = ot_form_before(f, "Softplus", IN(x));
     return becomes(f, ot_form_before(f, "Mul", IN(y, scalar(f, ot_form_float(f, "alpha", 1)))));
 }
 
 /* Cuts left, top, right, bottom off the last two axes; with `scale` it keeps that size instead. */
-static bool crop(ot_form *f)
+static ot_status crop(ot_form *f)
 {
     const ot_attribute *border = ot_form_get(f, "border"), *scale = ot_form_get(f, "scale");
-    if (!f->n_in || !f->in[0]) return true;
+    if (!f->n_in || !f->in[0]) return OT_OK;
     if (!border || border->n_ints != 4) return ot_form_finding(f, "border needs 4 values");
     const int64_t *b = border->ints;
     int64_t starts[] = { b[1], b[0] }, ends[] = { -b[3], -b[2] }, axes[] = { 2, 3 };
@@ -441,7 +448,7 @@ static bool crop(ot_form *f)
 typedef struct upgrade {
     const char *op; /* NULL: every operator */
     int before;     /* nodes below this opset */
-    bool (*rewrite)(ot_form *f);
+    ot_status (*rewrite)(ot_form *f);
 } upgrade;
 
 static const upgrade table[] = {
@@ -518,18 +525,18 @@ static const upgrade table[] = {
     { "ScaledTanh", EVER, scaled_tanh },
 };
 
-bool ot_upgrade(ot_form *f)
+ot_status ot_upgrade(ot_form *f)
 {
     if (!strcmp(f->domain, "ai.onnx.ml")) return ot_ml(f);
     if (!strcmp(f->domain, "com.microsoft")) return ot_microsoft(f);
     if (!strcmp(f->domain, "ai.onnx.preview.training")) return ot_preview_training(f);
-    if (*f->domain) return true;
+    if (*f->domain) return OT_OK;
     for (int i = 0; i < OT_LEN(table) && !f->done; i++) {
         const upgrade *u = &table[i];
         if (f->version >= u->before || (u->op && strcmp(u->op, f->op))) continue;
-        if (!u->rewrite(f)) return false;
+        OT_TRY(u->rewrite(f));
     }
-    return true;
+    return OT_OK;
 }
 
 const char *ot_upgrade_at(int i)
