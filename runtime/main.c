@@ -141,7 +141,8 @@ static void catch_signals(ot_trainer *t)
 /* ---- commands --------------------------------------------------------------------------- */
 
 typedef struct job {
-    const char *subject; /* the model's path, or what `new` shall make; NULL: none */
+    const char
+        *word[2]; /* what is no option: the model's path, the kind of a new model, topic and name; NULL: not given */
     ot_options *o;
     ot_model *m;
     screen screen;
@@ -149,7 +150,7 @@ typedef struct job {
     ot_error err;
 } job;
 
-static ot_status load(job *j) { return ot_model_load(j->subject, &j->m, &j->err); }
+static ot_status load(job *j) { return ot_model_load(j->word[0], &j->m, &j->err); }
 
 static ot_status unwritable(job *j)
 {
@@ -244,7 +245,7 @@ static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
     return trained ? trained : s;
 }
 
-static ot_status train(job *j)
+static ot_status do_train(job *j)
 {
     ot_trainer *t = NULL;
     const char *log = ot_options_get(j->o, "log");
@@ -268,7 +269,7 @@ static ot_status train(job *j)
     return s;
 }
 
-static ot_status eval(job *j)
+static ot_status do_eval(job *j)
 {
     char *text = NULL;
     ot_status s = load(j);
@@ -276,25 +277,25 @@ static ot_status eval(job *j)
     return s ? s : put(j, text);
 }
 
-static ot_status run(job *j)
+static ot_status do_run(job *j)
 {
     ot_status s = load(j);
     return s ? s : ot_run_file(j->m, j->o, &j->cb, &j->err);
 }
 
-static ot_status grad(job *j)
+static ot_status do_grad(job *j)
 {
     ot_status s = load(j);
     return s ? s : ot_grad_file(j->m, j->o, &j->cb, &j->err);
 }
 
-static ot_status export(job *j)
+static ot_status do_export(job *j)
 {
     ot_status s = load(j);
     return s ? s : ot_export_file(j->m, j->o, &j->cb, &j->err);
 }
 
-static ot_status check(job *j)
+static ot_status do_check(job *j)
 {
     char *text = NULL;
     ot_status s = load(j);
@@ -303,7 +304,7 @@ static ot_status check(job *j)
     return s ? s : w;
 }
 
-static ot_status inspect(job *j)
+static ot_status do_inspect(job *j)
 {
     char *text = NULL;
     ot_status s = load(j);
@@ -311,7 +312,7 @@ static ot_status inspect(job *j)
     return s ? s : put(j, text);
 }
 
-static ot_status plan(job *j)
+static ot_status do_plan(job *j)
 {
     char *text = NULL;
     ot_status s = load(j);
@@ -319,43 +320,43 @@ static ot_status plan(job *j)
     return s ? s : put(j, text);
 }
 
-static ot_status ops(job *j)
+static ot_status do_ops(job *j)
 {
     char *text = NULL;
     ot_status s = ot_ops_text(j->o, &text, &j->err);
     return s ? s : put(j, text);
 }
 
-static ot_status env(job *j)
+static ot_status do_env(job *j)
 {
     char *text = NULL;
     ot_status s = ot_env_text(j->o, &text, &j->err);
     return s ? s : put(j, text);
 }
 
-static ot_status new_model(job *j) { return ot_new_file(j->subject, j->o, &j->cb, &j->err); }
+static ot_status do_new(job *j) { return ot_new_file(j->word[0], j->o, &j->cb, &j->err); }
 
-typedef struct command {
-    const char *name;
-    unsigned bit;
-    const char *subject; /* what it needs; NULL: nothing */
-    ot_status (*run)(job *j);
-} command;
+static ot_status do_help(job *j)
+{
+    const char *markdown = ot_options_get(j->o, "markdown"), *man = ot_options_get(j->o, "man");
+    char *text = NULL;
+    ot_status s = man ? ot_man_text(&text, &j->err)
+                      : ot_help_about(j->word[0], j->word[1], markdown && !strcmp(markdown, "true"), &text, &j->err);
+    return s ? s : put(j, text);
+}
 
-static const command commands[] = {
-    { "train", OT_CMD_TRAIN, "a model file, such as lenet.onnx", train },
-    { "eval", OT_CMD_EVAL, "a model", eval },
-    { "run", OT_CMD_RUN, "a model", run },
-    { "grad", OT_CMD_GRAD, "a model", grad },
-    { "export", OT_CMD_EXPORT, "a model", export },
-    { "check", OT_CMD_CHECK, "a model", check },
-    { "inspect", OT_CMD_INSPECT, "a model", inspect },
-    { "plan", OT_CMD_PLAN, "a model", plan },
-    { "ops", OT_CMD_OPS, NULL, ops },
-    { "new", OT_CMD_NEW, "the kind of model, such as lenet", new_model },
-    { "env", OT_CMD_ENV, NULL, env },
+static ot_status do_completion(job *j)
+{
+    char *text = NULL;
+    ot_status s = ot_completion_text(j->word[0], &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status (*const functions[])(job *) = { /* in the order of ot_command_at */
+#define X(code, bit, name, ...) do_##name,
+                                                 OT_COMMAND_LIST(X)
+#undef X
 };
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
@@ -410,34 +411,13 @@ static int bad_option(const char *argument)
     return usage(text);
 }
 
-static int help(bool all)
+/* c NULL: of the program, else of one command. */
+static int help(const ot_command_info *c, bool all)
 {
     char *text = NULL;
     ot_error err = { 0 };
-    if (ot_help_text(all, &text, &err)) return usage(err.text);
-    bool bad = fputs(text, stdout) < 0 || fflush(stdout);
-    free(text);
-    return bad ? OT_E_IO : OT_OK;
-}
-
-/* onnxtrain help [--markdown] [TOPIC [NAME]] */
-static int help_about(int argc, char **argv)
-{
-    const char *word[2] = { NULL, NULL };
-    bool markdown = false;
-    char *text = NULL;
-    ot_error err = { 0 };
-    for (int i = 0, n = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(false);
-        if (!strcmp(argv[i], "--markdown")) markdown = true;
-        else if (n < 2) word[n++] = argv[i];
-        else return usage("help takes a topic and a name");
-    }
-    if (ot_help_about(word[0], word[1], markdown, &text, &err)) {
-        if (err.status == OT_E_USAGE) return usage(err.text);
-        fprintf(stderr, "onnxtrain: %s\n", err.text);
-        return err.status;
-    }
+    if (c ? ot_help_about("command", c->name, false, &text, &err) : ot_help_text(all, &text, &err))
+        return usage(err.text);
     bool bad = fputs(text, stdout) < 0 || fflush(stdout);
     free(text);
     return bad ? OT_E_IO : OT_OK;
@@ -449,26 +429,26 @@ static int version(void)
     return fflush(stdout) ? OT_E_IO : OT_OK;
 }
 
-/* Options into j->o.  >= 0: the program ends with that. */
-static int read_options(job *j, const table *t, int argc, char **argv)
+/* Options into j->o; c: the command where one is given, else NULL.  >= 0: the program ends with that. */
+static int read_options(job *j, const table *t, const ot_command_info *c, int argc, char **argv)
 {
     char text[256];
     ot_error err = { 0 };
-    int c, at = 0;
+    int letter, at = 0;
     opterr = 0;
-    while (at = optind, (c = getopt_long(argc, argv, t->shorts, t->longs, NULL)) != -1) {
+    while (at = optind, (letter = getopt_long(argc, argv, t->shorts, t->longs, NULL)) != -1) {
         const char *argument = argv[optind > at ? optind - 1 : at];
-        if (c == HELP || c == 'h') return help(false);
-        if (c == HELP_ALL) return help(true);
-        if (c == VERSION) return version();
-        if (c == ':') {
+        if (letter == HELP || letter == 'h') return help(c, false);
+        if (letter == HELP_ALL) return help(NULL, true);
+        if (letter == VERSION) return version();
+        if (letter == ':') {
             snprintf(text, sizeof text, "%.80s needs a value", shown(argument));
             return usage(text);
         }
-        if (c == '?') return bad_option(argument);
-        for (int i = 0; c < FIRST && i < t->n; i++)
-            if (ot_option_at(i)->letter == c) c = FIRST + i;
-        const ot_option_info *row = ot_option_at(c - FIRST);
+        if (letter == '?') return bad_option(argument);
+        for (int i = 0; letter < FIRST && i < t->n; i++)
+            if (ot_option_at(i)->letter == letter) letter = FIRST + i;
+        const ot_option_info *row = ot_option_at(letter - FIRST);
         if (!row) return bad_option(argument);
         if (ot_options_set(j->o, row->name, row->argument ? optarg : "true", &err)) {
             if (err.status == OT_E_USAGE) return usage(err.text);
@@ -479,62 +459,56 @@ static int read_options(job *j, const table *t, int argc, char **argv)
     return -1;
 }
 
-static const command *find_command(const char *name)
-{
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(commands[i].name, name)) return &commands[i];
-    return NULL;
-}
-
 /* The first of several words is no file: it was meant as a command. */
 static int no_command(const char *name)
 {
     char text[256];
+    const ot_command_info *c;
     int n = snprintf(text, sizeof text, "unknown command '%.80s'; commands:", shown(name));
-    for (int i = 0; i < N_COMMANDS; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", commands[i].name);
-    snprintf(text + n, sizeof text - (size_t)n, ", help");
+    for (int i = 0; (c = ot_command_at(i)) && n < (int)sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", c->name);
     return usage(text);
 }
 
-/* The subject from what is left of the arguments.  >= 0: the program ends with that. */
-static int read_subject(job *j, const command *c, int argc, char **argv)
+/* The words from what is left of the arguments; c NULL: no command was given.  >= 0: the program ends with that. */
+static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
 {
     char text[256];
-    int n = argc - optind;
-    if (n > 1 && c == &commands[0] && access(argv[optind], F_OK)) return no_command(argv[optind]);
-    if (n > (c->subject ? 1 : 0)) {
-        snprintf(text, sizeof text, "unexpected argument '%.80s'", shown(argv[optind + (c->subject ? 1 : 0)]));
-        return usage(text);
-    }
-    if (c->subject && n == 0) {
-        snprintf(text, sizeof text, "%s needs %s", c->name, c->subject);
-        return usage(text);
-    }
-    j->subject = n ? argv[optind] : NULL;
     ot_error err = { 0 };
+    int n = argc - optind;
+    if (n > 1 && !c && access(argv[optind], F_OK)) return no_command(argv[optind]);
+    if (!c) c = ot_command_at(0);
+    if (n > c->words) {
+        snprintf(text, sizeof text, "unexpected argument '%.80s'", shown(argv[optind + c->words]));
+        return usage(text);
+    }
+    if (c->needs && n == 0) {
+        snprintf(text, sizeof text, "%s needs %s", c->name, c->needs);
+        return usage(text);
+    }
+    for (int i = 0; i < n; i++) j->word[i] = argv[optind + i];
     return ot_options_check(j->o, c->bit, &err) ? usage(err.text) : -1;
 }
 
 static int work(job *j, int argc, char **argv)
 {
     table t = { 0 };
-    if (argc > 1 && !strcmp(argv[1], "help")) return help_about(argc - 2, argv + 2);
-    const command *c = argc > 1 ? find_command(argv[1]) : NULL;
+    const ot_command_info *c = argc > 1 ? ot_command_find(argv[1]) : NULL;
     if (c) argc--, argv++;
-    else c = &commands[0];
+    if (c && c->bit == OT_CMD_HELP && argc == 3 && !strcmp(argv[1], "option")) argv[2] += strspn(argv[2], "-");
     if (!make_table(&t)) return OT_E_NOMEM;
-    int end = read_options(j, &t, argc, argv);
+    int end = read_options(j, &t, c, argc, argv), at = 0;
     free(t.longs);
-    if (end < 0) end = read_subject(j, c, argc, argv);
+    if (end < 0) end = read_words(j, c, argc, argv);
     if (end >= 0) return end;
+    while (c && ot_command_at(at) != c) at++;
 
     const char *quiet = ot_options_get(j->o, "quiet"), *verbose = ot_options_get(j->o, "verbose");
     j->screen.terminal = isatty(STDERR_FILENO);
     j->screen.quiet = quiet && !strcmp(quiet, "true");
     j->screen.verbose = verbose && !strcmp(verbose, "true");
     j->screen.shown = now();
-    ot_status s = c->run(j);
+    ot_status s = functions[at](j);
     clear(&j->screen);
     if (s == OT_E_USAGE) return usage(j->err.text);
     if (s) fprintf(stderr, "onnxtrain: %s\n", j->err.text);

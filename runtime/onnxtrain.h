@@ -154,19 +154,42 @@ OT_API bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out);
 /* Options are texts by the names of the command line, without the dashes: ("batch-size", "64"). */
 typedef struct ot_options ot_options;
 
+/* The commands of the program: the bit for ot_option_info.commands, the name, how many words beside options it takes at
+ * most, these and the usual options as the help has them, what the first word is (NULL: none is needed), one line. */
+#define OT_COMMAND_LIST(X)                                                                                             \
+    X(TRAIN, 1, train, 1, "MODEL --data DATA [-o FILE]", "a model file, such as lenet.onnx",                           \
+      "train; the default command; DATA: mnist, cifar10 ... or a file")                                                \
+    X(EVAL, 2, eval, 1, "MODEL --data DATA", "a model", "loss, accuracy, confusion matrix")                            \
+    X(RUN, 4, run, 1, "MODEL --data FILE -o FILE", "a model", "run the model as the file has it; outputs by name")     \
+    X(GRAD, 8, grad, 1, "MODEL --data FILE -o FILE", "a model", "gradient of the loss for each trained initializer")   \
+    X(EXPORT, 1024, export, 1, "MODEL -o FILE", "a model", "write the model for inference, without training parts")    \
+    X(CHECK, 16, check, 1, "MODEL [--data DATA]", "a model", "whether and how the model can be trained")               \
+    X(INSPECT, 32, inspect, 1, "MODEL", "a model", "which initializers train, and why; --graph: all nodes")            \
+    X(PLAN, 64, plan, 1, "MODEL [--data DATA]", "a model", "kernels and memory of a training step")                    \
+    X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
+    X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
+    X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
+    X(HELP, 2048, help, 2, "[TOPIC [NAME]]", NULL, "names, keys and defaults, by topic; --man: the manual page")       \
+    X(COMPLETION, 4096, completion, 1, "bash|zsh|fish", "the shell: bash, zsh or fish",                                \
+      "print a script that completes commands, options and their values")
+
 enum { /* which commands an option concerns */
-       OT_CMD_TRAIN = 1,
-       OT_CMD_EVAL = 2,
-       OT_CMD_RUN = 4,
-       OT_CMD_GRAD = 8,
-       OT_CMD_CHECK = 16,
-       OT_CMD_INSPECT = 32,
-       OT_CMD_PLAN = 64,
-       OT_CMD_OPS = 128,
-       OT_CMD_NEW = 256,
-       OT_CMD_ENV = 512,
-       OT_CMD_EXPORT = 1024
+#define X(code, bit, name, words, arguments, needs, meaning) OT_CMD_##code = (bit),
+       OT_COMMAND_LIST(X)
+#undef X
 };
+
+typedef struct ot_command_info {
+    const char *name; /* "eval" */
+    unsigned bit;     /* OT_CMD_EVAL */
+    int words;        /* beside options, at most */
+    const char *arguments;
+    const char *needs; /* what the first word is; NULL: none is needed */
+    const char *meaning;
+} ot_command_info;
+
+OT_API const ot_command_info *ot_command_at(int i);              /* in the order of the help; NULL: end */
+OT_API const ot_command_info *ot_command_find(const char *name); /* NULL: no such command */
 
 /* One row of the option table: help, config keys and completion are made from it. */
 typedef struct ot_option_info {
@@ -339,10 +362,15 @@ OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error
 OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);
 
-/* What may be given for a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "option"), or the keys, defaults and
- * ranges of one name of it.  topic NULL: the topics; name NULL: every name.  markdown: as tables.  OT_E_USAGE: no such
+/* What may be given for a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "command", "option"), or the keys,
+ * defaults and ranges of one name of it.  topic NULL: the topics; name NULL: every name.  markdown: as tables.  OT_E_USAGE: no such
  * topic or name; the error lists them. */
 OT_API OT_CHECK ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err);
+
+/* The manual page (roff, for man), and the script that completes command lines of a shell ("bash", "zsh", "fish"; else
+ * OT_E_USAGE): all commands, options and names of the help.  Caller frees with free(). */
+OT_API OT_CHECK ot_status ot_man_text(char **text, ot_error *err);
+OT_API OT_CHECK ot_status ot_completion_text(const char *shell, char **text, ot_error *err);
 
 /* Writes a fresh model ("lenet", "resnet18"; weights by "seed") to the option "o". */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);

@@ -45,6 +45,7 @@ typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
  * the status OT_OK when it has none.  `search`: more folders to look named sets up in, NULL-ended,
  * or NULL.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO, OT_E_NOMEM. */
 extern const ot_registry ot_data_sources; /* what `spec` may be: named sets, formats of files */
+extern const ot_registry ot_data_sets;    /* the named sets alone */
 
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
 void ot_dataset_free(ot_dataset *d);

@@ -271,6 +271,15 @@ static const ot_entry *const entries[] = {
             NULL
 };
 
+static const ot_entry *const set_entries[] = {
+#define X(name) &set_##name.entry,
+    SETS(X)
+#undef X
+        NULL
+};
+
+const ot_registry ot_data_sets = { "data set", "named sets", set_entries };
+
 const ot_registry ot_data_sources = {
     "data", "named sets, and formats of files; a folder with the files of MNIST or CIFAR (binary) does too (--data)",
     entries

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 PROGRAM, ROOT = sys.argv[1], pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = {"README.md": 1, "docs/reference.md": 7}  # tables in each
+DOCUMENTS = {"README.md": 2, "docs/reference.md": 8}  # tables in each
 TABLE = re.compile(r"(<!-- onnxtrain (help --markdown[a-z ]*) -->\n).*?(<!-- end of the table -->)", re.S)
 bad = 0
 
@@ -41,7 +41,7 @@ def rows(markdown):
 
 def registry(topic):
     table, listed = rows(output("help", "--markdown", topic)), output("help", topic)
-    names = {r[0]: r[1] for r in table if len(r) == 2}
+    names = {r[0].split()[topic == "command"]: r[1] for r in table if len(r) == 2}
     keys = [r for r in table if len(r) == 5]
     for name, meaning in names.items():
         if not meaning or not re.search(rf"^  {re.escape(name)} +{re.escape(meaning)}$", listed, re.M):
@@ -86,7 +86,7 @@ def documents(write):
 def main():
     topics = {r[0]: r[1].split(", ") for r in rows(output("help", "--markdown"))}
     text = output("help")
-    if set(topics) != {"optimizer", "loss", "schedule", "data", "new", "metric"}:
+    if set(topics) != {"optimizer", "loss", "schedule", "data", "new", "metric", "command"}:
         wrong(f"topics are {sorted(topics)}")
     for topic, listed in topics.items():
         if not re.search(rf"^  {topic} ", text, re.M):
@@ -103,6 +103,12 @@ def main():
     code, _, err = run("help", "nothing")
     if code != 2 or not all(t in err for t in [*topics, "option"]):
         wrong(f"help nothing: exit code {code}: {err}")
+    for command in topics["command"]:
+        text = output(command, "--help")
+        if text != output("help", "command", command) or f"  onnxtrain {command}" not in text or "--quiet" not in text and command not in ("help", "completion"):
+            wrong(f"{command} --help: {text}")
+    if "--graph" in output("train", "--help") or "--graph" not in output("inspect", "--help"):
+        wrong("COMMAND --help has the options of another command")
     options = rows(output("help", "--markdown", "option"))
     for name, _, meaning in options:
         word = name.split()[0]

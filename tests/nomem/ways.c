@@ -167,6 +167,8 @@ static ot_status ops(char **text, ot_error *err)
 }
 
 static ot_status help(char **text, ot_error *err) { return ot_help_text(true, text, err); }
+static ot_status man(char **text, ot_error *err) { return ot_man_text(text, err); }
+static ot_status completion(char **text, ot_error *err) { return ot_completion_text("fish", text, err); }
 static ot_status help_about(char **text, ot_error *err) { return ot_help_about("optimizer", "lars", false, text, err); }
 
 /* ---- training ------------------------------------------------------------------------------- */
@@ -413,6 +415,8 @@ const way ways[] = {
     { .name = "env", .go = env, .varies = true }, /* how much memory is free */
     { .name = "help", .go = help },
     { .name = "help about", .go = help_about },
+    { .name = "help --man", .go = man },
+    { .name = "completion", .go = completion },
     { .name = "config", .prepare = tables, .go = config },
     { .name = "data", .prepare = tables, .go = data },
     { .name = "picture", .go = picture },

@@ -6,31 +6,18 @@
 
 #include "runtime/train/options/options.h"
 
-static const char usage[] =
-    "onnxtrain trains an ONNX model and writes the same file with new weights.\n"
-    "\n"
-    "  onnxtrain [train] MODEL --data DATA [-o OUT.onnx]  train; DATA: mnist, cifar10 ... or a file\n"
-    "  onnxtrain eval    MODEL --data DATA             loss, accuracy, confusion matrix\n"
-    "  onnxtrain run     MODEL --data X.npz -o Y.npz   run the model, write its outputs by name\n"
-    "  onnxtrain grad    MODEL --data X.npz -o G.npz   gradient of the loss for each trained initializer\n"
-    "  onnxtrain export  MODEL -o FILE                 write the model for inference, without training parts\n"
-    "  onnxtrain check   MODEL [--data DATA]           whether and how the model can be trained\n"
-    "  onnxtrain inspect MODEL                         which initializers train, and why; --graph: all nodes\n"
-    "  onnxtrain plan    MODEL [--data DATA]           kernels and memory of a training step\n"
-    "  onnxtrain new     KIND -o MODEL                 a network with fresh weights\n"
-    "  onnxtrain ops | env                             supported operators; build and machine\n"
-    "  onnxtrain help    TOPIC [NAME]                  optimizer, loss, schedule, data, new, metric, option: names, keys, defaults\n";
+static const char first_line[] = "onnxtrain trains an ONNX model and writes the same file with new weights.\n";
 
-static const char examples[] = "\n"
-                               "Examples\n"
-                               "  onnxtrain models/lenet.onnx --data mnist\n"
-                               "  onnxtrain net.onnx --data train.npz --val val.npz --loss mse --lr 1e-4 --epochs 50\n"
-                               "  onnxtrain net.onnx --data mnist --optimizer sgd:lr=0.1,momentum=0.9 --schedule "
-                               "cosine:warmup=100\n"
-                               "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
-                               "  onnxtrain eval lenet-trained.onnx --data mnist\n";
+const char ot_help_examples[] =
 
-static void print_row(const ot_option_info *r, FILE *f)
+    "  onnxtrain models/lenet.onnx --data mnist\n"
+    "  onnxtrain net.onnx --data train.npz --val val.npz --loss mse --lr 1e-4 --epochs 50\n"
+    "  onnxtrain net.onnx --data mnist --optimizer sgd:lr=0.1,momentum=0.9 --schedule "
+    "cosine:warmup=100\n"
+    "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
+    "  onnxtrain eval lenet-trained.onnx --data mnist\n";
+
+void ot_option_print(const ot_option_info *r, FILE *f)
 {
     const ot_registry *names = ot_topic_find(r->name);
     char name[80], extra[80] = "";
@@ -49,6 +36,16 @@ static void print_row(const ot_option_info *r, FILE *f)
     fputc('\n', f);
 }
 
+static void print_commands(FILE *f)
+{
+    const ot_command_info *c;
+    for (int i = 0; (c = ot_command_at(i)); i++) {
+        char line[64];
+        snprintf(line, sizeof line, i ? "%s %s" : "[%s] %s", c->name, c->arguments);
+        fprintf(f, "  onnxtrain %-36s  %s\n", line, c->meaning);
+    }
+}
+
 static void print_options(bool all, FILE *f)
 {
     const ot_option_info *r;
@@ -58,7 +55,7 @@ static void print_options(bool all, FILE *f)
         if (all && strcmp(group, r->group)) fprintf(f, "\n%s\n", r->group);
         else if (!all && !*group) fprintf(f, "\nOptions (--help-all lists all of them)\n");
         group = r->group;
-        print_row(r, f);
+        ot_option_print(r, f);
     }
 }
 
@@ -69,9 +66,10 @@ ot_status ot_help_text(bool all, char **text, ot_error *err)
     *text = NULL;
     FILE *f = open_memstream(text, &size);
     if (!f) return ot_fail(err, OT_E_NOMEM, "no memory for the help");
-    fputs(usage, f);
+    fprintf(f, "%s\n", first_line);
+    print_commands(f);
     print_options(all, f);
-    fputs(examples, f);
+    fprintf(f, "\nExamples\n%s", ot_help_examples);
     if (all) {
         fputs("\nExit codes\n", f);
 #define ROW(code, number, what) fprintf(f, "  %3d  %s\n", number, what);

@@ -39,10 +39,11 @@ typedef struct row {
 
 static const row table[] = {
 #define G "Data"
-    ROW("data", 0, "NAME|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
-    ROW("val", 0, "NAME|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("test", 0, "NAME|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0,
-        TEXT, 0, 0),
+    ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
+    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0,
+        0),
+    ROW("test", 0, "DATASET|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0,
+        0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0,
         TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
@@ -60,7 +61,7 @@ static const row table[] = {
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "update rule", FIT, 0, BASIC, TEXT, 0, 0),
     ROW("lr", 0, "X", NULL, G, "learning rate; same as lr of --optimizer", FIT, 0, BASIC, NUM, 0, INFINITY),
     ROW("momentum", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, 1),
-    ROW("weight-decay", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, INFINITY),
+    ROW("weight-decay", 0, "X", NULL, G, "same as weight_decay of --optimizer", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights without weight decay", FIT, REPEAT, 0, TEXT, 0, 0),
     ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0,
         BASIC, TEXT, 0, 0),
@@ -137,6 +138,8 @@ static const row table[] = {
     ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
+    ROW("markdown", 0, NULL, NULL, G, "help: print tables in Markdown", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
+    ROW("man", 0, NULL, NULL, G, "help: print the manual page (roff)", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
     ROW("quiet", 'q', NULL, NULL, G, "print errors only", ALL, 0, 0, FLAG, 0, 0),
     ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ALL, 0, 0, FLAG, 0, 0),
     ROW("config", 0, "FILE", NULL, G,

@@ -45,8 +45,16 @@ bool ot_options_flag(const ot_options *o, const char *name);
 /* What the value of an option must be, in words, in the arena; "" without memory. */
 const char *ot_option_wants(const ot_option_info *o, ot_arena *a);
 
-/* topics.c: the registry of a topic of the help, which an option may share its name with; NULL: none. */
+/* topics.c: the registries that the help has as topics, in its order; by name, which an option or a command may share.
+ * NULL: none. */
+const ot_registry *ot_topic_at(int i);
 const ot_registry *ot_topic_find(const char *name);
+
+extern const ot_registry ot_commands; /* commands.c: the rows of OT_COMMAND_LIST */
+
+/* help.c: an option as the help has it, with the names that its value may be; examples of command lines. */
+void ot_option_print(const ot_option_info *o, FILE *f);
+extern const char ot_help_examples[];
 
 /* A config file that options were read from. */
 typedef struct ot_config_file {

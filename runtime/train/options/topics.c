@@ -8,26 +8,16 @@
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/options.h"
+#include "runtime/train/options/help_page.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/metrics.h"
 
-static const ot_registry *const topics[] = { &ot_optimizers,   &ot_losses,  &ot_schedules,
-                                             &ot_data_sources, &ot_recipes, &ot_metrics };
+static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses,  &ot_schedules, &ot_data_sources,
+                                             &ot_recipes,    &ot_metrics, &ot_commands };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 
-typedef struct page {
-    FILE *f;
-    ot_arena *a;
-    bool markdown, lost; /* there was no memory for a part of it */
-} page;
-
-/* Text that is never empty but for want of memory. */
-static const char *whole(page *p, const char *text)
-{
-    p->lost |= !text || !*text;
-    return text ? text : "";
-}
+const ot_registry *ot_topic_at(int i) { return i >= 0 && i < OT_LEN(topics) ? topics[i] : NULL; }
 
 const ot_registry *ot_topic_find(const char *name)
 {
@@ -37,16 +27,16 @@ const ot_registry *ot_topic_find(const char *name)
 }
 
 /* A cell of a table: `|` ends one. */
-static void print_cell(page *p, const char *text)
+static void print_cell(ot_help_page *p, const char *text)
 {
     for (; *text; text++) fprintf(p->f, *text == '|' ? "\\%c" : "%c", *text);
 }
 
-static void print_key(page *p, const ot_entry *e, const ot_key *k)
+static void print_key(ot_help_page *p, const ot_entry *e, const ot_key *k)
 {
-    const char *wants = whole(p, ot_key_wants(k, p->a)), *dflt = k->dflt      ? k->dflt
-                                                                 : k->without ? k->without
-                                                                              : "must be given";
+    const char *wants = ot_help_part(p, ot_key_wants(k, p->a)), *dflt = k->dflt      ? k->dflt
+                                                                        : k->without ? k->without
+                                                                                     : "must be given";
     if (!p->markdown) {
         ot_print(p->f, "\n  %s%s%s%s\n      %s\n      %s\n", k->name, k->dflt ? "=" : " (", dflt, k->dflt ? "" : ")",
                  k->meaning, wants);
@@ -61,22 +51,33 @@ static void print_key(page *p, const ot_entry *e, const ot_key *k)
     fputs(" |\n", p->f);
 }
 
+/* A command's line, and its options by name. */
+static void print_command(ot_help_page *p, const ot_command_info *c)
+{
+    const ot_option_info *o;
+    ot_print(p->f, "\n  onnxtrain %s%s%s\n", c->name, *c->arguments ? " " : "", c->arguments);
+    ot_print(p->f, "\nOptions ('onnxtrain help option NAME' has the details)\n");
+    for (int i = 0; (o = ot_option_at(i)); i++)
+        if (o->commands & c->bit) ot_option_print(o, p->f);
+}
+
 /* How a command line says it. */
-static void print_use(page *p, const ot_registry *r, const ot_entry *e)
+static void print_use(ot_help_page *p, const ot_registry *r, const ot_entry *e)
 {
     bool keys = e->keys && e->keys->name;
-    if (r == &ot_recipes) ot_print(p->f, "\n  onnxtrain new %s -o FILE [--KEY VALUE ...]\n", e->name);
+    if (r == &ot_commands) print_command(p, ot_command_find(e->name));
+    else if (r == &ot_recipes) ot_print(p->f, "\n  onnxtrain new %s -o FILE [--KEY VALUE ...]\n", e->name);
     else if (keys) ot_print(p->f, "\n  --%s %s[:key=value,key=value]\n", r->sort, e->name);
 }
 
-static void print_entry(page *p, const ot_registry *r, const ot_entry *e)
+static void print_entry(ot_help_page *p, const ot_registry *r, const ot_entry *e)
 {
     ot_print(p->f, "%s %s: %s\n", r->sort, e->name, e->meaning);
     print_use(p, r, e);
     for (const ot_key *k = e->keys; k && k->name; k++) print_key(p, e, k);
 }
 
-static void print_registry(page *p, const ot_registry *r)
+static void print_registry(ot_help_page *p, const ot_registry *r)
 {
     bool keys = false;
     if (p->markdown) fprintf(p->f, "| %s | what it is |\n|---|---|\n", r->sort);
@@ -87,7 +88,10 @@ static void print_registry(page *p, const ot_registry *r)
             ot_print(p->f, "  %-16s %s\n", (*e)->name, (*e)->meaning);
             continue;
         }
-        fprintf(p->f, "| `%s` | ", (*e)->name);
+        const ot_command_info *c = r == &ot_commands ? ot_command_find((*e)->name) : NULL;
+        fprintf(p->f, "| `%s%s", c ? "onnxtrain " : "", (*e)->name);
+        if (c && *c->arguments) fputc(' ', p->f), print_cell(p, c->arguments);
+        fputs("` | ", p->f);
         print_cell(p, (*e)->meaning);
         fputs(" |\n", p->f);
     }
@@ -100,20 +104,20 @@ static void print_registry(page *p, const ot_registry *r)
 
 /* ---- options -------------------------------------------------------------------------- */
 
-static void print_option(page *p, const ot_option_info *o)
+static void print_option(ot_help_page *p, const ot_option_info *o)
 {
     const ot_registry *r = ot_topic_find(o->name);
     ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument ? " " : "",
              o->argument ? o->argument : "", o->help);
-    if (o->argument) ot_print(p->f, "  %s\n", whole(p, ot_option_wants(o, p->a)));
+    if (o->argument) ot_print(p->f, "  %s\n", ot_help_part(p, ot_option_wants(o, p->a)));
     if (o->value) ot_print(p->f, "  without it: %s\n", o->value);
     if (o->repeats) ot_print(p->f, "  may be given more than once\n");
     if (strlen(o->name) > 1)
         ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->argument ? o->argument : "true");
-    if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, whole(p, ot_registry_names(r, p->a)));
+    if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, ot_help_part(p, ot_registry_names(r, p->a)));
 }
 
-static void print_options(page *p)
+static void print_options(ot_help_page *p)
 {
     const ot_option_info *o;
     const char *group = "";
@@ -139,12 +143,12 @@ static void print_options(page *p)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static void print_topics(page *p)
+static void print_topics(ot_help_page *p)
 {
     if (p->markdown) {
         fputs("| `onnxtrain help` | what there is |\n|---|---|\n", p->f);
         for (int i = 0; i < OT_LEN(topics); i++)
-            fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, whole(p, ot_registry_names(topics[i], p->a)));
+            fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, ot_help_part(p, ot_registry_names(topics[i], p->a)));
         return;
     }
     fputs("onnxtrain help TOPIC [NAME]\n\n", p->f);
@@ -153,7 +157,7 @@ static void print_topics(page *p)
     fputs("\n'onnxtrain --help' has the commands and the usual options.\n", p->f);
 }
 
-static ot_status print_about(page *p, const char *topic, const char *name, ot_error *err)
+static ot_status print_about(ot_help_page *p, const char *topic, const char *name, ot_error *err)
 {
     const ot_registry *r = topic ? ot_topic_find(topic) : NULL;
     if (!topic) {
@@ -192,15 +196,8 @@ static ot_status print_about(page *p, const char *topic, const char *name, ot_er
 ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err)
 {
     OT_GIVEN(text);
-    size_t size = 0;
-    *text = NULL;
-    page p = { .a = ot_arena_new(), .markdown = markdown };
-    if (p.a) p.f = open_memstream(text, &size);
-    ot_status s = p.f ? print_about(&p, topic, name, err) : OT_E_NOMEM;
-    if (p.f && (!ot_memstream_close(p.f) || p.lost) && !s) s = OT_E_NOMEM;
-    ot_arena_free(p.a);
-    if (!s) return OT_OK;
-    free(*text);
-    *text = NULL;
-    return ot_fail(err, s, "no memory for the help"); /* what else went wrong is said */
+    ot_help_page p = { .markdown = markdown };
+    ot_status s = ot_help_open(&p, text, err);
+    if (!s) s = print_about(&p, topic, name, err);
+    return ot_help_close(&p, s, text, err);
 }
