@@ -1,10 +1,10 @@
-/* backend.h - a device other than the CPU: its memory, its one stream of work, what it can be recorded to.
+/* backend.h - a device other than the CPU: memory, one stream, events, captured graphs.
  *
- * A backend knows no operator: kernels are handed through by name.  The CPU needs none of this (its
- * memory is the program's, its work is done when a call returns), so "no device" (NULL) means the CPU.
+ * A backend knows no operator: kernels are passed through by name.  The CPU needs none of this (its memory is the
+ * program's, its work is done when a call returns), so "no device" (NULL) means the CPU.
  *
- * Work given to a device is done in the order given.  Calls that give work return at once; errors of
- * the work itself come out of wait(). */
+ * Work is executed in the order of submission.  Calls that submit work return at once; errors of the work itself are
+ * returned by wait(). */
 #ifndef OT_BACKEND_H
 #define OT_BACKEND_H
 
@@ -15,17 +15,17 @@ typedef struct ot_device_graph ot_device_graph;
 struct ot_op;
 struct ot_kernel;
 
-/* What a kernel found while running: the first one stays. */
+/* A fault recorded by a kernel while running: the first one stays. */
 typedef struct ot_fault {
-    int32_t step;  /* the call's `step` + 1; 0: nothing happened */
-    int32_t kind;  /* of the kernel's own; 0: none */
-    int64_t value; /* the offending number */
+    int32_t step;  /* the call's `step` + 1; 0: no fault */
+    int32_t kind;  /* the kernel's own code; 0: none */
+    int64_t value; /* the invalid number */
 } ot_fault;
 
 typedef struct ot_device_info {
     char name[128];       /* "NVIDIA H200" */
     char libraries[256];  /* "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1" */
-    char key[64];         /* what compiled kernels and tuned choices are good for, as a file name */
+    char key[64];         /* the versions that compiled kernels and measured choices depend on, as a file name */
     int64_t memory, free; /* bytes */
     int units;            /* multiprocessors */
 } ot_device_info;
@@ -36,68 +36,68 @@ typedef struct ot_backend {
     /* Number of devices; 0 with the reason in err (OT_E_DEVICE). */
     int (*count)(ot_error *err);
 
-    /* Opens device `index`.  described: NULL, or the text of a description (device.c) of a device that is not there:
-     * plans can be made for it, and nothing run. */
+    /* Opens device `index`.  described: NULL, or the description (device.c) of a device that is not present: plans
+     * can be made for it, and nothing run. */
     ot_status (*open)(int index, const char *described, ot_device **out, ot_error *err);
     void (*close)(ot_device *d);
     void (*info)(ot_device *d, ot_device_info *out);
 
-    /* Kernel i of those compiled for the device so far: its name, and the compiler's words about it (NULL: it
-     * said nothing).  false: there is none. */
+    /* Kernel i of those compiled for the device so far: its name, and the compiler's report (NULL: none).  false:
+     * there is no kernel i. */
     bool (*compiled)(ot_device *d, int i, const char **name, const char **words);
 
     /* Candidates for an operator, best first, NULL-ended; no operator: an empty list. */
     const struct ot_kernel *const *(*kernels)(const char *op);
 
-    /* Memory of the device, aligned to 256 bytes; and the program's memory that the device copies from and
-     * to without waiting ("pinned").  OT_E_NOMEM names the size. */
+    /* Memory of the device, aligned to 256 bytes; and page-locked host memory ("pinned"), which the device copies
+     * from and to without waiting.  OT_E_NOMEM reports the size. */
     ot_status (*alloc)(ot_device *d, int64_t bytes, void **out, ot_error *err);
     void (*free)(ot_device *d, void *p);
     ot_status (*alloc_host)(ot_device *d, int64_t bytes, void **out, ot_error *err);
     void (*free_host)(ot_device *d, void *p);
 
-    /* Work.  `host` should be pinned: else upload returns only when the bytes have been taken, and
-     * download when they are there. */
+    /* Copies.  `host` should be pinned: otherwise upload returns only when the bytes have been read, and download
+     * when they have arrived. */
     ot_status (*upload)(ot_device *d, void *to, const void *host, int64_t n, ot_error *err);
     ot_status (*download)(ot_device *d, void *host, const void *from, int64_t n, ot_error *err);
     ot_status (*copy)(ot_device *d, void *to, const void *from, int64_t n, ot_error *err);
     ot_status (*zero)(ot_device *d, void *p, int64_t n, ot_error *err);
 
-    /* Everything given so far is done when it returns.  Errors: OT_E_DEVICE. */
+    /* Waits for all submitted work.  Errors: OT_E_DEVICE. */
     ot_status (*wait)(ot_device *d, ot_error *err);
 
-    /* Marks a point in the order of work; wait_mark waits for it.  A mark is made once and set often. */
+    /* Records an event in the stream; wait_mark waits for it.  An event is created once and recorded often. */
     ot_status (*event_new)(ot_device *d, void **out, ot_error *err);
     ot_status (*event_record)(ot_device *d, void *mark, ot_error *err);
     ot_status (*event_wait)(ot_device *d, void *mark, ot_error *err);
     ot_status (*event_seconds)(ot_device *d, void *from, void *to, double *seconds, ot_error *err); /* waits for `to` */
     void (*event_free)(ot_device *d, void *mark);
 
-    /* Between begin and end work is not done but recorded; replay does it, as often as asked. */
+    /* Between begin and end work is captured, not executed; replay launches the captured graph, any number of times. */
     ot_status (*capture_begin)(ot_device *d, ot_error *err);
     ot_status (*capture_end)(ot_device *d, ot_device_graph **out, ot_error *err);
     ot_status (*launch)(ot_device *d, ot_device_graph *r, ot_error *err);
     void (*graph_free)(ot_device *d, ot_device_graph *r);
 
-    /* A named range of the program's time for profilers, where CUDA's headers for that were there at build time; name
-     * NULL ends the innermost one. */
+    /* A named range for profilers, if CUDA's headers for that were present at build time; name NULL ends the
+     * innermost one. */
     void (*range)(ot_device *d, const char *name);
 } ot_backend;
 
 enum { OT_OUTBOX = 512 };
 
-/* The head of every backend's own device struct. */
+/* The first member of every backend's own device struct. */
 struct ot_device {
     const ot_backend *backend;
-    void *fault; /* OT_OUTBOX bytes of the device's memory, zeroed at the start: one ot_fault, and behind
-                              * it room for numbers that the host asks for after a run */
+    void *fault; /* OT_OUTBOX bytes of device memory, initially zero: one ot_fault, and after
+                              * it space for numbers that the host reads after a run */
 };
 
-/* The module's one exported entry, "ot_backend_cuda".  host: an ot_host (ops/kernels/host.h), what the module calls
- * of the core; NULL comes back where the two were built apart. */
+/* The module's only exported entry, "ot_backend_cuda".  host: an ot_host (ops/kernels/host.h), the functions of the
+ * core that the module calls; returns NULL if the two were built from different versions. */
 typedef const ot_backend *ot_backend_entry(const void *host);
 
-/* Loads a module; it stays loaded.  NULL and the reason (OT_E_DEVICE) where that fails. */
+/* Loads a module; it stays loaded.  NULL and the reason (OT_E_DEVICE) on failure. */
 const ot_backend *ot_backend_load(const char *file, const void *host, ot_error *err);
 
 #endif

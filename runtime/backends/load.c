@@ -1,4 +1,4 @@
-/* load.c - opens a backend's module. */
+/* load.c - opens a backend's module with dlopen. */
 #include <dlfcn.h>
 
 #include "runtime/backends/backend.h"
@@ -12,7 +12,7 @@ const ot_backend *ot_backend_load(const char *file, const void *host, ot_error *
     }
     void *symbol = dlsym(module, "ot_backend_cuda");
     ot_backend_entry *entry;
-    *(void **)&entry = symbol; /* POSIX's way from an object pointer to a function pointer */
+    *(void **)&entry = symbol; /* POSIX's conversion of an object pointer to a function pointer */
     const ot_backend *b = entry ? entry(host) : NULL;
     if (!b) {
         dlclose(module);

@@ -16,7 +16,7 @@ typedef struct chunk {
 } chunk;
 
 struct ot_arena {
-    chunk *head; /* the chunk that is being filled, then older ones */
+    chunk *head; /* the chunk being filled, then older ones */
     size_t used;
     size_t next_size;
 };
@@ -49,7 +49,7 @@ static chunk *chunk_new(size_t room)
     return c;
 }
 
-/* A piece of `n` bytes at a multiple of `align` (a power of two), or NULL when c has no room. */
+/* Allocates `n` bytes at a multiple of `align` (a power of two); NULL: c is full. */
 static void *chunk_take(chunk *c, size_t n, size_t align)
 {
     size_t gap = (align - (uintptr_t)c->at % align) % align;
@@ -62,13 +62,13 @@ static void *chunk_take(chunk *c, size_t n, size_t align)
 
 static void *take(ot_arena *a, size_t n, size_t align)
 {
-    if (n == 0) n = 1; /* a piece of nothing still has an address */
+    if (n == 0) n = 1; /* an allocation of 0 bytes still has an address */
     void *p = a->head ? chunk_take(a->head, n, align) : NULL;
     if (!p) {
         bool own = n > a->next_size / 4;
         chunk *c = chunk_new(own ? n : a->next_size);
         if (!c) return NULL;
-        if (own && a->head) { /* keep filling the chunk that has room */
+        if (own && a->head) { /* continue with the chunk that has space */
             c->next = a->head->next;
             a->head->next = c;
         } else {

@@ -1,4 +1,4 @@
-/* base.c - errors: the first cause is kept, findings are listed. */
+/* base.c - errors: ot_fail keeps the first cause, ot_fail_more lists several. */
 #include "runtime/base/base.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ const char *ot_status_text(ot_status s)
     return "unknown status";
 }
 
-/* Ends a text that filled its buffer in an ellipsis, without cutting a UTF-8 character. */
+/* Ends a truncated text with an ellipsis, without cutting a UTF-8 character. */
 static void elide(char *text, size_t cap)
 {
     size_t at = cap - sizeof ELLIPSIS;

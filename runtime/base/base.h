@@ -1,4 +1,4 @@
-/* base.h - what every file needs: errors, arenas, checked sizes, shapes, element types. */
+/* base.h - errors, arenas, checked sizes, shapes, element types. */
 #ifndef OT_BASE_H
 #define OT_BASE_H
 
@@ -20,10 +20,10 @@
 
 /* ---- text for people ----------------------------------------------------- */
 
-/* As vsnprintf and fprintf, for whatever leaves the library as text: in every %s and %c, control characters and bytes
- * that are no UTF-8 become escapes (\n, \x1b), so that a name can neither forge a line nor drive a terminal.
- * A text of ours that may have several lines keeps them as "%-s" (no width), and where "%s" is all of ot_vtext's format.
- * ot_fail, ot_fail_more and all notes and messages are made of this. */
+/* Like vsnprintf and fprintf, for all text that leaves the library: in every %s and %c, control characters and bytes
+ * that are not UTF-8 become escapes (\n, \x1b), so that a name can neither forge a line nor control a terminal.
+ * Text of our own that may have several lines keeps them as "%-s" (no width), and if ot_vtext's format is just "%s".
+ * ot_fail, ot_fail_more and all notes and messages use these. */
 int ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
@@ -32,11 +32,11 @@ void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 /* Records the failure if it is the first, and returns the recorded status.  err may be NULL. */
 ot_status ot_fail(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 
-/* What a system call that failed with this errno is: OT_E_NOMEM for ENOMEM, else OT_E_IO. */
+/* The status for a system call that failed with this errno: OT_E_NOMEM for ENOMEM, else OT_E_IO. */
 ot_status ot_failed_call(int error);
 
-/* Appends a line to an error that lists several findings; starts it when it is empty.
- * A full text ends in "…"; nothing is lost silently. */
+/* Appends a line to an error that lists several findings; starts the list if the error is empty.  A full text ends
+ * in "…". */
 ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 
 /* In a public function: refuses a pointer that is NULL. */
@@ -45,7 +45,7 @@ ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRIN
         if (!(pointer)) return ot_fail(err, OT_E_USAGE, "%s: %s is NULL", __func__, #pointer);   \
     } while (0)
 
-/* Returns early when expr failed.  Only where there is nothing to release. */
+/* Returns early if expr failed.  Only where nothing needs to be released. */
 #define OT_TRY(expr)                               \
     do {                                           \
         ot_status ot_try_ = (expr);                \
@@ -57,38 +57,40 @@ ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRIN
 typedef struct ot_arena ot_arena;
 
 ot_arena *ot_arena_new(void);                 /* NULL: no memory */
-void ot_arena_free(ot_arena *a);              /* everything it gave; NULL is fine */
+void ot_arena_free(ot_arena *a);              /* frees all its memory; NULL is allowed */
 void *ot_arena_alloc(ot_arena *a, size_t n);  /* zeroed, aligned to 64 bytes; NULL: no memory */
-void *ot_arena_struct(ot_arena *a, size_t n); /* the same for what holds no tensor's elements: aligned as malloc's */
+void *ot_arena_struct(ot_arena *a, size_t n); /* the same for data without tensor elements: aligned as malloc's */
 char *ot_arena_strdup(ot_arena *a, const char *s);
 char *ot_arena_printf(ot_arena *a, const char *fmt, ...) OT_PRINTF(2, 3);
-/* Adds one line to *lines, which were "" or end without a line end.  false: no memory, and they stay. */
+/* Appends a line to *lines, which is "" or ends without a newline.  false: no memory; *lines is unchanged. */
 bool ot_arena_line(ot_arena *a, const char **lines, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 /* "'a', 'b' and 3 more" of n names; an empty one is "(without a name)".  NULL: no memory. */
 const char *ot_arena_names(ot_arena *a, const char *const *name, int n);
 void *ot_arena_copy(ot_arena *a, const void *p, size_t n);
-size_t ot_arena_used(const ot_arena *a); /* bytes given out, with what their alignment costs */
+size_t ot_arena_used(const ot_arena *a); /* bytes allocated, alignment included */
 
-/* Bytes the process may still use: of the system's, its control groups' and its own limit; INT64_MAX: unknown. */
+/* Bytes that the process may still allocate: the minimum over the system, its control groups and its own limit;
+ * INT64_MAX: unknown. */
 int64_t ot_memory_available(void);
-int64_t ot_memory_of_groups(const char *root); /* what its control groups leave it; root as in ot_cgroups */
+int64_t ot_memory_of_groups(const char *root); /* what remains in its control groups; root as in ot_cgroups */
 
-/* Whether that many bytes could be allocated now: they are, and given back.  Where memory is promised beyond what there
- * is (the usual overcommit) only ot_memory_limited() makes this say no. */
+/* Could that many bytes be allocated now?  Allocates and frees them.  If the system promises more memory than there
+ * is (the usual overcommit), only ot_memory_limited() makes the answer no. */
 bool ot_memory_fits(int64_t bytes);
-bool ot_memory_limited(void); /* allocations can fail before memory ends: RLIMIT_AS, RLIMIT_DATA, strict overcommit */
+bool ot_memory_limited(void); /* can allocations fail before memory is used up?  RLIMIT_AS, strict overcommit ... */
 
-/* What a library that cannot bear the end of memory is left for one call (oneDNN making a primitive: 3.4 MiB are the most
- * that was seen, 256 KiB of code for each kernel and up to a dozen kernels). */
+/* The memory kept free for a call to a library that crashes without memory (oneDNN creating a primitive: 3.4 MiB is
+ * the most observed; 256 KiB of code per kernel and up to a dozen kernels). */
 enum { OT_LIBRARY_ROOM = 16 << 20 };
 
-/* Calls each with the folders of the control groups (version 1 and 2) that the process is in and of all above them, for
- * a kind of limit: "cpu", "memory".  root: in front of /proc/self and of the mount points that it names; "" is the system. */
+/* Calls each with the folders of the control groups (version 1 and 2) of the process and of all their ancestors, for
+ * a kind of limit: "cpu", "memory".  root: a prefix for /proc/self and the mount points named there; "" is the
+ * system. */
 void ot_cgroups(const char *root, const char *kind, void (*each)(const char *dir, void *user), void *user);
 
 /* ---- checked sizes ------------------------------------------------------- */
 
-/* false: the result does not fit.  Every product of dimensions goes through these. */
+/* false: the result does not fit.  Used for every product of dimensions. */
 static inline bool ot_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool ot_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 
@@ -102,14 +104,14 @@ typedef struct ot_shape {
 #define OT_SCALAR ((ot_shape){ .rank = 0 })
 
 /* Product of the dimensions; 1 for rank 0.  The shape must be known and must have passed
- * ot_shape_fits (verify.c sees to it for every value of a graph). */
+ * ot_shape_fits (verify.c checks this for every value of a graph). */
 int64_t ot_numel(const ot_shape *s);
 bool ot_shape_known(const ot_shape *s);            /* rank and every dimension */
-bool ot_shape_fits(const ot_shape *s, ot_dtype t); /* its bytes fit in int64_t */
+bool ot_shape_fits(const ot_shape *s, ot_dtype t); /* the size in bytes fits in int64_t */
 bool ot_shape_eq(const ot_shape *a, const ot_shape *b);
 const char *ot_shape_text(const ot_shape *s, char buf[128]); /* "[2,3,?]"; returns buf */
 
-/* The result of ONNX's (numpy's) multidirectional broadcasting; false: it does not exist. */
+/* The result of ONNX's (numpy's) multidirectional broadcasting; false: the shapes do not broadcast. */
 bool ot_broadcast(const ot_shape *a, const ot_shape *b, ot_shape *out);
 
 /* Row-major strides in elements. */
@@ -121,7 +123,7 @@ const char *ot_dtype_name(ot_dtype t);          /* "float32"; numpy's names */
 int ot_dtype_bits(ot_dtype t);                  /* 4 for OT_I4; 0: no fixed size (strings, undefined) */
 size_t ot_bytes(const ot_shape *s, ot_dtype t); /* of a dense tensor; sub-byte types pack */
 bool ot_is_float(ot_dtype t);                   /* any float, also the 8- and 4-bit ones */
-bool ot_is_int(ot_dtype t);                     /* any integer; bool is none */
+bool ot_is_int(ot_dtype t);                     /* any integer; not bool */
 bool ot_is_signed(ot_dtype t);
 
 /* Element i of a dense array of type t, as double or int64_t, and back.  Slow; for constants,
@@ -131,7 +133,7 @@ int64_t ot_get_i64(const void *p, ot_dtype t, int64_t i);
 void ot_set_f64(void *p, ot_dtype t, int64_t i, double v);
 void ot_set_i64(void *p, ot_dtype t, int64_t i, int64_t v);
 
-/* Codes of the floats of 16 bits and less, in one rounding.  saturate: a value out of range becomes
+/* Encodes floats of 16 bits and less, with one rounding.  saturate: a value out of range becomes
  * the largest finite one in the 8-bit types (ONNX's Cast; its default), else infinity or NaN. */
 uint32_t ot_float_encode(double v, ot_dtype t, bool saturate);
 double ot_float_decode(uint32_t code, ot_dtype t);
@@ -141,7 +143,7 @@ float ot_f16_to_f32(uint16_t v);
 uint16_t ot_f32_to_bf16(float v);
 float ot_bf16_to_f32(uint16_t v);
 
-/* The whole text is one finite decimal number, in C's notation whatever the locale. */
+/* Is the whole text one finite decimal number?  In C's notation, whatever the locale. */
 bool ot_number(const char *text, double *v);
 
 #endif

@@ -1,4 +1,4 @@
-/* cgroup.c - the control groups that bound this process.
+/* cgroup.c - finds the control groups of this process.
  *
  * Source  proc(5) for the formats of cgroup and mountinfo. */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "runtime/base/base.h"
 
-/* The group at mount/path and those above it, up to the mount point. */
+/* Visits the group at mount/path and its ancestors, up to the mount point. */
 static void upwards(const char *mount, const char *path, void (*each)(const char *dir, void *user), void *user)
 {
     char dir[4096];
@@ -48,7 +48,7 @@ static bool group_path(const char *root, const char *kind, bool v2, char *out, s
     return found;
 }
 
-/* A container sees its own group as the root of the mount: what the mount hides above it is cut off the path. */
+/* A container sees its own group as the root of the mount: the hidden part is removed from the path. */
 static const char *below(const char *path, const char *mounted)
 {
     size_t n = strlen(mounted);

@@ -2,7 +2,7 @@
  *
  * Spec      The small floats and their special values as ONNX's Cast describes them.
  * Numerics  Small floats are encoded from f64 in one rounding, to nearest, ties to even (E8M0: up).
- *           A float that no int64_t holds becomes the nearest one that is, NaN becomes 0; then
+ *           A float out of int64_t's range becomes the nearest int64_t, NaN becomes 0; then
  *           integers wrap. */
 #include "runtime/base/base.h"
 
@@ -119,7 +119,7 @@ uint32_t ot_float_encode(double v, ot_dtype t, bool saturate)
     if (!f) return 0;
     uint32_t sign = signbit(v) ? f->sign : 0;
     if (isnan(v)) return f->nan == f->sign ? f->nan : f->nan | sign;
-    /* f16 and bf16 have an infinity and never saturate; f4 has nothing else to become. */
+    /* f16 and bf16 have an infinity and never saturate; f4 has neither infinity nor NaN. */
     bool clamp = t == OT_F4E2M1 || (saturate && t != OT_F16 && t != OT_BF16);
     uint32_t over = clamp ? f->max | sign : f->inf ? f->inf | sign : f->no_minus_zero ? f->nan : f->nan | sign;
     double a = fabs(v);
@@ -128,7 +128,7 @@ uint32_t ot_float_encode(double v, ot_dtype t, bool saturate)
     int e = ilogb(a), least = 1 - f->bias;
     bool normal = e >= least;
     double r = rint(ldexp(a, f->mantissa - (normal ? e : least))); /* in units of the last place */
-    uint32_t code = (uint32_t)r; /* a carry out of the mantissa raises the exponent by itself */
+    uint32_t code = (uint32_t)r; /* a carry out of the mantissa increments the exponent */
     if (normal) {
         if (e > f->bias + 1) return over; /* far too large: keeps the shift below in range */
         code += ((uint32_t)(e + f->bias) - 1) << f->mantissa;
@@ -188,7 +188,7 @@ uint16_t ot_f32_to_f16(float v)
         float r = f32_of(u) + 0.5f;
         return (uint16_t)(sign | (f32_bits(r) - 0x3F000000));
     }
-    /* 65520 and more carry into the infinity by themselves */
+    /* 65520 and more carry into the infinity */
     return (uint16_t)(sign | (u - 0x38000000 + 0xFFF + (u >> 13 & 1)) >> 13);
 }
 
@@ -280,8 +280,7 @@ double ot_get_f64(const void *p, ot_dtype t, int64_t i)
     return t == OT_U64 ? (double)(uint64_t)v : (double)v;
 }
 
-/* The double that rounds to a small float as v itself would: what does not fit in 53 bits is kept
- * as a sticky last bit. */
+/* A double that rounds to a small float exactly as v does: bits beyond 53 are kept as a sticky last bit. */
 static double odd_f64(int64_t v)
 {
     uint64_t a = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;

@@ -1,4 +1,4 @@
-/* findings.c - what is worth telling the user about a model or a run. */
+/* findings.c - findings about a model or a run, for the user. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* io.c - files: reading whole ones, replacing them atomically. */
+/* io.c - reads whole files, replaces files atomically. */
 #include "runtime/base/io.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     if (!p) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
     int64_t got = ot_read_at(fd, p, st.st_size, 0);
     if (got == st.st_size) {
-        p[got] = 0; /* a text can be used as a string */
+        p[got] = 0; /* allows use as a string */
         *bytes = p;
         *n = (size_t)got;
         return OT_OK;
@@ -61,7 +61,7 @@ ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, 
 {
     *bytes = NULL;
     *n = 0;
-    /* O_NONBLOCK: a pipe is refused below instead of waited for. */
+    /* O_NONBLOCK: a pipe is refused below; opening it must not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
     ot_status s = ot_read_open(fd, path, limit, bytes, n, err);
@@ -97,22 +97,22 @@ bool ot_cache_path(const char *folder, const char *name, bool make, char *path, 
 
 /* ---- replacing ------------------------------------------------------------- */
 
-/* The new file has no name until it is complete, where the file system can do that (O_TMPFILE): whatever ends
- * the process leaves nothing behind.  Elsewhere it has a temporary name beside the path. */
+/* The new file has no name until it is complete, if the file system supports that (O_TMPFILE): nothing is left
+ * behind however the process ends.  Otherwise it has a temporary name beside the path. */
 struct ot_replace {
-    char *path;       /* as given: for messages */
-    const char *base; /* its last part: a name in the folder */
+    char *path;       /* as given, for messages */
+    const char *base; /* its last component: a name in the folder */
     char *temp;       /* a temporary name in the folder; NULL: the file has none yet */
-    int dir;          /* the folder, open: a changed working directory, or a moved folder, does no harm */
+    int dir;          /* the folder, open: changing the working directory or moving the folder has no effect */
     int fd;
-    mode_t mode;           /* of the file that is replaced; 0: there is none */
+    mode_t mode;           /* of the replaced file; 0: there is none */
     bool lent;             /* the folder is the caller's */
-    bool named;            /* the temporary name is there */
-    bool placed;           /* the file stands under its own name */
+    bool named;            /* the temporary name exists */
+    bool placed;           /* the file has its final name */
     bool failed;           /* a write failed: never rename */
     bool dirty;            /* written since the last sync */
     size_t n;              /* bytes in the buffer */
-    unsigned char *buffer; /* BUFFER bytes; NULL until it is needed */
+    unsigned char *buffer; /* BUFFER bytes; NULL until needed */
 };
 
 static void replace_free(ot_replace *r)
@@ -133,7 +133,7 @@ static ot_status replace_fail(ot_replace *r, const char *what, int number, ot_er
     return ot_fail(err, ot_failed_call(number), "%s: %s: %s", r->path, what, REASON(number));
 }
 
-/* Opens the folder, seen from `at`, and looks at what is there now. */
+/* Opens the folder, relative to `at`, and examines the existing file. */
 static ot_status open_folder(ot_replace *r, int at, ot_error *err)
 {
     const char *slash = strrchr(r->path, '/');
@@ -153,14 +153,14 @@ static ot_status open_folder(ot_replace *r, int at, ot_error *err)
     struct stat st;
     if (fstatat(r->dir, r->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (S_ISREG(st.st_mode)) r->mode = st.st_mode & 0777;
-        else if (!S_ISLNK(st.st_mode)) /* a link is replaced by a file: it may lead anywhere */
+        else if (!S_ISLNK(st.st_mode)) /* a link is replaced by a file: its target may be anywhere */
             return ot_fail(err, OT_E_IO, "%s: is %s; only a regular file can be replaced", r->path,
                            S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
     }
     return OT_OK;
 }
 
-/* Tries names ".<name>.<process>-<try>.tmp" until `make` finds one free; 0, or the reason why there is none. */
+/* Tries names ".<name>.<process>-<try>.tmp" until `make` finds a free one; 0, or the errno of the failure. */
 static int take_name(ot_replace *r, bool (*make)(ot_replace *r))
 {
     const size_t room = strlen(r->base) + 64;
@@ -170,7 +170,7 @@ static int take_name(ot_replace *r, bool (*make)(ot_replace *r))
     int number = EEXIST;
     for (unsigned k = 0; k < 100 && (number == EEXIST || number == EINTR); k++) {
         unsigned long tag = (unsigned long)now.tv_nsec + k;
-        /* 200: a name of 255 bytes, the usual most, still has room for the tag */
+        /* 200: a name of 255 bytes, the usual limit, has space for the suffix */
         snprintf(r->temp, room, ".%.200s.%ld-%lx.tmp", r->base, (long)getpid(), tag);
         number = make(r) ? 0 : errno;
     }
@@ -184,7 +184,7 @@ static bool make_named(ot_replace *r)
     return r->fd >= 0;
 }
 
-/* A name for what is open: through /proc, since linking a descriptor itself is a privilege. */
+/* Gives the open file a name: through /proc, since linking a descriptor needs a privilege. */
 static bool link_to(const ot_replace *r, const char *name)
 {
     char self[48];
@@ -202,7 +202,7 @@ static ot_status open_temp(ot_replace *r, ot_error *err)
     if (r->fd >= 0) {
         snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
         if (!stat(self, &st) && !fstat(r->fd, &own) && st.st_ino == own.st_ino && st.st_dev == own.st_dev) return OT_OK;
-        close(r->fd); /* it could never be given a name */
+        close(r->fd); /* it could never get a name */
         r->fd = -1;
     }
     int number = take_name(r, make_named);
@@ -239,7 +239,8 @@ ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
     return ot_replace_begin_at(AT_FDCWD, path, out, err);
 }
 
-/* As the file itself will be made: without a name where that can be, so that nothing is left whenever it ends. */
+/* Creates it as the file itself will be created: without a name if possible, so that nothing is left whenever the
+ * process ends. */
 ot_status ot_replace_probe(const char *path, ot_error *err)
 {
     ot_replace *r;
@@ -248,7 +249,7 @@ ot_status ot_replace_probe(const char *path, ot_error *err)
     return s;
 }
 
-/* Writes past the buffer. */
+/* Writes directly, past the buffer. */
 static ot_status write_out(ot_replace *r, const unsigned char *p, size_t n, ot_error *err)
 {
     while (n) {
@@ -299,12 +300,12 @@ ot_status ot_replace_sync(ot_replace *r, ot_error *err)
     while (fsync(r->fd))
         if (errno != EINTR) return replace_fail(r, "cannot be flushed to disk", errno, err);
     r->dirty = false;
-    free(r->buffer); /* many files may wait complete for one more */
+    free(r->buffer); /* saves a descriptor: many files may wait to be renamed together */
     r->buffer = NULL;
     return OT_OK;
 }
 
-/* All of it on disk, with the permissions of what it replaces. */
+/* Syncs all data, with the permissions of the replaced file. */
 static ot_status complete(ot_replace *r, ot_error *err)
 {
     r->dirty = true; /* an empty file is synced as well */
@@ -316,7 +317,7 @@ static ot_status complete(ot_replace *r, ot_error *err)
 static ot_status sync_folder(ot_replace *r, ot_error *err)
 {
     while (fsync(r->dir)) {
-        if (errno == EINVAL || errno == ENOTSUP) break; /* no such thing on this file system */
+        if (errno == EINVAL || errno == ENOTSUP) break; /* not supported by this file system */
         if (errno != EINTR) return replace_fail(r, "is written, but its folder cannot be flushed to disk", errno, err);
     }
     return OT_OK;
@@ -336,7 +337,7 @@ ot_status ot_replace_place(ot_replace *r, ot_error *err)
     return sync_folder(r, err);
 }
 
-/* The temporary name becomes the file's own, where that is free: in one step where the file system can. */
+/* Renames the temporary file to its final name if that is free: in one step if the file system can. */
 static bool rename_new(ot_replace *r)
 {
     if (!renameat2(r->dir, r->temp, r->dir, r->base, RENAME_NOREPLACE)) {

@@ -1,4 +1,4 @@
-/* memory.c - how much memory there is: the machine's, the control groups', the process's own limit.
+/* memory.c - available memory: of the machine, the control groups, and the process's own limit.
  *
  * Source  proc(5); the kernel's cgroup-v2 (memory.max, .current, .stat) and cgroup-v1 (memory.*_in_bytes). */
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int64_t file_number(const char *path)
     return v;
 }
 
-/* The number behind a key, the first in its line; -1: none. */
+/* The number after a key, the first in its line; -1: none. */
 static int64_t keyed_number(const char *path, const char *key)
 {
     char line[256];
@@ -32,15 +32,15 @@ static int64_t keyed_number(const char *path, const char *key)
     return v;
 }
 
-/* Bytes of address space the process has; -1: not known. */
+/* Bytes of the process's address space; -1: unknown. */
 static int64_t address_space(void)
 {
     int64_t pages = file_number("/proc/self/statm");
     return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE);
 }
 
-/* What a group has left.  Pages of files that nobody has used lately are counted as used, and given up when others want
- * the memory: after reading a large data set a group is full of them. */
+/* What remains in a group.  Inactive page cache counts as available: it is reclaimed on demand, and after reading a
+ * large data set it fills the group. */
 static void take_least(const char *dir, void *least)
 {
     static const char *const file[2][4] = { { "memory.max", "memory.current", "memory.stat", "inactive_file" },
@@ -76,8 +76,8 @@ int64_t ot_memory_available(void)
     return least;
 }
 
-/* Nothing is touched, so nothing but the limits is used.  Private and writable: what RLIMIT_AS, RLIMIT_DATA and strict
- * overcommit count. */
+/* Nothing is touched, so only limits count.  Private and writable: what RLIMIT_AS, RLIMIT_DATA and strict overcommit
+ * count. */
 bool ot_memory_fits(int64_t bytes)
 {
     if (bytes <= 0) return true;

@@ -1,4 +1,4 @@
-/* number.c - numbers from text. */
+/* number.c - parses numbers. */
 #include "runtime/base/base.h"
 
 #include <locale.h>
@@ -8,7 +8,7 @@
 
 bool ot_number(const char *text, double *v)
 {
-    if (!*text || text[strspn(text, "+-.0123456789eE")]) return false; /* strtod reads blanks, hexadecimal, nan, inf */
+    if (!*text || text[strspn(text, "+-.0123456789eE")]) return false; /* strtod accepts blanks, hex, nan, inf */
 
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     char *end = NULL;

@@ -22,7 +22,7 @@ double ot_normal(uint64_t key, uint64_t stream, uint64_t i)
     uint32_t r[4];
     ot_philox(key, i, stream, r);
     uint64_t a = (uint64_t)r[1] << 32 | r[0], b = (uint64_t)r[3] << 32 | r[2];
-    double u = (double)((a >> 11) + 1) * 0x1p-53; /* (0,1]: the logarithm is finite */
+    double u = (double)((a >> 11) + 1) * 0x1p-53; /* (0,1]: its logarithm is finite */
     double v = (double)(b >> 11) * 0x1p-53;
     return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);
 }

@@ -1,4 +1,4 @@
-/* registry.c - names that users choose, their keys, and what a key's value may be. */
+/* registry.c - named choices of users, their keys, and checks of the keys' values. */
 #include "runtime/base/registry.h"
 
 #include <assert.h>
@@ -91,7 +91,7 @@ double ot_spec_num(const ot_spec *t, const char *key)
     const ot_param *p = ot_spec_find(t, key);
     if (p && !isnan(p->num)) return p->num;
     const ot_key *k = t->entry ? ot_entry_key(t->entry, key) : NULL;
-    assert(k || !t->entry); /* whoever asks for a number knows the keys */
+    assert(k || !t->entry); /* callers that read a number have checked the keys */
     return k && k->dflt ? ot_key_number(k->dflt) : (double)NAN;
 }
 
@@ -113,7 +113,7 @@ double ot_key_number(const char *text)
     return ot_number(text, &v) ? v : (double)NAN;
 }
 
-/* word is one of the blank-separated words. */
+/* Is word one of the words, which are separated by blanks? */
 static bool has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);

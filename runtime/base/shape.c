@@ -29,7 +29,7 @@ bool ot_shape_fits(const ot_shape *s, ot_dtype t)
         if (s->dim[i] < -1) return false;
         if (s->dim[i] > 0 && !ot_mul(n, s->dim[i], &n)) return false;
     }
-    return n <= INT64_MAX - 64; /* room to round up */
+    return n <= INT64_MAX - 64; /* space for rounding up */
 }
 
 bool ot_shape_eq(const ot_shape *a, const ot_shape *b)
@@ -42,7 +42,7 @@ bool ot_shape_eq(const ot_shape *a, const ot_shape *b)
 
 const char *ot_shape_text(const ot_shape *s, char buf[128])
 {
-    const size_t cap = 128, tail = sizeof "…]"; /* what a text that is cut ends in */
+    const size_t cap = 128, tail = sizeof "…]"; /* the suffix of a truncated text */
     if (s->rank < 0) return strcpy(buf, "[unknown rank]");
     size_t len = 0;
     buf[len++] = '[';
@@ -73,7 +73,7 @@ bool ot_broadcast(const ot_shape *a, const ot_shape *b, ot_shape *out)
             int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib];
             if (da == db || db == 1) y.dim[i] = da;
             else if (da == 1) y.dim[i] = db;
-            else if (da < 0) y.dim[i] = db; /* whatever it is, it must become db */
+            else if (da < 0) y.dim[i] = db; /* it must broadcast to db */
             else if (db < 0) y.dim[i] = da;
             else return false;
         }

@@ -1,12 +1,12 @@
-/* text.c - formatted text for people, in which no name can forge a line or drive a terminal. */
+/* text.c - formatted text for users, in which no name can forge a line or control a terminal. */
 #include "runtime/base/base.h"
 
 #include <string.h>
 
 typedef struct writer {
     char *p;
-    size_t cap, n; /* n counts on beyond cap */
-    FILE *file;    /* NULL: into p */
+    size_t cap, n; /* n counts beyond cap */
+    FILE *file;    /* NULL: write to p */
 } writer;
 
 static void put(writer *w, const char *bytes, size_t n)
@@ -23,7 +23,7 @@ static void pad(writer *w, size_t n)
 
 /* ---- characters ------------------------------------------------------------ */
 
-/* The character at p and its bytes; 0 bytes: no UTF-8. */
+/* The character at p and its length in bytes; length 0: invalid UTF-8. */
 static size_t decode(const unsigned char *p, size_t n, uint32_t *code)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -37,13 +37,13 @@ static size_t decode(const unsigned char *p, size_t n, uint32_t *code)
     return *code < least[k] || *code > 0x10FFFF || *code >> 11 == 0x1B ? 0 : k;
 }
 
-/* C0, DEL, C1, line ends of Unicode, and what turns the direction of writing around. */
+/* C0, DEL, C1, line separators of Unicode, and bidirectional controls. */
 static bool controls(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* n bytes of text; `lines`: its line ends are its own. */
+/* n bytes of text; `lines`: keep line ends. */
 static void put_shown(writer *w, const char *text, size_t n, bool lines)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + n;
@@ -66,7 +66,7 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
 
 /* ---- formats --------------------------------------------------------------- */
 
-/* One conversion as it stands in a format, stars filled in. */
+/* One conversion of a format, with '*' replaced. */
 typedef struct spec {
     char text[32];
     bool left;
@@ -86,7 +86,7 @@ static void put_string(writer *w, const spec *s, const char *text, bool whole)
 {
     if (!text) text = "(null)";
     size_t n = s->precision < 0 ? strlen(text) : strnlen(text, (size_t)s->precision);
-    /* A cut leaves no half of a character.  What follows the cut is not looked at: the text may end there without a 0. */
+    /* Truncates at a character boundary.  Bytes after the limit are not read: the text may end there without a 0. */
     uint32_t c;
     if (s->precision >= 0 && n == (size_t)s->precision)
         for (size_t back = 1; back < 4 && back <= n; back++) {
@@ -105,7 +105,7 @@ static void put_string(writer *w, const spec *s, const char *text, bool whole)
     if (s->left) pad(w, fill);
 }
 
-/* A number, by printf itself. */
+/* A number, formatted by printf. */
 #define NUMBER(type) (put_number(w, snprintf(out, sizeof out, s->text, va_arg(*ap, type)), out))
 
 static void put_number(writer *w, int n, const char *out)
@@ -142,7 +142,7 @@ static void put_value(writer *w, const spec *s, va_list *ap, bool whole)
 }
 #pragma GCC diagnostic pop
 
-/* Reads the conversion behind a '%'; the format behind it. */
+/* Parses the conversion after a '%'; returns the rest of the format. */
 static const char *read_spec(const char *f, spec *s, va_list *ap)
 {
     const char *flags = f;
@@ -172,7 +172,7 @@ static const char *read_spec(const char *f, spec *s, va_list *ap)
     return *f ? f + 1 : f;
 }
 
-/* whole: a string keeps its lines. */
+/* whole: strings keep their lines. */
 static void format(writer *w, const char *fmt, bool whole, va_list given)
 {
     va_list ap;
@@ -194,7 +194,7 @@ static void format(writer *w, const char *fmt, bool whole, va_list given)
     va_end(ap);
 }
 
-/* Ends the text; where it did not fit, behind its last whole character. */
+/* Terminates the text; a truncated one after its last whole character. */
 static void finish(writer *w)
 {
     size_t n = w->n < w->cap ? w->n : w->cap, back = n;

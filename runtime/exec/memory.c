@@ -1,8 +1,8 @@
 /* memory.c - the memory of plans that share one state.
  *
- * CPU     the state slab and the scratch slab; constants are read where they lie.
- * Device  one allocation: state, scratch, what is fed, constants, kernels' tables.  Constants of equal bytes are
- *         there once, whichever plan reads them. */
+ * CPU     the state slab and the scratch slab; constants are not copied.
+ * Device  one allocation: state, scratch, fed inputs, constants, kernels' tables.  Constants of equal bytes are stored
+ *         once, for all plans. */
 #include "runtime/exec/memory.h"
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static int constants_of_plan(const ot_plan *p, ot_copied *list)
     return n + constants_of(p->update_steps, p->n_update_steps, list ? list + n : NULL);
 }
 
-/* Gives every piece its place behind *end. */
+/* Assigns every part its offset, from *end on. */
 static ot_status place_constants(ot_memory *m, int64_t *end, ot_error *err)
 {
     ot_copied **order = malloc((size_t)(m->n_pieces + 1) * sizeof *order);
@@ -185,7 +185,7 @@ static ot_status device_memory(ot_memory *m, const ot_plan *const *plans, int n,
     return OT_OK;
 }
 
-/* Weights and statistics start as in the file, everything else at zero. */
+/* Weights and statistics start with the file's values, other state with zeros. */
 static ot_status fill_state(ot_memory *m, ot_error *err)
 {
     const ot_plan *p = m->lead;

@@ -1,10 +1,10 @@
-/* run.c - walks a finished plan; decides nothing.
+/* run.c - runs a finished plan; makes no decisions.
  *
  * Memory  ot_memory's slabs and a table of addresses, made once; a run allocates nothing.
  *
- * On a device a phase is given step by step the first time (libraries finish their preparations then), recorded the
- * second time and replayed from then on: one call per run.  Scalars that the host asks for after a run do not lie in
- * the slab but behind the device's fault word, so that one copy brings all of it. */
+ * On a device a phase is submitted step by step the first time (libraries then finish their preparations), captured
+ * as a graph the second time and launched from then on: one call per run.  Scalars that the host reads after a run
+ * are not in the slab but after the device's fault record, so that one copy returns all of them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct slot { /* a step with its addresses */
     const void **in;
     void **out;
     ot_call call;
-    ot_status (*run)(const ot_call *c); /* NULL: nothing to do, a view in place or run by its group */
+    ot_status (*run)(const ot_call *c); /* NULL: nothing to do: a view in place, or run by its group */
     const ot_call **group;              /* calls of a group, at its first step; NULL: none */
     int n_group;
     char *group_table; /* in the device's memory */
@@ -26,7 +26,8 @@ typedef struct slot { /* a step with its addresses */
 
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
 
-/* loss, grad_norm, correct, counted, then of each head its loss, what is right, of how many: offsets 64, 72 … of the outbox */
+/* loss, grad_norm, correct, counted, then for each head its loss, correct and counted: offsets 64, 72 ... of the
+ * outbox */
 enum { FIXED_RESULTS = 4, FIRST_RESULT = 64 };
 _Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + 3 * OT_HEADS) <= OT_OUTBOX, "every result has its place");
 
@@ -36,12 +37,12 @@ struct ot_exec {
     ot_arena *arena;
     ot_memory *memory;
     bool owns_memory;
-    void **at; /* by value id; fed inputs change */
+    void **at; /* by value id; those of fed inputs change */
     slot *batch_steps, *update_steps;
-    double *spent;                     /* borrowed; NULL: nobody asks */
-    const volatile sig_atomic_t *stop; /* borrowed; NULL: nobody stops it */
-    int free;     /* steps of `every` in front of which nothing of the state is written: 0 .. free */
-    bool stopped; /* the last run of `every` */
+    double *spent;                     /* borrowed; NULL: not measured */
+    const volatile sig_atomic_t *stop; /* borrowed; NULL: cannot be stopped */
+    int free;                          /* number of steps of `every` before the first that writes to the state */
+    bool stopped;                      /* the last run of `every` */
     bool groups_filled;
     int given[PHASES]; /* runs of a phase so far, up to 2 */
     ot_device_graph *recorded[PHASES];
@@ -64,7 +65,7 @@ static const ot_value *result(const ot_exec *x, int i)
 
 static int results(const ot_exec *x) { return FIXED_RESULTS + 3 * x->plan->n_heads; }
 
-/* Where result i lies in the outbox; -1: it lies elsewhere, and is copied there. */
+/* The offset of result i in the outbox; -1: it is elsewhere, and copied there. */
 static int outbox_of(const ot_exec *x, const ot_value *base)
 {
     for (int i = 0; i < results(x); i++) {
@@ -94,7 +95,7 @@ static void *address(const ot_exec *x, const ot_value *v)
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the run"); }
 
-/* What a kernel's preparation wants to lie in the device's memory. */
+/* Data that a kernel's preparation needs in device memory. */
 static ot_status bind_table(ot_exec *x, const ot_step *s, slot *k, ot_error *err)
 {
     k->call.table = s->table;
@@ -130,7 +131,7 @@ static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, int first, 
     return OT_OK;
 }
 
-/* Steps that are one piece of work are run by the first of them. */
+/* The first step of a group runs all of its steps. */
 static ot_status bind_groups(ot_exec *x, const ot_step *steps, int n, slot *s, ot_error *err)
 {
     for (int i = 0; i < n; i++) {
@@ -154,7 +155,8 @@ static ot_status bind_groups(ot_exec *x, const ot_step *steps, int n, slot *s, o
     return OT_OK;
 }
 
-/* The tables of groups hold addresses, of fed values too: they are filled before the first run, and anew when a feed moves. */
+/* The tables of groups contain addresses, also of fed values: they are filled before the first run, and again when a
+ * feed moves. */
 static ot_status fill_groups(ot_exec *x, const ot_step *steps, int n, slot *s, ot_error *err)
 {
     for (int i = 0; i < n; i++) {
@@ -181,7 +183,7 @@ static ot_status bind(ot_exec *x, ot_error *err)
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* The first step of `every` that writes into the state. */
+/* The first step of `every` that writes to the state. */
 static int first_writer(const ot_plan *p)
 {
     for (int i = 0; i < p->n_batch_steps; i++)
@@ -258,7 +260,7 @@ ot_status ot_exec_zero(ot_exec *x, const ot_value *v, ot_error *err)
     return OT_OK;
 }
 
-/* Rewrites the address of a fed input wherever it, or a view of it, is read. */
+/* Updates the address of a fed input in every step that reads it or a view of it. */
 static void rebind(const ot_exec *x, slot *s, int n, const ot_value *input)
 {
     for (int i = 0; i < n; i++)
@@ -290,7 +292,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What profilers show between the two calls; NULL ends it. */
+/* A named range for profilers; NULL ends it. */
 static void range(const ot_exec *x, const char *name)
 {
     if (x->device) x->device->backend->range(x->device, name);
@@ -336,7 +338,7 @@ static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *
     return OT_OK;
 }
 
-/* Assignments of a phase that could not be made in place. */
+/* Assignments of a phase that are not done in place. */
 static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
 {
     for (int i = 0; i < x->plan->n_copies; i++) {
@@ -351,7 +353,7 @@ static ot_status carry_out(ot_exec *x, ot_phase of, ot_error *err)
     return OT_OK;
 }
 
-/* Results that lie elsewhere than in the outbox: in the state, a constant, an input. */
+/* Results that are not in the outbox: in the state, a constant, an input. */
 static ot_status copy_results(ot_exec *x, ot_error *err)
 {
     for (int i = 0; i < results(x); i++) {
@@ -385,7 +387,7 @@ static ot_status record(ot_exec *x, phase f, ot_error *err)
     ot_error ignored = { 0 };
     OT_TRY(b->capture_begin(x->device, err));
     ot_status s = give(x, f, err);
-    ot_status end = b->capture_end(x->device, &x->recorded[f], s ? &ignored : err); /* ends the recording in any case */
+    ot_status end = b->capture_end(x->device, &x->recorded[f], s ? &ignored : err); /* ends the capture in any case */
     if (s && !end) forget(x);
     return s ? s : end;
 }
@@ -422,7 +424,7 @@ ot_status ot_exec_report(ot_exec *x, void *outbox, ot_error *err)
     return x->device->backend->download(x->device, outbox, x->device->fault, OT_OUTBOX, err);
 }
 
-/* What a kernel found, in the words of its operator. */
+/* A kernel's fault, worded by its operator. */
 static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
 {
     const ot_plan *p = x->plan;
@@ -432,7 +434,7 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
     const ot_node *n = !known                 ? NULL
                        : i < p->n_batch_steps ? p->batch_steps[i].node
                                               : p->update_steps[i - p->n_batch_steps].node;
-    (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device may serve again */
+    (void)!x->device->backend->zero(x->device, x->device->fault, sizeof *f, &ignored); /* the device is usable again */
     if (!n)
         return ot_fail(err, OT_E_DEVICE, "device error of kind %d at step %d, value %lld", f->kind, i,
                        (long long)f->value);
@@ -453,9 +455,8 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
         const char *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
         double *of_head[] = { out->head, out->right, out->of },
                *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
-        const void *constant = r && base_of(r)->slab == OT_SLAB_CONST
-                                   ? base_of(r)->data
-                                   : NULL; /* no kernel reads it: it may not be there */
+        const void *constant =
+            r && base_of(r)->slab == OT_SLAB_CONST ? base_of(r)->data : NULL; /* no kernel reads it: it may not exist */
         *to = r ? ot_get_f64(constant ? constant : at ? at : address(x, r), r->dtype, 0) : (double)NAN;
     }
     return OT_OK;

@@ -1,4 +1,4 @@
-/* values.c - values between memory, where they lie in their layout, and row-major bytes of the host. */
+/* values.c - copies values between their layout in memory and row-major bytes of the host. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void reorder(const ot_value *v, const char *from, char *to, bool to_layou
     }
 }
 
-/* Bytes that need an order of their own; layouts of elements smaller than a byte do not exist. */
+/* Does v need reordering?  Elements smaller than a byte have one layout only. */
 static bool is_plain(const ot_value *v) { return v->layout == OT_PLAIN || ot_dtype_bits(v->dtype) < 8; }
 
 ot_status ot_value_put(ot_device *d, const ot_value *v, void *at, const void *from, ot_error *err)

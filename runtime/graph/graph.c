@@ -1,6 +1,6 @@
-/* graph.c - building and copying graphs.
+/* graph.c - builds and copies graphs.
  *
- * Memory  everything lives in the graph's arena; lists grow by doubling, the old ones stay behind. */
+ * Memory  everything lives in the graph's arena; lists grow by doubling, the old arrays remain allocated. */
 #include "runtime/graph/graph.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void *no_room(ot_graph *g, size_t n)
     return NULL;
 }
 
-/* NULL, too, is recorded: whoever builds looks at the graph's error alone. */
+/* A NULL argument is recorded too: builders check only the graph's error. */
 static const char *name_of(ot_graph *g, const char *name)
 {
     const char *copy = ot_arena_strdup(g->arena, name);
@@ -73,12 +73,12 @@ void ot_graph_free(ot_graph *g)
 void *ot_graph_alloc(ot_graph *g, size_t n)
 {
     if (n > g->room->most || ot_arena_used(g->arena) > g->room->most - n) return no_room(g, n);
-    enum { SMALL = 256 }; /* nodes, values, lists: many of them */
+    enum { SMALL = 256 }; /* nodes, values, lists: many allocations */
     void *p = n < SMALL ? ot_arena_struct(g->arena, n) : ot_arena_alloc(g->arena, n);
     return p ? p : no_room(g, n);
 }
 
-/* Makes room for one more element in a list of pointers-or-structs; false: no memory. */
+/* Ensures space for one more element in a list of pointers or structs; false: no memory. */
 static bool grow(ot_graph *g, void *list_pointer, int n, int *cap, size_t size)
 {
     if (n < *cap) return true;
@@ -219,7 +219,7 @@ void ot_graph_assign(ot_graph *g, ot_value *state, ot_value *value)
         g->assigns[g->n_assigns++] = (ot_assign){ state, value };
 }
 
-/* The subgraph that attribute a of n holds; NULL: none. */
+/* The subgraph in attribute a of n; NULL: none. */
 static ot_graph *subgraph(const ot_node *n, const ot_attr *a)
 {
     ot_graph *sub = NULL;
@@ -305,8 +305,8 @@ typedef struct frame {
     const struct frame *outer;
 } frame;
 
-/* The copy of v: its graph is found by identity, since ids are only unique within one graph.  A value
- * of a graph that is not being copied stands for itself. */
+/* The copy of v: its graph is found by identity, since ids are unique within one graph only.  A value of a graph
+ * that is not being copied is not replaced. */
 static ot_value *copied(const frame *f, ot_value *v)
 {
     for (; v && f; f = f->outer)
@@ -314,10 +314,10 @@ static ot_value *copied(const frame *f, ot_value *v)
     return v;
 }
 
-/* inputs: what stands for the source's inputs; NULL: copies of them. */
+/* inputs: replacements for the source's inputs; NULL: copies of them. */
 static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_value *const *inputs);
 
-/* Attributes that hold subgraphs are copied with them; all others are shared. */
+/* Attributes that contain subgraphs are copied with them; all others are shared. */
 static bool copy_attrs(ot_node *n, const frame *f)
 {
     for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
@@ -411,7 +411,7 @@ int64_t ot_graph_size(const ot_graph *g)
     return n;
 }
 
-/* Bytes of the file's tensors; those of small integers may become floats. */
+/* Bytes of the file's tensors; small integers may become floats. */
 static size_t tensor_bytes(const ot_graph *g)
 {
     size_t bytes = 0;
@@ -426,8 +426,8 @@ static size_t tensor_bytes(const ot_graph *g)
     return bytes;
 }
 
-/* Optimizers keep up to three values for a weight and the passes a few copies; a node of the file becomes a few nodes
- * and their gradients.  What loops and constants take beside that is bounded, however little the file says. */
+/* Optimizers keep up to three values per weight and the passes a few copies; a node of the file becomes a few nodes
+ * and their gradients.  Growth by loops and constants is limited in addition, however small the file is. */
 static ot_room room_for(const ot_graph *src)
 {
     enum {

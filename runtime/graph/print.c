@@ -4,7 +4,7 @@
  *     weight  conv1.weight: float32[20,1,5,5]
  *     Convolve(input, conv1.weight, conv1.bias) -> %12: float32[64,20,24,24]      conv1
  *
- * Values print by name where the name is unique in the graph, else as %id. */
+ * Values print by name if the name is unique in the graph, else as %id. */
 #include "runtime/base/io.h"
 #include "runtime/graph/graph.h"
 

@@ -1,4 +1,4 @@
-/* verify.c - the invariants of graph.h: on the final graph of every plan, in debug builds after every pass. */
+/* verify.c - checks the invariants of graph.h: on the final graph of every plan, in debug builds after every pass. */
 #include "runtime/graph/graph.h"
 
 #include <stdlib.h>
@@ -40,15 +40,15 @@ static ot_status check_node(const ot_graph *g, const ot_node *n, bool typed, ot_
     return OT_OK;
 }
 
-/* A Copy that makes channels last says the shape as it lies. */
+/* The shape of a channels-last Copy is that of its memory. */
 static bool same_shape(const ot_value *v, const ot_shape *s)
 {
     return ot_shape_eq(&v->shape, s) ||
            (v->layout != OT_PLAIN && v->shape.rank == s->rank && ot_numel(&v->shape) == ot_numel(s));
 }
 
-/* Kernels read and write what the types and shapes say: those of the operands must be such that the operator's
- * rule takes them, and those of the results what it makes of them. */
+/* Kernels rely on types and shapes: those of the operands must be accepted by the operator's rule, and those of the
+ * results must be the rule's. */
 static ot_status check_rule(ot_node *n, ot_error *err)
 {
     struct {

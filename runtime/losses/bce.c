@@ -1,4 +1,4 @@
-/* bce.c - binary cross-entropy: yes or no for each element, from scores or from probabilities. */
+/* bce.c - binary cross-entropy: independent binary classes, from logits or from probabilities. */
 #include "runtime/losses/loss.h"
 
 /* pos_weight: a number, or a list as long as the last axis. */

@@ -1,4 +1,4 @@
-/* cross_entropy.c - the losses of classifiers: cross_entropy over scores, nll over log-probabilities. */
+/* cross_entropy.c - the losses of classifiers: cross_entropy over logits, nll over log-probabilities. */
 #include "runtime/losses/loss.h"
 
 #include "ops/kernels/crossentropy.h"

@@ -1,12 +1,12 @@
 /* ctc.c - connectionist temporal classification.
  *
- * Shapes  z: (N, T, C) log-probabilities or scores, t: (N, L) class numbers, shorter ones padded at their end with negative
- *         numbers or the blank.  With l' = (blank, t1, blank, t2 ... blank), S = 2 L + 1 places:
- *             a[t, s] = logp[t, l'[s]] + log(exp a[t-1, s] + exp a[t-1, s-1] + exp a[t-1, s-2])
- *         where the last term counts for a label other than the one before it.  A sample's loss is minus the logarithm of
- *         the sum over its last two places at its last step.
- *         Arrays input_lengths and target_lengths (N), where the data has them, say what counts of each.
- *         The steps stand in the graph one by one: derivatives and devices come with the operators they are made of.
+ * Shapes  z: (N, T, C) log-probabilities or logits, t: (N, L) class numbers, shorter ones padded at their end with
+ *         negative numbers or the blank.  With l' = (blank, t1, blank, t2 ... blank), S = 2 L + 1 states:
+ *             a[t, s] = logp[t, l'[s]] + log(exp a[t-1, s] + exp a[t-1, s-1] + exp a[t-1, s-2]) where the last term
+ *             applies to a label that differs from the previous one.  A sample's loss is minus the logarithm of the sum
+ *             over its last two states at its last step. Arrays input_lengths and target_lengths (N), if the data has
+ *             them, give the length of each. The steps are unrolled in the graph: gradients and kernels are those of
+ *             its operators.
  * Numerics  log 0 is a large negative number, so that no difference is NaN
  * Source  Graves et al. 2006, equations 6 to 8; means, padding and zero_infinity as torch.nn.CTCLoss */
 #include <math.h>
@@ -40,7 +40,7 @@ static ot_value *along(ot_loss *x, const ot_op *op, int64_t axis, ot_value *a, o
     return n && ot_node_infer(n, g->err) == OT_OK ? n->out[0] : NULL;
 }
 
-/* a and c, one behind the other along the last axis of two. */
+/* a and c, interleaved along the last axis. */
 static ot_value *behind(ot_loss *x, ot_value *a, ot_value *c) { return along(x, &ot_op_Concat, 1, a, c); }
 
 static ot_value *fill(ot_loss *x, ot_dtype t, int64_t rows, int64_t columns, double v)
@@ -48,7 +48,7 @@ static ot_value *fill(ot_loss *x, ot_dtype t, int64_t rows, int64_t columns, dou
     return ot_expand(&x->b, ot_scalar(&x->b, t, v), &(ot_shape){ .rank = 2, .dim = { rows, columns } });
 }
 
-/* Element (n, s) of (0 .. S-1). */
+/* The index s for every element (n, s). */
 static ot_value *places(ot_loss *x, int64_t n)
 {
     int64_t *v = ot_graph_alloc(x->b.graph, (size_t)n * sizeof *v);
@@ -61,7 +61,7 @@ typedef struct ctc {
     ot_value *label;  /* (N, S): l' */
     ot_value *length; /* (N, 1): labels of each target */
     ot_value *steps;  /* (N, 1): steps of each sample; NULL: all T */
-    ot_value *skips;  /* (N, S): whether a[t-1, s-2] counts */
+    ot_value *skips;  /* (N, S): does a[t-1, s-2] count? */
 } ctc;
 
 /* l', lengths and skips, from the padded target. */
@@ -89,7 +89,7 @@ static bool prepare(ot_loss *x, ctc *k)
     return k->skips != NULL;
 }
 
-/* logp of the places' labels, (T, N, S). */
+/* log-probability of the state's label, (T, N, S). */
 static ot_value *emissions(ot_loss *x, const ctc *k)
 {
     static const int time_first[] = { 1, 0, 2 };
@@ -118,7 +118,7 @@ static ot_value *walk(ot_loss *x, const ctc *k)
     }
     if (!a) return NULL;
     ot_value *last = mul(x, k->length, whole(x, 2)), *ends[2];
-    for (int i = 0; i < 2; i++) /* of an empty target there is one end */
+    for (int i = 0; i < 2; i++) /* an empty target has one end state */
         ends[i] =
             ot_loss_sum_axis(x, where(x, row2(x, OT_FN_Equal, s, sub(x, last, whole(x, i))), a, num(x, 0)), 1, true);
     ends[1] = where(x, row2(x, OT_FN_Greater, k->length, whole(x, 0)), ends[1], num(x, NEVER));
@@ -150,7 +150,7 @@ static ot_value *ctc_loss(ot_loss *x)
     }
     if (!prepare(x, &k)) return NULL;
     ot_value *loss = walk(x, &k), *steps = ot_cast(&x->b, k.length, x->z->dtype);
-    ot_value *lost = row2(x, OT_FN_Greater, loss, num(x, -NEVER / 2)); /* no path: more labels than steps */
+    ot_value *lost = row2(x, OT_FN_Greater, loss, num(x, -NEVER / 2)); /* no alignment: more labels than steps */
     loss = where(x, lost, num(x, ot_spec_flag(x->how, "zero_infinity") ? 0 : INFINITY), loss);
     if (ot_spec_is(x->how, "reduction", "sum")) return ot_loss_reduce(x, loss, 0);
     return ot_loss_reduce(x, quo(x, loss, row2(x, OT_FN_Max, steps, num(x, 1))), 0);

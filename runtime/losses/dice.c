@@ -1,13 +1,13 @@
-/* dice.c - the overlap of regions, class by class.
+/* dice.c - Dice loss: the overlap of regions, per class.
  *
  * Source  Milletari et al. 2016 */
 #include "runtime/losses/loss.h"
 
 #include "ops/kernels/softmax.h"
 
-/* 1 - (2 sum p t + smooth) / (sum p + sum t + smooth) for each class that occurs, over the batch and all places, then their
- * mean over all classes.  p: softmax of scores where the target has class numbers, else their sigmoid; an output that ends
- * in one is taken as it is. */
+/* 1 - (2 sum p t + smooth) / (sum p + sum t + smooth) for each class that occurs, summed over the batch and all
+ * positions; then the mean over all classes.  p: softmax of the logits if the target has class numbers, else their
+ * sigmoid; an output that ends in either is used unchanged. */
 static ot_value *dice(ot_loss *x)
 {
     bool classes = ot_loss_has_classes(x);

@@ -1,4 +1,4 @@
-/* elements.c - losses over the difference of each element from its target. */
+/* elements.c - losses over the difference between each element and its target. */
 #include "runtime/losses/loss.h"
 
 static ot_value *difference(ot_loss *x) { return sub(x, x->z, ot_loss_target(x)); }

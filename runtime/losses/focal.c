@@ -1,12 +1,13 @@
-/* focal.c - cross-entropy that looks at what is answered wrongly.
+/* focal.c - focal loss: cross-entropy with less weight on well-classified samples.
  *
  * Source  Lin et al. 2017; torchvision's sigmoid_focal_loss */
 #include "runtime/losses/loss.h"
 
 #include "ops/kernels/crossentropy.h"
 
-/* Of yes and no, as torchvision's sigmoid_focal_loss: the terms of binary cross-entropy, each times (1 - the probability of
- * the right answer)^gamma and alpha or 1 - alpha.  With class numbers the same with softmax: gamma alone, and class_weights. */
+/* Binary, as in torchvision's sigmoid_focal_loss: the terms of binary cross-entropy, each times (1 - the probability
+ * of the correct class)^gamma and alpha or 1 - alpha.  With class numbers, the same with softmax: gamma only, and
+ * class_weights. */
 static ot_value *focal(ot_loss *x)
 {
     double gamma = ot_spec_num(x->how, "gamma"), alpha = ot_spec_num(x->how, "alpha");

@@ -1,4 +1,4 @@
-/* hinge.c - a margin between the score of the right class and those of the others. */
+/* hinge.c - a margin between the score of the correct class and those of the others. */
 #include "runtime/losses/loss.h"
 
 /* MultiMarginLoss: (1/C) sum over j != y of max(0, margin - z[y] + z[j])^p, then the mean over samples. */

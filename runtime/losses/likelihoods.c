@@ -1,4 +1,4 @@
-/* likelihoods.c - likelihoods of a target under a distribution that the output describes.
+/* likelihoods.c - negative log-likelihood of a target under a distribution whose parameters are the outputs.
  *
  * Source  PyTorch's PoissonNLLLoss and GaussianNLLLoss */
 #include "runtime/losses/loss.h"

@@ -1,6 +1,7 @@
-/* loss.h - what losses are written in: a formula over an output and its target.
+/* loss.h - the interface for formulas of losses over an output and its target.
  *
- * The formulas are written with the builder of graphs; the pass `loss` decides which loss acts on what, and calls one for each.
+ * The formulas are written with the builder of graphs; the pass `loss` decides which loss acts on which output, and
+ * calls its formula.
  * Source  PyTorch's formulas, defaults and names of keys; what it does not have says where it is from. */
 #ifndef OT_LOSS_H
 #define OT_LOSS_H
@@ -10,27 +11,26 @@
 #include "runtime/losses/losses.h"
 #include "runtime/losses/tails.h"
 
-/* One loss that is being built. */
+/* One loss while it is built. */
 typedef struct ot_loss {
     ot_build b;
     const ot_loss_kind *kind;
     const ot_spec *how; /* its name and parameters */
     ot_value *out;      /* the graph's output */
-    ot_value *z;        /* what the formula acts on, its batch axis first */
+    ot_value *z;        /* the formula's input, its batch axis first */
     ot_value *t;        /* the target, or NULL */
-    ot_tail tail;       /* that out ends in; its axis is one of z */
+    ot_tail tail;       /* of out; its axis is one of z */
     bool joined;        /* z is the output without it */
-    int axis;           /* of z, of the classes; -1: not asked yet */
+    int axis;           /* of z, the axis of classes; -1: not determined yet */
     int batch_axis;     /* of out */
     bool ignores;       /* some of the target's class numbers are OT_IGNORED */
-    bool adds_up
-        [2]; /* no value of the target is negative, and over the first axis of a sample (the last) they sum to 1 */
-    int64_t micro;        /* batches of the file's own size that are one batch here; 0: the batch is the file's */
-    bool eval;            /* right answers are counted: */
-    ot_value *right, *of; /* how many there are, of how many; NULL: none */
+    bool adds_up[2]; /* the target's values are not negative, and sum to 1 over the first axis of a sample (the last) */
+    int64_t micro;   /* number of batches of the file's own size in this batch; 0: it has the file's size */
+    bool eval;       /* correct answers are counted: */
+    ot_value *right, *of; /* their number, and the number of answers; NULL: none */
     ot_findings *findings;
     ot_value *(*array)(void *user,
-                       const char *name); /* that comes beside the targets; NULL: the data has none of that name */
+                       const char *name); /* an array besides the targets; NULL: the data has none of that name */
     void *user;
 } ot_loss;
 
@@ -56,11 +56,11 @@ typedef struct ot_loss {
 #define OT_LOSS_EPS(dflt, meaning) { "eps", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
 #define OT_LOSS_MARGIN(dflt, meaning) { "margin", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_ANY }
 
-extern const ot_key ot_loss_keys[]; /* of a loss that has no others */
+extern const ot_key ot_loss_keys[]; /* keys of a loss without others */
 
 /* ---- for formulas ------------------------------------------------------------------ */
 
-/* The class axis of z: as given, else what target and graph say.  -1: recorded failure. */
+/* The class axis of z: as given, else determined from target and graph.  -1: error recorded. */
 int ot_loss_axis(ot_loss *x);
 
 ot_status ot_loss_fail(ot_loss *x, ot_status s, const char *what);
@@ -79,7 +79,7 @@ static inline ot_value *where(ot_loss *x, ot_value *is, ot_value *a, ot_value *c
     return ot_map3(&x->b, OT_FN_Where, 0, 0, is, a, c);
 }
 
-/* Mean or sum (reduction) over all elements; `count` other than 0 divides instead of the number of elements. */
+/* Mean or sum (reduction) over all elements; if `count` is not 0, it replaces the number of elements. */
 ot_value *ot_loss_reduce(ot_loss *x, ot_value *v, double count);
 ot_value *ot_loss_sum_all(ot_loss *x, ot_value *v);
 ot_value *ot_loss_sum_axis(ot_loss *x, ot_value *v, int axis, bool keepdims);
@@ -87,30 +87,30 @@ ot_value *ot_loss_sum_axis(ot_loss *x, ot_value *v, int axis, bool keepdims);
 /* The target as floats of z's shape. */
 ot_value *ot_loss_target(ot_loss *x);
 
-/* Class numbers as i64 of z's shape with 1 along the axis; and truth values of z's shape: where the class is the target's. */
+/* Class numbers as i64 in z's shape with 1 along the axis; and a bool in z's shape: is it the class of the target? */
 ot_value *ot_loss_labels(ot_loss *x, int axis);
 ot_value *ot_loss_is_class(ot_loss *x, int axis);
 
 /* The class number that is ignored; false: there is none. */
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
 
-ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: none are given, or recorded */
+ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: not given, or error recorded */
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
 
 /* z's shape without an axis. */
 ot_shape ot_loss_without(const ot_shape *s, int axis);
 
-/* In an evaluation: counts what is right, by the largest along `axis`, and by the side of a threshold. */
+/* In an evaluation: counts correct answers, by the largest element along `axis`, and by a threshold. */
 void ot_loss_accuracy(ot_loss *x, int axis);
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
 
-/* A value of the output's shape with the axis of the batch in front, where the data says that it is another. */
+/* A value in the output's shape with the batch axis first, if the data have it elsewhere. */
 ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v);
 
-/* The output of the graph that a parameter names, in z's type and order of axes; NULL: recorded. */
+/* The output of the graph that a parameter names, in z's type and order of axes; NULL: error recorded. */
 ot_value *ot_loss_other(ot_loss *x, const char *key);
 
-/* The target has class numbers, and not a value for every element. */
+/* The target consists of class numbers, not of a value per element. */
 bool ot_loss_has_classes(const ot_loss *x);
 
 #endif

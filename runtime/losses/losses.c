@@ -1,4 +1,5 @@
-/* losses.c - the registry, and what several formulas are made of: targets, class axes, class weights, right answers. */
+/* losses.c - the registry, and functions that several losses share: targets, class axes, class weights, correct
+ * answers. */
 #include "runtime/losses/loss.h"
 
 #include <stdio.h>
@@ -118,7 +119,7 @@ static bool fits_axis(const ot_shape *t, const ot_shape *z, int axis)
     return ot_shape_eq(&u, &r);
 }
 
-/* Both axis 1 and the last could hold the classes: what made the output says which. */
+/* If both axis 1 and the last could be the class axis, the operator that made the output decides. */
 static int choose_axis(ot_loss *x)
 {
     const ot_shape *z = &x->z->shape;
@@ -149,7 +150,7 @@ static int find_axis(ot_loss *x)
     }
     bool same = ot_numel(t) == ot_numel(z);
     if (z->rank < 3 && (ot_is_float(x->t->dtype) || same)) return last > 0 ? 1 : 0;
-    if (ot_is_float(x->t->dtype) || same) { /* shares of the classes */
+    if (ot_is_float(x->t->dtype) || same) { /* probabilities of the classes */
         bool first = x->adds_up[0], end = x->adds_up[1];
         if (first != end) return first ? 1 : last;
         return first && z->dim[1] == z->dim[last] ? choose_axis(x) : x->tail.axis > 0 ? x->tail.axis : 1;
@@ -210,7 +211,7 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
     return row2(x, OT_FN_Equal, ot_graph_const(x->b.graph, "classes", OT_I64, &along, iota), ot_loss_labels(x, axis));
 }
 
-/* Which classes the samples' largest outputs are: counts those that match the target. */
+/* Compares the class of each sample's largest output with the target, and counts matches. */
 void ot_loss_accuracy(ot_loss *x, int axis)
 {
     bool numbers = x->t && ot_is_int(x->t->dtype) &&

@@ -1,4 +1,4 @@
-/* losses.h - the losses that there are: names, keys, the target each takes, and what builds it (loss.h). */
+/* losses.h - the registry of losses: names, keys, the target of each, and the function that builds it (loss.h). */
 #ifndef OT_LOSSES_H
 #define OT_LOSSES_H
 
@@ -6,13 +6,13 @@
 #include "runtime/graph/graph.h"
 #include "runtime/losses/list.h"
 
-/* The class number that counts nowhere, unless ignore_index names another: PyTorch's default. */
+/* The class number that is ignored, unless ignore_index is given: PyTorch's default. */
 enum { OT_IGNORED = -100 };
 
-/* What a loss takes as a target. */
+/* The targets of losses. */
 typedef enum ot_takes {
     OT_TAKES_VALUES,    /* numbers in the shape of the output */
-    OT_TAKES_CLASSES,   /* class numbers: that shape without the class axis; or a share for each class: all of it */
+    OT_TAKES_CLASSES,   /* class numbers: that shape without the class axis; or a probability per class: that shape */
     OT_TAKES_NUMBERS,   /* class numbers only */
     OT_TAKES_EITHER,    /* class numbers, or values in the shape of the output */
     OT_TAKES_VECTORS,   /* a number per vector along the last axis of the output */
@@ -24,13 +24,13 @@ struct ot_loss;
 
 typedef struct ot_loss_kind {
     ot_entry entry;
-    ot_value *(*build)(struct ot_loss *x); /* the scalar; NULL: recorded */
+    ot_value *(*build)(struct ot_loss *x); /* the scalar; NULL: error recorded */
     ot_takes takes;                        /* as a target */
-    unsigned undoes;                       /* OT_TAIL_BIT of the tails that it is joined with */
-    unsigned unlike;                       /* and of those that say that the output is not what it acts on */
-    const char *acts_on;                   /* what it acts on, where that may be unlike */
-    bool classes_last;                     /* the class axis is the last, whatever the target */
-    bool logs; /* it acts on logarithms: refused where the output holds the numbers themselves */
+    unsigned undoes;                       /* OT_TAIL_BIT of the tails that it is combined with */
+    unsigned unlike;                       /* and of those that contradict it */
+    const char *acts_on;                   /* the expected output, if the name of the loss does not say it */
+    bool classes_last;                     /* the class axis is the last, whatever the target's shape */
+    bool logs;                             /* it expects logarithms: refused if the output is probabilities */
 } ot_loss_kind;
 
 extern const ot_registry ot_losses;

@@ -1,11 +1,12 @@
-/* tails.c - how a graph ends.
+/* tails.c - finds the Softmax, LogSoftmax or Sigmoid that a graph ends in.
  *
- * Exporters put operators that move elements (Squeeze, Reshape, Transpose, Slice, Cast ...) or clip probabilities behind the
- * Softmax or Sigmoid of a network.  A loss is joined with the tail by moving them in front of it: a Softmax of moved
- * elements is the moved Softmax, as long as the elements that it adds up stay together along one axis.
+ * Exporters append operators that move elements (Squeeze, Reshape, Transpose, Slice, Cast ...) or clip probabilities
+ * to the Softmax or Sigmoid of a network.  A loss is combined with the tail by moving these before it: the Softmax
+ * of moved elements equals the moved Softmax, as long as the elements of each sum stay together along one axis.
  *
- * Classifiers of scikit-learn end in probabilities that no Softmax made: Sigmoids divided by their sum, or 1 - p beside p.  What
- * sums to 1 is the Softmax of its logarithms, and the logarithm of a Sigmoid is computed without cancellation. */
+ * Classifiers of scikit-learn end in probabilities that are not from a Softmax: Sigmoids divided by their sum, or 1
+ * - p beside p.  Values that sum to 1 are the Softmax of their logarithms, and the logarithm of a Sigmoid is
+ * computed without cancellation. */
 #include "runtime/losses/tails.h"
 
 #include "ops/kernels/map.h"
@@ -24,7 +25,7 @@ static int64_t behind(const ot_shape *s, int axis)
     return n;
 }
 
-/* Each says where an axis of its input is found, whole and in order, in its output; -1: nowhere. */
+/* Each function returns the axis of the output that contains an axis of the input, whole and in order; -1: none. */
 static int stays(const ot_node *n, int axis)
 {
     (void)n;
@@ -75,7 +76,7 @@ static const mover movers[] = {
     { &ot_op_Gather, gathered },
 };
 
-/* Clip's bound i; `none` where it has none; NaN: it is not known. */
+/* Clip's bound i; `none` if it has none; NaN: unknown. */
 static double bound(const ot_node *n, int i, double none)
 {
     if (n->n_in <= i || !n->in[i]) return none;
@@ -83,7 +84,7 @@ static double bound(const ot_node *n, int i, double none)
                                                                     : (double)NAN;
 }
 
-/* It takes the ends off what is a probability: they have no logarithm. */
+/* Does it clip values that are probabilities?  They then have a logarithm. */
 static bool clips_ends(const ot_node *n)
 {
     double lo = bound(n, 1, -INFINITY), hi = bound(n, 2, INFINITY), room = 1e-3;
@@ -109,7 +110,7 @@ static const ot_node *producer_in(const ot_node *n, int i)
     return n->n_in > i && n->in[i] ? n->in[i]->producer : NULL;
 }
 
-/* n divides by the sum along one axis, *axis as it is written, which a Max may keep from 0? */
+/* Does n divide by the sum along one axis, *axis as written, which a Max may keep from 0? */
 static bool divides_by_sum(const ot_node *n, int64_t *axis)
 {
     const ot_node *s = ot_is(n, &ot_op_Div) ? producer_in(n, 1) : NULL;
@@ -130,7 +131,8 @@ static bool opposite(const ot_value *v, const ot_value *p, bool negated)
     return one && ot_is_const(one) && ot_numel(&one->shape) == 1 && ot_get_f64(one->data, one->dtype, 0) == 1;
 }
 
-/* Which of the two inputs of a Concat, of one element each along its axis, the other is the opposite of; -1: neither. */
+/* Which of the two inputs of a Concat, of one element each along its axis, is the complement of the other; -1:
+ * neither. */
 static int pair_of(const ot_node *n, bool negated)
 {
     if (!ot_is(n, &ot_op_Concat) || n->n_in != 2) return -1;
@@ -144,7 +146,8 @@ static int pair_of(const ot_node *n, bool negated)
     return -1;
 }
 
-/* The tail at n of what sums to 1, or will, divided by its sum: a Sigmoid of z and -z; a Sigmoid and what it leaves of 1. */
+/* The tail at n of values that sum to 1, or do after division by their sum: Sigmoids of z and -z; a Sigmoid and 1
+ * minus it. */
 static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 {
     const ot_node *both = ot_is(n, &ot_op_Sigmoid) ? producer_in(n, 0) : n;
@@ -163,7 +166,7 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
     return true;
 }
 
-/* The logarithms that the tail is the Softmax of. */
+/* The logarithms whose Softmax is the tail. */
 static ot_value *log_shares(ot_build *b, const ot_tail *t)
 {
     ot_value *z = t->x, *no = ot_map1(b, OT_FN_Neg, 0, 0, z);
@@ -174,7 +177,8 @@ static ot_value *log_shares(ot_build *b, const ot_tail *t)
 
 /* ---- the tail ------------------------------------------------------------------- */
 
-/* The one axis that a Softmax normalises.  Old forms take all from `axis` on: one of them has elements. */
+/* The one axis that a Softmax normalises.  Old versions normalise all axes from `axis` on: at most one of them may
+ * have several elements. */
 static int normalised(const ot_node *n)
 {
     const ot_shape *s = &n->in[0]->shape;
@@ -198,7 +202,8 @@ static ot_tail_kind kind_of(const ot_node *n, bool log, bool clipped_log)
     return ot_is(n, &ot_op_Sigmoid) && !log ? OT_TAIL_SIGMOID : OT_TAIL_NONE;
 }
 
-/* Where the axis that t normalises, -1: not known yet, is found behind n.  What is divided by a sum must be that of this axis. */
+/* The axis after n that contains the axis that t normalises, -1: unknown yet.  A division by a sum must be over this
+ * axis. */
 static int follow(const ot_tail *t, const ot_node *n, int axis)
 {
     int64_t along;
@@ -275,7 +280,7 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
 
 /* ---- which axis the classes lie on ------------------------------------------------ */
 
-/* The axis of its output along which the layer has its outputs; -1: n is no such layer. */
+/* The axis of its output along which the layer has its features; -1: n is no such layer. */
 static int layer_axis(const ot_node *n)
 {
     if (ot_is(n, &ot_op_Gemm) || (ot_is(n, &ot_op_MatMul) && n->in[1]->shape.rank == 2))
@@ -283,7 +288,8 @@ static int layer_axis(const ot_node *n)
     return ot_is(n, &ot_op_Conv) || ot_is(n, &ot_op_ConvTranspose) || ot_is(n, &ot_op_BatchNormalization) ? 1 : -1;
 }
 
-/* The input that has the shape of n's output, by element: of a bias, an activation, a norm; NULL: there is none, or several. */
+/* The only input with the shape of n's output, for element-wise operators: a bias, an activation, a norm; NULL:
+ * none, or several. */
 static const ot_value *through(const ot_node *n)
 {
     const ot_value *found = NULL;

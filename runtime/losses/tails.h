@@ -1,5 +1,5 @@
-/* tails.h - how a graph ends: the Softmax, LogSoftmax or Sigmoid of an output, found through operators that only move
- * elements, and which axis of the output holds the classes. */
+/* tails.h - finds the Softmax, LogSoftmax or Sigmoid of an output, through operators that only move elements, and
+ * the class axis of the output. */
 #ifndef OT_TAILS_H
 #define OT_TAILS_H
 
@@ -11,29 +11,30 @@ enum { OT_TAIL_MOVES = 16 };
 
 typedef struct ot_tail {
     ot_tail_kind kind;
-    ot_value *x; /* what the Softmax or Sigmoid takes; NULL: there is none */
+    ot_value *x; /* the input of the Softmax or Sigmoid; NULL: there is none */
     bool shares; /* Sigmoids that sum to 1: the Softmax of their logarithms */
     const ot_node
-        *pair; /* of those: the Concat of a Sigmoid, its input `of`, and what it leaves of 1; NULL: x has all of them */
+        *pair; /* of those: the Concat of a Sigmoid, its input `of`, and 1 minus that; NULL: x has all of them */
     int of;
-    int axis; /* of the output: it alone is normalised, and is there as a whole; -1: there is no such axis */
+    int axis; /* of the output: the only normalised axis, contained as a whole; -1: there is none */
     int n;    /* operators between it and the output, from the output back */
     const ot_node *move[OT_TAIL_MOVES];
 } ot_tail;
 
-/* How v is made.  Shapes need not be known; axis is -1 then. */
+/* How v is computed.  Shapes need not be known; axis is -1 then. */
 ot_tail ot_tail_find(const ot_value *v);
 
 /* "Softmax"; for a line to the user. */
 const char *ot_tail_name(const ot_tail *t);
 
-/* What v would be without its tail: the operators behind it moved over to x.  A Clip of probabilities is left out. */
+/* v without its tail: the operators after the tail are applied to x.  A Clip of probabilities is omitted. */
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t);
 
-/* " (behind it: Squeeze, Clip; ...)", what stands behind the tail, for a line to the user; "": nothing. */
+/* " (behind it: Squeeze, Clip; ...)": the operators after the tail, for a message; "": none. */
 const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size);
 
-/* The axis of v that the linear layer or convolution which makes it gives its outputs; -1: none is found.  *by: its node. */
+/* The axis of v that is the feature axis of the linear layer or convolution that computes it; -1: not found.  *by:
+ * that node. */
 int ot_made_axis(const ot_value *v, const ot_node **by);
 
 #endif

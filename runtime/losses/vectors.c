@@ -1,6 +1,6 @@
 /* vectors.c - losses over vectors and their distances.
  *
- * Shapes  vectors lie along the last axis; a loss over several outputs names the others by keys.
+ * Shapes  vectors are along the last axis; a loss over several outputs names the others by keys.
  * Source  PyTorch's CosineEmbeddingLoss, TripletMarginLoss; contrastive: Hadsell et al. 2006 */
 #include "runtime/losses/loss.h"
 
@@ -11,7 +11,7 @@ static bool vectors(ot_loss *x)
                                                 "per sample") == OT_OK;
 }
 
-/* A number per vector of z; 1 along its last axis. */
+/* A number per vector of z; the last axis is 1. */
 static ot_value *per_vector(ot_loss *x)
 {
     ot_shape s = x->z->shape;
@@ -48,7 +48,7 @@ static ot_value *cosine_of(ot_loss *x, ot_value *a, ot_value *c)
     return quo(x, sum_last(x, mul(x, a, c)), row(x, OT_FN_Sqrt, mul(x, na, nc)));
 }
 
-/* With other=OUTPUT, whose target is 1 (alike) or -1 for each sample; else 1 - cos to a target of the output's shape. */
+/* With other=OUTPUT, whose target is 1 (similar) or -1 per sample; else 1 - cos with a target of the output's shape. */
 static ot_value *cosine(ot_loss *x)
 {
     if (!vectors(x)) return NULL;
@@ -59,7 +59,7 @@ static ot_value *cosine(ot_loss *x)
     return ot_loss_reduce(x, where(x, row2(x, OT_FN_Greater, t, num(x, 0)), sub(x, num(x, 1), c), apart), 0);
 }
 
-/* Target 1 (alike) or 0: t d^2 + (1 - t) max(0, margin - d)^2 */
+/* Target 1 (similar) or 0: t d^2 + (1 - t) max(0, margin - d)^2 */
 static ot_value *contrastive(ot_loss *x)
 {
     if (!vectors(x)) return NULL;

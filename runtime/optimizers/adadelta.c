@@ -1,4 +1,4 @@
-/* adadelta.c - steps in the unit of earlier steps.
+/* adadelta.c - Adadelta: steps scaled by the RMS of earlier steps.
  *
  * Source  Zeiler 2012 */
 #include "runtime/optimizers/update.h"

@@ -1,4 +1,4 @@
-/* adagrad.c - rates that fall with the sum of squared gradients.
+/* adagrad.c - Adagrad: learning rates that decrease with the sum of squared gradients.
  *
  * Source  Duchi et al. 2011 */
 #include "runtime/optimizers/update.h"

@@ -1,4 +1,4 @@
-/* adam.c - Adam, and with its decay apart AdamW.
+/* adam.c - Adam, and AdamW with decoupled weight decay.
  *
  * Source  Kingma & Ba 2015; Loshchilov & Hutter 2019; Reddi et al. 2018 (amsgrad) */
 #include "runtime/optimizers/update.h"

@@ -1,4 +1,4 @@
-/* adamax.c - Adam with the largest gradient in place of the root of the average square.
+/* adamax.c - Adamax: Adam with the infinity norm instead of the root of the average square.
  *
  * Source  Kingma & Ba 2015, section 7 */
 #include "runtime/optimizers/update.h"

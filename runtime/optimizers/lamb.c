@@ -1,4 +1,4 @@
-/* lamb.c - Adam with a rate for each layer by the size of its weights, for large batches.
+/* lamb.c - LAMB: Adam with a learning rate per layer that depends on the norm of its weights, for large batches.
  *
  * Source  You et al. 2019 */
 #include "runtime/optimizers/update.h"

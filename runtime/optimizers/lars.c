@@ -1,4 +1,5 @@
-/* lars.c - momentum with a rate for each layer by the sizes of its weights and gradients, for large batches.
+/* lars.c - LARS: momentum with a learning rate per layer that depends on the norms of its weights and gradients, for
+ * large batches.
  *
  * Source  You et al. 2017 */
 #include "runtime/optimizers/update.h"

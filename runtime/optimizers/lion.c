@@ -1,4 +1,4 @@
-/* lion.c - the sign of an average of gradients.
+/* lion.c - Lion: steps by the sign of an averaged gradient.
  *
  * Source  Chen et al. 2023 */
 #include "runtime/optimizers/update.h"

@@ -1,11 +1,11 @@
-/* muon.c - matrices take orthogonal steps: the averaged gradient with all its singular values near 1.
+/* muon.c - Muon: orthogonalised steps for matrices: the averaged gradient with all its singular values near 1.
  *
  * Source  Jordan 2024 */
 #include "runtime/optimizers/update.h"
 
 #include "ops/kernels/dot.h"
 
-/* Is the weight stored (out, in)?  A product with its transpose says so. */
+/* Is the weight stored as (out, in)?  It is if a product reads its transpose. */
 static bool stored_out_in(const ot_graph *g, const ot_value *w)
 {
     for (const ot_node *n = g->first; n; n = n->next)

@@ -1,4 +1,4 @@
-/* optimizers.c - the registry, and what several formulas are made of. */
+/* optimizers.c - the registry, and functions that several optimizers share. */
 #include "runtime/optimizers/update.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* radam.c - Adam whose adaptive rate waits until its variance is known.
+/* radam.c - RAdam: Adam with a rectified adaptive learning rate.
  *
  * Source  Liu et al. 2020 */
 #include "runtime/optimizers/update.h"
 
-/* While the variance of the adaptive rate is not tractable (r <= 5), momentum alone. */
+/* While the variance of the adaptive rate is intractable (r <= 5), only momentum is used. */
 static ot_value *radam(ot_update *x)
 {
     bool apart = ot_spec_flag(x->o, "decoupled_weight_decay");

@@ -1,4 +1,4 @@
-/* rmsprop.c - the gradient over the root of its average square.
+/* rmsprop.c - RMSprop: the gradient divided by the root of its average square.
  *
  * Source  Tieleman & Hinton 2012 */
 #include "runtime/optimizers/update.h"

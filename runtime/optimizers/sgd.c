@@ -7,7 +7,7 @@ static ot_value *sgd(ot_update *x)
     if (par(x, "momentum") == 0 && !x->moves_momentum) return step_by(x, x->w, x->lr, g);
     double damp = par(x, "dampening");
     ot_value *mu = narrow(x, x->momentum), *b = moment(x, OT_STATE_MOMENTUM, 0), *scale = num(x, 1 - damp);
-    if (damp != 0) { /* the first update takes g whole */
+    if (damp != 0) { /* the first update uses g unscaled */
         ot_value *first = ot_map2(&x->b, OT_FN_Equal, 0, 0, x->t, wide(x, 1));
         scale = narrow(x, ot_map3(&x->b, OT_FN_Where, 0, 0, first, wide(x, 1), wide(x, 1 - damp)));
     }

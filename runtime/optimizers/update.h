@@ -1,29 +1,29 @@
-/* update.h - what optimizers are written in: a few lines of arithmetic over a weight, its gradient and its states.
+/* update.h - the interface for formulas of optimizers over a weight, its gradient and its states.
  *
- * The formulas are written with the builder of graphs; the pass `optimizer` calls one for each weight, and what it builds is
- * fused to one Map.  Scalars that change from update to update (bias corrections, rates) are computed in f64 from the step's
- * scalars, once, and rounded to the weight's type. */
+ * The formulas are written with the builder of graphs; the pass `optimizer` calls one for each weight, and the result
+ * is fused into one Map.  Scalars that change with every update (bias corrections, learning rates) are computed in f64
+ * from the step's scalars, once, and rounded to the weight's type. */
 #ifndef OT_UPDATE_H
 #define OT_UPDATE_H
 
 #include "ops/kernels/map.h"
 #include "runtime/optimizers/optimizers.h"
 
-/* One update of one weight, as it is built. */
+/* One update of one weight, while it is built. */
 typedef struct ot_update {
     ot_build b;
     const ot_spec *o;
     ot_value *w, *g;    /* the weight (or its f32 master) and its gradient */
-    ot_value *file_w;   /* the weight as the graph knows it: names, decay */
+    ot_value *file_w;   /* the weight in the graph: its name, its decay */
     ot_value *lr;       /* of this weight, f64 */
     ot_value *t;        /* number of this update, from 1, f64 */
-    ot_value *momentum; /* the value of the key that the optimizer moves, f64: a schedule may change it */
-    ot_value *ok;       /* does this update take place?  NULL: it does */
+    ot_value *momentum; /* the value of the key that a schedule may change, f64 */
+    ot_value *ok;       /* does this update take place?  NULL: always */
     double decay;
-    bool moves_momentum; /* a schedule does */
+    bool moves_momentum; /* whether a schedule changes momentum */
 } ot_update;
 
-/* What v is the same as in another float type; NULL: it is no cast. */
+/* The operand of v if v is a cast between floats; NULL: it is no cast. */
 ot_value *ot_cast_from(const ot_value *v);
 
 /* ---- keys that several have --------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static inline ot_value *moment(ot_update *x, ot_state_kind kind, double start)
     return ot_graph_state(x->b.graph, kind, x->file_w, x->w->dtype, &x->w->shape, start);
 }
 
-/* `now` becomes the state, where the update takes place. */
+/* Assigns `now` to the state, if the update takes place. */
 static inline ot_value *keep(ot_update *x, ot_value *state, ot_value *now)
 {
     ot_graph_assign(x->b.graph, state, x->ok ? ot_map3(&x->b, OT_FN_Where, 0, 0, x->ok, now, state) : now);
@@ -92,9 +92,9 @@ ot_value *ot_update_average(ot_update *x, ot_state_kind kind, ot_value *beta, ot
 ot_value *ot_update_decayed(ot_update *x);           /* w (1 - lr decay) */
 ot_value *ot_update_norm(ot_update *x, ot_value *v); /* the L2 norm of all elements */
 ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b,
-                          ot_value *whole); /* `whole`, a / b say, or 1 where a or b is 0 */
+                          ot_value *whole); /* `whole`, for example a / b, or 1 if a or b is 0 */
 
-/* m^ / (sqrt(v^) + eps) with its rate lr / (1 - beta1^t), over the gradient g: adam.c. */
+/* m^ / (sqrt(v^) + eps) with learning rate lr / (1 - beta1^t), over the gradient g: adam.c. */
 ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate);
 
 #endif

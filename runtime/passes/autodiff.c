@@ -1,13 +1,12 @@
 /* autodiff.c - a gradient value per trained weight, by reverse accumulation.
  *
- * Walk the nodes backwards from the loss.  When a node is reached, every node that reads its outputs
- * has been visited, so the gradient of each output is complete: the sum over its uses.  The node's
- * rule turns the gradients of its outputs into gradients of its inputs.  Three things are done here
- * once, so that no rule needs them: an operand that was broadcast gets its gradient summed back to
- * its own shape; a value used several times gets the sum; and nothing is built for what no weight
- * is behind.
+ * Walk the nodes backwards from the loss.  When a node is reached, every node that reads its outputs has been visited,
+ * so the gradient of each output is complete: the sum over its uses.  The node's rule turns the gradients of its
+ * outputs into gradients of its inputs.  Three things are done here once, so that no rule needs them: an operand that
+ * was broadcast gets its gradient summed back to its own shape; a value used several times gets the sum; and no
+ * gradient is built for a value that depends on no weight.
  *
- * Grad  a rule that gives nothing for an input says that this gradient is zero. */
+ * Grad  a rule that returns no gradient for an input declares it zero. */
 #include <string.h>
 
 #include "ops/kernels/copy.h"
@@ -17,7 +16,7 @@
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/lossscale.h"
 
-enum { NEEDS = 1 }; /* value->mark: a weight is behind it */
+enum { NEEDS = 1 }; /* value->mark: depends on a trained weight */
 
 static bool edge(const ot_node *n, int i) /* can a gradient flow into input i? */
 {
@@ -26,7 +25,7 @@ static bool edge(const ot_node *n, int i) /* can a gradient flow into input i? *
     return i >= 32 || !(n->op->nondiff >> i & 1);
 }
 
-/* Marks every value that a weight is behind; lists every operator without gradient on the way. */
+/* Marks every value that depends on a weight and reports every operator on such a path that has no gradient. */
 static ot_status mark_needs(ot_graph *g)
 {
     for (int i = 0; i < g->n_values; i++)
@@ -45,9 +44,8 @@ static ot_status mark_needs(ot_graph *g)
     return g->err->status;
 }
 
-/* Is input i of n a bias per channel that the BatchNorm behind it subtracts again?  Its gradient is
- * zero, and computed as the sum of many terms it would be noise, which an adaptive optimizer turns
- * into steps of its full rate. */
+/* Is input i of n a bias per channel that a following BatchNorm subtracts again?  Its gradient is zero.  Computed as
+ * a sum of many terms it would be noise, which an adaptive optimizer turns into steps of its full learning rate. */
 static bool cancelled(const ot_node *n, int i, const int *uses)
 {
     const ot_value *y = n->out[0];
@@ -62,12 +60,13 @@ static bool cancelled(const ot_node *n, int i, const int *uses)
 static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
 {
     if (!dv) return;
-    dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(v->dtype) > 16); /* not rounded on its way to a wider v */
+    dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(v->dtype) > 16); /* no rounding before a wider v */
     if (dv) dv = ot_cast(b, dv, v->dtype);
     v->grad = v->grad ? ot_map2(b, OT_FN_Add, 0, 0, v->grad, dv) : dv;
 }
 
-/* The cancelled bias among the wanted inputs; its rule is not asked.  -1: none. */
+/* The index of the cancelled bias among the inputs that need a gradient; the operator's rule is not called for it.
+ * -1: none. */
 static int wants_zero(const ot_node *n, bool *wants, const int *uses)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -78,7 +77,7 @@ static int wants_zero(const ot_node *n, bool *wants, const int *uses)
     return -1;
 }
 
-/* again: what is built will be differentiated itself. */
+/* again: the nodes built here will be differentiated themselves. */
 static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
 {
     ot_value **din = ot_graph_alloc(g, (size_t)n->n_in * sizeof *din);
@@ -103,7 +102,7 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
     return g->err->status;
 }
 
-/* Copies of one parameter move as it does: by the sum of their gradients. */
+/* Copies of one parameter are updated alike: each gets the sum of their gradients. */
 static void share(ot_build *b, ot_value *v)
 {
     int64_t n = 0;
@@ -121,7 +120,7 @@ static ot_value *as_copy(ot_build *b, ot_value *g, const ot_value *like, bool tu
     return turned ? ot_transpose(b, g, (int[]){ 1, 0 }) : ot_view(b, g, &like->shape);
 }
 
-/* A weight that the exporter wrote twice gets one gradient: the sum. */
+/* A weight that the exporter wrote twice gets one gradient, the sum. */
 static ot_status tie(ot_graph *g, ot_build *b, int n)
 {
     ot_value **of = ot_graph_alloc(g, (size_t)n * sizeof *of);
@@ -138,7 +137,8 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
     return g->err->status;
 }
 
-/* What data has left out of this plan alone trains with a gradient of zero: plans of one training agree on what trains. */
+/* A weight that this plan does not use, because a data-dependent branch excludes it, gets a zero gradient: all plans
+ * of one training train the same weights. */
 static void add_zeros(ot_plan *p, ot_build *b)
 {
     for (int i = 0; i < p->n_reached; i++) {
@@ -152,7 +152,7 @@ static void add_zeros(ot_plan *p, ot_build *b)
 static ot_status collect(ot_plan *p, ot_build *b)
 {
     ot_graph *g = p->graph;
-    int n = g->n_values; /* no more: tying and sharing make new ones */
+    int n = g->n_values; /* final: tying and sharing add entries */
     p->weights = ot_graph_alloc(g, (size_t)n * sizeof *p->weights);
     if (!p->weights) return g->err->status;
     OT_TRY(tie(g, b, n));
@@ -171,7 +171,7 @@ static ot_status collect(ot_plan *p, ot_build *b)
 
 /* ---- Gradient, where the file asks for one ----------------------------------------- */
 
-/* By value id: does it lead to y, before n?  NULL: no memory. */
+/* Values that lead to y, before n, by value id.  NULL: out of memory. */
 static bool *leading(ot_graph *g, const ot_node *n, const ot_value *y)
 {
     bool *leads = ot_graph_alloc(g, (size_t)g->n_values);
@@ -185,7 +185,7 @@ static bool *leading(ot_graph *g, const ot_node *n, const ot_value *y)
     return leads;
 }
 
-/* Marks what is between the x and y of n. */
+/* Marks the values between the x and y of n. */
 static ot_status mark_between(ot_graph *g, const ot_node *n, const bool *leads)
 {
     for (int i = 0; i < g->n_values; i++) {
@@ -208,14 +208,15 @@ static ot_status mark_between(ot_graph *g, const ot_node *n, const bool *leads)
 
 static int *count_uses(ot_graph *g)
 {
-    int *uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *uses); /* of values that exist before the backward */
+    int *uses = ot_graph_alloc(g, (size_t)g->n_values * sizeof *uses); /* number of values before the backward pass */
     for (const ot_node *n = g->first; n && uses; n = n->next)
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i]) uses[n->in[i]->id]++;
     return uses;
 }
 
-/* What n asks for takes its place.  again: that will be differentiated itself; of: room by value for the gradients of weights, NULL: nobody asks. */
+/* Replaces n by the nodes that compute its gradients.  again: these will be differentiated themselves; of: array by
+ * value id for the gradients of weights, NULL: not needed. */
 static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **of)
 {
     ot_value *y = n->in[n->n_in - 1], **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
@@ -238,12 +239,12 @@ static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **o
     return s != OT_OK ? s : ot_lower(g);
 }
 
-/* One after the other: the second may differentiate what the first has computed. */
+/* In order: the second may differentiate what the first computes. */
 static ot_status differentiate_all(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     bool some = false, own = p->own && c->want == OT_WANT_TRAIN;
-    int n_values = g->n_values; /* weights are among these */
+    int n_values = g->n_values; /* weights are among its inputs */
     ot_value **of = own ? ot_graph_alloc(g, (size_t)n_values * sizeof *of) : NULL;
     bool later = !own && (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD);
     int left = 0;
@@ -255,7 +256,7 @@ static ot_status differentiate_all(ot_plan *p, const ot_config *c)
         if (n->op != &ot_op_Gradient) continue;
         some = true;
         OT_TRY(differentiate(g, n, --left > 0 || later, of));
-        next = prev ? prev->next : g->first; /* lowering may have replaced what followed */
+        next = prev ? prev->next : g->first; /* lowering may have replaced the following nodes */
     }
     for (int i = 0; i < g->n_values && some; i++) {
         g->values[i]->grad = NULL;

@@ -1,9 +1,9 @@
-/* batch_input.c - batches are cut from their set, converted and scaled in the plan.
+/* batch_input.c - batches are selected from a data set, converted and scaled inside the plan.
  *
- * An input of a plan on a device need not be a finished batch: it may be the samples of a whole data set, which lies on
- * the device and from which an index picks, or the batch's samples as the set has them (bytes of pictures).  What
- * runtime/data/gather.c does on the host is then a Take, a View, a Copy and a Map in front of whoever reads the input,
- * and joins what follows like any other.
+ * An input of a plan on a device need not be a finished batch.  It may be all samples of a data set in device
+ * memory, from which an index selects, or the samples of a batch in the data set's own form (image bytes).  The plan
+ * then does what runtime/data/gather.c does on the host: a Take, a View, a Copy and a Map precede the readers of the
+ * input, and are fused like other nodes.
  *
  * Shapes    data: (samples, elements); index: (batch); the input's shape follows. */
 #include <string.h>
@@ -57,7 +57,7 @@ static ot_value *scale(ctx *x, ot_value *v, const ot_feed_set *set, ot_dtype to)
     return ot_map2(&x->b, OT_FN_Add, 0, 0, v, ot_cast(&x->b, add, t));
 }
 
-/* What feed f gave is from now on made of its samples, and they are what is fed. */
+/* Replaces the input of feed f by values computed from its samples; the samples become the input. */
 static ot_status make(ctx *x, const ot_feed *f, ot_value **fed)
 {
     ot_plan *p = x->p;

@@ -1,16 +1,21 @@
-/* classify.c - every initializer is weight, statistic or constant, with the reason.
+/* classify.c - classifies every initializer as weight, statistic or constant, with the reason.
  *
- * An initializer is judged by the slots it feeds, through operators that only reshape or convert, and through any operator
- * that depends on no input of the graph (weight norm, exp of a temperature, a table that is gathered once):
- *   strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers ...: trains
- *   weak     norm scale and bias, operands of Add, Sub, Mul, Div, Concat, Where ..., PRelu: trains from rank 1 up; a scalar
- *            only under a parameter's name; a Constant node's value only where the file keeps all its weights in Constants
- *   neither  constants of arithmetic, bounds, sizes: does not train
- * Where the exporter made the name up, the values are asked too (evidence.h): masks, positions, grids, single elements are
- * constants; what looks like weights trains, for exporters compute weights (transposed, reshaped, folded).
- * Where the file itself says parameter or buffer (importer/signature.c), that decides.
- * Integers that DequantizeLinear alone reads are judged as the floats they stand for, and become those where they train (stored.h).
- * Never: other integers, rotary tables, normalisers right at an input, values that reach no output through a differentiable path.
+ * An initializer is classified by the slots it feeds, through operators that only reshape or convert, and through
+ * any operator that depends on no input of the graph (weight norm, exp of a temperature, a table that is gathered
+ * once):
+ *  strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers ...: trains
+ *  weak     norm scale and bias, operands of Add, Sub, Mul, Div, Concat, Where ..., PRelu: trains from rank 1 up;
+ *           scalars only if named like a parameter; values of Constant nodes only if the file keeps all its weights
+ *           in Constants
+ *  neither  constants of arithmetic, bounds, sizes: does not train
+ * If the exporter generated the name, the values count too (evidence.h): masks, positions, grids and single elements
+ * are constants.  Values that look like weights train, because exporters compute weights (transposed, reshaped,
+ * folded).
+ * If the file lists its parameters and buffers (importer/signature.c), that list decides.
+ * Integers that only DequantizeLinear reads are classified as the floats they represent, and become floats if they
+ * train (stored.h).
+ * Never trained: other integers, rotary tables, normalisers right at an input, values that reach no output through a
+ * differentiable path.
  * --train and --freeze override. */
 #include <math.h>
 #include <string.h>
@@ -72,11 +77,11 @@ static ot_status find_uses(ot_graph *g, uses *u)
     return OT_OK;
 }
 
-/* ---- what the graph says ---------------------------------------------------- */
+/* ---- reachability ----------------------------------------------------------- */
 
 enum { REACHES = 1, NORMALISED = 2, FED = 4 }; /* value->mark */
 
-/* Does any output of n lead to an output of the graph?  (An LSTM may be asked for its last state alone.) */
+/* Does any output of n lead to an output of the graph?  (Of an LSTM, the last state alone may be used.) */
 static bool reaches(const ot_node *n)
 {
     for (int i = 0; i < n->n_out; i++)
@@ -84,7 +89,7 @@ static bool reaches(const ot_node *n)
     return false;
 }
 
-/* What the nodes of a subgraph read from g reaches what the subgraph's owner reaches. */
+/* Values that a subgraph's nodes read from g reach what the owner of the subgraph reaches. */
 static void mark_captured(const ot_graph *g, const ot_graph *sub)
 {
     for (const ot_node *n = sub->first; n; n = n->next) {
@@ -100,8 +105,8 @@ static void mark_captured(const ot_graph *g, const ot_graph *sub)
         if (of_graph(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
 }
 
-/* Do the elements that n makes depend on an input of the graph, or are they drawn at random?  Types and shapes of inputs do
- * not count; bodies of If, Loop, Scan count as fed. */
+/* Do the elements of n's outputs depend on an input of the graph, or on random numbers?  Types and shapes of inputs
+ * do not count; bodies of If, Loop and Scan count as dependent on inputs. */
 static bool is_fed(const ot_node *n)
 {
     bool fed = n->n_in == 0;
@@ -143,7 +148,7 @@ static void mark_values(ot_graph *g)
     }
 }
 
-/* The same but for axes of one element. */
+/* Equal except for axes of one element. */
 static bool alike(const ot_shape *a, const ot_shape *b)
 {
     int i = 0, k = 0;
@@ -155,8 +160,8 @@ static bool alike(const ot_shape *a, const ot_shape *b)
     }
 }
 
-/* Cosine and sine of the same angles: a partner of equal size with c^2 + s^2 = 1 everywhere.  (Ones and zeros are the scale
- * and bias of a norm before it is trained.) */
+/* Are these the cosine and sine of the same angles: is there a partner of equal size with c^2 + s^2 = 1 everywhere?
+ * (Ones and zeros are the initial scale and bias of a norm.) */
 static bool is_rotary(const ot_graph *g, const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);
@@ -176,11 +181,11 @@ static bool is_rotary(const ot_graph *g, const ot_value *v)
     return false;
 }
 
-/* ---- judging one initializer ------------------------------------------------ */
+/* ---- classifying one initializer -------------------------------------------- */
 
 typedef struct verdict {
     strength how;
-    const ot_node *node; /* whose slot */
+    const ot_node *node; /* the operator whose slot it is */
     int input;
     bool normaliser, rotary;
     int uses; /* nodes that read the initializer */
@@ -191,14 +196,14 @@ static strength strength_of(char slot)
     return slot == 't' ? STATISTIC : ot_slot_is_strong(slot) ? STRONG : ot_slot_is_weak(slot) ? WEAK : NO_SLOT;
 }
 
-static bool at_input(const ot_node *n, int input) /* arithmetic between this and a normalised input */
+static bool at_input(const ot_node *n, int input) /* arithmetic between it and a normalised input */
 {
     for (int i = 0; i < n->n_in; i++)
         if (i != input && n->in[i] && n->in[i]->mark & NORMALISED) return true;
     return false;
 }
 
-/* The scale of integers times that of what was quantised on the way. */
+/* The scale of the integers times the scales of the QuantizeLinears on the way. */
 static bool scales_integers(const ot_node *n, int input)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -210,7 +215,8 @@ static bool scales_integers(const ot_node *n, int input)
 
 enum { DEEP = 24 }; /* nodes between an initializer and its slot */
 
-/* Where start is used, by way of v; the strongest slot is kept.  computed: v is no longer start's own elements. */
+/* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
+ * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
                   verdict *best)
 {
@@ -246,7 +252,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
 
 /* ---- patterns over initializer names ---------------------------------------- */
 
-/* The rank of the most specific pattern that matches.  -1: none does. */
+/* The rank of the most specific matching pattern.  -1: none matches. */
 static int best_rank(const char *const *pattern, int n, const char *name)
 {
     int best = -1;
@@ -272,7 +278,7 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 
 /* ---- the pass --------------------------------------------------------------- */
 
-/* The DequantizeLinear that reads v, where nothing else does but others like it.  NULL: v is no such integers. */
+/* The DequantizeLinear that reads v, if v is integers that only DequantizeLinears like it read; else NULL. */
 static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 {
     int from = u->first[v->id], to = u->first[v->id + 1];
@@ -285,18 +291,18 @@ static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
     return n;
 }
 
-/* How a file keeps its weights. */
+/* How a file stores its weights. */
 typedef struct habits {
     bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
     bool names;        /* some have the names of the program that exported them */
     bool paths;        /* and those are paths: "fc.weight" */
     bool listed;       /* the file lists its parameters */
-    bool biases;       /* and those that the exporter changed may be biases */
-    bool
-        accounted; /* and all that the exporter changed may be operands of products: what it computed for other places comes from buffers */
+    bool biases;       /* and those that the exporter computed may be biases */
+    bool accounted;    /* all that the exporter computed may be operands of products; others come from buffers */
 } habits;
 
-/* Is v, an operand of a product, made of a parameter that none of the others is made of?  A layer that is called twice is there twice. */
+/* Is v, an operand of a product, computed from a parameter that no other operand is computed from?  A layer that is
+ * called twice has two copies. */
 static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value *const *others, int n)
 {
     if (v->shape.rank < 2 || !ot_name_is_made(v->name) || ot_pattern_of(v) != OT_PATTERN_NONE || ot_copies_listed(g, v))
@@ -311,7 +317,7 @@ static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value 
 static habits habits_of(ot_graph *g, const uses *u)
 {
     habits h = { .in_constants = true, .biases = g->lost_biases };
-    int operands = 0; /* that the exporter made of parameters */
+    int operands = 0; /* computed by the exporter from parameters */
     const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
@@ -333,7 +339,7 @@ static habits habits_of(ot_graph *g, const uses *u)
 
 static char slot_of(const verdict *d) { return d->node ? ot_slot_at(d->node->op, d->input) : '-'; }
 
-/* One axis of more than one element, with axes of one behind it: a value per channel. */
+/* One axis of more than one element, followed by axes of one: a value per channel. */
 static bool is_per_channel(const ot_shape *s)
 {
     int wide = 0;
@@ -341,20 +347,22 @@ static bool is_per_channel(const ot_shape *s)
     return wide == 1 && s->dim[s->rank - 1] == 1;
 }
 
-/* Integers of 8 bits have few distinct values, whatever they hold. */
+/* Integers of 8 bits have few distinct values in any case. */
 static ot_pattern pattern(const ot_value *v)
 {
     ot_pattern p = ot_pattern_of(v);
     return v->stored && p == OT_PATTERN_FEW ? OT_PATTERN_NONE : p;
 }
 
-/* A tensor whose name the exporter made up: do its values say that it is no parameter?  NULL: they do not. */
+/* For a tensor with a name generated by the exporter: why its values show that it is no parameter.  NULL: they do
+ * not. */
 static const char *no_parameter(const ot_graph *g, const ot_value *v, const verdict *d, const habits *h)
 {
     ot_pattern p = pattern(v);
     char slot = slot_of(d);
     bool factor = is_one_of(slot, "MA"), product = factor || slot == 'G', left = factor && d->input == 0;
-    /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only moved. */
+    /* A frozen norm: torch.onnx computes its scale from buffers.  Parameters per channel are only reshaped or
+     * transposed. */
     if (h->listed && d->how == WEAK && v->shape.rank > 2 && is_per_channel(&v->shape) && ot_name_is_computed(v->name))
         return "computed from buffers";
     if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v))
@@ -367,7 +375,7 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     case OT_PATTERN_COPIES: return NULL;
     case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;
     case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
-    case OT_PATTERN_EQUAL: /* as weights per channel are before they are trained */
+    case OT_PATTERN_EQUAL: /* the initial values of weights per channel */
         if (!h->names || (d->how == STRONG && !left)) return NULL;
         /* A norm without a bias: exporters add zeros. */
         if (h->listed && !h->biases && slot == 'a' && ot_get_f64(v->data, v->dtype, 0) == 0) return ot_pattern_name(p);
@@ -376,9 +384,10 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     }
 }
 
-/* A single element trains where it stands in for a tensor (a PRelu's slope, a layer's scale); a scalar, or what divides or is
- * taken away, only under the name that a program gives its parameters: a path, or where others are paths, any that one node
- * alone reads (a scale that all layers share is a constant of the author's). What is compared or chosen never trains. */
+/* A single element trains if it is a tensor of one element (a PRelu's slope, a layer's scale).  A scalar, a divisor
+ * or a subtrahend trains only if named like a parameter: with a path or, if others have paths, with any name if a
+ * single node reads it (a scale shared by all layers is a constant of the author's).  Operands of comparisons and
+ * selections never train. */
 static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
     char slot = slot_of(d);
@@ -424,7 +433,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     return s ? s : ot_pattern_name(p);
 }
 
-/* A constant by its place, where the file does not say which tensors are parameters, and the program named it? */
+/* Is v a constant because of where it is used?  For files that do not list their parameters, and names that the
+ * program gave. */
 static bool is_undecided(const ot_value *v, const verdict *d, const habits *h)
 {
     bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) ||
@@ -469,7 +479,7 @@ static void override(ot_value *v, const ot_config *c)
     }
 }
 
-/* A pattern of --train that reaches statistics alone does nothing. */
+/* A pattern of --train that matches statistics only has no effect. */
 static ot_status check_trained(const ot_graph *g, const ot_config *c)
 {
     for (int i = 0; i < c->options.n_train; i++) {
@@ -506,7 +516,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     int norms, frozen;
     uses u;
     p->own = g->n_assigns > 0;
-    if (c->want == OT_WANT_RUN) { /* everything is a constant */
+    if (c->want == OT_WANT_RUN) { /* all initializers are constants */
         g->n_assigns = 0;
         return OT_OK;
     }

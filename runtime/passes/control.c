@@ -1,15 +1,15 @@
-/* control.c - control flow, spelled out while shapes are inferred.
+/* control.c - If, Loop and Scan are unrolled while shapes are inferred.
  *
- * If with a condition that is known: the branch takes the node's place.  Exporters write such nodes for
- * questions about shapes.  With a condition that data decides, the plan is for one of the branches (decide.h).
- * Where nobody decides, both branches take its place and Where chooses between their outputs, which must
- * have equal types and shapes.  Either way the gradient of the branch not taken is zero.
+ * If with a known condition: the branch replaces the node.  Exporters write such nodes for questions about shapes.
+ * With a data-dependent condition the plan is for one of the branches (decide.h).  Without a decider both branches
+ * replace the node, and Where selects between their outputs, which must have equal types and shapes.  In each case
+ * the gradient of the branch not taken is zero.
  *
- * Loop and Scan: their iterations one after the other, each a copy of the body; their number is known while
- * planning, or data decides.  Loop's condition is asked after every iteration, when the body that made it has
- * been inferred, so a loop is one iteration and the same node behind it, for the rest.
+ * Loop and Scan: one copy of the body per iteration, in sequence.  Their number is known while planning, or
+ * data-dependent.  The condition of a Loop is evaluated after every iteration, once the body that computes it has
+ * been inferred; a Loop is therefore replaced by one iteration, followed by the same node for the remaining ones.
  *
- * Memory  How many iterations all loops together may have, the graph's room says (ot_room): loops in loops multiply. */
+ * Memory  The graph's size budget (ot_room) bounds the iterations of all loops together: nested loops multiply. */
 #include <stdio.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static ot_status take_both(ot_graph *g, ot_node *n, const ot_if *a)
 
 /* ---- Loop ---------------------------------------------------------------------- */
 
-/* The graph's room bounds it, so a product that overflows asks for too much as well. */
+/* Limited by the graph's budget: a product that overflows is over the budget too. */
 ot_value **ot_value_list(ot_graph *g, int64_t n, int64_t each)
 {
     int64_t bytes;
@@ -112,7 +112,7 @@ static ot_value *int_const(ot_graph *g, int64_t v, int rank)
     return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = rank, .dim = { 1 } }, &v);
 }
 
-/* The iterations' values of one output, each with a new axis, joined along it. */
+/* Concatenates the values of one output, one per iteration, along a new axis. */
 static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int64_t count, int64_t stride,
                        int64_t axis, bool backwards)
 {
@@ -130,7 +130,7 @@ static ot_value *stack(ot_graph *g, const ot_node *n, ot_value *const *list, int
     return c->out[0];
 }
 
-/* No further iteration: the carried values, and the stacked scan outputs. */
+/* The end of the loop: the carried values, and the stacked scan outputs. */
 static ot_status finish_loop(ot_graph *g, ot_node *n, const ot_loop_attrs *a)
 {
     int carried = n->n_in - 2, scans = n->n_out - carried;
@@ -153,7 +153,7 @@ static const ot_dtype *types_of(ot_graph *g, ot_value *const *v, int n)
     return t;
 }
 
-/* Room for the scan outputs of one more iteration. */
+/* Reserves space for the scan outputs of one more iteration. */
 static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
 {
     if (a->done < a->room || !scans) return true;
@@ -166,7 +166,7 @@ static bool grow_scanned(ot_graph *g, ot_loop_attrs *a, int scans)
     return true;
 }
 
-/* One iteration in front of n, whose condition it has made. */
+/* Inserts one iteration before n; the iteration computes n's next condition. */
 static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
 {
     int carried = n->n_in - 2, scans = n->n_out - carried;
@@ -187,7 +187,7 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
     return OT_OK;
 }
 
-/* Does the body give the condition on as it got it, or as true? */
+/* Does the body return the condition unchanged, or as true? */
 static bool stays_true(const ot_graph *body)
 {
     const ot_value *v = body->outputs[0];
@@ -196,7 +196,7 @@ static bool stays_true(const ot_graph *body)
            (ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0));
 }
 
-/* What can be seen before the first iteration, which may be dear. */
+/* Checks that are possible before the first iteration, which may be expensive. */
 static ot_status check_end(ot_graph *g, const ot_node *n, const ot_loop_attrs *a, bool known, int64_t trips)
 {
     if (a->done || (known && trips <= g->room->copies) || !stays_true(a->body)) return OT_OK;
@@ -209,10 +209,10 @@ static ot_status check_end(ot_graph *g, const ot_node *n, const ot_loop_attrs *a
     return ot_node_fail(n, g->err, "it never ends: it has no trip count, and its condition stays true");
 }
 
-/* *over: the outputs are made; n is done with. */
+/* *over: the outputs exist; n is done. */
 static ot_status loop(ot_graph *g, ot_node *n, bool *over)
 {
-    ot_loop_attrs *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* the graph's own */
+    ot_loop_attrs *a = (ot_loop_attrs *)(uintptr_t)n->attrs; /* n belongs to the graph itself */
     for (int i = 0; i < 2; i++)
         if (n->in[i] && !ot_is_const(n->in[i])) OT_TRY(ot_decide_input(g, n, i));
     const ot_value *trips = n->in[0], *cond = n->in[1];
@@ -235,7 +235,7 @@ static ot_value *slice(ot_graph *g, const ot_node *n, ot_value *x, int64_t axis,
     return k->out[0];
 }
 
-/* All iterations over these inputs; the values of the node's outputs go to out. */
+/* Unrolls all iterations over these inputs; the values of the node's outputs go to out. */
 static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t length, ot_value **out)
 {
     const ot_scan_attrs *a = n->attrs;
@@ -261,7 +261,7 @@ static ot_status iterate(ot_graph *g, ot_node *n, ot_value *const *from, int64_t
     return g->err->status;
 }
 
-/* Opset 8: every input has a batch axis in front, and each sample is scanned for itself. */
+/* Opset 8: every input has a leading batch axis, and each sample is scanned separately. */
 static ot_status iterate_samples(ot_graph *g, ot_node *n, int64_t samples, int64_t length, ot_value **out)
 {
     ot_value **all = ot_value_list(g, samples, n->n_out);
@@ -292,7 +292,7 @@ static ot_status scan(ot_graph *g, ot_node *n, bool *over)
     return OT_OK;
 }
 
-/* ---- all of them ----------------------------------------------------------------- */
+/* ---- entry --------------------------------------------------------------------- */
 
 static ot_status branch(ot_graph *g, ot_node *n, bool *over)
 {
@@ -328,7 +328,7 @@ ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
         if (s != OT_OK) return s;
         if (over) ot_graph_remove(g, n);
         *at_node = prev ? prev->next : g->first;
-        i = -1; /* what stands there now may be control flow too */
+        i = -1; /* the replacement may be control flow too */
     }
     return OT_OK;
 }

@@ -1,6 +1,7 @@
-/* decide.c - what data decides while a plan is made.
+/* decide.c - data-dependent decisions while a plan is made.
  *
- * Memory  what was computed of the batch is kept until the graph is spelled out: a loop asks after every iteration. */
+ * Memory  values computed for the batch are kept until the graph is unrolled: a loop evaluates its condition after
+ *         every iteration. */
 #include "runtime/passes/decide.h"
 
 #include <stdlib.h>
@@ -12,8 +13,8 @@ typedef struct ot_decider {
     ot_plan *plan;
     const ot_config *c;
     ot_decisions *d;
-    int next;  /* of the decisions, while they are replayed */
-    void **at; /* by value id: bytes that were computed */
+    int next;  /* decisions replayed so far */
+    void **at; /* by value id: computed bytes */
     int n;
 } decider;
 
@@ -35,17 +36,17 @@ bool ot_decisions_same(const ot_decisions *a, const ot_decisions *b)
     return true;
 }
 
-/* Weights and statistics have bytes, as they were at the start or are now. */
+/* The bytes of weights and statistics: initial or current. */
 static bool is_state(const ot_value *v) { return v->role == OT_WEIGHT || v->role == OT_STATE; }
 
-/* ---- what reaches the loss one way or another ------------------------------------- */
+/* ---- values that lead to the loss -------------------------------------------------- */
 
 static void want(char *need, const ot_value *v)
 {
     if (v) need[v->id] = 1;
 }
 
-/* The subgraph that an attribute of n holds; NULL: none. */
+/* The subgraph in an attribute of n; NULL: none. */
 static const ot_graph *subgraph(const ot_node *n, const ot_attr *a)
 {
     const ot_graph *s = NULL;
@@ -55,7 +56,7 @@ static const ot_graph *subgraph(const ot_node *n, const ot_attr *a)
 
 static bool is_of(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
 
-/* All that subgraphs of n read of g, which holds every tensor of the file. */
+/* All values of g that subgraphs of n read; g contains every tensor of the file. */
 static void want_subgraphs(const ot_graph *g, const ot_node *n, char *need)
 {
     for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
@@ -70,7 +71,7 @@ static void want_subgraphs(const ot_graph *g, const ot_node *n, char *need)
     }
 }
 
-/* Is output i of the file one that a loss is of?  Where neither losses nor targets name one, any may be. */
+/* Is a loss applied to output i of the file?  If neither losses nor targets name an output, any output may have one. */
 static bool has_loss(const ot_config *c, const char *name)
 {
     bool named = false;
@@ -87,7 +88,7 @@ static bool has_loss(const ot_config *c, const char *name)
     return !named;
 }
 
-/* Before control flow is spelled out, so that branches and bodies count as if all of them ran. */
+/* Runs before control flow is unrolled, so that branches and bodies count as if all of them ran. */
 static ot_status find_reached(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
@@ -135,7 +136,7 @@ void ot_decider_free(decider *x)
 
 /* ---- values of the batch --------------------------------------------------------- */
 
-/* What is known of v without computing; NULL: nothing. */
+/* The bytes of v if known without computing; NULL: unknown. */
 static const void *known(const decider *x, const ot_value *v)
 {
     if (v->id < x->n && x->at[v->id]) return x->at[v->id];
@@ -146,7 +147,7 @@ static const void *known(const decider *x, const ot_value *v)
     return v->data;
 }
 
-/* The bytes of a weight or state as they are now, kept for whoever asks again. */
+/* The current bytes of a weight or state, kept for later calls. */
 static ot_status fetch(decider *x, const ot_value *v, ot_error *err)
 {
     const void *now = is_state(v) && !x->at[v->id] && x->c->state ? x->c->state(x->c->user, v) : NULL;
@@ -243,7 +244,7 @@ static ot_status run_all(decider *x, const ot_graph *s, ot_value *const *origin,
     return st;
 }
 
-/* v's copy in s: a constant where its bytes are known, else what a node of s made. */
+/* The copy of v in s: a constant if its bytes are known, else the result of a node of s. */
 static ot_value *copied(const decider *x, ot_graph *s, ot_value *v, ot_value **twin)
 {
     if (!v || twin[v->id]) return v ? twin[v->id] : NULL;
@@ -254,8 +255,8 @@ static ot_value *copied(const decider *x, ot_graph *s, ot_value *v, ot_value **t
     return c;
 }
 
-/* Nodes from `first` to `last` whose results are needed and not known, copied into s; origin[i]: of which value s's
- * output i is the twin. */
+/* Copies into s the nodes from `first` to `last` whose results are needed and unknown; origin[i] is the value that
+ * output i of s is a copy of. */
 static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first, ot_node *last, const char *need,
                            ot_value **twin, ot_value **origin)
 {
@@ -292,12 +293,13 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first,
     return g->err->status;
 }
 
-/* What v, which has a producer, depends on and is not known.  The list of nodes is walked backwards as far as something is open, so
- * that a loop pays for its last iteration and not for all of them.  Returns the first node of it. */
+/* Finds the unknown values that v, which has a producer, depends on.  Walks the list of nodes backwards only as far
+ * as unresolved values remain, so that a loop pays for its last iteration and not for all.  Returns the first node
+ * needed. */
 static ot_node *mark_needed(const decider *x, const ot_value *v, char *need)
 {
     ot_node *first = v->producer;
-    int open = 1; /* values whose producers come further in front */
+    int open = 1; /* values whose producers come earlier */
     need[v->id] = 1;
     for (ot_node *k = v->producer; k && open; k = k->prev) {
         bool wanted = false;
@@ -351,7 +353,7 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
 
 static ot_status add(decider *x, ot_graph *g, bool made, const ot_value *v, const void *bytes)
 {
-    enum { MOST = 4096 }; /* each costs time by the length of the graph so far */
+    enum { MOST = 4096 }; /* each takes time proportional to the length of the graph so far */
     ot_decisions *d = x->d;
     size_t size = ot_bytes(&v->shape, v->dtype);
     if (d->n == MOST)
@@ -408,7 +410,7 @@ ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
     return g->err->status;
 }
 
-/* Output i of n is an input of the plan from now on. */
+/* Makes output i of n an input of the plan. */
 static ot_status make_input(decider *x, ot_graph *g, ot_node *n, int i, const ot_decision *one)
 {
     ot_value *v = n->out[i];
@@ -427,7 +429,7 @@ static ot_status make_input(decider *x, ot_graph *g, ot_node *n, int i, const ot
     return g->err->status;
 }
 
-/* n's results for this batch, as constants of a node beside g. */
+/* The results of n for this batch, as constants of a node beside g. */
 static ot_status results(decider *x, ot_graph *g, const ot_node *n, ot_node **out)
 {
     ot_graph *s = ot_graph_sub(g, "");
@@ -465,12 +467,12 @@ ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
     return OT_OK;
 }
 
-enum { MOST_SIZES = 4096 }; /* elements of an input that a rule looks at: sizes, scales, a condition per row */
+enum { MOST_SIZES = 4096 }; /* most elements of an input that a rule reads: sizes, scales, a condition per row */
 
 ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
 {
     *some = false;
-    if (n->op->flags & OT_IN_TRAINING) return OT_OK; /* whether it trains is not for data to say */
+    if (n->op->flags & OT_IN_TRAINING) return OT_OK; /* whether a weight trains does not depend on data */
     for (int i = 0; i < n->n_in && i < 32; i++) {
         const ot_value *v = n->in[i];
         if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) ||

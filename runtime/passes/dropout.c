@@ -1,7 +1,7 @@
-/* dropout.c - --add-dropout: a Dropout before the classifier, in the plan of a training step alone.
+/* dropout.c - --add-dropout: a Dropout before the classifier, in plans of training steps only.
  *
- * The classifier is the last layer with a weight on the way to the loss: Gemm, MatMul, Conv or Einsum; of several
- * outputs each its own.  What is fed into it is dropped. */
+ * The classifier is the last layer with a weight before the loss (Gemm, MatMul, Conv or Einsum), one per output.
+ * The Dropout applies to its data input. */
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -13,7 +13,7 @@ static const ot_value *behind(const ot_value *v)
     return v;
 }
 
-/* The input of n that is data where another is a weight, frozen or not; -1: n is no such layer. */
+/* The data input of n if another input is a weight, frozen or not; -1: n is no such layer. */
 static int data_input(const ot_node *n)
 {
     int data = -1;
@@ -53,7 +53,7 @@ static void drop(ot_plan *p, ot_node *n, int input, double ratio, int *added)
             ratio);
 }
 
-/* From v back to the last layers. */
+/* Follows v back to the last layers. */
 static void visit(ot_plan *p, const ot_value *v, double ratio, int *added)
 {
     ot_node *n = v ? v->producer : NULL;

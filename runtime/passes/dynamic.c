@@ -1,19 +1,20 @@
-/* dynamic.c - products of integers that were quantised a moment before become products of floats, for training.
+/* dynamic.c - for training, products of dynamically quantised integers become products of floats.
  *
- *     DynamicQuantizeLinear x -> MatMulInteger or ConvInteger with weights -> Cast -> Mul by both scales
+ *    DynamicQuantizeLinear x -> MatMulInteger or ConvInteger with weights -> Cast -> Mul by both scales
  *
- * is the product of two dequantised tensors.  Written so, with a DequantizeLinear for each, it has a gradient: that of x passes the
- * rounding (fake_quant.c), and the weights are trained as others behind a DequantizeLinear (stored.c).
+ * is the product of two dequantised tensors.  Rewritten with a DequantizeLinear for each, it has a gradient: x gets
+ * the straight-through gradient (fake_quant.c), and the weights train like others behind a DequantizeLinear
+ * (stored.c).  Integer weights that are only selected or moved (an embedding: Gather, then DequantizeLinear) are
+ * dequantised first, for the same reason.
  *
- * Weights that are moved as integers (an embedding: Gather, then DequantizeLinear) are dequantised first, for the same reason.
- *
- * Numerics  Sums of floats in place of exact integers: equal but for rounding.  A plan that runs the file as it is keeps the integers. */
+ * Numerics  Sums of floats replace exact integer sums: equal except for rounding.  Plans without training keep the
+ *           integers. */
 #include <string.h>
 
 #include "ops/onnx/quantize.h"
 #include "runtime/passes/stored.h"
 
-/* The only reader of v, at whichever input; NULL: none, several, or v leaves the graph. */
+/* The only reader of v, at any input; NULL: none, several, or v is an output of the graph. */
 static ot_node *reader(const ot_graph *g, const ot_value *v)
 {
     ot_node *found = NULL;
@@ -32,8 +33,8 @@ typedef struct operand {
     ot_value *q, *scale, *zero;
 } operand;
 
-/* Operand i of n, whose scale is one of the two that are multiplied in `scales`.  false: it is neither a tensor quantised a moment
- * before, nor weights with a scale that is known. */
+/* Operand i of n, if its scale is one of the two factors in `scales`.  false: it is neither a tensor that was just
+ * quantised nor weights with a known scale. */
 static bool operand_of(const ot_node *n, int i, const ot_node *scales, operand *o)
 {
     const ot_node *d = n->in[i]->producer;
@@ -49,7 +50,7 @@ static bool operand_of(const ot_node *n, int i, const ot_node *scales, operand *
     return o->scale != NULL;
 }
 
-/* Scale and zero point of weights: one for all, or one for each column. */
+/* Scale and zero point of weights: one for all, or one per column. */
 static bool shapes_fit(const ot_node *n, const operand *w)
 {
     const ot_shape *s = &w->scale->shape, *q = &w->q->shape;
@@ -63,14 +64,14 @@ static bool shapes_fit(const ot_node *n, const operand *w)
 
 static ot_value *floats(ot_graph *g, const ot_node *n, const operand *o)
 {
-    const ot_node *d = o->q->producer; /* is rounded by the DequantizeLinear itself (fake_quant.c) */
+    const ot_node *d = o->q->producer; /* the DequantizeLinear rounds it (fake_quant.c) */
     ot_dequantize a = { .axis = -1, .through = d ? OT_U8 : OT_UNDEFINED, .divide = d ? OT_F32 : OT_UNDEFINED };
     ot_node *dq = ot_graph_node(g, &ot_op_DequantizeLinear, n->name, &a,
                                 (ot_value *[]){ d ? d->in[0] : o->q, o->scale, o->zero }, o->zero ? 3 : 2, 1);
     return dq ? dq->out[0] : NULL;
 }
 
-/* n, a product of integers, with what scales it. */
+/* n, an integer product, with its scales. */
 static ot_status spell(ot_graph *g, ot_node *n)
 {
     ot_node *cast = reader(g, n->out[0]), *mul = ot_is(cast, &ot_op_Cast) ? reader(g, cast->out[0]) : NULL;
@@ -95,13 +96,14 @@ static ot_status spell(ot_graph *g, ot_node *n)
     return OT_OK;
 }
 
-/* What only moves or picks elements of its first input. */
+/* Operators that only move or select elements of their first input. */
 static bool picks(const ot_node *n)
 {
     return n && n->op->flags & OT_MOVES && n->n_out == 1 && strchr(">G", ot_slot_at(n->op, 0));
 }
 
-/* DequantizeLinear dq of elements that were picked from weights, with one scale for all: weights first, then the picking. */
+/* DequantizeLinear dq of elements selected from weights, with one scale for all: the weights are dequantised first,
+ * then selected. */
 static ot_status hoist(ot_graph *g, ot_node *dq)
 {
     ot_node *n = dq->in[0]->producer;

@@ -1,12 +1,14 @@
-/* evidence.c - what the name and the values of one initializer say about it.
+/* evidence.c - classifies one initializer by its name and values.
  *
- * Exporters keep the names of parameters and make up names for what they compute; but they compute parameters too (a weight
- * transposed for MatMul, a scale reshaped for its channels), so that a name alone decides nothing.  Values do not either: all
- * biases are equal before training.  classify.c weighs both, with the place where the tensor is used.
+ * Exporters keep the names of parameters and generate names for tensors that they compute.  They compute parameters
+ * too (a weight transposed for MatMul, a scale reshaped for its channels), so a name alone is not sufficient.
+ * Values alone are not either: all biases are equal before training.  classify.c combines both with where the tensor
+ * is used.
  *
- * Source  the names: torch.onnx (TorchScript: onnx::Mul_12, /layer/Constant_1_output_0, older ones plain numbers; dynamo:
- *         val_12 and names of ATen functions), spox and others that number values (v12), tf2onnx (const_fold_opt__12, .../mul/y:0),
- *         paddle2onnx (p2o.helper.constant.12, Constant@12); optimizers of graphs keep them. */
+ * Source  the names: torch.onnx (TorchScript: onnx::Mul_12, /layer/Constant_1_output_0, older versions plain
+ *         numbers; dynamo: val_12 and names of ATen functions), spox and others that number values (v12), tf2onnx
+ *         (const_fold_opt__12, .../mul/y:0), paddle2onnx (p2o.helper.constant.12, Constant@12); graph optimizers
+ *         keep them. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ static bool ends(const char *s, const char *with)
     return n >= m && !strcmp(s + n - m, with);
 }
 
-/* Numbers, with '_' between them: copies of one name are numbered when functions are called twice. */
+/* Numbers separated by '_': copies of a name are numbered when functions are called twice. */
 static bool digits(const char *s)
 {
     if (!isdigit((unsigned char)*s)) return false;
@@ -33,7 +35,7 @@ static bool digits(const char *s)
     return true;
 }
 
-/* Functions of ATen that give new names to what is computed while exporting. */
+/* ATen functions whose names exporters give to computed tensors. */
 static const char *const aten[] = {
     "_to_copy",
     "_unsafe_view",
@@ -121,7 +123,7 @@ static const char *const aten[] = {
     "zeros_like",
 };
 
-/* name is one of those, or with a number behind: "unsqueeze_3".  A lone "t" or "pow" is more likely a parameter. */
+/* Is name one of those, possibly with a number: "unsqueeze_3"?  A lone "t" or "pow" is more likely a parameter. */
 static bool is_one_of(const char *name, const char *const *list, int n_list)
 {
     for (int i = 0; i < n_list; i++) {
@@ -213,7 +215,8 @@ static bool is_mask(const ot_value *v, int64_t n)
     return low;
 }
 
-/* Three elements or more, each a step (or a factor) from the one before it.  What is stored is rounded: to 1e-3 of a step. */
+/* Three elements or more, each a constant step (or factor) from the one before.  Stored values are rounded:
+ * tolerance 1e-3 of a step. */
 static bool line_of_steps(const ot_value *v, int64_t from, int64_t n, bool *moves)
 {
     double a = at(v, from), b = at(v, from + 1), step = b - a, factor = a != 0 ? b / a : 0;
@@ -239,7 +242,7 @@ static bool is_steps(const ot_value *v, int64_t n)
     return moves;
 }
 
-/* A vector that only rises or only falls: eight weights do so by chance once in 20,000 times. */
+/* A vector that only increases or only decreases: eight weights do so by chance once in 20,000 times. */
 static bool is_monotone(const ot_value *v, int64_t n)
 {
     bool rises = true, falls = true;
@@ -260,7 +263,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* At most a quarter of the elements are distinct, of the first 4096. */
+/* At most a quarter of the first 4096 elements are distinct. */
 static bool has_few(const ot_value *v, int64_t n)
 {
     double first[4096];
@@ -272,7 +275,7 @@ static bool has_few(const ot_value *v, int64_t n)
     return distinct * 4 <= m;
 }
 
-/* Counts: whole numbers, which weights never are all of. */
+/* Counts: whole numbers; weights are never all whole. */
 static bool is_whole(const ot_value *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -293,7 +296,7 @@ static int by_element(const void *a, const void *b)
     return x->x != y->x ? (x->x > y->x) - (x->x < y->x) : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Elements in order; NULL: too many, too coarse to tell copies from chance, or no memory. */
+/* The sorted elements; NULL: too many, too few distinct values to distinguish copies from chance, or no memory. */
 static element *sorted(const ot_value *v, int64_t n)
 {
     if (n < 8 || n > 1 << 24 || ot_dtype_bits(v->dtype) < 32) return NULL;
@@ -303,7 +306,7 @@ static element *sorted(const ot_value *v, int64_t n)
     return e;
 }
 
-/* What is computed from numbers that people choose: zero, halves and the like, and what has its own negative. */
+/* Values that people choose or that follow from such: zero, halves, and values whose negative occurs too. */
 static bool is_chosen(const element *e, int64_t n, int64_t i)
 {
     element minus = { -e[i].x, -1 };
@@ -316,8 +319,8 @@ static bool is_chosen(const element *e, int64_t n, int64_t i)
     return e[i].x * 4096 == floor(e[i].x * 4096) || (lo < n && e[lo].x == minus.x);
 }
 
-/* May half of the elements be copies?  Of the first of a large tensor, those with certain bits are looked at: a value and its copies
- * alike.  Without this, every large weight would be sorted. */
+/* May half of the elements be copies?  Of a large tensor only elements with certain bits are compared, which selects
+ * a value together with its copies.  Without this, every large weight would be sorted. */
 static bool may_be_copies(const ot_value *v, int64_t n)
 {
     enum { FIRST = 1 << 18, SOME = 4096 };
@@ -330,16 +333,17 @@ static bool may_be_copies(const ot_value *v, int64_t n)
         if ((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 44 >=
             (UINT64_C(1) << 20) * SOME / (uint64_t)(first > SOME ? first : SOME))
             continue;
-        if (m == OT_LEN(some)) return true; /* far more than there should be: few values, often */
+        if (m == OT_LEN(some)) return true; /* far more than expected: often few distinct values */
         some[m++] = x;
     }
-    if (m < SOME / 8) return true; /* too few to tell */
+    if (m < SOME / 8) return true; /* too few to decide */
     qsort(some, (size_t)m, sizeof *some, by_value);
     for (int i = 1; i < m; i++) distinct += some[i] != some[i - 1];
     return distinct * 4 <= m * 3;
 }
 
-/* Every element is there twice or more on average, and hardly any looks chosen: relative positions, rows of an embedding. */
+/* Every element occurs twice or more on average, and few look chosen by hand: relative positions, rows of an
+ * embedding. */
 static bool is_copies(const ot_value *v, int64_t n)
 {
     element *e = may_be_copies(v, n) ? sorted(v, n) : NULL;
@@ -355,7 +359,7 @@ static bool is_copies(const ot_value *v, int64_t n)
     return found && distinct >= 4 && distinct <= n / 2 && chosen * 20 <= distinct;
 }
 
-/* Is a quarter of the lines along an axis, those of one value and zeros at the ends aside, the same from both ends?  Kernels of filters
+/* Is a quarter of the lines along an axis symmetric, lines of one value and zeros at the ends aside?  Filter kernels
  * are; tables of positions are not. */
 static bool is_mirrored(const ot_value *v)
 {
@@ -412,7 +416,8 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
     return true;
 }
 
-/* Whom v copies: one that the file says is a parameter (listed), or one that nobody lists under a name of its own.  Both are of that role. */
+/* The tensor that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
+ * not listed.  Both have that role. */
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);

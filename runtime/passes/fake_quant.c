@@ -1,15 +1,16 @@
-/* fake_quant.c - quantised and back is one rounding that a gradient passes.
+/* fake_quant.c - QuantizeLinear and DequantizeLinear pairs become fake quantization, with a straight-through
+ * gradient.
  *
- * A QuantizeLinear makes an integer, through which no gradient flows.  Where a DequantizeLinear with the
- * same scale and zero point follows, the two stand for a rounding: it reads what was quantised,
- * and rounds by itself.  Where operators that only move or choose elements stand between the two (an integer MaxPool, a Clip to
- * fewer bits, Reshape), they are made of the rounded floats.  The values stay the same, bit for bit. */
+ * A QuantizeLinear makes integers, through which no gradient flows.  If a DequantizeLinear with the same scale and
+ * zero point follows, the pair is a rounding: the DequantizeLinear reads the input of the QuantizeLinear and rounds
+ * by itself.  Operators between the two that only move or select elements (an integer MaxPool, a Clip to fewer bits,
+ * Reshape) are applied to the rounded floats.  The values stay the same, bit for bit. */
 #include <string.h>
 
 #include "ops/onnx/quantize.h"
 #include "runtime/passes/stored.h"
 
-/* The QuantizeLinear that n undoes; NULL: none.  Small floats need no help: a cast between floats has a gradient. */
+/* The QuantizeLinear that n inverts; NULL: none.  8-bit floats need nothing: a cast between floats has a gradient. */
 static const ot_node *undone(const ot_node *n)
 {
     const ot_node *q = n->op == &ot_op_DequantizeLinear ? n->in[0]->producer : NULL;
@@ -41,7 +42,7 @@ static ot_status join(ot_graph *g, ot_node *n, const ot_node *q)
 
 /* ---- operators between the two --------------------------------------------------- */
 
-/* They take numbers of one scale and give numbers of that scale: a pool of maxima and a clip choose among them. */
+/* Their inputs and outputs share one scale: max pooling and clipping select among their input's values. */
 static bool moves(const ot_node *n)
 {
     return n && (n->op->flags & OT_MOVES || n->op == &ot_op_MaxPool || n->op == &ot_op_Clip);
@@ -58,7 +59,7 @@ static ot_value *dequantised(ot_graph *g, const ot_node *dq, ot_value *v)
 
 enum { MOST = 100 }; /* movers for one DequantizeLinear: a file can double their number with each Concat */
 
-/* Does v come from a QuantizeLinear that dq undoes, by way of movers alone? */
+/* Does v come from a QuantizeLinear that dq inverts, through moving operators only? */
 static bool comes_from_floats(const ot_node *dq, ot_value *v, int *left)
 {
     const ot_node *n = v->producer;
@@ -74,7 +75,7 @@ static bool comes_from_floats(const ot_node *dq, ot_value *v, int *left)
     return comes_from_floats(dq, n->in[0], left);
 }
 
-/* v, for which that holds, in floats. */
+/* The float form of v, for which the above is true. */
 static ot_value *in_floats(ot_graph *g, const ot_node *dq, ot_value *v)
 {
     const ot_node *n = v->producer;
@@ -92,7 +93,7 @@ static ot_value *in_floats(ot_graph *g, const ot_node *dq, ot_value *v)
     return twin && ot_infer_node(g, twin) == OT_OK ? twin->out[v->port] : NULL;
 }
 
-/* A DequantizeLinear of one scale behind movers gives what they make of floats. */
+/* A DequantizeLinear of one scale after moving operators: these operators are applied to floats instead. */
 static ot_status move_up(ot_graph *g, ot_node *n)
 {
     if (n->op != &ot_op_DequantizeLinear || !moves(n->in[0]->producer) || ot_numel(&n->in[1]->shape) != 1 ||

@@ -1,4 +1,4 @@
-/* flex.c - FlexAttention, spelled out while shapes are inferred. */
+/* flex.c - FlexAttention is expanded while shapes are inferred. */
 #include <string.h>
 
 #include "ops/onnx/flexattention.h"
@@ -29,7 +29,7 @@ static ot_value *sizes(ot_graph *g, const int64_t *v, int64_t n)
     return ot_graph_const(g, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { n } }, v);
 }
 
-/* Every head once for each head of its group of queries. */
+/* Repeats every head for each query head of its group. */
 static ot_value *for_queries(ot_graph *g, const ot_node *n, ot_value *x)
 {
     const int64_t *d = x->shape.dim, heads = n->in[0]->shape.dim[1];
@@ -40,7 +40,7 @@ static ot_value *for_queries(ot_graph *g, const ot_node *n, ot_value *x)
     return emit(g, n, "Reshape", OT_IN(x, sizes(g, joined, 4)));
 }
 
-/* The body over x, which keeps its shape. */
+/* Applies the body to x; the shape is unchanged. */
 static ot_value *modified(ot_graph *g, const ot_node *n, const ot_graph *body, ot_value *x)
 {
     if (!body || !x) return x;
@@ -64,7 +64,7 @@ ot_status ot_spell_flex(ot_graph *g, ot_node *n, bool *over)
         ot_set_attr(n->out[0]->producer, "softmax_precision", soft);
         return OT_OK;
     }
-    /* Half of the scale to each side, as the standard has it: what 16 bits hold stays smaller. */
+    /* Half of the scale on each side, as in the standard: values in 16 bits stay smaller. */
     ot_set_f64(&bytes[0], t, 0, scale < 0 ? -each : each);
     ot_set_f64(&bytes[1], t, 0, each);
     ot_value *q = emit(g, n, "Mul", OT_IN(n->in[0], ot_graph_const(g, "", t, &OT_SCALAR, &bytes[0])));

@@ -1,13 +1,12 @@
-/* fuse.c - chains and trees of Maps become one Map, a Map in front of a Reduce its program (fuse_reduce.c);
- * attention goes without the Copies around it (fuse_attention.c).
+/* fuse.c - chains and trees of Maps become one Map, a Map before a Reduce becomes part of the Reduce (fuse_reduce.c);
+ * Copies around attention are removed (fuse_attention.c).
  *
- * Maps of one shape that feed each other form a group; a group runs as one program at the place of
- * one of its nodes, so what lies between them never goes through memory.  What others read becomes
- * an output of the program; scalar constants become immediates; scalars that a few instructions make
- * (the rates of an optimizer) are computed again by everyone who reads them.
+ * Maps of one shape that feed each other form a group; a group runs as one program at the place of one of its nodes, so
+ * intermediate values are never stored.  Values that other nodes read become outputs of the program; scalar constants
+ * become immediates; scalars that a few instructions compute (learning rates) are recomputed by every reader.
  *
  * Two neighbouring groups are joined in one of two ways.  Down: the earlier one moves to the place of
- * the later one, if nobody else reads its results before that.  Up: the later one moves to the place
+ * the later one, if no other node reads its results before that.  Up: the later one moves to the place
  * of the earlier one, if all its other inputs exist by then.  Both keep every edge pointing forward,
  * so no cycle can arise, and each costs the inputs or the readers of one group.
  *
@@ -30,7 +29,7 @@ typedef struct group {
     int member[MEMBERS]; /* list positions, ascending */
 } group;
 
-/* A scalar that is computed again by everyone who reads it: at most so many instructions and inputs. */
+/* A scalar is recomputed by every reader if it takes at most this many instructions and inputs. */
 enum { PULL_INST = 12, PULL_IN = 4 };
 
 typedef struct fuse {
@@ -42,7 +41,7 @@ typedef struct fuse {
     group *groups;  /* by the position of the first member */
     int *first_use; /* by value id: its readers are use[first_use[id]] .. use[first_use[id+1]-1] */
     int *use;       /* list positions */
-    bool *kept;     /* by value id: read by more than nodes */
+    bool *kept;     /* by value id: read by other than nodes */
     int *maker;     /* by value id: list position of its node; -1: none */
 } fuse;
 
@@ -115,7 +114,7 @@ static bool is_immediate(const ot_value *v, double *value)
 
 static bool is_map(const fuse *f, const ot_node *n) { return n && n->op == &ot_op_Map && n->graph == f->g; }
 
-/* Types that only the reference computes would take the whole group with them. */
+/* Types that only the reference kernel computes would move the whole group to it. */
 static bool joins(const ot_node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
@@ -177,7 +176,7 @@ static bool can_go_down(const fuse *f, int a, int b)
     return true;
 }
 
-/* Is v read by anyone but the groups a and b? */
+/* Is v read by nodes other than those of groups a and b? */
 static bool leaves(const fuse *f, const ot_value *v, int a, int b)
 {
     if (f->kept[v->id]) return true;
@@ -188,7 +187,7 @@ static bool leaves(const fuse *f, const ot_value *v, int a, int b)
     return false;
 }
 
-/* Would the joined program keep the limits of map.h? */
+/* Is the joined program within the limits of map.h? */
 static bool fits(const fuse *f, int a, int b)
 {
     const ot_value *in[OT_MAP_IN];
@@ -258,7 +257,7 @@ static void find_groups(fuse *f)
     }
 }
 
-/* ---- one program from many ------------------------------------------------------------ */
+/* ---- one program from several --------------------------------------------------------- */
 
 typedef struct maker {
     const fuse *f;
@@ -267,7 +266,7 @@ typedef struct maker {
     ot_value *in[OT_MAP_IN];
     ot_value *out[OT_MAP_OUT];
     bool immediates; /* may scalar constants become instructions? */
-    bool pulls;      /* may scalars be computed again? */
+    bool pulls;      /* may scalars be recomputed? */
     bool full;
 } maker;
 
@@ -288,7 +287,7 @@ static int add_inst(maker *k, ot_inst inst)
     return m->n_in + m->n_inst++;
 }
 
-/* Registers of instructions move up when an input is added; inputs are therefore found first. */
+/* Adding an input moves up the registers of instructions; inputs are therefore found first. */
 static int find_input(const maker *k, const ot_value *v, int cls)
 {
     for (int i = 0; i < k->m.n_in; i++)
@@ -296,15 +295,15 @@ static int find_input(const maker *k, const ot_value *v, int cls)
     return -1;
 }
 
-/* Will v be in memory, or does it stay inside the program of its group? */
+/* Is v stored in memory, or is it internal to the program of its group? */
 static bool in_memory(const fuse *f, const ot_value *v)
 {
     int of = f->maker[v->id] < 0 ? -1 : f->group_of[f->maker[v->id]];
     return of < 0 || leaves(f, v, of, of);
 }
 
-/* The node that computes scalar v from few scalars, in the same phase; NULL: v is read from memory.
- * *inst, *in: what is left of the limits. */
+/* The node that computes scalar v from few scalars, in the same phase; NULL: v is read from memory.  *inst, *in:
+ * what remains of the limits. */
 static const ot_node *pullable(const fuse *f, const ot_value *v, ot_phase phase, int *inst, int *in)
 {
     if (ot_numel(&v->shape) != 1 || f->kept[v->id] || f->maker[v->id] < 0) return NULL;
@@ -357,7 +356,7 @@ static bool is_truth(const ot_program *m, int reg)
     return reg >= m->n_in && ot_fn_is_compare(m->inst[reg - m->n_in].row);
 }
 
-/* The register of value v, made inside, as class cls sees it after v's type stored it. */
+/* The register of value v, computed in the program, as class cls reads it after rounding to the type of v. */
 static int as_stored(maker *k, int reg, ot_dtype t, int cls)
 {
     int from = ot_map_class(&k->m, reg);
@@ -401,7 +400,7 @@ static void append(maker *k, const ot_node *n, int *made)
         if (n->out[o]) made[n->out[o]->id] = reg[p->out[o]];
 }
 
-/* What others read of node n becomes outputs of the program. */
+/* Makes values of node n that other nodes read outputs of the program. */
 static void add_outputs(maker *k, const ot_node *n, const int *made)
 {
     const ot_program *p = n->attrs;
@@ -437,18 +436,18 @@ static bool make_program(maker *k, const group *gr, int *made)
     return !k->full && k->m.n_out > 0 && keeps_shape(k);
 }
 
-/* The group's program takes the place of its nodes. */
+/* Replaces the nodes of the group by its program. */
 static ot_status replace(fuse *f, int id, int *made)
 {
     const group *gr = &f->groups[id];
     ot_graph *g = f->g;
     ot_node *at = f->node[gr->at];
-    bool one = ot_numel(shape_of(at)) == 1; /* nothing gained by computing scalars again */
+    bool one = ot_numel(shape_of(at)) == 1; /* recomputing scalars has no benefit */
     maker k = { .f = f, .group = id, .immediates = true, .pulls = !one };
     if (!make_program(&k, gr, made)) {
         if (gr->n == 1) return OT_OK;
         k = (maker){ .f = f, .group = id };
-        if (!make_program(&k, gr, made)) return OT_OK; /* too large after all: it stays as it was */
+        if (!make_program(&k, gr, made)) return OT_OK; /* too large after all: unchanged */
     }
     g->cursor = at;
     g->phase = at->phase;
@@ -468,7 +467,7 @@ static ot_status replace(fuse *f, int id, int *made)
     return OT_OK;
 }
 
-/* A Map alone is worth replacing when it reads scalars that it can compute itself. */
+/* A single Map is worth replacing if it reads scalars that it can compute itself. */
 static bool reads_scalars(const fuse *f, int at)
 {
     const ot_node *n = f->node[at];
@@ -479,7 +478,7 @@ static bool reads_scalars(const fuse *f, int at)
     return false;
 }
 
-/* Maps whose results nobody reads any more: scalars that all their readers compute themselves. */
+/* Removes Maps whose results are no longer read: scalars that all readers compute themselves. */
 static ot_status drop_dead(fuse *f)
 {
     ot_graph *g = f->g;

@@ -1,9 +1,11 @@
-/* fuse_attention.c - attention on the CPU reads q, k and v, and writes y and gradients, where they lie for others: the
- * Copies that part and turn heads, repeat them for groups of queries or cut a joined projection are not made.
+/* fuse_attention.c - on the CPU, attention reads q, k and v, and writes y and gradients, with strides: the Copies
+ * that split and transpose heads, repeat them for query groups or slice a joint projection are removed.
  *
- * Views and whole Copies of one piece are followed from the operator's inputs back to what they were made of, and
- * from its outputs on to what is made of them, as long as the operand's strides can say it.
- * Memory  An input is read from at most MOST times its elements: what lies beside it lives as long as it does. */
+ * Views and whole single-piece Copies are followed from the operator's inputs back to their source, and from its
+ * outputs on to their readers, as long as strides can express the operand.
+ *
+ * Memory  An operand is read inside a tensor of at most MOST times its elements, because that whole tensor stays
+ *         live. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,7 @@
 
 enum { MOST = 4, B = 0, H = 1 };
 
-/* The axes of a Copy with strides on both sides; `from` is dense: its elements are those of a row-major tensor. */
+/* The axes of a Copy with strides on both sides; `from` is dense: row-major. */
 typedef struct turn {
     int rank;
     int64_t extent[OT_MAX_RANK], from[OT_MAX_RANK], to[OT_MAX_RANK], src;
@@ -29,7 +31,7 @@ typedef struct operand {
 
 /* ---- strides through a Copy --------------------------------------------------------- */
 
-/* Adds an axis, those of larger strides first. */
+/* Adds an axis; axes are ordered by decreasing stride. */
 static void turn_add(turn *t, int64_t extent, int64_t from, int64_t to)
 {
     int d = t->rank++;
@@ -38,7 +40,7 @@ static void turn_add(turn *t, int64_t extent, int64_t from, int64_t to)
     t->extent[d] = extent, t->from[d] = from, t->to[d] = to;
 }
 
-/* The turn from a Copy's output to its input, or back; false: it is not one whole piece. */
+/* The map from a Copy's output to its input, or back; false: it is not one whole piece. */
 static bool turn_of(const ot_node *n, bool back, turn *t)
 {
     const ot_copy *a = n->attrs;
@@ -62,7 +64,7 @@ static bool turn_of(const ot_node *n, bool back, turn *t)
     return dense == ot_numel(&n->in[p->in]->shape);
 }
 
-/* Heads that run over two axes, of which the inner one stands still on the other side, are groups. */
+/* Heads over two axes, of which the inner one has stride 0 on the other side, are groups. */
 static void find_groups(operand *x, const turn *t)
 {
     for (int d = 1; d < t->rank && x->at.heads == 1; d++)
@@ -73,7 +75,7 @@ static void find_groups(operand *x, const turn *t)
         }
 }
 
-/* x, which lies on the one side of t, on the other; false: its strides there are not even. */
+/* Transfers operand x from one side of t to the other; false: its strides there are not regular. */
 static bool follow(operand *x, const turn *t)
 {
     operand y = *x;
@@ -106,7 +108,7 @@ static bool follow(operand *x, const turn *t)
     return true;
 }
 
-/* Back to what v was made of; true: through a Copy at least. */
+/* Follows v back to its source; true: through at least one Copy. */
 static bool follow_input(operand *x)
 {
     operand at = *x;
@@ -152,13 +154,13 @@ static ot_status know(fuser *f)
     return OT_OK;
 }
 
-/* Has v this one reader, and at most an FusedAttentionDx beside it? */
+/* Does v have this one reader, and at most a FusedAttentionDx beside it? */
 static bool alone(const fuser *f, const ot_value *v)
 {
     return !f->kept[v->id] && f->reader[v->id] && f->readers[v->id] == 1 + (f->dx[v->id] != NULL);
 }
 
-/* On to what is made of v alone; true: through a Copy at least. */
+/* Follows v to the value computed from it alone; true: through at least one Copy. */
 static bool follow_output(const fuser *f, operand *x)
 {
     operand at = *x;
@@ -175,7 +177,7 @@ static bool follow_output(const fuser *f, operand *x)
     return any;
 }
 
-/* The attributes of n with places of its own, as they are now. */
+/* The attributes of n with operands at positions of their own, as they are now. */
 static ot_attention_places *places_of(ot_node *n)
 {
     ot_attention *a = ot_graph_alloc(n->graph, sizeof *a);
@@ -225,7 +227,7 @@ static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p
             dx->in[4] = x.v;
             its->in[4] = x.at;
         }
-        for (ot_value *at = x.v; at != v;) { /* who made it of v */
+        for (ot_value *at = x.v; at != v;) { /* the producer of v */
             ot_node *maker = at->producer;
             at->producer = NULL;
             at = maker->in[0];
@@ -241,7 +243,7 @@ static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p
     return OT_OK;
 }
 
-/* Copies and Views that nobody reads any more. */
+/* Removes Copies and Views that are no longer read. */
 static void drop(const fuser *f)
 {
     memset(f->readers, 0, (size_t)f->g->n_values * sizeof *f->readers);
@@ -261,7 +263,7 @@ ot_status ot_fuse_attention(ot_plan *plan, const ot_config *c, const bool *kept)
 {
     fuser f = { .g = plan->graph, .kept = kept };
     bool any = false;
-    if (c->ref_only || c->device) return OT_OK; /* their kernels take dense operands */
+    if (c->ref_only || c->device) return OT_OK; /* their kernels need dense operands */
     for (ot_node *n = f.g->first; n; n = n->next) any |= n->op == &ot_op_FusedAttention;
     if (!any) return OT_OK;
     OT_TRY(know(&f));

@@ -1,6 +1,6 @@
-/* fuse_reduce.c - a Map in front of a Reduce: its result is never stored.
+/* fuse_reduce.c - fuses a Map into the Reduce that reads it: the Map's result is never stored.
  *
- * Numerics  The same: an element is rounded as if it had been stored (ops/kernels/reduce.h). */
+ * Numerics  Unchanged: an element is rounded as if it had been stored (ops/kernels/reduce.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static int *count_readers(const ot_graph *g)
     return readers;
 }
 
-/* The Map that makes what the Reduce n alone reads; NULL: there is none. */
+/* The Map whose result only the Reduce n reads; NULL: none. */
 static ot_node *map_before(const ot_node *n, const bool *kept, const int *readers)
 {
     const ot_reduce *a = n->attrs;
@@ -27,7 +27,7 @@ static ot_node *map_before(const ot_node *n, const bool *kept, const int *reader
     return m->n_out == 1 && m->n_in > 0 && !kept[x->id] && readers[x->id] == 1 ? m : NULL;
 }
 
-/* Would the same backend compute it that computes the Map, and not a slower one? */
+/* Would the backend of the Map compute the Reduce, with a kernel that is not slower? */
 static bool is_taken(const ot_node *joined, const ot_node *map, const ot_config *c)
 {
     const char *why;
@@ -67,7 +67,7 @@ static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c,
 ot_status ot_fuse_reduces(ot_plan *p, const ot_config *c, const bool *kept)
 {
     ot_graph *g = p->graph;
-    if (c->ref_only) return OT_OK; /* nothing gained */
+    if (c->ref_only) return OT_OK; /* no benefit */
     int *readers = count_readers(g);
     if (!readers) return ot_fail(g->err, OT_E_NOMEM, "no memory to fuse reductions");
     ot_status s = OT_OK;

@@ -1,16 +1,16 @@
-/* group.c - steps that run as one piece of work: the updates of all weights, the norms of all gradients.
+/* group.c - groups steps that run as one launch: the updates of all weights, the norms of all gradients.
  *
- * A step moves up behind an earlier one that its kernel joins it with, if what it reads was made before that one, so
- * that no call of a group waits for another.  It does not move over readers of a state that it assigns:
- * the new value could not be made over the old one. */
+ * A step moves up behind an earlier one that its kernel can be grouped with, if everything it reads was computed
+ * before the first step of the group: no call of a group waits for another.  It does not move over readers of a
+ * state that it assigns, because the new value could then not replace the old one in place. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernel.h"
 #include "runtime/passes/group.h"
 
-/* Steps that are looked at behind the first of a group.  In a forward and backward run what moves up lives longer, so
- * only what is made of weights alone (their casts) moves far. */
+/* How many steps after the first of a group are examined.  In a forward and backward run a step that moves up
+ * lengthens the lifetime of its result, so only what is computed from weights alone (their casts) moves far. */
 enum { REACH = 2048, REACH_OF_VALUES = 8 };
 
 static bool of_weights(const ot_node *n)
@@ -24,7 +24,8 @@ static bool of_weights(const ot_node *n)
     return any;
 }
 
-/* Was everything that step u reads made before step t?  node->mark: place among the steps, -1 in an earlier phase. */
+/* Was everything that step u reads computed before step t?  node->mark: index among the steps, -1 in an earlier
+ * phase. */
 static bool is_ready(const ot_step *s, int t, int u)
 {
     const ot_node *n = s[u].node;

@@ -1,7 +1,7 @@
-/* infer.c - types and shapes of every value; what depends on constants alone becomes a constant.
+/* infer.c - infers types and shapes of every value, and folds what depends on constants only.
  *
- * Folding runs the reference kernels over the lowered node, so shape arithmetic, casts and weights
- * computed from constants all take the one road that a step takes too. */
+ * Folding lowers the node and runs the reference kernels: shape arithmetic, casts and weights computed from
+ * constants use the same code as a step. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +42,10 @@ int64_t ot_node_work(const ot_node *n)
     return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;
 }
 
-/* Arithmetic of shapes is small, and always folded. */
+/* Shape arithmetic is small and is always folded. */
 enum { SMALL_WORK = 4096 };
 
-/* May n be computed now?  A few bytes of a file can ask for any amount of it; what is not folded, steps compute. */
+/* May n be folded?  A few bytes of a file can require any amount of computation; what is not folded, steps compute. */
 static bool affordable(ot_graph *g, const ot_node *n)
 {
     int64_t work = ot_node_work(n);
@@ -55,14 +55,14 @@ static bool affordable(ot_graph *g, const ot_node *n)
     return true;
 }
 
-/* Results may fill half of the graph's room. */
+/* Results may use up to half of the graph's size budget. */
 static bool fits(const ot_graph *g, size_t n)
 {
     size_t half = g->room->most / 2;
     return n <= SMALL_WORK || (n <= FOLD_LIMIT && n <= half && ot_arena_used(g->arena) <= half - n);
 }
 
-/* Runs n with its reference kernel; false and *too_big: a result is over the limit. */
+/* Runs n with its reference kernel; false and *too_big: a result exceeds the limit. */
 static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
 {
     const ot_kernel *k = ot_ref_kernel(n->op);
@@ -96,7 +96,7 @@ static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *er
     return s;
 }
 
-/* n becomes the only node of a subgraph of g, with its inputs as constants; the subgraph is lowered. */
+/* Makes n the only node of a subgraph of g, with its inputs as constants; the subgraph is lowered. */
 static ot_graph *isolate(ot_graph *g, const ot_node *n)
 {
     ot_graph *s = ot_graph_sub(g, "");
@@ -159,7 +159,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
 
 /* ---- the pass -------------------------------------------------------------- */
 
-/* The rule of n; where it wants to know what data decides, once more with that. */
+/* Calls the shape rule of n; if it fails for an unknown value that data decides, calls it again with that value. */
 static ot_status rule(ot_graph *g, ot_node *n)
 {
     ot_error before = *g->err, first;
@@ -186,7 +186,7 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
         if (v->dtype == OT_UNDEFINED) continue; /* a sequence */
         if (v->dtype != OT_STRING && (!ot_shape_known(&v->shape) || !ot_shape_fits(&v->shape, v->dtype)))
             return ot_node_fail(n, g->err, "the size of '%s' is unknown or too large", v->name);
-        if (v->data) v->role = OT_CONST; /* infer knew it: a shape */
+        if (v->data) v->role = OT_CONST; /* a shape: infer has it already */
     }
     return ot_fold(g, n);
 }
@@ -199,7 +199,7 @@ ot_status ot_infer_node(ot_graph *g, ot_node *n)
     return s;
 }
 
-/* A node whose outputs are all constants leaves the graph; they lose their producer. */
+/* Removes a node whose outputs are all constants; they lose their producer. */
 static void drop_if_folded(ot_graph *g, ot_node *n)
 {
     for (int i = 0; i < n->n_out; i++)
@@ -207,7 +207,7 @@ static void drop_if_folded(ot_graph *g, ot_node *n)
     ot_graph_remove(g, n);
 }
 
-/* Who reads their elements reads these by now; a graph of the file may still give a list away (partial.c). */
+/* Readers of the elements read these values by now; an output of the file may still be such a list (partial.c). */
 static ot_status drop_lists(ot_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++)
@@ -239,7 +239,7 @@ ot_status ot_infer_nodes(ot_graph *g, ot_node **at)
         OT_TRY(ot_infer_node(g, n));
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] && n->out[i]->data && n->out[i]->producer == n && n->n_out > 1) {
-                /* One of several outputs is known: a value of its own, so that I4 holds. */
+                /* One of several outputs is known: it becomes a value of its own, so that I4 is kept. */
                 n->out[i]->producer = NULL;
                 n->out[i] = NULL;
             }
@@ -256,7 +256,7 @@ ot_status ot_infer_graph(ot_graph *g)
     return drop_lists(g);
 }
 
-/* What there is of them, the arrays of a run say. */
+/* Their number and sizes come from the arrays of a run. */
 static ot_status refuse_lists(const ot_graph *g)
 {
     for (int i = 0; i < g->n_inputs; i++) {

@@ -1,15 +1,15 @@
-/* invariant.c - states of a Loop that no iteration changes are read from outside.
+/* invariant.c - states that no iteration of a Loop changes become values from outside the Loop.
  *
- * Exporters of TensorFlow hand the weights of a recurrent cell to the loop as states, which every iteration passes on as
- * they are.  Read from outside they are what they would be anywhere else: weights in the slots of the body's nodes.  What
- * splits or reshapes them in the body does so before it. */
+ * Exporters of TensorFlow pass the weights of a recurrent cell to the loop as states that every iteration returns
+ * unchanged.  Read from outside they are ordinary weights in slots of the body's nodes.  Nodes of the body that only
+ * split or reshape them move before the loop. */
 #include <string.h>
 
 #include "ops/onnx/control.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/stored.h"
 
-/* Is state i after an iteration what it was before? */
+/* Is state i the same after an iteration as before? */
 static bool unchanged(const ot_graph *body, int i)
 {
     const ot_value *v = body->outputs[1 + i];
@@ -27,7 +27,7 @@ static ot_status hoist(ot_graph *g, ot_node *n, ot_graph *body)
 {
     int states = n->n_in - 2;
     if (body->n_inputs != states + 2 || body->n_outputs < states + 1 || n->n_out < states)
-        return OT_OK; /* infer tells */
+        return OT_OK; /* infer reports it */
     for (int i = states - 1; i >= 0; i--) {
         if (!unchanged(body, i) || !n->in[2 + i]) continue;
         ot_graph_replace(body, body->inputs[2 + i], n->in[2 + i]);
@@ -46,7 +46,8 @@ static ot_status hoist(ot_graph *g, ot_node *n, ot_graph *body)
 
 static bool is_of(const ot_graph *g, const ot_value *v) { return v->id < g->n_values && g->values[v->id] == v; }
 
-/* Does n only move elements of what is outside?  What computes stays: an iteration that never comes must not fail. */
+/* Does n only move elements of values from outside the loop?  Nodes that compute stay: one that fails must not fail
+ * if no iteration runs. */
 static bool moves(const ot_graph *body, const ot_node *n)
 {
     bool known = n->op->flags & (OT_MOVES | OT_SAME) && ot_slot_at(n->op, 0) == '>';
@@ -55,7 +56,7 @@ static bool moves(const ot_graph *body, const ot_node *n)
     return known;
 }
 
-/* The node in front of the loop, over the same values: those of the body are constants. */
+/* Inserts the node before the loop, over the same values; constants of the body come along. */
 static ot_status move_out(ot_graph *g, const ot_node *loop, ot_graph *body, ot_node *n)
 {
     ot_value **in = ot_graph_alloc(g, (size_t)(n->n_in + 1) * sizeof *in);

@@ -1,12 +1,12 @@
-/* layout.c - a layout per value, conversions explicit.
+/* layout.c - assigns a layout to every value; conversions are explicit nodes.
  *
- * Convolutions run fastest with channels last (strict f32 on a GPU: plain), so what they make lies that way, and kernels that
- * take any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes (Concat, Slice,
- * Pad along any axis).  Where a kernel wants plain memory, a Copy converts.  Inputs and what the host reads
- * stay plain; how weights lie says layout_weights.c.
+ * Convolutions are fastest with channels last (strict f32 on a GPU: channels first), so their outputs get that
+ * layout, and kernels that accept any layout follow: Maps, pools, norms, and Copies whose boxes keep their axes
+ * (Concat, Slice, Pad along any axis).  A Copy converts for kernels that need the plain (row-major) layout.  Inputs
+ * and values that the host reads stay plain; layout_weights.c chooses the layouts of weights.
  *
- * A Copy's input is memory, not a logical tensor: after this pass the strides of its pieces are those
- * of the input's layout, and its shape is that of the output as it lies. */
+ * A Copy's input is memory, not a logical tensor: after this pass the strides of its pieces are those of the input's
+ * layout, and its shape is that of the output in memory. */
 #include <string.h>
 
 #include "ops/kernels/copy.h"
@@ -32,7 +32,7 @@ static void set_last(ot_value *v)
 /* Axis d of the memory of a channels-last value is logical axis order(d). */
 static int order(int d, int rank) { return d == 0 ? 0 : d == rank - 1 ? 1 : d + 1; }
 
-/* A plain copy of v, made once; `plain` by value id. */
+/* A plain copy of v, made once; `plain`: by value id. */
 static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **plain)
 {
     if (plain[v->id]) return plain[v->id];
@@ -52,7 +52,7 @@ static ot_value *to_plain(ot_graph *g, ot_node *before, ot_value *v, ot_value **
     return plain[v->id] = n->out[0];
 }
 
-/* A channels-last copy of the plain v, behind everything. */
+/* A channels-last copy of the plain v, at the end of the graph. */
 static ot_value *to_last(ot_graph *g, ot_value *v)
 {
     ot_piece *p = ot_graph_alloc(g, sizeof *p);
@@ -75,8 +75,8 @@ static ot_value *to_last(ot_graph *g, ot_value *v)
 
 /* ---- copies -------------------------------------------------------------------- */
 
-/* Rewrites piece p, whose strides are those of a plain x, for x as it lies and an output that lies
- * channels last.  false: an axis of the output does not run along the same axis of x. */
+/* Rewrites piece p, whose strides are those of a plain x, for the layout of x and a channels-last output.  false: an
+ * axis of the output does not follow a single axis of x. */
 static bool rewrite(ot_piece *p, const ot_value *x, int rank)
 {
     int64_t plain[OT_MAX_RANK], real[OT_MAX_RANK], src = p->src, at = 0;
@@ -109,7 +109,7 @@ static void permute(ot_piece *p, int rank)
     }
 }
 
-/* A Copy of channels-last values whose pieces keep their axes gives a channels-last value. */
+/* A Copy of channels-last values whose pieces keep their axes makes a channels-last value. */
 static bool follow_copy(ot_graph *g, ot_node *n)
 {
     const ot_copy *a = n->attrs;
@@ -138,7 +138,7 @@ static bool follow_copy(ot_graph *g, ot_node *n)
 
 /* ---- the pass ------------------------------------------------------------------- */
 
-/* Outputs of a kernel that takes any layout lie like its channels-last operands of their rank. */
+/* Outputs of a kernel that accepts any layout get the layout of its channels-last operands of the same rank. */
 static void follow(ot_node *n)
 {
     for (int o = 0; o < n->n_out; o++) {
@@ -151,7 +151,7 @@ static void follow(ot_node *n)
     }
 }
 
-/* What a convolution makes lies as its kernel wants it. */
+/* The output of a convolution gets the layout that its kernel prefers. */
 static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
 {
     if (!k->wants || k->wants(n, c->options.precision != OT_FP32) == OT_CHANNELS_LAST) set_last(n->out[0]);
@@ -165,7 +165,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
     if (k && k->any_layout) {
         if (!n->op->filters) follow(n);
-        else if (n->op->filters <= n->n_in) lay_convolution(n, k, c); /* else: dw lies as the weight does */
+        else if (n->op->filters <= n->n_in) lay_convolution(n, k, c); /* else: dw gets the layout of the weight */
         return OT_OK;
     }
     for (int i = 0; i < n->n_in; i++) {
@@ -176,7 +176,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     return OT_OK;
 }
 
-/* What becomes state lies as the state does. */
+/* Values assigned to a state get the layout of the state. */
 static ot_status assign(ot_graph *g, ot_assign *a, ot_value **plain)
 {
     if (last(a->value) == last(a->state) || !ot_layout_matters(&a->value->shape)) return OT_OK;
@@ -184,7 +184,7 @@ static ot_status assign(ot_graph *g, ot_assign *a, ot_value **plain)
     return a->value ? OT_OK : g->err->status;
 }
 
-/* What the host reads is plain. */
+/* Values that the host reads are plain. */
 static ot_status plain_ends(ot_plan *p, const ot_config *c, ot_value **plain)
 {
     ot_graph *g = p->graph;
@@ -202,7 +202,7 @@ static ot_status plain_ends(ot_plan *p, const ot_config *c, ot_value **plain)
 ot_status ot_pass_layout(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    size_t cap = (size_t)g->n_values + 1; /* conversions are made of values that exist now */
+    size_t cap = (size_t)g->n_values + 1; /* only existing values need conversions */
     ot_value **plain = ot_graph_alloc(g, cap * sizeof *plain);
     if (!plain) return g->err->status;
     OT_TRY(ot_weight_layout(p, c));

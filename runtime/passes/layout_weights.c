@@ -1,11 +1,11 @@
-/* layout_weights.c - weights of convolutions as their kernels want them.
+/* layout_weights.c - gives weights of convolutions the layouts that their kernels prefer.
  *
- * A weight, its moments and masters, its gradient and its copy in 16 bits meet in Maps and assignments and should lie
- * alike: then an update runs over contiguous memory, and a cast gives the kernel what it wants for nothing.  Values
- * of one shape that meet so form a set.  A set lies channels last where some kernel wants that (ot_kernel.wants)
- * and everyone else who touches it takes any layout: convolutions, Maps, reductions to a scalar, zeros.
+ * A weight, its moments and master, its gradient and its 16-bit copy are operands of the same Maps and assignments
+ * and should have one layout: an update then runs over contiguous memory, and a cast makes the layout that the
+ * kernel prefers at no cost.  Such values of one shape form a set.  A set is channels last if some kernel prefers it
+ * (ot_kernel.wants) and all its other users accept any layout: convolutions, Maps, reductions to a scalar, zeros.
  *
- * State lies the same in every plan over it: what the first one laid out is kept by the others. */
+ * State has one layout in all plans over it: the first plan chooses, the others follow. */
 #include <stdlib.h>
 
 #include "ops/kernels/copy.h"
@@ -15,8 +15,8 @@
 
 typedef struct sets {
     ot_plan *p;
-    int *of;               /* by value id: another of the set, or itself */
-    bool *wanted, *spoilt; /* by the id of the set's first */
+    int *of;               /* by value id: another member of its set, or itself */
+    bool *wanted, *spoilt; /* by id of the first value of the set */
 } sets;
 
 static int first_of(const sets *s, int id)
@@ -34,10 +34,10 @@ static void meet(sets *s, const ot_value *a, const ot_value *b)
     s->spoilt[x] |= s->spoilt[y];
 }
 
-/* A reduction to one element, which any order of the elements serves. */
+/* A reduction to one element, for which the order does not matter. */
 static bool reduces_all(const ot_node *n) { return n->op == &ot_op_Reduce && ot_numel(&n->out[0]->shape) == 1; }
 
-/* One element everywhere: the same in every order. */
+/* The same element everywhere: equal in every layout. */
 static bool fills(const ot_node *n)
 {
     const ot_copy *a = n->attrs;
@@ -75,7 +75,7 @@ static ot_status settle(sets *s)
 {
     ot_plan *p = s->p;
     ot_graph *g = p->graph;
-    for (int i = 0; p->like && i < g->n_values; i++) { /* what lies already */
+    for (int i = 0; p->like && i < g->n_values; i++) { /* layouts fixed by the first plan */
         const ot_value *v = g->values[i];
         if (v->role != OT_WEIGHT && v->role != OT_STATE) continue;
         const ot_value *there = ot_same_state(p->like, v);

@@ -1,9 +1,9 @@
-/* loss.c - target inputs, the loss, and in evaluation its metrics.
+/* loss.c - adds target inputs, the loss and, in evaluation, its metrics.
  *
- * A loss named by the user acts on an output; where the graph ends in the operator that the loss
- * undoes (Softmax under cross_entropy, LogSoftmax under nll, Sigmoid under bce) the two are joined
- * and act on the value before it, which is the same function computed without cancellation.  A loss
- * left out is chosen from target and tail.  The formulas stand in runtime/losses. */
+ * A loss named by the user acts on an output.  If the graph ends in the operator that the loss inverts (Softmax with
+ * cross_entropy, LogSoftmax with nll, Sigmoid with bce), the two are combined and act on the value before it: the
+ * same function, computed without cancellation.  Without a named loss, one is chosen from the target and the tail of
+ * the graph.  The formulas are in runtime/losses. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "runtime/losses/loss.h"
 #include "runtime/passes/passes.h"
 
-/* A loss that is chosen and built. */
+/* A loss while it is chosen and built. */
 typedef struct choice {
     ot_loss l;
-    ot_spec spec; /* what is built: its name and parameters */
+    ot_spec spec; /* the loss, by name and parameters */
     ot_plan *p;
     const ot_config *c;
-    const ot_feed *feed; /* of the target; NULL: there is none */
-    const char *hint;    /* what else a chosen loss could be, or why none was chosen; NULL */
+    const ot_feed *feed; /* type of the target; NULL: there is no target */
+    const char *hint;    /* other losses that were possible, or why none was chosen; NULL */
 } choice;
 
 /* ---- choosing ------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static bool is_target(const ot_plan *p, const ot_value *v)
     return false;
 }
 
-/* The feed with the target of an output, which people name after it; -1: none. */
+/* The feed with the target of an output, by its name; -1: none. */
 static int find_target(const ot_plan *p, const ot_config *c, const char *output)
 {
     int plain = -1;
@@ -43,7 +43,7 @@ static int find_target(const ot_plan *p, const ot_config *c, const char *output)
     return plain;
 }
 
-/* For a target of as many elements as the output: values, or shares of the classes, such as one-hot. */
+/* For a target of as many elements as the output: values, or probabilities of the classes, such as one-hot. */
 static const char *choose_by_values(choice *x)
 {
     const ot_feed *f = x->feed;
@@ -66,7 +66,7 @@ static const char *choose_by_values(choice *x)
     }
     if (one_hot) return "cross_entropy";
     if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0])
-        return "mse"; /* no classes: there is one value */
+        return "mse"; /* no class axis: a single value */
     x->hint = f->binary ? "its target contains 0 and 1 in the shape of the output, but the output does not end in "
                           "Sigmoid; use --loss bce_with_logits for logits, or mse for values"
                         : "its target contains integers in the shape of the output; use --loss mse for values, or "
@@ -104,7 +104,7 @@ static ot_value *feed_value(ot_plan *p, const ot_config *c, int k)
     return v;
 }
 
-/* For formulas: what comes beside the targets. */
+/* For formulas: constants and weights besides the targets. */
 static ot_value *array(void *user, const char *name)
 {
     const choice *x = user;
@@ -126,7 +126,7 @@ static ot_value *find_output(ot_graph *g, const char *name)
     return NULL;
 }
 
-/* tail=softmax and its like say how the graph ends: it must. */
+/* tail=softmax and others declare how the graph ends: it must end so. */
 static bool tail_is_there(choice *x, const ot_loss_kind *r)
 {
     const char *said = ot_spec_text(x->l.how, "tail");
@@ -140,13 +140,14 @@ static bool tail_is_there(choice *x, const ot_loss_kind *r)
     return false;
 }
 
-/* Where the graph ends in what the loss undoes, along the class axis and no other, the loss acts on what is before. */
+/* If the graph ends in the operator that the loss inverts, along the class axis and no other, the loss acts on that
+ * operator's input. */
 static void join(choice *x, const ot_loss_kind *r)
 {
     unsigned sigmoid = 1u << OT_TAIL_SIGMOID, undoes = r->undoes;
     bool elements = x->l.t && ot_numel(&x->l.t->shape) == ot_numel(&x->l.z->shape);
     if (undoes & sigmoid && undoes & ~sigmoid)
-        undoes &= elements ? sigmoid : ~sigmoid; /* it is another one for each kind of target */
+        undoes &= elements ? sigmoid : ~sigmoid; /* which depends on the kind of target */
     if (ot_spec_is(x->l.how, "tail", "none") || !(undoes >> x->l.tail.kind & 1)) return;
     if (r->classes_last && x->l.z) x->l.axis = x->l.z->shape.rank - 1;
     if (x->l.tail.kind != OT_TAIL_SIGMOID && (!x->l.t || x->l.tail.axis < 0 || x->l.tail.axis != ot_loss_axis(&x->l)))
@@ -155,8 +156,8 @@ static void join(choice *x, const ot_loss_kind *r)
     x->l.joined = true;
 }
 
-/* The graph ends in something that this loss cannot mean.  Probabilities taken for their logarithms have no loss at all: what
- * comes out is negative, and the less the surer the network is of anything. */
+/* Refuses tails that do not fit this loss.  Probabilities in place of their logarithms make no loss: the result is
+ * negative, and decreases as the network gets less certain. */
 static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
@@ -176,7 +177,7 @@ static void doubt(choice *x, const ot_loss_kind *r)
             r->entry.name, r->acts_on, x->l.out->name, tail);
 }
 
-/* Another output to put a loss on, by its name, where there is one of floats. */
+/* Another output with floats that a loss could act on, by name. */
 static void other_output(choice *x)
 {
     const ot_graph *g = x->p->graph;
@@ -193,7 +194,7 @@ static void other_output(choice *x)
     ot_fail(x->p->graph->err, OT_E_MODEL, "output '%s' is %s, but a loss needs floats%s", x->l.out->name, what, more);
 }
 
-/* Class numbers and other integers have no gradient; the tensor they were made from may. */
+/* Class numbers and other integers have no gradient; the tensor that they were computed from may have one. */
 static void no_float(choice *x)
 {
     const ot_node *n = x->l.out->producer;
@@ -218,7 +219,7 @@ static void say_loss(const choice *x, const ot_loss_kind *r, bool given)
     else ot_plan_note(x->p, "loss %s on output '%s'%s", r->entry.name, x->l.out->name, how);
 }
 
-/* The target with its leading axes as one, of as many elements as the output has rows. */
+/* The target with its leading axes joined into one, with as many elements as the output has rows. */
 static ot_value *by_rows(choice *x)
 {
     const ot_shape *t = &x->l.t->shape;
@@ -230,7 +231,7 @@ static ot_value *by_rows(choice *x)
     return ot_view(&x->l.b, x->l.t, &s);
 }
 
-/* What acts on output z: its target, its tail. */
+/* The operands of the loss on output z: its target, its tail. */
 static void look_at(choice *x)
 {
     int k = find_target(x->p, x->c, x->l.out->name);
@@ -249,7 +250,7 @@ static void look_at(choice *x)
         x->l.tail.axis = x->l.tail.axis == front ? 0 : x->l.tail.axis + 1;
 }
 
-/* A loss by itself, and its right answers. */
+/* A loss without its weight, and its count of correct answers. */
 typedef struct single {
     ot_value *loss, *right, *of;
     const char *output;
@@ -260,7 +261,8 @@ typedef struct singles {
     single one[OT_HEADS];
 } singles;
 
-/* In an evaluation: the right answers are kept for the host, the first loss's under the plan's own names too. */
+/* In an evaluation the counts of correct answers are kept for the host; those of the first loss also under the
+ * plan's own names. */
 static void keep_right(choice *x)
 {
     ot_plan *p = x->p;
@@ -270,7 +272,8 @@ static void keep_right(choice *x)
     ot_plan_keep(p, x->l.of);
 }
 
-/* One loss, its scalar times its weight, on output z; *alone without it.  given: NULL: what follows from target and tail. */
+/* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
+ * and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
 {
     ot_graph *g = p->graph;
@@ -318,7 +321,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     return v && w != 1 ? mul(l, v, num(l, w)) : v;
 }
 
-/* The host reads single losses where there are several. */
+/* The host reads single losses if there are several. */
 static void keep_singles(ot_plan *p, const singles *s)
 {
     for (int i = 0; i < s->n && p->n_losses > 1; i++) {
@@ -344,7 +347,7 @@ static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     return g->err->status;
 }
 
-/* Running a file: the outputs asked for.  Training needs none of them. */
+/* Without training (run): the requested outputs. */
 static ot_status outputs(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
@@ -359,7 +362,8 @@ static bool is_scalar(const ot_plan *p, const ot_value *v)
     return ot_is_float(v->dtype) && (ot_numel(&v->shape) == 1 || (p->micro && ot_numel(&v->shape) == p->micro));
 }
 
-/* The output that is the loss: of those with one element the one called so, else the first; the first of all where none has. */
+/* The output that is the loss: among outputs of one element the one named so, else the first; the first of all if
+ * none has one element. */
 static ot_value *loss_in_graph(const ot_plan *p)
 {
     const ot_graph *g = p->graph;
@@ -371,8 +375,8 @@ static ot_value *loss_in_graph(const ot_plan *p)
     return found ? found : g->outputs[0];
 }
 
-/* One per output with a target of its own; a target that names no output is the first one's.  Without any, an output must
- * be the loss. */
+/* One loss per output with a target of its own; a target that names no output belongs to the first.  Without any
+ * target, an output must be the loss. */
 static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;
@@ -383,7 +387,7 @@ static ot_status chosen_losses(ot_plan *p, const ot_config *c, singles *all)
     return p->loss ? OT_OK : add_loss(p, c, NULL, loss_in_graph(p), all);
 }
 
-/* A weight of 0 leaves an output out: what only it reaches neither trains nor decays. */
+/* An output with weight 0 is ignored: values that only it depends on neither train nor decay. */
 static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 {
     ot_graph *g = p->graph;

@@ -1,24 +1,24 @@
-/* lossscale.c - the scale of the loss under fp16, kept in the graph.
+/* lossscale.c - the loss scale of fp16 training, kept in the graph.
  *
- * Gradients of activations are small: in f16 they would vanish.  The loss is multiplied by a scale before the
- * backward pass, and gradients divided by it in the update.  Where one of them is no finite number the update changes
- * nothing but the scale, which is halved; after 2000 updates in a row that went well it is doubled.  No host has to
- * look: the scale and its count are state, the decision is a select (optimizer.c).
+ * Gradients of activations are small and would underflow in f16.  The loss is multiplied by a scale before the
+ * backward pass, and gradients are divided by it in the update.  If a gradient is not finite, the update changes
+ * only the scale, which is halved; after 2000 successful updates in a row it is doubled.  The host is not involved:
+ * scale and count are state, and the update is selected in the graph (optimizer.c).
  *
- * Source  PyTorch's GradScaler: start, factors and interval are its defaults. */
+ * Source  PyTorch's GradScaler: initial scale, factors and interval are its defaults. */
 #include <float.h>
 
 #include "ops/kernels/map.h"
 #include "runtime/passes/lossscale.h"
 
-/* LOOKED_AT: of gradients that are computed once; no second try finds a scale that fits. */
-enum { START = 65536, INTERVAL = 2000, LOOKED_AT = 1024 };
+/* GRAD_SCALE: the fixed scale of `onnxtrain grad`, which runs once and cannot search for one. */
+enum { START = 65536, INTERVAL = 2000, GRAD_SCALE = 1024 };
 
 ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b)
 {
     ot_dtype t = p->loss->dtype;
     if (c->options.precision != OT_PREC_FP16) return ot_scalar(b, t, 1);
-    if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, LOOKED_AT);
+    if (c->want != OT_WANT_TRAIN) return ot_scalar(b, t, GRAD_SCALE);
     p->loss_scale = ot_graph_state(p->graph, OT_STATE_LOSS_SCALE, NULL, OT_F32, &OT_SCALAR, START);
     return p->loss_scale ? ot_cast(b, p->loss_scale, t) : NULL;
 }
@@ -28,7 +28,7 @@ void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b)
     if (c->options.precision != OT_PREC_FP16 || c->want == OT_WANT_TRAIN) return;
     for (int i = 0; i < p->n_weights; i++) {
         ot_value *g = p->weights[i]->grad;
-        p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / (double)LOOKED_AT));
+        p->weights[i]->grad = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, g->dtype, 1.0 / (double)GRAD_SCALE));
     }
 }
 

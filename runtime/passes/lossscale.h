@@ -1,4 +1,4 @@
-/* lossscale.h - the scale of the loss under fp16: where autodiff and the optimizer meet it. */
+/* lossscale.h - the loss scale of fp16 training, shared by autodiff and optimizer. */
 #ifndef OT_LOSSSCALE_H
 #define OT_LOSSSCALE_H
 
@@ -8,10 +8,10 @@
 /* dL/dL: 1, or the scale.  Sets p->loss_scale where it is state. */
 ot_value *ot_loss_seed(ot_plan *p, const ot_config *c, ot_build *b);
 
-/* Gradients that are looked at are divided by the scale that the loss had. */
+/* Divides gradients that `onnxtrain grad` returns by the scale of the loss. */
 void ot_loss_unscale_all(ot_plan *p, const ot_config *c, ot_build *b);
 
-/* The next scale.  ok: every gradient is finite. */
+/* The next scale.  ok: all gradients are finite. */
 void ot_loss_scale_update(ot_plan *p, ot_build *b, ot_value *ok);
 
 #endif

@@ -1,11 +1,11 @@
-/* lower.c - kernel operators only: every node that its operator can spell out is replaced. */
+/* lower.c - replaces every node by kernel operators, through the lowering rule of its operator. */
 #include <string.h>
 
 #include "ops/kernels/copy.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
-/* Was v made by a node between `prev` (excluded; NULL: the head) and `end` (excluded)? */
+/* Was v computed by a node between `prev` (excluded; NULL: the head) and `end` (excluded)? */
 static bool made_between(const ot_graph *g, const ot_node *prev, const ot_node *end, const ot_value *v)
 {
     for (const ot_node *n = prev ? prev->next : g->first; n != end; n = n->next)
@@ -13,7 +13,7 @@ static bool made_between(const ot_graph *g, const ot_node *prev, const ot_node *
     return false;
 }
 
-/* `out` takes the place of y, which the lowering of `end` has just made. */
+/* Replaces y by `out`, which the lowering of `end` has just made. */
 static void take_over(ot_graph *g, ot_node *prev, const ot_node *end, ot_value *out, ot_value *y)
 {
     for (ot_node *n = prev ? prev->next : g->first; n != end; n = n->next)
@@ -82,7 +82,7 @@ ot_status ot_lower(ot_graph *g)
         }
         ot_node *prev = n->prev;
         OT_TRY(lower_node(g, n));
-        n = prev ? prev->next : g->first; /* what it made may be lowered further */
+        n = prev ? prev->next : g->first; /* the new nodes may be lowered further */
     }
     return OT_OK;
 }

@@ -1,15 +1,15 @@
-/* memory.c - an offset in a slab per value.
+/* memory.c - assigns every value an offset in a slab.
  *
- * Time is the schedule: node k of the every phase, then the update phase.  A value lives from the
- * node that makes it to the last that reads it; one the host reads lives to the end.  Views, results
- * in place and assignments share the memory of their base.  Bases are placed largest first at the
- * lowest offset where no base alive at the same time lies; for real networks this meets the lower
- * bound (the most bytes alive at once) within a few percent.  In graphs of very many (loops spelled out) the
- * smallest go on top of what is alive at their time, gaps or not: that takes no time.  The steps of a group are one moment: what any of
- * them reads lives to the group's end, what one makes from its start.
+ * Time is the schedule: the steps of the batch phase, then those of the update phase.  A value is live from the step
+ * that computes it to the last that reads it; one that the host reads is live to the end.  Views, in-place results
+ * and assignments share the memory of their base.  Bases are placed largest first at the lowest offset where no base
+ * live at the same time is placed; for real networks this comes within a few percent of the lower bound (the most
+ * bytes live at once).  In graphs with very many values (unrolled loops) the smallest are placed above everything
+ * live at their time, ignoring gaps, in near-linear time.  The steps of a group count as one moment: what any of
+ * them reads is live to the group's end, what one of them computes from its start.
  *
- * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else,
- *         reused by every plan of a trainer. */
+ * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else, reused by every
+ *         plan of a trainer. */
 #include <stdlib.h>
 
 #include "ops/kernel.h"
@@ -26,7 +26,7 @@ typedef struct block { /* one base, or one workspace */
 
 typedef struct life {
     int from, to, at;
-} life; /* by value id; from -1: no producer.  at: the step that makes it */
+} life; /* by value id; from -1: no producer.  at: the step that computes it */
 
 typedef struct span {
     int from, to;
@@ -95,8 +95,8 @@ static void share(ot_value *v, ot_value *base, life *l)
 
 /* ---- sharing --------------------------------------------------------------- */
 
-/* An assignment in place: the new value is made over the state, by a kernel that allows it, after
- * everybody else has read the state. */
+/* An in-place assignment: the new value is written over the state, by a kernel that allows it, after all other
+ * readers have read the state. */
 static bool assign_in_place(ot_plan *p, const ot_assign *a, const life *l)
 {
     ot_value *v = a->value, *s = a->state;
@@ -126,14 +126,14 @@ static ot_status assignments(ot_plan *p, life *l)
     return OT_OK;
 }
 
-/* A View is its input's memory. */
+/* A View shares its input's memory. */
 static void share_view(ot_plan *p, int t, life *l)
 {
     const ot_node *n = step_at(p, t)->node;
     if (n->op->flags & OT_ALIAS && n->out[0] && n->in[0]->layout == OT_PLAIN) share(n->out[0], n->in[0], l);
 }
 
-/* Results in place, where the kernel allows it and the input dies here. */
+/* In-place results, if the kernel allows it and the input is not read later. */
 static void share_outputs(ot_plan *p, int t, life *l)
 {
     const ot_step *s = step_at(p, t);
@@ -151,7 +151,7 @@ static void share_outputs(ot_plan *p, int t, life *l)
             if (b->role != OT_TEMP || l[b->id].to != end || value_bytes(b) != value_bytes(y) || others_use(p, t, b))
                 continue;
             share(y, x, l);
-            if (l[b->id].to == end) l[b->id].to = end + 1; /* taken: no second output may have it */
+            if (l[b->id].to == end) l[b->id].to = end + 1; /* in use: no second output may have it */
             break;
         }
     }
@@ -166,7 +166,7 @@ static int larger_first(const void *a, const void *b)
     return x->from != y->from ? (x->from > y->from ? 1 : -1) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* The lowest offset at which b meets no placed block of its time.  placed[0..n) by offset. */
+/* The lowest offset at which b overlaps no placed block live at the same time.  placed[0..n) is sorted by offset. */
 static int64_t lowest_gap(block *const *placed, int n, const block *b)
 {
     int64_t at = 0;
@@ -179,8 +179,8 @@ static int64_t lowest_gap(block *const *placed, int n, const block *b)
     return at;
 }
 
-/* The end of what lies in memory, by time: a tree whose node k has the halves 2k and 2k + 1, n (a power of two) leaves.
- * all: every moment below the node has this at least; some: one of them has it. */
+/* The end of the memory in use, by time: a segment tree whose node k has the children 2k and 2k + 1, with n (a power
+ * of two) leaves.  all: a lower bound for every moment below the node; some: the maximum over them. */
 typedef struct skyline {
     int n;
     int64_t *all, *some;
@@ -188,7 +188,7 @@ typedef struct skyline {
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The highest end within [from, to], of node k, which spans [lo, hi]. */
+/* The highest end in [from, to] within node k, which spans [lo, hi]. */
 static int64_t highest(const skyline *s, int k, int lo, int hi, int from, int to)
 {
     if (to < lo || hi < from) return 0;
@@ -211,7 +211,7 @@ static void raise_to(skyline *s, int k, int lo, int hi, const block *b)
     raise_to(s, 2 * k + 1, mid + 1, hi, b);
 }
 
-/* list[done..n) on top of what is alive at their time. */
+/* Places list[done..n) above everything live at their time. */
 static bool place_on_top(block *list, int done, int n, int64_t *end)
 {
     skyline s = { .n = 1 };
@@ -234,7 +234,7 @@ static bool place_on_top(block *list, int done, int n, int64_t *end)
 
 static bool place(block *list, int n, block **placed, int64_t *end)
 {
-    enum { MOST_FITTED = 1 << 14 }; /* every one is held against all before it */
+    enum { MOST_FITTED = 1 << 14 }; /* compares each with all before it */
     int fitted = n < MOST_FITTED ? n : MOST_FITTED;
     *end = 0;
     qsort(list, (size_t)n, sizeof *list, larger_first);
@@ -303,7 +303,7 @@ static ot_status state(ot_plan *p)
         if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
         if ((v->role != OT_WEIGHT && v->role != OT_STATE) || v->mark != 1) continue;
         const ot_value *s = p->like ? ot_same_state(p->like, v) : NULL;
-        if (p->like && !s && v->data) { /* the training plan never touches it */
+        if (p->like && !s && v->data) { /* not used by the training plan */
             v->slab = OT_SLAB_CONST;
             continue;
         }
@@ -317,7 +317,7 @@ static ot_status state(ot_plan *p)
     return OT_OK;
 }
 
-/* value->mark: some node or assignment of the plan uses it. */
+/* value->mark: a node or assignment of the plan uses it. */
 static void mark_used(ot_plan *p)
 {
     ot_graph *g = p->graph;
@@ -328,7 +328,7 @@ static void mark_used(ot_plan *p)
     for (int i = 0; i < g->n_assigns; i++) g->assigns[i].state->mark = g->assigns[i].value->mark = 1;
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = 1;
     for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = 1;
-    for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = 1; /* another plan of the training uses it */
+    for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = 1; /* used by another plan of the training */
 }
 
 ot_status ot_pass_memory(ot_plan *p, const ot_config *c)

@@ -1,7 +1,7 @@
-/* optimizer.c - accumulation, norm, clipping, one update per weight by a formula of runtime/optimizers.
+/* optimizer.c - gradient accumulation, norm, clipping, and one update per weight by a formula of runtime/optimizers.
  *
- * Where an update may be skipped (fp16, --on-nonfinite skip) the graph decides: everything the update assigns is
- * selected between what is new and what was, and the updates that took place are counted in a state. */
+ * If updates may be skipped (fp16, --on-nonfinite skip), the graph decides: every value that the update assigns is
+ * selected between new and old, and a state counts the updates that took place. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "runtime/optimizers/update.h"
 #include "runtime/passes/lossscale.h"
 
-/* All updates of a plan: x is the one that is built. */
+/* All updates of a plan: x is the current one. */
 typedef struct updates {
     ot_plan *p;
     const ot_config *c;
     const ot_optimizer *how;
-    ot_spec spec; /* what the user gave, with the defaults of `how` behind it */
+    ot_spec spec; /* the user's keys, followed by the defaults of `how` */
     ot_update x;
-    ot_value *unscale; /* gradients times this, f32; NULL: as they are */
-    ot_value *factor;  /* and this, which clips their norm; NULL: none */
+    ot_value *unscale; /* factor for gradients, f32; NULL: 1 */
+    ot_value *factor;  /* factor that clips their norm; NULL: none */
 } updates;
 
-/* Is it one of "norms", "biases", or does a glob match? */
+/* Is it "norms" or "biases", or does a glob match? */
 static bool no_decay(const ot_config *c, const ot_value *w)
 {
     char slot = w->slot_op ? ot_slot_at(w->slot_op, w->slot_input) : '-';
@@ -34,7 +34,7 @@ static bool no_decay(const ot_config *c, const ot_value *w)
     return false;
 }
 
-/* By the most specific pattern; of equally specific ones the last. */
+/* By the most specific pattern; the last of several equally specific ones. */
 static double lr_scale(const ot_config *c, const ot_value *w)
 {
     double s = 1;
@@ -53,7 +53,7 @@ static ot_value *knob(ot_graph *g, const char *name)
     return v;
 }
 
-/* Gradients of several batches add up in a state; the update phase reads their mean. */
+/* Gradients of several batches are summed in a state; the update phase reads their mean. */
 static void accumulate(ot_plan *p, ot_update *x, int times)
 {
     for (int i = 0; i < p->n_weights; i++) {
@@ -74,7 +74,7 @@ static void forget(ot_plan *p, ot_update *x)
     }
 }
 
-/* A gradient that was only cast is read as it was before: the update casts it by itself. */
+/* Reads a gradient that was only cast before its cast: the update casts by itself. */
 static ot_value *uncast(ot_value *g)
 {
     ot_value *narrow = ot_cast_from(g);
@@ -105,7 +105,7 @@ static ot_value *clipped(ot_update *x, const ot_config *c, ot_value *g, ot_value
     return g;
 }
 
-/* A weight stored in half precision is trained through an f32 master. */
+/* A weight stored in half precision trains through an f32 master copy. */
 static ot_value *master(ot_update *x)
 {
     ot_value *w = x->file_w;
@@ -138,7 +138,7 @@ static void update(updates *all, ot_value *w)
     keep(x, w, ot_cast(&x->b, now, w->dtype));
 }
 
-/* The loss of the batches of this update, summed where they are several. */
+/* The loss of the batches of this update: their sum if there are several. */
 static ot_value *losses(ot_plan *p, ot_update *x, const ot_config *c)
 {
     ot_value *sum =
@@ -152,7 +152,7 @@ static ot_value *is_finite(ot_update *x, ot_value *v)
     return ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
 }
 
-/* Norm, scale and the decision; afterwards x->ok says whether the update takes place, and x->t its number. */
+/* Norm, scale and the skip decision; sets x->ok (the update takes place) and x->t (its number). */
 static void decide(updates *all, ot_value *loss)
 {
     ot_plan *p = all->p;
@@ -173,12 +173,12 @@ static void decide(updates *all, ot_value *loss)
     ot_value *made = ot_graph_state(p->graph, OT_STATE_UPDATES, NULL, OT_F64, &OT_SCALAR, 0);
     x->ok = ok;
     x->t = keep(x, made, add(x, made, wide(x, 1)));
-    ot_value *scalars[] = { x->t, x->ok, all->unscale }; /* computed once, not again by every update */
+    ot_value *scalars[] = { x->t, x->ok, all->unscale }; /* computed once for all updates */
     for (int i = 0; i < OT_LEN(scalars); i++)
         if (scalars[i]) ot_plan_keep(p, scalars[i]);
 }
 
-/* Finds the optimizer, whose keys alone may be given. */
+/* Finds the optimizer; only its keys are accepted. */
 static ot_status begin(updates *all)
 {
     ot_graph *g = all->p->graph;
@@ -195,7 +195,7 @@ static ot_status begin(updates *all)
     return OT_OK;
 }
 
-/* The file's algorithm has its updates; how large its gradients are is told all the same. */
+/* The file's algorithm computes the updates; the norm of its gradients is reported nevertheless. */
 static ot_status own_norm(ot_plan *p)
 {
     ot_update x = { .b = { .graph = p->graph } };

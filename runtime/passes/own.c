@@ -1,13 +1,14 @@
-/* own.c - the file's own algorithm trains (TrainingInfoProto, importer/training.c).
+/* own.c - training by the file's own algorithm (TrainingInfoProto, importer/training.c).
  *
- * Its graph brings loss, gradients and updates along; the passes for those have nothing to do but to know what is what. */
+ * Its graph contains loss, gradients and updates; this pass finds them, and the passes that would build them do
+ * nothing. */
 #include <string.h>
 
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/stored.h"
 
-/* Is a gradient by v asked for? */
+/* Does a Gradient by v exist? */
 static bool differentiated_by(const ot_graph *g, const ot_value *v)
 {
     for (const ot_node *n = g->first; n; n = n->next)
@@ -37,7 +38,7 @@ ot_status ot_own_classify(ot_plan *p, const ot_config *c)
     return g->err->status;
 }
 
-/* What replaces an initializer is like it. */
+/* What replaces an initializer must have its type and shape. */
 static ot_status check_updates(ot_plan *p)
 {
     ot_graph *g = p->graph;

@@ -1,15 +1,16 @@
-/* partial.c - outputs of a file that are no tensors, or cannot be computed.
+/* partial.c - outputs of a file that are no tensors, or that cannot be computed.
  *
- * A sequence becomes one output for each element, behind the file's own; an optional is its element.  Where a node fails
- * for what is beyond us (strings that data decides, operators that nobody knows), the outputs that need it are left out and said, if any other
- * is there: nobody may have asked for them.  Output i of the plan stays output i of the file: what is left out is empty. */
+ * A sequence becomes one output per element, after the file's own outputs; an optional becomes its element.  If a
+ * node fails for a reason beyond this program (data-dependent strings, unknown operators), the outputs that need it
+ * are skipped and reported, provided that another output remains: the user may not need them.  Output i of the plan
+ * stays output i of the file: a skipped one is empty. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ops/onnx/sequence.h"
 #include "runtime/passes/passes.h"
 
-/* Output i, which is not there: an empty tensor in its place. */
+/* Replaces output i, which is skipped, by an empty tensor. */
 static ot_status leave_out(ot_plan *p, int i, const char *why)
 {
     ot_graph *g = p->graph;
@@ -24,7 +25,7 @@ static ot_status leave_out(ot_plan *p, int i, const char *why)
     return g->err->status;
 }
 
-/* The outputs behind `at`, which failed so, and all nodes that lead to them alone. */
+/* The outputs that depend on `at`, which failed, and all nodes that lead only to them. */
 static ot_status leave_out_behind(ot_plan *p, ot_node *at, const ot_error *why)
 {
     ot_graph *g = p->graph;
@@ -42,7 +43,7 @@ static ot_status leave_out_behind(ot_plan *p, ot_node *at, const ot_error *why)
     return g->err->status;
 }
 
-/* Is it for what nobody here can know or do that n fails?  A file at fault is refused. */
+/* Does n fail because of what this program does not support?  A file that is wrong is refused. */
 static bool is_beyond(const ot_node *n)
 {
     bool beyond = n->op == &ot_op_Unsupported;
@@ -63,7 +64,7 @@ ot_status ot_leave_out_unsupported(ot_plan *p)
         if (!at) continue;
         (void)ot_node_infer(at, &why);
         OT_TRY(leave_out_behind(p, at, &why));
-        n = p->graph->first; /* some are gone */
+        n = p->graph->first; /* some are removed */
     }
     return OT_OK;
 }

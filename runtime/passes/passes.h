@@ -13,7 +13,7 @@
 #include "runtime/base/registry.h"
 #include "runtime/graph/graph.h"
 
-/*    pass       leaves                                                                    */
+/*    pass       description                                                                    */
 #define OT_PASSES(P)                                                                                                 \
     P(classify,    "classifies initializers as weight, statistic or constant, with the reason")                            \
     P(rebatch,     "sets the input shapes from the data; combines several batches of a fixed size")                            \
@@ -49,46 +49,46 @@ typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_pr
 
 typedef enum ot_bn { OT_BN_AUTO, OT_BN_TRAIN, OT_BN_FROZEN } ot_bn;
 
-/* Samples as a data set has them, where the plan makes batches of them itself (pass batch_input). */
+/* Samples in the data set's own form, for plans that make batches themselves (pass batch_input). */
 typedef struct ot_feed_set {
     ot_dtype dtype;
-    int64_t samples;    /* of the set, picked by index; 0: what is fed is the batch, in order */
+    int64_t samples;    /* of the set, selected by index; 0: the fed samples are the batch, in order */
     int64_t elements;   /* per sample */
-    int64_t permute[3]; /* {H, W, C}: a sample is (H,W,C) and becomes (C,H,W); {0}: as it is */
+    int64_t permute[3]; /* {H, W, C}: a sample is (H,W,C) and becomes (C,H,W); {0}: unchanged */
     bool scale;         /* then element i becomes x * mul[c] + add[c], c = (i / inner) % channels, in f32 or f64 */
     int channels;
     int64_t inner;
     const float *mul, *add;
 } ot_feed_set;
 
-/* A fed array, as the passes see it. */
+/* An array that is fed, as passes see it. */
 typedef struct ot_feed {
     const char *name; /* of a graph input; targets: "target" or "target_<output>" */
-    bool target;      /* it is for losses alone, also where an input has that name */
+    bool target;      /* only for losses, even if an input has that name */
     ot_dtype dtype;
     ot_shape shape;     /* as fed for one batch */
-    bool whole;         /* no batch axis: the same with every batch */
-    const void *sample; /* NULL; else the bytes of one batch, for what data decides (decide.h).  Borrowed */
-    const void *data;   /* NULL; else its bytes: the plan is for these alone (sizes that data decides).  Borrowed */
+    bool whole;         /* no batch axis: the same for every batch */
+    const void *sample; /* NULL; else the bytes of one batch, for data-dependent decisions (decide.h).  Borrowed */
+    const void *data;   /* NULL; else its bytes: the plan is for these only (data-dependent sizes).  Borrowed */
     bool binary;        /* targets: every value of the data set is 0 or 1 */
-    bool ignores;       /* targets: of the class numbers some are OT_IGNORED, and nothing else is said to be ignored */
-    int batch_axis;     /* targets: where the output that they are for has the samples */
-    bool by_rows; /* targets: the output has its samples' leading elements one behind the other along its first axis */
-    bool adds_up[2]; /* targets: no value is negative, and over the first axis of a sample (the last) they sum to 1 */
-    const ot_feed_set *set; /* NULL: batches come ready.  Borrowed while the plan is made */
+    bool ignores;       /* targets: some class numbers are OT_IGNORED, and no ignore_index is given */
+    int batch_axis;     /* targets: the sample axis of the output that they belong to */
+    bool by_rows;       /* targets: the leading elements of the output's samples are consecutive along its first axis */
+    bool adds_up[2];    /* targets: values are not negative, and sum to 1 over the first axis of a sample (the last) */
+    const ot_feed_set *set; /* NULL: batches are ready-made.  Borrowed while the plan is made */
 } ot_feed;
 
-/* What the options say about every plan of a training or an evaluation: read once (ot_settings), passed on to the passes as it is. */
+/* The options that apply to every plan of a training or an evaluation: parsed into ot_settings, copied to ot_config. */
 typedef struct ot_plan_options {
     int n_losses;
     ot_spec *losses; /* 0: chosen by the loss pass, one per output with a target */
     ot_spec optimizer;
     double clip_norm, clip_value; /* 0: none */
-    bool skip_nonfinite;          /* an update whose loss or gradients are not finite changes nothing */
+    bool skip_nonfinite;          /* an update with a non-finite loss or gradient changes nothing */
     ot_bn bn;
-    bool bn_unbiased;   /* running variance as PyTorch's */
-    double dropout;     /* < 0: as the file says; 0: off */
-    double add_dropout; /* one before the classifier; 0: none */
+    bool bn_unbiased;   /* running variance as in PyTorch */
+    double dropout;     /* < 0: as in the file; 0: off */
+    double add_dropout; /* of a Dropout before the classifier; 0: none */
     int n_train;
     const char *const *train; /* globs over initializer names */
     int n_freeze;
@@ -98,9 +98,9 @@ typedef struct ot_plan_options {
     int n_lr_scale;
     const char *const *lr_scale;
     const double *lr_scale_by;
-    bool fit_scales; /* of trained weights that the file keeps in integers: computed from them; else the file's */
+    bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
-    bool apart; /* a batch that is not the file's: every operator once for each of the file's (found by together.c) */
+    bool apart; /* another batch size than the file's: unroll every operator over its batches (found by together.c) */
     ot_precision precision; /* what f32 operators compute in */
 } ot_plan_options;
 
@@ -111,25 +111,25 @@ typedef struct ot_config {
     int n_feeds;
     const ot_feed *feeds;
     int accumulate;          /* >= 1 */
-    bool schedules_momentum; /* onecycle's cycle_momentum: the knob moves */
+    bool schedules_momentum; /* onecycle's cycle_momentum: the momentum changes with the schedule */
     int n_wanted;
     const char *const *wanted; /* run: outputs to compute; 0: all */
     int threads;
-    bool ref_only;     /* reference kernels only: the oracle of the tests */
-    ot_device *device; /* what it runs on; NULL: the CPU.  Borrowed, outlives the plan */
+    bool ref_only;     /* reference kernels only, for tests */
+    ot_device *device; /* the device; NULL: the CPU.  Borrowed, outlives the plan */
     struct ot_decisions
-        *decisions; /* what data decides (decide.h): read, and written where they are not complete; NULL: nothing may */
+        *decisions; /* data-dependent decisions (decide.h): read, and completed; NULL: none are possible */
     const void *(*state)(void *user, const ot_value *v);
-    void *user;   /* for them: the bytes of a weight or state now; NULL: as in the file */
-    bool partial; /* outputs that cannot be computed are left out, as long as one is there */
-    bool tune;    /* time what the device has not timed yet (tune.c) */
+    void *user;   /* for decisions: the current bytes of a weight or state; NULL: as in the file */
+    bool partial; /* outputs that cannot be computed are skipped, as long as one remains */
+    bool tune;    /* measure kernels that have no timing for this device (tune.c) */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
 
 typedef struct ot_kernel ot_kernel;
 
-/* A candidate that was passed over. */
+/* A candidate that was not chosen. */
 typedef struct ot_refusal {
     const ot_kernel *kernel;
     const char *why;
@@ -139,33 +139,32 @@ typedef struct ot_refusal {
 typedef struct ot_step {
     const ot_node *node;
     const ot_kernel *kernel;
-    const char *how; /* which of its ways, in its own words; "": there is one only */
-    double tuned;    /* seconds it took when it was chosen by timing (tune.c); 0: by the order of candidates */
-    int n_refused;   /* candidates in front of it that refused, or yielded to it */
+    const char *how; /* the variant, in the kernel's words; "": it has only one */
+    double tuned;    /* measured seconds, if it was chosen by timing (tune.c); 0: chosen by the order of candidates */
+    int n_refused;   /* earlier candidates that refused, or have lower priority */
     const ot_refusal *refused;
     void *state;       /* the kernel's */
     int64_t work;      /* offset of its workspace in the scratch slab; -1: none */
-    const void *table; /* of the kernel's state: what a device keeps for it; NULL: nothing */
+    const void *table; /* for the kernel's state: memory that a device keeps for it; NULL: none */
     size_t table_bytes;
-    int group; /* this step and the group - 1 behind it are one piece of work (ot_grouped); 1: by itself,
-                                 * 0: in the group of an earlier one */
+    int group; /* steps in the launch that starts here (ot_grouped); 1: not grouped; 0: in an earlier group */
 } ot_step;
 
-/* Scalars that the host sets before a run; every one is an OT_INPUT of rank 0. */
+/* Scalars that the host sets before a run; each is an OT_INPUT of rank 0. */
 typedef struct ot_step_scalars {
-    ot_value *lr, *momentum; /* f64: rate; momentum (sgd) or beta1, which a schedule may move */
-    ot_value *t; /* f64: number of the update, from 1; NULL: counted in the graph, where updates may be skipped */
+    ot_value *lr, *momentum; /* f64: learning rate; momentum (sgd) or beta1, which a schedule may change */
+    ot_value *t; /* f64: number of the update, from 1; NULL: counted in the graph, if updates may be skipped */
     ot_value *seed, *counter; /* u64: for random instructions: key, number of the batch */
 } ot_step_scalars;
 
-/* An input whose batches the plan makes: what is fed is `data`. */
+/* An input whose batches the plan makes from the fed `data`. */
 typedef struct ot_made_input {
     const ot_value *input;
     ot_value *data;
 } ot_made_input;
 
-/* One of several losses of a plan, before its weight: the output that it acts on, and which of the plan's kept values it is;
- * likewise how many of its answers are right, and of how many: -1: it has no right answers. */
+/* One of several losses of a plan, without its weight: the output that it acts on and its index among the plan's
+ * kept values; likewise its count of correct answers and the number of answers; -1: it has none. */
 enum { OT_HEADS = 16 };
 typedef struct ot_head {
     const char *output;
@@ -177,48 +176,48 @@ typedef struct ot_plan {
     ot_error sticky; /* the graph's err while passes run */
     ot_step_scalars knobs;
     int threads;                /* of every run */
-    ot_device *device;          /* where it runs; NULL: the CPU */
+    ot_device *device;          /* the device; NULL: the CPU */
     int before_loss;            /* values with a smaller id are those of the file */
     bool described;             /* for ot_plan_describe */
-    bool own;                   /* the file's own algorithm trains: the graph came with assignments */
-    const struct ot_plan *like; /* whose state slab this one shares; NULL: its own */
+    bool own;                   /* trained by the file's own algorithm: the graph comes with assignments */
+    const struct ot_plan *like; /* whose state slab this plan shares; NULL: its own */
     int n_kept;
     ot_value **kept; /* values the host reads after a run: never overwritten */
     int n_copies;
     ot_assign *copies; /* assignments not done in place: copied at the end of their phase */
     ot_value *loss;    /* scalar f32/f64 in the graph; NULL: none */
-    int n_losses;      /* of which it is the sum */
+    int n_losses;      /* the terms of its sum */
     int n_heads;
-    ot_head head[OT_HEADS]; /* these, where there are several; the first OT_HEADS */
-    int64_t micro;          /* batches of the file's own size that are one batch here; 0: the batch is the file's */
-    int64_t baked; /* that size, where the batch is another, a multiple of it or not; 0: the batch is the file's */
-    ot_value *grad_norm;  /* scalar; TRAIN only */
-    ot_value *loss_scale; /* fp16: f32 state; an update without a finite grad_norm changes this alone.  Else NULL */
+    ot_head head[OT_HEADS]; /* the losses if there are several; the first OT_HEADS */
+    int64_t micro;          /* number of batches of the file's own size in this batch; 0: it has the file's size */
+    int64_t baked;          /* that size, if the batch size differs, as a multiple or not; 0: it has the file's size */
+    ot_value *grad_norm;    /* scalar; TRAIN only */
+    ot_value *loss_scale;   /* fp16: f32 state; an update with a non-finite grad_norm changes only this.  Else NULL */
     ot_value *correct, *counted; /* metrics: scalars f32; NULL: none */
-    const char *counted_of;      /* the output that they are of */
+    const char *counted_of;      /* the output that they measure */
     int n_weights;
     ot_value **weights; /* trained, in file order */
     int n_states;
     ot_value **states; /* weights, statistics, moments: all in the state slab */
     int n_targets;
     ot_value **targets; /* inputs that the loss pass made */
-    ot_value **fed;     /* by feed of the configuration: the input that reads its bytes; NULL: nothing does */
+    ot_value **fed;     /* by feed of the configuration: the input that reads it; NULL: none */
     int n_sets;
     ot_made_input *sets;
     int n_spread;
-    const char **spread; /* RUN: names of outputs behind the file's own: NAME/0 ... of one that is a sequence */
+    const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;
-    ot_value **reached; /* where data decides: weights that reach the loss one way or another */
+    ot_value **reached; /* with data-dependent decisions: weights that lead to the loss in some decision */
     int n_made;
-    ot_value **made; /* inputs that the host makes of every batch, in the order of its decisions (decide.h) */
-    ot_value *index; /* i64 per sample of the batch: which of the sets' samples; NULL: no set needs it */
+    ot_value **made; /* inputs that the host computes for every batch, in the order of its decisions (decide.h) */
+    ot_value *index; /* i64 per sample of the batch: its index in the sets; NULL: not needed */
     int n_batch_steps, n_update_steps;
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
-    ot_findings findings; /* for the user: tail joined, re-batched from 1 to 64 …; in the graph's arena */
+    ot_findings findings; /* for the user: combined tails, batch size changed from 1 to 64, ...; in the graph's arena */
 } ot_plan;
 
-/* Elements that the plain loops of a kernel operator touch for n, about; its shapes are known. */
+/* The approximate number of elements that the plain loops of a kernel operator touch for n; its shapes are known. */
 int64_t ot_node_work(const ot_node *n);
 
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
@@ -226,8 +225,8 @@ int64_t ot_node_work(const ot_node *n);
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
 void ot_plan_free(ot_plan *p);
 
-/* What a training is, for who writes it down: the file's operators, the loss in ours, one Gradient, and the updates of the weights
- * from those sources, assigned.  It does not run. */
+/* Describes a training: the file's operators, the loss as kernel operators, one Gradient, and the updates of the
+ * weights from these sources, assigned.  The result does not run. */
 ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int *sources, int n, ot_plan **out,
                            ot_error *err);
 
@@ -237,7 +236,7 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
 /* ---- own.c: the file's own algorithm, whose graph has assignments (importer/training.c) ---------- */
 
 ot_status ot_own_classify(ot_plan *p,
-                          const ot_config *c); /* what it assigns trains or is a state, and nothing else changes */
+                          const ot_config *c); /* what it assigns trains or is a state; nothing else changes */
 ot_status ot_own_loss(ot_plan *p);             /* the tensor whose gradient it asks for */
 
 /* ---- the passes ------------------------------------------------------------ */
@@ -248,61 +247,63 @@ OT_PASSES(OT_DECLARE)
 
 /* ---- shared by passes ------------------------------------------------------ */
 
-/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.
- * Does nothing when a result is larger than the limit for folded values. */
+/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.  Does nothing
+ * if a result is larger than the limit for folded values. */
 ot_status ot_fold(ot_graph *g, ot_node *n);
 
 /* Infers one node and folds it if it can be. */
 ot_status ot_infer_node(ot_graph *g, ot_node *n);
 
-/* Infers every node, spelling control flow out; what is constant then leaves the graph. */
+/* Infers every node and unrolls control flow; removes nodes that are constant then. */
 ot_status ot_infer_graph(ot_graph *g);
 
-/* The same for the graph of a plan.  c->partial: where a node fails, the outputs that need it are left out, with a finding
- * (partial.c).  OT_E_MODEL: none would be left. */
+/* The same for the graph of a plan.  c->partial: if a node fails, the outputs that need it are skipped, with a
+ * finding (partial.c).  OT_E_MODEL: none would remain. */
 ot_status ot_infer_plan(ot_plan *p, const ot_config *c);
 
-/* Leaves out what needs operators that nobody knows. */
+/* Skips outputs that need unknown operators. */
 ot_status ot_leave_out_unsupported(ot_plan *p);
 
-/* ot_infer_graph up to the node that fails, *at; lists may still be there. */
+/* Like ot_infer_graph, up to the node that fails, *at; lists may remain. */
 ot_status ot_infer_nodes(ot_graph *g, ot_node **at);
 
-/* Replaces *at, if it is control flow, by what stands for it, and sets *at to the first node of that.
- * Called before a node is inferred, when its inputs are. */
+/* If *at is control flow, replaces it by its expansion and sets *at to the first node of that.  Called before a node
+ * is inferred, when its inputs are. */
 ot_status ot_spell_out(ot_graph *g, ot_node **at);
 
 /* Lowers every node until only kernel operators are left. */
 ot_status ot_lower(ot_graph *g);
 
-/* What b->yield has stands for the outputs of n, which goes; it was made between prev (NULL: the first of the list) and n. */
+/* Replaces the outputs of n by those in b->yield and removes n; the new nodes are between prev (NULL: the head of
+ * the list) and n. */
 struct ot_build;
 ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
 
-/* The host will read v after a run; its place among the kept values, -1: no memory. */
+/* Keeps v for the host to read after a run.  Returns its index among the kept values; -1: no memory. */
 int ot_plan_keep(ot_plan *p, ot_value *v);
 
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);
 
-/* The state of another plan of the same model that is v (I5 of graph.h); NULL: it has none. */
+/* The state of another plan of the same model that corresponds to v (I5 of graph.h); NULL: none. */
 const ot_value *ot_same_state(const ot_plan *like, const ot_value *v);
 
 /* Do the two layouts differ for this shape? */
 bool ot_layout_matters(const ot_shape *s);
 
-/* Weights, and what meets them in updates, as their convolutions want them; before anything else has a layout. */
+/* Gives weights, and the operands of their updates, the layouts that convolutions prefer; runs before other layouts
+ * are chosen. */
 ot_status ot_weight_layout(ot_plan *p, const ot_config *c);
 
 /* Does a pattern over initializer names (with *, ?, [abc]) match?  -1: no.  The more specific the pattern, the larger the
  * number: by its literal characters; an exact name beats every glob. */
 int ot_pattern_rank(const char *pattern, const char *name);
 
-/* Where a pass adds what the user should know; a note about the whole plan. */
+/* Adds a finding for the user; this one is about the whole plan. */
 ot_findings *ot_plan_findings(ot_plan *p);
 void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
 
-extern const char ot_why_frozen[]; /* value->why of what --freeze keeps */
+extern const char ot_why_frozen[]; /* value->why of initializers that --freeze matches */
 
 /* value->mark: OT_FED where it depends on an input of the graph, else 0. */
 enum { OT_FED = 1 };
@@ -312,19 +313,18 @@ void ot_mark_fed(ot_graph *g);
 
 typedef struct ot_review {
     ot_findings *findings;
-    bool eval;    /* training is not meant: what matters to it alone is left out */
-    bool unfolds; /* convolutions get a norm while training (unfold.h) */
-    int norms, dropouts,
-        draws;              /* nodes that answer otherwise in evaluation mode than as the file has them; random ones */
-    int weights, quantised; /* initializers of the graph that train; those held in integers that do not */
+    bool eval;                  /* no training is intended: findings about training alone are skipped */
+    bool unfolds;               /* convolutions get a norm while training (unfold.h) */
+    int norms, dropouts, draws; /* nodes whose results differ in evaluation mode from the file's; random ones */
+    int weights, quantised;     /* initializers of the graph that train; those stored as integers that do not */
     int64_t quantised_elements;
     int roundings; /* nodes that round floats to integers of a scale */
 } ot_review;
 
 extern const char ot_remedy_quantised[];
 
-/* Looks at the graph of a file that ot_pass_classify has been over, and adds to out->findings what whoever trains it
- * should know.  producer: as the file names it.  Marks values. */
+/* Examines the graph of a file after ot_pass_classify, and adds to out->findings what a user who trains it should
+ * know.  producer: as named in the file.  Marks values. */
 void ot_review_graph(ot_graph *g, const char *producer, ot_review *out);
 
 #endif

@@ -1,13 +1,15 @@
-/* pieces.c - functions that losses know, spelled out in pieces, are one of ONNX's operators before the loss looks for them.
+/* pieces.c - decomposed Softmax, LogSoftmax, Sigmoid, Softplus and Tanh become single operators of ONNX before the loss
+ * pass.
  *
- *     Softmax     e / sum e with e = exp(x), exp(LogSoftmax(x))        LogSoftmax   x - log(sum(exp(x))), log(Softmax(x))
+ *     Softmax     e / sum e with e = exp(x), exp(LogSoftmax(x))        LogSoftmax   x - log(sum(exp(x))),
+ *     log(Softmax(x))
  *     Sigmoid     1 / (1 + exp(-x)), e / (1 + e), (1 + tanh(x / 2)) / 2             Softplus     log(1 + exp(x))
  *     Tanh        (exp(x) - exp(-x)) / (exp(x) + exp(-x)), (exp(2x) - 1) / (exp(2x) + 1), 2 Sigmoid(2x) - 1
  *
- * Sums may be in any order and nested; the maximum that is taken off x along the axis changes nothing, and goes.  Quotients may
- * be products with a Reciprocal.  Softmax and LogSoftmax sum over one axis.
- * Not found: sums with an epsilon, a Clip between: they are other functions.
- * A plan that runs the file as it is written leaves them: a sum of large exponentials overflows there. */
+ * Sums may be in any order and nested; a maximum subtracted from x along the axis has no effect and is removed.
+ * Quotients may be products with a Reciprocal.  Softmax and LogSoftmax sum over one axis.  Sums with an epsilon or a
+ * Clip are not matched: they are other functions.  A plan that runs the file as written keeps the decomposed form, in
+ * which a sum of large exponentials overflows. */
 #include <string.h>
 
 #include "ops/op.h"
@@ -24,7 +26,7 @@ static bool is_number(const ot_value *v, double x)
     return ot_recognise_scalar(v, &c) && c == x;
 }
 
-/* What n adds to a number x in either order, or multiplies by it; NULL: it does not. */
+/* The other operand if n adds to a number x in either order, or multiplies it; NULL: n does neither. */
 static ot_value *beside(const ot_value *v, const ot_op *op, double x)
 {
     const ot_node *n = made_by(v, op);
@@ -33,8 +35,8 @@ static ot_value *beside(const ot_value *v, const ot_op *op, double x)
     return NULL;
 }
 
-/* v = a / b?  As a Div, or a product with one over b, which is input `order` of the Mul: whoever looks tries 0 and 1, and a Div, which
- * has one order alone, is found at 0. */
+/* v = a / b?  As a Div, or as a product with one over b, which is input `order` of the Mul: callers try 0 and 1; a
+ * Div is found with 0. */
 static bool is_quotient(const ot_value *v, ot_value **a, ot_value **b, int order)
 {
     const ot_node *n = v->producer, *r;
@@ -61,7 +63,7 @@ static ot_value *inverted(const ot_value *v)
     return ot_is(n, &ot_op_Div) && is_number(n->in[0], 1) ? n->in[1] : NULL;
 }
 
-/* f v, with the factors that v itself has taken in. */
+/* f v, with the constant factors of v included. */
 static ot_value *scaled(ot_build *b, ot_value *v, double f)
 {
     for (;;) {
@@ -113,7 +115,7 @@ static terms terms_of(const ot_value *v, int sign)
     return t;
 }
 
-/* Is a, less its term `without` (-1: all of it), the sum b? */
+/* Is a, without its term `without` (-1: complete), the sum b? */
 static bool same_sum(const terms *a, int without, const terms *b)
 {
     unsigned taken = 0;
@@ -136,7 +138,7 @@ static bool same_value(const ot_value *a, const ot_value *b)
 
 /* ---- along one axis -------------------------------------------------------------------------- */
 
-/* What v reduces by that operator over one axis, which stays with one element; NULL: v is no such thing. */
+/* The input that v reduces by that operator over one axis, keeping the axis; NULL: v is no such reduction. */
 static ot_value *reduced(const ot_value *v, const ot_op *op, int *axis)
 {
     const ot_node *n = v->producer;
@@ -155,7 +157,7 @@ static ot_value *reduced(const ot_value *v, const ot_op *op, int *axis)
     return !axes.n || (ot_axis(axes.v[0], x->shape.rank, &said) && said == *axis) ? x : NULL;
 }
 
-/* x without the maximum along the axis that was taken off it. */
+/* x without a subtracted maximum along the axis. */
 static ot_value *unshifted(ot_value *x, int axis)
 {
     for (;;) {
@@ -247,7 +249,7 @@ static ot_value *sigmoid(ot_build *b, const ot_value *v)
         if (!is_quotient(v, &a, &below, order) || !made_by(a, &ot_op_Exp) || !(w = one_plus_exp(below))) continue;
         if (same_value(w, a->producer->in[0])) return ot_emit(b, &ot_op_Sigmoid, NULL, OT_IN(w));
     }
-    /* (1 + tanh z) / 2, multiplied out or not */
+    /* (1 + tanh z) / 2, factored or expanded */
     t = beside(v, &ot_op_Add, 0.5);
     t = t ? beside(t, &ot_op_Mul, 0.5) : NULL;
     if (!t && (t = beside(v, &ot_op_Mul, 0.5))) t = beside(t, &ot_op_Add, 1);

@@ -1,11 +1,12 @@
-/* pieces_loss.c - softmax cross-entropy spelled out in the graph is one CrossEntropy, which keeps neither log-probabilities nor
- * their gradient.  With l = LogSoftmax(x) along an axis, which nothing else reads:
+/* pieces_loss.c - softmax cross-entropy decomposed in the graph becomes one CrossEntropy, which stores neither
+ * log-probabilities nor their gradient.  With l = LogSoftmax(x) along an axis, not read elsewhere:
  *
- *     NegativeLogLikelihoodLoss(l, labels)
- *     GatherElements(l, labels) along the axis, a label for every row; labels below zero count from the end
- *     sum(t l) over the axis and others, with t of the shape of l that no weight reaches: one-hot labels, shares
+ *     NegativeLogLikelihoodLoss(l, labels) GatherElements(l, labels) along the axis, a label for every row; labels
+ *     below zero count from the end sum(t l) over the axis and others, with t of the shape of l that depends on no
+ *     weight: one-hot labels, probabilities
  *
- * What follows (masks, weights, means, signs) stays as it is.  A Clip, or an epsilon, before the logarithm is another function. */
+ * Following masks, weights, means and signs are unchanged.  A Clip, or an epsilon, before the logarithm is another
+ * function. */
 #include <string.h>
 
 #include "ops/kernels/crossentropy.h"
@@ -30,7 +31,7 @@ static ot_shape without(const ot_shape *s, int axis)
     return y;
 }
 
-/* Minus the loss of each row, in the shape y and the type of x. */
+/* The negative loss of each row, in the shape y and the type of x. */
 static ot_value *minus_losses(ot_build *b, ot_value *x, ot_value *target, int axis, bool probs, const ot_shape *y)
 {
     ot_cross_entropy a = { .axis = axis, .reduction = OT_REDUCTION_NONE, .probs = probs };
@@ -38,7 +39,7 @@ static ot_value *minus_losses(ot_build *b, ot_value *x, ot_value *target, int ax
     return l ? ot_map1(b, OT_FN_Neg, 0, 0, ot_view(b, ot_cast(b, l, x->dtype), y)) : NULL;
 }
 
-/* Labels from -C to C-1, as from 0 to C-1. */
+/* Labels from -C to C-1, converted to 0 to C-1. */
 static ot_value *counted_up(ot_build *b, ot_value *labels, int64_t classes)
 {
     labels = ot_cast(b, labels, OT_I64);
@@ -59,7 +60,7 @@ static ot_value *gathered(ot_build *b, const ot_readers *r, const ot_node *n)
     return minus_losses(b, x, counted_up(b, ot_view(b, labels, &list), x->shape.dim[axis]), axis, false, &rows);
 }
 
-/* The axes of a reduction, as bits; 0: they are not known, or none. */
+/* The axes of a reduction as bits; 0: unknown, or none. */
 static int64_t axes_of(const ot_node *n)
 {
     ot_ints axes = { 0 };
@@ -100,7 +101,7 @@ static ot_value *likelihood(ot_build *b, const ot_readers *r, const ot_node *n)
     return x && axis == 1 ? ot_emit(b, &ot_op_SoftmaxCrossEntropyLoss, n->attrs, in, n->n_in) : NULL;
 }
 
-/* value->mark: a weight reaches it. */
+/* value->mark: depends on a weight. */
 static void mark_trained(ot_graph *g)
 {
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = g->values[i]->role == OT_WEIGHT;

@@ -1,4 +1,4 @@
-/* plan.c - the pipeline of passes.h, run over a copy of the model's graph. */
+/* plan.c - runs the pipeline of passes.h over a copy of the model's graph. */
 #include "runtime/passes/passes.h"
 
 #include <fnmatch.h>
@@ -68,7 +68,7 @@ enum { EVERY_PASS = 0 };
 enum { EVERY_PASS = 1 };
 #endif
 
-/* Feeds come by name, as people give them; from here on by position. */
+/* Feeds are given by name; from here on they are identified by position. */
 static ot_status bind_feeds(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
@@ -80,7 +80,7 @@ static ot_status bind_feeds(ot_plan *p, const ot_config *c)
     return g->err->status;
 }
 
-/* last: the pass to stop behind; NULL: all run. */
+/* last: the last pass to run; NULL: run all. */
 static ot_status plan_until(const char *last, const ot_graph *model, const ot_config *c, const ot_plan *like,
                             ot_plan **out, ot_error *err)
 {
@@ -92,14 +92,14 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     p->threads = c->threads > 0 ? c->threads : 1;
     p->graph = ot_graph_clone(model, &p->sticky);
     if (p->graph) p->graph->room->findings = ot_plan_findings(p);
-    if (p->graph) (void)bind_feeds(p, c); /* its error sticks */
+    if (p->graph) (void)bind_feeds(p, c); /* errors stick in the graph */
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
         ot_status s = pipeline[i].run(p, c);
         if (s != OT_OK && p->sticky.status == OT_OK)
             ot_fail(&p->sticky, s, "internal error: pass %s failed", pipeline[i].name);
         typed |= !strcmp(pipeline[i].name, "infer");
-        /* Kernels trust the final graph, so it is looked at in every build. */
+        /* Kernels trust the final graph, so it is verified in every build. */
         if (p->sticky.status == OT_OK && (EVERY_PASS || i == OT_LEN(pipeline) - 1) &&
             ot_graph_verify(p->graph, typed, &p->sticky) != OT_OK) {
             ot_error e = p->sticky;
@@ -127,7 +127,7 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
     return plan_until("infer", model, c, NULL, out, err);
 }
 
-/* One Gradient by all weights. */
+/* One Gradient with respect to all weights. */
 static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
 {
     ot_graph *g = p->graph;

@@ -1,22 +1,21 @@
-/* precision.c - what is computed in 16 bits.
+/* precision.c - chooses what is computed in 16 bits.
  *
- * fp32 and tf32 leave the graph as the file says it: f64 stays f64, f16 and bf16 stay too, with arithmetic in f32
- * inside the kernels; tf32 is a leave that kernels may take.  bf16 and fp16 make a mixed graph of an f32 one, before
- * autodiff, so that gradients lie in the type of what they are gradients of and those of the casts come by
- * themselves:
+ * fp32 and tf32 leave the graph unchanged: f64 stays f64, f16 and bf16 stay too, with arithmetic in f32 inside the
+ * kernels; tf32 permits kernels to round f32 operands of products to 11 bits.  bf16 and fp16 make a mixed graph of an
+ * f32 one, before autodiff, so that gradients have the type of their values and follow from the rules of the casts:
  *
- *   products    Dot, FusedAttention and the convolutions take and give 16 bits; weights are cast once a step, and their
- *               gradients return to f32 through the cast
- *   movement    Views, Copies, pools … keep what they get
- *   Map         gives 16 bits where an operand has them and no other activation is f32: scales, biases, masks that
- *               are weights or constants do not widen.  Rows that leave the range or the precision of 16 bits (exp,
- *               log, powers …) give f32.  Arithmetic is in f32 always
- *   places      what Maps round to whole numbers (coordinates of samples, indices) stays f32 up to where Maps began to compute
- *               it: 8 bits of a coordinate are no place in a picture
+ *   products    Dot, FusedAttention and the convolutions read and write 16 bits; weights are cast once a step, and
+ *               their gradients return to f32 through the cast
+ *   movement    Views, Copies, pools ... keep the type of their input
+ *   Map         computes 16 bits if an operand has them and no other activation is f32: scales, biases, masks that are
+ *               weights or constants do not widen.  Functions whose results need more range or precision (exp, log,
+ *               powers ...) return f32.  Arithmetic is always in f32
+ *   places      values that Maps round to whole numbers (sampling coordinates, indices) stay f32, back to the first Map
+ *   that computes them: 8 bits of precision do not identify a pixel
  *   norms       x and y in 16 bits, scale, bias and statistics in f32
- *   sums        give f32
- *   embeddings  rows taken from a weight are cast when taken
- *   the loss    and everything else that a target reaches: f32; so is what no input reaches
+ *   sums        return f32
+ *   embeddings  rows gathered from a weight are cast after the gather
+ *   the loss    and everything else that depends on a target: f32; also what depends on no input
  *
  * Anything else is computed in f32, as are the outputs of the graph and its state. */
 #include <math.h>
@@ -26,7 +25,7 @@
 #include "ops/kernels/softmax.h"
 #include "runtime/passes/passes.h"
 
-/* value->mark: an input, a target is behind it; it was f32 and has 16 bits now; a Map makes a place of it */
+/* value->mark: depends on an input, on a target; was f32 and has 16 bits now; a Map computes a position from it */
 enum { FED = 1, TARGET = 2, NARROW = 4, PLACE = 8 };
 
 typedef struct narrowing {
@@ -34,9 +33,9 @@ typedef struct narrowing {
     ot_graph *g;
     ot_build b;
     ot_dtype half;
-    ot_value **cast; /* by value id: the same in the other type, once somebody asked */
+    ot_value **cast; /* by value id: the value in the other type, once needed */
     int cap, products, done;
-    ot_node *first; /* of the graph; weights are cast before it, side by side, so that a device does it at once */
+    ot_node *first; /* of the graph; weights are cast before it, in a row: one launch on a device */
 } narrowing;
 
 static bool narrow(const ot_value *v) { return v && (v->mark & NARROW); }
@@ -53,7 +52,8 @@ static ot_value *cast_const(narrowing *x, const ot_value *v)
     return data ? ot_graph_const(x->g, v->name, x->half, &v->shape, data) : NULL;
 }
 
-/* v in the other of the two types, made before n; weights before everything, where the backward keeps them anyway. */
+/* Casts v to the other of the two types, before n; weights are cast first of all, since the backward pass keeps the
+ * casts anyway. */
 static ot_value *other(narrowing *x, ot_node *n, ot_value *v)
 {
     ot_value *y = v->id < x->cap ? x->cast[v->id] : NULL;
@@ -104,7 +104,7 @@ static bool any(const ot_node *n, bool (*is)(const ot_value *v))
 static ot_status product(narrowing *x, ot_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !full(n->in[i]) && !narrow(n->in[i])) return widen(x, n, 0); /* f64, or 16 bits by the file */
+        if (n->in[i] && !full(n->in[i]) && !narrow(n->in[i])) return widen(x, n, 0); /* f64, or 16 bits in the file */
     x->products++;
     if (!any(n, fed)) return widen(x, n, 0);
     x->done++;
@@ -135,7 +135,7 @@ static ot_status movement(narrowing *x, ot_node *n)
     return follow(x, n);
 }
 
-/* Rows of a weight by an index that was fed are an activation. */
+/* Rows of a weight selected by a fed index are an activation. */
 static ot_status take(narrowing *x, ot_node *n)
 {
     if (any(n, narrow)) return movement(x, n);
@@ -172,14 +172,14 @@ static ot_status reduce(narrowing *x, ot_node *n)
     return follow(x, n);
 }
 
-/* The logits as they are; log-probabilities wanted beside the loss are f32. */
+/* The logits in their type; log-probabilities returned beside the loss are f32. */
 static ot_status loss(narrowing *x, ot_node *n)
 {
     OT_TRY(widen(x, n, n->n_out > 1 && n->out[1] ? 0 : 1));
     return follow(x, n);
 }
 
-/* Results too large, too small or too steep for 16 bits. */
+/* Functions with results too large, too small or too steep for 16 bits. */
 static bool leaves_range(int row)
 {
     switch (row) {
@@ -204,7 +204,7 @@ static bool leaves_range(int row)
     }
 }
 
-/* Does 16 bits hold it, apart from rounding?  Masks add the most negative number there is. */
+/* Is it representable in 16 bits, apart from rounding?  Masks add the lowest number there is. */
 static bool holds(const narrowing *x, const ot_value *v)
 {
     if (!ot_is_const(v)) return true;
@@ -257,7 +257,8 @@ static bool rounds(const ot_program *m)
            !ot_is_float((ot_dtype)(m->out_dtype[0] & ~OT_MAP_NO_SATURATE));
 }
 
-/* Marks what Maps compute for a Map that rounds, moved on the way or not.  Comparisons and logic make no place: they are bool. */
+/* Marks values that Maps compute for a Map that rounds, directly or through moving operators.  Comparisons and logic
+ * do not count: they are bool. */
 static void mark_places(ot_graph *g)
 {
     for (ot_node *n = g->last; n; n = n->prev) {
@@ -269,7 +270,7 @@ static void mark_places(ot_graph *g)
     }
 }
 
-/* What leaves the step has the type it had. */
+/* Values that leave the step keep their original type. */
 static ot_status ends(narrowing *x)
 {
     ot_graph *g = x->g;
@@ -295,7 +296,7 @@ static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
 {
     ot_graph *g = p->graph;
     narrowing x = { .p = p, .g = g, .b = { .graph = g }, .half = half };
-    x.cap = 4 * (g->n_values + g->n_nodes) + 16; /* every value, and the casts of this pass */
+    x.cap = 4 * (g->n_values + g->n_nodes) + 16; /* number of values with the casts of this pass */
     x.cast = ot_graph_alloc(g, (size_t)x.cap * sizeof *x.cast);
     if (!x.cast) return g->err->status;
     x.first = trains ? g->first : NULL;

@@ -1,7 +1,7 @@
-/* prune.c - only what the wanted values need: what the host reads, and assignments. */
+/* prune.c - removes what no wanted value needs; wanted are values that the host reads, and assignments. */
 #include "runtime/passes/passes.h"
 
-/* Marks v's producer, and theirs; the list is walked backwards, so one walk is enough. */
+/* Marks v's producer, and theirs; the list is walked backwards, so one walk is sufficient. */
 static void want(ot_value *v)
 {
     if (v && v->producer) v->producer->mark = 1;

@@ -1,13 +1,14 @@
-/* rebatch.c - input shapes as the data has them; a batch size baked into the file follows.
+/* rebatch.c - adapts input shapes to the data, and a fixed batch size of the file to the batch.
  *
- * Exporters write the batch of the example they traced into inputs, into the constants of Reshape and Expand, into index
- * tables and masks.  Such a file says what one micro-batch of its own size gives, and that is what several of them give
- * here: the graph is inferred at the file's own sizes, which folds what depends on them, and then every operator is made
- * to work on all micro-batches at once by its rule (ot_op.batch), or stands there once for each where it has none.  The
- * loss is put on the joined outputs afterwards: its mean is over the whole batch, whatever it leaves out.
+ * Exporters write the batch size of the traced example into inputs, into the constants of Reshape and Expand, into
+ * index tables and masks.  Such a file defines the result for one micro-batch of its own size, and a larger batch
+ * must give the same for each of its micro-batches.  The graph is inferred at the file's own sizes, which folds what
+ * depends on them.  Then every operator is changed to compute all micro-batches at once, by its rule (ot_op.batch),
+ * or is repeated once per micro-batch if it has no rule.  The loss is applied to the joined outputs: its mean is
+ * over the whole batch, whatever elements it ignores.
  *
- * A batch that the file's does not divide goes by rows where no operator acts along the batch; else the last micro-batch
- * is filled up with samples of it again, whose outputs are cut off. */
+ * A batch that is no multiple of the file's is computed row by row if no operator acts along the batch; else the
+ * last micro-batch is padded with repeated samples, whose outputs are removed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 
 /* ---- binding inputs -------------------------------------------------------- */
 
-/* Which feed is input v's; -1: none. */
+/* The index of the feed of input v; -1: none. */
 static int feed_of(const ot_plan *p, const ot_config *c, const ot_value *v)
 {
     for (int i = 0; i < c->n_feeds; i++)
@@ -35,7 +36,7 @@ static bool used(const ot_graph *g, const ot_value *v)
     return false;
 }
 
-/* Axis 0 may differ from what the file says (a baked batch); any other difference is an error. */
+/* Axis 0 may differ from the file's (a fixed batch size); any other difference is an error. */
 static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from, int64_t *to, ot_error *err)
 {
     char a[128], b[128];
@@ -61,7 +62,7 @@ static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from,
     return OT_OK;
 }
 
-/* What is known before the run is a constant, for the bodies of If and Loop too: the value itself changes. */
+/* Values known before the run become constants, also for bodies of If and Loop: the value itself changes. */
 static ot_status bind_bytes(ot_plan *p, ot_value *v, const ot_config *c, int feed)
 {
     const ot_value *known = ot_graph_const(p->graph, v->name, v->dtype, &v->shape, c->feeds[feed].data);
@@ -72,7 +73,7 @@ static ot_status bind_bytes(ot_plan *p, ot_value *v, const ot_config *c, int fee
     return OT_OK;
 }
 
-/* Checks every input; *from, *to: the batch of the file and here, where they differ. */
+/* Checks every input; *from, *to: the batch size of the file and of the data, if they differ. */
 static ot_status check_inputs(ot_plan *p, const ot_config *c, int64_t *from, int64_t *to)
 {
     ot_graph *g = p->graph;
@@ -97,7 +98,7 @@ static ot_status bind_inputs(ot_plan *p, const ot_config *c)
     return OT_OK;
 }
 
-/* The sizes of g's inputs for one micro-batch.  g: the plan's graph or a clone of it. */
+/* Gives g's inputs the sizes of one micro-batch.  g: the plan's graph or a clone of it. */
 static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t from, int64_t to)
 {
     for (int i = 0; i < g->n_inputs; i++) {
@@ -106,7 +107,7 @@ static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t 
         v->mark = 0;
         if (k < 0) continue;
         const ot_feed *f = &c->feeds[k];
-        int64_t said = v->shape.rank > 0 ? v->shape.dim[0] : -1; /* an open one is as the others are */
+        int64_t said = v->shape.rank > 0 ? v->shape.dim[0] : -1; /* an open size is the same as the others */
         bool cut = f->shape.rank && f->shape.dim[0] == to && !f->whole && (said == from || said < 0);
         v->shape = f->shape;
         if (!cut) continue;
@@ -117,7 +118,7 @@ static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t 
 
 /* ---- joining --------------------------------------------------------------- */
 
-/* An operator may ask an input for its type alone. */
+/* An operator may read the type of an input only. */
 static bool any_batch(const ot_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -125,7 +126,7 @@ static bool any_batch(const ot_node *n)
     return false;
 }
 
-/* Numbers drawn for a batch that the file has baked in: others for every sample. */
+/* Random numbers for a fixed batch: different ones for every sample. */
 static bool draws_batch(const ot_batching *b, const ot_node *n)
 {
     const ot_value *y = n->out[0];
@@ -133,7 +134,7 @@ static bool draws_batch(const ot_batching *b, const ot_node *n)
            y->shape.dim[0] == b->from;
 }
 
-/* The value `v` is made by a new node behind the cursor, from what n gives instead; its micro-batches are `mark`. */
+/* Makes `v` the result of a new node at the cursor; n gets another output instead, with `mark` as its micro-batches. */
 static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own, int mark)
 {
     ot_graph *g = b->g;
@@ -154,7 +155,7 @@ static ot_status deliver(ot_batching *b, ot_node *n, int i, const ot_shape *own,
     return ot_node_infer(k, g->err);
 }
 
-/* Are the results what the rule says they are? */
+/* Are the results as the rule declares? */
 static bool as_promised(const ot_batching *b, const ot_node *n, const ot_batched *r, const ot_shape *own)
 {
     for (int i = 0; i < n->n_out; i++) {
@@ -171,7 +172,7 @@ static bool as_promised(const ot_batching *b, const ot_node *n, const ot_batched
     return true;
 }
 
-/* n over all micro-batches by its rule.  *fits: false, and n is as it was: there is none. */
+/* Computes n for all micro-batches by its rule.  *fits: false if it has none; n is then unchanged. */
 static ot_status by_rule(ot_batching *b, ot_node *n, const ot_shape *own, bool *fits)
 {
     ot_graph *g = b->g;
@@ -216,7 +217,7 @@ static ot_status by_rule(ot_batching *b, ot_node *n, const ot_shape *own, bool *
 
 /* ---- one by one ------------------------------------------------------------- */
 
-/* Room for the list of v's micro-batches. */
+/* Allocates the list of v's micro-batches. */
 static ot_value ***parts_of(ot_batching *b, const ot_value *v)
 {
     if (v->id >= b->n_parts) {
@@ -230,7 +231,7 @@ static ot_value ***parts_of(ot_batching *b, const ot_value *v)
     return &b->parts[v->id];
 }
 
-/* v's micro-batches, each a value of its own. */
+/* v's micro-batches as separate values. */
 static ot_value **part(ot_batching *b, ot_value *v)
 {
     ot_graph *g = b->g;
@@ -249,7 +250,7 @@ static ot_value **part(ot_batching *b, ot_value *v)
     return list;
 }
 
-/* Output i of n is from now on its micro-batches, which are `list`, one after the other. */
+/* Makes output i of n the concatenation of its micro-batches in `list`. */
 static ot_status join(ot_batching *b, ot_node *n, int i, ot_value **list, const ot_shape *own)
 {
     ot_graph *g = b->g;
@@ -277,7 +278,7 @@ static void name_repeated(ot_batching *b, const char *op)
     snprintf(b->names + used, sizeof b->names - used, "%s%s", used ? ", " : "", op);
 }
 
-/* n once for each micro-batch. */
+/* Repeats n once per micro-batch. */
 static ot_status one_by_one(ot_batching *b, ot_node *n, const ot_shape *own)
 {
     ot_graph *g = b->g;
@@ -319,7 +320,7 @@ static ot_status one_by_one(ot_batching *b, ot_node *n, const ot_shape *own)
     return OT_OK;
 }
 
-/* Every node of g, inferred for one micro-batch, for all of them.  *fits: by rows only; false: it does not go. */
+/* Changes every node of g, inferred for one micro-batch, to compute all.  *fits: row by row only; false: impossible. */
 static ot_status join_all(ot_batching *b, bool *fits)
 {
     ot_graph *g = b->g;
@@ -343,7 +344,7 @@ static ot_status join_all(ot_batching *b, bool *fits)
 
 /* ---- both ends --------------------------------------------------------------- */
 
-/* The last micro-batch is full: behind the batch come samples of it again. */
+/* Pads the last micro-batch: repeated samples follow those of the batch. */
 static ot_status fill_up(ot_batching *b)
 {
     ot_graph *g = b->g;
@@ -368,7 +369,7 @@ static ot_status fill_up(ot_batching *b)
     return OT_OK;
 }
 
-/* The axis of an output where a file with an open batch would have it. */
+/* The batch axis that an output would have in a file with an open batch size. */
 static int natural_axis(const ot_batching *b, const ot_value *v, const ot_shape *own)
 {
     if (own->dim[ot_batch_axis(v)] == b->from) return ot_batch_axis(v);
@@ -377,7 +378,7 @@ static int natural_axis(const ot_batching *b, const ot_value *v, const ot_shape 
     return 0;
 }
 
-/* Outputs have their batch where it is expected, and no more of it than the data. */
+/* Gives outputs their batch at the expected axis, and removes padding. */
 static ot_status finish_outputs(ot_batching *b)
 {
     ot_graph *g = b->g;
@@ -409,7 +410,7 @@ static ot_status finish_outputs(ot_batching *b)
 
 /* ---- the pass ---------------------------------------------------------------- */
 
-/* g, whose inputs are bound for one micro-batch, becomes a graph for all of them.  *fits as join_all. */
+/* Changes g, whose inputs are bound for one micro-batch, to compute all.  *fits as in join_all. */
 static ot_status join_graph(ot_batching *b, bool *fits)
 {
     ot_graph *g = b->g;
@@ -425,7 +426,7 @@ static ot_status join_graph(ot_batching *b, bool *fits)
     return *fits ? finish_outputs(b) : OT_OK;
 }
 
-/* Tries it on a clone, of which nothing stays. */
+/* Tries it on a clone, which is discarded. */
 static bool goes(const ot_plan *p, const ot_config *c, ot_batching b)
 {
     ot_error e = { 0 };
@@ -469,8 +470,9 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
                      b->repeated, b->repeated == 1 ? "" : "s", b->repeated == 1 ? "s" : "", each, b->names);
 }
 
-/* A file that does not infer at its own sizes is reported where it fails at ours.  Where it fails there only because sizes depend on
- * the elements of inputs, which are known for the whole batch alone, samples would be mixed. */
+/* A file that cannot be inferred at its own sizes is reported with the failure at the data's sizes.  If it fails
+ * there only because sizes depend on elements of inputs, which are known for the whole batch only, samples would be
+ * mixed. */
 static ot_status bind_whole(ot_plan *p, const ot_config *c, const ot_batching *b)
 {
     ot_error e = { 0 };
@@ -492,9 +494,9 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     ot_graph *g = p->graph;
     ot_batching b = { .g = g, .apart = c->options.apart };
     bool fits;
-    if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file goes through */
+    if (c->partial) OT_TRY(ot_leave_out_unsupported(p)); /* else no size of the file passes */
     OT_TRY(check_inputs(p, c, &b.from, &b.to));
-    if (b.from && !b.to && !c->options.apart) return bind_inputs(p, c); /* nothing to join */
+    if (b.from && !b.to && !c->options.apart) return bind_inputs(p, c); /* no micro-batches */
     bool divides = b.from && b.to && b.to % b.from == 0;
     if (divides) b.count = b.to / b.from;
     if (b.from && !divides && (c->options.apart || !goes(p, c, b))) b.count = (b.to + b.from - 1) / b.from;

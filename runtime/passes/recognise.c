@@ -1,9 +1,9 @@
-/* recognise.c - what exporters spell out in pieces is one kernel operator again.
+/* recognise.c - operators that exporters decompose become single kernel operators again.
  *
  * Norms        recognise_norm.c
  * Activations  recognise_activation.c
- * Attention    Dot, Maps that scale and mask, SoftmaxAxis, Dot become an FusedAttention where the device has a kernel
- *              for it (the reference alone is none) and, on the CPU, from CPU_SCORES scores of a head on. */
+ * Attention    Dot, Maps that scale and mask, SoftmaxAxis, Dot become a FusedAttention if the device has a kernel for
+ *              it besides the reference and, on the CPU, a head has CPU_SCORES scores or more. */
 #include <math.h>
 #include <string.h>
 
@@ -55,10 +55,10 @@ int ot_recognise_row(const ot_node *n)
 
 /* ---- attention ------------------------------------------------------------------ */
 
-/* What is known of values, by id. */
+/* Facts about values, by id. */
 typedef struct known {
     ot_readers readers;
-    bool *trained; /* depends on what may train */
+    bool *trained; /* depends on a tensor that may train */
 } known;
 
 static ot_status know(ot_graph *g, known *k)
@@ -82,7 +82,7 @@ typedef struct attention {
     ot_attention a;
 } attention;
 
-/* Truth values or additions that hide just what comes later. */
+/* Boolean or additive masks that hide exactly the later positions. */
 static bool is_causal(const ot_value *m, int64_t T, int64_t S)
 {
     if (!ot_is_const(m) || m->shape.rank < 2 || T != S || T < 2) return false;
@@ -105,8 +105,8 @@ static bool is_mask(const known *k, const ot_value *m, const ot_value *scores)
            (m->dtype == OT_BOOL || m->dtype == scores->dtype);
 }
 
-/* Takes n, a Map between the product and the softmax, into f; *data: what it reads.  false: it is neither a scale
- * nor a mask, or in the wrong order. */
+/* Adds n, a Map between the product and the softmax, to f; *data: its input.  false: it is neither a scale nor a
+ * mask, or in the wrong order. */
 static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **data)
 {
     double x;
@@ -129,7 +129,7 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
             *data = n->in[1 - i];
             return true;
         }
-        /* A mask is added after the scale, which the walk meets later. */
+        /* A mask is added after the scale, which the backward walk meets later. */
         if (ot_recognise_row(n) == OT_FN_Add && !f->mask && f->a.scale == 1 && is_mask(k, n->in[i], y) &&
             n->in[i]->dtype == y->dtype && ot_shape_eq(&n->in[1 - i]->shape, &y->shape)) {
             f->mask = n->in[i];
@@ -140,7 +140,8 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
     return false;
 }
 
-/* x, or what it is a multiple of by a constant that goes to the scale: exporters scale queries and keys before their product. */
+/* x, or its factor if x is a multiple by a constant, which goes to the scale: exporters scale queries and keys
+ * before the product. */
 static ot_value *unscaled(const known *k, ot_value *x, double *scale)
 {
     const ot_node *n = x->producer;
@@ -190,7 +191,7 @@ static bool match(const known *k, const ot_node *n, attention *f)
     return f->q->dtype == f->v->dtype && f->q->dtype == f->k->dtype;
 }
 
-/* x with its last two axes swapped; where x is itself a permuted copy, that copy's input read in the right order. */
+/* x with its last two axes swapped; if x is itself a permuted copy, that copy's input with its axes permuted. */
 static ot_value *swapped(ot_build *b, ot_value *x)
 {
     static const int perm[] = { 0, 1, 3, 2 };
@@ -210,7 +211,8 @@ static ot_value *swapped(ot_build *b, ot_value *x)
     return ot_copy_emit(b, &s, a->fill, p, 1, c->in, c->n_in);
 }
 
-/* On the CPU few scores fit in its caches, and products of many small matrices are oneDNN's: pieces are as fast there. */
+/* On the CPU a few scores fit in the caches, and products of many small matrices are oneDNN's: the separate
+ * operators are as fast. */
 enum { CPU_SCORES = 64 * 64 };
 
 static bool is_worth_it(const ot_config *c, const attention *f)
@@ -218,7 +220,7 @@ static bool is_worth_it(const ot_config *c, const attention *f)
     return c->device || c->ref_only || f->q->shape.dim[2] * f->v->shape.dim[2] >= CPU_SCORES;
 }
 
-/* Has the device a kernel for n beside the reference, which is there to be compared with? */
+/* Does the device have a kernel for n besides the reference? */
 static bool has_kernel_for(const ot_node *n, const ot_config *c)
 {
     const char *why;
@@ -226,7 +228,7 @@ static bool has_kernel_for(const ot_node *n, const ot_config *c)
     return k && (c->ref_only || k != ot_ref_kernel(n->op));
 }
 
-/* Puts an FusedAttention in front of n, which takes over from n unless no kernel can run it. */
+/* Inserts a FusedAttention before n and uses its result instead, unless no kernel can run it. */
 static void put_attention(ot_graph *g, const ot_config *c, ot_node *n, attention *f)
 {
     ot_build b = { .graph = g, .node = n };

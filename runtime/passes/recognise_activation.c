@@ -1,4 +1,4 @@
-/* recognise_activation.c - activations spelled out in pieces are one row of a Map, which keeps x alone for its gradient.
+/* recognise_activation.c - decomposed activations become one function of a Map, whose gradient reads x only.
  *
  *     Gelu       x (1 + erf(x / sqrt 2)) / 2
  *     GeluTanh   x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, or sqrt(2/pi) x (1 + 0.044715 x^2) within
@@ -7,7 +7,7 @@
  *     Mish       x tanh(softplus(x))
  *
  * Factors and operands of sums may stand in any order; constants may be factors or divisors anywhere in a product.
- * x is read more than once, which tells it from what is only a part of a product. */
+ * x is the operand that is read more than once. */
 #include <math.h>
 
 #include "ops/kernel.h"
@@ -51,13 +51,13 @@ static product factors(const ot_readers *r, ot_value *v, int depth)
     return p;
 }
 
-/* Equal but for what storing a constant in that type loses. */
+/* Equal except for the rounding of a constant stored in that type. */
 static bool near(double a, double b, ot_dtype t)
 {
     return fabs(a - b) <= fabs(b) * (t == OT_BF16 ? 8e-3 : t == OT_F16 ? 2e-3 : 4e-6);
 }
 
-/* v = c x^degree?  Then the degree; 0: it is not. */
+/* If v = c x^degree: the degree; else 0. */
 static int power_of(const ot_readers *r, ot_value *v, const ot_value *x, double *c)
 {
     product p = factors(r, v, 1);
@@ -79,7 +79,7 @@ static bool is_scaled(const ot_readers *r, ot_value *v, const ot_value *x, doubl
     return power_of(r, v, x, &c) == 1 && near(c, by, x->dtype);
 }
 
-/* The operand of f(...) + 1 with f of that row; NULL: v is no such sum. */
+/* The operand of f(...) + 1 where f is that function; NULL: v is no such sum. */
 static ot_value *one_plus(const ot_value *v, int row)
 {
     double one;
@@ -95,7 +95,7 @@ static bool is_gelu_cubic(const ot_readers *r, ot_value *v, const ot_value *x)
 {
     double a = 0, b = 0;
     product p = factors(r, v, 1);
-    bool inside = p.n == 2 && (p.factor[0] == x || p.factor[1] == x); /* x stands before the sum */
+    bool inside = p.n == 2 && (p.factor[0] == x || p.factor[1] == x); /* x is the first operand of the sum */
     if ((p.n != 1 && !inside) || !near(p.c, SQRT_2_OVER_PI, x->dtype)) return false;
     const ot_node *sum = p.factor[inside && p.factor[0] == x]->producer;
     for (int i = 0; i < 2 && ot_recognise_row(sum) == OT_FN_Add; i++) {
@@ -119,7 +119,7 @@ static bool is_relu6_shifted(const ot_value *v, const ot_value *x)
     return false;
 }
 
-/* The row of c x f, with its parameter; -1: none. */
+/* The function for c x f, with its parameter; -1: none. */
 static int match(const ot_readers *r, double c, ot_value *x, ot_value *f, double *param)
 {
     const ot_node *n = f->producer;

@@ -1,17 +1,17 @@
-/* recognise_batchnorm.c - BatchNormalization of stored statistics, spelled out in pieces, is one BatchNormalization.
+/* recognise_batchnorm.c - a decomposed BatchNormalization with stored statistics becomes one BatchNormalization.
  *
  *     (x - m) g / sqrt(v + epsilon) + b       x (g r) + (b - m (g r)) with r = 1 / sqrt(v + epsilon)
  *
- * and whatever else is equal by algebra: the arithmetic between x and the result is multiplied out into products of x and
- * parameters, which must be x r g, - m r g and b, g and b being optional.  Parameters have one value per channel, in any shape with
- * ones around it.  The channels are axis 1 of x, or its last one, whose elements a Flatten then makes rows.
+ * and algebraically equal forms: the arithmetic between x and the result is expanded into products of x and parameters,
+ * which must be x r g, - m r g and b, g and b being optional.  Parameters have one value per channel, in any shape with
+ * other axes of one.  The channels are axis 1 of x, or its last one, whose elements a Flatten then makes rows.
  *
- * Found before initializers are classified: m and v are statistics and no weights, as those of the operator are, and everything
- * that is said of it (--bn) holds.  Its momentum, which pieces do not tell, is ONNX's default.
- * PyTorch writes a BatchNorm as the operator, in whatever mode it is exported; pieces under the names of its parts that make a
- * factor and a shift before they meet x are a frozen one of torchvision or a detector, whose scale and bias are buffers.
- * Not found: what the file itself lists as a parameter in place of m or v; statistics that something else reads too; a factor and
- * a shift that the exporter folded, which are parameters like any others. */
+ * Runs before initializers are classified: m and v are statistics, as with the operator, and options such as --bn
+ * apply.  The momentum, which the decomposed form does not contain, is ONNX's default. PyTorch exports a BatchNorm as
+ * the operator in every mode.  A decomposed one with the names of its parts, in which a factor and a shift are computed
+ * before they are combined with x, is a frozen one of torchvision or a detector, whose scale and bias are buffers.  Not
+ * recognised: an m or v that the file lists as a parameter; statistics with other readers; a factor and a shift that
+ * the exporter folded, which are ordinary parameters. */
 #include <string.h>
 
 #include "ops/kernels/batchnorm.h"
@@ -30,7 +30,8 @@ enum {
     MOST_DEPTH = 12
 };
 
-/* c times factors, in ascending order: the number of a leaf, INVERSE + that of the leaf v in 1 / sqrt(v + epsilon), or X. */
+/* c times factors, in ascending order: the number of a leaf, INVERSE + that of the leaf v for 1 / sqrt(v + epsilon),
+ * or X. */
 typedef struct product {
     double c;
     int n, factor[MOST_FACTORS];
@@ -45,20 +46,20 @@ typedef struct sum {
 typedef struct pieces {
     int n_leaves, n_nodes;
     ot_value *leaf[MOST_LEAVES];     /* tensors of the file */
-    const ot_node *node[MOST_NODES]; /* whatever computes with them; the last one computed first */
-    int64_t channels;                /* 0: not known yet */
+    const ot_node *node[MOST_NODES]; /* nodes that compute with them; the last computed first */
+    int64_t channels;                /* 0: unknown */
     double epsilon[MOST_LEAVES];
-    int behind; /* axes of x behind the channels; -1: not known yet */
-    int rank;   /* the highest of a parameter that meets x */
+    int behind; /* number of axes of x after the channels; -1: unknown */
+    int rank;   /* the highest rank of a parameter combined with x */
 } pieces;
 
-/* A BatchNormalization: what it is made of, and its nodes. */
+/* A BatchNormalization: its operands and its nodes. */
 typedef struct norm {
     pieces with;
     ot_node *last;
     ot_value *x, *scale, *bias, *mean, *var;
     double epsilon;
-    bool ahead; /* x meets a factor, then a shift, both computed before */
+    bool ahead; /* x times a factor, then plus a shift, both computed before */
     bool refused;
 } norm;
 
@@ -110,7 +111,7 @@ static const ot_value *number(const ot_value *v, double *x)
     return ot_recognise_scalar(v, x) && v->said != OT_SAID_PARAMETER ? v : NULL;
 }
 
-/* Does v have one value per channel, or one at all? */
+/* Does v have one value per channel, or a single one? */
 static bool per_channel(pieces *s, const ot_shape *shape)
 {
     int64_t n = ot_numel(shape);
@@ -126,7 +127,7 @@ static bool joined(pieces *s, const ot_shape *a, const ot_shape *b, ot_shape *y)
     return ot_broadcast(a, b, y) && per_channel(s, y);
 }
 
-/* A list of integers: a constant, or constants put together.  Its length; -1: it is no such list. */
+/* A list of integers: a constant, or a concatenation of constants.  Its length; -1: it is no such list. */
 static int list_of(const ot_value *v, int64_t *list, int n)
 {
     if (!v) return -1;
@@ -140,7 +141,7 @@ static int list_of(const ot_value *v, int64_t *list, int n)
     return n;
 }
 
-/* The shape that n, which only moves axes of one element, gives to x. */
+/* The shape that n, which only inserts or moves axes of one element, gives to x. */
 static bool moved_shape(const ot_node *n, const ot_shape *x, ot_shape *y)
 {
     int64_t to[OT_MAX_RANK];
@@ -205,7 +206,7 @@ static int take_leaf(pieces *s, ot_value *v)
 
 static bool add_of(pieces *s, ot_value *v, int depth, sum *y);
 
-/* One over the root of v: of a variance and epsilon. */
+/* 1 / sqrt(variance + epsilon). */
 static bool inverse_root(pieces *s, const ot_value *v, sum *y)
 {
     double epsilon = 0;
@@ -250,7 +251,7 @@ static bool inverse_of(pieces *s, const ot_value *v, int depth, sum *y)
     return ot_is(n, &ot_op_Pow) && number(n->in[1], &half) && half == 0.5 && inverse_root(s, n->in[0], y);
 }
 
-/* n of two operands, of which the first two sums are known; divided: b is one over the second. */
+/* n, with two operands whose sums a and b are known; divided: b is inverted. */
 static bool combine(pieces *s, const ot_node *n, const sum *a, const sum *b, sum *y)
 {
     if (!joined(s, &a->shape, &b->shape, &y->shape)) return false;
@@ -301,7 +302,7 @@ static bool add_of(pieces *s, ot_value *v, int depth, sum *y)
 
 /* ---- from x to the result ------------------------------------------------------------------ */
 
-/* The input of n, arithmetic, that depends on data; -1: none does, or both. */
+/* The input of arithmetic n that depends on data; -1: none, or both. */
 static int data_input(const ot_node *n)
 {
     if (ot_is(n, &ot_op_Neg)) return n->in[0]->mark == OT_FED ? 0 : -1;
@@ -311,7 +312,7 @@ static int data_input(const ot_node *n)
     return b;
 }
 
-/* Where a parameter of that shape meets x. */
+/* Records where a parameter of that shape is combined with x. */
 static bool meets(pieces *s, const ot_shape *shape)
 {
     int behind = 0;
@@ -322,12 +323,12 @@ static bool meets(pieces *s, const ot_shape *shape)
     return s->behind == behind;
 }
 
-/* y of n for the sum x of its data operand. */
+/* The output y of n as a sum, given the sum x of its data operand. */
 static bool apply(pieces *s, const ot_node *n, const sum *x, sum *y)
 {
     int at = data_input(n);
     sum p = one(-1, -1);
-    y->shape = (ot_shape){ 0 }; /* that of x is not known */
+    y->shape = (ot_shape){ 0 }; /* the rank of x is unknown */
     if (ot_is(n, &ot_op_Neg)) return times(x, &p, y);
     bool known = ot_is(n, &ot_op_Div) ? inverse_of(s, n->in[1], 0, &p) : add_of(s, n->in[1 - at], 0, &p);
     if (!known || !meets(s, &p.shape)) return false;
@@ -370,7 +371,7 @@ static bool is_norm(const sum *y, norm *f)
     return f->var->said != OT_SAID_PARAMETER && f->mean->said != OT_SAID_PARAMETER && s->behind >= 0;
 }
 
-/* Is n the last node of a norm?  The shortest way back to an x is taken. */
+/* Is n the last node of a norm?  Uses the shortest path back to an x. */
 static bool match(ot_node *n, norm *f)
 {
     const ot_node *chain[MOST_CHAIN];
@@ -393,7 +394,7 @@ static bool match(ot_node *n, norm *f)
     return false;
 }
 
-/* The name of v without its last part, which is `part`.  Its length; -1: it has another. */
+/* The name of v without its last component, if that is `part`.  Its length; -1: it has another. */
 static int path_before(const ot_value *v, const char *part)
 {
     const char *dot = strrchr(v->name, '.');
@@ -413,7 +414,7 @@ static bool is_frozen(const norm *f)
 
 /* ---- whether all of it may go ----------------------------------------------------------------- */
 
-/* How often values are read, by id; those that subgraphs read and outputs must stay. */
+/* Counts the readers of values, by id; values read by subgraphs and outputs must stay. */
 static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
@@ -431,7 +432,7 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
             reads[in->outputs[i]->id] += 1000;
 }
 
-/* Are all reads of v, but those of the last node's result, by nodes of norms? */
+/* Are all readers of v nodes of norms, except readers of the last node's result? */
 static bool is_inside(const int *inside, const int *reads, const ot_value *v) { return inside[v->id] == reads[v->id]; }
 
 static bool is_closed(const norm *f, const int *inside, const int *reads)
@@ -441,7 +442,8 @@ static bool is_closed(const norm *f, const int *inside, const int *reads)
     return is_inside(inside, reads, f->mean) && is_inside(inside, reads, f->var);
 }
 
-/* Refuses norms whose statistics, or what is computed from them, something else reads; nodes of those that stay are marked. */
+/* Rejects norms whose statistics, or values computed from them, have other readers; marks the nodes of the remaining
+ * ones. */
 static ot_status settle(ot_graph *g, norm *list, int n, const int *reads)
 {
     int *inside = ot_graph_alloc(g, (size_t)g->n_values * sizeof *inside);
@@ -464,7 +466,7 @@ static ot_status settle(ot_graph *g, norm *list, int n, const int *reads)
 
 /* ---- ranks --------------------------------------------------------------------------------------- */
 
-/* Ranks by value id, as far as they follow from the operators without sizes; -1: unknown. */
+/* Ranks by value id, as far as the operators determine them without sizes; -1: unknown. */
 static int rank_of(const ot_node *n, const int *rank)
 {
     static const ot_op *const like_first[] = {
@@ -529,7 +531,7 @@ static int *ranks(ot_graph *g)
     return rank;
 }
 
-/* Do the channels lie on axis 1 of x, or on its last?  *last: the latter, and not the former. */
+/* Are the channels on axis 1 of x, or on its last axis?  *last: the latter, and not the former. */
 static bool channels_fit(const norm *f, int rank, bool *last)
 {
     const pieces *s = &f->with;
@@ -546,7 +548,7 @@ static ot_value *node(ot_graph *g, const norm *f, const ot_op *op, const void *a
     return n ? n->out[0] : NULL;
 }
 
-/* One value per channel; v NULL: `other` everywhere. */
+/* One value per channel; v NULL: `other` for every channel. */
 static ot_value *parameter(ot_graph *g, const norm *f, ot_value *v, double other)
 {
     ot_shape s = { .rank = 1, .dim = { f->with.channels } };
@@ -581,7 +583,7 @@ static ot_status put(ot_graph *g, const norm *f, bool channels_last)
     return g->err->status;
 }
 
-/* Pieces that nobody reads any more. */
+/* Removes nodes whose results are no longer read. */
 static void drop_pieces(ot_graph *g)
 {
     int *reads = ot_graph_alloc(g, (size_t)g->n_values * sizeof *reads);

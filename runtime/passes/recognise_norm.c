@@ -1,16 +1,15 @@
-/* recognise_norm.c - LayerNormalization and RMSNormalization spelled out in pieces are one LayerNorm, BatchNormalization by the
- * statistics of the batch itself one BatchNorm.
+/* recognise_norm.c - decomposed LayerNormalization and RMSNormalization become one LayerNorm, decomposed
+ * BatchNormalization with batch statistics one BatchNorm.
  *
- * What is found, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes (rows), or over all
- * axes but one in front of others (channels, with a mean alone):
+ * Recognised forms, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes
+ * (rows), or over all axes except one that is not last (channels, only with a mean):
  *
- *     r = 1 / sqrt(v + epsilon)                  as Div, Reciprocal, Rsqrt or a power
- *     d r, d / sqrt(v + epsilon)                 PyTorch, Paddle; x for d: RMSNormalization
- *     x (r scale) + (bias - m (r scale))         Keras
- *     ... scale + bias                           taken in where they have one value per element of a row, or per channel
+ *     r = 1 / sqrt(v + epsilon)                  as Div, Reciprocal, Rsqrt or a power d r, d / sqrt(v + epsilon)
+ *     PyTorch, Paddle; x for d: RMSNormalization x (r scale) + (bias - m (r scale))         Keras ... scale + bias
+ *     included if they have one value per element of a row, or per channel
  *
- * The difference may be computed twice (x - m once for the square, once for the result).  Whatever else reads the pieces
- * goes on reading them; pieces that nobody reads are pruned. */
+ * The difference may be computed twice (x - m once for the square, once for the result).  Other readers of the
+ * intermediate values keep them; unread ones are pruned. */
 #include "ops/kernels/batchnorm.h"
 #include "ops/kernel.h"
 #include "ops/kernels/map.h"
@@ -24,7 +23,7 @@ typedef struct norm {
     ot_value *scale, *bias;
     ot_layer_norm a;
     int64_t axes; /* bit d: axis d of x is averaged over */
-    int channels; /* the one axis that is not; -1: rows of the axes from a.axis on */
+    int channels; /* the one axis that is not averaged; -1: rows of the axes from a.axis on */
 } norm;
 
 /* The producer of v, where it is a Map of that row. */
@@ -33,17 +32,17 @@ static const ot_node *made_by(const ot_value *v, int row)
     return v && v->producer && ot_recognise_row(v->producer) == row ? v->producer : NULL;
 }
 
-/* v with the elements in the same order as it was before operators that change its shape alone. */
+/* v before operators that change only its shape. */
 static ot_value *unviewed(ot_value *v)
 {
     while (v->producer && v->producer->op == &ot_op_View) v = v->producer->in[0];
     return v;
 }
 
-/* The same for a mean or deviation, of which only the shape that meets x counts (meets). */
+/* The same for a mean or deviation; its shape where it is combined with x is `meets`. */
 static const ot_node *vector_by(ot_value *v, int row) { return v ? made_by(unviewed(v), row) : NULL; }
 
-/* Has v one element per mean over those axes of x, where it broadcasts to x? */
+/* Does v have one element per mean over those axes of x, where it broadcasts to x? */
 static bool meets(const ot_value *v, const ot_value *x, int64_t axes)
 {
     if (v->shape.rank > x->shape.rank) return false;
@@ -52,7 +51,7 @@ static bool meets(const ot_value *v, const ot_value *x, int64_t axes)
     return true;
 }
 
-/* v = sum / D over axes of what is returned.  NULL: it is no such mean. */
+/* If v = sum / D over axes of x: x.  NULL: it is no such mean. */
 static const ot_node *mean_of(ot_value *v, int64_t *axes)
 {
     double by;
@@ -85,7 +84,7 @@ static bool is_centered(const ot_value *d, int64_t axes, ot_value **x, ot_value 
     return true;
 }
 
-/* Do they leave rows, or channels? */
+/* Do the axes leave rows, or channels? */
 static bool take_axes(norm *f, int rank)
 {
     int kept = 0, d = rank;
@@ -132,14 +131,14 @@ static bool is_inverse(ot_value *r, norm *f)
     return root && is_variance(root->in[0], f) && meets(r, f->x, f->axes);
 }
 
-/* Has v one value per element of a row, or per channel, where it broadcasts to x? */
+/* Does v have one value per element of a row, or per channel, where it broadcasts to x? */
 static bool covers(const ot_value *v, const norm *f)
 {
     if (f->channels < 0) return ot_layer_norm_covers(v, &f->x->shape, f->a.axis);
     return meets(v, f->x, f->axes);
 }
 
-/* Is v what f divides: x, or x less its mean? */
+/* Is v the dividend of f: x, or x minus its mean? */
 static bool is_divided(const ot_value *v, const norm *f)
 {
     ot_value *x, *mean;
@@ -187,7 +186,7 @@ static bool match_shifted(const ot_node *n, norm *f)
     return false;
 }
 
-/* The node that alone reads v, where it is a Map of that row with v as one operand; *other: the other one. */
+/* The only reader of v, if it is a Map of that function with v as one operand; *other: the other one. */
 static ot_node *read_by(const ot_readers *r, const ot_value *v, int row, ot_value **other)
 {
     ot_node *n = ot_recognise_reader(r, v);
@@ -198,7 +197,7 @@ static ot_node *read_by(const ot_readers *r, const ot_value *v, int row, ot_valu
 
 static bool fits(const ot_value *v, const norm *f) { return v->dtype == f->x->dtype && covers(v, f); }
 
-/* One value per channel; v NULL: `other` everywhere. */
+/* One value per channel; v NULL: `other` for every channel. */
 static ot_value *per_channel(ot_build *b, ot_value *v, const norm *f, double other)
 {
     ot_shape s = { .rank = 1, .dim = { f->x->shape.dim[f->channels] } };
@@ -229,7 +228,7 @@ static ot_node *layer_norm(ot_build *b, const norm *f)
                      3);
 }
 
-/* Puts the operator in front of `last`, whose result it gives. */
+/* Inserts the operator before `last`, whose result it computes. */
 static bool put(ot_graph *g, const ot_config *c, ot_node *last, const norm *f)
 {
     const char *why;

@@ -1,11 +1,13 @@
-/* review.c - what a file means for whoever trains it: what does not train, and what other runtimes will make of it.
+/* review.c - reports what a user who trains a file should know: what does not train, and how other runtimes run the
+ * result.
  *
  * Nothing is changed.  The findings name nodes and say what to do:
  *
- *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the delivered file keeps them
- *   folded norms    convolutions that took a BatchNormalization in when they were exported, known by the names that
- *                   exporters give what they compute
- *   quantised       weights that are integers behind DequantizeLinear, and train as floats or not; those in integer products
+ *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the delivered file keeps
+ *   them folded norms    convolutions with a BatchNormalization folded in during export, recognised by the names that
+ *   exporters generate
+ *   quantised       weights that are integers behind DequantizeLinear, and train as floats or not; those in integer
+ *   products
  *   numbers         NaN and infinities in weights; weights of 16 bits */
 #include <math.h>
 #include <string.h>
@@ -23,7 +25,7 @@ static const char keep_norms[] = "use --unfold-bn to train them with a BatchNorm
 typedef struct review {
     const ot_graph *g; /* the file's */
     const char *producer;
-    bool named; /* some tensors have the names of the program that exported: "fc.weight" */
+    bool named; /* some tensors have the names that they had in the exported program: "fc.weight" */
     ot_review *out;
 } review;
 
@@ -80,7 +82,7 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 
 /* ---- quantised weights ---------------------------------------------------------- */
 
-/* Inputs that hold weights in integers, by bit. */
+/* Inputs with integer weights, as bits. */
 const char ot_remedy_quantised[] = "train the model before quantization, then quantise the result";
 
 static const struct {
@@ -92,7 +94,7 @@ static const struct {
     { "ConvInteger", 3 },
 };
 
-/* The quantised tensors that n reads for the first time; value->mark says which were seen. */
+/* The quantised tensors that n is the first to read; value->mark: already seen. */
 static void look_at_integers(const review *r, const ot_node *n)
 {
     enum { SEEN = 1 << 20 };
@@ -116,7 +118,7 @@ static void look_at_integers(const review *r, const ot_node *n)
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* float32 is most of what there is, and looked through fast. */
+/* Most tensors are float32, and these are scanned quickly. */
 static bool all_finite(const ot_value *v)
 {
     const uint32_t *p = v->data;
@@ -126,7 +128,7 @@ static bool all_finite(const ot_value *v)
     return !found;
 }
 
-/* NaN, or an infinity where only a product can be meant: masks are added, and hold infinities rightly. */
+/* NaN, or an infinity where only an operand of a product is possible: masks are added, and may contain infinities. */
 static const char *bad_number(const ot_value *v)
 {
     bool infinity = false;
@@ -148,7 +150,7 @@ static bool all_zero(const ot_value *v)
     return n > 1;
 }
 
-/* Among many weights one of zeros alone, in a file that does not say what it is: the last bias to be added, or a buffer. */
+/* A tensor of zeros only, among many weights, in a file that does not identify it: the last bias added, or a buffer. */
 static void look_for_zeros(const review *r)
 {
     enum { MANY = 8 };

@@ -1,8 +1,7 @@
-/* schedule.c - one order, a kernel for every node, and what each kernel prepares.
+/* schedule.c - orders the nodes, chooses a kernel for each and prepares it.
  *
  * The order is that of the list: forward as the file has it, backward in reverse, updates last; but steps that can run
- * as one piece of work come together (group.c).
- * A node of the update phase never runs before one of the every phase. */
+ * as one launch are grouped (group.c). A node of the update phase never runs before one of the batch phase. */
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -10,7 +9,8 @@
 #include "runtime/passes/passes.h"
 #include "runtime/passes/tune.h"
 
-/* Candidates behind the one that the layout pass asked may take plain memory only.  A Copy's input is memory as it is. */
+/* Candidates after the one that the layout pass considered may support plain memory only.  A Copy's input is memory
+ * in any layout. */
 static bool takes_layouts(const ot_kernel *k, const ot_node *n)
 {
     if (k->any_layout || n->op == &ot_op_Copy) return true;
@@ -31,7 +31,7 @@ bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why)
 
 ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
 {
-    bool precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be looked at */
+    bool precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be inspected */
     return (ot_prep){ .threads = p->threads,
                       .precise = precise,
                       .err = p->graph->err,
@@ -40,7 +40,7 @@ ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
                       .variant = variant };
 }
 
-/* Tries one candidate; s->kernel stays NULL, and *why says why, where it cannot do it. */
+/* Tries one candidate; if it refuses, s->kernel stays NULL and *why is the reason. */
 static ot_status try_kernel(ot_step *s, const ot_kernel *k, ot_prep prep, const char **why)
 {
     const ot_node *n = s->node;
@@ -62,8 +62,8 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, ot_prep prep, const 
 
 enum { MOST_CANDIDATES = 8 };
 
-/* The one that was the fastest when it was timed; else the first candidate that can, those that yield behind the
- * others; what the others said is kept. */
+/* The fastest measured candidate; else the first that can run the node, low-priority ones last; the reasons of the
+ * others are kept. */
 static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tune)
 {
     const ot_node *n = s->node;
@@ -99,7 +99,7 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
                    why ? ": " : "", why ? why : "");
 }
 
-/* Reference kernels are plain loops over elements that are converted one by one. */
+/* Reference kernels are plain loops that convert elements one by one. */
 static void warn_of_slow(ot_plan *p, const ot_config *c)
 {
     bool slow = false;

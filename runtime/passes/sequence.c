@@ -1,10 +1,11 @@
-/* sequence.c - sequences and optionals, spelled out while shapes are inferred.
+/* sequence.c - resolves sequences and optionals while shapes are inferred.
  *
- * A sequence is the list of inputs of a SequenceConstruct, an optional the one input of an Optional, or none.  What
- * makes another list of a list becomes such a node too; what takes an element, counts or joins them reads the elements
- * themselves.  No step computes a list: when all is inferred, their nodes have no reader left and go (infer.c).
+ * A sequence is the list of inputs of a SequenceConstruct, an optional the one input of an Optional, or none.  An
+ * operator that makes a list from a list is replaced by such a node; one that reads an element, the length or the
+ * concatenation reads the elements themselves.  No step computes a list: after inference these nodes have no readers
+ * and are removed (infer.c).
  *
- * Positions and lengths must be known while planning, and are, but for those that data decides. */
+ * Positions and lengths must be known while planning; data-dependent ones are decisions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "runtime/passes/control.h"
 #include "runtime/passes/passes.h"
 
-/* The node whose inputs are the elements of input 0; NULL: told. */
+/* The node whose inputs are the elements of input 0; NULL: error recorded. */
 static const ot_node *elements(const ot_node *n, ot_error *err)
 {
     if (ot_is_list(n->in[0])) return n->in[0]->producer;
@@ -20,7 +21,7 @@ static const ot_node *elements(const ot_node *n, ot_error *err)
     return NULL;
 }
 
-/* The position that input i gives, from 0 up to `last`; `dflt` where it is left out. */
+/* The position in input i, from 0 to `last`; `dflt` if the input is missing. */
 static ot_status position(const ot_node *n, int i, int count, int last, int dflt, int *at, ot_error *err)
 {
     *at = dflt;
@@ -77,8 +78,9 @@ static ot_status length(ot_graph *g, ot_node *n)
     return ot_deliver(g, n, 0, "Identity", OT_IN(number(g, s->n_in, 0)));
 }
 
-/* n becomes the list of these, whose array it frees.  A loop that grows a list copies all of it each time: that counts among what loops
- * may copy, an element as a part of a node.  The loop is refused, not the node in it. */
+/* Makes n the list of these elements; frees the array.  A loop that grows a list copies it in every iteration: this
+ * counts towards the limit of copies by loops, an element as a fraction of a node.  An error names the loop, not the
+ * node in it. */
 static ot_status deliver_list(ot_graph *g, ot_node *n, ot_value **list, int count)
 {
     enum { ELEMENTS_OF_A_NODE = 32 };
@@ -140,7 +142,7 @@ static ot_status concat(ot_graph *g, ot_node *n)
 
 /* ---- SplitToSequence -------------------------------------------------------------- */
 
-/* Sizes of the parts along the axis: as listed, or of `each` elements but for a smaller last one. */
+/* Sizes of the parts along the axis: as listed, or `each` elements with a smaller last part. */
 static ot_status part_sizes(ot_node *n, int64_t total, ot_ints *sizes, ot_error *err)
 {
     int64_t each = 1, parts;
@@ -175,7 +177,7 @@ static ot_status split(ot_graph *g, ot_node *n)
     if (sizes.n > g->room->copies) return ot_node_fail(n, g->err, "%d parts are too many", sizes.n);
     g->room->copies -= sizes.n;
     ot_value **part = ot_value_list(g, sizes.n, 1), *axes = number(g, axis, 1);
-    bool squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with sizes given keepdims means nothing */
+    bool squeeze = !a->keepdims && !(n->n_in > 1 && n->in[1]); /* with explicit sizes keepdims has no effect */
     int64_t from = 0, left = x->dim[axis];
     for (int i = 0; part && i < sizes.n; from += sizes.v[i], left -= sizes.v[i], i++) {
         if (sizes.v[i] < 0 || sizes.v[i] > left)
@@ -193,7 +195,7 @@ static ot_status split(ot_graph *g, ot_node *n)
 
 /* ---- SequenceMap ------------------------------------------------------------------ */
 
-/* The body for every element; inputs that are tensors go to all of them. */
+/* Applies the body to every element; inputs that are tensors are passed to each call. */
 static ot_status map(ot_graph *g, ot_node *n)
 {
     const ot_sequence_attrs *a = n->attrs;
@@ -246,7 +248,7 @@ static ot_status same(ot_graph *g, ot_node *n)
     return ot_deliver(g, n, 0, from->op->name, from->in, from->n_in);
 }
 
-/* An If whose condition data decides: one length, and every element is chosen. */
+/* An If with a data-dependent condition: both lists must have one length, and every element is selected. */
 static ot_status choose(ot_graph *g, ot_node *n)
 {
     const ot_node *yes = n->in[1]->producer, *no = n->in[2]->producer;

@@ -1,8 +1,7 @@
-/* simplify.c - no dead, repeated or pointless node.
+/* simplify.c - removes dead, repeated and redundant nodes.
  *
- * Views of views and views that change nothing disappear, a Map reads what was expanded for it as it
- * was before, nodes equal in operator, attributes and inputs become one, and what nobody needs any
- * more is pruned. */
+ * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion directly, nodes
+ * equal in operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +11,8 @@
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
-/* The value that stands for v: replacements are kept in `now` and resolved where inputs are read,
- * so that the pass stays linear. */
+/* The replacement of v: replacements are kept in `now` and resolved when inputs are read, so that the pass stays
+ * linear. */
 static ot_value *resolve(ot_value **now, ot_value *v)
 {
     while (v && now[v->id] && now[v->id] != v) v = now[v->id];
@@ -43,7 +42,7 @@ static void shorten_view(ot_node *n, ot_value **now)
 
 /* ---- expanding for a Map ------------------------------------------------------ */
 
-/* Is c an expansion of its input?  *small: the input's shape with ones where it is repeated. */
+/* Is c an expansion of its input?  *small: the input's shape, with ones at repeated axes. */
 static bool is_expand(const ot_node *c, ot_shape *small)
 {
     const ot_copy *a = c->attrs;
@@ -61,7 +60,7 @@ static bool is_expand(const ot_node *c, ot_shape *small)
     return dense == ot_numel(&c->in[0]->shape) && dense < ot_numel(&a->shape);
 }
 
-/* A Map broadcasts by itself: it reads what was expanded for it. */
+/* A Map broadcasts by itself: it reads the operand of an expansion. */
 static void read_unexpanded(ot_graph *g, ot_node *n)
 {
     if (n->op != &ot_op_Map || !n->out[0]) return;
@@ -108,7 +107,7 @@ static ot_dot *own_attrs(ot_graph *g, ot_node *n)
     return a;
 }
 
-/* op(x) of a Dot says the same as a transposed copy of x. */
+/* A Dot with op(x) replaces a transposed copy of x. */
 static void read_unswapped(ot_graph *g, ot_node *n)
 {
     for (int i = 0; i < 2 && n->op == &ot_op_Dot; i++) {
@@ -119,7 +118,7 @@ static void read_unswapped(ot_graph *g, ot_node *n)
     }
 }
 
-/* (op(a) . op(b))^T = op(b)^T . op(a)^T: the Copy becomes a Dot, and the one in front of it is not needed any more. */
+/* (op(a) . op(b))^T = op(b)^T . op(a)^T: the Copy becomes a Dot, and the Dot before it is not needed any more. */
 static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
 {
     const ot_node *dot = is_swap(n) ? n->in[0]->producer : NULL;
@@ -188,7 +187,7 @@ static bool same(const ot_node *a, const ot_node *b)
 
 static uint64_t mixed(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u; }
 
-/* The slices of one value differ in their pieces alone. */
+/* Slices of one value differ only in their pieces. */
 static uint64_t hash(const ot_node *n)
 {
     uint64_t h = (uintptr_t)n->op;

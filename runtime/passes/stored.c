@@ -1,12 +1,13 @@
-/* stored.c - weights that a file keeps in integers behind DequantizeLinear, trained in floats.
+/* stored.c - trains weights that a file stores as integers before a DequantizeLinear.
  *
- * The value of the weight gets floats (integer less zero point, times scale), and its DequantizeLinear rounds them by itself, as
- * pass fake_quant makes those behind a QuantizeLinear do: what a step computes with is what the file will say, and the gradient
- * goes through the rounding (straight-through), 0 where it saturates.  The file gets integers again when it is written:
- * those it had where the weight did not change.
+ * The value of the weight gets floats (integer less zero point, times scale), and its DequantizeLinear rounds them by
+ * itself, as after pass fake_quant: a step computes with the values that the file will contain, and the gradient passes
+ * the rounding (straight-through), 0 where it saturates.  The exported file contains integers again, unchanged where
+ * the weight did not change.
  *
- * Scales   the file's; or fitted: largest magnitude / largest integer where all zero points are in the middle, else (max - min)
- *          over the range with a zero point that is exact.  A bias of int32 has the product of two scales: it follows the weight's. */
+ * Scales   the file's; or fitted: largest magnitude / largest integer if all zero points are in the middle, else
+ *          (max - min) over the range with a zero point that is exact.  A bias of int32 has the product of two scales:
+ *          it follows the weight's. */
 #include "runtime/passes/stored.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@
 static double lowest(ot_dtype t) { return ot_is_signed(t) ? -ldexp(1, ot_dtype_bits(t) - 1) : 0; }
 static double highest(ot_dtype t) { return ldexp(1, ot_dtype_bits(t) - ot_is_signed(t)) - 1; }
 
-/* Where the scale of element i of a weight of shape s stands. */
+/* The index of the scale of element i of a weight of shape s. */
 static int64_t scale_at(const ot_stored *q, const ot_shape *s, int64_t i)
 {
     int64_t inner = 1;
@@ -39,14 +40,14 @@ static double zero_of(const ot_stored *q, int64_t k)
     return q->zero ? ot_get_f64(q->zero->data, q->zero->dtype, k) : 0;
 }
 
-/* What DequantizeLinear gives for integer v, in the type of the master. */
+/* The value of integer v after DequantizeLinear, in the type of the master. */
 static double dequantised(const ot_stored *q, ot_dtype t, double v, int64_t k)
 {
     double scale = ot_get_f64(q->scale->data, q->scale->dtype, k), less = v - zero_of(q, k);
     return t == OT_F64 ? less * scale : (double)((float)less * (float)scale);
 }
 
-/* As the kernels round. */
+/* Rounds as the kernels do. */
 static double quantised(ot_dtype t, double x, double scale)
 {
     return t == OT_F64 ? rint(x / scale) : (double)rintf((float)x / (float)scale);
@@ -70,7 +71,7 @@ bool ot_stored_alike(const ot_node *a, const ot_node *b)
            ot_same_elements(zero_point(a), zero_point(b));
 }
 
-/* Shapes of scale and zero point are the node's to check, later: what is odd is left to that. */
+/* Shapes of scale and zero point are checked later, by the node; invalid ones are ignored here. */
 static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
 {
     const ot_dequantize *a = n->attrs;
@@ -142,7 +143,7 @@ static bool symmetric(const ot_stored *q)
     return true;
 }
 
-/* Is it a tensor of the file that nodes read as scale or zero point of v alone? */
+/* Is it a tensor of the file that is read only as scale or zero point of v? */
 static bool own(const ot_graph *g, const ot_value *s, const ot_value *v)
 {
     if (!s) return true;
@@ -159,7 +160,7 @@ static bool may_fit(const ot_graph *g, const ot_value *v)
            (!ot_stored_moves(v) || (q->zero && own(g, q->zero, v)));
 }
 
-/* The weights of int32 that the layers of w add; false: one of them cannot follow w's scale. */
+/* The int32 biases of the layers with weight w; false: one of them cannot follow w's scale. */
 static bool biases_of(const ot_graph *g, const ot_value *w, ot_value **list, int *n_list, int most)
 {
     *n_list = 0;
@@ -182,7 +183,7 @@ static ot_value *by(ot_build *b, int row, ot_value *x, double v)
     return ot_broken(b) ? NULL : ot_map2(b, row, 0, 0, x, ot_scalar(b, x->dtype, v));
 }
 
-/* The scale of w as a value, and its zero point where that moves too; fit() is the same in numbers. */
+/* The scale of w as a value, and its zero point if that changes too; fit() computes the same on the host. */
 static ot_value *fitted_scale(ot_build *b, ot_value *w, ot_value **zero)
 {
     const ot_stored *q = w->stored;
@@ -209,7 +210,7 @@ static ot_value *fitted_scale(ot_build *b, ot_value *w, ot_value **zero)
     return s;
 }
 
-/* Every DequantizeLinear of w reads these; they are made in front of the first. */
+/* Every DequantizeLinear of w reads these; they are computed before the first. */
 static void give(ot_graph *g, const ot_value *w, ot_value *scale, ot_value *zero)
 {
     for (ot_node *n = g->first; n; n = n->next) {
@@ -248,7 +249,7 @@ static ot_status fit_weight(ot_graph *g, ot_value *w, ot_value **bias, int n)
     }
     g->cursor = NULL;
     if (s && !ot_broken(&b)) give(g, w, s, zero);
-    (void)set_fitted(g, w, NULL); /* its error sticks */
+    (void)set_fitted(g, w, NULL); /* errors stick in the graph */
     return g->err->status;
 }
 
@@ -271,7 +272,7 @@ ot_status ot_stored_fit(ot_plan *p)
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* The fitted scale and zero point k of w, whose elements are given. */
+/* The fitted scale and zero point k of w, given its elements. */
 static void fit(const ot_value *w, const void *bytes, double *scale, double *zero, int64_t n)
 {
     const ot_stored *q = w->stored;
@@ -300,7 +301,7 @@ static void fit(const ot_value *w, const void *bytes, double *scale, double *zer
 
 int64_t ot_stored_scales(const ot_value *w) { return ot_numel(&w->stored->scale->shape); }
 
-/* Does the fitted zero point move?  In the middle it stays there, and a bias keeps its own. */
+/* Does the fitted zero point change?  A centred one stays, and a bias keeps its own. */
 bool ot_stored_moves(const ot_value *w) { return w->stored->dtype != OT_I32 && !symmetric(w->stored); }
 
 ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like, double *scale, double *zero,

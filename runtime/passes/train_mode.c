@@ -1,10 +1,9 @@
-/* train_mode.c - BatchNorm and Dropout as asked (--bn, --dropout).
+/* train_mode.c - sets the mode of BatchNorm and Dropout (--bn, --dropout).
  *
- * BatchNorm trains where its input depends on an input of the graph, unless --bn frozen, its scale and
- * bias are frozen, or a channel has a single value; one whose input depends on weights alone (weight
- * standardisation) keeps the mode of the file.  A scale and a bias that are constants leave it frozen, but where
- * they are 1 and 0 (PyTorch's affine=False) or the file has it in training mode: then statistics move all the same.
- * In training its new running statistics are assigned.
+ * BatchNorm trains where its input depends on an input of the graph, unless --bn frozen, its scale and bias are frozen,
+ * or a channel has a single value; one whose input depends on weights alone (weight standardisation) keeps the mode of
+ * the file.  Constant scale and bias leave it frozen, unless they are 1 and 0 (PyTorch's affine=False) or the file has
+ * it in training mode: then running statistics are updated. In training its new running statistics are assigned.
  * Dropout acts in training only. */
 #include <string.h>
 
@@ -23,7 +22,7 @@ void ot_mark_fed(ot_graph *g)
     }
 }
 
-/* Makes room for at least `want` outputs and creates those below it that are left out. */
+/* Ensures at least `want` outputs and creates the missing ones among them. */
 static bool outputs(ot_graph *g, ot_node *n, int want)
 {
     if (n->n_out < want) {
@@ -43,7 +42,7 @@ static bool outputs(ot_graph *g, ot_node *n, int want)
     return true;
 }
 
-/* The tensor of the file behind operators that pass it on. */
+/* The tensor of the file behind operators that forward it. */
 static const ot_value *behind(const ot_value *v)
 {
     while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity"))
@@ -51,14 +50,14 @@ static const ot_value *behind(const ot_value *v)
     return v;
 }
 
-/* The tensor that a norm in pieces reads in another shape (recognise_batchnorm.c). */
+/* The tensor that a decomposed norm reads in another shape (recognise_batchnorm.c). */
 static ot_value *reshaped(const ot_node *n, int input)
 {
     const ot_node *by = n->in[input]->producer;
     return by && by->op == &ot_op_Reshape ? by->in[0] : n->in[input];
 }
 
-/* A constant of which every element is x. */
+/* Is it a constant with every element equal to x? */
 static bool is_all(const ot_value *v, double x)
 {
     if (!ot_is_const(v)) return false;
@@ -74,7 +73,7 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
     const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
     ot_findings *f = ot_plan_findings(p);
     bool shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
-    if (w->said == OT_SAID_FROZEN) return true; /* classify said so */
+    if (w->said == OT_SAID_FROZEN) return true; /* classify recorded it */
     bool asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
     if (asked) ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
@@ -125,7 +124,8 @@ static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape 
     return v;
 }
 
-/* The statistic at that input becomes what n makes of it.  A norm that several layers share moves it once for each, in their order. */
+/* Assigns n's result to the statistic at that input.  A norm that several layers share updates it once per layer, in
+ * order. */
 static void move_state(ot_graph *g, ot_node *n, int input)
 {
     ot_value *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
@@ -149,7 +149,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     a->training_mode = train;
     a->unbiased = c->options.bn_unbiased; /* no attribute of a file */
     if (!train) {
-        /* The running statistics stay what they are, for whoever reads them. */
+        /* The running statistics keep their values for other readers. */
         for (int i = 1; i < n->n_out && i < 3; i++)
             if (n->out[i]) ot_graph_replace(g, n->out[i], n->in[i + 2]);
         n->n_out = 1;

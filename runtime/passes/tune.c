@@ -1,17 +1,17 @@
-/* tune.c - times every way to do a node on the device, once, and keeps the fastest.
+/* tune.c - measures every kernel and variant for a node on the device, once, and keeps the fastest.
  *
- * A node is known by what decides its time: operator, attributes, types, shapes and layouts, in words.  For each such
- * key every candidate that can (ot_kernels), in each of its variants, is prepared and recorded as a few runs in a
- * row, and the recording is replayed between marks: kernels are then as close behind each other as in a recorded
- * plan, and the time of giving work does not count.  The median of a few replays is compared.
+ * A node is identified by what determines its time: operator, attributes, types, shapes and layouts, as text.  For
+ * each such key every candidate that can run it (ot_kernels), in each of its variants, is prepared and captured as a
+ * few runs in a row, and the captured graph is launched between events: kernels then follow each other as closely as
+ * in a plan, and submission does not count.  The medians of a few launches are compared.
  *
- * What was found lies in the device's cache folder, in the file `tune-<its name>`: a line per key, in words.  It is
- * written after every node, so that a run that is stopped goes on where it was.  Every plan for that device consults
- * it; without it the order of the candidates decides, and that depends on nothing that was measured.
+ * The results are in the device's cache folder, in the file `tune-<its name>`: a line of text per key.  It is
+ * written after every node, so that an interrupted run continues where it stopped.  Every plan for that device reads
+ * it; without it the order of the candidates decides, which does not depend on measurements.
  *
- * Only operators that may have a choice of kernels are timed (`operators`).  Floats are fed random numbers, since the
- * time of a product depends on the power its operands draw; integers are fed zeros, which are valid as labels and
- * places; masks let everything through. */
+ * Only operators with several kernels are measured (`operators`).  Floats are random numbers, since the time of a
+ * product depends on the power that its operands draw; integers are zeros, which are valid labels and indices; masks
+ * are all true. */
 #include "runtime/passes/tune.h"
 
 #include <ctype.h>
@@ -59,7 +59,8 @@ static void add_value(FILE *f, const ot_value *v)
                 v->layout == OT_CHANNELS_LAST ? "last" : "");
 }
 
-/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: there is no choice of kernels, or no memory. */
+/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: there is no choice of
+ * kernels, or no memory. */
 static char *key_of(const ot_tune *t, const ot_node *n)
 {
     char *text = NULL;
@@ -105,7 +106,7 @@ static entry *add(ot_tune *t, const char *key, const char *kernel, int variant, 
     return e;
 }
 
-/* "cublaslt 3 12.4 us: Dot ..."; false: it is none. */
+/* "cublaslt 3 12.4 us: Dot ..."; false: the line is invalid. */
 static bool parse_line(ot_tune *t, const char *line)
 {
     char kernel[32];
@@ -115,8 +116,7 @@ static bool parse_line(ot_tune *t, const char *line)
     return variant >= 0 && us >= 0 && us < 1e12 && add(t, line + key, kernel, variant, us * 1e-6);
 }
 
-/* A file of another version, and what follows the last whole line, are nothing; anything else that is no line makes
- * the file worthless, and it is begun anew. */
+/* A file of another version is ignored, and so is an incomplete last line; any other invalid line discards the file. */
 static void read_lines(ot_tune *t, char *text, size_t size)
 {
     int number = 1;
@@ -146,7 +146,7 @@ static void read_file(ot_tune *t)
     free(bytes);
 }
 
-/* What cannot be written is timed again by the next run; the plan says so. */
+/* Entries that cannot be written are measured again by the next run; the plan reports it. */
 static void write_file(ot_tune *t)
 {
     ot_replace *r = NULL;
@@ -174,7 +174,7 @@ typedef struct bench {
 
 static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
 
-/* Floats in [-1, 1), the same in every run; truth; zeros. */
+/* Floats in [-1, 1), the same in every run; true; zeros. */
 static ot_status fill(ot_tune *t, const ot_value *v, void *at, ot_error *err)
 {
     int64_t n = bytes_of(v), have = n < PATTERN ? n : PATTERN;
@@ -216,7 +216,7 @@ static void free_values(ot_tune *t, bench *b)
     }
 }
 
-/* Seconds between the marks around `runs` calls, given one by one or as a recording. */
+/* Seconds between events around `runs` calls, submitted one by one or as a captured graph. */
 static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_device_graph *r, double *seconds,
                          ot_error *err)
 {
@@ -242,21 +242,21 @@ static ot_status record(ot_tune *t, const ot_kernel *k, const ot_call *c, int ru
     return s == OT_OK ? ended : s;
 }
 
-/* The median time of one run.  A first run shows whether it is worth it: *seconds is that of this one run where it is
- * far beyond the best so far. */
+/* The median time of one run.  A first run decides whether to go on: *seconds is its time if it is far above the
+ * best so far. */
 static ot_status time_runs(ot_tune *t, const ot_kernel *k, const ot_call *c, double best, double *seconds,
                            ot_error *err)
 {
     double took[REPLAYS], once;
     ot_device_graph *r;
-    OT_TRY(k->run(c)); /* loads what is loaded late */
+    OT_TRY(k->run(c)); /* triggers lazy loading */
     OT_TRY(between(t, k, c, NULL, &once, err));
     *seconds = once;
     if (best > 0 && once > 4 * best + 1e-4) return OT_OK;
     int runs = once < 1e-3 / (double)MOST_RUNS ? MOST_RUNS : once < 1e-3 ? (int)(1e-3 / once) : 1;
     ot_status s = record(t, k, c, runs, &r, err);
     for (int i = -1; i < REPLAYS && s == OT_OK; i++)
-        s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first warms up */
+        s = between(t, k, c, r, &took[i < 0 ? 0 : i], err); /* the first is a warm-up */
     t->backend->graph_free(t->device, r);
     OT_TRY(s);
     qsort(took, REPLAYS, sizeof *took, by_size);
@@ -284,8 +284,8 @@ static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n,
     return time_runs(t, k, &c, best, seconds, err);
 }
 
-/* Times one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it did; where it did not, the device still
- * works, and another way is looked for. */
+/* Measures one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it ran; if not, the device still
+ * works, and the next candidate is tried. */
 static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best,
                               int *variants, bool *ran, double *seconds)
 {
@@ -309,7 +309,7 @@ static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const
 
 /* ---- one node ------------------------------------------------------------------------- */
 
-/* More than one way?  A kernel alone is asked for its variants by preparing it. */
+/* Are there several variants?  A single kernel is prepared to count its variants. */
 static ot_status has_choice(const ot_tune *t, const ot_node *n, bool *yes)
 {
     const ot_kernel *only = NULL;
@@ -343,7 +343,7 @@ static ot_status time_all(ot_tune *t, const ot_node *n, bench *b, ot_choice *bes
     return OT_OK;
 }
 
-/* e: what was known and means nothing any more; NULL: nothing was. */
+/* e: an outdated entry; NULL: none. */
 static ot_status tune_node(ot_tune *t, const ot_node *n, const char *key, entry *e, ot_choice *out)
 {
     bench b = { .work = NULL };
@@ -352,7 +352,7 @@ static ot_status tune_node(ot_tune *t, const ot_node *n, const char *key, entry 
     OT_TRY(has_choice(t, n, &choice));
     if (!choice) return OT_OK;
     ot_status s = make_values(t, n, &b, &mine);
-    if (s == OT_E_NOMEM) { /* larger than what is free: it stays as the order of the candidates has it */
+    if (s == OT_E_NOMEM) { /* larger than the free memory: the order of the candidates decides */
         t->too_large++;
         s = OT_OK;
     } else if (s == OT_OK) {
@@ -409,7 +409,7 @@ static ot_status prepare_timing(ot_tune *t, ot_error *err)
     return t->backend->event_new(t->device, &t->events[1], err);
 }
 
-/* "tune-NVIDIA-H200": two devices may run the same kernels, and not in the same time. */
+/* "tune-NVIDIA-H200": two devices may run the same kernels at different speeds. */
 static void name_file(ot_tune *t)
 {
     ot_device_info i;
@@ -426,7 +426,7 @@ ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out)
     *out = NULL;
     if (c->tune && !c->device) ot_plan_note(p, "--tune: no effect on the CPU");
     if (!c->device || c->ref_only) return OT_OK;
-    if (!c->device->fault) { /* only described: nothing of it can run */
+    if (!c->device->fault) { /* only a description: nothing can run on it */
         if (c->tune) ot_plan_note(p, "--tune: no effect: no GPU is available");
         return OT_OK;
     }
@@ -454,7 +454,7 @@ void ot_tune_close(ot_tune *t)
             ot_plan_note(t->plan, "%d operators were not tuned: not enough free GPU memory", t->too_large);
         if (t->unwritten.status || !*t->path)
             ot_plan_note(t->plan, "tuning results are not saved: %s", *t->path ? t->unwritten.text : "no cache folder");
-        /* What was fed is not what kernels expect. */
+        /* The random operands are invalid for some kernels. */
         ot_error ignored = { 0 };
         (void)!t->backend->zero(t->device, t->device->fault, sizeof(ot_fault), &ignored);
     }

@@ -1,4 +1,4 @@
-/* tune.h - which kernel, and which of its ways, was the fastest for a node when it was timed on the device.
+/* tune.h - finds the kernel and variant measured as the fastest for a node on the device.
  *
  *     ot_tune_open -> ot_tune_choose for every node -> ot_tune_close */
 #ifndef OT_TUNE_H
@@ -10,27 +10,27 @@
 typedef struct ot_tune ot_tune;
 
 typedef struct ot_choice {
-    const ot_kernel *kernel; /* NULL: nothing is known; the order of the candidates decides */
+    const ot_kernel *kernel; /* NULL: no measurement; the order of the candidates decides */
     int variant;
-    double seconds; /* that it took */
+    double seconds; /* measured */
 } ot_choice;
 
-/* *out: NULL where there is nothing to consult and nothing to time. */
+/* *out: NULL if there is nothing to read and nothing to measure. */
 ot_status ot_tune_open(ot_plan *p, const ot_config *c, ot_tune **out);
 
-/* The choice for n as it is known; where it is not and the plan is to be tuned, every way of every candidate is
- * timed, and the fastest is kept on disk before this returns. */
+/* The known choice for n.  If there is none and the plan is to be tuned, every variant of every candidate is
+ * measured, and the fastest is stored on disk before this returns. */
 ot_status ot_tune_choose(ot_tune *t, const ot_node *n, ot_choice *out);
 
-/* Notes in the plan what was done.  NULL is fine. */
+/* Adds a note to the plan on what was done.  NULL is allowed. */
 void ot_tune_close(ot_tune *t);
 
 /* ---- of schedule.c ------------------------------------------------------------- */
 
-/* What a kernel is prepared with for this plan. */
+/* The context in which kernels of this plan are prepared. */
 ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant);
 
-/* Can k run n as its values lie?  *why says why not. */
+/* Can k run n with the layouts of its values?  *why: the reason if not. */
 bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why);
 
 #endif

@@ -1,10 +1,11 @@
-/* unfold.c - a BatchNormalization behind convolutions that took theirs in when they were exported.
+/* unfold.c - restores a BatchNormalization after convolutions into which one was folded during export (--unfold-bn).
  *
- * The norm is put into a copy of the file's graph, which trains; what it has learnt goes into the convolution's weight and
- * bias when the file is written (train/unfold.c).  The convolution's own bias goes: the norm's does its work.
+ * The norm is inserted into a copy of the file's graph, which trains; the result is folded into the convolution's
+ * weight and bias when the file is written (train/unfold.c).  The convolution's own bias is removed: the norm's
+ * replaces it.
  *
- * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older ones plain numbers; dynamo: <weight>_bias, and the
- *         value that the norm had), tf2onnx (_fused_bn), ONNX Runtime's optimizer (ConvBnFusion_). */
+ * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older versions plain numbers; dynamo: <weight>_bias,
+ *         and the value that the norm had), tf2onnx (_fused_bn), ONNX Runtime's optimizer (ConvBnFusion_). */
 #include "runtime/passes/unfold.h"
 
 #include <ctype.h>
@@ -58,7 +59,7 @@ static bool is_in(const char *name, const char *const *list)
     return false;
 }
 
-/* What usually follows a norm that was behind a convolution. */
+/* Operators that usually follow a norm after a convolution. */
 static const char *const followers[] = {
     "Relu",          "LeakyRelu", "PRelu",   "Clip",        "Sigmoid",
     "HardSigmoid",   "HardSwish", "Swish",   "Mish",        "Tanh",
@@ -67,7 +68,8 @@ static const char *const followers[] = {
     "GlobalMaxPool", NULL,
 };
 
-/* value->mark of whatever g and its subgraphs read: how often; FOLLOWED where a follower does. */
+/* value->mark of every value that g and its subgraphs read: the number of readers; FOLLOWED if a follower is among
+ * them. */
 enum { FOLLOWED = 1 << 24 };
 
 static bool is_read(const ot_node *n)
@@ -77,7 +79,7 @@ static bool is_read(const ot_node *n)
     return false;
 }
 
-/* Nodes that nobody reads do not count. */
+/* Nodes whose results are not read do not count. */
 static void count_uses(ot_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark++;
@@ -103,7 +105,7 @@ static bool known_weight(const ot_value *w)
 
 typedef enum fit { NO_FIT, SHARED, FITS } fit;
 
-/* Can a norm be put behind n, and folded into it again? */
+/* Can a norm be inserted after n, and folded into it again? */
 static fit fits(const ot_node *n)
 {
     if (strcmp(n->op->name, "Conv") != 0 || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
@@ -187,7 +189,7 @@ ot_status ot_unfold_measure(ot_graph *g, const ot_unfolded *u, int n)
 
 const char *const ot_unfolded_part[OT_UNFOLDED_PARTS] = { "norm.scale", "norm.bias", "norm.mean", "norm.var" };
 
-/* A tensor of the norm, called after the convolution's weight. */
+/* A tensor of the norm, named after the convolution's weight. */
 static ot_value *part(ot_graph *g, const ot_unfolded *u, const char *of, int k)
 {
     const char *name = ot_arena_printf(g->arena, "%s/%s", of, ot_unfolded_part[k]);

@@ -1,7 +1,7 @@
 /* bmp.c - BMP: the headers of OS/2 and of Windows to version 5; palettes, 16 to 32 bits, masks, runs.
  *
- * Spec  Microsoft: BITMAPFILEHEADER, BITMAPCOREHEADER, BITMAPINFOHEADER … BITMAPV5HEADER; little-endian, rows of whole 32-bit
- *       words, the lowest row first unless the height is negative.  What runs leave out is colour 0. */
+ * Spec  Microsoft: BITMAPFILEHEADER, BITMAPCOREHEADER, BITMAPINFOHEADER … BITMAPV5HEADER; little-endian, rows of whole
+ *       32-bit words, the lowest row first unless the height is negative.  Pixels that runs skip have colour 0. */
 #include "runtime/picture/internal.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static ot_status read_palette(bmp *b, size_t at, uint32_t claimed)
     size_t there = b->r->n > at ? (b->r->n - at) / (size_t)b->each : 0, most = (size_t)1 << b->bits;
     size_t n = claimed && claimed < most ? claimed : most;
     if (b->at > at && (b->at - at) / (size_t)b->each < n)
-        n = (b->at - at) / (size_t)b->each; /* the pixels begin before */
+        n = (b->at - at) / (size_t)b->each; /* the pixels would begin earlier */
     if (!n || n > there) return ot_picture_bad(b->r, "truncated after %zu bytes, in the palette", b->r->n);
     b->palette = b->r->p + at;
     b->colours = (int)n;
@@ -45,7 +45,7 @@ static ot_status check_masks(bmp *b)
     return OT_OK;
 }
 
-/* Masks: behind the header of 40 bytes, within longer ones. */
+/* Masks: after the header of 40 bytes, or in longer headers. */
 static ot_status read_masks(bmp *b, uint32_t header)
 {
     size_t at = 14 + 40, n = header >= 56 || b->how == ALPHA_FIELDS ? 4 : 3;
@@ -93,7 +93,7 @@ static uint8_t *row_of(const bmp *b, int64_t y)
     return (uint8_t *)b->r->out->data + (b->down ? y : b->height - 1 - y) * b->width * b->r->out->channels;
 }
 
-/* Palette entries are B, G, R; one that is not there is black, as others read it. */
+/* Palette entries are B, G, R; a missing one is black, as in other readers. */
 static void put_colour(const bmp *b, uint8_t *to, int index)
 {
     const uint8_t *e = b->palette + index * b->each;
@@ -128,7 +128,7 @@ static ot_status read_plain(const bmp *b)
     return OT_OK;
 }
 
-/* Runs: (n, colour), or 0 and: 0 the row ends · 1 the picture ends · 2 a move · n pixels as they are, to a whole word. */
+/* Runs: (n, colour), or 0 and: 0 end of row · 1 end of image · 2 a move · n literal pixels, padded to a whole word. */
 static ot_status read_runs(const bmp *b)
 {
     const uint8_t *p = b->r->p;

@@ -1,4 +1,4 @@
-/* convert.c - pixels to bytes of one or three channels, upright. */
+/* convert.c - converts pixels to bytes of one or three channels, and applies the orientation. */
 #include "runtime/picture/internal.h"
 
 #include <stdlib.h>

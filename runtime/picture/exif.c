@@ -1,4 +1,4 @@
-/* exif.c - how the camera was held.
+/* exif.c - reads the orientation from EXIF.
  *
  * Spec  EXIF 2.32: a TIFF header, then a directory of 12-byte entries; the orientation is tag 0x0112. */
 #include "runtime/picture/internal.h"

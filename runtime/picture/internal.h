@@ -1,20 +1,20 @@
-/* internal.h - what the readers of this folder share. */
+/* internal.h - declarations that the readers of this folder share. */
 #ifndef OT_PICTURE_INTERNAL_H
 #define OT_PICTURE_INTERNAL_H
 
 #include "runtime/picture/picture.h"
 
-/* One picture being read. */
+/* One image being read. */
 typedef struct ot_reading {
     const uint8_t *p;
     size_t n;
-    int64_t most;   /* pixels; negative: the size alone is wanted */
+    int64_t most;   /* pixels; negative: only the size is read */
     ot_pixels *out; /* format and orientation 1 are set */
     ot_error *err;
 } ot_reading;
 
-/* A format's reader: sets out->orientation where there is one, calls ot_picture_begin, and returns OT_OK where that left
- * out->data NULL; else fills it. */
+/* A format's reader: sets out->orientation if there is one and calls ot_picture_begin.  If that left out->data NULL,
+ * returns OT_OK; else fills it. */
 ot_status ot_jpeg_read(ot_reading *r);
 ot_status ot_png_read(ot_reading *r);
 ot_status ot_webp_read(ot_reading *r);
@@ -23,14 +23,14 @@ ot_status ot_pnm_read(ot_reading *r);
 ot_status ot_tiff_read(ot_reading *r);
 ot_status ot_jpeg2000_read(ot_reading *r);
 
-/* The size is known: sets it, and unless it alone is wanted makes zeroed out->data. */
+/* Sets the size, and unless only the size is read allocates zeroed out->data. */
 ot_status ot_picture_begin(ot_reading *r, int64_t width, int64_t height, int channels, int bits);
 
 /* OT_E_DATA with "<format>: <text>". */
 ot_status ot_picture_bad(const ot_reading *r, const char *fmt, ...) OT_PRINTF(2, 3);
 ot_status ot_picture_no_memory(const ot_reading *r);
 
-/* EXIF's orientation, 1 where it says none; of a block as it stands in a file. */
+/* EXIF's orientation of a block as stored in a file; 1 if there is none. */
 int ot_exif_orientation(const uint8_t *p, size_t n);
 
 /* One pixel of CMYK to R, G, B, without a profile; 255 is full ink. */

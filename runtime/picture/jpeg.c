@@ -1,7 +1,7 @@
 /* jpeg.c - JPEG through libjpeg-turbo: baseline, progressive, arithmetic; grey, YCbCr, RGB, CMYK, YCCK.
  *
  * Numerics  the exact integer transform and triangle-filtered chroma, as Pillow.
- * Errors    what libjpeg calls a warning mostly means that pixels are lost, and is an error here. */
+ * Errors    most of libjpeg's warnings mean lost pixels, and are errors here. */
 #include "runtime/picture/internal.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <jerror.h>
 
-/* Scans of a progressive file: a usual one has ten.  Each goes over all pixels, however few its bytes are. */
+/* Limit on scans of a progressive file: ten are usual.  Each goes over all pixels, however few bytes it has. */
 enum { MOST_SCANS = 200 };
 
 typedef struct jpeg {
@@ -21,7 +21,7 @@ typedef struct jpeg {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    ot_status status; /* when it has failed */
+    ot_status status; /* error return */
     ot_reading *r;
 } jpeg;
 
@@ -51,7 +51,7 @@ static void say_nothing(j_common_ptr z) { (void)z; }
 
 static void begin_source(j_decompress_ptr z) { (void)z; }
 
-/* All bytes were there from the start: more are asked for where the file ends. */
+/* All bytes are in memory: libjpeg needs more only if the file is truncated. */
 static boolean end_of_file(j_decompress_ptr z)
 {
     ot_reading *r = of((j_common_ptr)z)->r;
@@ -99,7 +99,7 @@ static void read_rows(jpeg *j)
         uint8_t *to = (uint8_t *)j->r->out->data + j->z.output_scanline * each;
         JSAMPROW row = inks ? inked : to;
         (void)jpeg_read_scanlines(&j->z, &row, 1);
-        for (size_t x = 0; inks && x < j->z.image_width; x++) { /* Adobe's, and so everybody's, inks are inverted */
+        for (size_t x = 0; inks && x < j->z.image_width; x++) { /* inverted inks, as all writers since Adobe */
             uint8_t cmyk[4];
             for (int c = 0; c < 4; c++) cmyk[c] = (uint8_t)(255 - row[4 * x + (size_t)c]);
             ot_cmyk_to_rgb(cmyk, to + 3 * x);

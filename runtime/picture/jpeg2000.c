@@ -1,8 +1,8 @@
 /* jpeg2000.c - JPEG 2000 through OpenJPEG: bare codestreams and JP2; grey, RGB, YCbCr, with alpha.
  *
  * Spec    ISO/IEC 15444-1: markers SIZ (size, tiles, components), COD and COC (precincts), SOT; boxes jp2h, pclr, jp2c.
- * Memory  OpenJPEG makes structures for every tile, precinct and component that a header claims: the headers are held
- *         against what the pixels warrant before it sees them. */
+ * Memory  OpenJPEG allocates structures for every tile, precinct and component that a header declares: the headers are
+ *         compared with the number of pixels first. */
 #ifdef OT_HAVE_OPENJPEG
 
 #include "runtime/picture/internal.h"
@@ -22,12 +22,12 @@ typedef struct jp2 {
     size_t n;
     int64_t width, height;
     int components, bits;
-    char said[200]; /* OpenJPEG's first complaint */
+    char said[200]; /* OpenJPEG's first error message */
 } jp2;
 
 /* ---- headers -------------------------------------------------------------------- */
 
-/* The box of that name below p[0..n); NULL: none. */
+/* The box of that name within p[0..n); NULL: none. */
 static const uint8_t *find_box(const uint8_t *p, size_t n, const char *name, size_t *size)
 {
     for (size_t at = 0; n - at >= 8;) {
@@ -36,7 +36,7 @@ static const uint8_t *find_box(const uint8_t *p, size_t n, const char *name, siz
             length = (uint64_t)ot_be32(p + at + 8) << 32 | ot_be32(p + at + 12);
             head = 16;
         }
-        if (!length || length > n - at) length = n - at; /* to the end, or cut */
+        if (!length || length > n - at) length = n - at; /* to the end of the file, or truncated */
         if (length < head) return NULL;
         if (!memcmp(p + at + 4, name, 4)) {
             *size = (size_t)(length - head);
@@ -88,7 +88,7 @@ static ot_status read_size(jp2 *f)
     return OT_OK;
 }
 
-/* The precincts that a coding style gives, the smallest resolution first; `at` is the byte of its number of levels. */
+/* The precincts of a coding style, the lowest resolution first; `at` is the byte with the number of levels. */
 static bool precincts_fit(const jp2 *f, size_t at, size_t end)
 {
     const uint8_t *size = f->stream + at + 5;
@@ -111,12 +111,12 @@ static ot_status check_styles(const jp2 *f)
         uint32_t marker = ot_be16(p + at);
         length = ot_be16(p + at + 2);
         if (marker == EOC) return OT_OK;
-        if (marker == SOD) { /* behind the data of the tile, which only a damaged file has in front of here */
+        if (marker == SOD) { /* after the data of the tile; only a damaged file has it before */
             if (tile_end < at + 2) return OT_OK;
             length = tile_end - at - 2;
             continue;
         }
-        if (length < 2 || length > f->n - at - 2) return OT_OK; /* OpenJPEG says what is wrong */
+        if (length < 2 || length > f->n - at - 2) return OT_OK; /* OpenJPEG reports the error */
         size_t end = at + 2 + length;
         if (marker == SOT && length >= 10) {
             uint64_t part = ot_be32(p + at + 6);

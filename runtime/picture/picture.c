@@ -1,4 +1,4 @@
-/* picture.c - which format it is, and what holds for all of them. */
+/* picture.c - the table of formats, and checks common to all. */
 #include "runtime/picture/internal.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 typedef struct format {
     const char *name;
     bool (*is)(const uint8_t *p, size_t n);
-    ot_status (*read)(ot_reading *r); /* NULL: not built */
-    const char *package;              /* that brings it, where it may be missing */
+    ot_status (*read)(ot_reading *r); /* NULL: not built in */
+    const char *package;              /* the Debian package, if it may be missing */
 } format;
 
 static bool begins(const uint8_t *p, size_t n, const char *with, size_t m) { return n >= m && !memcmp(p, with, m); }

@@ -5,13 +5,13 @@
 
 #include <spng.h>
 
-/* A chunk of text or colour profile may take no more, and all that are kept no more than this. */
+/* Limit of a text or colour profile chunk, and of all that are kept together. */
 enum { MOST_CHUNK = 32 << 20 };
 
-/* Deflate makes at most 1032 bytes of one. */
+/* Deflate expands by at most 1032. */
 enum { DEFLATE_MOST = 1032 };
 
-/* The chunk of that name; NULL: there is none (in front of the pixels, where `early`). */
+/* The chunk of that name; NULL: there is none (before the pixels, if `early`). */
 static const uint8_t *find_chunk(const ot_reading *r, const char *name, bool early, size_t *size)
 {
     for (size_t at = 8, length; r->n - at >= 12; at += length + 12) {
@@ -30,7 +30,7 @@ static ot_status failed(const ot_reading *r, int code)
     return ot_picture_bad(r, "%s", spng_strerror(code));
 }
 
-/* Bytes of all rows, unpacked, with the filter's byte in front of each. */
+/* Bytes of all rows, unpacked, including the filter byte of each. */
 static int64_t raw_bytes(const struct spng_ihdr *h)
 {
     static const int samples[] = { 1, 0, 3, 1, 2, 0, 4 };
@@ -61,7 +61,7 @@ static ot_status read_with(spng_ctx *z, ot_reading *r)
     if (!code && bytes != (size_t)(r->out->width * r->out->height) * (size_t)(r->out->channels * r->out->bits / 8))
         return ot_picture_bad(r, "the size differs from the header");
     if (!code) code = spng_decode_image(z, r->out->data, bytes, format, flags);
-    if (!code) code = spng_decode_chunks(z); /* to the end: what follows the pixels is whole */
+    if (!code) code = spng_decode_chunks(z); /* to the end: chunks after the pixels are checked too */
     return code ? failed(r, code) : OT_OK;
 }
 

@@ -1,7 +1,8 @@
 /* pnm.c - PBM, PGM, PPM, as text or bytes, and PAM.
  *
- * Spec  netpbm's: "P1" to "P6", width, height, largest value (none in PBM, where 1 is black), one space, the pixels; values
- *       above 255 are two bytes, the high one first.  "P7" has a line for each number and a name for what a tuple is. */
+ * Spec  netpbm's: "P1" to "P6", width, height, largest value (none in PBM, where 1 is black), one space, the pixels;
+ *       values above 255 are two bytes, the high one first.  "P7" has a line for each number and a name for the type of
+ *       tuples. */
 #include "runtime/picture/internal.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ typedef struct pnm {
     size_t at;
     char kind; /* '1' … '7' */
     int64_t width, height, most, depth;
-    bool bits; /* of PBM: 8 to a byte, or digits that may touch */
+    bool bits; /* of PBM: 8 per byte, or digits without spaces */
 } pnm;
 
 static bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -22,7 +23,7 @@ static ot_status ends(const pnm *f, const char *where)
     return ot_picture_bad(f->r, "truncated after %zu bytes, in %s", f->r->n, where);
 }
 
-/* Over spaces and comments. */
+/* Skips spaces and comments. */
 static void to_word(pnm *f)
 {
     const ot_reading *r = f->r;
@@ -68,7 +69,7 @@ static ot_status read_pam(pnm *f)
         while (k < OT_LEN(words) && (strlen(words[k]) != n || memcmp(r->p + from, words[k], n) != 0)) k++;
         if (k < OT_LEN(words)) OT_TRY(number(f, "the header", to[k]));
         else
-            while (f->at < r->n && r->p[f->at] != '\n') f->at++; /* TUPLTYPE: the depth says it, too */
+            while (f->at < r->n && r->p[f->at] != '\n') f->at++; /* TUPLTYPE: the depth implies it */
     }
 }
 
@@ -97,7 +98,7 @@ static ot_status read_header(pnm *f)
     return OT_OK;
 }
 
-/* Is there a byte for every value, or two?  Text has at least one for each. */
+/* Is there a byte for every value, or two?  Text has at least one per value. */
 static ot_status check_size(const pnm *f)
 {
     int64_t row, all;

@@ -1,7 +1,7 @@
 /* tiff.c - TIFF through libtiff: the first picture, in strips or tiles.
  *
- * Grey, RGB, palettes and CMYK of integers are read here, 16 bits whole; what else libtiff knows how to show (YCbCr, Lab, …)
- * it turns into RGB itself.  Handlers are those of the one file: nothing global is touched. */
+ * Grey, RGB, palettes and CMYK of integers are read here, 16 bits in full; other kinds (YCbCr, Lab, ...) libtiff
+ * converts to RGB.  Error handlers belong to the open file: no global state is changed. */
 #ifdef OT_HAVE_TIFF
 
 #include "runtime/picture/internal.h"
@@ -12,8 +12,8 @@
 
 #include <tiffio.h>
 
-enum { MOST_AT_ONCE = 64 << 20 }; /* bytes of a tag's value, where the pixels do not ask for more */
-enum { MOST_TILE = 1 << 20 };     /* pixels of a tile that may be larger than the picture */
+enum { MOST_AT_ONCE = 64 << 20 }; /* limit on the bytes of a tag's value, unless the pixels need more */
+enum { MOST_TILE = 1 << 20 };     /* pixels of a tile that may exceed the image */
 
 typedef enum kind { PLAIN, PALETTE, INKS, SHOWN } kind;
 
@@ -21,13 +21,13 @@ typedef struct tiff {
     TIFF *t;
     ot_reading *r;
     uint64_t at;
-    char said[200]; /* libtiff's first complaint */
-    bool strict;    /* warnings are complaints */
+    char said[200]; /* libtiff's first error message */
+    bool strict;    /* treat warnings as errors */
     kind kind;
     uint32_t width, height;
     uint16_t bits, samples, planar, *colour[3];
     bool white;        /* 0 is white */
-    int premultiplied; /* the channel that the others are multiplied with; 0: none */
+    int premultiplied; /* the alpha channel that the others are multiplied by; 0: none */
 } tiff;
 
 /* ---- the file -------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static ot_status failed(const tiff *f, const char *where)
 
 /* ---- what is in it ------------------------------------------------------------ */
 
-/* Is there alpha behind the colours?  *premultiplied: they are multiplied with it. */
+/* Is there alpha after the colours?  *premultiplied: they are multiplied by it. */
 static bool has_alpha(const tiff *f, int colours, bool *premultiplied)
 {
     uint16_t n = 0, *what = NULL;
@@ -131,8 +131,7 @@ static ot_status look(tiff *f, int *channels)
         TIFFSetField(f->t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         photometric = PHOTOMETRIC_RGB;
     }
-    f->strict =
-        compression == COMPRESSION_JPEG; /* as in jpeg.c: pixels are lost; of other kinds warnings are about style */
+    f->strict = compression == COMPRESSION_JPEG; /* as in jpeg.c: lost pixels; other warnings are harmless */
     few = f->bits == 1 || f->bits == 2 || f->bits == 4 || f->bits == 8;
     colour = photometric == PHOTOMETRIC_RGB;
     f->white = photometric == PHOTOMETRIC_MINISWHITE;
@@ -171,7 +170,7 @@ static void put(const tiff *f, uint64_t pixel, int c, unsigned v)
     else ((uint8_t *)o->data)[at] = (uint8_t)v;
 }
 
-/* Pixel x of a row of a block to `pixel` of the picture; plane: the channel, of planes that are apart, else -1. */
+/* Copies pixel x of a row of a block to `pixel` of the image; plane: the channel of separate planes, else -1. */
 static void put_pixel(const tiff *f, const uint8_t *row, uint64_t x, int plane, uint64_t pixel)
 {
     unsigned most = (1u << f->bits) - 1, full = f->bits == 16 ? 65535 : 255;
@@ -222,7 +221,7 @@ static ot_status read_blocks(const tiff *f, uint8_t *block, uint64_t size, bool 
     return OT_OK;
 }
 
-/* Undoes the multiplication of the colours with alpha, the last channel. */
+/* Undoes the multiplication of the colours by alpha, the last channel. */
 static void divide(const ot_pixels *o, int alpha)
 {
     unsigned full = o->bits == 16 ? 65535 : 255;
@@ -265,7 +264,7 @@ static ot_status read_shown(const tiff *f)
     if (!TIFFRGBAImageOK(f->t, why)) return ot_picture_bad(f->r, "%s", why);
     uint32_t *all = calloc(n, sizeof *all);
     if (!all) return ot_picture_no_memory(f->r);
-    /* As it lies: asked for the file's own orientation, libtiff turns nothing. */
+    /* Unrotated: libtiff is asked for the file's own orientation. */
     bool good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1) && !f->said[0];
     for (size_t i = 0; i < n && good; i++) {
         to[3 * i] = (uint8_t)TIFFGetR(all[i]);
@@ -282,7 +281,7 @@ static ot_status read_open(tiff *f)
     OT_TRY(look(f, &channels));
     OT_TRY(ot_picture_begin(f->r, f->width, f->height, channels, f->kind == PLAIN && f->bits == 16 ? 16 : 8));
     if (!f->r->out->data) return OT_OK;
-    f->said[0] = 0; /* it was opened in spite of it */
+    f->said[0] = 0; /* opened successfully despite a warning */
     return f->kind == SHOWN ? read_shown(f) : read_samples(f);
 }
 

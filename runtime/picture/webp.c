@@ -40,7 +40,7 @@ ot_status ot_webp_read(ot_reading *r)
     VP8StatusCode code = WebPGetFeatures(r->p, r->n, &c.input);
     if (code != VP8_STATUS_OK) return failed(r, code);
     if (c.input.has_animation) return ot_picture_bad(r, "animations are not supported");
-    /* The container counts its bytes, those behind the pixels too. */
+    /* The container gives its length, chunks after the pixels included. */
     if (ot_le32(r->p + 4) > r->n - 8)
         return ot_picture_bad(r, "truncated after %zu of %lld bytes", r->n, 8LL + ot_le32(r->p + 4));
     r->out->orientation = orientation(r);

@@ -1,8 +1,8 @@
-/* compile.c - kernels of our own: text to device code by NVRTC, kept in memory and on disk.
+/* compile.c - compiles kernel texts to device code by NVRTC, with caches in memory and on disk.
  *
  * A kernel is the prelude, generated lines and a file of ops/cuda/, compiled for one device.  The key of
  * both caches is a hash of all of it and of the compiler's version; the cached file repeats the
- * length and a second hash of the source, so that a collision or a torn file is compiled anew. */
+ * length and a second hash of the source, so that after a collision or for a torn file the text is compiled again. */
 #include <nvrtc.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,10 +102,10 @@ static const char *file_text(const char *name)
     return NULL;
 }
 
-/* Beside the architecture. */
+/* Options besides the architecture. */
 static const char *const options[] = { "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
 
-/* Of the texts that others include, and of the options. */
+/* A hash of the texts that others include, and of the options. */
 static uint64_t headers_hash(void)
 {
     uint64_t h = 0;
@@ -159,7 +159,7 @@ static ot_status compile(const ot_gpu *g, const char *name, const char *source, 
     return err ? err->status : OT_E_INTERNAL;
 }
 
-/* Head of a file; device code and the report follow. */
+/* Header of a cache file; device code and the report follow. */
 typedef struct cached {
     char magic[8];
     uint64_t length, report, check;
@@ -175,7 +175,7 @@ static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t le
         n -= sizeof h;
         if (!memcmp(h.magic, "otkern2", 8) && h.length == length && h.report < n &&
             h.check == hash(source, length, length) + n)
-            out->report = strdup(bytes + sizeof h + n - h.report); /* what was read ends in a 0 */
+            out->report = strdup(bytes + sizeof h + n - h.report); /* the buffer ends in a 0 */
         if (out->report) {
             memmove(bytes, bytes + sizeof h, n);
             out->bytes = bytes;
@@ -246,7 +246,7 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
         snprintf(f->entry, sizeof f->entry, "%s", entry);
         s = make(g, f, file, source.text, source.n, err);
         f->next = g->fns;
-        g->fns = f; /* also after a failure: what it holds is released with the device */
+        g->fns = f; /* also after a failure: it is released with the device */
         if (s == OT_OK) *out = f;
         else f->entry[0] = 0;
     }

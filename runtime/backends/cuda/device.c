@@ -1,8 +1,7 @@
-/* device.c - a CUDA device: finding it, its memory, its stream, recordings, faults.
+/* device.c - a CUDA device: properties, memory, stream, captured graphs, faults.
  *
- * One stream carries all work, so its order is the order of the calls.  A described device is a text
- * in the form in which cuDNN writes a device's properties (JSON); plans and kernels can be made for
- * it and nothing can be run. */
+ * One stream executes all work, so its order is the order of the calls.  A described device is a text in the form in
+ * which cuDNN writes a device's properties (JSON); plans and kernels can be made for it, and nothing can be run. */
 #include "runtime/backends/cuda/device.h"
 
 #include <cublasLt.h>
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranges for profilers: headers alone, without a library; some installations of CUDA leave them out. */
+/* Profiler ranges: headers only, without a library; some installations of CUDA lack them. */
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 #define OT_NVTX 1
@@ -72,7 +71,7 @@ static int gpu_count(ot_error *err)
     return 0;
 }
 
-/* cuDNN keeps its interface within a major version; what this was built against must be served. */
+/* cuDNN keeps its interface within a major version; it must not be older than the version at build time. */
 static ot_status check_libraries(ot_error *err)
 {
     size_t have = cudnnGetVersion();
@@ -82,7 +81,7 @@ static ot_status check_libraries(ot_error *err)
     return OT_OK;
 }
 
-/* A number of the description; 0 where it is missing. */
+/* A number of the description; 0 if missing. */
 static int64_t number_in(const char *json, const char *key)
 {
     char quoted[64];
@@ -103,7 +102,7 @@ static ot_status read_description(ot_gpu *g, ot_error *err)
     return OT_OK;
 }
 
-/* The form in which cuDNN takes it; for a device that is there cuDNN reads the properties itself. */
+/* The form that cuDNN reads; for a device that is present cuDNN reads the properties itself. */
 static ot_status describe_real(ot_gpu *g, ot_error *err)
 {
     struct cudaDeviceProp p;
@@ -122,7 +121,7 @@ static void name_libraries(ot_gpu *g)
     if (g->index >= 0) cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     ot_gpu_compiler_version(&major, &minor);
-    /* Kernels for the family's own instructions (wgmma on Hopper) need the "a". */
+    /* Kernels with instructions specific to the family (wgmma on Hopper) need the "a". */
     snprintf(g->arch_text, sizeof g->arch_text, "sm_%d%s", g->arch, g->arch == 90 ? "a" : "");
     snprintf(g->libraries, sizeof g->libraries,
              "CUDA %d.%d, driver %d.%d, NVRTC %d.%d, cuDNN %zu.%zu.%zu, cuBLASLt %zu.%zu.%zu", runtime / 1000,

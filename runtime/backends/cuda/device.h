@@ -8,11 +8,11 @@
 
 struct ot_gpu_fn {
     struct ot_gpu_fn *next;
-    char name[64]; /* of its text, as in the cache folder */
+    char name[64]; /* hash of its text, as in the cache folder */
     char entry[48];
     cudaLibrary_t library; /* NULL for a described device */
     cudaKernel_t kernel;
-    char *report; /* the compiler's words about registers and spills; NULL: it said nothing */
+    char *report; /* the compiler's report on registers and spills; NULL: none */
 };
 
 typedef struct ot_gpu {
@@ -37,7 +37,7 @@ typedef struct ot_gpu {
 void ot_gpu_fns_free(ot_gpu *g);
 bool ot_gpu_compiled(ot_device *d, int i, const char **name, const char **words);
 
-/* The texts of ops/cuda/, embedded by the build; NULL-ended. */
+/* The texts of ops/cuda/, embedded by the build; NULL-terminated. */
 typedef struct ot_gpu_file {
     const char *name;
     const char *text;

@@ -1,4 +1,4 @@
-/* gpu.h - what kernels use of the CUDA backend: compiling text, launching it, the libraries' handles. */
+/* gpu.h - services of the CUDA backend for kernels: compiling text, launching, the libraries' handles. */
 #ifndef OT_GPU_H
 #define OT_GPU_H
 
@@ -26,19 +26,19 @@ extern ot_backend ot_gpu_backend;
 /* A compiled function; belongs to the device. */
 typedef struct ot_gpu_fn ot_gpu_fn;
 
-/* Compiles `file` (a text of ops/cuda/, embedded) behind `prefix` (generated lines: #define, functions; NULL:
- * none) and finds `entry`.  The same text is compiled once per device, and kept on disk between
- * runs.  An OT_KERNEL takes one struct by value, at most 4000 bytes.  OT_E_INTERNAL: the compiler's words. */
+/* Compiles `file` (a text of ops/cuda/, embedded) after `prefix` (generated lines: #define, functions; NULL: none)
+ * and finds `entry`.  The same text is compiled once per device, and cached on disk between runs.  An OT_KERNEL has
+ * one struct by value, at most 4000 bytes.  OT_E_INTERNAL: the compiler's messages. */
 ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out,
                          ot_error *err);
 
-/* Gives the work `blocks` blocks of `threads` threads.  args: the struct, copied now.  shared: bytes
- * of OT_DYNAMIC_SHARED.  0 blocks: nothing. */
+/* Launches `blocks` blocks of `threads` threads.  args: the struct, copied now.  shared: bytes of OT_DYNAMIC_SHARED.
+ * 0 blocks: nothing. */
 ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
                         ot_error *err);
 
-/* Blocks for n pieces of work when a block does `each` of them at a time and goes on by strides of the grid:
- * enough to fill the device a few times, never more than there is work for. */
+/* The number of blocks for n elements when a block processes `each` at a time in a grid-stride loop: enough to fill
+ * the device a few times, at most as many as there are elements for. */
 int64_t ot_gpu_blocks(const ot_device *d, int64_t n, int64_t each);
 
 /* ---- the device --------------------------------------------------------------- */
@@ -46,23 +46,23 @@ int64_t ot_gpu_blocks(const ot_device *d, int64_t n, int64_t each);
 cudaStream_t ot_gpu_stream(ot_device *d);
 int ot_gpu_arch(const ot_device *d);          /* 90: compute capability 9.0 */
 int ot_gpu_units(const ot_device *d);         /* multiprocessors */
-bool ot_gpu_described(const ot_device *d);    /* not there: plans only */
+bool ot_gpu_described(const ot_device *d);    /* not present: plans only */
 const char *ot_gpu_description(ot_device *d); /* cuDNN's form of a device's properties, JSON */
 
-/* A library's handle, made at first use; kept in one of the device's slots and released with it. */
+/* A library's handle, created at first use; stored in one of the device's slots and released with it. */
 typedef enum ot_gpu_slot { OT_GPU_CUDNN, OT_GPU_CUDNN_PROPERTIES, OT_GPU_CUBLASLT, OT_GPU_SLOTS } ot_gpu_slot;
 void *ot_gpu_get(const ot_device *d, ot_gpu_slot s);
 void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle));
 
-/* A file of the cache folder for this device and these libraries: read into malloc'ed memory (NULL: not
- * there), and replaced.  A failure to write is no failure. */
+/* A file of the cache folder for this device and these libraries: read into malloc'ed memory (NULL: missing), and
+ * replaced.  A failed write is ignored. */
 void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n);
 void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n);
 
-/* Name of a cache file for these bytes: 32 hex digits and the suffix. */
+/* The name of a cache file for these bytes: 32 hex digits and the suffix. */
 void ot_gpu_cache_name(const void *bytes, size_t n, const char *suffix, char out[64]);
 
-/* OT_E_DEVICE with what was tried and CUDA's words; OT_OK for success. */
+/* OT_E_DEVICE with the action that failed and CUDA's message; OT_OK for success. */
 ot_status ot_gpu_check(cudaError_t e, const char *what, ot_error *err);
 
 #endif
