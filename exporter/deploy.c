@@ -5,6 +5,8 @@
  * Memory  The file's messages once more, the tensors that change, nothing else: the new file is streamed. */
 #include "exporter/deploy.h"
 
+#include <stdlib.h>
+
 #include "exporter/body.h"
 
 /* ---- messages in an arena -------------------------------------------------------------- */
@@ -17,11 +19,19 @@ static void arena_free(void *arena, void *p)
     (void)p;
 }
 
-/* The importer has walked these bytes and unpacked them within a budget. */
+/* The importer has walked these bytes and unpacked them within a budget.  NULL: no memory. */
 static Onnx__ModelProto *unpack(const ot_file *f, ot_arena *a)
 {
     ProtobufCAllocator in_arena = { arena_alloc, arena_free, a };
-    return onnx__model_proto__unpack(&in_arena, f->n, f->bytes);
+    uint8_t *whole = malloc(f->n);
+    for (size_t at = 0, n; whole && at < f->n; at += n) {
+        n = f->n - at;
+        const uint8_t *piece = ot_file_piece(f, at, &n);
+        memcpy(whole + at, piece, n);
+    }
+    Onnx__ModelProto *model = whole ? onnx__model_proto__unpack(&in_arena, f->n, whole) : NULL;
+    free(whole);
+    return model;
 }
 
 /* ---- the steps ---------------------------------------------------------------------------- */

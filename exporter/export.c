@@ -125,7 +125,7 @@ ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_expo
     const ot_file *f = m->file;
     ot_error own = { 0 };
     export x = { .m = m, .o = o, .path = path, .err = err ? err : &own };
-    OT_TRY(ot_patch_begin(&x.patch, f->bytes, f->n, x.err));
+    OT_TRY(ot_patch_begin(&x.patch, f, x.err));
     ot_status s = ot_pending_open(&x.new, x.patch.arena, path, o ? o->folder : NULL, x.err);
     if (s == OT_OK) s = file_write(&x, n, t);
     ot_pending_end(&x.new);

@@ -275,7 +275,7 @@ static ot_status data_place(external *x, const data_file *d, const char **name)
 static void entry_edit(external *x, int span, const ot_field *old, const char *key, const char *value)
 {
     size_t n, end = x->p->span[span].end;
-    const uint8_t *entry = ot_entry_bytes(x->p, TENSOR_EXTERNAL, key, value, &n);
+    const uint8_t *entry = ot_entry_bytes(x->p->arena, TENSOR_EXTERNAL, key, value, &n);
     if (entry) ot_patch_edit(x->p, span, old->number ? old->at : end, old->number ? old->end : end, entry, n);
     else x->p->no_memory = true;
 }

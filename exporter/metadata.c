@@ -18,7 +18,7 @@ ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_e
     ot_field f, old;
     bool ours = !strncmp(key, "onnxtrain.", 10), there = false;
     size_t n, end = p->span[0].end;
-    const uint8_t *entry = ot_entry_bytes(p, MODEL_METADATA, key, value, &n);
+    const uint8_t *entry = ot_entry_bytes(p->arena, MODEL_METADATA, key, value, &n);
     if (!entry) return ot_fail(err, OT_E_NOMEM, "export: no memory for metadata '%s'", key);
     for (size_t at = 0; ot_field_next(p->p, &at, end, &f);) {
         if (f.number != MODEL_METADATA) continue;

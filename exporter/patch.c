@@ -19,16 +19,16 @@ static bool grow(ot_patch *p, void **list, size_t n, size_t *cap, size_t size)
     return true;
 }
 
-ot_status ot_patch_begin(ot_patch *p, const uint8_t *bytes, size_t n, ot_error *err)
+ot_status ot_patch_begin(ot_patch *p, const ot_file *f, ot_error *err)
 {
-    *p = (ot_patch){ .p = bytes, .n = n, .arena = ot_arena_new() };
+    *p = (ot_patch){ .f = f, .p = f->bytes, .n = f->n, .arena = ot_arena_new() };
     void *list = p->span;
     if (!p->arena || !grow(p, &list, 0, &p->cap_span, sizeof *p->span)) {
         ot_patch_free(p);
         return ot_fail(err, OT_E_NOMEM, "export: no memory");
     }
     p->span = list;
-    p->span[p->n_span++] = (ot_span){ .parent = -1, .end = n };
+    p->span[p->n_span++] = (ot_span){ .parent = -1, .end = f->n };
     return OT_OK;
 }
 
@@ -58,6 +58,18 @@ int ot_patch_span(ot_patch *p, int parent, const ot_field *f)
     p->span = list;
     p->span[p->n_span] = (ot_span){ .parent = parent, .len_at = f->len_at, .body = f->body, .end = f->end };
     return (int)p->n_span++;
+}
+
+bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f)
+{
+    ot_field each;
+    bool found = false;
+    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &each);)
+        if (each.number == number) {
+            *f = each;
+            found = true;
+        }
+    return found;
 }
 
 void ot_patch_edit(ot_patch *p, int span, size_t at, size_t end, const void *bytes, size_t n)
@@ -112,15 +124,26 @@ ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error 
     return OT_OK;
 }
 
+/* Hands over the old bytes [at, end). */
+static ot_status stream_old(const ot_patch *p, size_t at, size_t end, ot_sink *sink, void *to, ot_error *err)
+{
+    for (size_t n; at < end; at += n) {
+        n = end - at;
+        const uint8_t *piece = ot_file_piece(p->f, at, &n);
+        OT_TRY(sink(to, piece, n, err));
+    }
+    return OT_OK;
+}
+
 ot_status ot_patch_stream(const ot_patch *p, ot_sink *sink, void *to, ot_error *err)
 {
     size_t at = 0;
     for (size_t i = 0; i < p->n_edit; i++) {
         const ot_edit *e = &p->edit[i];
         if (e->at < at || e->end > p->n) return ot_fail(err, OT_E_INTERNAL, "export: edits overlap at byte %zu", e->at);
-        OT_TRY(sink(to, p->p + at, e->at - at, err));
+        OT_TRY(stream_old(p, at, e->at, sink, to, err));
         OT_TRY(sink(to, e->bytes, e->n, err));
         at = e->end;
     }
-    return sink(to, p->p + at, p->n - at, err);
+    return stream_old(p, at, p->n, sink, to, err);
 }

@@ -9,15 +9,8 @@
 #define OT_PATCH_H
 
 #include "exporter/pending.h"
-
-/* One field on the wire.  body..end: its payload; for a length-delimited one without the length. */
-typedef struct ot_field {
-    uint32_t number;
-    unsigned wire; /* 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
-    size_t at;     /* its tag */
-    size_t len_at; /* wire 2: the varint of its length */
-    size_t body, end;
-} ot_field;
+#include "exporter/wire.h"
+#include "importer/internal.h"
 
 /* A length-delimited part that edits lie in. */
 typedef struct ot_span {
@@ -35,7 +28,8 @@ typedef struct ot_edit {
 
 /* The tensors of a file, where they are; lists of floats in attributes are among them. */
 typedef struct ot_patch {
-    const uint8_t *p;
+    const ot_file *f;
+    const uint8_t *p; /* its bytes, without large payloads (ot_file_piece) */
     size_t n;
     ot_arena *arena; /* for replacements */
     ot_span *span;   /* [0] is the file */
@@ -47,25 +41,18 @@ typedef struct ot_patch {
     bool no_memory; /* sticks */
 } ot_patch;
 
-/* wire.c */
+/* walk.c */
 
-/* The next field of [*at, end); false: there is none.  The bytes must have passed the importer's guard. */
-bool ot_field_next(const uint8_t *p, size_t *at, size_t end, ot_field *f);
-/* The last field of that number in a span: the one that counts; false: there is none. */
-bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f);
-uint64_t ot_varint_read(const uint8_t *p, size_t *at, size_t end);
-size_t ot_varint_size(uint64_t v);
-size_t ot_varint_write(uint8_t *out, uint64_t v); /* bytes written; out NULL: only counts */
-/* A StringStringEntryProto as field `number`, in the patch's memory; NULL: no memory. */
-const uint8_t *ot_entry_bytes(ot_patch *p, uint32_t number, const char *key, const char *value, size_t *n);
-/* Lists every tensor of the file.  The order is that of importer/import.c's list_model. */
+/* Lists every tensor of the file, in the order of importer/sources.c. */
 void ot_patch_walk(ot_patch *p);
 
 /* patch.c */
 
-ot_status ot_patch_begin(ot_patch *p, const uint8_t *bytes, size_t n, ot_error *err);
+ot_status ot_patch_begin(ot_patch *p, const ot_file *f, ot_error *err);
 void ot_patch_free(ot_patch *p);
 int ot_patch_span(ot_patch *p, int parent, const ot_field *f); /* 0 after a failure */
+/* The last field of that number in a span: the one that counts; false: there is none. */
+bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f);
 void ot_patch_edit(ot_patch *p, int span, size_t at, size_t end, const void *bytes, size_t n);
 bool ot_patch_push(ot_patch *p, int **list, size_t *n, size_t *cap, int v);
 

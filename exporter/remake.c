@@ -14,7 +14,7 @@ ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
     ot_field graph, node;
     size_t n = 0;
     *x = (ot_remake){ .m = m, .f = f };
-    OT_TRY(ot_patch_begin(&x->patch, f->bytes, f->n, err));
+    OT_TRY(ot_patch_begin(&x->patch, f, err));
     x->node = ot_arena_alloc(x->patch.arena, sizeof *x->node * (f->model->graph->n_node + 1));
     if (!x->node) {
         ot_remake_end(x);

@@ -1,37 +1,11 @@
-/* wire.c - the protobuf wire format, read in place; where the tensors of a file are.
+/* wire.c - the protobuf wire format, read and written in place.
  *
  * Source  Protocol buffers, encoding. */
-#include "exporter/patch.h"
+#include "exporter/wire.h"
 
 #include <string.h>
 
-/* Field numbers of onnx.proto. */
-enum {
-    MODEL_GRAPH = 7,
-    MODEL_TRAINING = 20,
-    MODEL_FUNCTION = 25,
-    TRAINING_INITIALIZATION = 1,
-    TRAINING_ALGORITHM = 2,
-    FUNCTION_NODE = 7,
-    FUNCTION_ATTRIBUTE = 11,
-    GRAPH_NODE = 1,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_SPARSE = 15,
-    NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_T = 5,
-    ATTRIBUTE_G = 6,
-    ATTRIBUTE_FLOATS = 7,
-    ATTRIBUTE_TENSORS = 10,
-    ATTRIBUTE_GRAPHS = 11,
-    ATTRIBUTE_SPARSE = 22,
-    ATTRIBUTE_SPARSES = 23,
-    SPARSE_VALUES = 1,
-    SPARSE_INDICES = 2,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2
-};
-
-/* ---- varints and fields ------------------------------------------------------- */
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 }; /* of a StringStringEntryProto */
 
 uint64_t ot_varint_read(const uint8_t *p, size_t *at, size_t end)
 {
@@ -87,18 +61,6 @@ bool ot_field_next(const uint8_t *p, size_t *at, size_t end, ot_field *f)
     return true;
 }
 
-bool ot_field_last(const ot_patch *p, int span, uint32_t number, ot_field *f)
-{
-    ot_field each;
-    bool found = false;
-    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &each);)
-        if (each.number == number) {
-            *f = each;
-            found = true;
-        }
-    return found;
-}
-
 static size_t put_text(uint8_t *out, uint32_t number, const char *text, size_t n)
 {
     size_t at = ot_varint_write(out, number << 3 | 2);
@@ -107,97 +69,15 @@ static size_t put_text(uint8_t *out, uint32_t number, const char *text, size_t n
     return at + n;
 }
 
-const uint8_t *ot_entry_bytes(ot_patch *p, uint32_t number, const char *key, const char *value, size_t *n)
+const uint8_t *ot_entry_bytes(ot_arena *a, uint32_t number, const char *key, const char *value, size_t *n)
 {
     size_t k = strlen(key), v = strlen(value);
     size_t body = 1 + ot_varint_size(k) + k + 1 + ot_varint_size(v) + v;
-    uint8_t *out = ot_arena_alloc(p->arena, ot_varint_size(number << 3 | 2) + ot_varint_size(body) + body);
+    uint8_t *out = ot_arena_alloc(a, ot_varint_size(number << 3 | 2) + ot_varint_size(body) + body);
     if (!out) return NULL;
     *n = ot_varint_write(out, number << 3 | 2);
     *n += ot_varint_write(out + *n, body);
     *n += put_text(out + *n, ENTRY_KEY, key, k);
     *n += put_text(out + *n, ENTRY_VALUE, value, v);
     return out;
-}
-
-/* ---- the walk ------------------------------------------------------------------ */
-
-/* Calls `visit` for each message in field `number` of a span, in the order of the wire. */
-typedef void visit_span(ot_patch *p, int span, bool ordered);
-
-static void each(ot_patch *p, int span, uint32_t number, visit_span *visit, bool ordered)
-{
-    ot_field f;
-    size_t at = p->span[span].body, end = p->span[span].end;
-    while (!p->no_memory && ot_field_next(p->p, &at, end, &f)) {
-        if (f.number != number || f.wire != 2) continue;
-        int child = ot_patch_span(p, span, &f);
-        if (child) visit(p, child, ordered);
-    }
-}
-
-static void visit_tensor(ot_patch *p, int span, bool ordered)
-{
-    if (ordered) ot_patch_push(p, &p->tensor, &p->n_tensor, &p->cap_tensor, span);
-    else ot_patch_push(p, &p->other, &p->n_other, &p->cap_other, span);
-}
-
-static void visit_sparse(ot_patch *p, int span, bool ordered)
-{
-    (void)ordered; /* sparse tensors have no order */
-    each(p, span, SPARSE_VALUES, visit_tensor, false);
-    each(p, span, SPARSE_INDICES, visit_tensor, false);
-}
-
-static void visit_graph(ot_patch *p, int span, bool ordered);
-
-static void visit_floats(ot_patch *p, int span, bool ordered)
-{
-    ot_field f;
-    bool some = false;
-    for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);)
-        some |= f.number == ATTRIBUTE_FLOATS && f.end > f.body;
-    if (!some || !ordered) return;
-    p->span[span].floats = true;
-    visit_tensor(p, span, ordered);
-}
-
-/* Depth is bounded: the importer's guard refuses messages nested deeper than OT_DEEPEST. */
-static void visit_attribute(ot_patch *p, int span, bool ordered)
-{
-    each(p, span, ATTRIBUTE_T, visit_tensor, ordered);
-    each(p, span, ATTRIBUTE_TENSORS, visit_tensor, ordered);
-    visit_floats(p, span, ordered);
-    each(p, span, ATTRIBUTE_G, visit_graph, ordered);
-    each(p, span, ATTRIBUTE_GRAPHS, visit_graph, ordered);
-    each(p, span, ATTRIBUTE_SPARSE, visit_sparse, false);
-    each(p, span, ATTRIBUTE_SPARSES, visit_sparse, false);
-}
-
-static void visit_node(ot_patch *p, int span, bool ordered) { each(p, span, NODE_ATTRIBUTE, visit_attribute, ordered); }
-
-static void visit_graph(ot_patch *p, int span, bool ordered)
-{
-    each(p, span, GRAPH_INITIALIZER, visit_tensor, ordered);
-    each(p, span, GRAPH_NODE, visit_node, ordered);
-    each(p, span, GRAPH_SPARSE, visit_sparse, false);
-}
-
-static void visit_function(ot_patch *p, int span, bool ordered)
-{
-    each(p, span, FUNCTION_NODE, visit_node, ordered);
-    each(p, span, FUNCTION_ATTRIBUTE, visit_attribute, false);
-}
-
-static void visit_training(ot_patch *p, int span, bool ordered)
-{
-    each(p, span, TRAINING_INITIALIZATION, visit_graph, false);
-    each(p, span, TRAINING_ALGORITHM, visit_graph, ordered);
-}
-
-void ot_patch_walk(ot_patch *p)
-{
-    each(p, 0, MODEL_GRAPH, visit_graph, true);
-    each(p, 0, MODEL_FUNCTION, visit_function, true);
-    each(p, 0, MODEL_TRAINING, visit_training, true);
 }

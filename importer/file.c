@@ -87,7 +87,8 @@ static ot_status unpack(ot_file *f, ot_error *err)
 {
     ProtobufCMessage *m;
     ot_error why = { 0 };
-    if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, f->path, &f->budget, &m, &why)) {
+    f->payloads.bytes = f->bytes;
+    if (ot_guard_unpack(&onnx__model_proto__descriptor, f->bytes, f->n, f->path, &f->payloads, &f->budget, &m, &why)) {
         const char *other = why.status == OT_E_MODEL ? other_format(f->bytes, f->n) : NULL;
         if (other)
             return ot_fail(err, OT_E_MODEL, "%s: is not an ONNX file: it looks like %s (%s)", f->path, other, why.text);
@@ -166,6 +167,7 @@ void ot_file_free(ot_file *f)
     for (ot_data_file *d = f->data_files; d; d = d->next)
         if (d->fd >= 0 && !d->lent) close(d->fd);
     if (f->model) ot_guard_free(&f->model->base, &f->budget);
+    free(f->payloads.list);
     free(f->bytes);
     ot_arena_free(f->arena); /* f is in it */
 }

@@ -35,6 +35,7 @@ typedef struct scan {
     size_t at, n, heap;
     const char *what;
     ot_error *err;
+    ot_payloads *payloads; /* or NULL */
     int depth;
     open_message stack[OT_DEEPEST];
 } scan;
@@ -139,6 +140,8 @@ static ot_status walk_long(scan *s, const ProtobufCFieldDescriptor *f, size_t ou
     if (f && wire_of(f->type) != 2) return walk_packed(s, f, end);
     if (f && f->type == PROTOBUF_C_TYPE_STRING && len && memchr(s->p + s->at, 0, (size_t)len))
         return REFUSE(s, "%s: byte %zu: '%s' contains a zero byte; expected text", s->what, start, f->name);
+    if (s->payloads && f && f->type == PROTOBUF_C_TYPE_BYTES && f->label != PROTOBUF_C_LABEL_REPEATED)
+        ot_payloads_add(s->payloads, s->at, (size_t)len);
     s->heap += (size_t)len + 1 + BLOCK + (f ? sizeof(ProtobufCBinaryData) : 0);
     s->at = end;
     return OT_OK;
@@ -174,12 +177,14 @@ static ot_status walk_field(scan *s)
     }
 }
 
-ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
-                        ot_error *err)
+static ot_status walk(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                      ot_payloads *payloads, ot_error *err)
 {
     if (n > OT_LARGEST_FILE)
         return ot_fail(err, OT_E_MODEL, "%s: has %zu bytes; a message has at most %zu", what, n, OT_LARGEST_FILE);
-    scan s = { .p = bytes, .n = n, .heap = d->sizeof_message, .what = what, .err = err, .depth = 1 };
+    scan s = {
+        .p = bytes, .n = n, .heap = d->sizeof_message, .what = what, .err = err, .payloads = payloads, .depth = 1
+    };
     s.stack[0] = (open_message){ d, n, 0, 0 };
     while (s.depth) {
         if (s.at == s.stack[s.depth - 1].end) {
@@ -192,6 +197,12 @@ ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *byte
                            HEAP_ALLOWED(n) >> 20);
     }
     return OT_OK;
+}
+
+ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
+                        ot_error *err)
+{
+    return walk(d, bytes, n, what, NULL, err);
 }
 
 /* ---- unpacking ----------------------------------------------------------------- */
@@ -207,6 +218,7 @@ static void *budget_alloc(void *data, size_t n)
     if (!p) return NULL;
     memcpy(p, &n, sizeof n);
     b->used += n + HEADER;
+    if (b->payloads) ot_payloads_alloc(b->payloads, p + HEADER, n);
     return p + HEADER;
 }
 
@@ -218,18 +230,20 @@ static void budget_free(void *data, void *p)
     size_t n;
     memcpy(&n, block, sizeof n);
     b->used -= n + HEADER;
+    if (b->payloads) ot_payloads_free(b->payloads, p, n);
     free(block);
 }
 
 ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
-                          ot_budget *b, ProtobufCMessage **out, ot_error *err)
+                          ot_payloads *payloads, ot_budget *b, ProtobufCMessage **out, ot_error *err)
 {
     *out = NULL;
-    ot_status status = ot_guard_scan(d, bytes, n, what, err);
-    if (status != OT_OK) return status;
-    *b = (ot_budget){ .limit = HEAP_ALLOWED(n) };
+    OT_TRY(walk(d, bytes, n, what, payloads, err));
+    *b = (ot_budget){ .limit = HEAP_ALLOWED(n), .payloads = payloads };
     ProtobufCAllocator a = { budget_alloc, budget_free, b };
     *out = protobuf_c_message_unpack(d, &a, n, bytes);
+    b->payloads = NULL;
+    if (payloads) ot_payloads_end(payloads);
     if (*out) return OT_OK;
     if (b->hit) return ot_fail(err, OT_E_MODEL, "%s: would unpack to more than %zu MiB", what, b->limit >> 20);
     /* The walk accepts what protobuf-c accepts, so memory is the only other reason. */

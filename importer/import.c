@@ -166,7 +166,7 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
                      .most_nodes = INLINED_NODES + (int64_t)f->n / 10 };
         m->file = f;
         ot_status s = model_build(&j);
-        m->bytes = (int64_t)(f->n + f->budget.used + ot_arena_used(f->arena) +
+        m->bytes = (int64_t)(f->n - f->payloads.released + f->budget.used + ot_arena_used(f->arena) +
                              (m->graph ? ot_arena_used(m->graph->arena) : 0));
         /* What is not supported comes first: a long list of findings must not hide it. */
         if (s != OT_E_NOMEM) report_unsupported(&j, err);

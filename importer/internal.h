@@ -16,10 +16,30 @@
 enum { OT_DEEPEST = 100 }; /* messages inside messages */
 #define OT_LARGEST_FILE ((size_t)INT32_MAX)
 
+/* A large raw_data (payload.c). */
+typedef struct ot_payload {
+    size_t at, n;        /* in the file */
+    const uint8_t *copy; /* in its message; NULL: not unpacked, or still in the file's bytes too */
+} ot_payload;
+
+typedef struct ot_payloads {
+    uint8_t *bytes;   /* of the file, malloc */
+    ot_payload *list; /* in the order of the file; malloc */
+    size_t n, cap, next;
+    ot_payload *unpacked; /* the last, whose pages are still there */
+    size_t released;      /* of the file's bytes, given back */
+} ot_payloads;
+
+void ot_payloads_add(ot_payloads *p, size_t at, size_t n);          /* the guard has seen one */
+void ot_payloads_alloc(ot_payloads *p, void *block, size_t n);      /* protobuf-c gets a block */
+void ot_payloads_free(ot_payloads *p, const void *block, size_t n); /* and gives one back */
+void ot_payloads_end(ot_payloads *p);                               /* all is unpacked */
+
 /* Counts what protobuf-c asks for and refuses more than `limit`. */
 typedef struct ot_budget {
     size_t used, limit;
-    bool hit; /* the limit, not the system, said no */
+    bool hit;              /* the limit, not the system, said no */
+    ot_payloads *payloads; /* while unpacking; or NULL */
 } ot_budget;
 
 /* Walks the bytes as a message of type d without recursion and without memory: depth, lengths,
@@ -27,9 +47,10 @@ typedef struct ot_budget {
 ot_status ot_guard_scan(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
                         ot_error *err);
 
-/* Scans, then unpacks within a budget.  Release with ot_guard_free. */
+/* Scans, then unpacks within a budget.  Release with ot_guard_free.  payloads (or NULL) has the bytes: their pages that hold
+ * large payloads are given back. */
 ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *bytes, size_t n, const char *what,
-                          ot_budget *b, ProtobufCMessage **out, ot_error *err);
+                          ot_payloads *payloads, ot_budget *b, ProtobufCMessage **out, ot_error *err);
 void ot_guard_free(ProtobufCMessage *m, ot_budget *b);
 
 /* ---- table.c: names -> things ----------------------------------------------- */
@@ -66,8 +87,9 @@ typedef struct ot_file {
     const ot_unnamed *unnamed; /* NULL: the file has its name */
     ot_file_id id;
     bool id_known;
-    uint8_t *bytes; /* malloc */
+    uint8_t *bytes; /* malloc; what is in `payloads` has no memory here: read it with ot_file_piece */
     size_t n;
+    ot_payloads payloads;
     Onnx__ModelProto *model;
     ot_budget budget;
     ot_arena *arena;
@@ -83,6 +105,8 @@ ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_
 /* The same file with other bytes, which it takes (malloc), also where it fails. */
 ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, ot_error *err);
 void ot_file_free(ot_file *f);
+/* The file's bytes from `at` on: at most *n, which becomes how many lie there in one piece. */
+const uint8_t *ot_file_piece(const ot_file *f, size_t at, size_t *n);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.
  * Errors are added to `found`, but for a file that cannot be opened (OT_E_IO): ot_file_missing reports it once. */

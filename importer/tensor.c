@@ -312,7 +312,7 @@ static ot_status import_bytes(const char *path, const uint8_t *bytes, size_t n, 
 {
     ot_budget budget;
     ProtobufCMessage *m;
-    OT_TRY(ot_guard_unpack(&onnx__tensor_proto__descriptor, bytes, n, path, &budget, &m, err));
+    OT_TRY(ot_guard_unpack(&onnx__tensor_proto__descriptor, bytes, n, path, NULL, &budget, &m, err));
     const Onnx__TensorProto *t = (const Onnx__TensorProto *)m;
     ot_blob b;
     ot_status s = ot_tensor_decode(NULL, a, t, path, &b, NULL, err);

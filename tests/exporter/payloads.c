@@ -407,7 +407,8 @@ static void walk_order(void **state)
     put_message(model, 7, graph);
     ot_patch p;
     ot_error err = { 0 };
-    assert_int_equal(ot_patch_begin(&p, model->b, model->n, &err), OT_OK);
+    ot_file file = { .bytes = model->b, .n = model->n };
+    assert_int_equal(ot_patch_begin(&p, &file, &err), OT_OK);
     ot_patch_walk(&p);
     assert_int_equal(p.n_tensor, OT_LEN(want));
     assert_int_equal(p.n_other, 1);

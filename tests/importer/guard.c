@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "importer/internal.h"
 
 static size_t peak_kib(void)
 {
@@ -168,12 +169,73 @@ static void every_bit(void **unused)
     bytes_free(&m);
 }
 
+enum { MANY = 40000 };
+
+static void put_array(bytes *t, int field, float first)
+{
+    float v[MANY];
+    for (int i = 0; i < MANY; i++) v[i] = first + (float)i;
+    put_data(t, field, v, sizeof v);
+}
+
+static void holds(const ot_imported *m, int source, float first)
+{
+    const float *v = m->sources[source].data;
+    for (int i = 0; i < MANY; i++) assert_true(v[i] == first + (float)i);
+}
+
+/* Large tensors leave the bytes of the file, which can be read as before. */
+static void payloads_once(void **unused)
+{
+    (void)unused;
+    int64_t n = MANY;
+    bytes g = small_graph(), a = tensor_begin("a", 1, 1, &n), b = tensor_begin("b", 1, 1, &n),
+          c = tensor_begin("c", 1, 1, &n);
+    char text[MANY * 2] = "";
+    put_array(&a, 9, 1);
+    put_array(&b, 4, 2); /* float_data, of the same size */
+    put_array(&c, 9, 3); /* the last raw_data counts; this one is given back when the text below is unpacked */
+    memset(text, 'x', sizeof text - 1);
+    put_text(&c, 12, text);
+    put_array(&c, 9, 4);
+    graph_tensor(&g, a);
+    graph_tensor(&g, b);
+    graph_tensor(&g, c);
+    graph_floats(&g, "few", 1, &(float){ 5 });
+    bytes m = model_of(&g, 10, 21);
+    ot_imported *i;
+    ot_error err = { 0 };
+    assert_int_equal(import_model(&m, &i, &err), OT_OK);
+    holds(i, 0, 1);
+    holds(i, 1, 2);
+    holds(i, 2, 4);
+    const ot_file *f = i->file;
+    assert_int_equal(f->n, m.n);
+    assert_int_equal(f->payloads.n, 2);
+    assert_true(f->payloads.released > 2 * (sizeof(float[MANY]) - 2 * 4096) || sysconf(_SC_PAGESIZE) > 4096);
+    int pieces = 0;
+    for (size_t at = 0, k; at < f->n; at += k, pieces++) {
+        k = f->n - at;
+        const uint8_t *piece = ot_file_piece(f, at, &k);
+        assert_memory_equal(piece, m.p + at, k);
+    }
+    assert_int_equal(pieces, 5);
+    for (size_t at = 0, k; at < f->n; at += 997) { /* from anywhere */
+        k = f->n - at < 3000 ? f->n - at : 3000;
+        const uint8_t *piece = ot_file_piece(f, at, &k);
+        assert_true(k > 0);
+        assert_memory_equal(piece, m.p + at, k);
+    }
+    ot_import_free(i);
+    bytes_free(&m);
+}
+
 int test_guard(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_a_file),    cmocka_unit_test(deep),        cmocka_unit_test(deep_enough),
-        cmocka_unit_test(amplification), cmocka_unit_test(wire_faults), cmocka_unit_test(every_prefix),
-        cmocka_unit_test(every_bit),
+        cmocka_unit_test(not_a_file),    cmocka_unit_test(deep),          cmocka_unit_test(deep_enough),
+        cmocka_unit_test(amplification), cmocka_unit_test(wire_faults),   cmocka_unit_test(every_prefix),
+        cmocka_unit_test(every_bit),     cmocka_unit_test(payloads_once),
     };
     return cmocka_run_group_tests_name("importer.guard", tests, NULL, NULL);
 }
