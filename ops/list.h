@@ -1,8 +1,8 @@
 /* list.h - every operator, one row each, alphabetical within its section.
  *
- * A 1 says "ops/ref/ (ops/cpu/, ops/cuda/) has this kernel".  Adding an operator is one row here and the
- * files the row promises: ot_op_<Name> and a kernel per 1, without which nothing links, and test rows ot_cases_<Name> in
- * tests/ops/, without which test_ops fails.  Operators with 0 0 0 are lowered to others. */
+ * A 1 declares that ops/ref/ (ops/cpu/, ops/cuda/) has a kernel.  To add an operator: a row here, ot_op_<Name> and a
+ * kernel per 1, without which the program does not link, and test cases ot_cases_<Name> in tests/ops/, without which
+ * test_ops fails.  Operators with 0 0 0 are lowered to others. */
 #ifndef OT_LIST_H
 #define OT_LIST_H
 

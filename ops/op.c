@@ -7,7 +7,7 @@
 
 #include "ops/kernel.h"
 
-/* NULL-ended, so that the table stands even while a section of list.h is empty. */
+/* NULL-terminated, so that the table compiles even if a section of list.h is empty. */
 static const ot_op *const table[] = {
 #define ROW(name, ...) &ot_op_##name,
     OT_OPS(ROW)
@@ -46,7 +46,7 @@ bool ot_slot_is_weak(char slot) { return slot >= 'a' && slot <= 'z' && slot != '
 
 static const struct {
     const ot_op *op;
-    const ot_kernel *candidates[3]; /* best first, NULL-ended */
+    const ot_kernel *candidates[3]; /* best first, NULL-terminated */
 } kernels[] = {
 #define ROW_00(name)
 #define ROW_10(name) { &ot_op_##name, { &ot_ref_##name, NULL, NULL } },
@@ -148,7 +148,7 @@ void ot_set_attr(ot_node *n, const char *name, int64_t v) { ot_attr_set(n->op, (
 
 /* ---- element types --------------------------------------------------------- */
 
-/* "float16, float32 or float64"; families of types by their name. */
+/* "float16, float32 or float64"; sets of types by their name. */
 static const char *set_text(uint32_t set, char *text, size_t size)
 {
     static const struct {
@@ -180,7 +180,7 @@ static const char *set_text(uint32_t set, char *text, size_t size)
     return text;
 }
 
-/* The types that a letter allows by itself. */
+/* The types that a letter allows. */
 static uint32_t set_of(const ot_types *s, char letter)
 {
     switch (letter) {
@@ -207,7 +207,7 @@ uint32_t ot_types_of(const ot_op *op, int input)
     return set_of(&op->types, *l);
 }
 
-/* The first input of n that has the letter; -1: none. */
+/* The first input of n with that letter; -1: none. */
 static int first_of(const ot_node *n, char letter)
 {
     const char *l = n->op->types.in;

@@ -1,8 +1,8 @@
-/* op.h - what an operator is.
+/* op.h - the definition of an operator.
  *
- * ops/<name>.c describes an operator once, device-free, in a constant ot_op: its signature, its
- * attributes, its shape rule, and either how it is lowered to other operators or its gradient.
- * ops/ref/, ops/cpu/, ops/cuda/ hold kernels.  ops/list.h names every operator. */
+ * ops/onnx/<name>.c and ops/kernels/<name>.c define each operator once, without devices, in a constant ot_op: its
+ * signature, attributes, shape rule, and either how it is lowered to other operators or its gradient.  ops/ref/,
+ * ops/cpu/ and ops/cuda/ contain kernels.  ops/list.h lists all operators. */
 #ifndef OT_OP_H
 #define OT_OP_H
 
@@ -16,7 +16,7 @@
 typedef struct ot_ints {
     int n;
     const int64_t *v;
-} ot_ints; /* arena memory; n 0: left out */
+} ot_ints; /* arena memory; n 0: missing */
 typedef struct ot_floats {
     int n;
     const float *v;
@@ -51,7 +51,7 @@ typedef enum ot_attr_kind {
 
 /* One ONNX attribute: where the importer stores it, and its default. */
 typedef struct ot_attr {
-    const char *name; /* NULL ends the rows */
+    const char *name; /* NULL terminates the rows */
     ot_attr_kind kind;
     size_t offset;            /* into the operator's attribute struct */
     double dflt;              /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: a file must give it */
@@ -60,16 +60,16 @@ typedef struct ot_attr {
 
 /* ---- building: lowering and gradients ------------------------------------ */
 
-/* Builds nodes in place of, or for the backward of, one node.  Errors stick: after the first
- * failure every call is a no-op that returns NULL, so a rule reads as mathematics. */
+/* Builds nodes that replace one node, or its backward pass.  Errors stick: after the first failure every call is a
+ * no-op that returns NULL, so rules need no error checks. */
 typedef struct ot_build {
     ot_graph *graph;
     const ot_node *node; /* the node being lowered or differentiated */
-    ot_value **yield;    /* lowering: what stands for node->out[i] */
-    ot_value **dout;     /* gradient: dL/d(out[i]), NULL: none reaches it */
+    ot_value **yield;    /* lowering: the replacement of node->out[i] */
+    ot_value **dout;     /* gradient: dL/d(out[i]), NULL: none */
     ot_value **din;      /* gradient: result, dL/d(in[i]) */
     const bool *wants;   /* gradient: is dL/d(in[i]) needed? */
-    bool again;          /* gradient: what is built will be differentiated itself */
+    bool again;          /* gradient: the new nodes will be differentiated themselves */
 } ot_build;
 
 #define OT_IN(...)                                     \
@@ -80,28 +80,28 @@ typedef struct ot_build {
 ot_value *ot_emit(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
 ot_node *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
 
-/* Lowering: v stands for output i from now on. */
+/* Lowering: replaces output i by v. */
 void ot_yield(ot_build *b, int output, ot_value *v);
 
 /* Gradient. */
 bool ot_wants(const ot_build *b, int input);
-ot_value *ot_dout(const ot_build *b, int output);      /* NULL if no gradient reaches that output */
-void ot_set_din(ot_build *b, int input, ot_value *dx); /* reduced to the input's shape by the driver */
+ot_value *ot_dout(const ot_build *b, int output);      /* NULL if there is no gradient of that output */
+void ot_set_din(ot_build *b, int input, ot_value *dx); /* the driver reduces it to the input's shape */
 
-/* Short forms; each emits what it says.  Shapes of operands broadcast as in ONNX. */
+/* Short forms; each emits the named node.  Shapes of operands broadcast as in ONNX. */
 ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                   /* constant of rank 0 */
 ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);            /* int64 constant of rank 1 */
 ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a); /* functions.h opcodes */
 ot_value *ot_map2(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c);
 ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c, ot_value *d);
 ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
-ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s); /* same elements, other shape */
+ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s); /* same elements, another shape */
 ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims);
 ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s,
                     bool wide);                                   /* undoes broadcasting; wide: f32 from 16 bits */
 ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s); /* broadcasts */
 ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm);
-ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if asked */
+ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if set */
 
 /* Records "<node>: <Op>: ..." in the graph's error. */
 ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT_PRINTF(3, 4);
@@ -116,16 +116,16 @@ ot_status ot_node_fail(const ot_node *n, ot_error *err, const char *fmt, ...) OT
 #define OT_SET_NUMBER   (OT_SET_FLOAT | OT_SET_INT)
 #define OT_SET_WIDE     (OT_SET_FLOAT | OT_TYPE(OT_I32) | OT_TYPE(OT_I64) | OT_TYPE(OT_U32) | OT_TYPE(OT_U64))
 #define OT_SET_INDEX    (OT_TYPE(OT_I32) | OT_TYPE(OT_I64))
-#define OT_SET_COMMON   (OT_SET_NUMBER | OT_TYPE(OT_BOOL)) /* what every operator that moves elements takes */
+#define OT_SET_COMMON   (OT_SET_NUMBER | OT_TYPE(OT_BOOL)) /* accepted by every operator that moves elements */
 #define OT_SET_FLOAT8   (OT_TYPE(OT_F8E4M3FN) | OT_TYPE(OT_F8E4M3FNUZ) | OT_TYPE(OT_F8E5M2) | OT_TYPE(OT_F8E5M2FNUZ) | OT_TYPE(OT_F8E8M0))
 #define OT_SET_BYTE     (OT_SET_COMMON | OT_SET_FLOAT8) /* whole bytes */
 #define OT_SET_ALL      (OT_SET_BYTE | OT_TYPE(OT_F4E2M1) | OT_TYPE(OT_I4) | OT_TYPE(OT_U4) | OT_TYPE(OT_I2) | OT_TYPE(OT_U2)) /* not strings */
 
-/* The element types of an operator's inputs: a letter each, the last one also for those behind it.
- *   T U V  a type of the set of that name; equal letters, equal types
+/* The element types of an operator's inputs: a letter each, the last one also for further inputs.
+ *   T U V  a type of the set of that name; inputs with equal letters have equal types
  *   W      float64 where T is, else float32
  *   n      any of OT_SET_ALL    t  the same, or string    r  any float    x  int32 or int64    (each input for itself)
- *   b      bool    f  float32    i  int64    s  string    *  anything; infer looks at it */
+ *   b      bool    f  float32    i  int64    s  string    *  any; checked by infer */
 typedef struct ot_types {
     const char *in;
     uint32_t T, U, V; /* OT_TYPE(...) | ... */
@@ -133,15 +133,16 @@ typedef struct ot_types {
 
 uint32_t ot_types_of(const ot_op *op, int input); /* those that its letter allows, OT_TYPE(...) | ... */
 
-/* What a tensor of the file is that feeds an input: a letter for each input, the last one also for those behind it; "-" alone:
- * none takes a parameter.  Pass classify judges tensors by these letters.
- * Strong slots, whose tensors train:
- *   W  a weight    B  a bias beside it    M  an operand of a matrix product    A  what is added to one    G  a table that is looked up in
+/* The role of a tensor of the file as an input: a letter for each input, the last one also for further inputs; "-"
+ * alone: no input is a parameter.  Pass classify uses these letters. Strong slots, whose tensors train:
+ *   W  a weight    B  its bias    M  an operand of a matrix product    A  a term added to one    G  a lookup table
  * Weak slots, where rank, names and values of a tensor decide:
- *   n  an operand of a norm    o  its offset    s  a slope    a  a term    x  a factor    d  subtracted, or a divisor    e  an exponent
- *   c  chosen or compared      j  joined, repeated or added up with others
+ *   n  an operand of a norm    o  its offset    s  a slope    a  a term    x  a factor    d  a subtrahend or a divisor
+ *   e  an exponent
+ *   c  selected or compared    j  concatenated, repeated or summed with others
  * Others:
- *   t  a running statistic     >  passed on: what reads the outputs decides     ~  the same, but elements are blended     -  no parameter */
+ *   t  a running statistic     >  forwarded: the readers of the outputs decide     ~  the same, but elements are
+ *      blended     -  no parameter */
 char ot_slot_at(const ot_op *op, int input);
 bool ot_slot_is_strong(char slot);
 bool ot_slot_is_weak(char slot);
@@ -154,30 +155,30 @@ typedef struct ot_arity {
 #define OT_VARIADIC 1000000
 
 enum {
-    OT_INTERNAL = 1,    /* never in an ONNX file; made by lowering and passes */
+    OT_INTERNAL = 1,    /* not an operator of ONNX files; made by lowering and passes */
     OT_RANDOM = 2,      /* results differ from run to run: never folded, never merged */
-    OT_FROM_SHAPES = 4, /* results depend on the shapes of the inputs alone */
+    OT_FROM_SHAPES = 4, /* results depend only on the shapes of the inputs */
     OT_LISTS = 8,       /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
     OT_SPELLED =
-        16, /* other nodes take its place while shapes are inferred (passes/control.c), and have its gradient */
-    OT_COUNTED = 32, /* how large the results are depends on elements of the inputs */
-    OT_MOVES = 64,   /* the results hold elements of input 0 as they are, of Concat's all inputs, and nothing else */
-    OT_SAME = 128,   /* the result is input 0 in another shape, order of axes or type */
+        16, /* replaced by other nodes while shapes are inferred (passes/control.c), with their gradients */
+    OT_COUNTED = 32, /* the sizes of the results depend on elements of the inputs */
+    OT_MOVES = 64,   /* the results consist of elements of input 0, unchanged; for Concat, of all inputs */
+    OT_SAME = 128,   /* the result is input 0 with another shape, order of axes or type */
     OT_PRODUCT =
-        256, /* a matrix product or a convolution, which is most of the work of a network; attention's kernel too */
-    OT_IN_TRAINING = 512,  /* what OT_RANDOM says holds in training mode alone */
-    OT_WHOLE_BATCH = 1024, /* meant for a whole batch: statistics, means over samples, numbers drawn */
-    OT_ALIAS = 2048        /* the result may lie where input 0 lies: the same bytes */
+        256, /* a matrix product or a convolution, most of the work of a network; attention's kernel too */
+    OT_IN_TRAINING = 512,  /* OT_RANDOM applies in training mode only */
+    OT_WHOLE_BATCH = 1024, /* intended for a whole batch: statistics, means over samples, random numbers */
+    OT_ALIAS = 2048        /* the result may share the memory of input 0: the same bytes */
 };
 
-/* What becomes of an operator where 16 bits are enough for much: in pass precision, and in the fp16 form that the
+/* How an operator is treated when most values have 16 bits: in pass precision, and in the fp16 form that the
  * exporter writes. */
 typedef enum ot_half {
     OT_HALF_NEVER,   /* computed in 32 bits */
-    OT_HALF_PRODUCT, /* takes and gives 16 bits */
-    OT_HALF_FOLLOWS, /* gives 16 bits where it gets them: moves elements, or keeps their range */
+    OT_HALF_PRODUCT, /* reads and writes 16 bits */
+    OT_HALF_FOLLOWS, /* writes 16 bits if it reads them: moves elements, or keeps their range */
     OT_HALF_NORM,    /* x and y in 16 bits; parameters and statistics in 32 */
-    /* kernels with a rule of their own */
+    /* kernels with a rule in pass precision */
     OT_HALF_ATTENTION,
     OT_HALF_TAKE,
     OT_HALF_SOFTMAX,
@@ -193,47 +194,47 @@ struct ot_batched;
 struct ot_op {
     const char *name;   /* ONNX op_type, or ours */
     const char *domain; /* NULL: ai.onnx */
-    int since;          /* the opset form it implements; older files go through importer/upgrade.c */
+    int since;          /* the opset version that it implements; importer/upgrade.c converts older files */
     ot_arity in, out;
-    ot_types types;    /* of the inputs; in NULL: it has none */
-    const char *slots; /* ot_slot_at; NULL: no gradient reaches a float input */
+    ot_types types;    /* of the inputs; in NULL: no inputs */
+    const char *slots; /* ot_slot_at; NULL: gradients reach no float input */
     unsigned flags;
-    uint32_t nondiff;     /* bit i: no gradient flows into input i, by nature (indices, shapes) */
+    uint32_t nondiff;     /* bit i: input i never has a gradient (indices, shapes) */
     uint32_t like;        /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;
 
-    /* Element type of the outputs, for what is built before types are inferred: 'b' or 'i' as in `types`, or "=NAME", the attribute
-     * that says it (left out: float32).  NULL: that of the first input whose letter is T, else of input 0. */
+    /* Element type of the outputs, for nodes built before types are inferred: 'b' or 'i' as in `types`, or "=NAME",
+     * the attribute with the type (missing: float32).  NULL: that of the first input with letter T, else of input 0. */
     const char *gives;
 
     ot_half half;
 
-    /* How it runs over several micro-batches at once (ops/onnx/batching.h); NULL: once for each. */
+    /* How it computes several micro-batches at once (ops/onnx/batching.h); NULL: repeated once for each. */
     bool (*batch)(struct ot_batching *b, const ot_node *n, const ot_shape *own, struct ot_batched *r);
 
-    /* Sets dtype and shape of every non-NULL output from inputs whose shapes are known.  May read
-     * in[i]->data where a shape depends on a value; fails when it is not constant.  Called by
-     * ot_node_infer, when `types` holds. */
+    /* Sets dtype and shape of every non-NULL output, given inputs with known shapes.  May read in[i]->data if a
+     * shape depends on a value; fails if that is not constant.  Called by ot_node_infer after the check of `types`. */
     ot_status (*infer)(ot_node *n, ot_error *err);
 
-    /* Lowered operators and rows: builds the node from kernel operators.  NULL: it is one. */
+    /* Lowered and element-wise operators: builds the node from kernel operators.  NULL: it is a kernel operator. */
     void (*lower)(ot_build *b);
 
     /* Kernel operators: builds the backward.  NULL with grad_zero NULL: not differentiable. */
     void (*grad)(ot_build *b);
-    const char *grad_zero; /* why the gradient is zero everywhere it exists; NULL: it is not */
+    const char *grad_zero; /* why the gradient is zero everywhere; NULL: it is not */
 
-    /* Kernel operators.  Elements of an input that go into one element of the result, or a bound of it; NULL: 1. */
+    /* Kernel operators: the number of input elements per element of the result, or an upper bound; NULL: 1. */
     int64_t (*inner)(const ot_node *n);
 
-    /* Which operand holds a convolution's weights (M, C, k...), inputs first, then outputs, from 1; 0: none. */
+    /* The operand that is a convolution's weight (M, C, k...), inputs first, then outputs, from 1; 0: none. */
     int filters;
 
-    /* Where there is a choice of kernels: what the attributes say about the work, in words.  NULL: there is none. */
+    /* For operators with several kernels: the attributes that determine the work, as text.  NULL: there is one
+     * kernel. */
     void (*words)(FILE *f, const void *attrs);
 
-    /* Records what is wrong with a number that a kernel found on a device.  NULL: an index outside its axis. */
+    /* Records the error for an invalid number that a kernel found on a device.  NULL: an index outside its axis. */
     ot_status (*fault)(const ot_node *n, int64_t value, ot_error *err);
 };
 
@@ -244,32 +245,32 @@ OT_OPS(OT_DECLARE)
 #undef OT_DECLARE
 
 const ot_op *ot_find_op(const char *domain, const char *name); /* NULL: unknown.  domain "" is ai.onnx */
-const ot_op *ot_op_at(int i);                                  /* every operator, alphabetical; NULL: end */
+const ot_op *ot_op_at(int i);                                  /* every operator, alphabetical; NULL: after the last */
 
-/* Types and shapes of n's outputs.  OT_E_MODEL where an input's element type is none that `types` allows. */
+/* Infers types and shapes of n's outputs.  OT_E_MODEL if an input's element type is not allowed by `types`. */
 ot_status ot_node_infer(ot_node *n, ot_error *err);
 
 /* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
 void ot_attr_defaults(const ot_op *op, void *attrs);
 
-/* An attribute by its name in ONNX: its row (NULL: the operator has none such), and what a node has there. */
+/* An attribute by its name in ONNX: its row (NULL: the operator does not have it), and its value in a node. */
 const ot_attr *ot_attr_of(const ot_op *op, const char *name);
 int64_t ot_attr_get(const ot_node *n, const char *name,
-                    int64_t dflt); /* OT_INT, OT_ENUM; dflt: where there is none such */
+                    int64_t dflt); /* OT_INT, OT_ENUM; dflt: if it does not exist */
 ot_ints ot_attr_ints(const ot_node *n, const char *name);
 void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
-void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node that is being made */
+void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node under construction */
 
-/* Zeroed memory that lives as long as the node's graph; NULL and a recorded error: no memory. */
+/* Zeroed memory with the lifetime of the node's graph; NULL and a recorded error: no memory. */
 void *ot_node_alloc(ot_node *n, size_t bytes);
 
 /* ---- helpers for shape rules --------------------------------------------- */
 
-ot_status ot_like(ot_value *y, const ot_value *x); /* y gets dtype and shape of x */
+ot_status ot_like(ot_value *y, const ot_value *x); /* gives y the dtype and shape of x */
 ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 /* Resolves a possibly negative axis; false: out of range. */
 bool ot_axis(int64_t axis, int rank, int *out);
-/* Constant integer input i as a list (rank 0 or 1).  Fails, naming the node, when it is not constant. */
+/* Constant integer input i as a list (rank 0 or 1).  Fails with the node's name if it is not constant. */
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
 bool ot_is_const(const ot_value *v); /* its bytes are known while planning */
 

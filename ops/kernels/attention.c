@@ -3,7 +3,7 @@
  * Shapes    attention.h
  * Grad      p = exp(score - top) / sum, dp = dy.v^T, ds = p (dp - sum dy y), 0 where a score is `hidden`
  *           dq = scale ds.k   dk = scale ds^T.q   dv = p^T.dy
- * Memory    scores are made again for the gradient: y, top and sum are all that is kept
+ * Memory    the gradient recomputes the scores: only y, top and sum are stored
  * Source    Dao et al. 2022 */
 #include "ops/kernels/attention.h"
 
@@ -59,7 +59,7 @@ void ot_attention_mask_strides(const ot_shape *mask, int64_t stride[4])
     }
 }
 
-/* Does the last element of an operand lie in the value, and none in front of it? */
+/* Are all elements of an operand within the value? */
 static bool fits(const ot_attention_lie *l, const int64_t extent[4], const ot_shape *value)
 {
     int64_t low = l->src, high = l->src;
@@ -70,7 +70,7 @@ static bool fits(const ot_attention_lie *l, const int64_t extent[4], const ot_sh
     return low >= 0 && high < ot_numel(value);
 }
 
-/* The same for a node with places. */
+/* The same for a node with operands of its own. */
 static ot_status check_places(ot_node *n, ot_error *err)
 {
     const ot_attention_places *at = ((const ot_attention *)n->attrs)->at;
@@ -135,7 +135,7 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
 static void attention_grad(ot_build *b)
 {
     const ot_node *n = b->node;
-    if (!ot_dout(b, 0)) return; /* top and sum are read by FusedAttentionDx alone */
+    if (!ot_dout(b, 0)) return; /* only FusedAttentionDx reads top and sum */
     ot_node *d = ot_emit_n(b, &ot_op_FusedAttentionDx, n->attrs,
                            (ot_value *[]){ ot_dout(b, 0), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], n->out[2],
                                            ot_node_in(n, 3) },
@@ -143,7 +143,7 @@ static void attention_grad(ot_build *b)
     for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
 }
 
-static int64_t inner(const ot_node *n) { return ot_numel(&n->in[1]->shape); } /* a bound */
+static int64_t inner(const ot_node *n) { return ot_numel(&n->in[1]->shape); } /* an upper bound */
 
 static void words(FILE *f, const void *attrs)
 {

@@ -1,32 +1,29 @@
-/* attention.h - attributes of FusedAttention and FusedAttentionDx: attention without its matrix of scores in memory.
+/* attention.h - attributes of FusedAttention and FusedAttentionDx: attention that does not store its matrix of scores.
  *
- * FusedAttention   (q, k, v[, mask]) -> y, top, sum
- *          q: (B, H, T, D)  k: (B, H, S, D)  v: (B, H, S, E)  y: (B, H, T, E)
- *          score[t, s] = scale q[t].k[s]; + mask[t, s] for a float mask; `hidden` where a bool mask is false and,
- *          with `causal`, where s > t
- *          y[t] = sum over s of softmax(score[t])[s] v[s]
- *          top[t] = the largest score, sum[t] = sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two numbers,
- *          since top + log(sum) loses the second where all of a row is hidden
- *          mask: bool or float, broadcasts to (B, H, T, S)
+ * FusedAttention   (q, k, v[, mask]) -> y, top, sum q: (B, H, T, D)  k: (B, H, S, D)  v: (B, H, S, E)  y: (B, H, T, E)
+ *          score[t, s] = scale q[t].k[s]; + mask[t, s] for a float mask; `hidden` where a bool mask is false and, with
+ *          `causal`, where s > t y[t] = sum over s of softmax(score[t])[s] v[s] top[t] = the largest score, sum[t] =
+ *          sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two numbers, since top + log(sum) loses sum in
+ *          rows that are entirely hidden mask: bool or float, broadcasts to (B, H, T, S)
  * FusedAttentionDx (dy, q, k, v, y, top, sum[, mask]) -> dq, dk, dv
- * A mask has no gradient: what trains goes another way (passes/recognise.c sees to that). */
+ * A mask has no gradient: attention with a mask that trains is not fused (passes/recognise.c). */
 #ifndef OT_ATTENTION_H
 #define OT_ATTENTION_H
 
 #include "ops/op.h"
 
-/* The extents of either node. */
+/* The sizes of either node. */
 typedef struct ot_attention_sizes {
     int64_t B, H, T, S, D, E;
 } ot_attention_sizes;
 
-/* Element (b, h, t, d) of an operand lies at src + b stride[0] + h / heads stride[1] + t stride[2] + d stride[3] of a
- * value: heads are `heads` together one of the value (grouped queries). */
+/* Element (b, h, t, d) of an operand is at src + b stride[0] + h / heads stride[1] + t stride[2] + d stride[3] of a
+ * value: `heads` consecutive heads share one of the value (grouped queries). */
 typedef struct ot_attention_lie {
     int64_t src, stride[4], heads;
 } ot_attention_lie;
 
-/* Where the inputs and outputs of a node lie that reads and writes through strides (passes/fuse_attend.c). */
+/* The positions of the inputs and outputs of a node that reads and writes with strides (passes/fuse_attention.c). */
 typedef struct ot_attention_places {
     ot_attention_sizes s;
     ot_attention_lie in[8], out[3];
@@ -37,10 +34,10 @@ typedef struct ot_attention {
     double scale;
     int64_t causal;
     double hidden;
-    const ot_attention_places *at; /* arena memory; NULL: everything is dense, as above */
+    const ot_attention_places *at; /* arena memory; NULL: all operands are dense, as above */
 } ot_attention;
 
-/* Where q stands among the inputs of either node: dy is in front of it in FusedAttentionDx; and the mask, if there is one. */
+/* The index of q among the inputs of either node (FusedAttentionDx has dy first); and the mask, if there is one. */
 static inline int ot_attention_q(const ot_node *n) { return n->n_in >= 7; }
 static inline const ot_value *ot_attention_mask(const ot_node *n)
 {
@@ -50,7 +47,7 @@ static inline const ot_value *ot_attention_mask(const ot_node *n)
 
 void ot_attention_sizes_of(const ot_node *n, ot_attention_sizes *s);
 
-/* Where q, k, v, y, dy and their gradients lie. */
+/* The positions of q, k, v, y, dy and their gradients. */
 ot_attention_lie ot_attention_in(const ot_node *n, int i);
 ot_attention_lie ot_attention_out(const ot_node *n, int i);
 
@@ -60,7 +57,7 @@ static inline int64_t ot_attention_at(const ot_attention_lie *l, int64_t H, int6
     return l->src + h / H * l->stride[0] + h % H / l->heads * l->stride[1] + t * l->stride[2] + d * l->stride[3];
 }
 
-/* Element strides of the mask along (B, H, T, S); 0 where it is repeated. */
+/* Element strides of the mask along (B, H, T, S); 0 on broadcast axes. */
 void ot_attention_mask_strides(const ot_shape *mask, int64_t stride[4]);
 
 #endif

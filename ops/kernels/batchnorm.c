@@ -1,4 +1,4 @@
-/* batchnorm.c - BatchNorm: a batch normalised per channel by its own statistics, and the gradient.
+/* batchnorm.c - BatchNorm: normalises a batch per channel with its own statistics; and the gradient.
  *
  * Shapes    x, y: (N, C, ...), rank 2 or more   scale, bias, mean, var, invstd: (C)
  * Grad      xh = (x - mean) invstd over the m elements of a channel:
@@ -33,7 +33,7 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
     return ot_like(n->out[0], n->in[1]);
 }
 
-/* dL/dmean and dL/dvar reach x directly: mean = sum x / m, var = sum (x - mean)^2 / m. */
+/* dL/dmean and dL/dvar contribute to dx: mean = sum x / m, var = sum (x - mean)^2 / m. */
 static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 {
     ot_value *x = b->node->in[0], *dmean = ot_dout(b, 1), *dvar = ot_dout(b, 2);

@@ -11,8 +11,8 @@
 
 typedef struct ot_batch_normalization {
     double epsilon, momentum;
-    int64_t training_mode; /* the mode pass sets it */
-    int64_t unbiased;      /* running variance from the unbiased one, as PyTorch; set by the mode pass */
+    int64_t training_mode; /* set by pass train_mode */
+    int64_t unbiased;      /* running variance from the unbiased one, as in PyTorch; set by pass train_mode */
 } ot_batch_normalization;
 
 typedef struct ot_batch_norm {

@@ -1,7 +1,7 @@
-/* bits.c - Bits: the same bytes as elements of another type of the same width.
+/* bits.c - Bits: reinterprets elements as another type of the same width (ONNX's BitCast).
  *
  * Shapes  y: that of x
- * Grad    none: the same bits mean another number. */
+ * Grad    none: a bit pattern is not a differentiable function of its number. */
 #include "ops/kernels/bits.h"
 
 ot_status ot_bits_infer(ot_node *n, ot_error *err)

@@ -1,4 +1,4 @@
-/* bits.h - Bits: the same bytes as elements of another type of the same width. */
+/* bits.h - attributes of Bits: reinterprets elements as another type of the same width. */
 #ifndef OT_BITS_H
 #define OT_BITS_H
 

@@ -1,4 +1,4 @@
-/* build.c - the vocabulary in which lowerings and gradients are written.
+/* build.c - the functions with which lowerings and gradients build nodes.
  *
  * Every call checks the graph's sticky error first, so a rule needs no checks of its own. */
 #include "ops/op.h"
@@ -63,8 +63,8 @@ ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n)
 
 /* ---- element-wise ---------------------------------------------------------- */
 
-/* The type of a row's result: bool for comparisons, else that of the first operand that is not
- * bool (Where's data, a mask's factor). */
+/* The type of a function's result: bool for comparisons, else that of the first operand that is not bool (Where's
+ * data, a mask's factor). */
 static ot_value *map(ot_build *b, int row, double p, double q, ot_value *const *in, int n)
 {
     if (broken(b)) return NULL;
@@ -119,7 +119,7 @@ ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
     return y ? ot_view(b, y, s) : NULL;
 }
 
-/* A Copy with one piece that covers the whole output. */
+/* A Copy with one piece that covers the output. */
 static ot_value *copy_one(ot_build *b, ot_value *x, const ot_shape *out, const int64_t *stride)
 {
     ot_piece *p = ot_graph_alloc(b->graph, sizeof *p);

@@ -70,7 +70,7 @@ static void convolve_grad(ot_build *b)
 
     if (ot_wants(b, 0)) ot_set_din(b, 0, dx_of(b, a, dy, w, &x->shape));
     if (ot_wants(b, 1) && ot_wants(b, 2)) {
-        /* One pass over dy gives both. */
+        /* One pass over dy computes both. */
         ot_convolve t = *a;
         t.like = w->shape;
         ot_node *both = ot_emit_n(b, &ot_op_ConvolveDw, &t, OT_IN(dy, x), 2);

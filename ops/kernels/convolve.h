@@ -15,21 +15,21 @@ typedef struct ot_convolve {
     ot_shape like; /* ConvolveDx: shape of x; ConvolveDw: shape of w; Convolve: unused */
 } ot_convolve;
 
-/* Every extent of a convolution, whichever of the three the node is; three spatial axes. */
+/* All sizes of a convolution, for each of the three nodes; three spatial axes. */
 typedef struct ot_conv_sizes {
     int64_t N, G, C, M; /* C, M: channels per group */
     int64_t in[OT_WINDOW_AXES], out[OT_WINDOW_AXES];
     ot_window w; /* three axes */
 } ot_conv_sizes;
 
-/* Conv's attributes, which ConvInteger has too (conv.c). */
+/* Conv's attributes, which ConvInteger shares (conv.c). */
 typedef struct ot_conv {
     ot_window_attrs window;
     int64_t group;
 } ot_conv;
 extern const ot_attr ot_conv_rows[];
 
-/* The convolution that n's attributes (ot_conv) and the shapes of its x and w, inputs 0 and 1, make, and y's shape. */
+/* The convolution defined by n's attributes (ot_conv) and the shapes of its x and w, inputs 0 and 1; and y's shape. */
 ot_status ot_conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_error *err);
 
 void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_sizes *s);

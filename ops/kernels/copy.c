@@ -1,9 +1,9 @@
-/* copy.c - Copy: a tensor put together from boxes of others; CopyDx: the map backwards.
+/* copy.c - Copy: assembles a tensor from boxes of others; CopyDx: its adjoint.
  *
  * Shapes  Copy: in: any, of one type   y: attrs.shape      CopyDx: dy: any   dx: attrs.shape
- * Grad    Copy: each input gets what was read from it, added up: a Copy with the axes turned back
- *         where nothing was read twice, a Reduce before it where axes were repeated (stride 0),
- *         a CopyDx where that does not say it.  CopyDx: Copy with the same pieces. */
+ * Grad    Copy: each element of an input gets the sum over its copies: a Copy with the axes reversed if no element was
+ *         read twice, with a Reduce before it if axes were repeated (stride 0), else a CopyDx.  CopyDx: Copy with the
+ *         same pieces. */
 #include "ops/kernels/copy.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_
         axis[d] = -1;
         step[d] = 0;
         if (p->extent[d] < 2 || p->stride[d] == 0) continue;
-        /* From the outermost axis in: the first that divides the stride and has the room. */
+        /* From the outermost axis in: the first whose stride divides and that has enough elements. */
         for (int a = 0; a < in->rank && axis[d] < 0; a++) {
             int64_t s = p->stride[d] / is[a];
             if (in->dim[a] < 2 || used[a] || p->stride[d] % is[a]) continue;
@@ -63,7 +63,7 @@ bool ot_piece_axes(const ot_piece *p, int rank, const ot_shape *in, int axis[OT_
     return true;
 }
 
-/* Does the piece read the whole of x in order, and write the whole of y in order? */
+/* Does the piece read all of x in order, and write all of y in order? */
 static bool piece_is_view(const ot_piece *p, const ot_shape *y, const ot_shape *x)
 {
     int64_t ys[OT_MAX_RANK];
@@ -83,7 +83,7 @@ ot_value *ot_copy_emit(ot_build *b, const ot_shape *shape, double fill, const ot
     return ot_emit(b, &ot_op_Copy, &a, in, n_in);
 }
 
-/* Is the box inside dense, and what it reads or adds to inside `flat` elements? */
+/* Is the box inside dense, and are all elements that it reads or adds to within `flat` elements? */
 static bool piece_fits(const ot_piece *p, const ot_shape *dense, int64_t flat)
 {
     int64_t lo = p->src, hi = p->src, end, span;
@@ -133,8 +133,8 @@ static ot_status copy_add_infer(ot_node *n, ot_error *err)
 
 /* ---- gradients ------------------------------------------------------------- */
 
-/* The box of dy that piece p wrote, summed over the axes along which p stood still.  *box says
- * which box of the result belongs to the piece. */
+/* The box of dy that piece p wrote, summed over the axes with stride 0.  *box: the box of the result that belongs to
+ * the piece. */
 static ot_value *sum_repeats(ot_build *b, ot_value *dy, const ot_piece *p, ot_piece *box)
 {
     ot_shape s = { .rank = dy->shape.rank };
@@ -192,7 +192,7 @@ static ot_value *copy_back(ot_build *b, ot_value *dy, const ot_piece *piece, con
     return ot_copy_emit(b, x, 0, q, 1, &z, 1);
 }
 
-/* Does piece k take anything from input i? */
+/* Does piece k read from input i? */
 static bool read_by(const ot_copy *a, int64_t k, int i)
 {
     if (a->piece[k].in != i) return false;

@@ -1,9 +1,9 @@
-/* crossentropy.c - CrossEntropy: log-softmax, the pick, weights, smoothing and the mean in one.
+/* crossentropy.c - CrossEntropy: log-softmax, selection of the class, weights, smoothing and the mean in one.
  *
  * Shapes    crossentropy.h
  * Grad      with a = the weight of class c in the sample's loss and A = sum_c a:
  *           dx[c] = (A p[c] - a[c]) dloss / denominator; log_input: -a[c] dloss / denominator.
- *           Reads x again instead of keeping p: one exp per logit is cheaper than its memory.
+ *           Reads x again instead of storing p: one exp per logit is cheaper than its memory.
  * Numerics  losses are summed in f64 */
 #include "ops/kernels/crossentropy.h"
 #include "ops/kernels/map.h"

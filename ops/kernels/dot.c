@@ -35,7 +35,7 @@ static void dot_grad(ot_build *b)
     ot_value *a = n->in[0], *c = n->in[1], *dy = ot_dout(b, 0);
     if (ot_wants(b, 0)) ot_set_din(b, 0, t->ta ? ot_matmul(b, c, t->tb, dy, true) : ot_matmul(b, dy, false, c, !t->tb));
     if (ot_wants(b, 1)) ot_set_din(b, 1, t->tb ? ot_matmul(b, dy, true, a, t->ta) : ot_matmul(b, a, !t->ta, dy, false));
-    if (ot_wants(b, 2)) ot_set_din(b, 2, dy); /* the driver sums over what the bias was broadcast along */
+    if (ot_wants(b, 2)) ot_set_din(b, 2, dy); /* the driver sums over the axes along which the bias was broadcast */
 }
 
 static int64_t inner(const ot_node *n)

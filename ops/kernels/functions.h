@@ -2,19 +2,19 @@
  *
  * R receives A (passed through) and:
  *   name   the opcode is OT_FN_<name>; its derivatives OT_FN_<name>_da, _db, _dc
- *   kinds  what it is defined on, and what it gives:
+ *   kinds  the operand classes, and the class of the result:
  *          F floats · I integers (and bool as 0 or 1) · N every number
- *          C every number, gives a truth value · E floats, gives a truth value
+ *          C every number, result bool · E floats, result bool
  *   y      the formula, over   a b c  the operands   p q  the parameters (double)   T  the type
  *   da, db, dc   D(reads, formula): the derivative times g, over g (dL/dy), a b c, y, p q, T.
  *          `reads` is a sum of A_ B_ C_ Y_: what the formula needs besides g.
- *          G: g itself.  Z: zero by nature, no gradient flows.  _: the row has no such operand.
- * The text is C99 with <tgmath.h> and CUDA C alike.  Branch-free where it can be, so that it
- * vectorises; fmax, fmin and calls without a vector version are avoided (ops/README.md).
+ *          G: g itself.  Z: zero everywhere, no gradient flows.  _: the row has no such operand.
+ * The text is C99 with <tgmath.h> and CUDA C alike.  Branch-free where possible, so that it vectorises; fmax, fmin and
+ * calls without a vector version are avoided (ops/README.md).
  *
- * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Clip' = 1 at its bounds; Max and Min give each of
- * two equal operands half; Pow's exponent gets 0 where x = 0 and the exponent is not negative;
- * Quantize passes what it does not clip, as if it did not round. */
+ * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Clip' = 1 at its bounds; Max and Min give half to each of two equal
+ * operands; Pow's exponent gets 0 if x = 0 and the exponent is not negative; Quantize is straight-through: 1 where it
+ * does not clip. */
 #ifndef OT_FUNCTIONS_H
 #define OT_FUNCTIONS_H
 
@@ -147,11 +147,11 @@
     OT_FNS_ARITHMETIC(R, A) OT_FNS_TRIGONOMETRY(R, A) OT_FNS_ACTIVATION(R, A)                   \
     OT_FNS_TRUTH(R, A) OT_FNS_LOSS(R, A)
 
-/* Rows that are no formula of their operands alone:
- *   Convert  a, of any class, into the result's class; p: the ot_dtype it is rounded to on the way, 0: none
+/* Functions that are more than a formula of their operands:
+ *   Convert  a, of any class, into the result's class; p: the ot_dtype that it is first rounded to, 0: none
  *   Index    the coordinate along axis p of the Map's shape
- *   Random   uniform in [0,1); a: key, b: counter (both u64); p: stream.  Of the logical position of
- *            the element, so the same in every layout and with every number of threads */
+ *   Random   uniform in [0,1); a: key, b: counter (both u64); p: stream.  Depends on the logical position of the
+ *            element: the same in every layout and with every number of threads */
 #define OT_FNS_SPECIAL(S, A) \
     S(A, Convert, 1) S(A, Index, 0) S(A, Random, 2)
 

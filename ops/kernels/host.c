@@ -1,4 +1,4 @@
-/* host.c - fills the table of host.h, finds the CUDA module and hands the table over. */
+/* host.c - fills the table of host.h, finds the CUDA module and passes the table to it. */
 #include "ops/kernels/host.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ static const ot_host table = { .size = sizeof(ot_host),
 #undef ROW
 };
 
-/* A file in the folder of whatever holds this function: the program, or the library. */
+/* A file in the folder of the binary that contains this function: the program, or the library. */
 static bool beside(char *path, size_t n, const char *folder, const char *name)
 {
     Dl_info here;

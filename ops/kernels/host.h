@@ -1,8 +1,8 @@
-/* host.h - what a backend's module calls of the core: one table, handed over when it is opened.
+/* host.h - the functions of the core that a backend's module calls: one table, passed when the module is opened.
  *
- * The module links against nothing of ours.  Each row is R(result, name, parameters, arguments):
+ * The module does not link against the program.  Each row is R(result, name, parameters, arguments):
  * the core fills the table with its functions, the module defines functions of the same names that
- * call through it (ops/cuda/host.c), so that code on either side reads alike. */
+ * call through it (ops/cuda/host.c), so that code is written in the same way on both sides. */
 #ifndef OT_HOST_H
 #define OT_HOST_H
 
@@ -46,7 +46,7 @@
     R(int64_t, ot_pool_window, (const ot_window *w), (w))                                                      \
     R(ot_along, ot_along_axis, (const ot_shape *x, int64_t axis), (x, axis))
 
-/* These return nothing, so their forwarders do not either. */
+/* These return nothing, and neither do their forwarders. */
 #define OT_HOST_CALLS_VOID(R)                                                                                  \
     R(void, ot_strides, (const ot_shape *s, int64_t stride[OT_MAX_RANK]), (s, stride))                         \
     R(void, ot_set_f64, (void *p, ot_dtype t, int64_t i, double v), (p, t, i, v))                              \
@@ -62,7 +62,7 @@
     R(void, ot_replace_abort, (ot_replace *r), (r))
 
 typedef struct ot_host {
-    size_t size; /* of this struct: a module of another build is refused */
+    size_t size; /* size of this struct: a module of another build is refused */
     const char *version;
     ot_status (*fail)(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 #define ROW(result, name, params, args) result (*name) params;
@@ -72,11 +72,11 @@ typedef struct ot_host {
 } ot_host;
 
 /* The CUDA module, loaded on first use: from $ONNXTRAIN_CUDA_MODULE, beside the program or library, or from the
- * system's places.  NULL and the reason (OT_E_DEVICE) where there is none. */
+ * system's library path.  NULL and the reason (OT_E_DEVICE) if there is none. */
 const ot_backend *ot_backend_find(ot_error *err);
 
-/* The same where there is a driver: without one nothing could run, and the module's libraries would cost a quarter of a
- * GiB for nothing.  A module named by the environment is taken as it is. */
+/* The same if there is a driver: without one nothing could run, and loading the module's libraries would take a
+ * quarter of a GiB.  A module given by the environment is always loaded. */
 const ot_backend *ot_backend_usable(ot_error *err);
 
 #endif

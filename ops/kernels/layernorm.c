@@ -1,4 +1,4 @@
-/* layernorm.c - LayerNorm: rows of trailing axes normalised by their own mean and deviation.
+/* layernorm.c - LayerNorm: normalises rows of trailing axes with their own mean and deviation.
  *
  * Shapes    layernorm.h
  * Grad      xh = (x - mean) invstd, g = dy scale, means over the row:
@@ -60,7 +60,7 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
 
 static ot_value *mul(ot_build *b, ot_value *x, ot_value *y) { return ot_map2(b, OT_FN_Mul, 0, 0, x, y); }
 
-/* What reaches x through the mean and invstd: dmean / D, and -dinvstd invstd^3 (x - mean) / D. */
+/* The gradient of x through mean and invstd: dmean / D, and -dinvstd invstd^3 (x - mean) / D. */
 static ot_value *statistics_grad(ot_build *b, ot_value *dx)
 {
     const ot_node *n = b->node;

@@ -1,8 +1,8 @@
-/* map.c - Map: a scalar program over broadcast inputs; programs of one row, and their gradients.
+/* map.c - Map: a scalar program over broadcast inputs; programs of one instruction, and their gradients.
  *
  * Shapes  inputs: any that broadcast;  outputs: the broadcast shape.
- * Grad    of programs of one instruction, by the derivative columns of functions.h, each wanted input one
- *         Map; autodiff runs before the fuse pass makes longer ones.
+ * Grad    of programs of one instruction, by the derivative columns of functions.h, one Map for each input that needs a
+ *         gradient; autodiff runs before the fuse pass makes longer programs.
  * Memory  a derivative reads only the operands (or the result) that its column names. */
 
 #include <string.h>
@@ -67,7 +67,7 @@ ot_class ot_map_class(const ot_program *p, int reg)
     return (ot_class)(reg < p->n_in ? p->in_class[reg] : p->inst[reg - p->n_in].cls);
 }
 
-/* Which of an instruction's five argument places its formula reads, as bits. */
+/* The operands of an instruction that its formula reads, of at most five, as bits. */
 static unsigned reads_of(int row)
 {
     const ot_fn_info *info = ot_fn_of(row);
@@ -110,7 +110,7 @@ int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
     int64_t by[OT_MAX_RANK];
     int rank = 0;
     ot_strides(s, by);
-    for (int k = n->n_out - 1; k >= 0; k--) /* the first output decides */
+    for (int k = n->n_out - 1; k >= 0; k--) /* the first output is typical */
         if (n->out[k]) ot_map_strides(n->out[k], s, by);
     for (int d = 0; d < s->rank; d++) {
         if (s->dim[d] == 1) continue;
@@ -158,7 +158,7 @@ ot_node *ot_map_emit_program(ot_build *b, const ot_program *m, ot_value *const *
     return ot_emit_n(b, &ot_op_Map, m, in, m->n_in, m->n_out);
 }
 
-/* The form of a row on integers, and the class that computes it. */
+/* The integer form of a function, and the class that computes it. */
 static int integer_row(int row, ot_class *cls)
 {
     switch (row) {
@@ -170,11 +170,11 @@ static int integer_row(int row, ot_class *cls)
     default: break;
     }
     char kinds = ot_fn_of(row)->kinds;
-    if (kinds == 'F' || kinds == 'E') *cls = OT_CLASS_F64; /* computed as floats, stored as asked */
+    if (kinds == 'F' || kinds == 'E') *cls = OT_CLASS_F64; /* computed as floats, stored in the requested type */
     return row;
 }
 
-/* Wider first: the class that a computation over both happens in. */
+/* The wider of two classes, in which a computation over both is done. */
 static ot_class wider(ot_class a, ot_class b)
 {
     static const int rank[] = { [OT_CLASS_F32] = 2, [OT_CLASS_F64] = 3, [OT_CLASS_I64] = 0, [OT_CLASS_U64] = 1 };
@@ -238,8 +238,8 @@ static ot_status map_infer(ot_node *n, ot_error *err)
     return OT_OK;
 }
 
-/* The derivative of a row by operand k, times g, in rows that have derivatives themselves: what a gradient of a gradient goes
- * through.  v: the operands, and in v[3] the result.  NULL: not of this row. */
+/* The derivative of a function by operand k, times g, as functions that have derivatives themselves: for gradients
+ * of gradients.  v: the operands, and in v[3] the result.  NULL: not for this function. */
 static ot_value *in_rows(ot_build *b, int row, int k, double p, ot_value *g, ot_value *const v[4])
 {
     ot_value *a = v[0], *c = v[1], *y = v[3];
@@ -296,7 +296,7 @@ static ot_value *map_din(ot_build *b, int i, ot_value *dy)
              plain = formula && b->again && type == n->out[0]->dtype && dy->dtype == type;
         ot_value *spelled = plain ? in_rows(b, inst->row, k, inst->p, dy, v) : NULL;
         if (spelled) part = spelled;
-        else if (formula) { /* else dy itself; the driver sums, then casts it */ ot_program m;
+        else if (formula) { /* else dy itself; the driver sums, then casts */ ot_program m;
             ot_map_program(&m, inst->row + 1 + k, inst->p, inst->q, 1, (ot_class)inst->cls, type);
             int n_in = 1;
             for (int r = 0; r < 4; r++) { /* a b c y */

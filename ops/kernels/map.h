@@ -19,10 +19,10 @@ typedef enum ot_class { OT_CLASS_F32, OT_CLASS_F64, OT_CLASS_I64, OT_CLASS_U64 }
 
 enum { OT_MAP_ARGS = 5, OT_MAP_IN = 16, OT_MAP_OUT = 8, OT_MAP_INST = 64 };
 
-/* 8-bit floats: what is too large becomes infinity or NaN, not the largest number. */
+/* 8-bit floats: overflow gives infinity or NaN, not the largest number. */
 enum { OT_MAP_NO_SATURATE = 0x80 };
 
-/* Opcodes.  A row's derivatives follow it, so OT_FN_x + 1 + i is the derivative by operand i. */
+/* Opcodes.  A function's derivatives follow it, so OT_FN_x + 1 + i is the derivative by operand i. */
 typedef enum ot_fn_code {
 #define OT_FN_CODES(name) OT_FN_##name, OT_FN_##name##_da, OT_FN_##name##_db, OT_FN_##name##_dc,
 #define OT_FN_CODE(A, name, ...) OT_FN_CODES(name)
@@ -34,7 +34,7 @@ typedef enum ot_fn_code {
         OT_FN_END
 } ot_fn_code;
 
-/* Arguments of a row: a, b, c.  Of a derivative: g, a, b, c, y. */
+/* Arguments of a function: a, b, c.  Of a derivative: g, a, b, c, y. */
 typedef struct ot_inst {
     uint16_t row;            /* OT_FN_*: forward formula; OT_FN_*_da, _db, _dc: derivatives */
     uint8_t cls;             /* ot_class of the result and of the operands (Convert: of the result) */
@@ -65,14 +65,14 @@ typedef enum ot_fn_grad {
 typedef struct ot_fn_info {
     const char *name;
     char kinds; /* F I N C E, see functions.h; S: special */
-    int n;      /* operands */
+    int n;      /* number of operands */
     struct {
         uint8_t grad, reads;
     } d[3]; /* by operand: ot_fn_grad, OT_READS_* of the derivative */
 } ot_fn_info;
 
-const ot_fn_info *ot_fn_of(int row); /* of the row that the opcode is, or is a derivative of */
-bool ot_fn_is_compare(int row);      /* gives a truth value */
+const ot_fn_info *ot_fn_of(int row); /* the function that the opcode is, or is a derivative of */
+bool ot_fn_is_compare(int row);      /* the result is bool */
 
 ot_class ot_class_of(ot_dtype t);    /* f64 → F64, other floats → F32, u64 → U64, integers and bool → I64 */
 ot_dtype ot_class_dtype(ot_class c); /* the type that stores a class exactly */
@@ -80,16 +80,17 @@ ot_dtype ot_class_dtype(ot_class c); /* the type that stores a class exactly */
 /* The class of a register of a valid program. */
 ot_class ot_map_class(const ot_program *p, int reg);
 
-/* Strides of value v, as it lies, along the axes of a Map of shape s; 0 where v is broadcast. */
+/* Strides of value v in its layout along the axes of a Map of shape s; 0 on broadcast axes. */
 void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK]);
 
-/* The axes of more than one step of a Map n of shape s, outermost in memory first, as its outputs lie; their number. */
+/* The axes with more than one element of a Map n of shape s, outermost in memory first, in the layout of its
+ * outputs; returns their number. */
 int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]);
 
-/* NULL: well formed; else what is wrong (a static text). */
+/* NULL: well formed; else the error (a static text). */
 const char *ot_map_check(const ot_program *p);
 
-/* Element k of the row Random: four elements share one counter. */
+/* Element k of function Random: four elements share one counter. */
 static inline uint64_t ot_map_counter(uint64_t counter, double stream) { return ((uint64_t)stream << 40) + counter; }
 
 static inline float ot_map_random(uint64_t key, uint64_t counter, double stream, int64_t k)
@@ -101,12 +102,12 @@ static inline float ot_map_random(uint64_t key, uint64_t counter, double stream,
 
 /* ---- making programs --------------------------------------------------------- */
 
-/* One instruction: row over n inputs, all loaded in class cls. */
+/* One instruction: a function over n inputs, all loaded in class cls. */
 void ot_map_program(ot_program *m, int row, double p, double q, int n, ot_class cls, ot_dtype out);
 
-/* Emits a Map of one row over n inputs of any types.  out: type of the result; OT_UNDEFINED: bool for
- * truth values, else the type of the data operands.  Rows with an integer form (Div, Abs, Pow) get
- * it when the operands are integers.  Errors stick. */
+/* Emits a Map of one function over n inputs of any types.  out: type of the result; OT_UNDEFINED: bool for
+ * comparisons, else the type of the data operands.  Functions with an integer form (Div, Abs, Pow) use it if the
+ * operands are integers.  Errors stick. */
 ot_value *ot_map_emit(ot_build *b, int row, double p, double q, ot_value *const *in, int n, ot_dtype out);
 
 /* Emits any program; the outputs are the node's. */

@@ -1,4 +1,4 @@
-/* move.c - what the operators that move, index and reduce share. */
+/* move.c - functions that operators for moving, indexing and reducing share. */
 #include "ops/kernels/move.h"
 
 #include "ops/kernels/scatter.h"

@@ -1,23 +1,23 @@
-/* move.h - what the operators that move, index and reduce share. */
+/* move.h - functions that operators for moving, indexing and reducing share. */
 #ifndef OT_MOVE_H
 #define OT_MOVE_H
 
 #include "ops/op.h"
 
-/* The axes that input i names, as a set of bits and in `list` (may be NULL) in the order given; no
- * axes at all where it is left out.  Fails on an axis out of range or named twice. */
+/* The axes in input i, as a set of bits and in `list` (may be NULL) in the order given; no axes if it is missing.
+ * Fails on an axis out of range or repeated. */
 ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints *list, ot_error *err);
 
 /* The constant list of input i as a shape.  Fails on negative sizes and more than OT_MAX_RANK. */
 ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err);
 
-/* Has the graph failed?  For rules that must look at values they made. */
+/* Has the graph failed?  For rules that examine values they made. */
 static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->graph->err->status != OT_OK; }
 
-/* Where input i is a constant: its elements first, first + step, ... must lie in lo .. hi. */
+/* If input i is constant: checks that its elements first, first + step, ... are in lo .. hi. */
 ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, int64_t lo, int64_t hi, ot_error *err);
 
-/* v, integers of rank 1 that are fed, once the run has found them in 0 .. most; a constant has been checked. */
+/* v, fed integers of rank 1, checked at run time to be in 0 .. most; constants are already checked. */
 ot_value *ot_counts(ot_build *b, ot_value *v, int64_t most);
 
 /* Zeroed memory for the elements of a constant of the plan; the graph's.  NULL: the graph has failed. */

@@ -1,8 +1,8 @@
 /* pool.c - PoolMax, PoolAvg and their gradients.
  *
  * Shapes  x: (N, C, i1..id)  y: (N, C, o1..od)
- * Grad    of the maximum goes to the first element that attains it; of the average to every
- *         element that was counted, in equal parts. */
+ * Grad    of the maximum: to the first element that attains it; of the average: to every counted element, in equal
+ *         parts. */
 #include "ops/kernels/pool.h"
 
 int64_t ot_pool_window(const ot_window *w)

@@ -1,7 +1,7 @@
-/* prefixsum.c - PrefixSum: running sums along an axis.
+/* prefixsum.c - PrefixSum: cumulative sums along an axis.
  *
  * Shapes  y: that of x
- * Grad    dx = the sum of dy the other way */
+ * Grad    dx = the cumulative sum of dy in reverse */
 #include "ops/kernels/prefixsum.h"
 
 static ot_status prefix_sum_infer(ot_node *n, ot_error *err)

@@ -1,4 +1,4 @@
-/* prefixsum.h - attributes of PrefixSum: sums of the elements up to this one along an axis. */
+/* prefixsum.h - attributes of PrefixSum: cumulative sums along an axis. */
 #ifndef OT_PREFIXSUM_H
 #define OT_PREFIXSUM_H
 
@@ -6,7 +6,7 @@
 
 typedef struct ot_prefix_sum {
     int64_t axis;
-    int64_t exclusive; /* without this element */
+    int64_t exclusive; /* excludes the element itself */
     int64_t reverse;   /* from the end */
 } ot_prefix_sum;
 

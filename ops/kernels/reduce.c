@@ -1,9 +1,9 @@
 /* reduce.c - Reduce: sum, maximum, minimum or product over a set of axes.
  *
  * Shapes  x: any (with a program: any that broadcast)   y: x without the axes of attrs.axes, or with 1 there
- * Grad    sum: g repeated.  sumsq: 2 g x.  max, min: g in equal parts to every element that has the value (as
- *         PyTorch's amax).  prod: g times the product of the others, also where some are zero.  Programs come
- *         after gradients. */
+ * Grad    sum: g repeated.  sumsq: 2 g x.  max, min: g in equal parts to every element equal to the result (as
+ *         PyTorch's amax).  prod: g times the product of the others, also where some are zero.  Programs are added
+ *         after autodiff. */
 #include "ops/kernels/reduce.h"
 
 void ot_reduce_x(const ot_node *n, ot_shape *shape, ot_dtype *t)
@@ -50,8 +50,8 @@ static void reduce_grad(ot_build *b)
         ot_value *twice = ot_map2(b, OT_FN_Mul, 0, 0, g, ot_scalar(b, x->dtype, 2));
         ot_set_din(b, 0, ot_map2(b, OT_FN_Mul, 0, 0, twice, x));
     } else if (a->kind == OT_REDUCE_PROD) {
-        /* With zeros taken for ones, p = prod(x') and count of zeros c, the product of the others is
-         * p / x' where c equals the element's own share of c, and 0 elsewhere. */
+        /* With zeros replaced by ones, p = prod(x') and the number of zeros c, the product of the others is p / x'
+         * if c equals the element's own share of c, and 0 elsewhere. */
         ot_value *zero = ot_cast(b, ot_map2(b, OT_FN_Equal, 0, 0, x, ot_scalar(b, x->dtype, 0)), x->dtype);
         ot_value *c = ot_sum(b, zero, axes, n, true);
         ot_value *ones = ot_map2(b, OT_FN_Add, 0, 0, x, zero);

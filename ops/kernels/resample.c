@@ -1,4 +1,4 @@
-/* resample.c - Resample: an axis resampled by a table of weights.
+/* resample.c - Resample: resamples an axis with a table of weights.
  *
  * Shapes  resample.h
  * Grad    dx = Resample(dy) by the transposed table */

@@ -1,8 +1,9 @@
-/* sample.c - values at fractional coordinates, as index arithmetic, one Take and a weighted sum.
+/* sample.c - samples a tensor at fractional coordinates, with index arithmetic, one Take and a weighted sum.
  *
- * Grad    to the rows through Take; to the coordinates through the weights, which are polynomials of the distance to the tap
- *         below.  Which taps are read does not change the value smoothly: at an element the slope is that of the side above.
- * Numerics weights and sums are float32 or float64. */
+ * Grad      to the rows through Take; to the coordinates through the weights, which are polynomials of the distance
+ *           to the tap below.  The choice of taps is not differentiable: at an element the slope is that of the side
+ *           above.
+ * Numerics  weights and sums are float32 or float64. */
 #include "ops/kernels/sample.h"
 
 #include "ops/kernels/arith.h"
@@ -14,7 +15,7 @@ enum { TAPS = 4, POWERS = 4 };
 
 /* Weight of tap k at distance t from the element below: a polynomial of t. */
 typedef struct taps {
-    int n, first; /* the tap `first` comes from that many elements further */
+    int n, first; /* the offset of the tap `first`, in elements */
     double power[POWERS][TAPS];
 } taps;
 
@@ -42,7 +43,7 @@ ot_value *ot_line(ot_build *b, ot_dtype t, const double *v, int64_t n, int axis,
     return ot_graph_const_of(b->graph, "", t, &s, bytes);
 }
 
-/* x turned back at the borders as often as it crosses one: a triangle wave. */
+/* x reflected at the borders as often as it crosses one: a triangle wave. */
 static ot_value *reflect(ot_build *b, const ot_sample *s, int64_t n, ot_value *x)
 {
     double lo = s->corners ? 0 : -0.5, span = s->corners ? (double)(n - 1) : (double)n;
@@ -53,7 +54,7 @@ static ot_value *reflect(ot_build *b, const ot_sample *s, int64_t n, ot_value *x
     return ot_plus_by(b, ot_times_by(b, m, -1), lo + span);
 }
 
-/* Where a coordinate outside of the borders goes. */
+/* The coordinate inside the borders that replaces one outside. */
 static ot_value *inside(ot_build *b, const ot_sample *s, int64_t n, ot_value *x)
 {
     double lo = s->corners ? 0 : -0.5, hi = s->corners ? (double)(n - 1) : (double)n - 0.5;
@@ -64,7 +65,7 @@ static ot_value *inside(ot_build *b, const ot_sample *s, int64_t n, ot_value *x)
                     x);
 }
 
-/* Axis a: the places of its taps (.., taps, .., M) int64, and their weights; a weight of NULL is 1. */
+/* Axis a: the positions of its taps (.., taps, .., M) int64, and their weights; a weight of NULL is 1. */
 static void axis_taps(ot_build *b, const ot_sample *s, int a, ot_value **place, ot_value **weight)
 {
     const taps *k = &kinds[s->mode];
@@ -72,7 +73,7 @@ static void axis_taps(ot_build *b, const ot_sample *s, int a, ot_value **place, 
     double offset[TAPS];
     ot_value *x = s->at[a], *w = NULL;
     if (s->mode == OT_SAMPLE_NEAREST) x = ot_map1(b, OT_FN_Round, 0, 0, x);
-    if (s->mode != OT_SAMPLE_CUBIC) x = inside(b, s, n, x); /* cubic: each tap for itself, below */
+    if (s->mode != OT_SAMPLE_CUBIC) x = inside(b, s, n, x); /* cubic: each tap separately, below */
     ot_value *low = ot_map1(b, OT_FN_Floor, 0, 0, x), *t = ot_minus(b, x, low);
     if (ot_broken(b)) return;
     for (int i = 0; i < k->n; i++) offset[i] = k->first + i;

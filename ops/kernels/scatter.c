@@ -1,10 +1,10 @@
-/* scatter.c - FlatIndex: indices as rows of a flat tensor; Scatter: rows written or combined at places.
+/* scatter.c - FlatIndex: converts indices to rows of a flat tensor; Scatter: writes or combines rows at these.
  *
  * Shapes  FlatIndex: index: (i..) or (i.., q)   place: (i..) int64
  *         Scatter: x: (n, r)  place: (m)  update: (m, r)   y: (n, r)
- * Grad    Scatter, none: dx = dy with zeros at the places, dupdate = dy there (all of several updates of
- *         one row).  add: dx = dy.  mul: times the product of the others, also where some are zero.
- *         min, max: equal parts to all that have the value, as PyTorch's scatter_reduce. */
+ * Grad    Scatter, none: dx = dy with zeros at the rows written, dupdate = dy there (each of several updates of one
+ *         row).  add: dx = dy.  mul: times the product of the others, also if some are zero. min, max: equal parts to
+ *         all elements equal to the result, as PyTorch's scatter_reduce. */
 #include "ops/kernels/scatter.h"
 
 #include "ops/kernels/map.h"
@@ -99,7 +99,7 @@ static ot_value *times(ot_build *b, ot_value *x, ot_value *y) { return ot_map2(b
 static ot_value *plus(ot_build *b, ot_value *x, ot_value *y) { return ot_map2(b, OT_FN_Add, 0, 0, x, y); }
 static ot_value *over(ot_build *b, ot_value *x, ot_value *y) { return ot_map2(b, OT_FN_Div, 0, 0, x, y); }
 
-/* As Reduce does it: zeros count as ones, and what would divide by another's zero is masked. */
+/* As in Reduce: zeros are replaced by ones, and quotients that contain another element's zero are masked. */
 static void mul_grad(ot_build *b, ot_value *x, ot_value *place, ot_value *u, ot_value *dy)
 {
     ot_value *zx = truth(b, x, ot_scalar(b, x->dtype, 0)), *zu = truth(b, u, ot_scalar(b, u->dtype, 0));
@@ -116,7 +116,7 @@ static void best_grad(ot_build *b, ot_value *x, ot_value *place, ot_value *u, ot
     ot_value *y = b->node->out[0];
     ot_value *hx = truth(b, x, y), *hu = truth(b, u, rows_at(b, y, place));
     ot_value *share = over(b, dy, put(b, OT_SCATTER_ADD, hx, place, hu));
-    /* A row that nobody has (NaN) divides by zero; its factor is zero as well. */
+    /* A row with no element equal to the result (NaN) divides by zero; its factor is zero as well. */
     if (ot_wants(b, 0)) ot_set_din(b, 0, times(b, share, hx));
     if (ot_wants(b, 2)) ot_set_din(b, 2, times(b, rows_at(b, share, place), hu));
 }

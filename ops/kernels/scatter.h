@@ -1,10 +1,10 @@
-/* scatter.h - attributes of FlatIndex and Scatter: indexing by data.
+/* scatter.h - attributes of FlatIndex and Scatter: indexing with computed indices.
  *
- * FlatIndex  turns indices of one of ONNX's two kinds into rows of a flat tensor, and checks them:
+ * FlatIndex  converts indices of ONNX's two kinds to rows of a flat tensor, and checks them:
  *         ALONG  index has the rank of x; the row of coordinate k is that of k with k[axis] = index[k]
  *                in x, seen as elements.
  *         TUPLES the last axis of index holds coordinates of the axes batch, batch + 1, ... of x; the row
- *                is that of x seen as (leading axes, the rest).  The first `batch` axes go along.
+ *                is that of x seen as (leading axes, the rest).  The first `batch` axes are batch axes.
  * Scatter    y = x; y[place[i]] = y[place[i]] op update[i] for rows i in order.  x: (n, r)  place: (m)
  *         update: (m, r) */
 #ifndef OT_SCATTER_H
@@ -18,7 +18,7 @@ typedef struct ot_flat_index {
     int64_t kind;
     int64_t axis;        /* ALONG */
     int64_t batch;       /* TUPLES */
-    int64_t no_negative; /* else they count from the end */
+    int64_t no_negative; /* else negative indices count from the end */
     ot_shape x;
 } ot_flat_index;
 

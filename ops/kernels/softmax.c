@@ -13,8 +13,9 @@ static ot_status rows_infer(ot_node *n, ot_error *err)
     return ot_like(n->out[0], n->in[0]);
 }
 
-/* Exporters of attention put Where(IsNaN(y), 0, y) behind the softmax of rows that a mask may hide whole.  What it makes
- * serves the gradient as y does, and gives the hidden rows none; y itself would make theirs NaN.  NULL: there is none. */
+/* Exporters of attention append Where(IsNaN(y), 0, y) to the softmax of rows that a mask may hide entirely.  The
+ * gradient uses that result instead of y: hidden rows then get zero, with y they would get NaN.  NULL: there is
+ * none. */
 static ot_value *without_nan(const ot_node *n)
 {
     ot_value *y = n->out[0], *hit = NULL;

@@ -1,7 +1,7 @@
-/* strings.c - StringEqual and StringTake: what Equal and Gather do on tensors of strings.
+/* strings.c - StringEqual and StringTake: Equal and Gather for tensors of strings.
  *
  * Shapes  StringEqual: a, b: any that broadcast;  y: bool
- *         StringTake: x: strings; index: int64, into x as one list;  y: strings, of the shape of index
+ *         StringTake: x: strings; index: int64, into x as a flat list;  y: strings, of the shape of index
  *         A string tensor is an array of pointers to C strings, which live as long as the constant or fed tensor. */
 
 #include "ops/op.h"

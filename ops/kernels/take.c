@@ -1,8 +1,8 @@
-/* take.c - Take: rows picked by index; TakeDx: rows added where they came from.
+/* take.c - Take: gathers rows by index; TakeDx: adds rows to the positions that they were gathered from.
  *
  * Shapes  Take: x: (o.., n, r..)  index: (i..)  y: (o.., i.., r..)
  *         TakeDx: dy: (o.., i.., r..)  index: (i..)  dx: attrs.shape
- * Grad    each other; a row taken twice gets both gradients. */
+ * Grad    each other; a row gathered twice gets both gradients. */
 #include "ops/kernels/take.h"
 
 static ot_status check_index(ot_node *n, ot_error *err)
@@ -12,7 +12,7 @@ static ot_status check_index(ot_node *n, ot_error *err)
     return ot_node_fail(n, err, "indices are %s; expected int32 or int64", ot_dtype_name(t));
 }
 
-/* The shape of what Take makes of x. */
+/* The shape of the result of Take on x. */
 static bool taken(const ot_shape *x, const ot_shape *index, int64_t axis, ot_shape *y)
 {
     if (axis < 0 || axis >= x->rank || x->rank - 1 + index->rank > OT_MAX_RANK) return false;

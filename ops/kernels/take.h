@@ -1,8 +1,8 @@
 /* take.h - attributes of Take and TakeDx.
  *
- * Take     y[o.., i.., r..] = x[o.., index[i..], r..]        o: axes before `axis`, r: those behind it
+ * Take     y[o.., i.., r..] = x[o.., index[i..], r..]        o: axes before `axis`, r: those after it
  * TakeDx  dx = zeros of `shape`; dx[o.., index[i..], r..] += dy[o.., i.., r..]
- * An index from -n to n-1 is one of the n places along the axis, negative ones from the end. */
+ * An index from -n to n-1 selects one of n positions along the axis, negative ones from the end. */
 #ifndef OT_TAKE_H
 #define OT_TAKE_H
 
