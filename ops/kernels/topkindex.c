@@ -1,4 +1,4 @@
-/* topkindex.c - TopKIndex: where the largest elements along an axis are.
+/* topkindex.c - TopKIndex: the indices of the largest elements along an axis.
  *
  * Shapes  x: (o.., n, r..)   y: (o.., k, r..) int64.  The result is always sorted; NaN counts as largest.
  * Grad    none: indices */

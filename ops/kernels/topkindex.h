@@ -1,4 +1,4 @@
-/* topkindex.h - attributes of TopKIndex: where the k largest (or smallest) elements along an axis are, best first,
+/* topkindex.h - attributes of TopKIndex: the indices of the k largest (or smallest) elements along an axis, sorted,
  * equal ones in order. */
 #ifndef OT_TOPKINDEX_H
 #define OT_TOPKINDEX_H
@@ -8,7 +8,7 @@
 typedef struct ot_topk_index {
     int64_t axis, k;
     int64_t smallest;
-    int64_t last; /* of equal elements the last comes first */
+    int64_t last; /* the last of equal elements comes first */
 } ot_topk_index;
 
 #endif

@@ -1,6 +1,6 @@
-/* unsupported.c - Unsupported: what stands in a graph for an operator that nobody here knows.
+/* unsupported.c - Unsupported: the placeholder in a graph for an unknown operator.
  *
- * It has neither type nor shape: what depends on it alone is left out (passes/partial.c). */
+ * It has neither type nor shape: outputs that depend on it are skipped (passes/partial.c). */
 #include "ops/op.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* view.c - View: the same elements in the same order under another shape.
+/* view.c - View: the same elements in the same order with another shape.
  *
  * Grad    dx = View(dy) with the shape of x
- * Memory  the memory pass gives y the bytes of x; the kernel copies where it cannot. */
+ * Memory  the memory pass gives y the memory of x; if it cannot, the kernel copies. */
 #include "ops/kernels/copy.h"
 
 static ot_status view_infer(ot_node *n, ot_error *err)

@@ -1,4 +1,4 @@
-/* window.c - kernel_shape, strides, dilations, pads, auto_pad and ceil_mode made explicit. */
+/* window.c - resolves kernel_shape, strides, dilations, pads, auto_pad and ceil_mode. */
 #include "ops/kernels/window.h"
 
 const char *const ot_auto_pads[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL };
@@ -65,8 +65,8 @@ ot_status ot_window_resolve(const ot_node *n, const ot_window_attrs *a, const in
         w->pad_lo[j] = explicit_pads ? a->pads.v[j] : 0;
         w->pad_hi[j] = explicit_pads ? a->pads.v[nd + j] : 0;
         out[j] = ot_window_out(w, j, in);
-        /* One more window (the only one, where x is narrower than it), partly beyond the padding, if it starts inside x or its
-         * lower padding. */
+        /* One more window (the only one, if x is narrower than it), partly beyond the padding, if it starts inside x
+         * or its lower padding. */
         if (a->ceil_mode && (out[j] - 1) * w->stride[j] + reach(w, j) < in + w->pad_lo[j] + w->pad_hi[j] &&
             out[j] * w->stride[j] < in + w->pad_lo[j])
             out[j]++;

@@ -1,6 +1,7 @@
-/* argmax.c - ArgMax, ArgMin: where the largest or smallest element along an axis is.
+/* argmax.c - ArgMax, ArgMin: the index of the largest or smallest element along an axis.
  *
- * Spec    ai.onnx ArgMax, ArgMin 1 to 13.  Of equal elements the first counts (select_last_index: the last); NaN is largest.
+ * Spec    ai.onnx ArgMax, ArgMin 1 to 13.  Of equal elements the first is taken (select_last_index: the last); NaN
+ *         counts as largest.
  * Grad    none: indices */
 #include "ops/kernels/topkindex.h"
 #include "ops/onnx/batching.h"

@@ -5,10 +5,10 @@
  *         past: (B, Hk, P, .)   present: (B, Hk, S = P + s, .)   Y: like Q, with E for D   scores: (B, Hq, T, S)
  * Grad    of Q, K, V, both pasts and a float mask
  *
- * Which keys a query sees is one table of truth values (bool mask, causal, window, lengths), which hides scores by a
- * number far below, and a float mask that is added.  A row that sees nothing would be the softmax of its scores: its
- * result is replaced by 0, after the second product, so that the plain cases are spelled as passes/recognise.c reads them.
- * A float mask may hide by -inf: rows of nothing else are added as 0, and no NaN arises that a gradient would keep. */
+ * The keys that a query attends to are given by one bool tensor (bool mask, causal, window, lengths), which replaces
+ * hidden scores by a large negative number, and by a float mask that is added.  The result of a row without any visible
+ * key is replaced by 0 after the second product, so that passes/recognise.c matches the plain cases. A float mask may
+ * contain -inf: rows of -inf only are added as 0, so that no NaN reaches the gradient. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
@@ -69,7 +69,7 @@ static ot_status check_mask(const ot_node *n, const sizes *z, ot_error *err)
     char a[128], c[128];
     if (m) {
         mask = m->shape;
-        if (mask.rank && mask.dim[mask.rank - 1] < z->S) mask.dim[mask.rank - 1] = z->S; /* is filled up */
+        if (mask.rank && mask.dim[mask.rank - 1] < z->S) mask.dim[mask.rank - 1] = z->S; /* is padded */
         if (!mask.rank || !ot_broadcast(&mask, &scores, &all) || !ot_shape_eq(&all, &scores))
             return ot_node_fail(n, err, "the mask is %s, the scores are %s", ot_shape_text(&m->shape, a),
                                 ot_shape_text(&scores, c));
@@ -137,7 +137,7 @@ static ot_status attention_infer(ot_node *n, ot_error *err)
 
 static const int heads_first[] = { 0, 2, 1, 3 };
 
-/* (B, T, H D) as (B, H, T, D); what has rank 4 already is left as it is. */
+/* (B, T, H D) as (B, H, T, D); a tensor of rank 4 is unchanged. */
 static ot_value *split_heads(ot_build *b, ot_value *x, int64_t heads)
 {
     if (ot_broken(b) || x->shape.rank == 4) return x;
@@ -161,7 +161,7 @@ static ot_value *with_past(ot_build *b, ot_value *past, ot_value *x)
     return ot_copy_emit(b, &y, 0, p, 2, OT_IN(past, x));
 }
 
-/* Every head of keys or values once for each head of its group of queries. */
+/* Repeats every head of keys or values for each query head of its group. */
 static ot_value *for_queries(ot_build *b, ot_value *x, const sizes *z)
 {
     if (ot_broken(b) || z->Hq == z->Hk) return x;
@@ -174,9 +174,9 @@ static ot_value *for_queries(ot_build *b, ot_value *x, const sizes *z)
 /* ---- masks -------------------------------------------------------------------------- */
 
 typedef struct masks {
-    ot_value *open; /* bool: what is seen; NULL: everything */
+    ot_value *open; /* bool: visible keys; NULL: all */
     ot_value *bias; /* added to the scores; NULL: nothing */
-    ot_value *some; /* bool, (.., T or 1, 1): rows that see something; NULL: all do */
+    ot_value *some; /* bool, (.., T or 1, 1): rows with a visible key; NULL: all rows */
 } masks;
 
 static ot_value *both(ot_build *b, ot_value *m, ot_value *n)
@@ -184,7 +184,7 @@ static ot_value *both(ot_build *b, ot_value *m, ot_value *n)
     return !m ? n : !n ? m : ot_map2(b, OT_FN_And, 0, 0, m, n);
 }
 
-/* The mask of the node, as long as the keys: what is missing is hidden. */
+/* The mask of the node, extended to the number of keys: missing columns are hidden. */
 static ot_value *whole_mask(ot_build *b, ot_value *m, int64_t S)
 {
     if (ot_broken(b) || m->shape.dim[m->shape.rank - 1] >= S) return m;
@@ -197,7 +197,7 @@ static ot_value *whole_mask(ot_build *b, ot_value *m, int64_t S)
     return ot_copy_emit(b, &y, m->dtype == OT_BOOL ? 0 : -(double)INFINITY, p, 1, &m, 1);
 }
 
-/* Key j less query i, (T, S). */
+/* Key j minus query i, (T, S). */
 static ot_value *distances(ot_build *b, const sizes *z)
 {
     ot_shape s = { .rank = 2, .dim = { z->T, z->S } };
@@ -207,7 +207,7 @@ static ot_value *distances(ot_build *b, const sizes *z)
     return d ? ot_graph_const_of(b->graph, "", OT_I64, &s, d) : NULL;
 }
 
-/* Of causality and window: which j - i are seen, from offset - left to offset + right. */
+/* Causality and window: j - i is visible from offset - left to offset + right. */
 typedef struct band {
     bool low, high;
     int64_t left, right;
@@ -222,7 +222,7 @@ static band band_of(const attention_attrs *a)
     return w;
 }
 
-/* Where the offset is a number: a constant. */
+/* The offset as a constant. */
 static ot_value *fixed_band(ot_build *b, const sizes *z, band w)
 {
     ot_shape s = { .rank = 2, .dim = { z->T, z->S } };
@@ -235,7 +235,7 @@ static ot_value *fixed_band(ot_build *b, const sizes *z, band w)
     return m ? ot_graph_const_of(b->graph, "", OT_BOOL, &s, m) : NULL;
 }
 
-/* Where every sample has its own length: (B, 1, T, S), with the keys behind it hidden. */
+/* If every sample has its own length: (B, 1, T, S), hiding the keys after it. */
 static ot_value *band_by_lengths(ot_build *b, ot_value *lengths, const sizes *z, band w)
 {
     ot_shape each = { .rank = 4, .dim = { z->B, 1, 1, 1 } }, line = { .rank = 1, .dim = { z->S } };
@@ -255,7 +255,7 @@ static ot_value *band_by_lengths(ot_build *b, ot_value *lengths, const sizes *z,
     return m;
 }
 
-/* Is something seen in every row of a constant?  false too where it is none. */
+/* Does every row of a constant mask have a visible key?  false too if the mask is not constant. */
 static bool open_everywhere(const ot_value *m)
 {
     if (!ot_is_const(m) || !m->shape.rank) return false;
@@ -306,7 +306,7 @@ static ot_value *by(ot_build *b, int row, ot_value *x, double v)
     return ot_broken(b) ? NULL : ot_map2(b, row, 0, 0, x, ot_scalar(b, x->dtype, v));
 }
 
-/* What is hidden, by a number that no score comes near. */
+/* Replaces hidden scores by a number far below all others. */
 static ot_value *hide(ot_build *b, ot_value *scores, ot_value *open, double by_what)
 {
     if (!open || ot_broken(b)) return scores;
@@ -318,7 +318,7 @@ static ot_value *zero_unless(ot_build *b, ot_value *some, ot_value *y)
     return !some || ot_broken(b) ? y : ot_map3(b, OT_FN_Where, 0, 0, some, y, ot_scalar(b, y->dtype, 0));
 }
 
-/* Scores, softmax; output 3 where it is asked for. */
+/* Scores and softmax; output 3 if requested. */
 static ot_value *probabilities(ot_build *b, ot_value *q, ot_value *k, const sizes *z, const masks *m)
 {
     const ot_node *n = b->node;
@@ -326,7 +326,7 @@ static ot_value *probabilities(ot_build *b, ot_value *q, ot_value *k, const size
     ot_dtype t = n->in[Q]->dtype, soft = a->softmax_precision ? (ot_dtype)a->softmax_precision : t;
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)(z->D ? z->D : 1));
     ot_value *shown = NULL, *scores;
-    /* In float16 the product could be too large before it is scaled. */
+    /* In float16 the product could overflow before it is scaled. */
     if (t == OT_F16) scores = ot_matmul(b, by(b, OT_FN_Mul, q, scale), false, k, true);
     else scores = by(b, OT_FN_Mul, ot_matmul(b, q, false, k, true), scale);
     shown = scores;
@@ -366,7 +366,7 @@ static void attention_lower(ot_build *b)
     ot_yield(b, 0, y);
 }
 
-/* Q, K, V, the cache and its lengths; a mask meets the scores, (B, heads, queries, keys). */
+/* Q, K, V, the cache and its lengths; a mask broadcasts to the scores, (B, heads, queries, keys). */
 static bool attention_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     unsigned set = 0x77;

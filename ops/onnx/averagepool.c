@@ -1,6 +1,6 @@
 /* averagepool.c - AveragePool.
  *
- * Spec    ai.onnx AveragePool 7, 10, 11, 19, 22.  What ceil_mode adds beyond the padding is never counted.
+ * Spec    ai.onnx AveragePool 7, 10, 11, 19, 22.  Elements that ceil_mode adds beyond the padding are never counted.
  * Shapes  x: (N, C, i1..id)  y: (N, C, o1..od) */
 #include "ops/kernels/pool.h"
 #include "ops/onnx/batching.h"

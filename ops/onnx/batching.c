@@ -1,4 +1,4 @@
-/* batching.c - where several micro-batches lie in a value, and how they get to another place of it. */
+/* batching.c - the position of micro-batches in a value, and how to move them to another axis. */
 #include "ops/onnx/batching.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ ot_shape ot_own_shape(const ot_batching *b, const ot_value *v)
     return s;
 }
 
-/* s with an axis of n elements before axis `at`; false: too many axes. */
+/* s with an axis of n elements inserted before axis `at`; false: too many axes. */
 bool ot_with_axis(const ot_shape *s, int at, int64_t n, ot_shape *out)
 {
     if (s->rank == OT_MAX_RANK) return false;
@@ -47,7 +47,7 @@ int64_t ot_elements(const ot_shape *s, int from, int to)
     return n;
 }
 
-/* s with axes of one element in front, up to `rank`. */
+/* s with leading axes of one element, up to `rank`. */
 ot_shape ot_padded_shape(const ot_shape *s, int rank)
 {
     ot_shape p = { .rank = rank };
@@ -83,7 +83,8 @@ ot_value *ot_batch_expand(ot_batching *b, ot_value *v, const ot_shape *s)
     return ot_batch_emit(b, "Expand", OT_IN(v, ot_batch_shape(b, s)));
 }
 
-/* v of own shape p (its own, or with axes of one element more), its batch on axis `at` of that, moved to axis `to`. */
+/* Moves the batch of v, of own shape p (its own, or with axes of one element inserted), from axis `at` of that to
+ * axis `to`. */
 static ot_value *moved(ot_batching *b, ot_value *v, const ot_shape *p, int at, int to)
 {
     ot_shape y;
@@ -113,7 +114,7 @@ ot_value *ot_batch_move(ot_batching *b, ot_value *v, int axis)
     return v->mark == OT_ALONE ? NULL : moved(b, v, &s, ot_batch_axis(v), axis);
 }
 
-/* A batched v for where shapes broadcast to `rank` axes: its batch meets axis `axis`. */
+/* A batched v for operands that broadcast to `rank` axes: moves its batch to axis `axis`. */
 ot_value *ot_batch_placed(ot_batching *b, ot_value *v, int rank, int axis)
 {
     ot_shape s = ot_own_shape(b, v), p = ot_padded_shape(&s, rank);
@@ -122,7 +123,7 @@ ot_value *ot_batch_placed(ot_batching *b, ot_value *v, int rank, int axis)
     return moved(b, v, &p, at, axis);
 }
 
-/* A batched v, of own shape p, with an axis of its own for the micro-batches before axis `at`. */
+/* A batched v, of own shape p, with a separate axis for the micro-batches before axis `at`. */
 ot_value *ot_batch_apart(ot_batching *b, ot_value *v, const ot_shape *p, int at)
 {
     ot_shape wide;
@@ -130,7 +131,7 @@ ot_value *ot_batch_apart(ot_batching *b, ot_value *v, const ot_shape *p, int at)
     return ot_batch_reshape(b, v, &wide, v->mark);
 }
 
-/* Any v with an axis for the micro-batches in front; repeated where it is the same for all. */
+/* Any v with a leading axis for the micro-batches; repeated if it is the same for all. */
 ot_value *ot_batch_full(ot_batching *b, ot_value *v)
 {
     ot_shape s = ot_own_shape(b, v), one, all;
@@ -141,7 +142,7 @@ ot_value *ot_batch_full(ot_batching *b, ot_value *v)
     return v ? ot_batch_reshape(b, v, &all, v->mark) : NULL;
 }
 
-/* Any v with its batch on `axis`; repeated where it is the same for all. */
+/* Any v with its batch on `axis`; repeated if it is the same for all. */
 ot_value *ot_batch_spread(ot_batching *b, ot_value *v, int axis)
 {
     ot_shape one, all, y;

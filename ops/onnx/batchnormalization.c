@@ -1,9 +1,9 @@
 /* batchnormalization.c - BatchNormalization in both modes.
  *
- * Spec    ai.onnx BatchNormalization 15.  Running statistics move by old*momentum + batch*(1-momentum) (PyTorch's
- *         momentum is one minus this one) with the population variance, or the unbiased one where asked.
+ * Spec    ai.onnx BatchNormalization 15.  Running statistics become old*momentum + batch*(1-momentum) (PyTorch's
+ *         momentum is one minus this one) with the population variance, or the unbiased one on request.
  * Shapes  x, y: (N, C, ...)   scale, b, mean, var: (C)
- * Grad    through batch statistics while training; evaluation is a Map, its statistics constants. */
+ * Grad    through batch statistics in training; evaluation is a Map with constant statistics. */
 #include "ops/kernels/batchnorm.h"
 #include "ops/kernels/map.h"
 #include "ops/onnx/batching.h"
@@ -43,7 +43,7 @@ static void evaluate(ot_build *b)
     ot_value *x = n->in[0], *scale = n->in[1], *bias = n->in[2];
     ot_shape s = { .rank = x->shape.rank };
     for (int d = 0; d < s.rank; d++) s.dim[d] = d == 1 ? x->shape.dim[1] : 1;
-    /* Statistics may be wider than x: the factor is made in their type, applied in x's. */
+    /* Statistics may be wider than x: the factor is computed in their type, applied in x's. */
     ot_dtype t = n->in[4]->dtype;
     ot_value *inv = ot_map1(b, OT_FN_Rsqrt, 0, 0, ot_map2(b, OT_FN_Add, 0, 0, n->in[4], ot_scalar(b, t, a->epsilon)));
     ot_value *factor = mul(b, ot_cast(b, scale, t), inv);

@@ -1,11 +1,12 @@
-/* batchrules.c - what the rules for several micro-batches at once share, and the rules of whole families of operators.
+/* batchrules.c - functions that rules for several micro-batches share, and the rules of families of operators.
  *
- * A file made for a batch of one means one function of one sample.  A value that holds several of them has one axis
- * that is longer (batching.h).  A rule says that an operator, as it is or with that axis apart, gives for each micro-batch
- * what it gave for one, as vmap has them; where no rule fits, rebatch.c runs the operator once for each.  Results are checked
- * by shape there, so a rule that is refused costs nothing but time.
+ * A file made for a batch of one defines a function of one sample.  A value for several samples has one longer axis
+ * (batching.h).  A rule computes, with the same operator or with that axis separated, the result of the operator for
+ * each micro-batch, like vmap's batching rules; if no rule applies, rebatch.c repeats the operator.  The shapes of
+ * results are checked there, so a rejected rule costs only time.
  *
- * Those that are meant for a whole batch (OT_WHOLE_BATCH) see all of it: BatchNormalization, the losses that are means over samples. */
+ * Operators intended for a whole batch (OT_WHOLE_BATCH) see all of it: BatchNormalization, losses that are means
+ * over samples. */
 #include "ops/onnx/batching.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ bool ot_batch_explicit(ot_batched *r, int at)
     return true;
 }
 
-/* Is v a single number from which an output is made?  A loss: the mean over micro-batches is its. */
+/* Is v a single number from which an output is computed?  A loss: its mean over micro-batches is taken. */
 static bool is_loss(const ot_graph *g, const ot_value *v)
 {
     for (int k = 0; k < g->n_outputs; k++)
@@ -147,7 +148,7 @@ bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, o
 
 /* ---- along an axis ----------------------------------------------------------------- */
 
-/* rest: it acts on all axes from there on. */
+/* rest: it acts on axis and all axes after it. */
 static bool by_axis(ot_batching *b, const ot_node *n, bool rest, ot_batched *r)
 {
     if (!ot_batch_first_alone(n)) return false;
@@ -198,7 +199,7 @@ bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own, ot_b
     ot_shape s = ot_own_shape(b, x), to;
     int64_t before = x->mark == OT_ALONE ? 1 : ot_elements(&s, 0, ot_batch_axis(x)), at = 1;
     int axis = -1;
-    for (int d = 0; d < y->rank; d++) { /* the last axis is what most operators act along */
+    for (int d = 0; d < y->rank; d++) { /* the last axis, along which most operators act */
         if (at == before && (axis < 0 || (y->dim[d] == 1 && y->dim[axis] != 1)) &&
             (d == 0 || d < y->rank - 1 || y->dim[d] == 1))
             axis = d;

@@ -1,9 +1,9 @@
-/* binary.c - operators of two or more inputs that are rows: arithmetic, comparison, logic, bits.
+/* binary.c - element-wise operators of two or more inputs: arithmetic, comparison, logic, bits.
  *
- * Spec    ai.onnx, the newest form of each.  Integer division truncates, and gives 0 for a division by 0.
- * Shapes  inputs broadcast; PRelu's slope to x only.
- * Grad    Max and Min of several inputs are taken pair by pair: two equal inputs get half each.
- *         Pow by an exponent that is a constant: x * x and the like where a product says it. */
+ * Spec    ai.onnx, the newest version of each.  Integer division truncates, and gives 0 for a division by 0.
+ * Shapes  inputs broadcast; PRelu's slope broadcasts to x only.
+ * Grad    Max and Min of several inputs are computed pairwise: two equal inputs get half each. Pow with a constant
+ *         exponent becomes a product such as x * x where possible. */
 
 #include <math.h>
 
@@ -37,7 +37,7 @@ BINARY(LOWER, LOWER)
     };
 BINARY(NUMBER, TRUTH)
 
-/* Equal alone also compares strings. */
+/* Only Equal also compares strings. */
 static ot_status equal_infer(ot_node *n, ot_error *err)
 {
     if (n->in[0]->dtype == OT_STRING) return ot_op_StringEqual.infer(n, err);
@@ -96,7 +96,7 @@ MANY(Sum, 13, sum_lower, OT_SET_FLOAT, "j", OT_HALF_FOLLOWS)
 
 /* ---- Pow ------------------------------------------------------------------------ */
 
-/* y has the type of x, whatever that of the exponent is. */
+/* y has the type of x, whatever the exponent's type. */
 static ot_status pow_infer(ot_node *n, ot_error *err)
 {
     ot_shape s;
@@ -110,7 +110,7 @@ static ot_status pow_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &s);
 }
 
-/* x to a power known now; NULL: none of the short forms. */
+/* x to a known power; NULL: none of the short forms. */
 static ot_value *pow_by(ot_build *b, ot_value *x, double e)
 {
     if (e == 1) return x;
@@ -122,7 +122,8 @@ static ot_value *pow_by(ot_build *b, ot_value *x, double e)
     return e == 0 || !isfinite(e) ? NULL : ot_map1(b, OT_FN_PowP, e, 0, x);
 }
 
-/* Integers to a power that is no integer: in f64, a hair up, since exact powers must not truncate down. */
+/* Integers to a power that is not an integer: in f64, rounded up slightly, since exact powers must not truncate
+ * down. */
 static ot_value *pow_wide(ot_build *b, ot_value *x, ot_value *e, ot_dtype t)
 {
     ot_value *y = ot_map2(b, OT_FN_Pow, 0, 0, ot_cast(b, x, OT_F64), ot_cast(b, e, OT_F64));
@@ -189,7 +190,7 @@ typedef struct choice {
 
 static const ot_attr mod_rows[] = { { "fmod", OT_INT, offsetof(choice, which), 0, NULL }, { 0 } };
 
-/* The standard leaves the sign of a float's remainder to fmod alone. */
+/* For floats the standard defines the sign of the remainder for fmod only. */
 static ot_status mod_infer(ot_node *n, ot_error *err)
 {
     if (ot_is_float(n->in[0]->dtype) && !((const choice *)n->attrs)->which)

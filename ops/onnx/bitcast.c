@@ -1,8 +1,8 @@
-/* bitcast.c - BitCast: the same bytes as elements of another type of the same width.
+/* bitcast.c - BitCast: reinterprets elements as another type of the same width.
  *
  * Spec    ai.onnx BitCast 26.
  * Shapes  y: that of x
- * Grad    none: the same bits mean another number. */
+ * Grad    none: a bit pattern is not a differentiable function of its number. */
 #include "ops/kernels/bits.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* causalconvwithstate.c - CausalConvWithState: a depthwise convolution over time that sees the past only.
+/* causalconvwithstate.c - CausalConvWithState: a depthwise convolution over time over past elements only.
  *
  * Spec    ai.onnx CausalConvWithState 27.
  * Shapes  x: (B, C, L)  w: (C, 1, k)  b: (C)  state: (B, C, k-1)  y: (B, C, L)

@@ -1,4 +1,4 @@
-/* centercroppad.c - CenterCropPad: cut or padded with zeros around the centre.
+/* centercroppad.c - CenterCropPad: crops, or pads with zeros, around the centre.
  *
  * Spec    ai.onnx CenterCropPad 18.  Sizes must be constant.
  * Grad    of Pad. */

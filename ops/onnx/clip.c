@@ -1,6 +1,6 @@
-/* clip.c - Clip: elements held between two bounds.
+/* clip.c - Clip: limits elements to a range.
  *
- * Spec    ai.onnx Clip 13.  A Clip without a bound takes the least or greatest number of its type.
+ * Spec    ai.onnx Clip 13.  A missing bound is the least or greatest number of the type.
  * Shapes  bounds are scalars
  * Grad    1 between the bounds and on them, as PyTorch */
 #include <math.h>
@@ -20,7 +20,7 @@ static ot_status clip_infer(ot_node *n, ot_error *err)
     return ot_like(n->out[0], n->in[0]);
 }
 
-/* The bound that input i gives, or the end of the type's range. */
+/* The bound in input i, or the end of the type's range. */
 static ot_value *bound(ot_build *b, int i, int sign)
 {
     const ot_node *n = b->node;

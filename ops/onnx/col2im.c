@@ -1,8 +1,9 @@
-/* col2im.c - Col2Im: columns of blocks added up to the picture they come from.
+/* col2im.c - Col2Im: sums columns of blocks into an image (the adjoint of im2col).
  *
  * Spec    ai.onnx Col2Im 18: 1 to 3 spatial axes.  Both shapes must be constant.
- * Shapes  x: (N, C * product of k.., number of blocks)  image_shape: (i1..id)  block_shape: (k1..kd)   y: (N, C, i1..id)
- * Grad    the blocks of dy: the Copy that takes them out is what CopyDx, which this is, turns into. */
+ * Shapes  x: (N, C * product of k.., number of blocks)  image_shape: (i1..id)  block_shape: (k1..kd)   y: (N, C,
+ *         i1..id)
+ * Grad    the blocks of dy: the operator is a CopyDx, whose gradient is the Copy that extracts the blocks. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/window.h"
@@ -51,7 +52,7 @@ static ot_status col2im_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
-/* Which of the `blocks` have their element k on the axis: from *lo, how many. */
+/* The blocks, of `blocks`, whose element k is on the axis: the first is *lo; returns their number. */
 static int64_t reaching(const ot_window *w, int j, int64_t k, int64_t blocks, int64_t image, int64_t *lo)
 {
     int64_t at = k * w->dilation[j] - w->pad_lo[j], s = w->stride[j]; /* of block 0 */
@@ -61,7 +62,7 @@ static int64_t reaching(const ot_window *w, int j, int64_t k, int64_t blocks, in
     return hi < *lo ? 0 : hi - *lo + 1;
 }
 
-/* One piece per element of the block; axes where every element of every block lies inside need only one for all. */
+/* One piece per element of the block; axes on which every element of every block is inside need only one piece. */
 static int64_t pieces_of(const ot_window *w, const int64_t *blocks, const ot_shape *y, int64_t *each)
 {
     int64_t count = 1, lo;

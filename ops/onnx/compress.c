@@ -1,4 +1,4 @@
-/* compress.c - Compress: the elements or slices whose condition is true.
+/* compress.c - Compress: selects the elements or slices whose condition is true.
  *
  * Spec    ai.onnx Compress 9, 11.  The condition must be constant.
  * Grad    of Take. */
@@ -18,7 +18,7 @@ static const ot_attr compress_rows[] = {
     { 0 },
 };
 
-/* Along which axis, and whether x is flattened first. */
+/* The axis, and whether x is flattened first. */
 static ot_status compress_axis(const ot_node *n, int *axis, bool *flat, int64_t *count, ot_error *err)
 {
     int64_t a = ((const compress_attrs *)n->attrs)->axis;

@@ -1,4 +1,4 @@
-/* concat.c - Concat: tensors one after the other along an axis.
+/* concat.c - Concat: concatenates tensors along an axis.
  *
  * Spec    ai.onnx Concat 4, 11, 13.
  * Grad    of Copy */

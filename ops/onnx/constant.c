@@ -1,7 +1,7 @@
-/* constant.c - Constant: a tensor from attributes; ConstantOfShape: one element everywhere.
+/* constant.c - Constant: a tensor from attributes; ConstantOfShape: a tensor filled with one element.
  *
- * Spec    ai.onnx Constant 1 to 25 and ConstantOfShape 9 to 25.  The importer turns Constant nodes
- *         into values; this serves those inside function bodies.  sparse_value is made dense there. */
+ * Spec    ai.onnx Constant 1 to 25 and ConstantOfShape 9 to 25.  The importer converts Constant nodes to values, and
+ *         sparse_value to dense tensors; this operator is for function bodies. */
 #include "ops/kernels/move.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct constant_attrs {
     ot_ints value_ints;
 } constant_attrs;
 
-#define NO_INT (-0x1p62) /* what is left out; a file has no reason to name it */
+#define NO_INT (-0x1p62) /* marks a missing attribute; not a value that files use */
 
 #define AT(field) offsetof(constant_attrs, field)
 static const ot_attr constant_rows[] = {

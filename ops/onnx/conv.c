@@ -1,4 +1,4 @@
-/* conv.c - Conv: convolution as ONNX has it.
+/* conv.c - Conv: ONNX's convolution.
  *
  * Spec    ai.onnx Conv 1, 11, 22: 1 to 3 spatial axes.
  * Shapes  x: (N, C, i1..id)  w: (M, C/group, k1..kd)  b: (M), optional  y: (N, M, o1..od)  (convolve.c) */

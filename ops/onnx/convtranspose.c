@@ -1,6 +1,6 @@
-/* convtranspose.c - ConvTranspose: the input gradient of a convolution, as an operator.
+/* convtranspose.c - ConvTranspose: transposed convolution, the input gradient of a convolution.
  *
- * Spec    ai.onnx ConvTranspose 1, 11, 22: 1 to 3 spatial axes; output_shape wins over pads.
+ * Spec    ai.onnx ConvTranspose 1, 11, 22: 1 to 3 spatial axes; output_shape overrides pads.
  * Shapes  x: (N, C, i1..id)  w: (C, M/group, k1..kd)  b: (M), optional  y: (N, M, o1..od)
  *         oj = stride (ij - 1) + output_padding + (kj - 1) dilation + 1 - pad_lo - pad_hi
  * Grad    of its kernel, ConvolveDx (convolve.c) */
@@ -52,7 +52,7 @@ static ot_status resolve_axis(const ot_node *n, int j, int64_t in, ot_window *w,
         if (*out < 1)
             return ot_node_fail(n, err, "pads leave nothing of spatial axis %d: %lld elements", j, (long long)*out);
     }
-    /* What makes the convolution back from y to x exact; negative where its windows leave rows of y out. */
+    /* The extra padding that makes the convolution from y to x exact; negative if its windows skip rows of y. */
     w->pad_hi[j] = full - *out - w->pad_lo[j];
     if (w->pad_hi[j] < 0 && (*out + w->pad_lo[j] - full) / w->stride[j] == 0) w->pad_hi[j] = 0;
     return OT_OK;

@@ -1,9 +1,10 @@
-/* cumprod.c - CumProd: running products along an axis.
+/* cumprod.c - CumProd: cumulative products along an axis.
  *
- * Spec    ai.onnx CumProd 26.  axis must be constant.
- * Shapes  y: that of x
- * Grad    of products, right where elements are zero.  Each round multiplies by what lies 1, 2, 4, ... places before.
- * Numerics float16 and bfloat16 are multiplied in float32. */
+ * Spec      ai.onnx CumProd 26.  axis must be constant.
+ * Shapes    y: that of x
+ * Grad      of products, correct also where elements are zero.  Each round multiplies by the element 1, 2, 4, ...
+ *           positions before.
+ * Numerics  float16 and bfloat16 are multiplied in float32. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
@@ -30,7 +31,7 @@ static ot_status cumprod_infer(ot_node *n, ot_error *err)
     return ot_like(n->out[0], n->in[0]);
 }
 
-/* Every element moves `by` places along the axis, ones come in. */
+/* Shifts every element by `by` positions along the axis, shifting in ones. */
 static ot_value *shift(ot_build *b, ot_value *x, int axis, int64_t by, bool back)
 {
     int64_t start[OT_MAX_RANK] = { 0 }, one[OT_MAX_RANK], extent[OT_MAX_RANK];

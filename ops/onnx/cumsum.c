@@ -1,4 +1,4 @@
-/* cumsum.c - CumSum: running sums along an axis.
+/* cumsum.c - CumSum: cumulative sums along an axis.
  *
  * Spec    ai.onnx CumSum 11, 14.  axis must be constant.
  * Shapes  y: that of x

@@ -1,9 +1,10 @@
-/* deformconv.c - DeformConv: a convolution whose taps lie where offsets say.
+/* deformconv.c - DeformConv: a convolution whose taps are displaced by offsets.
  *
  * Spec    ai.onnx DeformConv 19, 22: 1 to 3 spatial axes.
  * Shapes  x: (N, C, i1..id)  w: (M, C/group, k1..kd)  offset: (N, offset_group * K * d, o1..od), K the product of k..
  *         b: (M)  mask: (N, offset_group * K, o1..od)   y: (N, M, o1..od)
- * Grad    of samples, a product and a sum.  Points outside of x are zero; offsets there have the slope towards its edge. */
+ * Grad    of samples, a product and a sum.  Points outside of x are zero; offsets there have the slope towards the
+ *         edge. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/sample.h"

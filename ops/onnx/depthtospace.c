@@ -1,4 +1,4 @@
-/* depthtospace.c - DepthToSpace and SpaceToDepth: blocks of pixels become channels, and back.
+/* depthtospace.c - DepthToSpace and SpaceToDepth: moves channels to blocks of pixels, and back.
  *
  * Spec    ai.onnx DepthToSpace 1, 11, 13 (DCR: the block is the outer part of C; CRD: the inner one);
  *         SpaceToDepth 1, 13.

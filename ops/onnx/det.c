@@ -1,12 +1,12 @@
 /* det.c - Det: determinants of square matrices.
  *
- * Spec    ai.onnx Det 11, 22.
- * Shapes  x: (.., m, m)   y: (..)
- * Grad    that of the elimination, which is the adjugate for every matrix, singular ones too: the largest element of what is
- *         left is the pivot, so that a pivot of zero means that all is zero; it is then divided by one instead.
- * Numerics float16 and bfloat16 are eliminated in float32.
+ * Spec      ai.onnx Det 11, 22.
+ * Shapes    x: (.., m, m)   y: (..)
+ * Grad      that of the elimination, which equals the adjugate for every matrix, singular ones too: the pivot is the
+ *           largest remaining element, so that a pivot of zero means that all are zero; the division is then by one.
+ * Numerics  float16 and bfloat16 are eliminated in float32.
  *
- * One step: det(a) = (-1)^(r+c) a[r][c] det(s), s being a without row r and column c, less the product of those. */
+ * One step: det(a) = (-1)^(r+c) a[r][c] det(s), s being a without row r and column c, minus the product of these. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
@@ -14,7 +14,7 @@
 #include "ops/kernels/take.h"
 #include "ops/onnx/batching.h"
 
-enum { MOST = 1024 }; /* rows: each is a step of some twenty nodes */
+enum { MOST = 1024 }; /* most rows: each is a step of about twenty nodes */
 
 static ot_status det_infer(ot_node *n, ot_error *err)
 {

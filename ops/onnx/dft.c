@@ -1,14 +1,14 @@
 /* dft.c - DFT: the discrete Fourier transform along an axis; STFT: of windowed frames of a signal.
  *
  * Spec    ai.onnx DFT 17, 20; STFT 17.  Lengths, steps and axes must be constant.
- * Shapes  DFT: x: (.., n, .., 1 or 2), the last axis holding real and imaginary part   y: (.., m, .., 2), m the length, or
- *         length/2 + 1 onesided; inverse and onesided: y: (.., length, .., 1)
- *         STFT: x: (B, L), (B, L, 1) or (B, L, 2)  window: (length)   y: (B, frames, m, 2)
+ * Shapes  DFT: x: (.., n, .., 1 or 2), the last axis contains real and imaginary part   y: (.., m, .., 2), m the
+ *         length, or length/2 + 1 onesided; inverse and onesided: y: (.., length, .., 1) STFT: x: (B, L), (B, L, 1) or
+ *         (B, L, 2)  window: (length)   y: (B, frames, m, 2)
  * Grad    of what it is built from: products with constant matrices.
  * Numerics float16 and bfloat16 are transformed in float32.
  *
- * One product where the matrix is small; else n = p q is split: q transforms of length p, a turn of each number by its
- * angle, p transforms of length q. */
+ * One product if the matrix is small; else n = p q is split: q transforms of length p, a multiplication of each number
+ * by its twiddle factor, p transforms of length q. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
@@ -16,12 +16,12 @@
 
 #include <stddef.h>
 
-enum { DENSE = 1 << 21, LONGEST = 1 << 28 }; /* elements of a matrix; of a transform */
+enum { DENSE = 1 << 21, LONGEST = 1 << 28 }; /* most elements of a matrix; of a transform */
 
 static const double tau = 6.283185307179586;
 
-/* x: (B, K, c).  y: (B, m, co), the sums of x[k] e^(sign i tau j k / n) times scale.  whole: x is half of a spectrum, and the
- * other half, its mirror image, counts as well. */
+/* x: (B, K, c).  y: (B, m, co), the sums of x[k] e^(sign i tau j k / n) times scale.  whole: x is half of a
+ * spectrum, and its mirror image is added. */
 typedef struct transform {
     int64_t n, m, co;
     int sign;
@@ -62,7 +62,7 @@ static int64_t divisor(int64_t n)
     return best;
 }
 
-/* Number (j, k) of x, (B, q, p, 2), turned by sign tau j k / n. */
+/* Multiplies number (j, k) of x, (B, q, p, 2), by e^(sign i tau j k / n). */
 static ot_value *turn(ot_build *b, ot_value *x, int64_t n, int sign)
 {
     if (ot_broken(b)) return NULL;
@@ -155,7 +155,7 @@ static ot_value *transformed(ot_build *b, ot_value *x, int64_t n, bool inverse, 
 
 static ot_value *wide(ot_build *b, ot_value *x) { return x->dtype == OT_F64 ? x : ot_cast(b, x, OT_F32); }
 
-/* A constant scalar, or `other` where it is left out. */
+/* A constant scalar, or `other` if it is missing. */
 static ot_status scalar_input(const ot_node *n, int i, int64_t other, int64_t *out, ot_error *err)
 {
     ot_ints v = { 0 };
@@ -229,7 +229,7 @@ static void dft_lower(ot_build *b)
         perm[d] = d;
         if (d != axis && d < rank - 1) B *= x->shape.dim[d];
     }
-    perm[axis] = rank - 2; /* the two change places, there and back */
+    perm[axis] = rank - 2; /* swaps the two axes, before and after */
     perm[rank - 2] = axis;
     x = ot_view(b, ot_transpose(b, wide(b, x), perm),
                 &(ot_shape){ .rank = 3, .dim = { B, x->shape.dim[axis], x->shape.dim[rank - 1] } });
@@ -241,7 +241,7 @@ static void dft_lower(ot_build *b)
     if (!ot_broken(b)) ot_yield(b, 0, ot_cast(b, ot_transpose(b, x, perm), t));
 }
 
-/* Along an axis, and along the last, which holds real and imaginary part. */
+/* Along an axis, and along the last, which contains real and imaginary part. */
 static bool dft_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;

@@ -1,7 +1,7 @@
-/* dropout.c - Dropout: a random part of x set to 0, the rest scaled up.
+/* dropout.c - Dropout: sets a random part of x to 0 and scales the rest up.
  *
- * Spec    ai.onnx Dropout 22; ratio and training_mode are constants.  The attribute seed is not read:
- *         the run's seed decides, and the place of the node in the graph.
+ * Spec    ai.onnx Dropout 22; ratio and training_mode are constants.  The attribute seed is ignored: random numbers
+ *         depend on the run's seed and the position of the node in the graph.
  * Grad    dx = dy * mask / (1 - ratio). */
 
 #include "ops/onnx/batching.h"
@@ -31,7 +31,7 @@ static ot_status dropout_infer(ot_node *n, ot_error *err)
     return n->n_out > 1 && n->out[1] ? ot_set(n->out[1], OT_BOOL, &n->in[0]->shape) : OT_OK;
 }
 
-/* true where a number at the element's place is at least `ratio`; x gives the shape and is not read. */
+/* true if the random number of the element is at least `ratio`; only the shape of x is read. */
 static ot_value *random_mask(ot_build *b, ot_value *x, double ratio)
 {
     ot_program m = {

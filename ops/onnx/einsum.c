@@ -2,9 +2,9 @@
  *
  * Spec    ai.onnx Einsum 12.  Letters, an ellipsis, repeated letters (diagonals), with or without "->";
  *         axes of size 1 broadcast.
- * Shapes  every letter has one size; y has the letters behind "->", or those that occur once, sorted.
- *         Operands meet from the left: letters of both that nothing needs any more are the inner axis of
- *         a matrix product, other common letters its batch.
+ * Shapes  every letter has one size; y has the letters after "->", or those that occur once, sorted. Operands are
+ *         combined from the left: common letters that are not needed any more become the inner axis of a matrix
+ *         product, other common letters its batch.
  * Grad    of the Copies, Reduces, products it is made of. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
@@ -38,15 +38,15 @@ typedef struct term {
 typedef struct formula {
     term in[MOST], out;
     int dots;             /* axes of the longest ellipsis */
-    int64_t size[LABELS]; /* -1: not used */
+    int64_t size[LABELS]; /* -1: unused */
 } formula;
 
 /* ---- parsing --------------------------------------------------------------- */
 
 static int letter(char c) { return islower((unsigned char)c) ? c - 'a' + 26 : c - 'A'; }
 
-/* Reads one term up to ',' or '-' or the end.  dots: axes that its ellipsis has.  Returns what ended
- * it, NULL: no term. */
+/* Parses one term up to ',' or '-' or the end.  dots: number of axes of its ellipsis.  Returns the end; NULL:
+ * invalid term. */
 static const char *read_term(const char *s, int dots, int longest, term *t)
 {
     bool seen = false;
@@ -62,7 +62,7 @@ static const char *read_term(const char *s, int dots, int longest, term *t)
     return s;
 }
 
-/* Axes that the ellipsis of the term at s has in a tensor of this rank. */
+/* The number of axes of the ellipsis of the term at s in a tensor of this rank. */
 static int dots_of(const char *s, int rank)
 {
     bool seen = false;
@@ -152,7 +152,7 @@ static ot_status einsum_infer(ot_node *n, ot_error *err)
 
 /* ---- lowering -------------------------------------------------------------- */
 
-/* An operand on its way: every label at most once, no axis that only broadcasts. */
+/* An operand in progress: every label at most once, no axis that only broadcasts. */
 typedef struct operand {
     ot_value *v;
     term t;
@@ -165,7 +165,7 @@ static uint64_t labels(const term *t)
     return set;
 }
 
-/* Takes diagonals, and drops axes along which this operand is repeated for the others. */
+/* Extracts diagonals, and drops axes along which this operand is repeated for the others. */
 static void settle(ot_build *b, const formula *f, operand *o)
 {
     ot_shape s = { .rank = 0 };
@@ -201,7 +201,7 @@ static void sum_rest(ot_build *b, operand *o, uint64_t needed)
     o->t = t;
 }
 
-/* Puts the axes in the order of the labels of `to`. */
+/* Orders the axes like the labels of `to`. */
 static void arrange(ot_build *b, operand *o, const term *to)
 {
     int perm[OT_MAX_RANK];
@@ -277,7 +277,7 @@ static void einsum_lower(ot_build *b)
     ot_yield(b, 0, o[0].v);
 }
 
-/* Is a letter of an einsum, that of axis a of its operand `part`, summed over? */
+/* Is the letter of axis a of operand `part` of an einsum summed over? */
 static bool is_summed(const char *part, int a, const char *arrow)
 {
     for (int i = 0; i <= a; i++)
@@ -285,7 +285,7 @@ static bool is_summed(const char *part, int a, const char *arrow)
     return !strchr(arrow, part[a]);
 }
 
-/* The operands with a batch get a letter more. */
+/* Adds a letter to the operands with a batch. */
 static bool einsum_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;

@@ -1,4 +1,4 @@
-/* elementwise.c - shapes, types, and lowering of operators that are one row.
+/* elementwise.c - shapes, types, and lowering of operators that are one function of a Map.
  *
  * Shapes  any that broadcast. */
 
@@ -35,6 +35,6 @@ void ot_elementwise_lower(ot_build *b, int row)
 {
     const ot_node *n = b->node;
     ot_fn_attrs a = { 0 };
-    if (n->attrs && n->op->attr_size >= sizeof a) a = *(const ot_fn_attrs *)n->attrs; /* most rows have none */
+    if (n->attrs && n->op->attr_size >= sizeof a) a = *(const ot_fn_attrs *)n->attrs; /* most functions have none */
     ot_yield(b, 0, ot_map_emit(b, row, a.p, a.q, n->in, n->n_in, n->out[0]->dtype));
 }

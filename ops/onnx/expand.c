@@ -1,7 +1,7 @@
-/* expand.c - Expand: x broadcast with a shape.
+/* expand.c - Expand: broadcasts x with a shape.
  *
- * Spec    ai.onnx Expand 8, 13.  Both x and the shape may be the one that grows.
- * Grad    dx = dy summed over what was repeated */
+ * Spec    ai.onnx Expand 8, 13.  Either of x and the shape may be the smaller one.
+ * Grad    dx = dy summed over the repetitions */
 #include "ops/kernels/move.h"
 #include "ops/onnx/batching.h"
 

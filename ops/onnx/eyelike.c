@@ -1,7 +1,7 @@
 /* eyelike.c - EyeLike: ones on a diagonal of a matrix of the shape of x.
  *
  * Spec    ai.onnx EyeLike 9, 22.
- * Grad    zero: only the shape of x is read. */
+ * Grad    zero: the result depends on the shape of x only. */
 #include "ops/kernels/move.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* flatten.c - Flatten: the axes before `axis` become one, those from it on another.
+/* flatten.c - Flatten: merges the axes before `axis` into one, and those from it on into another.
  *
  * Spec    ai.onnx Flatten 1, 9, 11, 13, 21, 23, 24, 25.
  * Shapes  x: (d0..dr)   y: (d0*..*d(axis-1), d(axis)*..*dr) */

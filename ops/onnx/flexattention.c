@@ -1,9 +1,10 @@
-/* flexattention.c - FlexAttention: softmax(body(scale Q.K^T)) V, with a body for the scores and one for the probabilities.
+/* flexattention.c - FlexAttention: softmax(body(scale Q.K^T)) V, with a body for the scores and one for the
+ * probabilities.
  *
  * Spec    ai.onnx.preview FlexAttention 1.
  * Shapes  Q: (B, Hq, T, D)   K: (B, Hk, S, D)   V: (B, Hk, S, E)   Y: (B, Hq, T, E)   scores: (B, Hq, T, S)
- * Grad    of what stands for it: without bodies an Attention, else products and a Softmax around the bodies
- *         (passes/flex.c), so of Q, K, V and of what the bodies read */
+ * Grad    of its expansion: without bodies an Attention, else products and a Softmax around the bodies (passes/flex.c);
+ *         so of Q, K, V and of values that the bodies read */
 #include "ops/onnx/flexattention.h"
 
 static const ot_attr rows[] = {

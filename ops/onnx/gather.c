@@ -1,9 +1,9 @@
-/* gather.c - Gather: slices of x along an axis, picked by index.
+/* gather.c - Gather: selects slices of x along an axis by index.
  *
  * Spec    ai.onnx Gather 1, 11, 13.  Negative indices count from the end.
  * Shapes  x: (o.., n, r..)  indices: (i..)   y: (o.., i.., r..)
- * Grad    dx: dy added where it came from.
- *         Constant indices in equal steps are a Copy, others a Take, which looks at them while it runs. */
+ * Grad    dx: dy added at the gathered positions. Constant indices in equal steps become a Copy, others a Take, which
+ *         checks them at run time. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 
@@ -56,7 +56,7 @@ static bool in_steps(const ot_value *index, int64_t dim, int64_t *first, int64_t
     return true;
 }
 
-/* Strings: their numbers in x are gathered, and say which to take. */
+/* Strings: their indices in x are gathered and select the strings. */
 static void gather_strings(ot_build *b)
 {
     ot_value *x = b->node->in[0];
@@ -95,7 +95,7 @@ static void gather_lower(ot_build *b)
     ot_yield(b, 0, ot_view(b, ot_copy_emit(b, &s, 0, p, 1, &x, 1), &b->node->out[0]->shape));
 }
 
-/* Both have a batch: each micro-batch's indices into its own rows. */
+/* Both have a batch: each micro-batch's indices select rows of that micro-batch. */
 static bool gathered_both(ot_batching *b, const ot_node *n, int axis, ot_batched *r)
 {
     ot_value *x = ot_batch_full(b, n->in[0]), *index = ot_batch_full(b, n->in[1]);

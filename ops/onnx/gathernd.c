@@ -1,7 +1,7 @@
 /* gathernd.c - GatherND, ScatterND: one slice per tuple of indices.
  *
- * Spec    ai.onnx GatherND 11 to 13; ScatterND 11 to 18.
- *         Negative indices count from the end; an index outside is a fault of the file where it is constant, else of the run.
+ * Spec    ai.onnx GatherND 11 to 13; ScatterND 11 to 18. Negative indices count from the end; an index out of range is
+ *         an error of the file if it is constant, else of the run.
  * Grad    of Take and Scatter: repeated indices add, reductions as PyTorch's. */
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
@@ -24,7 +24,7 @@ static const ot_attr scatter_nd_rows[] = {
     { 0 },
 };
 
-/* The shape of what the indices pick. */
+/* The shape of the selected slices. */
 static ot_status picked(ot_node *n, ot_shape *y, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
@@ -45,7 +45,7 @@ static ot_status picked(ot_node *n, ot_shape *y, ot_error *err)
     return OT_OK;
 }
 
-/* Rows of x as the tuples count them, their length, and the number of tuples. */
+/* The number of rows of x that tuples can address, their length, and the number of tuples. */
 static ot_flat_index tuples(const ot_node *n, int64_t *rows, int64_t *inner, int64_t *m)
 {
     const ot_shape *index = &n->in[1]->shape;
@@ -125,7 +125,7 @@ const ot_op ot_op_GatherND = {
     .batch = gather_nd_batch,
 };
 
-/* ScatterND knows no batch: the number of the micro-batch becomes the first index. */
+/* ScatterND has no batch axes: the index of the micro-batch becomes the first index. */
 static bool scatter_nd_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;

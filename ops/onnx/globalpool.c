@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx GlobalAveragePool, GlobalMaxPool 1, 22.
  * Shapes  x: (N, C, i1..id)  y: (N, C, 1..1)
- * Grad    the maximum's is split equally among ties, as of every reduction. */
+ * Grad    the maximum's is split equally among ties, as for every reduction. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/reduce.h"
 #include "ops/onnx/batching.h"

@@ -1,10 +1,10 @@
-/* gradient.c - Gradient: the derivatives of one tensor by others.
+/* gradient.c - Gradient: the derivatives of one tensor with respect to others.
  *
- * A node asks for them; passes/autodiff.c puts in its place what computes them.  In a file tensors are named in attributes; here
- * they are inputs (importer/gradient.c), so that no pass can lose them.
+ * passes/autodiff.c replaces the node by the nodes that compute them.  In a file the tensors are named in
+ * attributes; here they are inputs (importer/gradient.c), so that no pass removes them.
  *
  * Spec    ai.onnx.preview.training Gradient 1.
- * Shapes  x1 ... xk, y -> dy/dx1 ... dy/dxk, each as its x; of a y of several elements, of their sum. */
+ * Shapes  x1 ... xk, y -> dy/dx1 ... dy/dxk, each with the shape of its x; if y has several elements, of their sum. */
 #include <stddef.h>
 
 #include "ops/op.h"
@@ -42,7 +42,7 @@ const ot_op ot_op_Gradient = {
     .slots = "-",
     .in = { 2, OT_VARIADIC },
     .out = { 1, OT_VARIADIC },
-    .flags = OT_RANDOM | OT_SPELLED, /* never folded, never merged; autodiff spells it out */
+    .flags = OT_RANDOM | OT_SPELLED, /* never folded or merged; autodiff replaces it */
     .attrs = rows,
     .attr_size = sizeof(gradient_attrs),
     .infer = gradient_infer,

@@ -1,10 +1,10 @@
-/* gridsample.c - GridSample: x sampled at the points of a grid; AffineGrid: such a grid from affine maps.
+/* gridsample.c - GridSample: samples x at the points of a grid; AffineGrid: makes such a grid from affine maps.
  *
- * Spec    ai.onnx GridSample 16, 20, 22: linear, nearest, cubic, every padding, any number of spatial axes; AffineGrid 20.
- *         size must be constant.
+ * Spec    ai.onnx GridSample 16, 20, 22: linear, nearest, cubic, every padding, any number of spatial axes; AffineGrid
+ *         20. size must be constant.
  * Shapes  GridSample: x: (N, C, d1..dr)  grid: (N, o1..or, r), its last axis innermost first   y: (N, C, o1..or)
  *         AffineGrid: theta: (N, r, r + 1)  size: (N, C, d1..dr)   y: (N, d1..dr, r)
- * Grad    of samples (sample.c); nearest gives the grid none.  Integers have none. */
+ * Grad    of samples (sample.c); with nearest the grid has none.  Integers have none. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/sample.h"
@@ -135,7 +135,7 @@ static ot_status affinegrid_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
-/* Column j of theta times the positions along the axis it stands for, plus the last column. */
+/* Column j of theta times the positions along its axis, plus the last column. */
 static void affinegrid_lower(ot_build *b)
 {
     bool corners = ((const affinegrid_attrs *)b->node->attrs)->align_corners != 0;

@@ -51,7 +51,8 @@ static ot_status group_infer(ot_node *n, ot_error *err)
     return infer_with(n, ((const group_attrs *)n->attrs)->groups, err);
 }
 
-/* Is v a constant that has that number everywhere?  Exporters write a GroupNorm as an InstanceNormalization with a scale of ones. */
+/* Is v a constant with that number in every element?  Exporters write a GroupNorm as an InstanceNormalization with a
+ * scale of ones. */
 static bool is_all(const ot_value *v, double x)
 {
     bool all = ot_is_const(v);

@@ -30,7 +30,7 @@ static void hardmax_lower(ot_build *b)
     ot_axis(((const hardmax_attrs *)b->node->attrs)->axis, x->shape.rank, &axis);
     ot_shape line = { .rank = x->shape.rank };
     for (int d = 0; d < line.rank; d++) line.dim[d] = d == axis ? x->shape.dim[d] : 1;
-    if (line.dim[axis] == 0) { /* no class, no maximum */
+    if (line.dim[axis] == 0) { /* without classes there is no maximum */
         ot_yield(b, 0, ot_map1(b, OT_FN_Copy, 0, 0, x));
         return;
     }

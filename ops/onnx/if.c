@@ -4,8 +4,8 @@
  * Shapes  cond: one bool   outputs: those of the branches
  * Grad    of the branch that is taken; zero for the other
  *
- * The passes spell it out (passes/control.c) once its own rule holds: with a condition known while planning the
- * branch takes the node's place, else both branches run and Where chooses. */
+ * The passes expand it (passes/control.c) after its own shape rule: if the condition is known while planning, the
+ * branch replaces the node, else both branches run and Where selects. */
 #include "ops/onnx/control.h"
 
 static const ot_attr attrs[] = {
@@ -14,7 +14,7 @@ static const ot_attr attrs[] = {
     { 0 },
 };
 
-/* What is known before the branches are: the types of their outputs where the file tells them. */
+/* Known before the branches are inferred: the types of their outputs, if the file declares them. */
 static ot_status infer(ot_node *n, ot_error *err)
 {
     const ot_if *a = n->attrs;

@@ -1,9 +1,10 @@
-/* imagedecoder.c - ImageDecoder: the bytes of a picture's file to its pixels.
+/* imagedecoder.c - ImageDecoder: decodes an image file to pixels.
  *
- * Spec    ai.onnx ImageDecoder 20.  The pixels as they lie in the file, 8 bits, without alpha.  Of a stream that is damaged, or of
- *         no format, the standard makes an empty matrix, of which a warning tells.  A format that this build is without, and one with more pixels than a
- *         graph has room for, are errors.
- * Shapes  encoded_stream: (bytes) uint8   y: (H, W, 3), of Grayscale (H, W, 1).  The stream must be known before the run: H and W are sizes.
+ * Spec    ai.onnx ImageDecoder 20.  The pixels as stored in the file (EXIF's orientation is ignored), 8 bits, without
+ *         alpha.  A damaged stream or an unknown format gives an empty matrix, as in the standard, and a warning.  A
+ *         format that this build does not support, and an image beyond the graph's size limit, are errors.
+ * Shapes  encoded_stream: (bytes) uint8   y: (H, W, 3), of Grayscale (H, W, 1).  The stream must be known while
+ *         planning, because H and W are sizes.
  * Grad    none: the stream is of integers. */
 #include "ops/kernels/move.h"
 
@@ -26,9 +27,9 @@ static const ot_attr rows[] = {
     { 0 },
 };
 
-enum { BYTES_A_PIXEL = 16 }; /* what decoding takes at a time: samples of 16 bits, the library's, the result */
+enum { BYTES_A_PIXEL = 16 }; /* memory of decoding: samples of 16 bits, the library's, the result */
 
-/* The picture in bytes of `channels`; an empty one where there is none to be had. */
+/* The image in bytes of `channels`; an empty one if it cannot be decoded. */
 static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *err)
 {
     const ot_value *x = n->in[0];
@@ -50,7 +51,7 @@ static ot_status decode(const ot_node *n, int channels, ot_pixels *p, ot_error *
     if (s == OT_OK) return OT_OK;
     ot_pixels_free(p);
     *p = (ot_pixels){ 0 };
-    if (s == OT_E_DATA) /* without a name of its own: a node is inferred more than once */
+    if (s == OT_E_DATA) /* without a name: a node is inferred more than once */
         ot_find(room->findings, OT_FINDING_WARNING, NULL, NULL,
                 "%s: ImageDecoder: the stream cannot be decoded; the "
                 "image is empty, as ONNX requires: %s",

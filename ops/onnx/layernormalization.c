@@ -49,7 +49,7 @@ static void lower(ot_build *b, bool center)
     int axis = 0;
     ot_axis(a->axis, x->shape.rank, &axis);
     r.axis = axis;
-    /* Scale and bias go into the kernel when they have one value per element of a row. */
+    /* Scale and bias become operands of the kernel if they have one value per element of a row. */
     bool scale_in = ot_layer_norm_covers(scale, &x->shape, axis) && scale->dtype == x->dtype;
     bool bias_in = scale_in && bias && ot_layer_norm_covers(bias, &x->shape, axis) && bias->dtype == x->dtype;
 

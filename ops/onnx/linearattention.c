@@ -1,11 +1,11 @@
-/* linearattention.c - LinearAttention: a state of keys times values, written and read token by token.
+/* linearattention.c - LinearAttention: a state of keys times values, updated and read token by token.
  *
  * Spec    ai.onnx LinearAttention 27.
  * Shapes  query: (B, T, Hq K)   key: (B, T, Hk K)   value: (B, T, Hk V)   state: (B, Hk, K, V)   y: (B, T, Hq V)
  *         decay: (B, T, Hk) or (B, T, Hk K), gated rules   beta: (B, T, Hk) or (B, T, 1), delta rules
  * Grad    of every input
  * Numerics  the state is f32, or f64 for f64
- * Memory  tokens are spelled out one after the other: their number counts as that of a loop's iterations. */
+ * Memory  tokens are unrolled: their number counts like a loop's iterations. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
@@ -91,7 +91,7 @@ static ot_status linear_infer(ot_node *n, ot_error *err)
     return OT_OK;
 }
 
-/* Token t of x, as a tensor of rank 4 with the batch in front. */
+/* Token t of x, as a tensor of rank 4 with the batch first. */
 static ot_value *token(ot_build *b, ot_value *x, int64_t t, int64_t i, int64_t j, int64_t k)
 {
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1 };
@@ -104,7 +104,7 @@ static ot_value *token(ot_build *b, ot_value *x, int64_t t, int64_t i, int64_t j
     return ot_view(b, ot_copy_emit(b, &y, 0, p, 1, &x, 1), &(ot_shape){ .rank = 4, .dim = { y.dim[0], i, j, k } });
 }
 
-/* One token: *state is written and read; (B, Hk, Hq / Hk, V). */
+/* One token: updates and reads *state; (B, Hk, Hq / Hk, V). */
 static ot_value *step(ot_build *b, ot_value *const *in, const sizes *z, int64_t t, ot_value **state)
 {
     ot_value *v = token(b, in[VALUE], t, z->Hk, 1, z->V), *s = *state;
@@ -141,7 +141,7 @@ static ot_value *gather_tokens(ot_build *b, ot_value *const *y, const sizes *z)
 
 static void linear_lower(ot_build *b)
 {
-    enum { NODES = 32 }; /* of a token, about, with their values */
+    enum { NODES = 32 }; /* the approximate number per token, with their values */
     const ot_node *n = b->node;
     sizes z;
     if (measure(n, &z, b->graph->err) != OT_OK) return;

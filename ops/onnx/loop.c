@@ -1,11 +1,10 @@
-/* loop.c - Loop and Scan: a subgraph over and over.
+/* loop.c - Loop and Scan: repeat a subgraph.
  *
  * Spec    ai.onnx Loop 1, 11, 13, 16, 19, 21; Scan 9, 11, 16, 19, 21.
- * Shapes  carried values keep what the body gives them; scan outputs get an axis of the iterations
+ * Shapes  carried values have the types and shapes of the body's outputs; scan outputs get an axis of the iterations
  * Grad    through every iteration
  *
- * The passes spell the iterations out while they infer shapes (passes/control.c): their number must be
- * known by then. */
+ * The passes unroll the iterations while they infer shapes (passes/control.c): their number must be known by then. */
 #include "ops/onnx/control.h"
 
 static const ot_attr loop_attrs[] = {
@@ -24,7 +23,7 @@ static const ot_attr scan_attrs[] = {
     { 0 },
 };
 
-/* Trip count and condition are one value each, "" where they are left out; carried values keep their types. */
+/* Trip count and condition are one value each, "" if missing; carried values keep their types. */
 static ot_status loop_infer(ot_node *n, ot_error *err)
 {
     const ot_loop_attrs *a = n->attrs;
@@ -51,7 +50,7 @@ static ot_status loop_infer(ot_node *n, ot_error *err)
     return OT_OK;
 }
 
-/* An attribute of one value for each of `count` tensors, or none at all. */
+/* An attribute with one value for each of `count` tensors, or empty. */
 static ot_status one_each(const ot_node *n, const char *name, ot_ints list, int count, bool direction, ot_error *err)
 {
     if (list.n && list.n != count) return ot_node_fail(n, err, "%s has %d values; expected %d", name, list.n, count);

@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx LpNormalization 22.
  * Shapes  x, y: any
- * Grad    a row of zeros counts as one of norm 1 */
+ * Grad    a row of zeros counts as a row of norm 1 */
 #include "ops/kernels/map.h"
 #include "ops/onnx/batching.h"
 
@@ -36,7 +36,7 @@ static void lp_lower(ot_build *b)
     ot_axis(a->axis, x->shape.rank, &axis);
     int64_t axes[1] = { axis };
     ot_value *sum = ot_sum(b, ot_map1(b, a->p == 2 ? OT_FN_Square : OT_FN_Abs, 0, 0, x), axes, 1, true);
-    /* One in place of a zero before the root: neither it nor its slope is infinite. */
+    /* Replaces zero by one before the root: value and slope are then finite. */
     ot_value *none = ot_map2(b, OT_FN_Equal, 0, 0, sum, ot_scalar(b, x->dtype, 0));
     sum = ot_map3(b, OT_FN_Where, 0, 0, none, ot_scalar(b, x->dtype, 1), sum);
     ot_yield(b, 0, ot_map2(b, OT_FN_Mul, 0, 0, x, ot_map1(b, a->p == 2 ? OT_FN_Rsqrt : OT_FN_Reciprocal, 0, 0, sum)));

@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx LpPool 22, GlobalLpPool 22.
  * Shapes  x: (N, C, i1..id)  y: (N, C, o1..od); GlobalLpPool: (N, C, 1..1)
- * A window's sum of |x|^p is the average that counts padding and what lies beyond it, times the window. */
+ * A window's sum of |x|^p is the average over all elements, padding included, times the number of elements. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
 #include "ops/kernels/reduce.h"
@@ -37,7 +37,7 @@ static ot_status resolve(const ot_node *n, ot_pool *p, ot_error *err)
         return ot_node_fail(n, err, "kernel_shape has %d values; x needs %d", a->window.kernel.n, x->rank - 2);
     *p = (ot_pool){ .include_pad = 1 };
     OT_TRY(ot_window_resolve(n, &a->window, a->window.kernel.v, x, &p->window, p->out, err));
-    /* Padding enough for the last window of ceil_mode: then every window counts all its elements. */
+    /* Enough padding for the last window of ceil_mode: then every window counts all its elements. */
     for (int j = 0; j < p->window.nd; j++) {
         int64_t end = (p->out[j] - 1) * p->window.stride[j] + (p->window.kernel[j] - 1) * p->window.dilation[j] + 1;
         int64_t room = x->dim[2 + j] + p->window.pad_lo[j] + p->window.pad_hi[j];

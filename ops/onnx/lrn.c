@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx LRN 13: y = x / (bias + alpha/size * sum of x^2 over `size` neighbouring channels)^beta
  * Shapes  x, y: (N, C, ...)
- * The mean over neighbours, padding counted, is an average pool along C. */
+ * The mean over neighbours, padding included, is an average pool along C. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
 #include "ops/onnx/batching.h"

@@ -1,8 +1,8 @@
 /* matmul.c - MatMul: numpy's matrix product.
  *
  * Spec    ai.onnx MatMul 1, 9, 13.
- * Shapes  a: (..., M, K)  b: (..., K, N)  y: (..., M, N); leading axes broadcast.  An operand of rank 1 is a
- *         row (a) or a column (b), and its axis is gone from y. */
+ * Shapes  a: (..., M, K)  b: (..., K, N)  y: (..., M, N); leading axes broadcast.  An operand of rank 1 is a row (a) or
+ *         a column (b), and y lacks its axis. */
 #include "ops/kernels/dot.h"
 #include "ops/onnx/batching.h"
 

@@ -8,7 +8,7 @@
 #include "ops/kernels/map.h"
 #include "ops/onnx/batching.h"
 
-/* x as int32 less its zero point, which lies along `axis` of x's rank or is one. */
+/* x as int32 minus its zero point, which is a vector along `axis` of x's rank or a single number. */
 static ot_value *centred(ot_build *b, ot_value *x, ot_value *zero, int axis)
 {
     x = ot_cast(b, x, OT_I32);
@@ -29,7 +29,7 @@ static bool zero_fits(const ot_value *zero, int64_t n)
 
 /* ---- MatMulInteger -------------------------------------------------------------- */
 
-/* The shapes are MatMul's: asked of it. */
+/* The shapes follow MatMul's rule. */
 static ot_status matmul_infer(ot_node *n, ot_error *err)
 {
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;

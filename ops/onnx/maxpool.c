@@ -4,8 +4,8 @@
  * Shapes  x: (N, C, i1..id)  y, indices: (N, C, o1..od)
  * Grad    to the first maximum of each window (pool.c).
  *
- * A Relu right before the pool moves behind it, onto the smaller tensor: both are monotone, so the values are
- * the same; so is the gradient, for where every element of a window is negative Relu lets none through. */
+ * A Relu right before the pool moves after it, to the smaller tensor: both are monotone, so the values are the same.
+ * The gradient is the same too: in a window of negative elements Relu's gradient is zero. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/pool.h"
 #include "ops/onnx/batching.h"
@@ -49,7 +49,7 @@ static ot_status maxpool_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
-/* What Relu was taken of, when x is nothing but a Relu. */
+/* The input of Relu, if x is a Relu with a single reader. */
 static ot_value *before_relu(const ot_value *x)
 {
     const ot_node *n = x->producer;
@@ -59,7 +59,7 @@ static ot_value *before_relu(const ot_value *x)
     return relu && n->in[0]->dtype == x->dtype && ot_shape_eq(&n->in[0]->shape, &x->shape) ? n->in[0] : NULL;
 }
 
-/* Every window holds an element of x: none is only padding, where -inf and Relu(-inf) would differ. */
+/* Does every window contain an element of x?  In a window of padding only, -inf and Relu(-inf) would differ. */
 static bool never_empty(const ot_pool *p, const ot_shape *x)
 {
     for (int j = 0; j < p->window.nd; j++) {

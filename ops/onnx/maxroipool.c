@@ -1,11 +1,10 @@
 /* maxroipool.c - MaxRoiPool: the largest element of each bin of a region.
  *
- * Spec    ai.onnx MaxRoiPool 1, 22.  Corners are rounded (halves away from zero) and belong to the region; a region has one
- *         element at least.  Bins that lie outside of x are 0.
- * Shapes  x: (N, C, H, W)  rois: (R, 5), each the picture's number and two corners   y: (R, C, h, w)
- * Grad    to x, parts of it to equal maxima.  rois have none: they are rounded.
- *         What is largest in boxes of 1, 2, 4, ... elements along each axis is found for all of x; a bin is covered by four of
- *         these boxes. */
+ * Spec    ai.onnx MaxRoiPool 1, 22.  Corners are rounded (halves away from zero) and belong to the region; a region has
+ *         one element at least.  Bins outside of x are 0.
+ * Shapes  x: (N, C, H, W)  rois: (R, 5), each the index of an image and two corners   y: (R, C, h, w)
+ * Grad    to x, in equal parts to equal maxima.  rois have none: they are rounded. The maxima of boxes of 1, 2, 4, ...
+ *         elements along each axis are computed for all of x; four of these boxes cover a bin. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
@@ -54,7 +53,7 @@ static ot_status roi_infer(ot_node *n, ot_error *err)
 
 /* ---- boxes ----------------------------------------------------------------- */
 
-/* v, (N, H, W, C), moved `by` places towards the start of an axis. */
+/* Shifts v, (N, H, W, C), by `by` positions towards the start of an axis. */
 static ot_value *moved(ot_build *b, ot_value *v, int axis, int64_t by)
 {
     int64_t start[4] = { 0 }, one[4] = { 1, 1, 1, 1 }, extent[4];
@@ -118,8 +117,8 @@ static ot_value *most(ot_build *b, ot_value *x, double v)
     return ot_map2(b, OT_FN_Max, 0, 0, x, ot_scalar_like(b, x, v));
 }
 
-/* Along one axis of x: the two boxes of each bin, (2, R, bins): their level times `level` plus their place times `step`.
- * *empty: (R, bins). */
+/* Along one axis of x: the two boxes of each bin, (2, R, bins): their level times `level` plus their position times
+ * `step`. *empty: (R, bins). */
 static ot_value *bins(ot_build *b, ot_value *rois, int k, int64_t size, int64_t count, int64_t level, int64_t step,
                       ot_value **empty)
 {

@@ -1,9 +1,10 @@
-/* maxunpool.c - MaxUnpool: maxima put back where a MaxPool found them, zeros elsewhere.
+/* maxunpool.c - MaxUnpool: puts maxima back at the positions that MaxPool returned, zeros elsewhere.
  *
- * Spec    ai.onnx MaxUnpool 9, 11, 22.  With output_shape, which must be constant, the indices still count elements of the shape
- *         that kernel, strides and pads give, and that lies at the start of the result, as the standard's reference has it.
+ * Spec    ai.onnx MaxUnpool 9, 11, 22.  With output_shape, which must be constant, the indices still refer to the shape
+ *         computed from kernel, strides and pads, which is placed at the start of the result, as in the standard's
+ *         reference implementation.
  * Shapes  x, indices: (N, C, i1..id)   y: (N, C, (i-1) * stride - pads + k ..) or output_shape
- * Grad    dx = dy at the indices (all of several that name one element, of which the last is written). */
+ * Grad    dx = dy at the indices (each of several for one element, of which the last is written). */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
@@ -16,7 +17,7 @@ static const ot_attr attrs[] = {
     { 0 },
 };
 
-/* inner: what the indices count. */
+/* inner: the shape that the indices refer to. */
 static ot_status resolve(const ot_node *n, ot_shape *inner, ot_shape *y, ot_error *err)
 {
     const ot_window_attrs *a = n->attrs;

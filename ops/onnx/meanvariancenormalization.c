@@ -12,7 +12,7 @@ typedef struct ot_mvn {
 
 static const ot_attr mvn_attrs[] = { { "axes", OT_INTS, offsetof(ot_mvn, axes), 0, NULL }, { 0 } };
 
-/* The axes and the number of elements they hold. */
+/* The axes and their number of elements. */
 static bool mvn_axes(const ot_node *n, int64_t *axes, int *count, double *elements)
 {
     static const int64_t usual[] = { 0, 2, 3 };

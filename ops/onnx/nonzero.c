@@ -1,6 +1,7 @@
-/* nonzero.c - NonZero: the coordinates of what is not zero.
+/* nonzero.c - NonZero: the coordinates of the elements other than zero.
  *
- * Spec    ai.onnx NonZero 9, 13.  How many there are is a size, so x must be known before the run.
+ * Spec    ai.onnx NonZero 9, 13.  Their number is a size, so x must be known while planning, or be a decision
+ *         (passes/decide.h).
  * Shapes  x: any   y: (rank, number of non-zero elements) int64, in row-major order */
 #include "ops/kernels/move.h"
 

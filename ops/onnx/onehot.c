@@ -1,4 +1,4 @@
-/* onehot.c - OneHot: a row with one `on` value per index.
+/* onehot.c - OneHot: makes a row with a single `on` value per index.
  *
  * Spec    ai.onnx OneHot 9, 11.  depth must be constant.
  * Grad    of values. */
@@ -17,7 +17,7 @@ static const ot_attr onehot_rows[] = {
     { 0 },
 };
 
-/* depth may come as a float. */
+/* depth may be a float. */
 static ot_status onehot_shape(const ot_node *n, int *axis, int64_t *depth, ot_shape *y, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;

@@ -1,8 +1,8 @@
-/* pad.c - Pad: x with a frame around it, or with its rim cut off where pads are negative.
+/* pad.c - Pad: adds a frame around x, or removes elements where pads are negative.
  *
  * Spec    ai.onnx Pad 11, 13, 18, 19, 21, 23, 24, 25, all modes.  pads and axes must be constants;
- *         the value need not be.  reflect and wrap go on around x as often as the pads ask.
- * Grad    dx: dy added where it was read, mirrored and repeated parts too.  dvalue: sum of the frame. */
+ *         the value need not be.  reflect and wrap repeat x as often as the pads require.
+ * Grad    dx: dy added at the positions read, mirrored and repeated ones too.  dvalue: sum of the frame. */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 #include "ops/onnx/batching.h"
@@ -23,7 +23,7 @@ static const ot_attr pad_rows[] = {
     { 0 },
 };
 
-/* How many elements come before and after each axis; negative: go away. */
+/* The number of elements added before and after each axis; negative: removed. */
 typedef struct frame {
     int64_t before[OT_MAX_RANK], after[OT_MAX_RANK];
 } frame;
@@ -69,12 +69,12 @@ static ot_status pad_infer(ot_node *n, ot_error *err)
 
 /* ---- lowering -------------------------------------------------------------- */
 
-/* One stretch of an axis of y: from dst on, `extent` elements read from src on in steps. */
+/* One run of an axis of y: from dst on, `extent` elements read from src on in steps. */
 typedef struct run {
     int64_t dst, src, step, extent;
 } run;
 
-/* Where coordinate v of the endless axis lies in x's n elements. */
+/* The position in x's n elements of coordinate v of the infinitely extended axis. */
 static int64_t source(int64_t v, int64_t n, int64_t mode)
 {
     if (v >= 0 && v < n) return v;
@@ -85,7 +85,7 @@ static int64_t source(int64_t v, int64_t n, int64_t mode)
     return v < n ? v : period - v;
 }
 
-/* How far the stretch that begins at coordinate v of the endless axis goes on. */
+/* The length of the run that begins at coordinate v of the extended axis. */
 static int64_t stretch(int64_t v, int64_t n, int64_t mode)
 {
     if (v >= 0 && v < n && (v + 1 < n || mode != PAD_REFLECT)) return n - v;
@@ -95,9 +95,9 @@ static int64_t stretch(int64_t v, int64_t n, int64_t mode)
     return m < n - (mode == PAD_REFLECT) ? n - m : period - m + 1; /* up to the last element, or down to the first */
 }
 
-enum { MOST_RUNS = 1 << 22 }; /* no graph has room for more pieces */
+enum { MOST_RUNS = 1 << 22 }; /* more pieces than a graph can have */
 
-/* The stretches of one axis; returns their number, MOST_RUNS for all above.  out == NULL: only counts. */
+/* The runs of one axis; returns their number, MOST_RUNS for all above.  out == NULL: only counts. */
 static int64_t axis_runs(int64_t n, int64_t before, int64_t after, int64_t mode, run *out)
 {
     int64_t size = n + before + after, count = 0;
@@ -118,7 +118,7 @@ static int64_t axis_runs(int64_t n, int64_t before, int64_t after, int64_t mode,
     return count;
 }
 
-/* Emits the padding of all axes in one Copy.  Returns the pieces' number in *n. */
+/* Emits the padding of all axes as one Copy.  *n: the number of pieces. */
 static ot_piece *pad_pieces(ot_build *b, const ot_shape *x, const frame *f, int64_t mode, int64_t *n)
 {
     int64_t xs[OT_MAX_RANK], count[OT_MAX_RANK];
@@ -154,7 +154,7 @@ static ot_shape padded(const ot_shape *x, const frame *f)
     return y;
 }
 
-/* Constant mode with a value that is read while running: the frame is cut into two slabs per axis. */
+/* Constant mode with a value known at run time only: the frame is split into two slabs per axis. */
 static ot_value *pad_with(ot_build *b, ot_value *x, ot_value *value, const frame *f)
 {
     ot_shape y = padded(&x->shape, f);
@@ -202,7 +202,7 @@ static void pad_lower(ot_build *b)
     if (mode == PAD_CONSTANT && value) {
         bool exact = ot_is_const(value);
         if (exact) fill = ot_get_f64(value->data, value->dtype, 0);
-        /* Integers beyond 2^53 do not fit the fill value. */
+        /* Integers beyond 2^53 are not representable as the fill value. */
         if (exact && ot_is_int(value->dtype)) exact = fill > -0x1p53 && fill < 0x1p53;
         if (!exact) {
             ot_yield(b, 0, pad_with(b, x, value, &f));
@@ -215,7 +215,7 @@ static void pad_lower(ot_build *b)
         ot_yield(b, 0, pad_emit(b, x, &f, mode, fill));
         return;
     }
-    for (int d = 0; d < y.rank; d++) { /* wrapped around many times: one axis after the other */
+    for (int d = 0; d < y.rank; d++) { /* repeated many times: one axis after the other */
         part = (frame){ { 0 }, { 0 } };
         part.before[d] = f.before[d];
         part.after[d] = f.after[d];

@@ -2,11 +2,11 @@
  *
  * Spec    ai.onnx QuantizeLinear 10 to 25, DequantizeLinear 10 to 25, DynamicQuantizeLinear 11.
  *         Integers: y = saturate(round to even(x / scale) + zero point).  Small floats: y = cast(x / scale).
- * Shapes  x, y: any   scale, zero point: one value · one per place of `axis` · blocked: that of x with
- *         ceil(size / block_size) places along `axis`
- * Grad    an integer has none.  DequantizeLinear behind QuantizeLinear with the same scale is one rounding
- *         (pass fake_quant), and the gradient goes through it as if it did not round, 0 where it saturates;
- *         none to scales and zero points. */
+ * Shapes  x, y: any   scale, zero point: one value · one per index along `axis` · blocked: that of x with ceil(size /
+ *         block_size) indices along `axis`
+ * Grad    none through integers.  DequantizeLinear after QuantizeLinear with the same scale becomes fake quantization
+ *         (pass fake_quant) with a straight-through gradient, 0 where it saturates; scales and zero points have none.
+ *         */
 #include "ops/onnx/batching.h"
 #include "ops/onnx/quantize.h"
 
@@ -44,7 +44,7 @@ static bool is_small(ot_dtype t) { return ot_is_float(t) && ot_dtype_bits(t) <= 
 
 /* ---- shapes ---------------------------------------------------------------- */
 
-/* Does s, of a scale or a zero point, fit x? */
+/* Does s, the shape of a scale or a zero point, fit x? */
 static ot_status fits(const ot_node *n, const ot_shape *s, int64_t at, int64_t block, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
@@ -114,7 +114,7 @@ static ot_status dequantize_infer(ot_node *n, ot_error *err)
 
 /* ---- lowering --------------------------------------------------------------- */
 
-/* A scale or zero point so that it broadcasts to x. */
+/* A scale or zero point, reshaped to broadcast to x. */
 static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
 {
     const ot_shape *x = &b->node->in[0]->shape;
@@ -131,7 +131,7 @@ static ot_value *spread(ot_build *b, ot_value *v, int64_t at, int64_t block)
     for (int64_t i = 0; i < x->dim[axis]; i++) of[i] = i / block;
     ot_value *index = ot_graph_const_of(b->graph, "", OT_I64, &line, of);
     if (ot_dtype_bits(v->dtype) < 8)
-        v = ot_cast(b, v, ot_is_float(v->dtype) ? OT_F32 : OT_I32); /* packed: nothing is taken of that */
+        v = ot_cast(b, v, ot_is_float(v->dtype) ? OT_F32 : OT_I32); /* packed 4-bit elements cannot be indexed */
     return ot_emit(b, &ot_op_Take, &(ot_take){ axis }, OT_IN(v, index));
 }
 
@@ -144,7 +144,7 @@ static ot_value *divide(ot_build *b, ot_value *x, ot_value *scale, ot_dtype t)
     return ot_map_emit(b, OT_FN_Div, 0, 0, in, 2, t);
 }
 
-/* round(u) + zero within the range of integer type t; a float still. */
+/* round(u) + zero within the range of integer type t; the result is a float. */
 static ot_value *rounded(ot_build *b, ot_value *u, ot_value *zero, ot_dtype t)
 {
     if (ot_broken(b)) return NULL;
@@ -191,14 +191,14 @@ static void dequantize_lower(ot_build *b)
     ot_value *zero = spread(b, zero_point(n), a->axis, a->block_size);
     if (ot_broken(b)) return;
     ot_dtype w = wide(scale->dtype);
-    if (a->through) { /* a scale that is computed gets no gradient either */
+    if (a->through) { /* a computed scale gets no gradient either */
         if (!ot_is_const(n->in[1])) scale = ot_map1(b, OT_FN_Detach, 0, 0, scale);
         x = ot_cast(b, rounded(b, divide(b, x, scale, a->divide), zero, a->through), w);
         if (zero) x = ot_map2(b, OT_FN_Sub, 0, 0, x, ot_cast(b, zero, w));
     } else if (ot_is_float(x->dtype)) {
         x = ot_cast(b, x, w);
         if (zero) x = ot_map2(b, OT_FN_Sub, 0, 0, x, ot_cast(b, zero, w));
-    } else { /* exact: the difference of integers first */
+    } else { /* exact: integers are subtracted first */
         if (zero) x = ot_map2(b, OT_FN_Sub, 0, 0, ot_cast(b, x, OT_I64), ot_cast(b, zero, OT_I64));
         x = ot_cast(b, x, w);
     }
@@ -268,7 +268,7 @@ static void dynamic_lower(ot_build *b)
     ot_value *min = ot_map2(b, OT_FN_Min, 0, 0, ot_reduce_axes(b, x, OT_REDUCE_MIN, all, false), zero);
     ot_value *scale = divide(b, ot_map2(b, OT_FN_Sub, 0, 0, max, min), ot_scalar(b, OT_F32, 255), OT_F32);
     scale = ot_map3(b, OT_FN_Where, 0, 0, ot_map2(b, OT_FN_Greater, 0, 0, scale, zero), scale,
-                    ot_scalar(b, OT_F32, 1)); /* nothing but 0 */
+                    ot_scalar(b, OT_F32, 1)); /* all zero */
     ot_value *from = divide(b, ot_map2(b, OT_FN_Sub, 0, 0, zero, min), scale, OT_F32);
     ot_value *point = ot_cast(b, rounded(b, from, NULL, OT_U8), OT_U8);
     ot_yield(b, 0, ot_cast(b, rounded(b, divide(b, x, scale, OT_F32), point, OT_U8), OT_U8));

@@ -1,4 +1,4 @@
-/* quantize.h - attributes of DequantizeLinear, which a pass changes. */
+/* quantize.h - attributes of DequantizeLinear, which pass fake_quant changes. */
 #ifndef OT_QUANTIZE_H
 #define OT_QUANTIZE_H
 
@@ -6,8 +6,8 @@
 
 typedef struct ot_dequantize {
     int64_t axis, block_size, output_dtype;
-    ot_dtype through; /* set by the pass fake_quant: the input is what was quantised, to this type; else OT_UNDEFINED */
-    ot_dtype divide;  /* with it: the type that x / scale is computed in */
+    ot_dtype through; /* set by pass fake_quant: the type that the input is rounded to; else OT_UNDEFINED */
+    ot_dtype divide;  /* with it: the type in which x / scale is computed */
 } ot_dequantize;
 
 typedef struct ot_quantize {

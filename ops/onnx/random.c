@@ -1,11 +1,11 @@
 /* random.c - RandomNormal, RandomUniform, their Like forms, Bernoulli, Multinomial.
  *
- * Spec    ai.onnx 1 to 22 (Bernoulli 15, 22; Multinomial 7, 22).  The attribute seed is not read: the
- *         run's seed decides, the number of the batch, and the place of the node in the graph.
+ * Spec    ai.onnx 1 to 22 (Bernoulli 15, 22; Multinomial 7, 22).  The attribute seed is ignored: random numbers depend
+ *         on the run's seed, the number of the batch, and the position of the node in the graph.
  * Shapes  Multinomial: x (N, C), logarithms of probabilities  y (N, sample_size)
- * Numerics  normal numbers by Box and Muller, from two uniform ones; Multinomial takes the largest of
- *         x + Gumbel noise, which picks class c with probability softmax(x)[c].
- * Grad    none flows: a draw is no function of its probabilities. */
+ * Numerics  normal numbers by Box and Muller, from two uniform ones; Multinomial selects the largest of x + Gumbel
+ *           noise, which is class c with probability softmax(x)[c].
+ * Grad    none: a sample is not a differentiable function of its probabilities. */
 #include <math.h>
 #include <stddef.h>
 
@@ -15,7 +15,7 @@
 #include "ops/kernels/topkindex.h"
 #include "ops/onnx/batching.h"
 
-/* Numbers of one node keep clear of Dropout's and of each other: one stream per value and purpose. */
+/* Random streams do not overlap with Dropout's or with each other: one stream per value and purpose. */
 enum { SECOND = 0x800000 };
 
 typedef struct random_attrs {
@@ -51,7 +51,7 @@ static const ot_attr multinomial_rows[] = {
 
 /* ---- drawing --------------------------------------------------------------- */
 
-/* Uniform numbers in [0, 1), f32 of shape s; every `stream` of a node its own. */
+/* Uniform numbers in [0, 1), f32 of shape s; each `stream` of a node is independent. */
 static ot_value *draw(ot_build *b, const ot_shape *s, int stream)
 {
     if (ot_broken(b)) return NULL;
@@ -78,7 +78,7 @@ static ot_value *with(ot_build *b, int row, ot_value *x, double v)
     return x ? ot_map2(b, row, 0, 0, x, ot_scalar(b, x->dtype, v)) : NULL;
 }
 
-/* A draw in the type it is computed in: more than f32 holds only where f64 is asked for. */
+/* Random numbers in the type of computation: f64 only if the result is f64. */
 static ot_value *uniform(ot_build *b, const ot_shape *s, ot_dtype t, int stream)
 {
     ot_value *u = draw(b, s, stream);

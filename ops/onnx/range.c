@@ -1,4 +1,4 @@
-/* range.c - Range: numbers from start towards limit.
+/* range.c - Range: numbers from start to limit.
  *
  * Spec    ai.onnx Range 11, 27.  start, limit and delta must be constant.
  * Grad    none: its inputs are constants. */
@@ -15,7 +15,7 @@ static ot_status range_infer(ot_node *n, ot_error *err)
     double start = ot_get_f64(n->in[0]->data, t, 0), limit = ot_get_f64(n->in[1]->data, t, 0),
            delta = ot_get_f64(n->in[2]->data, t, 0);
     double count = delta != 0 ? ceil((limit - start) / delta) : (double)NAN;
-    if (ot_is_int(t) && delta != 0) { /* exact, where doubles are not */
+    if (ot_is_int(t) && delta != 0) { /* exact where doubles are not */
         int64_t d = ot_get_i64(n->in[2]->data, t, 0), span;
         if (d == INT64_MIN ||
             __builtin_sub_overflow(ot_get_i64(n->in[1]->data, t, 0), ot_get_i64(n->in[0]->data, t, 0), &span))

@@ -5,11 +5,11 @@
  *         p: (D, 3 H)  y: (T, D, N, H)  y_h, y_c: (D, N, H)       D directions, G gates
  *         layout 1: x (N, T, I)  h0, c0, y_h, y_c (N, D, H)  y (N, T, D, H)
  *         Gates: i o f c (LSTM), z r h (GRU).
- * Grad    of what they are built from.
+ * Grad    of the operators they are lowered to.
  *
- * The steps are known, so they are spelled out: one product for the inputs of all steps, then per step
- * one with the state.  Where a sample has ended its state is kept and its output is 0; the reverse
- * direction meets the padding first, keeps the state it starts with, and so begins at each sample's end. */
+ * The number of steps is known, so they are unrolled: one product for the inputs of all steps, then one with the state
+ * per step.  After the end of a sample its state is kept and its output is 0; the reverse direction reads the padding
+ * first, keeps the initial state, and so starts at each sample's end. */
 #include <math.h>
 #include <stddef.h>
 #include <strings.h>
@@ -62,8 +62,8 @@ static bool given(const ot_node *n, int i) { return i < n->n_in && n->in[i]; }
 typedef struct activation {
     const char *name;
     int row;
-    int takes;          /* how many of alpha, beta */
-    double alpha, beta; /* defaults, then the file's */
+    int takes;          /* how many of alpha and beta it uses */
+    double alpha, beta; /* defaults, replaced by the file's */
 } activation;
 
 enum { AFFINE = -1, SCALED_TANH = -2 }; /* more than one row */
@@ -89,7 +89,7 @@ static const activation *find_activation(const char *name)
     return NULL;
 }
 
-/* The `per` activations of every direction.  alpha and beta are used up in order by those that take them. */
+/* The `per` activations of every direction.  alpha and beta are consumed in order by those that use them. */
 static ot_status find_activations(const ot_node *n, const char *const *usual, int per, activation out[6], ot_error *err)
 {
     const recurrent_attrs *a = n->attrs;
@@ -199,7 +199,7 @@ static ot_status infer(ot_node *n, int gates, const char *const *usual, int per,
 
 /* ---- pieces ---------------------------------------------------------------- */
 
-/* size places of x along an axis from start on. */
+/* `size` elements of x along an axis from start on. */
 static ot_value *part(ot_build *b, ot_value *x, int axis, int64_t start, int64_t size)
 {
     static const int64_t one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -223,8 +223,8 @@ static ot_value *slice(ot_build *b, ot_value *x, int axis, int64_t d)
     return ot_view(b, v, &s);
 }
 
-/* The n slices of x along axis 0.  By halves: the gradients of all slices taken one by one would
- * each be as large as x, n times x to add up instead of log n. */
+/* The n slices of x along axis 0.  Splits by halves: with separate slices each gradient would be as large as x, n
+ * times x to add up instead of log n. */
 static void unstack(ot_build *b, ot_value *x, int64_t n, ot_value **out)
 {
     if (n == 0 || !x) return;
@@ -237,7 +237,7 @@ static void unstack(ot_build *b, ot_value *x, int64_t n, ot_value **out)
     unstack(b, part(b, x, 0, n / 2, n - n / 2), n - n / 2, out + n / 2);
 }
 
-/* Values (N, H) put into a tensor of zeros: number k at coordinates k0 of axis a0, k1 of axis a1. */
+/* Places values (N, H) into a tensor of zeros: number k at coordinates k0 of axis a0, k1 of axis a1. */
 static ot_value *stack(ot_build *b, const ot_shape *s, ot_value *const *v, int64_t n0, int a0, int64_t n1, int a1,
                        int batch)
 {
@@ -296,7 +296,7 @@ static ot_value *act(ot_build *b, const direction *d, int f, ot_value *x)
     return activate(b, &d->f[f], d->a->clip, x);
 }
 
-/* A gate of LSTM with its peephole on c. */
+/* A gate of LSTM with its peephole for c. */
 static ot_value *peep(ot_build *b, const direction *d, ot_value *x, int64_t k, ot_value *c)
 {
     ot_value *v = gate(b, d, x, k);
@@ -342,7 +342,7 @@ static state rnn_step(ot_build *b, const direction *d, ot_value *x, state s)
     return (state){ act(b, d, 0, add(b, x, ot_matmul(b, s.h, false, d->r, true))), NULL };
 }
 
-/* What is added to the product of the inputs: Wb + Rb, without Rb of h where that is reset. (G H) */
+/* The bias added to the product of the inputs: Wb + Rb, without Rb of h if that is reset. (G H) */
 static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool reset)
 {
     int64_t gh = d->z.gates * d->z.H, H = d->z.H;
@@ -357,7 +357,7 @@ static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool rese
     return add(b, wb, ot_copy_emit(b, &s, 0, &p[0], 1, &rb, 1));
 }
 
-/* The gates of every step as far as the input decides them: T values (N, G H). */
+/* The part of the gates that depends on the inputs: T values (N, G H). */
 static ot_value **project(ot_build *b, direction *d, ot_value *x, int64_t k)
 {
     const ot_node *n = b->node;
@@ -383,7 +383,7 @@ static ot_value *start(ot_build *b, const direction *d, int i, int64_t k)
     return ot_expand(b, ot_scalar(b, n->in[X]->dtype, 0), &(ot_shape){ .rank = 2, .dim = { d->z.N, d->z.H } });
 }
 
-/* Which samples have a step t: (N, 1); NULL: all. */
+/* A mask of the samples with a step t: (N, 1); NULL: all. */
 static ot_value *alive(ot_build *b, const direction *d, int64_t t)
 {
     if (!d->lens || ot_broken(b)) return NULL;
@@ -393,7 +393,7 @@ static ot_value *alive(ot_build *b, const direction *d, int64_t t)
     return all ? NULL : ot_map2(b, OT_FN_Greater, 0, 0, d->lens, ot_scalar(b, d->lens->dtype, (double)t));
 }
 
-/* Runs direction k; y[t * D + k] receives the output of step t, (N, H).  Gives the last state. */
+/* Computes direction k; y[t * D + k] is the output of step t, (N, H).  Returns the last state. */
 static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *step, ot_value **y)
 {
     const sizes *z = &d->z;

@@ -1,10 +1,9 @@
-/* reduce.c - ReduceSum and its nine siblings: a formula before the Reduce, one after it.
+/* reduce.c - ReduceSum and the nine other reductions: a formula before the Reduce, one after it.
  *
- * Spec     ai.onnx Reduce* 1, 11, 13, 18, 20: axes are an input, constant; left out or empty: all of
- *          them, or with noop_with_empty_axes none, where the formulas still apply.
- * Grad     of the parts; a norm of zeros has gradient 0.
- * Numerics float16 and bfloat16 are reduced in float32 and rounded once.  LogSumExp subtracts the
- *          maximum. */
+ * Spec      ai.onnx Reduce* 1, 11, 13, 18, 20: axes are an input, constant; missing or empty: all of them, or with
+ *           noop_with_empty_axes none, and then the formulas still apply.
+ * Grad      of the operators they are lowered to; a norm of zeros has gradient 0.
+ * Numerics  float16 and bfloat16 are reduced in float32 and rounded once.  LogSumExp subtracts the maximum. */
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
 
@@ -51,7 +50,7 @@ static ot_status infer(ot_node *n, ot_error *err)
 
 /* ---- lowering -------------------------------------------------------------- */
 
-/* What the formulas work on: x, in a type that holds what they make. */
+/* The operand of the formulas: x, in a type that represents their results. */
 static ot_value *wide(ot_build *b, bool real)
 {
     ot_value *x = b->node->in[0];
@@ -106,8 +105,8 @@ static ot_value *sum_square(ot_build *b, bool real)
 
 static void sum_square_lower(ot_build *b) { yield(b, sum_square(b, false)); }
 
-/* sqrt(s + z) - z with z = (s == 0): the value is the same, and the slope at 0 is finite, so that the
- * zeros it meets make zeros. */
+/* sqrt(s + z) - z with z = (s == 0): the value is the same, and the slope at 0 is finite, so that products with it
+ * are zero. */
 static void l2_lower(ot_build *b)
 {
     ot_value *s = sum_square(b, true);
@@ -128,9 +127,8 @@ static void log_sum_exp_lower(ot_build *b)
     int64_t set;
     if (ot_broken(b) || axes_of(b->node, &set, b->graph->err) != OT_OK) return;
     double top = x->dtype == OT_F64 ? DBL_MAX : (double)FLT_MAX;
-    /* Any number near the maximum does: inside the finite numbers, so that infinite elements give
-     * infinity and not NaN; rounded, because it cancels out of the result and Round lets no gradient
-     * through. */
+    /* Any number near the maximum is suitable: within the finite numbers, so that infinite elements give infinity
+     * and not NaN; rounded, because it cancels out of the result and Round has no gradient. */
     ot_value *m = ot_reduce_axes(b, x, OT_REDUCE_MAX, set, true);
     m = ot_map3(b, OT_FN_Clip, 0, 0, m, ot_scalar(b, x->dtype, -top), ot_scalar(b, x->dtype, top));
     m = ot_map1(b, OT_FN_Round, 0, 0, m);

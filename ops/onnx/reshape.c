@@ -1,8 +1,8 @@
-/* reshape.c - Reshape: the same elements under another shape.
+/* reshape.c - Reshape: the same elements with another shape.
  *
  * Spec    ai.onnx Reshape 5, 13, 14, 19, 21, 23, 24, 25.
- * Shapes  x: any   shape: (r), constant: 0 takes the size of x's axis (allowzero: is zero), one -1
- *         takes what is left   y: shape */
+ * Shapes  x: any   shape: (r), constant: 0 copies the size of x's axis (allowzero: is zero), one -1 is inferred   y:
+ *         shape */
 #include "ops/kernels/move.h"
 #include "ops/onnx/batching.h"
 

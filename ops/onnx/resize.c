@@ -1,10 +1,10 @@
-/* resize.c - Resize: axes resampled.
+/* resize.c - Resize: resamples axes.
  *
- * Spec    ai.onnx Resize 10 to 19, every mode, antialias, axes, aspect ratio policies; Upsample comes as
- *         Resize.  Scales and sizes must be constants.  nearest_mode opset_10 is the importer's word for
- *         what Resize-10 did: floor where an axis grows, ceil where it shrinks.
+ * Spec    ai.onnx Resize 10 to 19, every mode, antialias, axes, aspect ratio policies; Upsample is imported as Resize.
+ *         Scales and sizes must be constants.  nearest_mode opset_10 is the importer's name for the behaviour of
+ *         Resize-10: floor for an axis that grows, ceil for one that shrinks.
  * Shapes  size = floor(n * scale), or as given
- * Grad    the weights backwards.  Where tf_crop_and_resize leaves x the gradient is zero.
+ * Grad    by the transposed weights.  Outside of x (tf_crop_and_resize) the gradient is zero.
  *         Each axis is one Resample, those that shrink most first; integers by nearest are Takes. */
 #include "ops/kernels/resample.h"
 #include "ops/kernels/move.h"
@@ -49,7 +49,7 @@ static const ot_attr resize_rows[] = {
 };
 #undef AT
 
-/* What happens to one axis. */
+/* The resampling of one axis. */
 typedef struct stretch {
     int64_t size;
     double scale, from, to; /* from, to: region of interest */
@@ -149,7 +149,7 @@ static ot_status resize_infer(ot_node *n, ot_error *err)
 
 /* ---- weights --------------------------------------------------------------- */
 
-/* Where element i of the result lies on an axis of n. */
+/* The coordinate of element i of the result on an axis of n. */
 static double original(const resize_attrs *a, const stretch *s, int64_t n, int64_t i)
 {
     double x = (double)i, in = (double)n, out = s->scale * in;
@@ -190,7 +190,8 @@ static double weight_at(const resize_attrs *a, double d)
 
 static int64_t inside(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-/* Elements to both sides that have weight.  An axis that gets no elements has scale 0: nothing reaches it. */
+/* The number of elements with weight on either side.  An axis without output elements has scale 0: no element has
+ * weight. */
 static int64_t reach(const resize_attrs *a, const stretch *s)
 {
     if (s->size == 0) return 0;
@@ -198,7 +199,7 @@ static int64_t reach(const resize_attrs *a, const stretch *s)
     return a->mode == NEAREST ? 1 : (int64_t)ceil(wide / by);
 }
 
-/* The taps of element i, appended at t; returns where they end. */
+/* Appends the taps of element i at t; returns their end. */
 static int64_t taps(const resize_attrs *a, const stretch *s, int64_t n, double x, int64_t *from, double *weight,
                     int64_t t)
 {

@@ -1,11 +1,12 @@
-/* roialign.c - RoiAlign: regions of a picture, pooled from points between its elements.
+/* roialign.c - RoiAlign: pools regions of an image at points between its elements.
  *
- * Spec    ai.onnx RoiAlign 10, 16, 22: avg and max, both coordinate modes.  max is the standard's: of the elements around each
- *         point, times their weights.  max with sampling_ratio 0 needs constant rois: they say how many points there are.
+ * Spec    ai.onnx RoiAlign 10, 16, 22: avg and max, both coordinate modes.  max is the standard's: of the elements
+ *         around each point, times their weights.  max with sampling_ratio 0 needs constant rois, which determine the
+ *         number of points.
  * Shapes  x: (N, C, H, W)  rois: (R, 4)  batch_indices: (R)   y: (R, C, output_height, output_width)
- * Grad    to x, and to the corners of the rois (how many points a bin has does not change smoothly).
- *         With sampling_ratio the points are samples (sample.c).  Without, the mean over a bin is one weight per row times one
- *         per column of the picture, whatever the number of points: two matrix products. */
+ * Grad    to x, and to the corners of the rois (the number of points of a bin is not differentiable). With
+ *         sampling_ratio the points are samples (sample.c).  Without, the mean over a bin is one weight per row times
+ *         one per column of the image, whatever the number of points: two matrix products. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/reduce.h"
@@ -63,7 +64,7 @@ static ot_status roialign_infer(ot_node *n, ot_error *err)
 
 /* ---- bins ------------------------------------------------------------------ */
 
-/* One direction: where the regions start, and the extent of a bin, (R, 1) each. */
+/* One direction: the start of the regions, and the extent of a bin, (R, 1) each. */
 typedef struct side {
     int64_t size, bins;
     ot_value *start, *bin;
@@ -92,7 +93,7 @@ static side side_of(ot_build *b, ot_value *rois, int k)
     return s;
 }
 
-/* Points along a bin where the file leaves it open, at least 0: (R, 1). */
+/* The number of points along a bin if the file does not give it, at least 0: (R, 1). */
 static ot_value *count_of(ot_build *b, const side *s)
 {
     ot_value *n = ot_map1(b, OT_FN_Ceil, 0, 0, s->bin);
@@ -130,7 +131,8 @@ static int64_t most_points(const ot_node *n, int k)
     return most;
 }
 
-/* The coordinates of the points (R, bins * G); *in: which count.  counts: (R, 1) where not every bin has G points. */
+/* The coordinates of the points (R, bins * G); *in: which are used.  counts: (R, 1) if bins have different numbers
+ * of points. */
 static ot_value *points(ot_build *b, const side *s, int64_t G, ot_value *counts, ot_value **in)
 {
     int64_t n = s->bins * G;
@@ -206,8 +208,8 @@ static ot_value *by_points(ot_build *b, const side s[2], ot_value *batch)
 
 /* ---- the mean over any number of points ------------------------------------------ */
 
-/* Weight of element h of the picture in each bin: (R, bins, size).  Points are more than half an element apart where a bin has
- * several, so that few reach h: from the one before the first that may. */
+/* Weight of element h of the image in each bin: (R, bins, size).  Points are more than half an element apart if a
+ * bin has several, so that few reach h: from the one before the first that may. */
 static ot_value *weights(ot_build *b, const side *s)
 {
     enum { CANDIDATES = 7 };
@@ -255,7 +257,7 @@ static void roialign_lower(ot_build *b)
     const roialign_attrs *a = b->node->attrs;
     ot_value *x = b->node->in[0], *rois = b->node->in[1], *y;
     int64_t N = x->shape.dim[0];
-    if (!rois->shape.dim[0]) { /* no regions: nothing to ask N for */
+    if (!rois->shape.dim[0]) { /* without regions the value of N does not matter */
         ot_yield(b, 0, ot_expand(b, ot_scalar(b, x->dtype, 0), &b->node->out[0]->shape));
         return;
     }
@@ -267,7 +269,7 @@ static void roialign_lower(ot_build *b)
     ot_yield(b, 0, ot_cast(b, y, x->dtype));
 }
 
-/* Boxes of all micro-batches; each names a picture of its own micro-batch. */
+/* Boxes of all micro-batches; each refers to an image of its own micro-batch. */
 static bool roi_align_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;

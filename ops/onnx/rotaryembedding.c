@@ -1,8 +1,8 @@
-/* rotaryembedding.c - RotaryEmbedding: pairs of channels turned by an angle that depends on the position.
+/* rotaryembedding.c - RotaryEmbedding: rotates pairs of channels by an angle that depends on the position.
  *
  * Spec    ai.onnx RotaryEmbedding 23.
- * Shapes  x: (B, H, T, D), or (B, T, H D) with num_heads   cos, sin: (B, T, R/2), or (places, R/2) with position_ids (B, T)
- *         y: like x.  The first R = rotary_embedding_dim channels of a head are turned, all of them where it is 0
+ * Shapes  x: (B, H, T, D), or (B, T, H D) with num_heads   cos, sin: (B, T, R/2), or (positions, R/2) with position_ids
+ *         (B, T) y: like x.  The first R = rotary_embedding_dim channels of a head are rotated, all of them if it is 0
  * Grad    of x, cos and sin */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
@@ -25,7 +25,7 @@ static const ot_attr rows[] = {
 typedef struct places {
     ot_shape x, table;
     int64_t R;
-} places; /* x and tables of rank 4, as they meet */
+} places; /* x and tables of rank 4, ready to be multiplied */
 
 static ot_status measure(const ot_node *n, places *p, ot_error *err)
 {
@@ -81,7 +81,7 @@ static ot_value *channels(ot_build *b, ot_value *x, int64_t from, int64_t step, 
     return ot_copy_emit(b, &y, 0, p, 1, &x, 1);
 }
 
-/* Tensors one after the other along the last axis. */
+/* Concatenates along the last axis. */
 static ot_value *joined(ot_build *b, ot_value *const *x, int n)
 {
     static const int64_t zero[OT_MAX_RANK], one[OT_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -135,7 +135,7 @@ static void rotary_lower(ot_build *b)
     if (!ot_broken(b)) ot_yield(b, 0, ot_view(b, y, &b->node->out[0]->shape));
 }
 
-/* Tables of sines and cosines: for each sample, or rows that positions choose. */
+/* Tables of sines and cosines: one for each sample, or rows selected by positions. */
 static bool rotary_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     (void)own;

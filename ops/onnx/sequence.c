@@ -6,8 +6,8 @@
  * Shapes  a sequence has neither type nor shape: it is the list of inputs of the node that makes it
  * Grad    of the elements; a list has none
  *
- * SequenceConstruct and Optional alone make such lists.  The passes spell out the others while shapes are inferred
- * (passes/sequence.c): what reads an element reads the element itself, and no list is left for a step to compute. */
+ * Only SequenceConstruct and Optional make such lists.  The passes replace the others while shapes are inferred
+ * (passes/sequence.c): readers of an element read the element itself, and no step computes a list. */
 #include "ops/onnx/sequence.h"
 
 static ot_status list_infer(ot_node *n, ot_error *err)
@@ -73,7 +73,7 @@ static const ot_attr map_rows[] = {
     { 0 },
 };
 
-/* passive: inputs without a gradient; made: the most outputs; why: it has no gradient at all. */
+/* passive: inputs without a gradient; made: the largest number of outputs; why: why it has no gradient at all. */
 #define SPELLED_OUT(op, version, letters, least, most, made, passive, rows, why)                              \
     const ot_op ot_op_##op = {                                                                                \
         .name = #op, .types = { "*" }, .slots = letters, .since = version, .in = { least, most }, .out = { 1, made }, \

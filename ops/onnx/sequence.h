@@ -1,4 +1,4 @@
-/* sequence.h - sequences and optionals, as passes/sequence.c spells them out. */
+/* sequence.h - attributes of operators on sequences and optionals, for passes/sequence.c. */
 #ifndef OT_SEQUENCE_H
 #define OT_SEQUENCE_H
 
@@ -6,7 +6,7 @@
 
 #include "ops/op.h"
 
-/* Of all operators over sequences; each has rows for what it uses. */
+/* For all operators on sequences; each has rows for the fields that it uses. */
 typedef struct ot_sequence_attrs {
     int64_t axis, keepdims, new_axis, dtype;
     ot_graph *body;

@@ -1,4 +1,4 @@
-/* shape.c - Shape and Size: the shape of x as numbers.  They never look at its elements.
+/* shape.c - Shape and Size: the shape of x as numbers, independent of its elements.
  *
  * Spec    ai.onnx Shape 1, 13, 15, 19, 21, 23, 24, 25 (start and end cut the list); Size likewise.
  * Shapes  Shape: (end - start) int64   Size: () int64 */
@@ -16,7 +16,7 @@ static const ot_attr shape_rows[] = {
     { 0 },
 };
 
-/* A negative place counts from the end; the result lies within the list. */
+/* A negative index counts from the end; the result is clamped to the list. */
 static int64_t cut(int64_t v, int rank)
 {
     if (v < 0) v += rank;

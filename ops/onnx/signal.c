@@ -22,7 +22,7 @@ static const ot_attr mel_rows[] = {
     { 0 },
 };
 
-/* Input i, a constant number; NAN: it is none. */
+/* Input i, a constant number; NAN: it is not constant. */
 static double number(const ot_node *n, int i)
 {
     const ot_value *v = n->in[i];
@@ -95,7 +95,7 @@ WINDOW(BlackmanWindow, blackman_lower)
 static double mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
 static double hertz(double mel) { return 700 * (pow(10, mel / 2595) - 1); }
 
-/* The spectrum's element where triangle i begins; i + 1: where its top is. */
+/* The index in the spectrum of the start of triangle i; i + 1: of its top. */
 static double edge(const ot_node *n, int64_t i)
 {
     double low = mel(number(n, 3)), high = mel(number(n, 4));

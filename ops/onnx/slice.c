@@ -1,8 +1,8 @@
 /* slice.c - Slice: every step-th element from start to end, along some axes.
  *
- * Spec    ai.onnx Slice 10, 11, 13.  starts, ends, axes and steps must be constants.  Negative starts
- *         and ends count from the end of the axis, then both are moved into it.
- * Grad    dx = dy where it came from, 0 elsewhere */
+ * Spec    ai.onnx Slice 10, 11, 13.  starts, ends, axes and steps must be constants.  Negative starts and ends count
+ *         from the end of the axis; then both are clamped to it.
+ * Grad    dx = dy at the selected positions, 0 elsewhere */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
 #include "ops/onnx/batching.h"
@@ -16,7 +16,7 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v
 /* One axis of `dim` elements. */
 static void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, box *x, int d)
 {
-    /* A longer step than the axis takes one element, whatever it is. */
+    /* A step longer than the axis selects one element, whatever its length. */
     step = clamp(step, -dim - 1, dim + 1);
     if (start < 0) start += dim;
     if (end < 0) end += dim;

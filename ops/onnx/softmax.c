@@ -1,7 +1,7 @@
 /* softmax.c - Softmax and LogSoftmax.
  *
- * Spec    ai.onnx Softmax, LogSoftmax 13: one axis, the last by default.  Older forms, which make one row
- *         of all axes from `axis` on, have `flatten` set by importer/upgrade.c. */
+ * Spec    ai.onnx Softmax, LogSoftmax 13: one axis, the last by default.  For older versions, in which all axes from
+ *         `axis` on are one row, importer/upgrade.c sets `flatten`. */
 #include "ops/kernels/softmax.h"
 #include "ops/onnx/batching.h"
 
@@ -12,7 +12,7 @@ typedef struct ot_softmax {
 static const ot_attr attrs[] = {
     { "axis", OT_INT, offsetof(ot_softmax, axis), -1, NULL },
     { "flatten", OT_INT, offsetof(ot_softmax, flatten), 0,
-      NULL }, /* set by upgrade.c: one row is all axes from `axis` on */
+      NULL }, /* set by upgrade.c: all axes from `axis` on are one row */
     { 0 },
 };
 
@@ -20,7 +20,7 @@ static ot_status softmax_infer(ot_node *n, ot_error *err)
 {
     int axis, rank = n->in[0]->shape.rank;
     int64_t a = ((const ot_softmax *)n->attrs)->axis;
-    /* A scalar is a row of one. */
+    /* A scalar is a row of one element. */
     if (rank > 0 && !ot_axis(a, rank, &axis))
         return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a, rank);
     return ot_like(n->out[0], n->in[0]);

@@ -10,7 +10,7 @@ typedef struct ot_scel {
     int64_t ignore_index, reduction;
 } ot_scel;
 
-/* ONNX gives ignore_index no default; this one no label can have. */
+/* ONNX gives ignore_index no default; this one is not a valid label. */
 #define NO_INDEX (-0x1p62)
 
 static const char *const reductions[] = { "none", "sum", "mean", NULL };
@@ -21,7 +21,7 @@ static const ot_attr attrs[] = {
     { 0 },
 };
 
-/* Labels in the file are class numbers, or the one that is ignored. */
+/* Labels in the file are class numbers, or the ignored number. */
 static ot_status labels_fit(const ot_node *n, ot_error *err)
 {
     const ot_value *t = n->in[1];
@@ -67,15 +67,15 @@ static void lower(ot_build *b, bool log_input)
     int n_in = n->n_in > 2 && n->in[2] ? 3 : 2;
     ot_node *k = ot_emit_n(b, &ot_op_CrossEntropy, &c, n->in, n_in, logp ? 2 : 1);
     if (!k) return;
-    ot_yield(b, 0, ot_cast(b, k->out[0], n->out[0]->dtype)); /* f32 where x has 16 bits */
+    ot_yield(b, 0, ot_cast(b, k->out[0], n->out[0]->dtype)); /* f32 if x has 16 bits */
     if (logp) ot_yield(b, 1, k->out[1]);
 }
 
 static void softmax_lower(ot_build *b) { lower(b, false); }
 static void nll_lower(ot_build *b) { lower(b, true); }
 
-/* A loss in the graph is the mean over all that is counted in the batch, as it is for one that was exported with an
- * open batch. */
+/* A loss in the graph is the mean over all counted elements of the batch, as in a file exported with an open batch
+ * size. */
 static bool loss_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     if (!ot_batch_has(n, 0) || !ot_batch_has(n, 1) || ot_batch_has(n, 2)) return false;

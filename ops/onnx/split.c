@@ -1,7 +1,7 @@
-/* split.c - Split: a tensor in parts along an axis.
+/* split.c - Split: splits a tensor into parts along an axis.
  *
- * Spec    ai.onnx Split 13, 18.  Sizes come from its input, else from num_outputs (the last part is the smaller one), else
- *         the parts are equal.
+ * Spec    ai.onnx Split 13, 18.  Sizes come from its input, else from num_outputs (the last part is the smaller one),
+ *         else the parts are equal.
  * Grad    of Copy */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"

@@ -1,4 +1,4 @@
-/* squeeze.c - Squeeze: axes of size 1 go; Unsqueeze: axes of size 1 come.
+/* squeeze.c - Squeeze: removes axes of size 1; Unsqueeze: inserts axes of size 1.
  *
  * Spec    ai.onnx Squeeze 1, 11, 13, 21, 23, 24, 25 and Unsqueeze likewise; axes are an input.
  * Shapes  Squeeze without axes drops every axis of size 1.  Unsqueeze's axes count in y. */

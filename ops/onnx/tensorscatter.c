@@ -1,8 +1,8 @@
-/* tensorscatter.c - TensorScatter: rows written into a cache from a place of each sample's own.
+/* tensorscatter.c - TensorScatter: writes rows into a cache, from a given position for each sample.
  *
  * Spec    ai.onnx TensorScatter 24.
  * Shapes  past_cache: (B, .., S, ..)  update: (B, .., L, ..), L at most S  write_indices: (B)   y: that of past_cache
- * Grad    of Scatter: zero to what is written over, dy to what was written. */
+ * Grad    of Scatter: zero for overwritten rows, dy for the written ones. */
 #include "ops/kernels/arith.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"

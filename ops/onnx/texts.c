@@ -1,14 +1,14 @@
-/* texts.c - StringConcat, StringSplit, StringNormalizer, RegexFullMatch: work on strings that are known before the run.
+/* texts.c - StringConcat, StringSplit, StringNormalizer, RegexFullMatch: functions of strings that are known while
+ * planning.
  *
  * Spec    ai.onnx StringConcat 20, StringSplit 20, StringNormalizer 10, RegexFullMatch 20.
- * Shapes  StringConcat: a, b broadcast;  y
- *         StringSplit: x;  y: (x.., most parts), filled up with "";  parts: of x
- *         StringNormalizer: x: (C) or (1, C);  y: what is no stop word, or one "" where nothing is left
+ * Shapes  StringConcat: a, b broadcast;  y StringSplit: x;  y: (x.., most parts), padded with "";  parts: of x
+ *         StringNormalizer: x: (C) or (1, C);  y: the words other than stop words, or one "" if none remains
  *         RegexFullMatch: x;  y: bool
  * Grad    none: strings have none
  *
- * Letters of ASCII alone change their case; a locale is not asked for.  Expressions are those of POSIX with what RE2 adds to
- * classes (\\d \\w \\s, in brackets too), groups without a number and lazy repetition, which changes no full match. */
+ * Only ASCII letters change their case, whatever the locale.  Regular expressions are POSIX's with RE2's classes (\\d
+ * \\w \\s, in brackets too), groups without a number and lazy repetition, which does not affect full matches. */
 #include "ops/kernels/move.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The elements of input i; NULL: they are not known, which is told. */
+/* The elements of input i; NULL: unknown, error recorded. */
 static const char *const *texts(const ot_node *n, int i, ot_error *err)
 {
     if (ot_is_const(n->in[i])) return n->in[i]->data;
@@ -25,7 +25,7 @@ static const char *const *texts(const ot_node *n, int i, ot_error *err)
     return NULL;
 }
 
-/* Output i becomes a constant; its bytes, zeroed.  NULL: told. */
+/* Makes output i a constant and returns its bytes, zeroed.  NULL: error recorded. */
 static void *make(ot_node *n, int i, ot_dtype t, const ot_shape *s, ot_error *err)
 {
     if (!ot_shape_fits(s, t)) {
@@ -112,7 +112,8 @@ static const ot_attr split_rows[] = {
     { 0 },
 };
 
-/* The next part of *s and its length; *s moves behind it.  By white space empty parts do not count.  false: there is none. */
+/* The next part of *s and its length; *s moves past it.  With white space as separator empty parts are skipped.
+ * false: there is none. */
 static bool next_part(const char **s, const split_attrs *a, int64_t before, const char **from, size_t *length)
 {
     const char *by = a->delimiter && *a->delimiter ? a->delimiter : NULL, *end;
@@ -233,7 +234,7 @@ static const ot_attr regex_rows[] = {
     { 0 },
 };
 
-/* What stands for \c in brackets; NULL: the character itself. */
+/* The class that \c means in brackets; NULL: the character itself. */
 static const char *class_of(char c)
 {
     switch (c) {
@@ -244,7 +245,7 @@ static const char *class_of(char c)
     }
 }
 
-/* [...] at *p as POSIX has it: ] first and - last.  false: it has no end, or means what POSIX has no word for. */
+/* Parses [...] at *p as in POSIX: ] first and - last.  false: unterminated, or not expressible in POSIX. */
 static bool brackets(const char **p, char **out)
 {
     char *o = *out;
@@ -284,7 +285,7 @@ static bool brackets(const char **p, char **out)
     return true;
 }
 
-/* The pattern for regcomp, which has room for it; false: it says what POSIX cannot. */
+/* Converts the pattern for regcomp to the buffer; false: it is not expressible in POSIX. */
 static bool translate(const char *p, char *o)
 {
     o = stpcpy(o, "^(");
@@ -301,7 +302,7 @@ static bool translate(const char *p, char *o)
             if (p[2] != ':') return false;
             *o++ = '(';
             p += 3;
-        } else if (strchr("*+?}", *p) && p[1] == '?') { /* as few as possible: of a full match the same */
+        } else if (strchr("*+?}", *p) && p[1] == '?') { /* as few as possible: equivalent for a full match */
             *o++ = *p;
             p += 2;
         } else {

@@ -1,11 +1,12 @@
-/* tfidfvectorizer.c - TfIdfVectorizer: how often each n-gram of a list is in a sequence.
+/* tfidfvectorizer.c - TfIdfVectorizer: counts each n-gram of a list in a sequence.
  *
- * Spec    ai.onnx TfIdfVectorizer 9.  An n-gram is also found where up to max_skip_count elements lie between every
- *         two of its own, the same number each time; single elements count once.
+ * Spec    ai.onnx TfIdfVectorizer 9.  An n-gram also matches with up to max_skip_count elements between every two of
+ *         its own, the same number each time; single elements count once.
  * Shapes  X: (C) or (N, C), integers or strings   Y: (columns) or (N, columns), float32
- * Grad    none: X holds no floats
+ * Grad    none: X has no floats
  *
- * For each length and distance: the elements at these places are compared with those of all n-grams of the length. */
+ * For each length and distance: the elements at these positions are compared with those of all n-grams of the length.
+ * */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
@@ -49,7 +50,7 @@ static int64_t columns(const tfidf_attrs *a)
 
 static int pool_size(const tfidf_attrs *a) { return a->pool.n ? a->pool.n : a->texts.n; }
 
-/* Where the n-grams of `length` begin in the pool, and how many there are. */
+/* The start of the n-grams of `length` in the pool, and their number. */
 static void of_length(const tfidf_attrs *a, int length, int64_t *first, int64_t *n)
 {
     *first = a->counts.v[length - 1];
@@ -92,7 +93,7 @@ static ot_value *numbers(ot_build *b, const int64_t *v, int64_t n)
     return ot_broken(b) ? NULL : ot_graph_const(b->graph, "", OT_I64, &(ot_shape){ .rank = 1, .dim = { n } }, v);
 }
 
-/* Strings become the place in the pool where each is first, from 1; 0: nowhere.  *pool: the pool's own. */
+/* Strings become their first index in the pool, from 1; 0: not in the pool.  *pool: the pool's own. */
 static ot_value *places(ot_build *b, ot_value *x, int64_t N, int64_t C, int64_t *pool)
 {
     const ot_strings *texts = &((const tfidf_attrs *)b->node->attrs)->texts;
@@ -125,7 +126,7 @@ static ot_value *window(ot_build *b, ot_value *x, int64_t N, int64_t at, int64_t
     return ot_view(b, ot_copy_emit(b, &s, 0, p, 1, &x, 1), &(ot_shape){ .rank = 3, .dim = { N, L, 1 } });
 }
 
-/* How often each of n n-grams is in x, its elements `distance` apart: (N, n). */
+/* The number of occurrences of each of n n-grams in x, with its elements `distance` apart: (N, n). */
 static ot_value *count(ot_build *b, ot_value *x, const int64_t *pool, int length, int64_t n, int64_t distance)
 {
     int64_t N = x->shape.dim[0], L = x->shape.dim[1] - distance * (length - 1),
@@ -139,7 +140,7 @@ static ot_value *count(ot_build *b, ot_value *x, const int64_t *pool, int length
     return ot_reduce_axes(b, ot_cast(b, all, OT_F32), OT_REDUCE_SUM, 2, false);
 }
 
-/* Column k of x goes to column to[k] of `width`; columns that meet there are added. */
+/* Moves column k of x to column to[k] of `width`; columns with one target are added. */
 static ot_value *spread(ot_build *b, ot_value *x, const int64_t *to, int64_t n, int64_t width)
 {
     int64_t *from = ot_graph_alloc(b->graph, (size_t)(width + 1) * sizeof *from),

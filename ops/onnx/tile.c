@@ -1,4 +1,4 @@
-/* tile.c - Tile: x repeated along its axes.
+/* tile.c - Tile: repeats x along its axes.
  *
  * Spec    ai.onnx Tile 6, 13.  repeats must be constant.
  * Grad    dx = dy summed over the repetitions */
@@ -19,13 +19,13 @@ static ot_status tile_infer(ot_node *n, ot_error *err)
     return ot_set(n->out[0], n->in[0]->dtype, &y);
 }
 
-/* An axis that is repeated r times is two axes, (r, n), the first of which stands still in x; what is
- * not repeated joins its neighbour.  Three repeated axes need seven, so more go step by step. */
+/* An axis repeated r times is two axes, (r, n), of which the first has stride 0 in x; axes that are not repeated are
+ * merged with their neighbours.  Three repeated axes need seven axes, so more are done step by step. */
 static ot_value *tile_some(ot_build *b, ot_value *x, const int64_t *repeats)
 {
     ot_shape wide = { .rank = 0 }, y = x->shape;
     int64_t xs[OT_MAX_RANK];
-    bool open = false; /* the last axis of `wide` may take the next one in */
+    bool open = false; /* the last axis of `wide` may be merged with the next one */
     ot_piece *p = ot_pieces(b, 1);
     if (!p) return NULL;
     ot_strides(&x->shape, xs);

@@ -1,9 +1,9 @@
-/* topk.c - TopK: the k largest elements along an axis, and where they are.
+/* topk.c - TopK: the k largest elements along an axis, and their indices.
  *
  * Spec    ai.onnx TopK 10, 11, 24.  Of equal elements the one with the lower index comes first.  The result is always
  *         sorted; NaN counts as largest.
  * Shapes  x: (o.., n, r..)  k: one constant   values, indices: (o.., k, r..)
- * Grad    values: dy added where each came from.  Indices have none. */
+ * Grad    values: dy added at the selected positions.  Indices have none. */
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/take.h"

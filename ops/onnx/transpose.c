@@ -15,7 +15,7 @@ static const ot_attr transpose_rows[] = {
     { 0 },
 };
 
-/* false: perm is no permutation of the axes. */
+/* false: perm is not a permutation of the axes. */
 static bool permutation(const ot_node *n, int perm[OT_MAX_RANK])
 {
     const ot_ints *p = &((const transpose_attrs *)n->attrs)->perm;

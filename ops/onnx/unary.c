@@ -1,7 +1,8 @@
-/* unary.c - operators of one input that are one row of functions.h.
+/* unary.c - element-wise operators of one input, each a function of functions.h.
  *
- * Spec    ai.onnx, the newest form of each; older ones differ in element types only.
- * Grad    by the row.  Elu, Celu, Selu, LeakyRelu, ThresholdedRelu: at 0 the slope of the negative side. */
+ * Spec    ai.onnx, the newest version of each; older ones differ in element types only.
+ * Grad    by the function's derivative.  Elu, Celu, Selu, LeakyRelu, ThresholdedRelu: at 0 the slope of the negative
+ *         side. */
 
 #include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
@@ -26,7 +27,7 @@ static const ot_attr shrink[] = {
     { 0 },
 };
 
-/* U(operator, since, row, types, in 16 bits) without, P(..., attributes) with parameters. */
+/* U(operator, since, function, types, in 16 bits) without, P(..., attributes) with parameters. */
 #define F OT_SET_FLOAT
 #define S OT_SET_FLOAT | OT_SET_SIGNED
 #define N OT_SET_NUMBER

@@ -1,8 +1,8 @@
-/* where.c - Where: a choice between two operands, element by element.
+/* where.c - Where: selects from two operands, element by element.
  *
  * Spec    ai.onnx Where 16.
  * Shapes  all three broadcast
- * Grad    to the operand that was taken */
+ * Grad    to the selected operand */
 
 #include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
