@@ -30,9 +30,9 @@ typedef struct ot_prep {
     bool tf32;           /* f32 operands of products may be rounded to 11 bits */
     int variant;         /* the variant: 0 is the first choice, up to variants - 1 */
     int variants;        /* out: the number of variants; 0 is the same as 1 */
-    const char *refused; /* out: why the kernel cannot do it after all, for reasons that `can` does not see (the
-                               * device, what a library answers); prepare returns OT_OK and leaves nothing, and the
-                               * next candidate is asked.  Static */
+    const char *refused; /* out: why the kernel cannot run it, for reasons that `can` does not know (the
+                               * device, a library's answer); prepare then returns OT_OK and leaves nothing, and the
+                               * next candidate is tried.  Static */
     char how[48];        /* out: the name of the chosen variant, for `onnxtrain plan`; "": there is one only */
     const void *table;   /* out: constant bytes, of `state`, that every run reads; copied to the device once */
     size_t table_bytes;

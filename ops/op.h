@@ -54,7 +54,7 @@ typedef struct ot_attr {
     const char *name; /* NULL terminates the rows */
     ot_attr_kind kind;
     size_t offset;            /* into the operator's attribute struct */
-    double dflt;              /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: a file must give it */
+    double dflt;              /* OT_INT, OT_FLOAT, OT_ENUM; others start zeroed.  OT_REQUIRED: mandatory in a file */
     const char *const *names; /* OT_ENUM: NULL-ended, index = stored value */
 } ot_attr;
 
@@ -98,7 +98,7 @@ ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t);
 ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s); /* same elements, another shape */
 ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims);
 ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s,
-                    bool wide);                                   /* undoes broadcasting; wide: f32 from 16 bits */
+                    bool wide);                                   /* reverses broadcasting; wide: f32 from 16 bits */
 ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s); /* broadcasts */
 ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm);
 ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc); /* last two axes transposed if set */
@@ -159,13 +159,11 @@ enum {
     OT_RANDOM = 2,      /* results differ from run to run: never folded, never merged */
     OT_FROM_SHAPES = 4, /* results depend only on the shapes of the inputs */
     OT_LISTS = 8,       /* inputs may be sequences and optionals (sequence.h); elsewhere they are tensors */
-    OT_SPELLED =
-        16, /* replaced by other nodes while shapes are inferred (passes/control.c), with their gradients */
-    OT_COUNTED = 32, /* the sizes of the results depend on elements of the inputs */
-    OT_MOVES = 64,   /* the results consist of elements of input 0, unchanged; for Concat, of all inputs */
-    OT_SAME = 128,   /* the result is input 0 with another shape, order of axes or type */
-    OT_PRODUCT =
-        256, /* a matrix product or a convolution, most of the work of a network; attention's kernel too */
+    OT_SPELLED = 16,    /* replaced by other nodes while shapes are inferred (passes/control.c), with their gradients */
+    OT_COUNTED = 32,    /* the sizes of the results depend on elements of the inputs */
+    OT_MOVES = 64,      /* the results consist of elements of input 0, unchanged; for Concat, of all inputs */
+    OT_SAME = 128,      /* the result is input 0 with another shape, order of axes or type */
+    OT_PRODUCT = 256,   /* a matrix product or a convolution, most of the work of a network; attention's kernel too */
     OT_IN_TRAINING = 512,  /* OT_RANDOM applies in training mode only */
     OT_WHOLE_BATCH = 1024, /* intended for a whole batch: statistics, means over samples, random numbers */
     OT_ALIAS = 2048        /* the result may share the memory of input 0: the same bytes */
@@ -255,8 +253,7 @@ void ot_attr_defaults(const ot_op *op, void *attrs);
 
 /* An attribute by its name in ONNX: its row (NULL: the operator does not have it), and its value in a node. */
 const ot_attr *ot_attr_of(const ot_op *op, const char *name);
-int64_t ot_attr_get(const ot_node *n, const char *name,
-                    int64_t dflt); /* OT_INT, OT_ENUM; dflt: if it does not exist */
+int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt); /* OT_INT, OT_ENUM; dflt: if it does not exist */
 ot_ints ot_attr_ints(const ot_node *n, const char *name);
 void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
 void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node under construction */

@@ -1,9 +1,9 @@
-/* attention.c - FusedAttention and its gradient for f32, block by block: the scores are never in memory.
+/* attention.c - FusedAttention and its gradient for f32, block by block: scores are not stored in memory.
  *
- * Operands are read and written where they lie, by strides; blocks and products are in attention_tiles.inc.
+ * Operands are read and written in place, with strides; blocks and products are in attention_tiles.inc.
  * Memory    a copy of one head's operands for every thread
- * Threads   heads; where there are fewer of them than threads, parts of their queries (and, for dk and dv, keys: p is
- *           made twice then).  Nothing is summed across parts: the same bits with any number of threads. */
+ * Threads   heads; if there are fewer heads than threads, parts of their queries (and, for dk and dv, keys: p is then
+ *           computed twice).  Nothing is summed across parts: the same bits with any number of threads. */
 #include "ops/cpu/attention_tiles.h"
 
 #include <stdlib.h>

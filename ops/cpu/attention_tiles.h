@@ -4,7 +4,7 @@
 
 #include "ops/kernels/attention.h"
 
-/* Queries and keys of a block: their scores, 16 KiB, and the operands of the products stay in the first caches. */
+/* Queries and keys per block: their scores, 16 KiB, and the operands of the products stay in the L1 and L2 caches. */
 enum { OT_ATTEND_ROWS = 64, OT_ATTEND_KEYS = 64 };
 
 typedef struct ot_attention_operand {
@@ -16,22 +16,22 @@ typedef struct ot_attention_job {
     ot_attention_sizes s;
     ot_attention a;
     const void *mask;
-    bool truth; /* it has truth values, else float */
+    bool truth; /* it is bool, else float */
     int64_t mask_stride[4];
-    ot_attention_operand q, k, v, y, dy, dq, dk, dv; /* p NULL: not asked for */
-    float *top, *sum;                                /* (B, H, T); NULL: not asked for */
+    ot_attention_operand q, k, v, y, dy, dq, dk, dv; /* p NULL: not needed */
+    float *top, *sum;                                /* (B, H, T); NULL: not needed */
 } ot_attention_job;
 
 /* Queries t to t_end and keys s to s_end of one head (of B H), from the start of a block. */
 typedef struct ot_attention_part {
     int64_t head, t, t_end, s, s_end;
-    bool queries, keys; /* backward: dq is wanted, dk and dv are */
+    bool queries, keys; /* backward: compute dq, compute dk and dv */
 } ot_attention_part;
 
 typedef struct ot_attention_tiles {
     const char *name; /* "avx2" */
     void (*forward)(const ot_attention_job *j, const ot_attention_part *at,
-                    float *work); /* every key, whatever the part says */
+                    float *work); /* all keys, whatever the part */
     /* dq: of these queries from these keys; dk, dv: of these keys from these queries. */
     void (*backward)(const ot_attention_job *j, const ot_attention_part *at, float *work);
 } ot_attention_tiles;

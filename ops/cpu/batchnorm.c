@@ -1,9 +1,9 @@
 /* batchnorm.c - BatchNorm and its gradient for f32, in either layout.
  *
  * Channels last, x is a matrix of N*P rows (P: pixels) of C channels; the rows are cut into blocks by shape
- * alone, a block into chunks that stay in cache.  Plain, every channel is a set of N runs of P elements.
+ * alone, a block into chunks that stay in cache.  With plain layout every channel is a set of N runs of P elements.
  *
- * Memory    workspace: two f64 per channel and block; an input that lies otherwise than the result, turned
+ * Memory    workspace: two f64 per channel and block; inputs with another layout than the result, converted
  * Numerics  a chunk's mean and squared deviations are f32 over at most CHUNK values, merged in f64
  *           (Chan, Golub, LeVeque: Updating formulae for computing sample variances, 1979) */
 #include "ops/kernels/batchnorm.h"
@@ -25,7 +25,7 @@ static int64_t pixels(const ot_value *x)
     return p;
 }
 
-/* Channels are contiguous: channels last, or no pixels to speak of. */
+/* Are channels contiguous: channels last, or one pixel? */
 static bool is_last(const ot_value *x) { return x->shape.rank == 2 || x->layout == OT_CHANNELS_LAST || pixels(x) == 1; }
 static bool is_plain(const ot_value *x) { return x->layout == OT_PLAIN || x->shape.rank == 2 || x->shape.dim[1] == 1; }
 
@@ -60,7 +60,7 @@ OT_WIDE static void chunk_moments(const float *x, int64_t C, int64_t m, int64_t 
     }
 }
 
-/* (mean, dev) of `had` values and of m more. */
+/* Merges (mean, dev) of `had` values and of m more. */
 OT_WIDE static void merge(double *restrict mean, double *restrict dev, int64_t had, const float *restrict m1,
                           const float *restrict d1, int64_t m, int64_t n)
 {
@@ -135,7 +135,7 @@ OT_WIDE static void scale_run(const float *restrict x, float *restrict y, float 
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * f + g;
 }
 
-/* Statistics of channel c out, and the factor and shift that make y. */
+/* Writes the statistics of channel c, and computes the factor and shift that make y. */
 static void finish(const ot_norm *s, const ot_call *call, int64_t c, double mean, double dev, float *f, float *g)
 {
     double var = dev / (double)s->rows, inv = 1 / sqrt(var + s->epsilon);
@@ -166,7 +166,7 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* The layout of the result decides; an input that lies otherwise is turned in workspace first. */
+/* The layout of the result determines the loops; an input with another layout is first converted in workspace. */
 static bool use_rows(const ot_node *n) { return is_last(n->out[0]); }
 static bool must_turn(const ot_node *n, const ot_value *v) { return use_rows(n) ? !is_last(v) : !is_plain(v); }
 
@@ -176,7 +176,7 @@ static size_t own_work(const ot_norm *s)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Two f64 rows per block, four f32 rows, then the inputs that are turned. */
+/* Two f64 rows per block, four f32 rows, then converted inputs. */
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     const ot_value *x = n->in[0];
@@ -187,7 +187,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     return OT_OK;
 }
 
-/* Input i in the layout of the result; *work moves on behind what it took. */
+/* Input i in the layout of the result; *work moves past the space used. */
 static const float *turned(const ot_call *c, const ot_norm *s, int i, char **work)
 {
     const float *from = c->in[i];
@@ -205,7 +205,7 @@ static const float *turned(const ot_call *c, const ot_norm *s, int i, char **wor
     return to;
 }
 
-/* Adds the blocks' moments, block after block; the first block's place receives them. */
+/* Merges the moments of all blocks, in order, into those of the first. */
 static void join(const ot_norm *s, double *work, int64_t c, double *mean, double *dev)
 {
     int64_t had = 0;

@@ -1,8 +1,8 @@
 /* convolve.c - Convolve, ConvolveDx, ConvolveDw by oneDNN.
  *
- * x and y are read and written as they lie, plain or channels last; the primitive computes channels
- * last, and what lies otherwise is reordered inside.  Weights are kept as ONNX has them and reordered to
- * what the primitive wants at every step: they are small beside the activations. */
+ * x and y are read and written in either layout; the primitive computes channels last and reorders plain operands
+ * inside.  Weights are stored in ONNX's order and reordered to the primitive's in every step: they are small compared
+ * with activations. */
 #include "ops/cpu/onednn.h"
 
 static bool all_positive(const ot_value *v)
@@ -44,8 +44,8 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* F(4x4, 3x3) needs a third of the products, but blocked tensors: it wins where two reorders are small
- * beside the products, and padded lanes do not eat the gain. */
+/* F(4x4, 3x3) needs a third of the products, but blocked tensors: it is faster if two reorders are small compared
+ * with the products, and padded lanes do not cost the gain. */
 static bool winograd_pays(const ot_conv_call *c)
 {
     const ot_window *w = &c->attrs->window;
@@ -70,7 +70,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
         e = ot_script_conv(s, c, p);
     }
     if (e == OT_E_DEVICE) {
-        c->direct_any = true; /* no channels-last form of this one */
+        c->direct_any = true; /* this primitive has no channels-last form */
         e = ot_script_conv(s, c, p);
     }
     if (e != OT_OK) {

@@ -1,7 +1,7 @@
-/* copy.c - Copy by runs: memcpy where both sides are dense, tiles where two axes change places.
+/* copy.c - Copy by runs: memcpy if both sides are dense, tiles if two axes are exchanged.
  *
  * Memory  both sides are memory, not logical tensors: the layout pass has put the strides of channels-last
- *         values into the pieces.  prepare keeps a box per piece; threads write disjoint parts. */
+ *         values into the pieces.  prepare makes a box per piece; threads write disjoint parts. */
 #include "ops/kernels/box.h"
 
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 enum { RUN = 16384, TILE = 16, BLOCK = 64, SMALL = 1 << 16 };
 
 typedef struct copy_plan {
-    bool covered; /* the pieces write every element */
+    bool covered; /* do the pieces write every element? */
     ot_box box[];
 } copy_plan;
 
-/* The bytes are whatever the tensors hold. */
+/* Bytes are copied whatever the types of the tensors. */
 typedef uint8_t may_alias_8 __attribute__((may_alias));
 typedef uint16_t may_alias_16 __attribute__((may_alias));
 typedef uint32_t may_alias_32 __attribute__((may_alias));
@@ -99,8 +99,8 @@ static void run(void *y, int64_t t, const void *x, int64_t f, int64_t n, size_t 
         break;                                                                                     \
     }
 
-/* 16 x 16 elements of four bytes through a small buffer: both sides are touched a cache line at a time,
- * however badly their strides lie. */
+/* 16 x 16 elements of four bytes through a small buffer: both sides are accessed by whole cache lines, whatever
+ * their strides. */
 typedef uint32_t u4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 static void tile_16(may_alias_32 *y, int64_t t, const may_alias_32 *x, int64_t f)
@@ -134,7 +134,7 @@ static void tile(void *y, int64_t t, const void *x, int64_t f, int64_t rows, int
     }
 }
 
-/* A block of tiles, small enough that the pages of both sides stay known. */
+/* A block of tiles, small enough for the pages of both sides to stay in the TLB. */
 static void block(char *y, int64_t t, const char *x, int64_t f, int64_t rows, int64_t n, int64_t e)
 {
     for (int64_t r = 0; r < rows; r += TILE)

@@ -1,9 +1,9 @@
 /* copydx.c - CopyDx by runs.
  *
- * Memory    half-precision results sum in a workspace of floats.
- * Numerics  each element gets its terms in the order of the pieces, and within a piece in one order
- *           that does not depend on the threads: they split an axis along which the targets of
- *           different threads cannot meet; where there is none, one thread does the piece. */
+ * Memory    half-precision results are summed in a workspace of floats.
+ * Numerics  each element sums its terms in the order of the pieces, and within a piece in an order that does not depend
+ *           on the threads: these split an axis along which their targets are disjoint; if there is none, one thread
+ *           computes the piece. */
 #include "ops/kernels/box.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void box_add(const ot_box *whole, float *y, const float *x, int64_t part,
     }
 }
 
-/* Do different coordinates along axis 0, the one with the longest stride, never meet? */
+/* Are the targets of different coordinates along axis 0, the one with the longest stride, disjoint? */
 static bool apart(const ot_box *b)
 {
     int64_t reach = 0;

@@ -39,7 +39,7 @@ static int64_t label_of(const entropy *l, int64_t r)
     return l->a->has_ignore && t == l->a->ignore_index ? -1 : t;
 }
 
-/* Every label is checked before any is used; the sum of the weights of those that count. */
+/* Checks every label before any is used; returns the sum of the weights of the counted ones. */
 static ot_status denominator(const entropy *l, const ot_call *c, double *out)
 {
     int64_t rows = l->v.outer * l->v.inner;
@@ -75,7 +75,7 @@ static float log_sum(const entropy *l, const float *x)
     return l->v.inner == 1 ? log_sum_row(x, l->v.n) : log_sum_strided(x, l->v.n, l->v.inner);
 }
 
-/* Element i of what -log p[i] is multiplied by, without the label's own share. */
+/* The factor of -log p[i], without the label's own weight. */
 static float spread(const entropy *l, int64_t at, int64_t i)
 {
     float s = (float)l->a->label_smoothing, w = l->weight ? l->weight[i] : 1, share = s / (float)l->v.n;

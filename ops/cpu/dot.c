@@ -38,7 +38,7 @@ static void operand(const ot_shape *s, int rank, bool flip, int64_t *dim, int64_
     stride[rank - 2] = step[s->rank - 1];
 }
 
-/* Leading axes where both operands agree become one: oneDNN's fast paths take three axes. */
+/* Merges leading axes on which both operands agree: oneDNN's fast paths take three axes. */
 static void merge(ot_dot_call *c)
 {
     int out = 0;

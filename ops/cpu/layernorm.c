@@ -1,6 +1,6 @@
 /* layernorm.c - LayerNorm and its gradient for f32.
  *
- * A row at a time; column sums (dscale, dbias) over blocks of rows cut by shape alone.
+ * A row at a time; column sums (dscale, dbias) over blocks of rows that depend on the shape only.
  *
  * Memory    workspace of the gradient: two f64 rows per block
  * Numerics  sums along a row in f32 lanes of at most RUN values, then f64; down the columns CHUNK rows in f32,

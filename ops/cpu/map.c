@@ -1,10 +1,9 @@
 /* map.c - Map on the CPU: tile by tile, each instruction a vector loop over a tile in L1.
  *
- * Memory  Dense inputs whose stored type is their class are read where they lie, and results are
- *         written where they go; everything else passes through tile buffers of the workspace.  What
- *         is the same for every element (constants, scalars and what is computed from them) is
- *         computed once per thread.  An output may lie exactly where an input of the same shape,
- *         layout and element size lies.
+ * Memory  Dense inputs whose stored type is their class are read in place, and results are written in place; others
+ *         pass through tile buffers of the workspace.  Values that are the same for every element (constants, scalars
+ *         and results computed from them) are computed once per thread.  An output may have the memory of an input of
+ *         the same shape, layout and element size.
  * Numerics  element by element: the same bits with any number of threads. */
 
 #include <stdlib.h>
@@ -40,7 +39,7 @@ static bool may_join(const cpu_map *m, int d)
     return true;
 }
 
-/* Joins neighbouring axes that every operand steps through as if they were one. */
+/* Merges neighbouring axes that every operand traverses as one. */
 static void coalesce(cpu_map *m)
 {
     for (int d = m->rank - 2; d >= 0; d--) {
@@ -79,7 +78,7 @@ static void plan_space(cpu_map *m, const ot_node *n, const ot_shape *s)
     for (int i = 0; i < m->n_operands; i++) {
         bool index = i == m->n_operands - 1;
         const ot_value *v = index ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-        memset(stride, 0, sizeof stride); /* what nobody reads or writes fits any axes */
+        memset(stride, 0, sizeof stride); /* unused operands fit any axes */
         if (v) ot_map_strides(v, s, stride);
         else if (index && m->needs_index) ot_strides(s, stride);
         for (int d = 0; d < m->rank; d++) m->operand[i].stride[d] = stride[axis[d]];
@@ -109,7 +108,7 @@ static void find_uses(const ot_program *p, int *first, int *last)
     for (int k = 0; k < p->n_out; k++) last[p->out[k]] = p->n_inst;
 }
 
-/* Registers that hold one value for all elements. */
+/* Finds registers with one value for all elements. */
 static void find_uniform(cpu_map *m, const ot_program *p)
 {
     for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->operand[i].scalar || m->total == 1;
@@ -143,7 +142,7 @@ static int16_t take(slots *s)
     return (int16_t)s->n++;
 }
 
-/* Frees the slots of registers whose last reader is instruction i. */
+/* Frees the slots of registers that instruction i reads last. */
 static void free_dead(cpu_map *m, const ot_program *p, slots *s, const int *last, int i)
 {
     for (int k = 0; k < OT_MAP_ARGS; k++) {
@@ -172,12 +171,13 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     for (int r = 0; r < n_regs; r++)
         if (m->spread[r]) m->slot[r] = take(&s);
     m->cell_slot = take(&s);
-    m->raw_slot = take(&s); /* in use at any time, so nobody else's */
+    m->raw_slot = take(&s); /* always in use, so not shared */
     m->index_slot = m->needs_index ? take(&s) : (int16_t)-1;
     for (int i = 0; i < p->n_in; i++) {
         m->load_at[i] = (int16_t)first[i];
         m->in_place[i] = !m->uniform[i] && m->operand[i].dense && natural(&m->operand[i], (ot_class)p->in_class[i]);
-        /* Passed on by one of several outputs, of which another may lie here: read before any is stored. */
+        /* One of several outputs, computed in place; another may use the same memory: it is read before any is
+         * stored. */
         if (last[i] == p->n_inst && p->n_out > 1) m->in_place[i] = false;
     }
     for (int i = 0; i < p->n_inst; i++) {
@@ -185,7 +185,7 @@ static void plan_registers(cpu_map *m, const ot_node *n)
         bool special = p->inst[i].row >= OT_FN_Convert;
         for (int x = 0; x < p->n_in; x++)
             if (first[x] == i && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
-        if (!special) free_dead(m, p, &s, last, i); /* a loop may write over what it reads */
+        if (!special) free_dead(m, p, &s, last, i); /* a loop may overwrite its arguments */
         if (!m->uniform[r]) m->slot[r] = take(&s);
         if (special) free_dead(m, p, &s, last, i);
         if (last[r] < 0 && !m->uniform[r]) s.used[m->slot[r]] = false;

@@ -1,4 +1,4 @@
-/* map.h - a Map as the CPU runs it: joined axes, places of registers. */
+/* map.h - the CPU's plan of a Map: merged axes, locations of registers. */
 #ifndef OT_CPU_MAP_H
 #define OT_CPU_MAP_H
 
@@ -19,7 +19,7 @@ typedef struct cpu_operand {
     int64_t stride[OT_MAX_RANK]; /* elements, along the joined axes */
     ot_dtype dtype;
     int size;           /* bytes of an element */
-    bool dense, scalar; /* one after the other; always the same one */
+    bool dense, scalar; /* in order; always the same one */
 } cpu_operand;
 
 typedef struct cpu_map {
@@ -27,13 +27,13 @@ typedef struct cpu_map {
     ot_shape shape;
     int64_t logical[OT_MAX_RANK]; /* row-major strides of shape */
     int64_t total, dim[OT_MAX_RANK];
-    int rank; /* joined axes */
+    int rank; /* merged axes */
     int n_operands;
     cpu_operand operand[CPU_MAP_OPERANDS];
     bool needs_index;
     bool uniform[CPU_MAP_REGS];              /* one value for all elements: computed once per thread, in its cell */
     bool spread[CPU_MAP_REGS];               /* uniform, and read as a tile: then copied over its slot */
-    bool in_place[OT_MAP_IN];                /* read where it lies */
+    bool in_place[OT_MAP_IN];                /* read in place */
     int16_t slot[CPU_MAP_REGS];              /* tile buffer; -1: none */
     int16_t direct[CPU_MAP_REGS];            /* output that the register may be computed into; -1: none */
     int16_t load_at[OT_MAP_IN];              /* instruction before which an input is loaded */

@@ -1,10 +1,10 @@
-/* map_move.c - broadcast and permuted operands of Map: elements between memory and a tile. */
+/* map_move.c - copies broadcast and permuted operands of Map between memory and a tile. */
 
 #include <string.h>
 
 #include "ops/cpu/map.h"
 
-/* Where position k of the joined axes lies, run by run along the innermost axis. */
+/* The address of position k of the merged axes, run by run along the innermost axis. */
 typedef struct walk {
     const cpu_map *m;
     const cpu_operand *o;

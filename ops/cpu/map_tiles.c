@@ -1,4 +1,4 @@
-/* map_tiles.c - the tiles of a Map: loads, instructions, stores. */
+/* map_tiles.c - runs the tiles of a Map: loads, instructions, stores. */
 
 #include <string.h>
 
@@ -8,9 +8,9 @@ typedef struct run {
     const ot_call *c;
     const cpu_map *m;
     const ot_program *p;
-    char *base;              /* this thread's slots */
-    bool direct[OT_MAP_OUT]; /* computed where it goes */
-    bool once;               /* what is uniform is being computed */
+    char *base;              /* slots of this thread */
+    bool direct[OT_MAP_OUT]; /* computed in place */
+    bool once;               /* uniform values are being computed */
     int64_t start, n;        /* of the tile */
 } run;
 
@@ -20,7 +20,7 @@ static int class_size(ot_class cls) { return cls == OT_CLASS_F32 ? 4 : 8; }
 
 static void *cell(const run *r, int reg) { return (char *)slot(r, r->m->cell_slot) + reg * 8; }
 
-/* Where the register's tile lies. */
+/* The address of the register's tile. */
 static void *place(const run *r, int reg)
 {
     const cpu_map *m = r->m;
@@ -143,7 +143,7 @@ static void execute(const run *r, int i)
 
 /* ---- tiles ----------------------------------------------------------------------- */
 
-/* What has one value for all elements: computed once, then spread over a tile where one is read. */
+/* Values that are the same for all elements: computed once, then spread over a tile if read as one. */
 static void prepare_uniform(run *r)
 {
     const cpu_map *m = r->m;
@@ -161,7 +161,7 @@ static void prepare_uniform(run *r)
         if (m->spread[reg]) cpu_map_fill(slot(r, m->slot[reg]), cell(r, reg), class_size(ot_map_class(p, reg)), n);
 }
 
-/* An output that lies where a still needed input lies is computed elsewhere and stored at the end. */
+/* An output in the memory of an input that is still needed is computed elsewhere and stored at the end. */
 static void choose_direct(run *r)
 {
     const cpu_map *m = r->m;

@@ -1,11 +1,11 @@
 /* onednn.c - scripts of oneDNN primitives, for oneDNN 2.x and 3.x.
  *
- * Threads  primitives split their work at creation by OpenMP's number of threads, and run with it; oneDNN takes it from
- *         the calling thread's setting and has no other door.  It is set around each call and put back: the caller's
- *         own regions, and other threads, see nothing of it.
- * Memory  a script owns its engine, stream, primitives and memory objects; bytes belong to the call.
- *         Primitives take their scratchpad from the workspace (scratchpad mode user).  What oneDNN allocates for itself
- *         while it makes one (code, objects) it does not always see fail, and the process ends: room is looked for first.
+ * Threads  primitives split their work at creation by OpenMP's number of threads, and run with it; oneDNN reads the
+ *          calling thread's setting and has no other interface for it.  It is set around each call and restored: the
+ *          caller's own regions, and other threads, are not affected.
+ * Memory  a script owns its engine, stream, primitives and memory objects; bytes belong to the call. Primitives take
+ *         their scratchpad from the workspace (scratchpad mode user).  oneDNN does not check all of its allocations
+ *         while it creates a primitive (code, objects), and crashes if one fails: available memory is checked first.
  * Source  oneDNN's C interface, 2.6 and 3.x; the differences are the block below. */
 #include "ops/cpu/onednn.h"
 
@@ -144,7 +144,7 @@ static dnnl_status_t matmul_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr
 #endif
 }
 
-/* The calling thread's number of threads becomes n; what it was. */
+/* Sets the calling thread's number of threads to n; returns the previous one. */
 static int set_threads(int n)
 {
     int was = omp_get_max_threads();
@@ -196,7 +196,7 @@ void ot_script_free(void *script)
     free(s);
 }
 
-/* Binds the memory that has moved: planned memory stays where it is. */
+/* Binds memory that has moved; planned memory does not move. */
 static ot_status bind(ot_script *s, const ot_call *c)
 {
     for (int i = 0; i < s->n_memories; i++) {
@@ -205,7 +205,7 @@ static ot_status bind(ot_script *s, const ot_call *c)
                          : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT]
                                               : c->in[bind];
         if (at == s->memory[i].at) continue;
-        /* oneDNN takes inputs by the same call as outputs; it does not write them. */
+        /* oneDNN's call takes inputs as non-const too; it does not write them. */
         void *where;
         memcpy(&where, &at, sizeof where);
         dnnl_status_t e = dnnl_memory_set_data_handle(s->memory[i].m, where);
@@ -228,7 +228,7 @@ ot_status ot_script_run(const ot_call *c)
     return e ? fail(s->node, c->err, "execution", e) : OT_OK;
 }
 
-/* While a script is written: the first status that is not success stays. */
+/* While a script is built: the first failure sticks. */
 typedef struct writer {
     ot_script *s;
     size_t work;
@@ -283,7 +283,7 @@ static void reorder(writer *w, desc_ref from, dnnl_memory_t a, desc_ref to, dnnl
     if (pd) dnnl_primitive_desc_destroy(pd);
 }
 
-/* The memory a primitive reads as `wanted` where the caller has `have`: reordered first if they differ. */
+/* The memory that a primitive reads in layout `wanted` if the caller has `have`: with a reorder if they differ. */
 static dnnl_memory_t source(writer *w, const desc *have, desc_ref wanted, int bind)
 {
     if (dnnl_memory_desc_equal(REF(*have), wanted)) return memory(w, wanted, bind);
@@ -326,7 +326,7 @@ static dnnl_format_tag_t last_tag(int rank)
     return tags[rank - 3];
 }
 
-/* Weights as they lie: (M, C, k1..kd), or with groups (G, M/G, C/G, k1..kd). */
+/* Weights in ONNX's order: (M, C, k1..kd), or with groups (G, M/G, C/G, k1..kd). */
 static dnnl_format_tag_t weight_tag(const ot_value *w, int rank)
 {
     static const dnnl_format_tag_t grouped[] = { dnnl_abdc, dnnl_abdec, dnnl_abdefc };
@@ -344,7 +344,7 @@ static bool is_last(const ot_value *v)
 
 typedef struct conv_user {
     desc x, w, b, y;
-} conv_user; /* as the caller's bytes are */
+} conv_user; /* in the layout of the caller's bytes */
 
 static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_user *user)
 {
@@ -362,7 +362,7 @@ static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_use
         for (int d = 0; d < rank; d++) wd[d] = c->w->shape.dim[d];
     }
     for (int j = 0; j < win->nd; j++) {
-        /* oneDNN wants the padding that makes the formula exact. */
+        /* The padding that makes the formula exact, which oneDNN requires. */
         int64_t span = (c->y->shape.dim[2 + j] - 1) * win->stride[j] + (win->kernel[j] - 1) * win->dilation[j] + 1;
         spec->stride[j] = win->stride[j];
         spec->dilation[j] = win->dilation[j] - 1;
@@ -427,7 +427,7 @@ static void write_dw(writer *w, const ot_conv_call *c, const conv_user *u, dnnl_
     put_back(w, &u->w, wd, k, c->w_arg);
 }
 
-/* Takes back what a failed call added. */
+/* Removes what a failed call added. */
 static void rewind_to(ot_script *s, int memories, int primitives)
 {
     while (s->n_primitives > primitives) dnnl_primitive_destroy(s->primitive[--s->n_primitives].p);

@@ -1,9 +1,8 @@
-/* onednn.h - oneDNN as the kernels see it: scripts of primitives, without oneDNN's types.
+/* onednn.h - the interface to oneDNN for kernels: scripts of primitives, without oneDNN's types.
  *
- * The C interfaces of oneDNN 2.x and 3.x differ; onednn.c takes either.  A script is made once per plan
- * (prepare) and replayed (run): a list of primitives over memories that are bound to the inputs, outputs
- * and workspace of a call.  Where a primitive wants another layout than a tensor has, the script holds
- * the reorder.  Running allocates nothing. */
+ * The C interfaces of oneDNN 2.x and 3.x differ; onednn.c supports both.  A script is made once per plan (prepare) and
+ * replayed (run): a list of primitives over memories that are bound to the inputs, outputs and workspace of a call.  If
+ * a primitive needs another layout than a tensor has, the script contains a reorder.  Running allocates nothing. */
 #ifndef OT_CPU_ONEDNN_H
 #define OT_CPU_ONEDNN_H
 
@@ -12,27 +11,27 @@
 
 typedef struct ot_script ot_script;
 
-/* Workspace that the calls below find necessary is added to p->work. */
+/* The workspace that the calls below need is added to p->work. */
 ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out);
 void ot_script_free(void *script);
 ot_status ot_script_run(const ot_call *c); /* c->state is the script */
 
-/* Which argument of the node a tensor of the primitive is: input i, output i, or none. */
+/* The argument of the node that is a tensor of the primitive: input i, output i, or none. */
 enum { OT_ARG_NONE = -1, OT_ARG_IN = 0, OT_ARG_OUT = 16 };
 
 typedef enum ot_conv_kind { OT_CONV_FORWARD, OT_CONV_DX, OT_CONV_DW } ot_conv_kind;
 
-/* A convolution of f32 tensors.  Values give shapes and layouts; *_arg say where their bytes are. */
+/* A convolution of f32 tensors.  Values give shapes and layouts; *_arg are the arguments with their bytes. */
 typedef struct ot_conv_call {
     ot_conv_kind kind;
     const ot_convolve *attrs;
     const ot_value *x, *w, *y; /* or their gradients */
     int x_arg, w_arg, b_arg, y_arg;
-    bool winograd;   /* ask for it, with x and y in the layout it wants */
-    bool direct_any; /* direct, x and y in the layout oneDNN likes best */
+    bool winograd;   /* request it, with x and y in the layout that it prefers */
+    bool direct_any; /* direct, with x and y in the layout that oneDNN prefers */
 } ot_conv_call;
 
-/* OT_E_DEVICE when oneDNN has no such primitive; nothing is added to the script then. */
+/* OT_E_DEVICE if oneDNN has no such primitive; the script is then unchanged. */
 ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p);
 
 /* y = a . b + bias with leading axes `batch` (extent 1 broadcasts), strides in elements. */

@@ -1,7 +1,7 @@
 /* pool.c - PoolMax, PoolAvg and their gradients for f32, in either layout.
  *
- * Channels last: the channels of one pixel are the vector; the taps of a window (its elements inside x) are
- * taken four at a time.  Otherwise, and for windows of more than TAPS elements, plane by plane.  Every element of a result is
+ * Channels last: the channels of one pixel are the vector; the taps of a window (its elements inside x) are processed
+ * four at a time.  Otherwise, and for windows of more than TAPS elements, plane by plane.  Every element of a result is
  * written by one thread, in an order that depends on the shape only. */
 #include "ops/kernels/pool.h"
 
@@ -39,7 +39,7 @@ static void slide_of(const ot_node *n, const ot_value *x, const ot_value *y, ot_
     s->yp = last(y) ? s->C : 1;
 }
 
-/* Along one axis: position in x of the window's first element, and which elements are inside x. */
+/* Along one axis: the position in x of the window's first element, and the elements inside x. */
 typedef struct pool_span {
     int64_t first, from, to;
 } pool_span;
@@ -53,7 +53,7 @@ OT_ALWAYS pool_span span_of(const ot_slide *s, int j, int64_t q)
     return r;
 }
 
-/* Elements that an average divides by: inside x, or with include_pad up to the end of the padding. */
+/* The divisor of an average: the number of elements inside x, or with include_pad up to the end of the padding. */
 OT_ALWAYS int64_t counted(const ot_slide *s, int j, pool_span r)
 {
     if (!s->include_pad) return r.to > r.from ? r.to - r.from : 0;
@@ -110,8 +110,8 @@ OT_ALWAYS void narrow(uint8_t *restrict to, const int32_t *restrict from, int64_
     for (int64_t c = 0; c < n; c++) to[c] = (uint8_t)from[c];
 }
 
-/* n <= BLOCK channels of one output pixel.  A value takes the place of the best so far where it is greater, or the
- * first NaN.  The last lanes overlap those before: a maximum may be computed twice. */
+/* n <= BLOCK channels of one output pixel.  A value replaces the best so far if it is greater, or the first NaN.
+ * The last lanes overlap those before: a maximum may be computed twice. */
 OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *where, int64_t n)
 {
     int32_t from[BLOCK];
@@ -219,13 +219,13 @@ static ot_status max_run(const ot_call *c)
     return OT_OK;
 }
 
-/* Gives dy to the tap it came from, n channels: written where windows tile x, added elsewhere. */
+/* Adds dy to the tap that it belongs to, n channels: stored if windows tile x, added otherwise. */
 OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, float *restrict to, int32_t k,
                         bool tiled, int64_t n)
 {
     if (tiled && n >= 16) {
         for (int64_t c0 = 0; c0 < n; c0 += 16) {
-            int64_t at = c0 + 16 <= n ? c0 : n - 16; /* the last overlap: written twice, the same */
+            int64_t at = c0 + 16 <= n ? c0 : n - 16; /* the overlap: written twice with the same value */
 #pragma omp simd
             for (int64_t c = at; c < at + 16; c++) to[c] = from[c] == k ? dy[c] : 0.0f;
         }
@@ -290,21 +290,21 @@ static bool f32_can(const ot_node *n, const char **why)
     return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
 }
 
-/* dy is plain where a Flatten follows the pool; it is put in `where`'s layout first, in workspace. */
+/* dy is plain if a Flatten follows the pool; it is first converted to `where`'s layout, in workspace. */
 static ot_status max_dx_prepare(const ot_node *n, ot_prep *p)
 {
     if (n->in[0]->layout != n->in[1]->layout) p->work = ot_bytes(&n->in[0]->shape, OT_F32);
     return OT_OK;
 }
 
-/* One sample of C channels and O pixels from one layout into the other. */
+/* Converts one sample of C channels and O pixels from one layout to the other. */
 static void turn(const float *restrict from, float *restrict to, int64_t C, int64_t O, bool to_last)
 {
     for (int64_t o = 0; o < O; o++)
         for (int64_t c = 0; c < C; c++) to[to_last ? o * C + c : c * O + o] = from[to_last ? c * O + o : o * C + c];
 }
 
-/* Channels are split where there are too few samples for the threads. */
+/* Channels are split if there are too few samples for the threads. */
 static int64_t channel_block(const ot_slide *s) { return s->N >= 16 || s->C < 32 ? s->C : 16; }
 
 static ot_status max_dx_run(const ot_call *c)

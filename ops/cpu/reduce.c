@@ -1,8 +1,8 @@
 /* reduce.c - Reduce of float32 along memory: rows are summed by vectors, columns tile by tile.
  *
- * Memory    workspace: a double per result and chunk, where one result has many terms.
+ * Memory    workspace: a double per result and chunk, if a result has many terms.
  * Numerics  sums: 16 lanes of float32 over at most 64 terms each, four of them joined, then double.  The
- *           tree depends on shape and layout, not on the threads.  NaN wins in max and min. */
+ *           tree depends on shape and layout, not on the threads.  NaN propagates in max and min. */
 #include "ops/kernels/reduce.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ enum { LANES = 16, BLOCK = 1024, CHUNK = 1 << 15, COLUMNS = 512, DEPTH = 64, MAN
 typedef float v4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int i4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Where things are: kept axes as a box from x to y, reduced axes as a box over x. */
+/* Geometry: kept axes as a box from x to y, reduced axes as a box over x. */
 typedef struct plan {
     int64_t kind;
     bool by_columns;         /* the innermost axis of x is kept */
@@ -89,7 +89,7 @@ static void split_axes(const ot_node *n, plan *p)
     ot_box_simplify(&p->kept);
 }
 
-/* The innermost kept axes are columns as far as they are one axis on both sides. */
+/* The innermost kept axes are columns as far as they form one axis on both sides. */
 static void widen_columns(plan *p)
 {
     ot_box *k = &p->kept;
@@ -220,7 +220,7 @@ static double row_terms(const plan *p, const float *x, int64_t lo, int64_t hi)
 
 /* ---- columns: a kept axis is innermost -------------------------------------- */
 
-/* simd: at -O2 a compiler vectorises little unasked. */
+/* simd: at -O2 the compiler does not vectorise by itself. */
 static void column_row(int64_t kind, float *restrict acc, const float *restrict x, int64_t n)
 {
     switch (kind) {

@@ -1,6 +1,6 @@
 /* scatter.c - Scatter of float32 rows.
  *
- * Numerics  rows are combined in the order of the places whatever the threads: each owns a range of
+ * Numerics  rows are combined in the order of the indices, whatever the threads: each owns a range of
  *           the rows of y. */
 #include "ops/kernels/scatter.h"
 

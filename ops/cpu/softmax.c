@@ -1,7 +1,7 @@
 /* softmax.c - SoftmaxAxis and its gradient for f32.
  *
- * Rows are contiguous when the axis is the last; else the elements after the axis are the vector, a few at a
- * time.  Numerics: the maximum is subtracted; sums are f32, per lane, of values of one sign. */
+ * Rows are contiguous when the axis is the last; else vectors are along the elements after the axis, a few at a time.
+ * Numerics: the maximum is subtracted; sums are f32, per lane, of values of one sign. */
 #include "ops/kernels/move.h"
 #include "ops/kernels/softmax.h"
 

@@ -1,7 +1,7 @@
 /* take.c - Take and TakeDx by rows.
  *
- * Numerics  TakeDx adds in the order of the indices whatever the threads: they own different rows
- *           of dx, or different columns where the rows are long and few. */
+ * Numerics  TakeDx adds in the order of the indices, whatever the threads: these own different rows of dx, or different
+ *           columns if the rows are long and few. */
 #include "ops/kernels/take.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static inline int64_t index_at(const ot_call *c, int64_t i)
     return c->node->in[1]->dtype == OT_I32 ? ((const int32_t *)c->in[1])[i] : ((const int64_t *)c->in[1])[i];
 }
 
-/* All indices are looked at before anything is written. */
+/* Checks all indices before anything is written. */
 static ot_status check(const ot_call *c, const rows *r)
 {
     for (int64_t i = 0; i < r->m; i++) {

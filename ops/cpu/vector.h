@@ -1,7 +1,7 @@
 /* vector.h - loops that the compiler builds for several instruction sets, chosen when the program starts.
  *
- * OT_WIDE goes before a function whose loops are the work: long, over float arrays.  Its sums keep a
- * fixed order for a machine: lanes first, then rows.  Elsewhere than x86-64 it means nothing. */
+ * OT_WIDE is for functions that consist of long loops over float arrays.  Its sums keep a
+ * fixed order for a machine: lanes first, then rows.  On machines other than x86-64 it is empty. */
 #ifndef OT_CPU_VECTOR_H
 #define OT_CPU_VECTOR_H
 
@@ -13,22 +13,22 @@
     !defined(__SANITIZE_ADDRESS__)
 #define OT_WIDE __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3", "no-trapping-math", "no-math-errno")))
 #if __GLIBC_PREREQ(2, 35)
-/* glibc's vector versions, which gcc takes inside simd loops (map_loops.inc). */
+/* glibc's vector functions, which gcc uses in simd loops (map_loops.inc). */
 extern float(expf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
 #endif
 #else
 #define OT_WIDE
 #endif
 
-#ifdef __clang__ /* what does not vectorise there is no news */
+#ifdef __clang__ /* warnings about loops that do not vectorise there are not needed */
 #pragma GCC diagnostic ignored "-Wpass-failed"
 #endif
 
-/* Eight lanes, where the compiler does not find them itself: comparisons give 0 or -1 per lane. */
+/* Eight lanes, for loops that the compiler does not vectorise: comparisons return 0 or -1 per lane. */
 typedef float ot_f8 __attribute__((vector_size(32)));
 typedef int32_t ot_i8 __attribute__((vector_size(32)));
 
-/* What loops that are built for each set by hand (files named after it) may use here. */
+/* Usable in loops that are built by hand for each instruction set (files named after it). */
 enum { OT_CPU_BASE, OT_CPU_AVX2, OT_CPU_AVX512 };
 
 static inline int ot_instruction_set(void)

@@ -44,7 +44,7 @@ static bool attention_can(const ot_node *n, const char **why)
     ot_dtype t = n->in[ot_attention_q(n)]->dtype;
     ot_attention_sizes_of(n, &s);
     if (!ot_cuda_type_can(t, why)) return false;
-    /* The gradient needs more than the forward pass: who cannot have the one is not given the other. */
+    /* The gradient needs more shared memory than the forward pass: a device without enough for it is refused both. */
     if (shared_bytes(&s, t, true) > SHARED) {
         *why = "heads have more channels than fit in shared memory";
         return false;

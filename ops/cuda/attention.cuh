@@ -1,4 +1,4 @@
-/* attention.cuh - what attention.c hands to attention.cu. */
+/* attention.cuh - arguments that attention.c passes to attention.cu. */
 typedef struct ot_attention_args {
     const void *q, *k, *v, *mask;
     const void *dy;              /* gradients: of y; y itself goes to attention_delta only */

@@ -1,8 +1,8 @@
-/* batchnorm.c - BatchNorm and its gradient: sums of chunks, sums over the chunks, then the result; where a channel is
- * short enough for one block, all of it in one launch.
+/* batchnorm.c - BatchNorm and its gradient: sums of chunks, sums over the chunks, then the result; if a channel is
+ * short enough for one block, in one launch.
  *
- * Chunks are cut by shape alone.  Where the channels are innermost, a block has up to 32 packs of 16 bytes of them side
- * by side; else it takes one channel.  Tensors may lie in different layouts; then elements are taken one at a time.
+ * Chunks depend on the shape only.  If the channels are innermost, a block has up to 32 adjacent packs of 16 bytes of
+ * them; else it processes one channel.  With tensors of different layouts elements are loaded one at a time.
  *
  * Memory    workspace: two sums per chunk and channel, three factors per channel
  * Numerics  f32 (f64 for f64) within a chunk, f64 over the chunks; scale, bias and statistics may be wider than x */
@@ -17,14 +17,14 @@
 
 enum { THREADS = 256, BATCH = 8, FINISH_CHANNELS = 8, BLOCKS = 1024 };
 
-/* A channel is one block's where a thread is through with it in so many turns.  Packs side by side are then few, so that
- * more threads share a channel, and there are more blocks. */
+/* A block computes whole channels if that takes a thread at most this many iterations.  It then has few adjacent
+ * packs, so that more threads share a channel, and there are more blocks. */
 enum { WHOLE_TURNS = 16, WHOLE_TURNS_LAST = 32, WHOLE_PACKS = 4 };
 
 typedef struct norm_state {
-    ot_gpu_fn *sums, *finish, *apply; /* whole: sums does everything */
+    ot_gpu_fn *sums, *finish, *apply; /* whole: the launch `sums` does everything */
     bool last, whole;
-    int lanes, ct; /* ct: packs of channels side by side */
+    int lanes, ct; /* ct: adjacent packs of channels */
     int64_t chunk, chunks, tiles;
 } norm_state;
 
@@ -80,7 +80,7 @@ static void choose(const norm_node *r, norm_state *s)
     s->whole = r->rows > 0 && r->rows <= whole;
     if (s->whole) s->ct = few;
     s->tiles = s->last ? (r->C / s->lanes + s->ct - 1) / s->ct : r->C;
-    int64_t unit = (int64_t)THREADS / s->ct * BATCH * (s->last ? 1 : s->lanes); /* what a block reads at once */
+    int64_t unit = (int64_t)THREADS / s->ct * BATCH * (s->last ? 1 : s->lanes); /* elements of one load of a block */
     int64_t most = s->tiles < BLOCKS && s->tiles > 0 ? BLOCKS / s->tiles : 1;
     s->chunk = (r->rows + most - 1) / most;
     s->chunk = s->chunk > 0 ? (s->chunk + unit - 1) / unit * unit : unit;

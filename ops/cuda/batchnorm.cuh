@@ -1,4 +1,4 @@
-/* batchnorm.cuh - what batchnorm.c hands to batchnorm.cu. */
+/* batchnorm.cuh - arguments that batchnorm.c passes to batchnorm.cu. */
 typedef struct ot_batch_norm_args {
     const void *x, *dy, *scale, *bias; /* scale, bias and the statistics: of type TS */
     const void *mean_in, *inv_in;      /* what the gradient reads */

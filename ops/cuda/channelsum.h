@@ -1,4 +1,4 @@
-/* channelsum.h - sums of (N, C, ...) over all but C, for kernels that need them beside a library's work. */
+/* channelsum.h - sums of (N, C, ...) over all but C, for kernels that use a library for the rest. */
 #ifndef OT_CUDA_CHANNELSUM_H
 #define OT_CUDA_CHANNELSUM_H
 
@@ -8,7 +8,7 @@
 typedef struct ot_channel_sum {
     const ot_value *x;
     ot_gpu_fn *parts, *total;
-    int64_t S;   /* parts that are summed beside each other */
+    int64_t S;   /* number of parts summed in parallel */
     size_t work; /* bytes of workspace */
 } ot_channel_sum;
 

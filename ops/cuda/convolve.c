@@ -1,12 +1,12 @@
 /* convolve.c - Convolve and ConvolveDx by tiles of our own: every case of the reference.
  *
  * Shapes   The product of tile.cuh: rows are positions of y, columns its channels per group, terms pairs of a tap and a
- *          channel of x.  A table says for each term where it lies in x and in w, so that any window, dilation and
- *          layout is the same kernel; it travels to the device once.
- *          For ConvolveDx (y = dx, x = dy) positions are sorted into phases by their residue modulo the stride: those
- *          of one phase meet the same taps, and no product with zero is taken.
+ *          channel of x.  A table gives the position of each term in x and in w, so that one kernel serves any window,
+ *          dilation and layout; it is copied to the device once. For ConvolveDx (y = dx, x = dy) positions are sorted
+ *          into phases by their residue modulo the stride: those of one phase have the same taps, and no products with
+ *          zero are computed.
  * Numerics as Dot.  Parts of the terms are added in order.
- * Memory   a workspace for the sums of parts, where positions are few and terms many (tile.c). */
+ * Memory   a workspace for the sums of parts, if positions are few and terms many (tile.c). */
 #include "ops/kernels/convolve.h"
 
 #include <stdlib.h>
@@ -16,19 +16,19 @@
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
 
-enum { NARROW = 1 << 28 }; /* below it, indices fit in 32 bits, what pads tiles included */
+enum { NARROW = 1 << 28 }; /* limit for 32-bit indices, including those of tile padding */
 
 /* Convolve, or ConvolveDx with its names exchanged: y is summed from x. */
 typedef struct gather {
     const ot_value *x, *w, *y;
     bool back;                      /* ConvolveDx */
-    ot_conv_sizes s;                /* as the node has them */
+    ot_conv_sizes s;                /* as in the node */
     int64_t C, M;                   /* channels of x and y per group */
     const int64_t *in, *out;        /* spatial extents of x and y */
     int64_t xn, xc, xs, yn, yc, ys; /* element strides; spatial axes are one */
     int64_t wg, wm, wc, wf;         /* of w by group, channel of y, channel of x, tap */
     bool wide;
-    bool along; /* threads lie along the channels of x */
+    bool along; /* threads are along the channels of x */
 } gather;
 
 /* One term: a channel of x at a tap. */
@@ -100,7 +100,7 @@ static void phase_axis(const gather *g, ot_conv_phase *f, int j, int64_t first)
     f->origin[j] = g->back ? (first + w->pad_lo[j]) / w->stride[j] : -w->pad_lo[j];
 }
 
-/* Coordinate of window element k relative to a position's; false: positions of this phase do not meet it. */
+/* Coordinate of window element k relative to a position's; false: positions of this phase do not use it. */
 static bool tap_axis(const gather *g, const ot_conv_phase *f, int j, int64_t k, int64_t *at)
 {
     const ot_window *w = &g->s.w;
@@ -109,9 +109,9 @@ static bool tap_axis(const gather *g, const ot_conv_phase *f, int j, int64_t k, 
     return !g->back || reach % w->stride[j] == rest;
 }
 
-/* Terms of the phase in the order in which they are summed, padded to steps; NULL `list` only counts.
- * Where x has channels last, neighbours are channels: all of them at a tap where windows are small, else as many as one
- * load takes, so that a step's weights, which lie tap by tap, are neighbours as well. */
+/* Terms of the phase in the order of summation, padded to steps; NULL `list` only counts.  If x has channels last,
+ * neighbours are channels: all of them at a tap if windows are small, else as many as one load reads, so that a
+ * step's weights, which are stored tap by tap, are neighbours as well. */
 static int64_t phase_terms(const gather *g, const ot_conv_phase *f, int vector, term *list)
 {
     const int64_t *kernel = g->s.w.kernel;
@@ -155,7 +155,7 @@ static int by_offset(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->term > y->term) - (x->term < y->term);
 }
 
-/* Terms [0, n) of a phase to the table from entry `first` on, n padded to steps; sorted: room for a step. */
+/* Writes terms [0, n) of a phase to the table from entry `first` on, n padded to steps; sorted: space for a step. */
 static void put_terms(const gather *g, plan *s, int64_t first, const term *list, int64_t n, weight *sorted)
 {
     char *table = s->table;
@@ -187,7 +187,7 @@ static int64_t phases_along(const gather *g, int j)
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Counts phases, terms and blocks; where there is a table, fills it. */
+/* Counts phases, terms and blocks; fills the table if there is one. */
 static void walk_phases(const gather *g, plan *s, int vector, term *list, weight *sorted)
 {
     int64_t n[3] = { phases_along(g, 0), phases_along(g, 1), phases_along(g, 2) };
@@ -321,7 +321,7 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p,
 static ot_status run(const ot_call *c)
 {
     const plan *s = c->state;
-    if (!s) return OT_OK; /* nothing in y */
+    if (!s) return OT_OK; /* y is empty */
     ot_convolve_args a = s->a;
     const char *table = c->table;
     a.x = c->in[0];

@@ -1,4 +1,4 @@
-/* convolve.cuh - what convolve.c hands to convolve.cu.
+/* convolve.cuh - arguments that convolve.c passes to convolve.cu.
  *
  * Both Convolve and ConvolveDx gather: y is summed from x, and for ConvolveDx the names mean y = dx, x = dy.  Positions of
  * y that meet the same taps make a phase: one for Convolve, one per residue of the stride for ConvolveDx. */

@@ -1,7 +1,7 @@
 /* convolvedirect.c - Convolve, ConvolveDx and ConvolveDw of groups with one or a few channels: depthwise convolutions.
  *
- * A tile would be mostly empty there; a thread computes outputs of its own instead (convolvedirect.cu), with the window
- * as constants of the text. Everything else is refused and goes to tiles.
+ * A tile would be mostly empty for these; each thread computes outputs of its own instead (convolvedirect.cu), with the
+ * window as constants of the text.  Other convolutions are refused and use tiles.
  *
  * Numerics as Dot.  dw is summed in parts by blocks, and the parts in order.
  * Memory   a workspace for the parts of dw and db. */
@@ -16,9 +16,9 @@
 enum {
     THREADS = 256,
     FEW = 4,         /* products of channels of x and y per group */
-    TAPS = 49,       /* a thread unrolls all, and keeps as many sums for dw */
+    TAPS = 49,       /* a thread unrolls all, and accumulates as many sums for dw */
     STRETCH = 24,    /* elements of x that a thread keeps for its outputs */
-    NARROW = 1 << 28 /* below it, indices fit in 32 bits, windows beyond the edge included */
+    NARROW = 1 << 28 /* limit for 32-bit indices, including windows beyond the edge */
 };
 
 typedef enum kind { FORWARD, DX, DW } kind;
@@ -89,8 +89,8 @@ static bool wide(const ot_node *n, kind k, const ot_conv_sizes *s)
     return is;
 }
 
-/* Outputs of one thread along the last axis: 4, so that weights and x are loaded for several; fewer where the
- * stretch of x between them grows long. */
+/* Outputs of one thread along the last axis: 4, so that weights and x are loaded once for several; fewer if the
+ * range of x for them is long. */
 static int outputs(const ot_conv_sizes *s)
 {
     int64_t reach = (s->w.kernel[2] - 1) * s->w.dilation[2] + 1;
@@ -129,7 +129,7 @@ static ot_status compile(const ot_node *n, kind k, const ot_conv_sizes *s, int p
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Parts of dw: blocks that fill the device a few times, each with several rounds of its threads. */
+/* Number of parts of dw: enough blocks to fill the device a few times, each with several iterations of its threads. */
 static void split(const ot_conv_sizes *s, plan *p, ot_prep *prep, ot_dtype type)
 {
     ot_direct_args *a = &p->a;

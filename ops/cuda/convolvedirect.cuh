@@ -1,4 +1,4 @@
-/* convolvedirect.cuh - what convolvedirect.c hands to convolvedirect.cu.
+/* convolvedirect.cuh - arguments that convolvedirect.c passes to convolvedirect.cu.
  *
  * x, y and w as the node has them; for ConvolveDx y is read and x written, for ConvolveDw w is written. */
 typedef struct ot_direct_args {

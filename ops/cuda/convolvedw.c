@@ -1,8 +1,8 @@
 /* convolvedw.c - ConvolveDw by tiles of our own: every case of the reference.
  *
- * Shapes   The product of tile.cuh: rows are filters, columns pairs of a tap and a channel of x, terms positions of
- *          y.  db is one column more, whose x is 1: dy is read once for both.  Terms are many and tiles few, so
- *          nearly always blocks share the terms of a tile.
+ * Shapes   The product of tile.cuh: rows are filters, columns pairs of a tap and a channel of x, terms positions of y.
+ *          db is an additional column, whose x is 1: dy is read once for both.  Terms are many and tiles few, so blocks
+ *          nearly always share the terms of a tile.
  * Numerics as Dot.  Parts of the terms are added in order: the same inputs give the same bits.
  * Memory   a workspace for the sums of parts. */
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
 
-enum { NARROW = 1 << 28 }; /* below it, indices fit in 32 bits, what pads tiles included */
+enum { NARROW = 1 << 28 }; /* limit for 32-bit indices, including those of tile padding */
 
 typedef struct strides {
     int64_t n, c, s;
@@ -62,7 +62,7 @@ static void put_number(void *to, int64_t i, int64_t v, bool wide)
     else ((int32_t *)to)[i] = (int32_t)v;
 }
 
-/* Columns in the order of memory of x: channel by channel where x is plain, tap by tap where its channels are last. */
+/* Columns in the memory order of x: channel by channel if x is plain, tap by tap if its channels are last. */
 static ot_status make_table(const ot_node *n, const ot_conv_sizes *s, bool last, bool wide, plan *p, ot_prep *prep)
 {
     size_t number = wide ? 8 : 4;
@@ -111,7 +111,7 @@ static ot_convolvedw_args args_of(const ot_node *n, const ot_conv_sizes *s)
     return a;
 }
 
-/* 1.0 as elements of type t are stored. */
+/* 1.0 as an element of type t. */
 static const char *one_of(ot_dtype t) { return t == OT_F16 ? "0x3c00" : t == OT_BF16 ? "0x3f80" : "1"; }
 
 static ot_status compile(const ot_node *n, const ot_conv_sizes *s, plan *p, ot_prep *prep)
@@ -172,7 +172,7 @@ static ot_status run(const ot_call *c)
 {
     const plan *p = c->state;
     ot_convolvedw_args a = p->a;
-    if (!p->f) return OT_OK; /* nothing in dw and db */
+    if (!p->f) return OT_OK; /* dw and db are empty */
     a.dy = c->in[0];
     a.x = c->in[1];
     a.dw = c->out[0];

@@ -1,4 +1,4 @@
-/* convolvedw.cuh - what convolvedw.c hands to convolvedw.cu.
+/* convolvedw.cuh - arguments that convolvedw.c passes to convolvedw.cu.
  *
  * The table: per column {x: offset in x, at[3]: where its tap lies from a window's origin}, then its offset in dw, of type IDX.  One column
  * more, behind these, sums dy alone: db. */

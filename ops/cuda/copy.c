@@ -1,8 +1,8 @@
-/* copy.c - Copy: boxes of words moved in one launch, exchanged axes by tiles.
+/* copy.c - Copy: copies boxes of words in one launch, exchanged axes by tiles.
  *
- * Both sides are memory, not logical tensors (ops/kernels/copy.h).  prepare joins axes, takes the widest words (up to 16
- * bytes) that every run is made of, and cuts what no piece writes into boxes of `fill`, so that each element is
- * written once.  A piece whose dense axes differ on both sides is a transposition and a launch of its own.
+ * Both sides are memory, not logical tensors (ops/kernels/copy.h).  prepare merges axes, chooses the widest words (up
+ * to 16 bytes) that divide every run, and splits the elements that no piece writes into boxes of `fill`, so that each
+ * element is written once.  A piece whose dense axes differ on both sides is a transposition with a launch of its own.
  *
  * Memory  tensors begin at multiples of 16 bytes: the memory plan places them at multiples of 64. */
 #include "ops/kernels/copy.h"
@@ -16,8 +16,8 @@
 
 enum {
     THREADS = 256,
-    TRANSPOSED = 8, /* pieces that get a launch of tiles each; of more, all go as boxes */
-    HOLES = 64,     /* boxes of `fill`; where it takes more, everything is filled first */
+    TRANSPOSED = 8, /* most pieces that get a launch of tiles each; if there are more, all are copied as boxes */
+    HOLES = 64,     /* most boxes of `fill`; beyond that, everything is filled first */
     NARROW = 1 << 30
 };
 
@@ -27,7 +27,7 @@ typedef struct launch {
     kind kind;
     ot_gpu_fn *f;
     int64_t units, first; /* first input */
-    int64_t at;           /* of its boxes in the table; -1: they travel with the launch */
+    int64_t at;           /* of its boxes in the table; -1: they are launch arguments */
     union {
         ot_copy_args copy;
         ot_transpose_args tiles;
@@ -47,7 +47,7 @@ typedef struct item {
     int64_t in;
 } item;
 
-/* What prepare works on. */
+/* State of prepare. */
 typedef struct work {
     const ot_node *node;
     ot_prep *prep;
@@ -78,13 +78,13 @@ typedef struct hole {
     int64_t at[OT_MAX_RANK], extent[OT_MAX_RANK];
 } hole;
 
-/* Takes piece p out of hole h: what is left becomes boxes at the end of the list.  false: too many. */
+/* Removes piece p from hole h: the rest becomes boxes at the end of the list.  false: too many. */
 static bool cut(hole *list, int *n, int h, const ot_piece *p, int rank)
 {
     hole *b = &list[h];
     for (int d = 0; d < rank; d++) {
         int64_t end = b->at[d] + b->extent[d], from = p->dst[d], to = p->dst[d] + p->extent[d];
-        if (from >= end || to <= b->at[d]) return true; /* apart */
+        if (from >= end || to <= b->at[d]) return true; /* disjoint */
     }
     for (int d = 0; d < rank; d++) {
         int64_t end = b->at[d] + b->extent[d], to = p->dst[d] + p->extent[d];
@@ -102,7 +102,7 @@ static bool cut(hole *list, int *n, int h, const ot_piece *p, int rank)
             b->extent[d] = to - b->at[d];
         }
     }
-    b->extent[0] = 0; /* what the piece writes */
+    b->extent[0] = 0; /* the part that the piece writes */
     return true;
 }
 
@@ -136,7 +136,7 @@ static void add_hole(work *w, const hole *h, const int64_t *ys, int rank)
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* The widest word, in elements, that all of the box is made of. */
+/* The widest word, in elements, that divides all runs of the box. */
 static int64_t word_of(const item *x, int bytes)
 {
     const ot_box *b = &x->b;
@@ -172,7 +172,7 @@ static const char *word_name(int64_t bytes)
                         : "ot_u128";
 }
 
-/* Do places in the box need 64 bits? */
+/* Do offsets in the box need 64 bits? */
 static bool wide(const ot_box *b)
 {
     int64_t t = b->to, f = b->from;
@@ -194,7 +194,7 @@ static ot_copy_axis axis_of(int64_t n, int64_t t, int64_t f) { return (ot_copy_a
 
 /* ---- transpositions ------------------------------------------------------------------ */
 
-/* The axis along which x is dense while y is along the last one; -1: none that tiles would help. */
+/* The axis along which x is dense while y is along the last one; -1: none for which tiles are useful. */
 static int rows_of(const ot_box *b)
 {
     int last = b->rank - 1;
@@ -232,7 +232,7 @@ static ot_status add_tiles(work *w, const ot_box *b, int64_t in, int bytes)
     return compile(w, "transpose.cu", "transpose", &l->f, &prefix);
 }
 
-/* Takes the transpositions out of the list, if they are few. */
+/* Moves the transpositions to a list of their own, if they are few. */
 static ot_status take_transpositions(work *w)
 {
     int64_t n = 0, kept = 0;
@@ -258,7 +258,7 @@ static ot_status take_transpositions(work *w)
 
 /* ---- boxes ----------------------------------------------------------------------------- */
 
-/* Box x as the kernel takes it; its innermost axis comes last. */
+/* Box x in the kernel's form; its innermost axis comes last. */
 static ot_copy_box box_of(const item *x, int64_t first, int64_t unit)
 {
     ot_copy_box b = {
@@ -270,7 +270,7 @@ static ot_copy_box box_of(const item *x, int64_t first, int64_t unit)
     return b;
 }
 
-/* One launch for n items, whose inputs lie within OT_COPY_INPUTS of each other. */
+/* One launch for n items, whose inputs are within OT_COPY_INPUTS of each other. */
 static ot_status add_boxes(work *w, item *x, int64_t n)
 {
     const ot_copy *c = w->node->attrs;

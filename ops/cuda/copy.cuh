@@ -1,4 +1,4 @@
-/* copy.cuh - what copy.c hands to copy.cu, transpose.cu and packed.cu. */
+/* copy.cuh - arguments that copy.c passes to copy.cu, transpose.cu and packed.cu. */
 #include "divide.cuh"
 
 enum {

@@ -1,8 +1,8 @@
-/* copydx.c - CopyDx: each element of dx gathers what was copied from it.
+/* copydx.c - CopyDx: each element of dx sums the elements of dy that were copied from it.
  *
- * Numerics  floats are summed in f64 like the reference, piece after piece.  Every type: floats of 8 bits and less come
- *           here as gradients of Pad behind QuantizeLinear.
- * Memory    no workspace; the boxes lie in a table where they are many. */
+ * Numerics  floats are summed in f64 like the reference, piece after piece.  All types: floats of 8 bits and less occur
+ *           as gradients of Pad after QuantizeLinear.
+ * Memory    no workspace; if there are many boxes, they are in a table. */
 #include "ops/kernels/copy.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static ot_copyadd_box args_of(const ot_box *b)
     return a;
 }
 
-/* How many elements share a byte, and so belong to one thread. */
+/* The number of elements that share a byte, which one thread computes. */
 static int per_byte(ot_dtype t) { return ot_dtype_bits(t) < 8 ? 8 / ot_dtype_bits(t) : 1; }
 
 static ot_status add_prepare(const ot_node *n, ot_prep *prep)

@@ -1,4 +1,4 @@
-/* copydx.cuh - what copydx.c hands to copydx.cu. */
+/* copydx.cuh - arguments that copydx.c passes to copydx.cu. */
 #include "divide.cuh"
 
 enum {

@@ -1,10 +1,10 @@
 /* crossentropy.c - CrossEntropy and its gradient: a group of threads per sample, then sums over the samples.
  *
- * The loss goes over the logits once, and once more where every class has a part in it; a sample's logits stay in
- * registers between the two, and in the gradient, where they fit (group.c).  Few samples: one launch, of one block.
+ * The loss reads the logits once, and once more if it depends on every class; a sample's logits stay in registers
+ * between the two, and in the gradient, if they fit (group.c).  Few samples: one launch, of one block.
  *
  * Memory    workspace: a loss per sample, the sums of CHUNK samples each
- * Numerics  f32 (f64 for f64) within a sample, f64 over the samples, in an order that depends on their number alone */
+ * Numerics  f32 (f64 for f64) within a sample, f64 over the samples, in an order that depends only on their number */
 #include "ops/kernels/crossentropy.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static loss_node node_of(const ot_node *n, bool gradient)
 static bool each(const loss_node *l) { return l->a->reduction == OT_REDUCTION_NONE; }
 static bool mean(const loss_node *l) { return l->a->reduction == OT_REDUCTION_MEAN; }
 
-/* Is the mean's divisor a sum over the labels, and not their number? */
+/* Is the divisor of the mean a sum over the labels instead of their number? */
 static bool must_count(const loss_node *l) { return mean(l) && !l->a->probs && (l->weight || l->a->has_ignore); }
 
 static ot_dtype loss_type(const loss_node *l)
@@ -83,7 +83,7 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 static bool loss_can(const ot_node *n, const char **why) { return can(n, false, why); }
 static bool dx_can(const ot_node *n, const char **why) { return can(n, true, why); }
 
-/* How the samples are given to threads. */
+/* The assignment of samples to threads. */
 static void choose(const loss_node *l, loss_state *s)
 {
     bool spread = l->a->probs || l->a->label_smoothing != 0 || l->logp;
@@ -130,7 +130,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
         return st;
     }
     p->state = s;
-    if (s->fold_samples) /* sums of chunks, of chunks of those …: less than twice the first */
+    if (s->fold_samples) /* sums of chunks, of chunks of those ...: less than twice the first */
         p->work =
             (gradient ? 0 : losses_bytes(&l)) + 2 * (size_t)(chunks_of(l.samples) + 1) * sizeof(ot_cross_entropy_sum);
     return OT_OK;
@@ -139,7 +139,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 static ot_status loss_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, false); }
 static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, true); }
 
-/* Adds up the samples; *last: where the one sum is.  losses NULL: the weights alone. */
+/* Sums over the samples; *last: the position of the final sum.  losses NULL: the weights only. */
 static ot_status fold(const ot_call *c, const loss_node *l, const void *losses, const void *target, const void *weight,
                       void *loss, const ot_cross_entropy_sum **last)
 {

@@ -1,4 +1,4 @@
-/* crossentropy.cuh - what crossentropy.c hands to crossentropy.cu. */
+/* crossentropy.cuh - arguments that crossentropy.c passes to crossentropy.cu. */
 typedef struct ot_cross_entropy_args {
     const void *x, *target, *weight, *dloss;
     void       *logp, *dx;

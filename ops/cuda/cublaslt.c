@@ -1,13 +1,13 @@
 /* cublaslt.c - Dot by cuBLASLt.
  *
- * The library thinks in columns: the row-major y (M, N) is the column-major (N, M), so y^T = op(b)^T . op(a)^T is
- * asked for, with b as its first operand.  The bias then runs along the rows of what it makes, as its epilogue wants.
+ * The library is column-major: the row-major y (M, N) is the column-major (N, M), so y^T = op(b)^T . op(a)^T is
+ * computed, with b as the first operand.  The bias is then along the rows of the result, as the epilogue requires.
  *
  * Numerics  f32 adds in f32 and reads its operands as they are, unless the plan allows tf32; f16 and bf16 add in f32.
- *           No sum depends on the order of blocks: where K is split, the parts lie in the workspace in the type they
- *           are computed in and are added by a second step.
+ *           No sum depends on the order of blocks: if K is split, the parts are stored in the workspace in the type of
+ *           computation and added by a second step.
  * Memory    descriptors and algorithm are made once per plan; the workspace is the algorithm's own, part of the plan.
- *           The algorithms that the heuristic named are kept on disk, so that every run chooses among the same. */
+ *           The heuristic's algorithms are stored on disk, so that every run chooses among the same ones. */
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@
 
 enum { ALGORITHMS = 16 };
 
-/* What the product is, free of pointers: the key of the file its algorithms are kept in. */
+/* The product without pointers: the key of the file with its algorithms. */
 typedef struct lt_problem {
     char format[8];
     int64_t M, N, K, batches;
     int64_t a_step, b_step, y_step;          /* elements from one batch to the next; 0: the same for all */
-    int64_t ta, tb, dtype, tf32, bias, work; /* work: bytes that an algorithm may ask for */
+    int64_t ta, tb, dtype, tf32, bias, work; /* work: limit on an algorithm's workspace in bytes */
 } lt_problem;
 
 typedef struct lt_dot {
@@ -49,7 +49,7 @@ static ot_status failed(cublasStatus_t s, const char *what, ot_error *err)
 
 /* ---- what it takes --------------------------------------------------------------- */
 
-/* Do the leading axes of x follow those of y: all of them (all), or none (it is the same for every batch)? */
+/* Do the leading axes of x follow those of y: all of them (all), or none (the same for every batch)? */
 static bool follows(const ot_shape *x, const ot_shape *y, bool *all)
 {
     int with = 0, without = 0;
@@ -62,7 +62,7 @@ static bool follows(const ot_shape *x, const ot_shape *y, bool *all)
     return !with || !without;
 }
 
-/* false: no single stride leads from each batch to the next. */
+/* false: no single stride separates consecutive batches. */
 static bool describe(const ot_node *n, lt_problem *p)
 {
     const ot_dot *t = n->attrs;
@@ -80,7 +80,7 @@ static bool describe(const ot_node *n, lt_problem *p)
     p->batches = 1;
     for (int d = 0; d < y->rank - 2; d++) p->batches *= y->dim[d];
     if (!follows(a, y, &a_all) || !follows(b, y, &b_all)) return false;
-    if (a_all && !b_all && !p->ta) { /* one matrix for all: the batches are more rows */
+    if (a_all && !b_all && !p->ta) { /* one matrix for all: the batches become rows */
         p->M *= p->batches;
         p->batches = 1;
         a_all = false;
@@ -119,9 +119,9 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* Expectations, not measurements: where the tuner has run, it decides.  Below a million multiply-adds the time is that
- * of starting a kernel and of one walk along K, and an algorithm that splits K starts two.  A matrix times a vector
- * takes the time of reading the matrix, and tiles made for products keep most of their threads idle. */
+/* Estimates, not measurements: results of the tuner override them.  Below a million multiply-adds the time is that
+ * of a launch and of one pass along K, and an algorithm that splits K launches twice.  A matrix times a vector takes
+ * the time of reading the matrix, and tiles made for products leave most of their threads idle. */
 static bool yields(const ot_node *n, const char **why)
 {
     lt_problem p;
@@ -143,7 +143,7 @@ static cudaDataType data_type(int64_t t)
 #define SET_LAYOUT(d, attribute, value) cublasLtMatrixLayoutSetAttribute(d, CUBLASLT_MATRIX_LAYOUT_##attribute, &(value), sizeof(value))
 #define SET_PREFERENCE(d, attribute, value) cublasLtMatmulPreferenceSetAttribute(d, CUBLASLT_MATMUL_PREF_##attribute, &(value), sizeof(value))
 
-/* Every value begins at a multiple of 64 bytes (passes/memory.c); 16 is the most that a kernel makes use of. */
+/* Every value begins at a multiple of 64 bytes (passes/memory.c); kernels use 16 at most. */
 enum { ALIGNMENT = 16 };
 
 /* A row-major (rows, columns) matrix is the column-major (columns, rows). */
@@ -163,7 +163,7 @@ static cublasStatus_t make_descriptors(lt_dot *s, const lt_problem *p)
                                                      : CUBLAS_COMPUTE_32F;
     cublasOperation_t first = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
-    const void *aligned = (const void *)(uintptr_t)ALIGNMENT; /* the heuristic looks at it, nobody reads there */
+    const void *aligned = (const void *)(uintptr_t)ALIGNMENT; /* only for the heuristic; nothing is read there */
     s->f64 = p->dtype == OT_F64;
     TRY_LT(cublasLtMatmulDescCreate(&s->op, compute, s->f64 ? CUDA_R_64F : CUDA_R_32F));
     TRY_LT(SET_OP(s->op, TRANSA, first));
@@ -196,7 +196,7 @@ typedef struct lt_list {
     cublasLtMatmulAlgo_t algo[ALGORITHMS];
 } lt_list; /* a file */
 
-/* Asks the library; an empty list where it has nothing. */
+/* Queries the library; an empty list if it has no algorithm. */
 static cublasStatus_t ask(const lt_dot *s, const lt_problem *p, cublasLtMatmulPreference_t like, lt_list *out)
 {
     cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
@@ -222,7 +222,7 @@ static cublasStatus_t ask(const lt_dot *s, const lt_problem *p, cublasLtMatmulPr
     return answer;
 }
 
-/* Keeps those that the library says it can run within the workspace; sets the size of each. */
+/* Keeps those that the library can run within the workspace; sets the size of each. */
 static void check(const lt_dot *s, const lt_problem *p, lt_list *list, size_t work[ALGORITHMS])
 {
     int64_t kept = 0;
@@ -238,7 +238,7 @@ static void check(const lt_dot *s, const lt_problem *p, lt_list *list, size_t wo
     list->n = kept;
 }
 
-/* The list as an earlier run left it; false: there is none, or it is not whole. */
+/* The list of an earlier run; false: there is none, or it is incomplete. */
 static bool remembered(ot_device *d, const char *name, const lt_problem *p, lt_list *out)
 {
     size_t n;
@@ -258,7 +258,7 @@ static cublasStatus_t find_algorithms(ot_device *d, const lt_dot *s, const lt_pr
     if (remembered(d, name, p, list)) {
         int64_t all = list->n;
         check(s, p, list, work);
-        if (list->n == all) return CUBLAS_STATUS_SUCCESS; /* else: of another library */
+        if (list->n == all) return CUBLAS_STATUS_SUCCESS; /* else: of another version of the library */
     }
     memset(list, 0, sizeof *list);
     list->problem = *p;
@@ -296,7 +296,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     describe(n, &problem);
     problem.tf32 = p->tf32 && problem.dtype == OT_F32;
     problem.work = (int64_t)(ot_gpu_arch(p->device) >= 90 ? 32 : 4)
-                   << 20; /* what Hopper's algorithms ask for at most */
+                   << 20; /* the most that Hopper's algorithms request */
     lt_dot *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory for a matrix product");
     cublasStatus_t e = handle_of(p->device, &s->handle);

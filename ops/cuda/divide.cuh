@@ -1,4 +1,4 @@
-/* divide.cuh - places in tensors: numbers of 32 or 64 bits (WIDE), and division by what is known while planning.
+/* divide.cuh - offsets in tensors: numbers of 32 or 64 bits (WIDE), and division by numbers known while planning.
  *
  * Narrow numbers stay below 2^31 and are divided by a multiplication and a shift.
  *

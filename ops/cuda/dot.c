@@ -1,9 +1,9 @@
-/* dot.c - Dot by tiles of our own: every case of the reference; before it stands cuBLASLt.
+/* dot.c - Dot by tiles of our own: every case of the reference; a later candidate than cuBLASLt.
  *
- * Shapes   Leading axes are joined where both operands step alike; where one matrix serves all batches, the batches
+ * Shapes   Leading axes are merged if both operands have the same steps; if one matrix serves all batches, the batches
  *          become rows of one product.  One row or one column is a matrix times a vector, a kernel of its own.
  * Numerics f32 and 16-bit floats add in f32, f64 in f64, integers modulo their size.
- * Memory   a workspace for the sums of parts, where a product has many terms and few tiles (tile.c). */
+ * Memory   a workspace for the sums of parts, if a product has many terms and few tiles (tile.c). */
 #include "ops/kernels/dot.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
 
-enum { NARROW = 1 << 30 }; /* below it, indices fit in 32 bits, a step beyond the end included */
+enum { NARROW = 1 << 30 }; /* limit for 32-bit indices, including a step beyond the end */
 
 /* A Dot as one loop over products of matrices. */
 typedef struct product {
@@ -37,7 +37,7 @@ typedef struct plan {
 
 static bool dot_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->out[0]->dtype, why); }
 
-/* Step of operand s along axis d of y, counted from the last axis; 0 where it is broadcast. */
+/* Step of operand s along axis d of y, counted from the last axis; 0 if it is broadcast. */
 static int64_t step_of(const ot_shape *s, int d)
 {
     int64_t step = 1;
@@ -72,7 +72,7 @@ static product product_of(const ot_node *n)
                   .tb = t->tb != 0 };
     p.K = t->ta ? a->dim[a->rank - 2] : a->dim[a->rank - 1];
     for (int d = 2; d < y->rank; d++) add_axis(&p, y->dim[y->rank - 1 - d], step_of(a, d), step_of(b, d));
-    /* One b for all, and rows that go on from batch to batch: one tall product. */
+    /* One b for all, and rows that continue from batch to batch: one tall product. */
     if (p.axes && p.b_step[0] == 0 && !p.ta && p.a_step[0] == p.M * p.K) {
         p.M *= p.dim[0];
         p.axes--;
@@ -95,7 +95,7 @@ static bool wide(const ot_node *n)
            ot_numel(&n->out[0]->shape) >= NARROW;
 }
 
-/* Elements of an operand that one load takes: 16 bytes where every line and matrix begins at such a multiple. */
+/* Elements of an operand per load: 16 bytes if every line and matrix begins at a multiple of it. */
 static int vector_of(const product *p, const int64_t *step, int64_t ld, int side, bool along_k, const ot_tile *t,
                      int most)
 {
@@ -225,7 +225,7 @@ static ot_status dot_prepare(const ot_node *n, ot_prep *p)
 static ot_status dot_run(const ot_call *c)
 {
     const plan *s = c->state;
-    if (!s) return OT_OK; /* nothing in y */
+    if (!s) return OT_OK; /* y is empty */
     return s->vector ? vector_run(c, s) : tiles_run(c, s);
 }
 

@@ -1,4 +1,4 @@
-/* dot.cuh - what dot.c hands to dot.cu and dotvector.cu. */
+/* dot.cuh - arguments that dot.c passes to dot.cu and dotvector.cu. */
 enum { OT_DOT_AXES = 8 };
 
 /* Element (m, k) of a lies at m * lda + k or, transposed, at k * lda + m; the same for (n, k) of b. */

@@ -1,4 +1,4 @@
-/* flatindex.c - FlatIndex: a thread per place. */
+/* flatindex.c - FlatIndex: a thread per index. */
 #include "ops/kernels/scatter.h"
 
 #include "ops/cuda/kernels.h"
@@ -22,7 +22,7 @@ static ot_status places_run(const ot_call *c)
 {
     const ot_flat_index *a = c->node->attrs;
     const ot_shape *s = &c->node->in[0]->shape, *y = &c->node->out[0]->shape;
-    ot_shape rows = a->x; /* whose strides count */
+    ot_shape rows = a->x; /* the tensor whose strides are used */
     int64_t xs[OT_MAX_RANK];
     bool along = a->kind == OT_FLAT_ALONG;
     ot_flat_index_args g = { .index = c->in[0],

@@ -1,4 +1,4 @@
-/* flatindex.cuh - what flatindex.c hands to flatindex.cu. */
+/* flatindex.cuh - arguments that flatindex.c passes to flatindex.cu. */
 enum { OT_PLACES_AXES = 8 };
 
 typedef struct ot_flat_index_args {

@@ -1,4 +1,5 @@
-/* functions.cuh - what the formulas of ops/kernels/functions.h stand on in a text: classes, conversions, integers, random numbers.
+/* functions.cuh - the base of the formulas of ops/kernels/functions.h in a text: classes, conversions, integers, random
+ * numbers.
  *
  * A text that uses a formula sets T to its class, has a b c (g y) and the doubles p q in sight, and pastes it.
  * The classes are float, double, ot_i64, ot_u64 (OT_CLASS_*).

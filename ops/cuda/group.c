@@ -1,28 +1,27 @@
-/* group.c - which threads work at which sample. */
+/* group.c - assigns samples to groups of threads. */
 #include "ops/cuda/group.h"
 
 #include "ops/cuda/types.h"
 
-/* KEEP: registers that packs of 16 bytes may take; a thread of a block of MOST_THREADS has 128 of them. */
+/* KEEP: most registers for packs of 16 bytes; a thread of a block of MOST_THREADS has 128 registers. */
 enum { WARP_PACKS = 8, FEW_THREADS = 256, MOST_THREADS = 512, KEEP = 80 };
 
 int ot_lanes(ot_dtype t) { return 128 / ot_dtype_bits(t); }
 
-static int power_of_two(int64_t n) /* n or the next above */
+static int power_of_two(int64_t n) /* The power of two that is n or the next above. */
 {
     int p = 1;
     while (p < n) p *= 2;
     return p;
 }
 
-/* g has its lanes. */
+/* Sets the lanes of g. */
 static ot_group rows_by(ot_group g, int64_t n, ot_dtype t, int arrays)
 {
     int held = arrays > 0 ? arrays : 1;
     int64_t packs = n % g.lanes ? (n + 2 * g.lanes - 2) / g.lanes : n / g.lanes;
-    int most = t == OT_F64 || !arrays
-                   ? 0
-                   : KEEP / (g.lanes > 1 ? 4 : 2) / arrays; /* f64: its exp wants the registers itself */
+    int most =
+        t == OT_F64 || !arrays ? 0 : KEEP / (g.lanes > 1 ? 4 : 2) / arrays; /* f64: exp needs the registers itself */
     g.shifted = n % g.lanes != 0;
     if (packs <= 32 * WARP_PACKS / held) {
         g.group = power_of_two(packs);
@@ -42,7 +41,7 @@ ot_group ot_group_rows(int64_t n, ot_dtype t, int arrays)
 {
     int lanes = ot_lanes(t);
     ot_group g = { .lanes = lanes, .wide = n > INT32_MAX / 2 };
-    if (n % lanes && n < 4 * lanes) g.lanes = 1; /* 16 bytes would mostly be the neighbours' */
+    if (n % lanes && n < 4 * lanes) g.lanes = 1; /* 16 bytes would mostly belong to neighbours */
     return rows_by(g, n, t, arrays);
 }
 

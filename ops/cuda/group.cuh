@@ -1,13 +1,14 @@
-/* group.cuh - samples of n elements, each given to a group of threads, which agree on sums and maxima.
+/* group.cuh - samples of n elements, each computed by a group of threads, which share sums and maxima.
  *
  * group.c chooses the geometry and writes it in front of the text:
  *   T, ACC     type of the elements; float or double, in which is computed
  *   THREADS    of a block;  GROUP of them work at one sample
  *   BOUNDS     for OT_KERNEL: THREADS, or that and 1: registers go before blocks that run side by side
- *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block
- *              1: elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the threads
+ *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block 1:
+ *              elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the threads
  *   LANES      elements that a thread takes at once: 1, or those of 16 bytes
- *   SHIFTED    1: rows do not begin at multiples of 16 bytes; a row's first and last 16 bytes are partly its neighbours'
+ *   SHIFTED    1: rows do not begin at multiples of 16 bytes; a row's first and last 16 bytes are partly its
+ *   neighbours'
  *   PACKS      how often a thread takes LANES elements; all are kept in registers, so that memory is read once.
  *              0: a row is too long for that and is read again by each pass over it
  *   INDEX      type of a position in a sample

@@ -1,4 +1,5 @@
-/* host.c - the module's side of ops/kernels/host.h: the core's functions, by their own names; the kernels; the entry. */
+/* host.c - the module's side of ops/kernels/host.h: forwarders with the names of the core's functions; the kernels;
+ * the entry. */
 #include "ops/kernels/host.h"
 
 #include <stdio.h>
@@ -32,7 +33,7 @@ OT_HOST_CALLS_VOID(ROW)
 
 enum { CANDIDATES = 4 };
 
-/* Libraries before our own. */
+/* Library kernels before our own. */
 static const struct {
     const char *op;
     const ot_kernel *candidates[CANDIDATES + 1];

@@ -1,4 +1,4 @@
-/* kernels.h - which kernels, of libraries and for special cases, stand before our own general one, by operator.
+/* kernels.h - the kernels, of libraries and for special cases, that are candidates before the general one, by operator.
  *
  * OT_CUDA_LIBRARIES_<Op> is a list of "&kernel," for every operator that list.h gives a CUDA kernel; the
  * first that can run a node does. */
@@ -15,8 +15,8 @@ extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                
 extern const ot_kernel ot_cudnn_FusedAttention, ot_cudnn_FusedAttentionDx;             /* attention.c */
 
 /* ot_kernel.wants of every convolution here.  Matrix units read channels last.  cuDNN 9.19's engines for strict f32 and
- * f64 work on plain tensors and turn others over in their workspace: in a step of ResNet-50 at batch 32 that takes 5.4 GB
- * channels last and 2.5 GB plain, as planned for an H200 (0.2 GB with tf32). */
+ * f64 work on plain tensors and transpose others in their workspace: a step of ResNet-50 at batch 32 then needs 5.4 GB
+ * with channels last and 2.5 GB plain, as planned for an H200 (0.2 GB with tf32). */
 static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 {
     ot_dtype t = n->in[0]->dtype;

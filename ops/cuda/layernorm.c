@@ -1,7 +1,8 @@
 /* layernorm.c - LayerNorm and its gradient: a group of threads per row, column sums in two stages.
  *
- * Rows are cut into chunks by their shape alone.  A block of the gradient goes over a chunk's rows and, where the sums
- * fit in its registers, adds dscale and dbias on the way: x and dy are read once.  Longer rows: by a launch of their own.
+ * Chunks of rows depend on the shape only.  A block of the gradient processes a chunk's rows and, if the sums fit in
+ * its registers, accumulates dscale and dbias too: x and dy are read once.  For longer rows these have a launch of
+ * their own.
  *
  * Memory    workspace of the gradient: two sums per chunk and column
  * Numerics  f32 (f64 for f64); deviations are squared after the mean is known; the chunks' sums are added in f64 */
@@ -61,7 +62,7 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 static bool norm_can(const ot_node *n, const char **why) { return can(n, false, why); }
 static bool dx_can(const ot_node *n, const char **why) { return can(n, true, why); }
 
-/* Rows begin at multiples of 16 bytes or are taken element by element: columns keep their threads. */
+/* Rows begin at multiples of 16 bytes or are loaded element by element: a thread keeps its columns. */
 static ot_group unshifted(const norm_node *r, int arrays)
 {
     ot_group g = ot_group_rows(r->D, r->x->dtype, arrays);
@@ -100,7 +101,7 @@ static ot_status norm_prepare(const ot_node *n, ot_prep *p)
 
 static int64_t chunks_of(const norm_node *r, const norm_state *s) { return (r->rows + s->chunk - 1) / s->chunk; }
 
-/* Enough chunks to fill a large device, few enough that their sums are little beside the rows. */
+/* Enough chunks to fill a large device, few enough that their sums are small compared with the rows. */
 static void cut(const norm_node *r, norm_state *s)
 {
     enum { THREADS_WANTED = 1 << 18, LEAST_ROWS = 8 };

@@ -1,4 +1,4 @@
-/* layernorm.cuh - what layernorm.c hands to layernorm.cu. */
+/* layernorm.cuh - arguments that layernorm.c passes to layernorm.cu. */
 typedef struct ot_layer_norm_args {
     const void *x, *dy, *scale, *bias; /* scale, bias: of type TS */
     void       *y;                     /* dx */

@@ -1,8 +1,8 @@
-/* map.c - Map: one kernel per program, made from the formulas of ops/kernels/functions.h.
+/* map.c - Map: one kernel per program, generated from the formulas of ops/kernels/functions.h.
  *
- * Memory    an output may lie where an input of its shape, type and layout lies: a thread has read its elements of
- *           all inputs before it writes them.
- * Numerics  as ops/kernels/map.h says; each register in its class. */
+ * Memory    an output may have the memory of an input of its shape, type and layout: a thread reads its elements of all
+ *           inputs before it writes them.
+ * Numerics  as in ops/kernels/map.h; each register in its class. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ static ot_status map_run(const ot_call *c)
 
 /* ---- several calls of one text -------------------------------------------------- */
 
-enum { CHUNK = 4 * GPU_MAP_THREADS }; /* vectors that a block takes of one call */
+enum { CHUNK = 4 * GPU_MAP_THREADS }; /* vectors per block of one call */
 
 bool gpu_map_alike(const gpu_map *a, const gpu_map *b)
 {
@@ -100,7 +100,7 @@ static int64_t chunks_of(const gpu_map *m) { return (m->n + (int64_t)m->vector *
 
 static size_t call_words(const gpu_map *m) { return (size_t)(m->n_in + m->n_out + 1); }
 
-/* The calls, then the chunks: pairs of a call and a number of a chunk in it. */
+/* The calls, then the chunks: pairs of a call and the number of a chunk in it. */
 static size_t map_bytes(const ot_node *const *n, int count)
 {
     size_t bytes = 0;

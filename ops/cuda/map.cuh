@@ -1,4 +1,4 @@
-/* map.cuh - what map.c hands to map.cu.
+/* map.cuh - arguments that map.c passes to map.cu.
  *
  * The sizes are #defined by the text that map_print.c makes: V elements that a thread takes at a time, MAP_OPERANDS
  * inputs and outputs, MAP_STRIDED of them (and of the logical position) that are not read one element after the

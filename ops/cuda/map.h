@@ -1,4 +1,4 @@
-/* map.h - a Map as the GPU runs it: joined axes, how each operand is read, the text. */
+/* map.h - the GPU's plan of a Map: merged axes, how each operand is read, the text. */
 #ifndef OT_CUDA_MAP_H
 #define OT_CUDA_MAP_H
 
@@ -14,10 +14,10 @@ enum {
 
 /* How a thread reads (writes) the V neighbouring elements that it computes. */
 typedef enum gpu_map_kind {
-    GPU_MAP_NONE,   /* an output that nobody asked for; the position where it is not asked for */
+    GPU_MAP_NONE,   /* an output that is not needed; the position if it is not needed */
     GPU_MAP_SCALAR, /* one element for all */
-    GPU_MAP_DENSE,  /* V neighbours, at the same place as the result */
-    GPU_MAP_VECTOR, /* V neighbours elsewhere; from here on by strides */
+    GPU_MAP_DENSE,  /* V neighbours, at the position of the result */
+    GPU_MAP_VECTOR, /* V neighbours elsewhere; this and the following use strides */
     GPU_MAP_ROW,    /* one for all V */
     GPU_MAP_STEPS,  /* V in steps of one stride */
     GPU_MAP_EACH    /* V anywhere */
@@ -25,39 +25,39 @@ typedef enum gpu_map_kind {
 
 typedef struct gpu_map {
     const ot_program *p;
-    int n_in, n_out, rank; /* rank: joined axes */
+    int n_in, n_out, rank; /* rank: merged axes */
     int64_t n, dim[OT_MAX_RANK];
-    bool gone[OT_MAX_RANK]; /* axes that a Reduce behind it takes together */
-    bool reduced;           /* there is one: results are not stored */
+    bool gone[OT_MAX_RANK]; /* axes that a following Reduce reduces together */
+    bool reduced;           /* there is a Reduce: results are not stored */
     int64_t stride[GPU_MAP_OPERANDS][OT_MAX_RANK];
     ot_dtype dtype[GPU_MAP_OPERANDS];
     gpu_map_kind kind[GPU_MAP_OPERANDS];
     int strided[GPU_MAP_OPERANDS]; /* number among the strided operands */
     int n_strided;
     int vector;                            /* V */
-    bool inner;                            /* V neighbours never cross an innermost joined axis */
+    bool inner;                            /* V neighbours never cross an innermost merged axis */
     bool wide;                             /* positions need 64 bits */
-    bool indexed;                          /* coordinates are asked for */
+    bool indexed;                          /* coordinates are needed */
     bool uniform[OT_MAP_IN + OT_MAP_INST]; /* registers that hold one value for all elements */
     ot_shape shape;
 } gpu_map;
 
-/* The places of a gpu_map's operands: inputs, outputs, then the position. */
+/* The indices of a gpu_map's operands: inputs, outputs, then the position. */
 static inline int gpu_map_position(const gpu_map *m) { return m->n_in + m->n_out; }
 
-/* What a Reduce does with the one output of a Map, a value that is nowhere: its axes that go, and the steps of the
- * result along those that stay. */
+/* A Reduce of the only output of a Map, which is not stored: the reduced axes, and the steps of the result along the
+ * others. */
 typedef struct gpu_reduced {
     int64_t gone, y[OT_MAX_RANK];
 } gpu_reduced;
 
-/* map_plan.c.  r: NULL; else the output says only how it would lie, and its steps become those of the result. */
+/* map_plan.c.  r: NULL; else the output only determines the order of axes, and its steps become those of the result. */
 void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m);
 
-/* map_print.c: what stands before map.cu, with map_vector(); where it is reduced before reduce.cu, with map_values(). */
+/* map_print.c: the text before map.cu, with map_vector(); for a Reduce the text before reduce.cu, with map_values(). */
 void gpu_map_text(const gpu_map *m, ot_text *t);
 
-/* Have both the same text, and nothing but places and a length that differs? */
+/* Do both have the same text, and differ only in addresses and length? */
 bool gpu_map_alike(const gpu_map *a, const gpu_map *b);
 
 /* The divider of an axis as map.cuh's ot_divider, and one call as its ot_map_call; return the number of words. */

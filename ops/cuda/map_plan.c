@@ -1,9 +1,9 @@
-/* map_plan.c - how the GPU goes through a Map: axes that every operand steps through alike are joined, and each
- * operand is read in the widest way its strides allow.
+/* map_plan.c - plans a Map for the GPU: merges axes that every operand traverses alike, and reads each operand as
+ * widely as its strides allow.
  *
- * Axes   outermost in memory first, as the results lie; so results are written one after the other.
- *        Where results are reduced, axes that stay and axes that go are not joined.
- * Width  16 bytes of the narrowest operand at a time, but no more than 8 elements or what registers hold. */
+ * Axes   outermost in memory first, in the layout of the results, which are thus written contiguously. With a Reduce,
+ *        kept and reduced axes are not merged.
+ * Width  16 bytes of the narrowest operand at a time, but at most 8 elements, within the limit of registers. */
 #include <string.h>
 
 #include "ops/cuda/map.h"
@@ -73,7 +73,7 @@ static void choose_width(gpu_map *m)
     int v = least >= 16 ? 128 / least : 8;
     while (v / 2 >= floor && v * bits > PACKED_BYTES * 8) v /= 2;
     int64_t inner = m->rank ? m->dim[m->rank - 1] : 1;
-    if (strided) /* narrower, where the innermost axis then has no rest */
+    if (strided) /* narrower, if the innermost axis then has no remainder */
         for (int w = v; w >= floor && w * least >= 64; w /= 2)
             if (inner % w == 0) {
                 v = w;
@@ -85,7 +85,7 @@ static void choose_width(gpu_map *m)
     m->inner = inner % m->vector == 0;
 }
 
-/* How operand i, whose strides are its own, is read by V neighbours of an innermost axis. */
+/* How V neighbours of an innermost axis of operand i, with its own strides, are read. */
 static gpu_map_kind inner_kind(const gpu_map *m, int i)
 {
     int last = m->rank - 1;
@@ -110,7 +110,7 @@ static void choose_kinds(gpu_map *m)
     }
 }
 
-/* The largest place that any operand has an element at. */
+/* The largest offset of an element of any operand. */
 static int64_t farthest(const gpu_map *m)
 {
     int64_t most = m->n;
@@ -141,7 +141,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
         m->gone[d] = r && r->gone >> axis[d] & 1;
     }
     for (int i = 0; i <= position; i++) {
-        int64_t stride[OT_MAX_RANK] = { 0 }; /* what nobody reads or writes fits any axes */
+        int64_t stride[OT_MAX_RANK] = { 0 }; /* unused operands fit any axes */
         const ot_value *v = i == position ? NULL : i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (r && i == n->n_in) memcpy(stride, r->y, sizeof stride);
         else if (v) ot_map_strides(v, &m->shape, stride);
@@ -152,7 +152,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
     join_axes(m);
     for (int i = 0; i <= position; i++) {
         bool there = i < n->n_in || (i < position ? !r && n->out[i - n->n_in] : needs_position);
-        bool bytes = !r || ot_dtype_bits(m->dtype[i]) >= 8; /* less than that: read one by one */
+        bool bytes = !r || ot_dtype_bits(m->dtype[i]) >= 8; /* fewer than that: read one by one */
         m->kind[i] = !there                                          ? GPU_MAP_NONE
                      : i < n->n_in && (m->n == 1 || is_scalar(m, i)) ? GPU_MAP_SCALAR
                      : is_dense(m, i) && bytes                       ? GPU_MAP_DENSE

@@ -1,8 +1,8 @@
-/* map_print.c - a Map's program as C text: what stands before map.cu.
+/* map_print.c - prints a Map's program as the C text that precedes map.cu.
  *
  * The text depends on the program, the types and how operands are read, not on sizes: those are arguments.  Formulas
- * are the texts of ops/kernels/functions.h, pasted with their operands as a b c (g y), their parameters as p q and their class
- * as T.  Register i is r<i>, what is loaded of or stored to operand i is x<i>. */
+ * are the texts of ops/kernels/functions.h, pasted with their operands as a b c (g y), their parameters as p q and
+ * their class as T.  Register i is r<i>, the loaded or stored element of operand i is x<i>. */
 #include <math.h>
 
 #include "ops/cuda/map.h"
@@ -35,8 +35,8 @@ static const char *converter(ot_class from, ot_class to)
     return f[from][to];
 }
 
-/* The same on the way to an element of type t: what is rounded again is rounded to odd first, a truth is not an
- * integer of the value. */
+/* The same before a store to an element of type t: a value that is rounded again is rounded to odd first, and a bool
+ * is not an integer of the value. */
 static const char *storer(ot_class from, ot_dtype t)
 {
     static const char *const odd[] = { "", "ot_odd_f64", "ot_odd_i64", "ot_odd_u64" };
@@ -76,7 +76,7 @@ static void print_packs(const gpu_map *m, ot_text *t)
 typedef struct printer {
     const gpu_map *m;
     ot_text *t;
-    int cls; /* what T stands for; -1: nothing */
+    int cls; /* the class of T; -1: none */
 } printer;
 
 static void set_class(printer *k, int cls)
@@ -121,7 +121,7 @@ static void print_convert(printer *k, const ot_inst *inst, int r)
                 converter(ot_class_of(by), to), ot_cuda_type_any(by));
 }
 
-/* Are the four numbers of a counter taken at once, before the elements? */
+/* Are the four numbers of a counter generated at once, before the elements? */
 static bool random_row(const gpu_map *m, const ot_inst *inst)
 {
     return inst->row == OT_FN_Random && m->n > 1 && m->kind[gpu_map_position(m)] == GPU_MAP_DENSE &&
@@ -158,13 +158,13 @@ static void print_inst(printer *k, int i)
 
 /* ---- what is uniform ------------------------------------------------------------------ */
 
-/* Costs nothing: written again where it is read. */
+/* Costs nothing: repeated where it is read. */
 static bool is_immediate(const gpu_map *m, int r)
 {
     return r >= m->p->n_in && m->p->inst[r - m->p->n_in].row == OT_FN_Imm;
 }
 
-/* Registers that map_vector takes from map_uniform. */
+/* Registers that map_vector gets from map_uniform. */
 static void find_handed(const gpu_map *m, bool handed[OT_MAP_IN + OT_MAP_INST])
 {
     const ot_program *p = m->p;
@@ -177,7 +177,7 @@ static void find_handed(const gpu_map *m, bool handed[OT_MAP_IN + OT_MAP_INST])
     for (int r = 0; r < p->n_in + p->n_inst; r++) handed[r] = handed[r] && m->uniform[r] && !is_immediate(m, r);
 }
 
-/* Worth one thread's time instead of everybody's: doubles are slow on many GPUs. */
+/* Worth computing in one thread instead of in all: doubles are slow on many GPUs. */
 static bool is_expensive(const gpu_map *m)
 {
     for (int i = 0; i < m->p->n_inst; i++)
@@ -240,7 +240,7 @@ static void print_loads(printer *k)
     }
 }
 
-/* "o[1]" or "o[1] + j * m->stride[1][MAP_RANK - 1]": the place of element j in a strided operand. */
+/* "o[1]" or "o[1] + j * m->stride[1][MAP_RANK - 1]": the address of element j in a strided operand. */
 static void print_place(printer *k, int i)
 {
     ot_text_add(k->t, "o[%d]", k->m->strided[i]);
@@ -290,7 +290,7 @@ static void print_stores(printer *k)
     }
 }
 
-/* The result as a value that was stored and loaded again. */
+/* The result after a store and a load. */
 static void print_value(printer *k)
 {
     const gpu_map *m = k->m;

@@ -1,4 +1,4 @@
-/* order.c - indices sorted by the place that they name.
+/* order.c - sorts indices by the row that they address.
  *
  * Memory  two rounds of keys and positions, and the counts of digits. */
 #include "ops/cuda/order.h"

@@ -1,4 +1,4 @@
-/* order.cuh - what order.c hands to order.cu. */
+/* order.cuh - arguments that order.c passes to order.cu. */
 typedef struct ot_order_args {
     const void *index;
     const void *from, *from_order; /* the pass before; NULL: the indices */

@@ -1,6 +1,6 @@
 /* pool.c - PoolMax, PoolAvg and their gradients: a thread per pixel and 16 bytes of channels, in any layout.
  *
- * Where every tensor has its channels last, a thread takes as many as 16 bytes hold; else one element.
+ * If every tensor has its channels last, a thread computes 16 bytes of channels; else one element.
  * Numerics  sums in f32 (f64 for f64 and integers), in the order of the windows */
 #include "ops/kernels/pool.h"
 
@@ -20,7 +20,7 @@ typedef struct pool_state {
     int lanes;
 } pool_state;
 
-/* x has the pixels that windows slide over, y a pixel per window: values of either direction. */
+/* x has the pixels that windows slide over, y a pixel per window: in both directions. */
 typedef struct pool_node {
     const ot_pool *a;
     const ot_value *x, *y, *where, *indices;
@@ -46,7 +46,7 @@ static int lanes_of(const pool_node *p)
     return all && p->x->shape.dim[1] % lanes == 0 ? lanes : 1;
 }
 
-/* What a window of padding alone gives, as the reference has it. */
+/* The result of a window of padding only, as in the reference. */
 static const char *least(ot_dtype t)
 {
     if (t == OT_F64) return "-(double)ot_bits_f32(0x7f800000u)";
@@ -65,7 +65,7 @@ static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
                 s, ot_cuda_type(type), ot_cuda_class(type), ot_is_float(type) && type != OT_F64 ? "float" : "double",
                 lanes, wide ? "ot_i64" : "int");
     ot_text_add(t, "#define BOUNDS %d%s\n", THREADS,
-                type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both divide in a loop */
+                type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both contain divisions in a loop */
     ot_text_add(t, "#define X_LAST %d\n#define Y_LAST %d\n#define WHERE_LAST %d\n#define INDICES_LAST %d\n",
                 is_last(p->x), is_last(p->y), is_last(p->where), is_last(p->indices));
     for (int j = 0; j < 3; j++)

@@ -1,4 +1,4 @@
-/* pool.cuh - what pool.c hands to pool.cu. */
+/* pool.cuh - arguments that pool.c passes to pool.cu. */
 typedef struct ot_pool_args {
     const void *x;     /* dy */
     void       *y;     /* dx */

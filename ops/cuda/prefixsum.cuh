@@ -1,4 +1,4 @@
-/* prefixsum.cuh - what prefixsum.c hands to prefixsum.cu. */
+/* prefixsum.cuh - arguments that prefixsum.c passes to prefixsum.cu. */
 typedef struct ot_prefix_sum_args {
     const void *x;
     void       *y;

@@ -1,4 +1,4 @@
-/* prelude.cuh - the one place of everything that is CUDA's own: what the texts of this folder are written in.
+/* prelude.cuh - the only file with CUDA's own syntax: the names that the texts of this folder use.
  *
  * The texts are the part that CUDA C++ and GNU C share: one OT_KERNEL per entry, which takes one struct by
  * value, `a`; no templates, no overloads, explicit casts from void *.  tests/cuda/emulator/prelude_host.h

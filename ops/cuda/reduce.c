@@ -1,9 +1,9 @@
-/* reduce.c - Reduce: by rows where the innermost axis of x goes, by columns where it stays.
+/* reduce.c - Reduce: by rows if the innermost axis of x is reduced, by columns if it is kept.
  *
- * Memory    workspace: a sum per result and chunk, where few results have many terms.
+ * Memory    workspace: a sum per result and chunk, if few results have many terms.
  * Numerics  floats of up to 32 bits: runs of 16 in float32, joined in double; products and float64 in double;
  *           integers modulo 2^64.  One rounding to the result.  The tree depends on the shape alone.
- *           An element of a program is as it would have been stored. */
+ *           An element of a program is rounded as if stored. */
 #include "ops/kernels/reduce.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 enum {
     THREADS = 256,
-    BLOCKS = 1024, /* wanted at least, as far as there is work; a constant: sums are the same on every device */
-    EACH = 8,      /* steps that a thread of a chunk has at least */
+    BLOCKS = 1024, /* target number of blocks; a constant: sums are the same on every device */
+    EACH = 8,      /* least number of steps of a thread of a chunk */
     WORDS = 16 + 10 * OT_MAX_RANK + GPU_MAP_WORDS
 };
 
@@ -33,7 +33,7 @@ typedef struct plan {
     axis kept[OT_MAX_RANK], gone[OT_MAX_RANK]; /* outermost first */
     int n_kept, n_gone;
     bool by_columns;
-    int neighbours; /* results that a thread makes side by side: KV */
+    int neighbours; /* results that a thread computes together: KV */
     int group, columns, per, joiners;
     int64_t y_step, results, terms, chunk, chunks;
     ot_gpu_fn *reduce, *join;
@@ -41,7 +41,7 @@ typedef struct plan {
 
 /* ---- plan ------------------------------------------------------------------------ */
 
-/* The Map in front: the node's program, or x as it is. */
+/* The preceding Map: the node's program, or x itself. */
 static void plan_map(const ot_node *n, plan *p)
 {
     const ot_reduce *a = n->attrs;
@@ -50,7 +50,7 @@ static void plan_map(const ot_node *n, plan *p)
     gpu_reduced r = { .gone = a->axes };
     int64_t own[OT_MAX_RANK];
     ot_reduce_x(n, &x.shape, &p->type);
-    for (int i = 0; i < n->n_in; i++) /* it would lie as an input of its size does */
+    for (int i = 0; i < n->n_in; i++) /* in the layout of an input of its size */
         if (ot_shape_eq(&n->in[i]->shape, &x.shape)) {
             x.layout = n->in[i]->layout;
             break;
@@ -106,7 +106,7 @@ static int power(int64_t n, int most)
     return p;
 }
 
-/* A whole tensor, one element after the other: such calls can run together. */
+/* A whole tensor, one element after the other: such calls can be grouped. */
 static bool is_whole(const plan *p) { return p->n_kept == 0 && p->n_gone == 1 && p->m.n_strided == 0 && p->per == 1; }
 
 static void plan_work(plan *p)
@@ -147,7 +147,7 @@ static bool adds(const plan *p)
     return p->kind == OT_REDUCE_SUM || p->kind == OT_REDUCE_SUMSQ || p->kind == OT_REDUCE_PROD;
 }
 
-/* What a sum is kept in; lane: of a few terms. */
+/* The type of a sum; lane: of a few terms. */
 static const char *sum_type(const plan *p, bool lane)
 {
     if (!adds(p)) return ot_cuda_class(p->type);
@@ -232,7 +232,7 @@ static ot_status reduce_prepare(const ot_node *n, ot_prep *prep)
 static int put_axes(const axis *a, int n, uint64_t *w)
 {
     int k = 0;
-    for (int d = 0; d <= n; d++) { /* one more that is not used */
+    for (int d = 0; d <= n; d++) { /* an additional one, unused */
         k += gpu_map_divider(d < n ? a[d].n : 1, w + k);
         w[k++] = d < n ? (uint64_t)a[d].x : 0;
         w[k++] = d < n ? (uint64_t)a[d].y : 0;
@@ -302,7 +302,7 @@ static size_t call_words(const plan *p)
     return (size_t)put_call(p, &c, w);
 }
 
-/* The calls, then the units: pairs of a call and a number of a chunk in it. */
+/* The calls, then the units: pairs of a call and the number of a chunk in it. */
 static size_t reduce_bytes(const ot_node *const *n, int count)
 {
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-/* reduce.cuh - what reduce.c hands to reduce.cu and reduce_join.cu.
+/* reduce.cuh - arguments that reduce.c passes to reduce.cu and reduce_join.cu.
  *
  * What is reduced is the result of a program (map.cuh), V neighbours of the joined axes at a time.  reduce.c #defines
  *   CLS, ACC, LANE      class of the elements; what sums are kept in; what a thread sums a few elements in

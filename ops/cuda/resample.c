@@ -1,4 +1,4 @@
-/* resample.c - Resample in any layout: y is made in the order in which it lies.
+/* resample.c - Resample in any layout: y is computed in memory order.
  *
  * Numerics  weights and sums are f32, f64 for f64. */
 #include "ops/kernels/resample.h"
@@ -19,7 +19,7 @@ typedef struct plan {
     char table[];
 } plan;
 
-/* An axis of y: its extent, the strides of y and x; of_table: it is the one that is resampled. */
+/* An axis of y: its extent, the strides of y and x; of_table: it is the resampled one. */
 typedef struct axis {
     int64_t n, y, x;
     bool of_table;
@@ -33,7 +33,7 @@ static int by_stride(const void *p, const void *q)
     return a->y != b->y ? (a->y < b->y) - (a->y > b->y) : a->of_table - b->of_table;
 }
 
-/* y's axes in the order of its memory, joined where both sides allow; their number. */
+/* Sorts y's axes in the order of its memory and merges them where both sides allow; returns their number. */
 static int axes_of(const ot_node *n, axis *list)
 {
     const ot_resample *a = n->attrs;
@@ -67,7 +67,7 @@ static void put_real(char *table, int64_t i, double v, bool f64)
     else ((float *)(void *)table)[i] = (float)v;
 }
 
-/* The table as the kernel reads it. */
+/* The table in the kernel's form. */
 static void fill_table(plan *p, const ot_resample *a, int64_t stride, bool wide, bool f64)
 {
     for (int64_t i = 0; i <= a->size; i++) put_num(p->table, i, a->start[i], wide);
@@ -100,7 +100,7 @@ static ot_status interp_prepare(const ot_node *n, ot_prep *prep)
     while (!list[at].of_table) at++;
     fill_table(p, a, list[at].x, wide, f64);
 
-    /* Several elements at once where they lie side by side on both sides, in every row. */
+    /* Several elements at once if they are adjacent on both sides, in every row. */
     const axis *last = &list[rank - 1];
     int64_t most = 16 / bytes;
     bool fits = !last->of_table && last->x == 1 && last->n % most == 0;

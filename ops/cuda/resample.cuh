@@ -1,4 +1,4 @@
-/* resample.cuh - what resample.c hands to resample.cu. */
+/* resample.cuh - arguments that resample.c passes to resample.cu. */
 #include "divide.cuh"
 
 enum { OT_INTERP_AXES = 8 };

@@ -1,8 +1,8 @@
-/* scatter.c - TakeDx and Scatter: the indices are sorted by place, then rows joined.
+/* scatter.c - TakeDx and Scatter: the indices are sorted by row, then updates of a row are combined.
  *
- * Numerics  16-bit floats are joined in f32.  Rows of one place are joined in order within chunks of 32, and the
+ * Numerics  16-bit floats are combined in f32.  Updates of one row are combined in order within chunks of 32, and the
  *           chunks in order: a fixed tree.
- * Memory    the sorted indices, and two rows per chunk for what crosses its borders. */
+ * Memory    the sorted indices, and two rows per chunk for rows that cross its borders. */
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/order.h"
 #include "ops/cuda/scatter.cuh"
@@ -22,7 +22,7 @@ typedef struct plan {
     int64_t chunks;
 } plan;
 
-/* What is joined: rows of type t, m of them, to rows of y. */
+/* The combined rows: m of type t, into rows of y. */
 typedef struct job {
     ot_dtype t;
     ot_along y;
@@ -70,7 +70,7 @@ static ot_status scatter_prepare(const ot_node *n, const job *j, ot_prep *prep)
     return OT_OK;
 }
 
-/* Joins the rows x, at the places that in[1] names, with y. */
+/* Combines the rows x, at the indices in[1], with y. */
 static ot_status scatter_run(const ot_call *c, const void *x)
 {
     const plan *p = c->state;
@@ -115,7 +115,7 @@ static ot_status add_run(const ot_call *c)
 
 /* ---- Scatter --------------------------------------------------------------------------- */
 
-/* What is only moved needs no type. */
+/* Rows that are only moved need no type. */
 static ot_dtype moved(ot_dtype t)
 {
     int bits = ot_dtype_bits(t);

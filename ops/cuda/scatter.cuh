@@ -1,4 +1,4 @@
-/* scatter.cuh - what scatter.c hands to scatter.cu. */
+/* scatter.cuh - arguments that scatter.c passes to scatter.cu. */
 #include "divide.cuh"
 
 enum { OT_SCATTER_CHUNK = 32 }; /* rows that one thread works off */

@@ -1,4 +1,4 @@
-/* softmax.cuh - what softmax.c hands to softmax.cu. */
+/* softmax.cuh - arguments that softmax.c passes to softmax.cu. */
 typedef struct ot_softmax_axis_args {
     const void *x, *dy; /* the gradient has y for x */
     void       *y;      /* dx */

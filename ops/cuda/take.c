@@ -1,4 +1,4 @@
-/* take.c - Take: rows picked by index, in the widest words that they are made of. */
+/* take.c - Take: gathers rows by index, in the widest words that divide them. */
 #include "ops/kernels/move.h"
 #include "ops/kernels/take.h"
 

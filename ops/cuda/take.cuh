@@ -1,4 +1,4 @@
-/* take.cuh - what take.c hands to take.cu. */
+/* take.cuh - arguments that take.c passes to take.cu. */
 #include "divide.cuh"
 
 /* x: (outer, n, row)  y: (outer, m, row), rows in words of the launch */

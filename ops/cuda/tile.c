@@ -1,9 +1,9 @@
-/* tile.c - into which tiles a matrix product is cut.
+/* tile.c - chooses the tiles of a matrix product.
  *
- * Shapes  A menu of tiles, each cut down to the product where that is smaller (20 filters make 20 columns, not
- *         32), each with the number of blocks that share its terms which suits it best.  The order comes from a
- *         model of the time in cycles of a multiprocessor; it is a guess that a tuner may correct through
- *         p->variant, so the menu is short and its entries differ.
+ * Shapes  A short list of tiles, each reduced to the size of a smaller product (20 filters make 20 columns, not 32),
+ *         each with the best number of blocks that share its terms.  They are ordered by a model of the time in cycles
+ *         of a multiprocessor, an estimate that the tuner may correct through p->variant; the list is therefore short,
+ *         and its entries differ.
  * Numerics the choice depends on the product and on the number of multiprocessors, never on the grid. */
 #include "ops/cuda/tile.h"
 
@@ -12,9 +12,9 @@
 enum {
     MENU = 16,
     OFFERED = 6,          /* variants */
-    SHARED_BYTES = 40960, /* of two steps; what a kernel keeps beside them fits into 48 KiB */
-    BLOCK_THREADS = 256,  /* smaller tiles are given to several groups of threads, up to so many */
-    LATENCY = 500,        /* cycles from asking memory to going on, which a step cannot undercut */
+    SHARED_BYTES = 40960, /* of two steps; the other data of a kernel fits into 48 KiB with them */
+    BLOCK_THREADS = 256,  /* most groups of threads that share a smaller tile */
+    LATENCY = 500,        /* cycles of memory latency, the minimum for a step */
     START = 1500,
     SECOND_PASS = 3000,
 };
@@ -57,7 +57,7 @@ static int64_t shared_bytes(const ot_tile *t, int sum_bytes)
     return (int64_t)2 * t->bk * (t->bm + t->bn + 8) * sum_bytes;
 }
 
-/* Steps of about 16 terms (8 for each group), evened out so that the last is not nearly empty. */
+/* Steps of about 16 terms (8 for each group), equalised so that the last is not nearly empty. */
 static bool set_steps(ot_tile *t, const ot_tile_job *j)
 {
     int sum = ot_tile_sum_bytes(j->type), align = j->align > t->groups ? j->align : t->groups;
@@ -70,8 +70,8 @@ static bool set_steps(ot_tile *t, const ot_tile_job *j)
     return shared_bytes(t, sum) <= SHARED_BYTES;
 }
 
-/* Cycles: what products, loads and the joining of groups take on the busiest multiprocessor, or what waiting takes
- * where too little is under way to hide it; and the second pass. */
+/* Cycles: of products, loads and the sum over groups on the busiest multiprocessor, or of latency if too few steps
+ * are in flight to hide it; and of the second pass. */
 static double cycles(const ot_tile *t, const ot_tile_job *j, int units)
 {
     double rate = 128 * (t->tm * t->tn >= 64 ? 0.85 : t->tm * t->tn >= 32 ? 0.75 : 0.6);

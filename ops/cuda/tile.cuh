@@ -1,4 +1,4 @@
-/* tile.cuh - the sum over k of x[row][k] w[k][column] for one tile of a matrix: what Dot and the convolutions share.
+/* tile.cuh - the sum over k of x[row][k] w[k][column] for one tile of a matrix, for Dot and the convolutions.
  *
  * The prefix (tile.c) gives types and sizes: T CLS STORED ACC IDX, BM BN BK of the block, TM TN of a thread, GROUPS,
  * THREADS, VEC elements in 16 bytes; and A_VEC, B_VEC, elements that one load of either operand takes.

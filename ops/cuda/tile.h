@@ -1,4 +1,4 @@
-/* tile.h - into which tiles a matrix product is cut: what Dot and the convolutions share on the host. */
+/* tile.h - chooses the tiles of a matrix product, for Dot and the convolutions. */
 #ifndef OT_CUDA_TILE_H
 #define OT_CUDA_TILE_H
 
@@ -13,33 +13,33 @@ typedef struct ot_tile {
     int splits;     /* blocks that share the terms of a tile; their sums are added in a second pass */
 } ot_tile;
 
-/* A product to be cut. */
+/* A product to be tiled. */
 typedef struct ot_tile_job {
     int64_t rows, cols, terms; /* of one product */
-    int64_t batch;             /* how many of them */
+    int64_t batch;             /* their number */
     ot_dtype type;
     int align; /* bk is a multiple of this */
 } ot_tile_job;
 
-/* The variant that p asks for; sets p->variants.  0 is the one that a model of the device's time prefers. */
+/* The variant that p requests; sets p->variants.  0 is the best one by a model of the device's time. */
 ot_tile ot_tile_choose(const ot_tile_job *j, ot_prep *p);
 
 int ot_tile_threads(const ot_tile *t);
 
-/* Steps of one of the blocks that share a tile, of `steps` in all. */
+/* The number of steps of one of the blocks that share a tile, of `steps` in all. */
 int64_t ot_tile_share(const ot_tile *t, int64_t steps);
 
 /* Elements in 16 bytes of type t. */
 int ot_tile_vector(ot_dtype t);
 
-/* Type of sums, as tile.cuh names it, and its bytes. */
+/* Type of sums, by its name in tile.cuh, and its bytes. */
 const char *ot_tile_sum_type(ot_dtype t);
 int ot_tile_sum_bytes(ot_dtype t);
 
-/* The lines that tile.cuh wants in front.  wide: an index needs 64 bits. */
+/* The #defines that tile.cuh needs.  wide: an index needs 64 bits. */
 void ot_tile_text(ot_text *text, const ot_tile *t, ot_dtype type, bool wide);
 
-/* Adds "#define <name> <value>". */
+/* Appends "#define <name> <value>". */
 void ot_tile_define(ot_text *text, const char *name, int64_t value);
 
 #endif

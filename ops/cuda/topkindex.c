@@ -1,4 +1,4 @@
-/* topkindex.c - TopKIndex: one pass where only the best is asked for; else sorted chunks, merged.
+/* topkindex.c - TopKIndex: one pass if k is 1; else sorted chunks, merged.
  *
  * Memory  lines longer than a chunk keep the k best of every run, twice, in the workspace. */
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void type_text(ot_text *t, const ot_node *n, bool wide)
 
 static ot_status prepare_best(plan *p, const ot_text *types, ot_prep *prep)
 {
-    /* Threads side by side read side by side: along the line, or, where it has a stride, across lines. */
+    /* Adjacent threads read adjacent elements: along the line, or, if it has a stride, across lines. */
     int ty = power_from(p->x.n, p->x.inner == 1 ? BLOCK : BLOCK / 32);
     ot_text prefix = { 0 };
     p->tx = BLOCK / ty;

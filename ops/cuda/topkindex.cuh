@@ -1,4 +1,4 @@
-/* topkindex.cuh - what topkindex.c hands to topkindex.cu. */
+/* topkindex.cuh - arguments that topkindex.c passes to topkindex.cu. */
 enum { OT_ARG_CHUNK = 2048 }; /* elements that a block sorts */
 
 /* x: (outer, n, inner)  y: (outer, k, inner) */

@@ -1,4 +1,4 @@
-/* types.c - the names that prelude.cuh has for element types. */
+/* types.c - the names of element types in prelude.cuh. */
 #include "ops/cuda/types.h"
 
 const char *ot_cuda_type(ot_dtype t)

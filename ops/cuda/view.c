@@ -1,4 +1,4 @@
-/* view.c - View where x and y do not share memory. */
+/* view.c - View if x and y do not share memory. */
 #include "ops/cuda/kernels.h"
 
 static ot_status view_run(const ot_call *c)

@@ -24,8 +24,7 @@ typedef struct ot_batching {
     char names[200];
     int mixing;                   /* number of operators that act along the file's batch, and so mix its samples */
     const char *mixed, *mixed_op; /* the first of them */
-    const char *
-        pairs; /* the first product of each sample with each in an export of several, of each with itself here; NULL: none */
+    const char *pairs; /* the first product of samples with each other, of a sample with itself here; NULL: none */
     ot_value ***parts; /* by value id: its micro-batches, one by one; NULL: not built yet */
     int n_parts;
 } ot_batching;

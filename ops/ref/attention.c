@@ -6,7 +6,7 @@
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
 
-typedef struct view { /* one node, whichever of the two */
+typedef struct view { /* one node, of either operator */
     ot_attention_sizes s;
     const ot_attention *a;
     const void *q, *k, *v, *mask;
@@ -84,7 +84,7 @@ static ot_status attention_run(const ot_call *c)
     return OT_OK;
 }
 
-/* p, and ds / scale (0: the score is fixed), of one pair of tokens; delta: sum of dy y of token t. */
+/* p, and ds / scale (0: the score is constant), of one pair of tokens; delta: sum of dy y of token t. */
 OT_INLINE double pair(ot_dtype type, const view *w, const ot_call *c, int64_t h, int64_t t, int64_t s, double delta,
                       double *p)
 {

@@ -1,7 +1,7 @@
 /* convolve.c - Convolve, ConvolveDx, ConvolveDw, the plain loops.
  *
- * All three walk the same index set (n, group, m, c, output position, window position) and differ in which
- * of x, w, y is summed into.  Numerics: sums in f64. */
+ * All three walk the same index set (n, group, m, c, output position, window position) and differ in the tensor, x, w
+ * or y, that is accumulated.  Numerics: sums in f64. */
 #include "ops/kernels/convolve.h"
 #include "ops/kernel.h"
 #include "ops/ref/element.h"
@@ -51,7 +51,7 @@ OT_INLINE void forward(ot_dtype t, const ot_conv_sizes *s, const void *x, const 
             }
 }
 
-/* dx[n, c, i] = sum over m and the (q, k) that meet at i of dy w */
+/* dx[n, c, i] = sum over m and the pairs (q, k) that read i of dy w */
 OT_INLINE void input_grad(ot_dtype t, const ot_conv_sizes *s, const void *dy, const void *w, void *dx)
 {
     int64_t I = volume(s->in), O = volume(s->out), K = volume(s->w.kernel);

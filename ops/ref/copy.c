@@ -1,6 +1,6 @@
 /* copy.c - Copy and CopyDx, one element after the other.
  *
- * Memory    CopyDx of half-precision values sums in a workspace of floats.
+ * Memory    CopyDx of half-precision values is summed in a workspace of floats.
  * Numerics  CopyDx adds piece after piece, each in row-major order of its box. */
 #include "ops/kernels/copy.h"
 #include "ops/kernel.h"

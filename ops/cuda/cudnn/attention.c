@@ -1,14 +1,14 @@
-/* attention.c - FusedAttention and FusedAttentionDx by cuDNN: the operations between q, k, v and y as one graph, whose engines keep
- * the scores out of memory.
+/* attention.c - FusedAttention and FusedAttentionDx by cuDNN: the operations between q, k, v and y as one graph, whose
+ * engines do not store the scores.
  *
- * Forward   top and sum are written by the graph.  cuDNN gives either these two or their log-sum-exp: the intermediate
- *           results must then be those and no more, or it leaves them out without a word.
- * Backward  reads the log-sum-exp, which attention_lse makes of top and sum, whoever wrote them.
- * Bits      dq could be summed in an f32 tensor of its own; the engines do that by atomics, and do not say so in their
- *           notes.  Without that tensor they keep ds instead, B H T S of 16 bits, and nothing depends on an order.
- * Masks     are added, from a copy that ends at LEAST: exp of a difference is 0 long before, and cuDNN's products with
- *           log2 e would lose whole rows hidden by -1e9.  Such a row gets the softmax of its scores, which is what
- *           adding one number to all of it means.
+ * Forward   top and sum are written by the graph.  cuDNN returns either these two or their log-sum-exp; other
+ *           intermediate results must not be requested, or it omits these silently.
+ * Backward  reads the log-sum-exp, which attention_lse computes from top and sum.
+ * Bits      dq could be summed in an f32 tensor of its own; the engines then use atomics, without declaring it in their
+ *           notes.  Without that tensor they store ds, B H T S of 16 bits, and results do not depend on an order.
+ * Masks     are added, from a copy limited to LEAST: exp of a difference is 0 well before that, and in cuDNN's products
+ *           with log2 e rows hidden by -1e9 would overflow.  Such a row gets the softmax of its scores, as it should if
+ *           one number is added to all of them.
  * Numerics  products of 16 bits, sums in f32; p and ds are rounded to 16 bits between products */
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ typedef struct writer {
     ot_attention_sizes s;
     cudnnDataType_t type;
     size_t own;  /* bytes of workspace so far */
-    size_t bias; /* where the mask's copy lies there */
+    size_t bias; /* offset of the mask's copy in it */
 } writer;
 
 static const cudnnDataType_t F32 = CUDNN_DATA_FLOAT;
@@ -89,14 +89,14 @@ static ot_cudnn_at work(writer *w, size_t bytes)
     return at;
 }
 
-/* Output o, or, where nobody asked for it, workspace. */
+/* Output o, or, if it is not needed, workspace. */
 static ot_cudnn_at out(writer *w, int o, int64_t numel, ot_dtype t)
 {
     if (o < w->n->n_out && w->n->out[o]) return (ot_cudnn_at){ OT_CUDNN_OUT, o };
     return work(w, (size_t)(numel * ot_dtype_bits(t) / 8));
 }
 
-/* (B, H, rows, columns); turned: that is how it is read, it lies as (B, H, columns, rows). */
+/* (B, H, rows, columns); turned: in memory it is (B, H, columns, rows). */
 static ot_cudnn_desc matrix(writer *w, int64_t rows, int64_t columns, bool turned, cudnnDataType_t t, ot_cudnn_at at)
 {
     int64_t dim[4] = { w->s.B, w->s.H, rows, columns };
@@ -125,7 +125,7 @@ typedef struct operands {
     ot_cudnn_desc x, b, t, y;
 } operands;
 
-/* Element by element; axis below 0: it has none.  Gives y. */
+/* An element-wise operation, returns y; axis below 0: none. */
 static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
                                operands o)
 {
@@ -144,7 +144,7 @@ static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataTy
     return o.y;
 }
 
-/* Of scores, to scores of type t. */
+/* A function of scores, with a result of type t. */
 static ot_cudnn_desc map(writer *w, cudnnPointwiseMode_t mode, ot_cudnn_desc x, ot_cudnn_desc b, cudnnDataType_t t)
 {
     return pointwise(w, mode, F32, -1, (operands){ x, b, NULL, scores(w, t) });
@@ -178,7 +178,7 @@ static ot_cudnn_desc reduce(writer *w, cudnnReduceTensorOp_t by, ot_cudnn_desc x
     return y;
 }
 
-/* The same memory read as y says. */
+/* The same memory with the shape of y. */
 static ot_cudnn_desc turn(writer *w, ot_cudnn_desc x, ot_cudnn_desc y)
 {
     ot_cudnn_desc op = ot_cudnn_make(w->g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
@@ -188,13 +188,13 @@ static ot_cudnn_desc turn(writer *w, ot_cudnn_desc x, ot_cudnn_desc y)
     return y;
 }
 
-/* Which row (axis 2) or column (3) a score is in. */
+/* The row (axis 2) or column (3) of a score. */
 static ot_cudnn_desc place(writer *w, ot_cudnn_desc s, int64_t axis)
 {
     return pointwise(w, CUDNN_POINTWISE_GEN_INDEX, F32, axis, (operands){ s, NULL, NULL, scores(w, CUDNN_DATA_INT32) });
 }
 
-/* scale q.k^T, masked; k is read turned. */
+/* scale q.k^T, masked; k is read transposed. */
 static ot_cudnn_desc scaled_scores(writer *w, ot_cudnn_desc q, ot_cudnn_desc k, ot_cudnn_desc scale)
 {
     ot_cudnn_desc s = product(w, q, k, scores(w, F32));
@@ -261,7 +261,7 @@ static void write_backward(writer *w, ot_cudnn_at lse)
 typedef struct state {
     ot_cudnn *g;
     ot_gpu_fn *make_bias, *make_lse; /* NULL: no mask; the forward pass */
-    size_t bias, lse;                /* where they lie in the workspace */
+    size_t bias, lse;                /* offsets in the workspace */
 } state;
 
 static void release(void *p)
@@ -271,7 +271,7 @@ static void release(void *p)
     free(s);
 }
 
-/* The kernels of our own in front of the plan. */
+/* Our own kernels before the plan. */
 static ot_status compile(const ot_node *n, state *s, ot_prep *p)
 {
     const ot_value *m = ot_attention_mask(n);

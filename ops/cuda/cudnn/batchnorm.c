@@ -1,8 +1,8 @@
 /* batchnorm.c - BatchNorm and BatchNormDx by cuDNN: one kernel each, compiled for the shape.
  *
- * Numerics  cuDNN gives no population variance, but it moves a running one: running (1 - f) + f unbiased variance.
- *           From a running variance of 0 and with f = (m - 1)/m, m elements per channel, that is the population
- *           variance. */
+ * Numerics  cuDNN does not return the population variance, but updates a running one: running (1 - f) + f unbiased
+ *           variance. From a running variance of 0 and with f = (m - 1)/m, m elements per channel, that is the
+ *           population variance. */
 #include "ops/kernels/batchnorm.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static ot_cudnn_desc list(ot_cudnn *g, const ot_value *x, ot_cudnn_place place, 
     return ot_cudnn_channels(g, x, x->shape.dim[1], CUDNN_DATA_FLOAT, (ot_cudnn_at){ place, i });
 }
 
-/* Output o, or, where nobody asked for it, bytes of our own workspace. */
+/* Output o, or, if it is not needed, bytes of our own workspace. */
 static ot_cudnn_desc list_out(ot_cudnn *g, const ot_node *n, int o, const ot_value *x, size_t *own)
 {
     if (o < n->n_out && n->out[o]) return list(g, x, OT_CUDNN_OUT, o);

@@ -1,8 +1,8 @@
 /* convolve.c - Convolve, ConvolveDx, ConvolveDw by cuDNN.
  *
- * x, w and y lie as they are, plain or channels last; engines that want another layout transpose inside their workspace.
- * A bias is a second operation of the graph, on the f32 sums.  db, which cuDNN's graphs for dw do not give, is summed by
- * a kernel of our own (channelsum.cu). */
+ * x, w and y are plain or channels last; engines that need another layout transpose in their workspace. A bias is a
+ * second operation of the graph, on the f32 sums.  db, which cuDNN's graphs for dw do not compute, is summed by our own
+ * kernel (channelsum.cu). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "ops/cuda/cudnn/cudnn.h"
 #include "ops/cuda/kernels.h"
 
-/* The three roles, whichever of the three operators the node is. */
+/* The three roles of tensors, for each of the three operators. */
 typedef struct roles {
     const ot_value *x, *w, *y, *b;
     ot_cudnn_at x_at, w_at, y_at;
@@ -26,7 +26,8 @@ static roles roles_of(const ot_node *n)
     return (roles){ n->in[1], n->out[0], n->in[0], NULL, in1, out0, in0 };
 }
 
-/* Padding behind x that cuDNN's formula for the extent of y needs; below 0: windows that reach less than all of x. */
+/* The padding after x that cuDNN's formula for the extent of y needs; below 0: windows that do not reach the end of
+ * x. */
 static int64_t pad_behind(const ot_window *w, int j, int64_t x, int64_t y)
 {
     int64_t reach = (y - 1) * w->stride[j] + (w->kernel[j] - 1) * w->dilation[j] + 1;
@@ -67,9 +68,9 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* With few channels on both sides, tiles of matrix units are mostly padding, and the heuristics choose engines that do
- * not use them: what is left is a matter of reading x once, which our own kernel does.  With many outputs (the first
- * convolution of a network for photographs: 3 to 64) the tiles fill on the other side. */
+/* With few channels on both sides, tiles of matrix units are mostly padding, and the heuristics choose engines that
+ * do not use them; the time is then that of reading x once, which our own kernel does.  With many outputs (the first
+ * convolution of an image network: 3 to 64) the other side fills the tiles. */
 static bool yields(const ot_node *n, const char **why)
 {
     const ot_convolve *a = n->attrs;

@@ -1,4 +1,5 @@
-/* cudnn.c - graphs for cuDNN: descriptors, and what they are bound to when they run.  Plans are made in plan.c. */
+/* cudnn.c - graphs for cuDNN: descriptors, and the memory they are bound to when they run.  Plans are made in plan.c.
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +113,7 @@ static int size_of(cudnnBackendAttributeType_t t)
     }
 }
 
-/* The key gets everything that is set: two graphs with one key are the same graph. */
+/* The key contains everything that is set: two graphs with one key are the same graph. */
 void ot_cudnn_set(ot_cudnn *g, ot_cudnn_desc d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                   int64_t n, const void *list)
 {
@@ -176,10 +177,10 @@ typedef struct extents {
     int64_t dim[OT_MAX_RANK], stride[OT_MAX_RANK];
 } extents;
 
-/* Where both layouts are the same bytes, channels last is the one to tell: more engines take it as it lies. */
+/* If both layouts are the same bytes, it is described as channels last: more engines accept that. */
 static void extents_of(const ot_value *v, extents *e)
 {
-    int rank = v->shape.rank, lead = rank < 4 ? 4 - rank : 0; /* axes of 1 behind N and C */
+    int rank = v->shape.rank, lead = rank < 4 ? 4 - rank : 0; /* axes of 1 after N and C */
     ot_value as = { .layout = v->layout, .shape = { .rank = rank + lead } };
     for (int d = 0; d < as.shape.rank; d++)
         as.shape.dim[d] = d < 2 ? v->shape.dim[d] : d < 2 + lead ? 1 : v->shape.dim[d - lead];
@@ -280,7 +281,7 @@ static void *address(ot_cudnn *g, int k, const ot_call *c)
     }
 }
 
-/* The addresses of a step are the same in every run of a plan, so its pack is made once. */
+/* The addresses of a step are the same in every run of a plan, so its variant pack is made once. */
 static cudnnStatus_t pack(ot_cudnn *g, void *const *addresses, void *work)
 {
     cudnnStatus_t s;

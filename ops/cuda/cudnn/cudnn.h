@@ -1,11 +1,12 @@
 /* cudnn.h - cuDNN's graph interface, as little of it as the kernels use.
  *
  * A kernel's prepare writes a graph: tensors, operations.  ot_cudnn_plan asks the heuristics for engines, drops those
- * that are not deterministic, round more than was asked for or want too much memory, and turns the first that is left
- * into a plan, kept on disk.  run gives the plan the addresses.  A described device gives plans that cannot be run.
+ * that are not deterministic, less precise than required or need too much memory, and makes a plan from the first
+ * remaining one, cached on disk.  run passes the addresses to the plan.  A described device makes plans that cannot be
+ * run.
  *
- * Tensors have the logical order (N, C, spatial axes) and the strides of the value's layout.  What a tensor is
- * bound to at run time is said by an ot_cudnn_at. */
+ * Tensors have the logical order (N, C, spatial axes) and the strides of the value's layout.  An ot_cudnn_at is the
+ * memory that a tensor is bound to at run time. */
 #ifndef OT_CUDA_CUDNN_H
 #define OT_CUDA_CUDNN_H
 
@@ -16,7 +17,7 @@
 typedef struct ot_cudnn ot_cudnn;
 typedef cudnnBackendDescriptor_t ot_cudnn_desc;
 
-/* Where a tensor lies: input i, output i, i bytes into what the kernel's own workspace or table has, or nowhere
+/* The memory of a tensor: input i, output i, offset i in the kernel's own workspace or table, or none
  * (a virtual tensor, between two operations of the graph). */
 typedef enum ot_cudnn_place {
     OT_CUDNN_IN,
@@ -30,19 +31,19 @@ typedef struct ot_cudnn_at {
     int64_t i;
 } ot_cudnn_at;
 
-/* A graph for node n, empty.  NULL: no memory, or no cuDNN for this device; said in p. */
+/* A graph for node n, empty.  NULL: no memory, or no cuDNN for this device; reported in p. */
 ot_cudnn *ot_cudnn_new(const ot_node *n, ot_prep *p);
 void ot_cudnn_free(void *g);
 
-/* Is there a form of t in cuDNN that the kernels use? */
+/* Does cuDNN have a type for t that the kernels use? */
 bool ot_cudnn_type(ot_dtype t, cudnnDataType_t *out);
 
-/* What products and sums of t are taken in: f32, f64 for f64. */
+/* The type of products and sums of t: f32, f64 for f64. */
 cudnnDataType_t ot_cudnn_sums(ot_dtype t);
 
 /* ---- tensors.  NULL after a failure, which stays in g and is told by ot_cudnn_plan -------------------------- */
 
-/* v in logical order with at least two spatial axes: a rank below 4 gets axes of 1 behind N and C. */
+/* v in logical order with at least two spatial axes: a rank below 4 gets axes of 1 after N and C. */
 ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at);
 
 /* Any extents and strides. */
@@ -52,10 +53,10 @@ ot_cudnn_desc ot_cudnn_strided(ot_cudnn *g, int rank, const int64_t *dim, const 
 /* The same extents and strides in type t, virtual. */
 ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t);
 
-/* (1, C, 1, 1 ..) for a list of C elements, beside tensors as v is. */
+/* (1, C, 1, 1 ..) for a list of C elements, beside tensors of the rank of v. */
 ot_cudnn_desc ot_cudnn_channels(ot_cudnn *g, const ot_value *v, int64_t C, cudnnDataType_t t, ot_cudnn_at at);
 
-/* One f32 that is handed over by value. */
+/* One f32 passed by value. */
 ot_cudnn_desc ot_cudnn_number(ot_cudnn *g, const ot_value *v, float number);
 
 /* ---- operations --------------------------------------------------------------------------------------------- */
@@ -71,15 +72,14 @@ void ot_cudnn_add(ot_cudnn *g, ot_cudnn_desc op);
 
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 
-/* From the graph to a plan.  own: bytes of workspace that the kernel wants for itself (OT_CUDNN_WORK), in front of the
- * engine's.  Sets p->work, p->variants, p->how.  OT_OK without a plan: p->refused says why.  On any failure g is
- * freed. */
+/* Makes a plan from the graph.  own: bytes of the kernel's own workspace (OT_CUDNN_WORK), before the engine's.  Sets
+ * p->work, p->variants, p->how.  OT_OK without a plan: p->refused is the reason.  On any failure g is freed. */
 ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p);
 
-/* Gives the plan to the device. */
+/* Submits the plan to the device. */
 ot_status ot_cudnn_execute(ot_cudnn *g, const ot_call *c);
 
-/* A run and a release for kernels that are one plan: state is the ot_cudnn. */
+/* run and release for kernels that consist of one plan: state is the ot_cudnn. */
 ot_status ot_cudnn_run(const ot_call *c);
 
 #endif

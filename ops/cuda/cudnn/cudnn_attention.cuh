@@ -1,4 +1,4 @@
-/* cudnn_attention.cuh - what attention.c hands to cudnn_attention.cu. */
+/* cudnn_attention.cuh - arguments that attention.c passes to cudnn_attention.cu. */
 typedef struct ot_attention_beside_args {
     const void *mask;      /* MT (n) */
     const float *top, *sum; /* (n) */

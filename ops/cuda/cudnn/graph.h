@@ -1,4 +1,4 @@
-/* graph.h - what cudnn.c and plan.c share: a graph, later its plan. */
+/* graph.h - declarations that cudnn.c and plan.c share: a graph, later its plan. */
 #ifndef OT_CUDA_CUDNN_GRAPH_H
 #define OT_CUDA_CUDNN_GRAPH_H
 
@@ -9,10 +9,10 @@ enum { OT_CUDNN_BOUND = 16 };
 
 struct ot_cudnn {
     const ot_node *node;
-    ot_dtype type;          /* of the node's first input: how strict "strict" is */
-    cudnnStatus_t status;   /* the first failure while the graph was written */
-    ot_text key;            /* everything that was set: names the plan on disk */
-    ot_cudnn_desc desc[96]; /* gone when the plan is there */
+    ot_dtype type;          /* of the node's first input: determines the precision of "strict" */
+    cudnnStatus_t status;   /* the first failure while the graph was built */
+    ot_text key;            /* everything that was set: the key of the plan on disk */
+    ot_cudnn_desc desc[96]; /* freed once the plan exists */
     int n_desc;
     ot_cudnn_desc op[24];
     int n_op;
@@ -23,7 +23,7 @@ struct ot_cudnn {
     float number[OT_CUDNN_BOUND];
 
     ot_cudnn_desc plan;
-    size_t own, work;   /* bytes: the kernel's own workspace, the engine's behind it */
+    size_t own, work;   /* bytes: the kernel's own workspace, followed by the engine's */
     ot_cudnn_desc pack; /* of the addresses below */
     void *packed[OT_CUDNN_BOUND], *packed_work;
 };
@@ -31,10 +31,10 @@ struct ot_cudnn {
 /* NULL: cuDNN does not start, or the device is only described. */
 cudnnHandle_t ot_cudnn_handle(ot_device *d);
 
-/* The descriptor of the device; NULL: cuDNN does not know it. */
+/* The descriptor of the device; NULL: cuDNN does not support it. */
 ot_cudnn_desc ot_cudnn_properties(ot_device *d);
 
-/* The plan takes the graph's place. */
+/* Replaces the graph by the plan. */
 void ot_cudnn_planned(ot_cudnn *g, ot_cudnn_desc plan);
 
 #endif

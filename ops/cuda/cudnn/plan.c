@@ -1,10 +1,11 @@
-/* plan.c - from a graph to a plan: heuristics, filters, the plan on disk.
+/* plan.c - makes a plan from a graph: heuristics, filters, the plan on disk.
  *
- * Engines   mode A's list is in the order of expected speed; the fallback list, slow engines that take nearly everything,
- *           is behind it.  An engine is dropped when its results may differ between runs, when it computes in fewer bits
- *           than was agreed (f32 by matrix units is tf32), or when it wants more workspace than a share of the memory.
- * Disk      a plan is kept as cuDNN's own text, with the graph it belongs to in front.  The folder is keyed by the device
- *           and the library's version. */
+ * Engines   mode A's list is in the order of expected speed; the fallback list, slow engines that support nearly
+ *           everything, follows it.  An engine is dropped when its results may differ between runs, when it computes in
+ *           fewer bits than allowed (f32 by matrix units is tf32), or when it needs more workspace than a share of the
+ *           memory.
+ * Disk      a plan is stored as cuDNN's own text, preceded by its graph.  The folder is keyed by the
+ *           device and the library's version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #include "ops/cuda/cudnn/graph.h"
 
 enum {
-    RULES = 1,         /* of the choice: another number where they change, and plans on disk are made anew */
-    MOST_ENGINES = 96, /* that are looked at */
-    VARIANTS = 12,     /* that a tuner may time: what is behind them is slower by all experience */
-    MEMORY_SHARE = 64  /* of the device's memory: an engine that wants more is not worth what it displaces */
+    RULES = 1,         /* version of the choice: when it changes, plans on disk are made again */
+    MOST_ENGINES = 96, /* most engines that are examined */
+    VARIANTS = 12,     /* most that a tuner may measure: later ones are slower in all experience */
+    MEMORY_SHARE = 64  /* of the device's memory: the limit on an engine's workspace */
 };
 
 typedef struct filters {
@@ -26,7 +27,7 @@ typedef struct filters {
 typedef struct engines {
     ot_cudnn_desc config[MOST_ENGINES];
     int n, heard;
-} engines; /* heard: before the filters */
+} engines; /* received: before the filters */
 
 /* ---- asking an engine ---------------------------------------------------------------------- */
 
@@ -46,9 +47,9 @@ static bool note_is_fine(cudnnBackendNumericalNote_t note, const filters *f)
 {
     switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: /* to a type of fewer bits than was agreed */
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: /* conversion to fewer bits than allowed */
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return false;
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return !f->strict; /* f32 goes there as tf32 */
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return !f->strict; /* f32 is converted to tf32 */
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
@@ -66,7 +67,7 @@ static bool passes(ot_cudnn_desc config, const filters *f)
     bool ok = e && !cudnnBackendGetAttribute(e, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                              CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note);
     for (int64_t i = 0; i < n && ok; i++) ok = note_is_fine(note[i], f);
-    /* Known before the plan is made only to newer versions; the plan says it in any case. */
+    /* Only newer versions report it before the plan is made; the plan reports it in any case. */
     if (ok && !cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one, &work))
         ok = work <= f->most_work;
     if (e) cudnnBackendDestroyDescriptor(e);
@@ -75,7 +76,7 @@ static bool passes(ot_cudnn_desc config, const filters *f)
 
 /* ---- heuristics ------------------------------------------------------------------------------ */
 
-/* Takes what passes out of the heuristics' list for one mode. */
+/* Appends the accepted engines of the heuristics' list for one mode. */
 static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeurMode_t mode, const filters *f,
                  engines *list)
 {
@@ -126,7 +127,7 @@ static int64_t plan_work(ot_cudnn_desc plan)
     return work;
 }
 
-/* NULL: the engine does not take the graph after all, or wants too much. */
+/* NULL: the engine does not support the graph after all, or needs too much memory. */
 static ot_cudnn_desc plan_of(ot_device *d, ot_cudnn_desc config, const filters *f)
 {
     ot_cudnn_desc plan = plan_new(d);
@@ -254,7 +255,8 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
         ot_cudnn_free(g);
         return OT_OK;
     }
-    /* A described device may lack what a real one has (the driver that compiled engines need): its plans are its own. */
+    /* A described device may lack what a real one has (the driver that compiled engines need): its plans are stored
+     * separately. */
     ot_text_add(&g->key, "%d %d %d %d %s\n", RULES, p->variant, f.strict, f.precise,
                 ot_gpu_described(p->device) ? ot_gpu_description(p->device) : "");
     if (g->key.failed) {
