@@ -198,7 +198,7 @@ struct ot_op {
     const char *slots; /* ot_slot_at; NULL: gradients reach no float input */
     unsigned flags;
     uint32_t nondiff;     /* bit i: input i never has a gradient (indices, shapes) */
-    uint32_t like;        /* bit i: of input i the type alone is read, so that it need not be known to fold the node */
+    uint32_t like;        /* bit i: only the type of input i is read; folding does not need its value */
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;
 

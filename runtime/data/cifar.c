@@ -1,6 +1,6 @@
-/* cifar.c - CIFAR-10 and CIFAR-100 in their binary version.
+/* cifar.c - reads CIFAR-10 and CIFAR-100 in their binary version.
  *
- * Spec    Records of labels and a (3,32,32) picture: CIFAR-10 has one label byte and the parts
+ * Spec    Records of labels and a (3,32,32) image: CIFAR-10 has one label byte and the parts
  *         data_batch_1.bin … data_batch_5.bin, test_batch.bin; CIFAR-100 a coarse and a fine label and
  *         train.bin, test.bin.  The fine label is the target.
  * Source  Alex Krizhevsky: Learning multiple layers of features from tiny images (2009). */
@@ -19,7 +19,7 @@ typedef struct part {
     int64_t records;
 } part;
 
-/* Adds the file to the list if it is there.  A record is `labels` label bytes and a picture. */
+/* Adds the file to the list if it exists.  A record is `labels` label bytes and an image. */
 static ot_status add_part(ot_dataset *d, const char *folder, const char *name, int labels, part *list, int *n,
                           ot_error *err)
 {
@@ -82,7 +82,7 @@ ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, boo
         char name[32];
         snprintf(name, sizeof name, "data_batch_%d.bin", i);
         OT_TRY(add_part(d, folder, name, labels, list, &n, err));
-        if (n == 0) break; /* without the first there is no such set here */
+        if (n == 0) break; /* without the first part there is no such data set */
         if (n < i) break;
     }
     if (n == 0) {

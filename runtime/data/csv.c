@@ -1,12 +1,11 @@
-/* csv.c - tables of numbers: one column is the target, the others are the input.
+/* csv.c - reads tables of numbers: one column is the target, the others are the input.
  *
- * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab
- *           where the first line has more of them; spaces around a field; empty lines between rows.
- *           The first line names the columns when a cell in it is text above a number.  The target is the column of that
- *           name, else the last.
+ * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab if the first line
+ *           has more of them; spaces around a field; empty lines between rows. The first line is a header if a cell in
+ *           it is text above a number.  The target is the column of that name, else the last.
  * Shapes    input: (rows, columns - 1) f32; target: (rows) i64 for whole numbers and for text, whose
  *           sorted values become the classes, f32 otherwise.
- * Numerics  Numbers are read with a decimal point in every locale. */
+ * Numerics  Numbers have a decimal point in every locale. */
 #include "runtime/data/internal.h"
 
 #include <ctype.h>
@@ -30,17 +29,17 @@ enum { MOST_COLUMNS = 1 << 16, PIECE = 1 << 16 };
 
 typedef struct reader {
     char *p, *end; /* the text; fields are cut and unquoted in place */
-    char mark;     /* between fields */
+    char mark;     /* the separator */
     int64_t line;
-    char **cell; /* all so far */
+    char **cell; /* number of cells so far */
     int64_t *row_line;
     int64_t n, rows;
     int columns; /* of the first row */
     const char *path;
 } reader;
 
-/* Room for all cells and lines: no more than there are marks and line ends.  Checked before it is taken, since a file
- * of nothing but marks needs many times its size: 8 bytes a cell here, 4 later. */
+/* Allocates all cells and lines: at most as many as there are separators and line ends.  The size is checked first,
+ * since a file of separators needs many times its size: 8 bytes a cell here, 4 later. */
 static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
 {
     int64_t cells = 1, rows = 1, there = ot_memory_available();
@@ -59,7 +58,7 @@ static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
                : ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld cells", r->path, (long long)cells);
 }
 
-/* A field in quotes, from its first quote; *to is its text. */
+/* A quoted field, from its opening quote; *to is its text. */
 static ot_status quoted(reader *r, char **to, ot_error *err)
 {
     char *out = *to = ++r->p;
@@ -88,7 +87,7 @@ static void plain(reader *r, char **to)
     while (r->p < r->end && *r->p != r->mark && *r->p != '\n') r->p++;
 }
 
-/* Cuts the spaces off a field that ended at `end`; the byte there is the mark, already looked at. */
+/* Trims the spaces of a field that ended at `end`; the byte there is the separator, already read. */
 static char *trimmed(char *from, char *end)
 {
     while (from < end && isspace((unsigned char)*from)) from++;
@@ -97,7 +96,7 @@ static char *trimmed(char *from, char *end)
     return from;
 }
 
-/* One row; a line of nothing but spaces is none. */
+/* One row; a line of spaces is skipped. */
 static ot_status read_row(reader *r, ot_error *err)
 {
     int columns = 0;
@@ -137,7 +136,7 @@ static ot_status read_row(reader *r, ot_error *err)
     return OT_OK;
 }
 
-/* What separates fields: whatever the first line has most of, outside of quotes. */
+/* The separator: the most frequent in the first line, outside of quotes. */
 static char find_mark(const char *p, const char *end)
 {
     static const char mark[] = { ',', ';', '\t' };
@@ -154,11 +153,11 @@ static char find_mark(const char *p, const char *end)
 
 /* ---- cells to numbers ---------------------------------------------------------------- */
 
-/* false: text.  A cell that is empty, "?" or "NA" is no number either: it is missing. */
+/* false: text.  An empty cell, "?" and "NA" are not numbers: the value is missing. */
 static bool number(const char *s, locale_t point, double *v)
 {
     char *end;
-    if (!*s || strpbrk(s, "xX(")) return false; /* no hexadecimal, no nan(…) */
+    if (!*s || strpbrk(s, "xX(")) return false; /* no hexadecimal, no nan(...) */
     *v = strtod_l(s, &end, point);
     return !*end && end != s;
 }
@@ -184,7 +183,7 @@ static int by_text_there(const void *a, const void *b)
     return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
 }
 
-/* The column's distinct texts, sorted, become class_name; the target their numbers. */
+/* The distinct strings of the column, sorted, become class_name; the target their indices. */
 static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_array *y, ot_error *err)
 {
     const char **name = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *name);
@@ -256,7 +255,7 @@ static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, loca
     return OT_OK;
 }
 
-/* Makes the arrays of the data set anew with `column` as the target. */
+/* Builds the arrays of the data set again with `column` as the target. */
 static ot_status arrange(ot_dataset *d, int column, locale_t point, ot_error *err)
 {
     d->n = 0;
@@ -286,7 +285,7 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     return OT_E_DATA;
 }
 
-/* The labels of d, texts of its own, become the numbers that they have in name[0..n). */
+/* Maps the labels of d, strings of its own, to their indices in name[0..n). */
 static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {
     const char *const **sorted = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *sorted);
@@ -339,10 +338,10 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 
 /* ---- file ------------------------------------------------------------------------------ */
 
-/* Packed text may be this much, and this many times the size of its file; nobody says beforehand how much it is. */
+/* Limits on unpacked text: in bytes, and as a multiple of the file size; the size is not known beforehand. */
 enum { PACKED_TEXT = 64 << 20, PACKED_TIMES = 100 };
 
-/* Bytes of the text, by unpacking it once for nothing where it is packed. */
+/* The size of the text; a compressed file is unpacked once for this. */
 static ot_status measure(const char *path, int64_t *n, ot_error *err)
 {
     ot_stream s;
@@ -371,7 +370,7 @@ static ot_status measure(const char *path, int64_t *n, ot_error *err)
     return status;
 }
 
-/* All of it, in the arena, with a zero behind. */
+/* The whole text, in the arena, 0-terminated. */
 static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error *err)
 {
     ot_stream s;

@@ -87,7 +87,8 @@ int64_t ot_array_elements(const ot_array *a)
     return ot_numel(&s);
 }
 
-/* Samples are read in random order: with pages of 4 KiB nearly each would miss the TLB.  Only a wish. */
+/* Samples are read in random order: with pages of 4 KiB nearly every sample would miss the TLB.  The advice may be
+ * ignored. */
 static void ask_large_pages(void *p, size_t n)
 {
     const uintptr_t large = 2 << 20, mask = 4095;
@@ -132,11 +133,11 @@ void ot_swap_bytes(void *p, int64_t n, int size)
 
 static bool is_target_name(const char *s) { return !strcmp(s, "target") || !strncmp(s, "target_", 7); }
 
-/* The first dimension most inputs have; the earliest of equals.  -1: no input has one. */
+/* The first dimension of most inputs; the first of equals.  -1: no input has one. */
 static int64_t common_dimension(const ot_dataset *d)
 {
     int64_t best = -1;
-    int votes = 0, n = d->n < 1024 ? d->n : 1024; /* enough to vote */
+    int votes = 0, n = d->n < 1024 ? d->n : 1024; /* enough inputs to decide */
     for (int i = 0; i < n; i++) {
         int k = 0;
         if (d->array[i].t.rank == 0) continue;
@@ -190,7 +191,8 @@ ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
 
 /* ---- checks ---------------------------------------------------------------- */
 
-/* The first element among n that is NaN or infinite; n: there is none.  The inner loops have no exit and vectorise. */
+/* The index of the first NaN or infinity among n elements; n: there is none.  The inner loops have no exit and
+ * vectorise. */
 #define FIND_BAD(name, T, is_bad)                                                                  \
     static int64_t name(const T *x, int64_t n)                                                     \
     {                                                                                              \
@@ -224,7 +226,7 @@ static int64_t find_bad(const ot_tensor *t, int64_t n)
     }
 }
 
-/* Scores are added to it before a softmax: what it forbids is negative infinity, what it allows zero. */
+/* Is it an additive mask?  Hidden positions are negative infinity, visible ones zero. */
 static bool is_mask(const ot_tensor *t, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -271,7 +273,7 @@ static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err
                    ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
 }
 
-/* Finite values that would become infinite: beyond half a step above the largest of the type. */
+/* Finite values that would become infinite: more than half a step above the largest of the type. */
 static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
 {
     double most = t == OT_F16 ? 65520 : t == OT_F32 ? 0x1.ffffffp127 : (double)INFINITY;
@@ -293,7 +295,7 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
     bool sign = ot_is_signed(t), wide = a->t.dtype == OT_U64;
     if (ot_is_int(a->t.dtype) && bits - sign >= ot_dtype_bits(a->t.dtype) - ot_is_signed(a->t.dtype) &&
         sign >= ot_is_signed(a->t.dtype))
-        return OT_OK; /* every value of the one type is one of the other */
+        return OT_OK; /* every value of one type is representable in the other */
     int64_t least = sign ? INT64_MIN >> (64 - bits) : 0, n = ot_array_elements(a);
     uint64_t most = UINT64_MAX >> (64 - bits + sign);
     for (int64_t i = 0; i < n; i++) {
@@ -318,7 +320,7 @@ static uint64_t mix(uint64_t h, uint64_t w)
     return h ^ h >> 29;
 }
 
-/* Four chains, so that the multiplications of one do not wait for each other. */
+/* Four independent chains of multiplications. */
 static uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
 {
     const unsigned char *b = p;

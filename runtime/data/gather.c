@@ -1,12 +1,12 @@
-/* gather.c - cuts a batch from an array: chosen samples, converted, scaled, channels first.
+/* gather.c - makes a batch from an array: selected samples, converted, scaled, channels first.
  *
  * Shapes    src: (N, elements) of any type; index: (n); dst: (n, elements).
  * Numerics  A scaled result is computed in f32 (f64 for an f64 result) as x * mul + add with two
  *           roundings, whatever the instruction set and the number of threads.  Unscaled integers go
  *           to integers and floats directly.
  *
- * A sample goes through in blocks that stay in L1: load to f32, f64 or i64, scale, store.  Bytes to
- * f32, the way of pictures, take one loop instead. */
+ * A sample is processed in blocks that stay in L1: load to f32, f64 or i64, scale, store.  Bytes to f32, the conversion
+ * of images, is one loop. */
 #include "runtime/data/data.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ typedef struct plan {
     via via;
     int from, to;           /* bytes per element */
     int64_t pixels, planes; /* of a permuted sample: (pixels, planes) becomes (planes, pixels) */
-    int64_t pattern;        /* length of mul and add below, where channels alternate fast */
+    int64_t pattern;        /* length of mul and add below, if channels alternate fast */
     float mul[BLOCK], add[BLOCK];
 } plan;
 
@@ -125,7 +125,7 @@ static void store_i64(const int64_t *x, void *dst, ot_dtype t, int64_t at, int64
 
 /* ---- one block --------------------------------------------------------------- */
 
-/* Where in the run of channels result element i lies: c, and how many more elements share it. */
+/* The channel c of result element i, and how many more elements share it. */
 static int channel_of(const ot_gather *g, int64_t i, int64_t *same)
 {
     if (g->channels == 1) {
@@ -153,7 +153,7 @@ static int channel_of(const ot_gather *g, int64_t i, int64_t *same)
 SCALE(scale_f32, float)
 SCALE(scale_f64, double)
 
-/* n contiguous source elements to result elements i… of the sample that begins at `base` in dst. */
+/* n contiguous source elements to result elements i... of the sample that begins at `base` in dst. */
 static void convert(const plan *p, const void *src, void *dst, int64_t base, int64_t i, int64_t n)
 {
     const ot_gather *g = p->g;
@@ -195,7 +195,7 @@ static void convert(const plan *p, const void *src, void *dst, int64_t base, int
 
 /* ---- one sample -------------------------------------------------------------- */
 
-/* n elements that lie `stride` elements apart, side by side. */
+/* Gathers n elements with a distance of `stride` elements. */
 static void collect(const char *src, char *dst, int64_t stride, int size, int64_t n)
 {
     if (size == 1)
@@ -204,7 +204,7 @@ static void collect(const char *src, char *dst, int64_t stride, int size, int64_
         for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, src + i * stride * size, (size_t)size);
 }
 
-/* The other way round. */
+/* The reverse. */
 static void spread(const char *src, char *dst, int64_t stride, int size, int64_t n)
 {
     if (size == 1)
@@ -213,7 +213,7 @@ static void spread(const char *src, char *dst, int64_t stride, int size, int64_t
         for (int64_t i = 0; i < n; i++) memcpy(dst + i * stride * size, src + i * size, (size_t)size);
 }
 
-/* Few long planes are written one after the other; many short ones a block of whole planes at once. */
+/* Few long planes are written one after the other; of many short ones a block of whole planes at a time. */
 static void permuted(const plan *p, const char *src, void *dst, int64_t base)
 {
     _Alignas(8) char block[BLOCK * 8];
@@ -245,7 +245,7 @@ static void one_sample(const plan *p, int64_t from, int64_t to, void *dst)
         permuted(p, src, dst, base);
         return;
     }
-    /* Copies and single-channel bytes need no block between; a pattern repeats within one. */
+    /* Copies and single-channel bytes need no blocks; a repeating pattern is applied within one. */
     bool whole = p->via == VIA_COPY || (p->via == VIA_BYTES && !p->pattern);
     int64_t step = whole ? g->elements : p->pattern ? p->pattern : BLOCK;
     for (int64_t i = 0; i < g->elements; i += step) {
@@ -276,7 +276,7 @@ static void plan_make(plan *p, const ot_gather *g)
         p->pixels = g->permute[0] * g->permute[1];
         p->planes = g->permute[2];
     }
-    /* Channels that change with every few elements, as in (H,W,C): lay their factors out once. */
+    /* For channels that change every few elements, as in (H,W,C): expands their factors once. */
     int64_t period = g->inner * g->channels;
     if (p->via == VIA_BYTES && g->channels > 1 && g->inner < 16 && period <= BLOCK &&
         (!p->pixels || p->pixels == period)) { /* of a permuted sample the blocks are whole planes */

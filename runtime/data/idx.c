@@ -1,6 +1,6 @@
-/* idx.c - the format of MNIST: a big-endian header, then elements.
+/* idx.c - reads the format of MNIST: a big-endian header, then elements.
  *
- * Spec    0, 0, type, rank; rank sizes of 32 bits; elements, the last size running fastest.
+ * Spec    0, 0, type, rank; rank sizes of 32 bits; elements, in row-major order.
  * Source  Yann LeCun, Corinna Cortes, Christopher Burges: the MNIST database of handwritten digits. */
 #include "runtime/data/internal.h"
 
@@ -79,7 +79,7 @@ static bool rename_part(char *path, const char *from, const char *to)
     return at != NULL;
 }
 
-/* The labels beside the images: the same name, compressed or not.  NULL: none there. */
+/* The labels beside the images: the same name, compressed or not.  NULL: not found. */
 static ot_status labels_beside(ot_dataset *d, const char *images, char **labels, ot_error *err)
 {
     char *path = ot_arena_printf(d->arena, "%s.gz", images);
@@ -95,7 +95,7 @@ static ot_status labels_beside(ot_dataset *d, const char *images, char **labels,
     return OT_OK;
 }
 
-/* Elements along the first axis, as the header tells. */
+/* Elements along the first axis, according to the header. */
 static ot_status count_of(const char *path, int64_t *n, ot_error *err)
 {
     ot_stream s;
@@ -109,7 +109,7 @@ static ot_status count_of(const char *path, int64_t *n, ot_error *err)
     return status;
 }
 
-/* What is packed can be a thousand times as large: both headers are looked at before either file is unpacked. */
+/* Unpacked data can be a thousand times as large: both headers are checked before either file is unpacked. */
 static ot_status check_counts(const char *images, const char *labels, ot_error *err)
 {
     int64_t x = 0, y = 0;
@@ -141,7 +141,7 @@ ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
     return labels ? read_labels(labels, d, err) : OT_OK;
 }
 
-/* The first of the usual spellings that is there, in the arena; NULL: none. */
+/* The first usual spelling of the name that exists, in the arena; NULL: none. */
 static ot_status find_part(ot_dataset *d, const char *folder, const char *prefix, const char *part, char **found,
                            ot_error *err)
 {

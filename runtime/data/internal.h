@@ -9,42 +9,42 @@
 typedef struct ot_stream ot_stream;
 struct ot_stream {
     const char *name; /* for messages; borrowed */
-    int64_t most;     /* no more bytes than this can come: what a header claims is held against it */
+    int64_t most;     /* upper limit on the number of bytes, with which sizes in a header are compared */
     int64_t packed;   /* of gzip: bytes of the file; else 0 */
     void *state;
     /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
     int64_t (*read)(ot_stream *s, void *p, int64_t n, ot_error *err);
 };
 
-/* A regular file; gzip is seen by its first bytes.  The caller closes s after OT_OK. */
+/* Opens a regular file; gzip is detected by its first bytes.  The caller closes s after OT_OK. */
 ot_status ot_stream_open(ot_stream *s, const char *path, ot_error *err);
 void ot_stream_close(ot_stream *s);
 
-/* Exactly n bytes of `what`, or an error that says how many came. */
+/* Reads exactly n bytes of `what`, or fails with the number that could be read. */
 ot_status ot_stream_read(ot_stream *s, void *p, int64_t n, const char *what, ot_error *err);
-/* Nothing follows, and what was read is intact (the checksum of gzip stands at the end). */
+/* Checks that nothing follows, and that the data is intact (the checksum of gzip is at the end). */
 ot_status ot_stream_end(ot_stream *s, ot_error *err);
 
 /* ---- data sets ------------------------------------------------------------------------------- */
 
 ot_dataset *ot_dataset_new(const char *name); /* NULL: no memory */
 
-/* Notes a file that d is read from, so that nothing is written over it.  Errors: OT_E_NOMEM. */
+/* Records a file that d is read from, so that it is not overwritten.  Errors: OT_E_NOMEM. */
 ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err);
 
-/* A new array of role input, empty; its name is copied.  NULL: no memory.  A pointer got earlier may
- * dangle afterwards. */
+/* A new array of role input, empty; its name is copied.  NULL: no memory.  Invalidates earlier pointers. */
 ot_array *ot_dataset_add(ot_dataset *d, const char *name);
 
-/* Sets a->t's type and shape and gives it zeroed bytes; `most` bytes are there at most to fill it
- * (negative: no limit).  Nothing is allocated for a shape that does not fit. */
+/* Sets a->t's type and shape and allocates zeroed bytes; at most `most` bytes are available to fill it (negative: no
+ * limit).  Nothing is allocated for a shape that does not fit. */
 ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most, const char *where,
                          ot_error *err);
 
-/* Roles by name, the sample count, and which arrays are whole: those whose first dimension is another than the target's. */
+/* Sets roles by name, the sample count, and which arrays are whole: those whose first dimension differs from the
+ * target's. */
 void ot_dataset_arrange(ot_dataset *d);
 
-/* Fills n_classes where it is unknown, or refuses labels beyond it; then the fingerprint. */
+/* Sets n_classes if it is unknown, or refuses labels beyond it; then computes the fingerprint. */
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
 
 /* Shape of a->t as ot_shape. */
@@ -56,16 +56,16 @@ void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 byt
 
 /* One idx file into array `a`. */
 ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err);
-/* Images and, where they lie beside it, labels. */
+/* Images and, if found beside them, labels. */
 ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err);
-/* <folder>/<prefix>-images-idx3-ubyte and its relatives (.gz, a dot for the dash).  *found: it is there. */
+/* <folder>/<prefix>-images-idx3-ubyte and its variants (.gz, a dot instead of the dash).  *found: it exists. */
 ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, bool *found, ot_error *err);
 
 /* One .npy from a stream into array `a`; reads to its end. */
 ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
-/* CIFAR's binary batches in a folder.  *found: the part is there. */
+/* CIFAR's binary batches in a folder.  *found: the part exists. */
 ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 
 /* A table of numbers; the column `target`, else the last, is the target. */

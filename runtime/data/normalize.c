@@ -1,8 +1,8 @@
-/* normalize.c - --normalize: what bytes of pixels become.
+/* normalize.c - --normalize: scales bytes of pixels.
  *
- * Numerics  With mean m and deviation s of pixels in [0,1]: y = (x / 255 - m) / s, written as
- *           x * mul + add.  Sums over a training set are exact integers, so that its mean and
- *           deviation do not depend on the order of pixels or on threads. */
+ * Numerics  With mean m and deviation s of pixels in [0,1]: y = (x / 255 - m) / s, written as x * mul + add.  Sums over
+ *           a training set are exact integers, so that mean and deviation do not depend on the order of pixels or on
+ *           threads. */
 #include "runtime/data/data.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ bool ot_picture_of(const ot_array *a, ot_picture *out)
     return true;
 }
 
-/* One number, or a list [a,b,c]; *n is how many.  NULL: neither, else what follows. */
+/* One number, or a list [a,b,c]; *n is its length.  NULL: neither; else the rest of the text. */
 static const char *numbers(const char *p, double *v, int *n)
 {
     bool list = *p == '[';
@@ -81,7 +81,7 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
     return OT_OK;
 }
 
-/* Counts of the 256 values per channel, from which the sums follow exactly. */
+/* Counts the 256 values per channel; the sums follow exactly. */
 static void count(const ot_array *a, const ot_picture *q, int64_t (*n)[256])
 {
     const uint8_t *x = a->t.data;

@@ -1,8 +1,8 @@
-/* npy.c - numpy's array file: a header that is a Python dict literal, then elements.
+/* npy.c - reads numpy's array file: a header that is a Python dict literal, then elements.
  *
- * Spec    Versions 1 to 3 of the format.  The header holds exactly 'descr', 'fortran_order' and
- *         'shape'.  Strings are those of fixed width ('<U5'); Python objects, records, dates and complex numbers are refused.
- *         Raw 1- and 2-byte types (how numpy writes bfloat16 and f8) become uint8 and uint16.
+ * Spec    Versions 1 to 3 of the format.  The header contains exactly 'descr', 'fortran_order' and 'shape'.  Strings
+ *         have a fixed width ('<U5'); Python objects, records, dates and complex numbers are refused. Raw 1- and 2-byte
+ *         types (how numpy writes bfloat16 and f8) become uint8 and uint16.
  * Source  NumPy Enhancement Proposal 1. */
 #include "runtime/data/internal.h"
 
@@ -15,8 +15,8 @@ enum { LONGEST_HEADER = 64 << 10 };
 typedef struct header {
     ot_dtype dtype;
     bool swapped;  /* big-endian */
-    int64_t width; /* of strings: code points each, in four bytes */
-    bool fortran;  /* the first index runs fastest */
+    int64_t width; /* of strings: number of code points of each, in four bytes */
+    bool fortran;  /* column-major order */
     ot_shape shape;
 } header;
 
@@ -70,7 +70,7 @@ static bool word(parser *q, const char *text)
     return true;
 }
 
-/* The element type behind the byte-order mark; OT_UNDEFINED: none of ours. */
+/* The element type after the byte-order character; OT_UNDEFINED: unsupported. */
 static ot_dtype type_of(const char *code)
 {
     static const struct {
@@ -95,7 +95,7 @@ static ot_status parse_descr(parser *q, header *h)
     OT_TRY(quoted(q, text, sizeof text));
     char order = text[0];
     h->dtype = order && strchr("<>|=", order) ? type_of(text + 1) : OT_UNDEFINED;
-    if (order && text[1] == 'U') { /* with a width of 0 a few bytes could claim any number of them */
+    if (order && text[1] == 'U') { /* with a width of 0 a few bytes could declare any number of them */
         char *end;
         errno = 0;
         h->width = strtoll(text + 2, &end, 10);
@@ -187,7 +187,7 @@ static ot_status read_header(ot_stream *s, header *h, int64_t *taken, ot_error *
     return status;
 }
 
-/* (d0, d1, …) whose first index runs fastest into row-major order.  src is left as it is. */
+/* Converts (d0, d1, ...) from column-major to row-major order.  src is unchanged. */
 static void from_fortran(const char *src, char *dst, const ot_shape *shape, int size)
 {
     int64_t index[OT_MAX_RANK] = { 0 }, step[OT_MAX_RANK], at = 0, n = ot_numel(shape);
@@ -207,7 +207,7 @@ static void from_fortran(const char *src, char *dst, const ot_shape *shape, int 
     }
 }
 
-/* A code point as UTF-8: its bytes; 0: there is none such. */
+/* Encodes a code point as UTF-8 and returns its length; 0: invalid. */
 static int put_utf8(char *to, uint32_t c)
 {
     if (c >= 0x110000 || (c >= 0xD800 && c < 0xE000)) return 0;
@@ -221,7 +221,7 @@ static int put_utf8(char *to, uint32_t c)
     return more + 1;
 }
 
-/* n strings of `width` code points, zeros behind the shorter ones. */
+/* n strings of `width` code points, shorter ones padded with zeros. */
 static ot_status take_strings(ot_dataset *d, ot_array *a, const uint32_t *points, int64_t n, int64_t width,
                               const char *name, ot_error *err)
 {

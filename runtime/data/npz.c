@@ -1,11 +1,11 @@
-/* npz.c - numpy's archive of arrays: a zip whose members are .npy files.
+/* npz.c - reads numpy's archive of arrays: a zip whose members are .npy files.
  *
- * Spec    Members are stored or deflated, zip64 or not; they are found through the central directory, which must lie
- *         right before the end record.  Refused: encrypted members, other methods, members that are no .npy, two of
- *         one name, members that overlap, a local header that says another thing than the directory, archives in
- *         parts or behind other bytes.  An archive without members is an empty data set.
- * Memory  No member can claim more than deflate could make of the whole file, nor all together: what a lying
- *         directory would multiply is refused before it is allocated.
+ * Spec    Members are stored or deflated, zip64 or not; they are found through the central directory, which must be
+ *         right before the end record.  Refused: encrypted members, other methods, members that are not .npy, duplicate
+ *         names, overlapping members, a local header that differs from the directory, split archives, and archives
+ *         preceded by other bytes.  An archive without members is an empty data set.
+ * Memory  The declared size of a member, and of all together, is limited to what deflate could expand the whole file
+ *         to: a forged directory is refused before memory is allocated.
  * Source  PKWARE's APPNOTE 6.3; NumPy Enhancement Proposal 1 (the members). */
 #include "runtime/base/io.h"
 #include "runtime/data/internal.h"
@@ -45,7 +45,7 @@ typedef struct zip {
     ot_error *err;
 } zip;
 
-/* n bytes at offset `at`, all of them. */
+/* Reads exactly n bytes at offset `at`. */
 static ot_status read_at(const zip *z, const char *name, void *p, int64_t n, int64_t at)
 {
     int64_t got = ot_read_at(z->fd, p, n, at);
@@ -69,9 +69,9 @@ typedef struct member {
     uint32_t method, crc;
     int64_t header; /* offset of the local header */
     int64_t packed, size;
-    int64_t at, left; /* next packed byte, and how many there are */
-    int64_t wanted;   /* bytes not yet given out */
-    uint32_t sum;     /* checksum of those given out */
+    int64_t at, left; /* next packed byte, and how many remain */
+    int64_t wanted;   /* bytes not yet returned */
+    uint32_t sum;     /* checksum of those returned */
     z_stream stream;
     bool ended;            /* the stream */
     unsigned char *buffer; /* of packed bytes; deflated members */
@@ -82,7 +82,7 @@ static ot_status bad_member(const member *m, const char *what)
     return ot_fail(m->z->err, OT_E_DATA, "%s: the archive is damaged: %s", m->name, what);
 }
 
-/* Up to n bytes; fewer only where the compressed stream ends. */
+/* Up to n bytes; fewer only at the end of the compressed stream. */
 static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *made)
 {
     z_stream *s = &m->stream;
@@ -106,7 +106,7 @@ static ot_status inflate_some(member *m, unsigned char *p, int64_t n, int64_t *m
     return OT_OK;
 }
 
-/* All bytes have been given out: the stream must end here too, and the checksum be right. */
+/* All bytes have been returned: the stream must end here too, and the checksum must match. */
 static ot_status member_end(member *m)
 {
     unsigned char more;
@@ -142,7 +142,7 @@ static int64_t member_read(ot_stream *s, void *p, int64_t n, ot_error *err)
 
 /* ---- the directory ------------------------------------------------------------------ */
 
-/* What the 64-bit extra field says for those of size, packed size and offset that do not fit, in this order. */
+/* Reads the 64-bit extra field: those of size, packed size and offset that do not fit in 32 bits, in this order. */
 static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, uint64_t *field[3])
 {
     for (uint32_t at = 0; at + 4 <= n;) {
@@ -160,7 +160,7 @@ static ot_status widen(const member *m, const unsigned char *extra, uint32_t n, 
     return OT_OK;
 }
 
-/* One entry of the directory, `left` bytes of which are there; *taken: its length. */
+/* One entry of the directory, of which `left` bytes exist; *taken: its length. */
 static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b, int64_t left, member *m, char **array,
                             int64_t *taken)
 {
@@ -200,7 +200,7 @@ static ot_status read_entry(const zip *z, ot_dataset *d, const unsigned char *b,
     return OT_OK;
 }
 
-/* Finds the member's bytes behind its local header, which must say what the directory does; they end before `end`. */
+/* Finds the member's bytes after its local header, which must agree with the directory; they must end before `end`. */
 static ot_status find_bytes(member *m, const unsigned char *entry, int64_t end)
 {
     unsigned char head[LOCAL], name[0xFFFF];
@@ -238,7 +238,7 @@ static ot_status read_member(member *m, ot_dataset *d, const char *array)
     return status;
 }
 
-/* Where members lie, to see that none overlap. */
+/* Positions of members, to detect overlaps. */
 typedef struct extent {
     int64_t from, to;
 } extent;
@@ -292,13 +292,13 @@ static ot_status check_names(const zip *z, const ot_dataset *d)
 
 /* ---- the end of the file ------------------------------------------------------------- */
 
-/* What the end record says: entries, and where the directory lies. */
+/* Contents of the end record: number of entries, and position of the directory. */
 typedef struct tail {
     uint64_t count, size, offset;
     int64_t end; /* of the directory */
 } tail;
 
-/* The 64-bit end record, whose locator stands right before the end record at offset `at`. */
+/* The 64-bit end record, whose locator is right before the end record at offset `at`. */
 static ot_status find_tail64(const zip *z, int64_t at, tail *t)
 {
     unsigned char b[END64], l[LOCATOR64];

@@ -1,8 +1,7 @@
 /* npzwrite.c - writes arrays as .npz: a zip of stored members, the same bytes for the same arrays.
  *
- * Spec    PKWARE's APPNOTE 6.3: local header, data, central directory, end record; the zip64 forms
- *         where a size, an offset or the count needs them.  A name that is UTF-8 is flagged so; data
- *         begins at a multiple of 64 bytes, so that a reader may map it.
+ * Spec    PKWARE's APPNOTE 6.3: local header, data, central directory, end record; zip64 if a size, an offset or the
+ *         count needs it.  UTF-8 names are flagged; data begins at a multiple of 64 bytes, so that a reader may map it.
  * Source  NumPy Enhancement Proposal 1 (the members). */
 #include "runtime/base/io.h"
 #include "runtime/data/data.h"
@@ -37,7 +36,7 @@ typedef struct member {
     const ot_tensor *t;
     int64_t offset, size; /* of the local header; of header and elements */
     int64_t data_bytes;
-    const void *data; /* the elements as they are written */
+    const void *data; /* the elements as written */
     uint32_t *points; /* of strings: malloc; else NULL */
     uint32_t crc;
     bool utf8;
@@ -60,7 +59,7 @@ static const char *code_of(ot_dtype t)
     case OT_U64: return "<u8";
     case OT_BOOL: return "|b1";
     case OT_U8: return "|u1";
-    case OT_BF16: return "<u2"; /* raw, as data sets bring them */
+    case OT_BF16: return "<u2"; /* raw, as read from data sets */
     case OT_F8E4M3FN:
     case OT_F8E4M3FNUZ:
     case OT_F8E5M2:
@@ -103,14 +102,14 @@ static void make_header(member *m, const char *code)
     m->npy[m->npy_bytes - 1] = '\n';
 }
 
-/* The next code point of UTF-8; bytes that are none stand for themselves. */
+/* The next code point of UTF-8; invalid bytes represent themselves. */
 static uint32_t next_point(const unsigned char **p)
 {
     const unsigned char *s = *p;
     int more = *s < 0xC0 ? 0 : *s < 0xE0 ? 1 : *s < 0xF0 ? 2 : *s < 0xF8 ? 3 : 0;
     uint32_t c = more ? *s & (0x3Fu >> more) : *s;
     for (int i = 1; i <= more; i++) {
-        if (s[i] >> 6 != 2) { /* no such character */
+        if (s[i] >> 6 != 2) { /* not a valid character */
             *p = s + 1;
             return *s;
         }
@@ -120,7 +119,7 @@ static uint32_t next_point(const unsigned char **p)
     return c;
 }
 
-/* Strings as numpy has them: the code points of each in four bytes, zeros behind the shorter ones. */
+/* Strings as in numpy: the code points of each in four bytes, shorter ones padded with zeros. */
 static ot_status make_points(member *m, int64_t n, int64_t *longest, const char *path, ot_error *err)
 {
     const char *const *text = m->t->data;
@@ -171,9 +170,9 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     return OT_OK;
 }
 
-static const int64_t WIDE = 0xFFFFFFFE; /* sizes and offsets beyond this take the zip64 form */
+static const int64_t WIDE = 0xFFFFFFFE; /* larger sizes and offsets need zip64 */
 
-/* The part the local and the central header share, from "version needed" to the sizes. */
+/* The part that local and central header share, from "version needed" to the sizes. */
 static void put_common(bytes *b, const member *m, bool wide)
 {
     put(b, wide ? 45 : 20, 2);

@@ -1,4 +1,4 @@
-/* open.c - from what the user wrote to a data set: named sets and where they lie, files by content. */
+/* open.c - opens a data set: named sets in the folders that are searched, files by content. */
 #include "runtime/data/internal.h"
 
 #include <errno.h>
@@ -21,12 +21,12 @@ enum { MOST_ROOTS = 32 };
 
 typedef struct named {
     ot_entry entry;
-    const char *folder[3]; /* below a root: our name, then the one torchvision uses */
-    const char *system;    /* where a package of the system puts it, or NULL */
+    const char *folder[3]; /* below a root: this program's folder, then torchvision's */
+    const char *system;    /* the folder of a system package, or NULL */
     bool idx;              /* else CIFAR's binary batches */
     int n_classes;
     const char *const *class_name; /* or NULL */
-    const char *how;               /* to get it */
+    const char *how;               /* command that installs it */
 } named;
 
 static const char *const digit[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
@@ -102,7 +102,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The folders that hold named sets, in the order they are asked. */
+/* The folders searched for named sets, in order. */
 static int roots(ot_arena *a, const char *const *search, const char *root[MOST_ROOTS])
 {
     int n = 0;
@@ -117,15 +117,15 @@ static int roots(ot_arena *a, const char *const *search, const char *root[MOST_R
     return n;
 }
 
-/* Reads the part of a set that lies in `folder`; *found tells whether it does. */
+/* Reads the part of a set in `folder`; *found: it exists. */
 static ot_status read_folder(const char *folder, bool idx, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     if (idx) return ot_idx_folder(folder, split == OT_SPLIT_TRAIN ? "train" : "t10k", d, found, err);
     return ot_cifar_folder(folder, split, d, found, err);
 }
 
-/* Whether the training part lies in `folder`: it decides which folder the set is taken from, so that
- * training and test part are of one set. */
+/* Is the training part in `folder`?  It determines the folder of the set, so that training and test part belong
+ * together. */
 static bool holds(const char *folder, bool idx)
 {
     static const char *const first[2][4] = {
@@ -134,7 +134,7 @@ static bool holds(const char *folder, bool idx)
           "train-images.idx3-ubyte.gz" },
     };
     for (int i = 0; i < 4; i++) {
-        char path[PATH_MAX]; /* no memory that may run out: another folder would be taken */
+        char path[PATH_MAX]; /* a failed allocation here could lead to another folder */
         struct stat st;
         if (snprintf(path, sizeof path, "%s/%s", folder, first[idx][i]) < PATH_MAX && stat(path, &st) == 0) return true;
     }
@@ -185,7 +185,7 @@ static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
     return status;
 }
 
-/* Formats of files: by their first four bytes, where there are as many; text alone has no signature. */
+/* File formats, recognised by their first four bytes, if there are as many; text has no signature. */
 static bool is_npy(const char *path, const unsigned char *head)
 {
     (void)path;
@@ -210,7 +210,7 @@ static bool is_idx(const char *path, const unsigned char *head)
     return head && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3];
 }
 
-/* X(name, reader, meaning); the first that fits is taken. */
+/* X(name, reader, meaning); the first match is used. */
 #define FORMATS(X) \
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \

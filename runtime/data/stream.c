@@ -1,4 +1,4 @@
-/* stream.c - bytes in order from a file, plain or gzip.
+/* stream.c - reads bytes in order from a file, plain or gzip.
  *
  * Not zlib's own files: where a read is interrupted, those lose what was read before it. */
 #include "runtime/base/io.h"
@@ -13,7 +13,7 @@
 
 #include <zlib.h>
 
-/* Deflate makes at most 1032 bytes of one. */
+/* Deflate expands by at most 1032. */
 enum { DEFLATE_MOST = 1032, BUFFER = 256 << 10 };
 
 #define REASON(number) strerror_r((number), (char[128]){0}, 128)
@@ -22,7 +22,7 @@ typedef struct file {
     int fd;
     int64_t at; /* the next byte of the file */
     bool gzip;
-    bool within; /* a gzip member, of which a file may have several */
+    bool within; /* a gzip member; a file may have several */
     z_stream z;
     unsigned char *buffer; /* packed bytes */
 } file;
@@ -36,7 +36,7 @@ static int64_t read_plain(ot_stream *s, void *p, int64_t n, ot_error *err)
     return got;
 }
 
-/* Packed bytes behind those that are left, as many as there is room for. */
+/* Reads more packed bytes after the remaining ones, as many as fit. */
 static ot_status refill(const ot_stream *s, file *x, ot_error *err)
 {
     unsigned left = x->z.avail_in;
@@ -49,7 +49,8 @@ static ot_status refill(const ot_stream *s, file *x, ot_error *err)
     return OT_OK;
 }
 
-/* Whether another member follows, if only its first byte, which is then cut off; other bytes behind the last are nobody's. */
+/* Does another member follow, possibly truncated after its first byte?  Other bytes after the last member are
+ * ignored. */
 static bool next_member(file *x)
 {
     const unsigned char *b = x->z.next_in;
@@ -82,7 +83,7 @@ static int64_t read_gzip(ot_stream *s, void *p, int64_t n, ot_error *err)
     return done;
 }
 
-/* Takes fd. */
+/* Takes ownership of fd. */
 static ot_status open_file(ot_stream *s, int fd, bool gzip, ot_error *err)
 {
     file *x = calloc(1, sizeof *x);
@@ -120,7 +121,7 @@ static ot_status examine(ot_stream *s, int fd, ot_error *err)
 ot_status ot_stream_open(ot_stream *s, const char *path, ot_error *err)
 {
     *s = (ot_stream){ .name = path };
-    /* O_NONBLOCK: a pipe is refused below instead of waited for. */
+    /* O_NONBLOCK: a pipe is refused below; opening it must not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", path, REASON(errno));
     ot_status status = examine(s, fd, err);
