@@ -1,6 +1,6 @@
 /* stream.c - reads bytes in order from a file, plain or gzip.
  *
- * Not zlib's own files: where a read is interrupted, those lose what was read before it. */
+ * Does not use zlib's file functions, which lose data if a read is interrupted. */
 #include "runtime/base/io.h"
 #include "runtime/data/internal.h"
 
