@@ -1,7 +1,7 @@
-/* body.c - a graph or function of the file, its names and who uses them, to be changed and put back.
+/* body.c - a graph or function of the file with an index of its names and their users, to be changed and put back.
  *
- * Spec  ONNX IR: subgraphs see the names around them; outputs of subgraphs and functions count by place, those of the
- *       file by name. */
+ * Spec  ONNX IR: subgraphs see the names around them; outputs of subgraphs and functions are matched by position,
+ *       those of the file by name. */
 #include "exporter/body.h"
 
 #include <stdio.h>

@@ -51,10 +51,10 @@ typedef struct ot_name {
     Onnx__ValueInfoProto *input; /* of a graph, also where it is an initializer */
     bool output;                 /* of the file */
     bool used;                   /* in the file as it was */
-    bool gone;                   /* nothing makes it any more */
+    bool gone;                   /* no node makes it any more */
     ot_use *use;
     int n_use;
-    int mark;             /* scratch of whoever walks */
+    int mark;             /* scratch for walks */
     bool needed;          /* deploy_loss.c: by an output that is no loss */
     bool fed;             /* deploy_mode.c: depends on an input of the file, on its shape at least */
     bool half;            /* deploy_half.c: is float16 now */
@@ -74,7 +74,7 @@ struct ot_body {
     size_t cap_input, cap_initializer; /* of the lists, once they have grown */
     bool can_be_fed;                   /* some initializer may be replaced by callers */
     bool no_memory;
-    const char *lines; /* told to the user */
+    const char *lines; /* printed for the user */
     ot_error *err;
 };
 
@@ -113,7 +113,7 @@ double ot_attr_float(const Onnx__NodeProto *n, const char *name, double dflt);
 Onnx__TensorProto *ot_body_constant(ot_body *b, const ot_name *v, bool *own);
 /* The same, and whatever else is computed from constants alone.  false: v may change, or out->data is NULL after an error. */
 bool ot_body_known(ot_body *b, const ot_name *v, ot_blob *out, ot_status *status);
-/* What the inferred graph says of v; NULL: nothing. */
+/* v in the inferred graph; NULL: it is not there. */
 const ot_value *ot_body_value(const ot_body *b, const ot_name *v);
 ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *out);
 /* New payload.  External data stays external: it is written with the others (deploy_data.c). */
@@ -121,7 +121,7 @@ void ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_
 ot_name *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const ot_shape *s,
                              void *bytes); /* NULL: no memory */
 
-/* protobuf-c's strings are not const, but nobody writes to them. */
+/* protobuf-c's strings are not const, but are never written. */
 static inline char *ot_message_text(const char *s) { return (char *)(uintptr_t)s; }
 
 /* The steps: deploy_loss.c, deploy_mode.c, deploy_fold.c, deploy_half.c. */

@@ -324,8 +324,8 @@ static void net_window(ot_net *b, Onnx__NodeProto *node, ot_net_window w)
     net_ints(b, node, "pads", 4, w.pad);
 }
 
-/* Resolves the window's defaults and the result's extents; false: it does not fit. */
-static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window *w)
+/* Resolves the window's defaults and the result's extents.  Errors: OT_E_USAGE (it does not fit), or the builder's. */
+static ot_status net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window *w)
 {
     if (!w->stride) w->stride = 1;
     if (!w->groups) w->groups = 1;
@@ -333,10 +333,10 @@ static bool net_slide(ot_net *b, ot_feature *x, const char *name, ot_net_window 
     if (b->status == OT_OK && (h < 0 || v < 0))
         b->status = ot_fail(b->err, OT_E_USAGE, "%s: a window of %lld does not fit in %lldx%lld; use a larger input",
                             name, (long long)w->kernel, (long long)x->h, (long long)x->w);
-    if (b->status != OT_OK) return false;
+    if (b->status != OT_OK) return b->status;
     x->h = h / w->stride + 1;
     x->w = v / w->stride + 1;
-    return true;
+    return OT_OK;
 }
 
 /* ---- layers ------------------------------------------------------------------ */
@@ -345,7 +345,7 @@ ot_feature ot_net_conv(ot_net *b, ot_feature x, const char *name, ot_net_window 
 {
     int64_t in = x.c;
     const char *source = x.name;
-    if (!net_slide(b, &x, name, &w)) return x;
+    if (net_slide(b, &x, name, &w) != OT_OK) return x;
     int64_t fan = in / w.groups * w.kernel * w.kernel;
     const char *input[3] = { source, ot_net_name(b, "%s.weight", name), ot_net_name(b, "%s.bias", name) };
     net_uniform(b, input[1], 4, (int64_t[]){ w.out, in / w.groups, w.kernel, w.kernel }, fan);
@@ -407,7 +407,7 @@ ot_feature ot_net_linear(ot_net *b, ot_feature x, const char *name, int64_t out)
 ot_feature ot_net_max_pool(ot_net *b, ot_feature x, const char *name, ot_net_window w)
 {
     const char *source = x.name;
-    if (!net_slide(b, &x, name, &w)) return x;
+    if (net_slide(b, &x, name, &w) != OT_OK) return x;
     Onnx__NodeProto *node = net_node(b, "MaxPool", name, 1, &source);
     net_window(b, node, w);
     if (node) x.name = node->output[0];

@@ -1,8 +1,8 @@
-/* deploy_fold.c - BatchNormalization in inference mode goes into the layer before it.
+/* deploy_fold.c - folds BatchNormalization in inference mode into the layer before it.
  *
- * With a = scale / sqrt(var + epsilon) and s = bias - mean * a, per channel:  a * (W x + b) + s = (a W) x + (a b + s).
- * Only where that is the same function: the layer's result is read by the normalisation alone, and all its tensors are
- * constant.
+ * With a = scale / sqrt(var + epsilon) and s = bias - mean * a, per channel: a * (W x + b) + s = (a W) x + (a b + s).
+ * Only where this does not change the function: nothing but the normalisation reads the layer's result, and all
+ * tensors of both are constant.
  *
  * Numerics  Computed in double, rounded once to the weight's type.
  * Spec      Conv, ConvTranspose, Gemm; MatMul whose result has rank 2: the normalisation becomes an Add. */

@@ -1,8 +1,9 @@
-/* deploy_half.c - weights and what is safe become float16; inputs and outputs of the file keep their types.
+/* deploy_half.c - converts weights and safe operators to float16; inputs and outputs of the file keep their types.
  *
- * Products, convolutions and look-ups in a constant compute in float16.  What only moves elements or keeps their range follows what it reads.
- * All else stays in float32: sums, exponentials, norms, control flow, functions, operators nobody here knows, and what
- * reads a constant that float16 cannot hold.  Casts stand where the type changes, one per value.
+ * Matrix products, convolutions and lookups in a constant compute in float16.  Operators that only move elements or
+ * keep their range have the type of their input.  All others stay in float32: sums, exponentials, norms, control
+ * flow, functions, unknown operators, and readers of a constant that float16 cannot hold.  Casts are inserted where
+ * the type changes, one per value.
  *
  * Numerics  Rounded to nearest even; the largest float16 is 65504. */
 #include "exporter/body.h"

@@ -1,7 +1,7 @@
-/* deploy_loss.c - outputs that are losses, with what only they need; training information.
+/* deploy_loss.c - removes outputs that are losses, the nodes that only they need, and training information.
  *
- * A loss is an output made by one of ONNX's loss operators, or a scalar made from an input that no other output needs
- * (a target).  What it was made by goes when ot_body_close finds it unused. */
+ * A loss is an output of one of ONNX's loss operators, or a scalar computed from an input that no other output needs
+ * (a target).  ot_body_close removes the nodes that are unused then. */
 #include "exporter/body.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static bool is_scalar(const ot_body *b, const ot_name *v)
     return known && known->shape.rank == 0 && ot_is_float(known->dtype);
 }
 
-/* log_prob of a loss whose loss nobody reads. */
+/* Output log_prob of a loss whose output 0 is not used. */
 static void only_log_prob(ot_body *b, ot_item *i)
 {
     const ot_name *loss = ot_item_out(b, i, 0);

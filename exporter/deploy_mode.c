@@ -1,4 +1,4 @@
-/* deploy_mode.c - BatchNormalization and Dropout as they are when nobody trains.
+/* deploy_mode.c - puts BatchNormalization and Dropout into inference mode.
  *
  * Spec  BatchNormalization: the mode is is_test up to opset 6, the number of outputs from 7 to 13, training_mode from
  *       14 on.  Dropout: is_test up to opset 6, never in training from 7 to 11, an input from 12 on. */

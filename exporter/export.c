@@ -1,11 +1,10 @@
-/* export.c - trained tensors back into the user's file.
+/* export.c - writes trained tensors into a copy of the user's file.
  *
- * The file's own bytes are patched: a tensor's payload is found on the wire, replaced, and lengths
- * around it follow where they must.  What is written is imported again and every tensor compared
- * bit for bit before it takes the place of anything.
+ * The bytes of the file are patched: the payload of each tensor is replaced, and the lengths of the messages around
+ * it are corrected.  The result is imported again and every tensor compared bit for bit before it replaces any file.
  *
- * Memory  The old bytes and the new payloads are borrowed; the new file is streamed; reading it back
- *         takes what importing it took. */
+ * Memory  The old bytes and the new payloads are borrowed; the new file is streamed; reading it back takes what
+ *         importing it took. */
 #include "exporter/export.h"
 
 #include <stdlib.h>

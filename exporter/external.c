@@ -1,13 +1,12 @@
-/* external.c - data files beside the model: new ones where tensors in them changed.
+/* external.c - writes new data files beside the model where tensors in external data changed.
  *
- * A new data file is the old one with ranges replaced, so offsets and lengths stay.  A changed tensor
- * whose range is shared with another that wants other bytes moves to the end.  No file that is there
- * is ever written: the name has a checksum in it; a file that is there and already holds the very bytes is
- * used.  An unchanged file that the new folder lacks keeps its name if that is free.  New files have no name
- * until the model that names them is complete as well.
+ * A new data file is the old one with ranges replaced, so offsets and lengths stay.  If tensors share a range and
+ * then differ, one keeps the range and the others move to the end.  An existing file is never written: a new one has
+ * a checksum in its name, and an existing file of that name with the same bytes is used.  An unchanged data file that
+ * the new folder lacks is copied under its own name if that is free.  New files have no name until the model is
+ * complete as well.
  *
- * Spec    External data, ONNX: location, offset, length, checksum.  A checksum of a file that changed
- *         is dropped.
+ * Spec    External data, ONNX: location, offset, length, checksum.  The checksum of a file that changed is dropped.
  * Memory  Data files are streamed, never held. */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +61,7 @@ static ot_status no_memory(const external *x)
     return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write its external data", x->to->to.path);
 }
 
-/* ---- what the tensors say -------------------------------------------------------------- */
+/* ---- external_data of the tensors -------------------------------------------------------------- */
 
 static const char *text_at(const external *x, const ot_field *f)
 {
@@ -71,29 +70,23 @@ static const char *text_at(const external *x, const ot_field *f)
     return s;
 }
 
-static data_file *file_of(external *x, const char *location)
+static ot_status file_of(external *x, const char *location, data_file **out)
 {
-    data_file *d = ot_table_find(&x->by_location, location);
-    if (d) return d;
+    data_file *d = *out = ot_table_find(&x->by_location, location);
+    if (d) return OT_OK;
     const char *why;
     uint64_t size;
     int fd = ot_file_data(x->m->file, location, &size, &why);
-    if (fd < 0) {
-        ot_fail(x->err, OT_E_IO, "external data '%.300s': %s", location, why ? why : "no memory");
-        return NULL;
-    }
+    if (fd < 0) return ot_fail(x->err, OT_E_IO, "external data '%.300s': %s", location, why ? why : "no memory");
     d = ot_arena_alloc(x->p->arena, sizeof *d);
-    if (!d || !ot_table_set(&x->by_location, location, d)) {
-        no_memory(x);
-        return NULL;
-    }
+    if (!d || !ot_table_set(&x->by_location, location, d)) return no_memory(x);
     *d = (data_file){ .next = x->files, .location = location, .fd = fd, .size = size };
-    x->files = d;
-    return d;
+    x->files = *out = d;
+    return OT_OK;
 }
 
 /* Reads the external_data entries of a tensor into a claim.  *location stays NULL if there is none. */
-static bool read_entries(external *x, int span, claim *c, const char **location)
+static ot_status read_entries(external *x, int span, claim *c, const char **location)
 {
     ot_field entry, key, value;
     ot_span *s = &x->p->span[span];
@@ -102,16 +95,20 @@ static bool read_entries(external *x, int span, claim *c, const char **location)
         if (entry.number != TENSOR_EXTERNAL) continue;
         int e = ot_patch_span(x->p, span, &entry);
         s = &x->p->span[span];
-        if (!e) return false;
+        if (!e) return no_memory(x);
         if (!ot_field_last(x->p, e, ENTRY_KEY, &key) || !ot_field_last(x->p, e, ENTRY_VALUE, &value)) continue;
         const char *k = text_at(x, &key), *v = text_at(x, &value);
-        if (!k || !v) return false;
-        if (!strcmp(k, "location")) *location = v, c->location = entry;
-        else if (!strcmp(k, "offset")) c->at = strtoull(v, NULL, 10), c->offset = entry;
-        else if (!strcmp(k, "length")) c->n = strtoull(v, NULL, 10);
+        if (!k || !v) return no_memory(x);
+        if (!strcmp(k, "location")) {
+            *location = v;
+            c->location = entry;
+        } else if (!strcmp(k, "offset")) {
+            c->at = strtoull(v, NULL, 10);
+            c->offset = entry;
+        } else if (!strcmp(k, "length")) c->n = strtoull(v, NULL, 10);
         else if (!strcmp(k, "checksum")) c->checksum = entry;
     }
-    return true;
+    return OT_OK;
 }
 
 /* Notes what a tensor, if it is external, holds of which file. */
@@ -123,10 +120,11 @@ static ot_status claim_add(external *x, int span, int order)
     if (ot_varint_read(x->p->p, &at, f.end) != 1) return OT_OK;
     claim *c = ot_arena_alloc(x->p->arena, sizeof *c);
     const char *location = NULL;
-    if (!c || !read_entries(x, span, c, &location)) return no_memory(x);
+    if (!c) return no_memory(x);
+    OT_TRY(read_entries(x, span, c, &location));
     if (!location) return OT_OK;
-    data_file *d = file_of(x, location);
-    if (!d) return x->err ? x->err->status : OT_E_IO;
+    data_file *d;
+    OT_TRY(file_of(x, location, &d));
     c->span = span;
     int i = order < 0 ? -1 : x->source_of[order];
     if (i >= 0) {

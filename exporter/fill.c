@@ -1,7 +1,8 @@
-/* fill.c - a weight that a ConstantOfShape fills becomes the Constant that it makes; a convolution without a bias gets one.
+/* fill.c - turns a weight that a ConstantOfShape fills into a Constant, and gives a bias to a convolution without
+ * one.
  *
- * A file may leave its weights out and fill them with one number.  Such a tensor has no place in the file that a trained value
- * could go to: the node becomes a Constant of the same name and output, and nothing else changes. */
+ * A file may leave its weights out and fill them with one number.  Such a tensor has no bytes in the file that a
+ * trained value could replace: the node becomes a Constant with the same name and output, and nothing else changes. */
 #include "exporter/untie.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static bool is_slot(const Onnx__NodeProto *n, size_t input)
     return ot_slot_is_strong(slot) || slot == 'n' || slot == 'o';
 }
 
-/* What the graph calls its tensors, of initializers and Constants, and what stands in slots of weights. */
+/* Tensors of initializers and Constants by name, and the names that are read as weights. */
 typedef struct names {
     ot_table tensor, slot;
 } names;
@@ -83,7 +84,7 @@ ot_filled *ot_filled_find(const ot_imported *m, ot_arena *a, int *n)
     return list;
 }
 
-/* The Constant that stands for node k. */
+/* The Constant that replaces node k. */
 static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *room, ot_error *err)
 {
     ot_arena *a = x->patch.arena;

@@ -1,6 +1,6 @@
 /* metadata.c - entries of the model's metadata_props.
  *
- * Spec  A key stands once: ours is replaced, another's is left alone. */
+ * Spec  Keys are unique: an onnxtrain.* key is replaced, any other existing key is kept. */
 #include "exporter/patch.h"
 
 #include <string.h>

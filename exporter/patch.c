@@ -1,4 +1,4 @@
-/* patch.c - a list of edits, and the file that comes of it. */
+/* patch.c - applies a list of edits to the bytes of a file. */
 #include "exporter/patch.h"
 
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static int by_place(const void *a, const void *b)
 
 ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error *err)
 {
-    /* A span stands after the one it lies in, so from the last on all inner deltas are known. */
+    /* A span comes after the one it is in, so backwards all inner deltas are known. */
     for (size_t i = p->n_span; i-- > 1 && !p->no_memory;)
         if (p->span[i].delta) edit_length(p, (int)i);
     if (p->no_memory) return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", path);

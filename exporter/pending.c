@@ -1,7 +1,7 @@
-/* pending.c - a model and its data files that appear together, or not at all.
+/* pending.c - writes a model and its data files so that either all of them appear or none.
  *
- * No file that is there is ever written: a data file's name has a checksum in it, and one that is there and already holds
- * the very bytes is used.
+ * An existing file is never written: the name of a data file contains a checksum, and an existing file of that name
+ * with the same bytes is used.
  *
  * Memory  Data files are streamed, never held. */
 #include "exporter/pending.h"

@@ -1,4 +1,4 @@
-/* remake.c - edits to a file's graph in memory, which is then read as the file was. */
+/* remake.c - edits a file's graph in memory and imports the result. */
 #include "exporter/remake.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* superseded.c - data files that a model which was replaced has left behind.
+/* superseded.c - removes data files of ours that a replaced model has left behind.
  *
- * One is removed only where it is provably ours and of no use: its name has our pattern for that very model and the
- * checksum of its bytes, the model that was replaced named it, and no model in the folder, nor the one that is being trained, has data in it.
- * Whatever cannot be read may name it: it stays. */
+ * A file is removed only if it is certainly ours and unused: its name has our pattern for this very model and the
+ * checksum of its bytes, the replaced model named it, and neither a model in the folder nor the model being trained
+ * has data in it.  A model that cannot be read may name it, so the file stays. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-/* training.c - a training that was planned, into the file as its own (TrainingInfoProto).
+/* training.c - writes a planned training into the file as its TrainingInfoProto.
  *
- * Our loss and updates are chains of a few operators, of one row of a Map each; each of those is one or two of ONNX's, and
- * Gradient is the standard's.  Read again, they become the same rows: a run that goes on from the file does the same arithmetic.
- * What depends on the size of a batch is found by comparing the graphs for two sizes.
+ * Our loss and updates are chains of a few operators, each a row of a Map.  A row becomes one or two operators of
+ * ONNX, and gradients the standard's Gradient.  When the file is imported they become the same rows: training from
+ * the file does the same arithmetic.  What depends on the batch size is found by comparing the graphs for two sizes.
  *
  * Spec    onnx.proto, TrainingInfoProto; ai.onnx.preview.training Gradient 1. */
 #include "exporter/training.h"
@@ -27,7 +27,7 @@ typedef struct writer {
     size_t cap[4];     /* of the lists: nodes, initializers, inputs, outputs */
     const char **name; /* of a value, by id; NULL: not yet */
     bool *needed;
-    const char *batch; /* the number of samples, as float64; NULL: nobody has asked */
+    const char *batch; /* the number of samples, as float64; NULL: not needed so far */
     Onnx__TrainingInfoProto info;
     size_t cap_binding;
     int made; /* names */
@@ -55,18 +55,25 @@ static void *room(writer *w, size_t n)
     return p;
 }
 
-static bool push(writer *w, void ***list, size_t *n, size_t *cap, void *item)
+/* Of what one of the functions here made; NULL: the first error is in w->err. */
+static ot_status status_of(const writer *w, const void *made)
+{
+    if (made) return OT_OK;
+    return w->err->status != OT_OK ? w->err->status : OT_E_NOMEM;
+}
+
+static ot_status push(writer *w, void ***list, size_t *n, size_t *cap, void *item)
 {
     if (*n == *cap) {
         size_t more = *cap ? 2 * *cap : 16;
         void **now = room(w, more * sizeof *now);
-        if (!now) return false;
+        OT_TRY(status_of(w, now));
         if (*n) memcpy(now, *list, *n * sizeof *now);
         *list = now;
         *cap = more;
     }
     (*list)[(*n)++] = item;
-    return item != NULL;
+    return status_of(w, item);
 }
 
 static char *fresh(writer *w, const char *what)
@@ -91,7 +98,7 @@ static Onnx__NodeProto *node(writer *w, const char *op, const char *domain, int 
     n->n_input = (size_t)n_in;
     n->n_output = (size_t)n_out;
     if (!n->input || !n->output || !n->attribute) return NULL;
-    return push(w, (void ***)&w->g.node, &w->g.n_node, &w->cap[0], n) ? n : NULL;
+    return push(w, (void ***)&w->g.node, &w->g.n_node, &w->cap[0], n) == OT_OK ? n : NULL;
 }
 
 static Onnx__AttributeProto *attribute(writer *w, Onnx__NodeProto *n, const char *name,
@@ -155,7 +162,7 @@ static const char *initializer(writer *w, const char *name, ot_dtype t, const ot
     if (n && bytes) memcpy(copy, bytes, n); /* else zeros */
     p->has_raw_data = true;
     p->raw_data = (ProtobufCBinaryData){ n, copy };
-    return push(w, (void ***)&w->g.initializer, &w->g.n_initializer, &w->cap[1], p) ? name : NULL;
+    return push(w, (void ***)&w->g.initializer, &w->g.n_initializer, &w->cap[1], p) == OT_OK ? name : NULL;
 }
 
 static const char *number(writer *w, ot_dtype t, double v)
@@ -205,15 +212,15 @@ static Onnx__ValueInfoProto *info(writer *w, const char *name, ot_dtype t, const
     return v;
 }
 
-static bool add_output(writer *w, const char *name, ot_dtype t, const ot_shape *s)
+static ot_status add_output(writer *w, const char *name, ot_dtype t, const ot_shape *s)
 {
     return push(w, (void ***)&w->g.output, &w->g.n_output, &w->cap[3], info(w, name, t, s, NULL));
 }
 
-static bool bind(writer *w, const char *key, const char *name)
+static ot_status bind(writer *w, const char *key, const char *name)
 {
     Onnx__StringStringEntryProto *e = room(w, sizeof *e);
-    if (!e) return false;
+    OT_TRY(status_of(w, e));
     *e = (Onnx__StringStringEntryProto)ONNX__STRING_STRING_ENTRY_PROTO__INIT;
     e->key = (char *)(uintptr_t)key;
     e->value = (char *)(uintptr_t)name;
@@ -343,14 +350,15 @@ static const char *name_of(writer *w, const ot_value *v)
 }
 
 /* The number of the update, from 1: one more than the file holds. */
-static bool count(writer *w)
+static ot_status count(writer *w)
 {
     static const double none = 0;
     const char *kept = initializer(w, fresh(w, "updates"), OT_F64, &OT_SCALAR, &none),
                *now = emit(w, "Add", kept, number(w, OT_F64, 1), NULL);
-    if (!now) return false;
+    OT_TRY(status_of(w, now));
     w->name[w->d->t->id] = now;
-    return add_output(w, now, OT_F64, &OT_SCALAR) && bind(w, kept, now);
+    OT_TRY(add_output(w, now, OT_F64, &OT_SCALAR));
+    return bind(w, kept, now);
 }
 
 /* ---- operators -------------------------------------------------------------------------------- */
@@ -519,29 +527,32 @@ static const char *cross_entropy(writer *w, const ot_node *n)
 }
 
 /* The one node that asks for all gradients. */
-static bool gradients(writer *w, const ot_node *n)
+static ot_status gradients(writer *w, const ot_node *n)
 {
     int k = n->n_in - 1;
     Onnx__NodeProto *p = node(w, "Gradient", "ai.onnx.preview.training", k, n->n_out);
     Onnx__AttributeProto *xs = attribute(w, p, "xs", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
     ProtobufCBinaryData *text = room(w, (size_t)k * sizeof *text);
     const char *y = name_of(w, n->in[k]);
-    if (!xs || !text || !y) return false;
+    if (!xs || !text || !y) return status_of(w, NULL);
     for (int i = 0; i < k; i++) {
         const char *x = name_of(w, n->in[i]);
-        if (!x) return false;
+        OT_TRY(status_of(w, x));
         p->input[i] = (char *)(uintptr_t)x;
         text[i] = (ProtobufCBinaryData){ strlen(x), (uint8_t *)(uintptr_t)x };
     }
-    for (int i = 0; i < n->n_out; i++)
-        if (!(w->name[n->out[i]->id] = p->output[i] = fresh(w, "gradient"))) return false;
+    for (int i = 0; i < n->n_out; i++) {
+        p->output[i] = fresh(w, "gradient");
+        OT_TRY(status_of(w, p->output[i]));
+        w->name[n->out[i]->id] = p->output[i];
+    }
     xs->n_strings = (size_t)k;
     xs->strings = text;
     with_text(w, p, "y", y);
-    return w->err->status == OT_OK;
+    return w->err->status;
 }
 
-static bool write_node(writer *w, const ot_node *n)
+static ot_status write_node(writer *w, const ot_node *n)
 {
     const char *y = NULL;
     if (n->op == &ot_op_Gradient) return gradients(w, n);
@@ -558,12 +569,12 @@ static bool write_node(writer *w, const ot_node *n)
         y = o && x ? emit(w, "Reshape", x, shape_of(w, n->out[0], o), NULL) : NULL;
     } else fail(w, "%s needs %s, which is not supported", w->where, n->op->name);
     if (y) w->name[n->out[0]->id] = y;
-    return y != NULL;
+    return status_of(w, y);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
-/* BatchNormalization's running statistics are assigned in front of the loss, by whoever trains it. */
+/* Running statistics of BatchNormalization are not written: the graph assigns them itself, before the loss. */
 static bool is_ours(const writer *w, const ot_assign *a) { return a->value->id >= w->d->before; }
 
 static void mark_needed(writer *w)
@@ -580,7 +591,7 @@ static void mark_needed(writer *w)
 }
 
 /* Targets and what else is fed to the loss alone. */
-static bool write_inputs(writer *w)
+static ot_status write_inputs(writer *w)
 {
     const ot_graph *g = w->d->graph[0];
     for (int i = 0; i < g->n_inputs; i++) {
@@ -590,31 +601,30 @@ static bool write_inputs(writer *w)
         for (size_t k = 0; k < f->n_node; k++)
             for (size_t j = 0; j < f->node[k]->n_output; j++)
                 if (!strcmp(f->node[k]->output[j], v->name))
-                    return fail(w,
-                                "a tensor of the file has the name of the "
-                                "target, '%s'",
-                                v->name) != NULL;
-        if (!push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2],
-                  info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL)))
-            return false;
+                    return ot_fail(w->err, OT_E_MODEL, "a tensor of the file has the name of the target, '%s'",
+                                   v->name);
+        OT_TRY(push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2],
+                    info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL)));
         w->name[v->id] = v->name;
     }
-    return true;
+    return OT_OK;
 }
 
-static bool write_updates(writer *w)
+static ot_status write_updates(writer *w)
 {
     const ot_graph *g = w->d->graph[0];
     for (int i = 0; i < g->n_assigns; i++) {
         const ot_assign *a = &g->assigns[i];
         if (!is_ours(w, a)) continue;
         const char *key = name_of(w, a->state), *now = key ? name_of(w, a->value) : NULL;
-        if (!now || !add_output(w, now, a->value->dtype, &a->value->shape) || !bind(w, key, now)) return false;
+        OT_TRY(status_of(w, now));
+        OT_TRY(add_output(w, now, a->value->dtype, &a->value->shape));
+        OT_TRY(bind(w, key, now));
     }
-    return true;
+    return OT_OK;
 }
 
-static bool write_graph(writer *w)
+static ot_status write_graph(writer *w)
 {
     const ot_graph *g = w->d->graph[0];
     bool updates = false;
@@ -622,21 +632,24 @@ static bool write_graph(writer *w)
     w->g.name = (char *)(uintptr_t)"training";
     w->name = room(w, (size_t)g->n_values * sizeof *w->name);
     w->needed = room(w, (size_t)g->n_values);
-    if (!w->name || !w->needed) return false;
+    if (!w->name || !w->needed) return status_of(w, NULL);
     mark_needed(w);
-    if (!write_inputs(w)) return false;
+    OT_TRY(write_inputs(w));
     w->where = "the loss";
     for (const ot_node *n = g->first; n; n = n->next) {
         bool on = false;
         for (int i = 0; i < n->n_out; i++) on |= n->out[i] && n->out[i]->id >= w->d->before && w->needed[n->out[i]->id];
         if (!on) continue;
-        if (updates && w->d->t && w->needed[w->d->t->id] && !w->name[w->d->t->id] && !count(w)) return false;
-        if (!write_node(w, n)) return false;
-        if (n->op == &ot_op_Gradient) updates = true, w->where = "the optimizer";
+        if (updates && w->d->t && w->needed[w->d->t->id] && !w->name[w->d->t->id]) OT_TRY(count(w));
+        OT_TRY(write_node(w, n));
+        if (n->op != &ot_op_Gradient) continue;
+        updates = true;
+        w->where = "the optimizer";
     }
     const char *loss = name_of(w, w->d->loss);
-    return loss && (w->d->loss->id < w->d->before || add_output(w, loss, w->d->loss->dtype, &w->d->loss->shape)) &&
-           write_updates(w);
+    OT_TRY(status_of(w, loss));
+    if (w->d->loss->id >= w->d->before) OT_TRY(add_output(w, loss, w->d->loss->dtype, &w->d->loss->shape));
+    return write_updates(w);
 }
 
 /* The file without a training that it has, and with this one and the operators' domain. */
@@ -672,8 +685,9 @@ ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_impo
     writer w = { .d = d, .err = &first, .info = ONNX__TRAINING_INFO_PROTO__INIT };
     OT_TRY(ot_remake_begin(&w.x, m, err));
     w.a = w.x.patch.arena;
-    bool whole = write_graph(&w) && !first.status;
-    ot_status s = whole ? add_to_file(&w) : first.status ? first.status : OT_E_NOMEM;
+    ot_status s = write_graph(&w);
+    if (!s) s = first.status;
+    if (!s) s = add_to_file(&w);
     if (!s) s = ot_remake_finish(&w.x, out, &first);
     ot_remake_end(&w.x);
     const char *remedy = s == OT_E_MODEL ? "; use another loss or optimizer, or train without --training-info and "

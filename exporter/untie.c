@@ -1,10 +1,10 @@
-/* untie.c - a tensor that several nodes read becomes one for each.
+/* untie.c - gives each of the nodes that read one tensor a copy of its own.
  *
- * Exporters store equal tensors once: the zero biases of fresh layers, scales of norms, layers that were cloned.  Training
- * ties them from then on.  Here each use that was merged reads a copy: an input's name of a node, and an initializer more (and
- * an input of the graph, where the file lists initializers there); the file is patched, not packed anew.
+ * Exporters store equal tensors once: zero biases of new layers, scales of norms, cloned layers.  Training would tie
+ * them.  Here each merged use reads a copy: one input name of a node changes, and an initializer is added (and an
+ * input of the graph, where the file lists initializers there).  The file is patched, not packed anew.
  *
- * Uses in subgraphs stay with the first.  An Identity that stood between stays, and nothing reads it. */
+ * Uses in subgraphs keep the first copy.  An Identity between them stays, unused. */
 #include "exporter/untie.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* untie.h - edits of a file's graph: a tensor that several nodes read becomes one for each; a ConstantOfShape becomes the
- * Constant that it makes; a convolution gets a bias.  Everything else keeps its bytes. */
+/* untie.h - edits of a file's graph: a tensor that several nodes read becomes one for each; a ConstantOfShape becomes
+ * the Constant that it makes; a convolution gets a bias.  Everything else keeps its bytes. */
 #ifndef OT_UNTIE_H
 #define OT_UNTIE_H
 

@@ -1,7 +1,7 @@
 /* attrs.c - attributes of a node -> the operator's struct, by the rows of its ot_op.
  *
- * An attribute that the operator does not have, of another type, or with a word that it does not
- * know is a finding: guessing would train another model than the file says. */
+ * An unknown attribute, one of another type, and an unknown value are findings: a guess would train a different
+ * model than the file describes. */
 #include <stdio.h>
 
 #include "importer/build.h"

@@ -1,14 +1,14 @@
-/* body.c - a body (the file's graph, a subgraph, a function) becomes nodes and values.
+/* body.c - builds the nodes and values of a body: the file's graph, a subgraph or a function.
  *
- * It is built in a scope that maps its names to values; subgraphs see the scope around them, functions see their inputs only.
- * Findings do not stop the walk: everything wrong with a file is reported at once. */
+ * A scope maps the body's names to values.  A subgraph also sees the scopes around it; a function sees its inputs only.
+ * Findings do not stop the walk: all of a file's findings are reported at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "importer/build.h"
 
-/* A node's name for people: its own, or that of its first output. */
+/* A node's name in messages: its own, or that of its first output. */
 static const char *node_name(const Onnx__NodeProto *n)
 {
     if (n->name && *n->name) return n->name;
@@ -114,7 +114,7 @@ ot_status ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, si
 
 /* ---- graphs ------------------------------------------------------------------------------- */
 
-/* Shape and symbolic names of an input; a dimension of 0 or less is how some writers say unknown. */
+/* Shape and symbolic names of an input.  Some writers use a dimension of 0 or less for an unknown one. */
 static void read_dims(ot_job *j, const Onnx__TensorShapeProto *shape, ot_value *v)
 {
     if (!shape) return;
@@ -159,7 +159,7 @@ static ot_status input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto 
     if (held) return OT_OK;
     ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
     if (!v) return OT_E_NOMEM;
-    /* What a subgraph is fed, its node says. */
+    /* The types of a subgraph's inputs follow from its node. */
     const Onnx__TypeProto__Tensor *t = s->up ? NULL : ot_type_tensor(info->type, &v->list);
     if (t) {
         v->dtype = (ot_dtype)t->elem_type;

@@ -55,19 +55,20 @@ typedef struct ot_job {
     ot_value **value_of;    /* parallel to sources */
     int cap_sources;
     int64_t nodes, most_nodes; /* built so far; what functions may make it grow to */
-    ot_table traced;           /* value of the file -> what the exporter says of the traced node that made it */
+    ot_table traced;           /* value of the file -> the exporter's text about the traced node that made it */
     int detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
-    bool merged;               /* detached values were found by their readers: an optimizer has been there */
+    bool merged; /* some detached values are known from their readers alone: an optimizer removed the detach */
     const char *first_detached, *first_padded;
     const char *notes;
 } ot_job;
 
-/* Failing.  Whatever is wrong with a file is a finding, which is added to job->found; no finding ends the import, so that all are
- * reported at once.  A function that can fail returns the status of what it added: OT_E_MODEL or OT_E_IO leaves out the node
- * at hand (body.c puts placeholders for its outputs), or the body where the finding is about that; OT_E_NOMEM ends the import. */
-static inline ot_status ot_status_of(const void *p) { return p ? OT_OK : OT_E_NOMEM; } /* of what should be there */
+/* Errors.  An error in the file is a finding: it is added to job->found and does not end the import, so that all are
+ * reported at once.  A function that can fail returns the status of what it added.  After OT_E_MODEL or OT_E_IO the
+ * current node is left out (body.c makes placeholders for its outputs), or the current body where the finding is about
+ * that.  OT_E_NOMEM ends the import. */
+static inline ot_status ot_status_of(const void *p) { return p ? OT_OK : OT_E_NOMEM; } /* of an allocation */
 
-/* One node on its way. */
+/* A node of the file before it is emitted. */
 typedef struct ot_form {
     ot_job *job;
     ot_scope *scope;
@@ -77,7 +78,7 @@ typedef struct ot_form {
     int n_listed;          /* outputs as the file lists them, with empty ones at the end */
     ot_value **in;         /* NULL: left out */
     ot_value **out;        /* filled by ot_form_emit */
-    const char **out_name; /* "": nobody asks */
+    const char **out_name; /* "": not used */
     const ot_attribute **attr;
     bool done; /* an upgrade has emitted everything and filled out */
 } ot_form;
@@ -140,7 +141,7 @@ ot_status ot_form_finding(const ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3
 
 /* attrs.c */
 ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
-int ot_attribute_type(const ot_attribute *a); /* IR version 1 tells it by the field that is set */
+int ot_attribute_type(const ot_attribute *a); /* in IR version 1 by the field that is set */
 
 /* functions.c */
 ot_status ot_functions_index(ot_job *j);
@@ -168,7 +169,7 @@ const char *ot_upgrade_at(int i); /* operators that it replaces by others; NULL:
 /* An operator of another domain, or a quantised one, that becomes operators of ai.onnx. */
 typedef struct ot_rewriting {
     const char *op;
-    int inputs, outputs; /* as few, as many */
+    int inputs, outputs; /* at least, at most */
     ot_status (*rewrite)(ot_form *f);
 } ot_rewriting;
 
@@ -193,11 +194,11 @@ ot_status ot_dynamic_quantize_matmul(ot_form *f);
 ot_status ot_matmul_nbits(ot_form *f);
 ot_status ot_gather_blocks(ot_form *f);
 
-/* ml.c: the same for ai.onnx.ml.  What it does not know stays as it is. */
+/* ml.c: the same for ai.onnx.ml.  Unknown operators are not changed. */
 ot_status ot_ml(ot_form *f);
 const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
 
-/* training.c: how the file says that it trains; s: the names of its graph. */
+/* training.c: the training that the file describes; s: the names of its graph. */
 ot_status ot_training_build(ot_job *j, const ot_scope *s);
 
 /* gradient.c: its tensors become its inputs: xs, y. */

@@ -1,10 +1,10 @@
-/* check.c - what can be said about a model without knowing any operator.
+/* check.c - checks of a model's structure that need no knowledge of operators.
  *
- * Everything is told, not the first thing.  Names must be there and be given once in their body;
- * whether a name is made before it is used is seen while the graph is built (import.c).
+ * All findings are reported, not only the first.  Every name must be present and unique in its body; use before
+ * definition is found while the graph is built (body.c).
  *
- * Spec    ONNX IR.md and its checker, less what does no harm: sorted nodes, graph names, unused
- *         domains, initializers among the inputs, value_info. */
+ * Spec    ONNX IR.md and its checker, except for what does no harm: sorted nodes, graph names, unused domains,
+ *         initializers among the inputs, value_info. */
 #include "importer/build.h"
 
 enum { MOST_ATTRIBUTES = 1000, MOST_DOMAINS = 1000 }; /* far above any real one: they are searched one by one */

@@ -1,7 +1,7 @@
-/* constant.c - what a file holds as data: initializers and Constant nodes become values.
+/* constant.c - values for the data in a file: initializers and Constant nodes.
  *
- * A tensor inside a function or a subgraph is one tensor, however often the function is called or the body of a loop
- * runs: its value is made once, in the file's graph, where it is classified and trained, and every user reads it. */
+ * A tensor inside a function or a subgraph is one tensor, however often the function is called or the loop body runs:
+ * its value is made once, in the file's graph, where it is classified and trained, and all users read that value. */
 #include <stdio.h>
 
 #include "importer/build.h"

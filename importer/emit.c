@@ -1,7 +1,7 @@
 /* emit.c - a form in the newest opset -> a node of the graph.
  *
- * Besides, a guess of each value's element type is kept in value->mark while the graph is built:
- * upgrades that turn an attribute into an input need to know the type of the constant they make. */
+ * While the graph is built, value->mark holds a guess of each value's element type: upgrades that turn an attribute
+ * into an input need the type of the constant they make. */
 #include "importer/build.h"
 
 /* ---- element types ------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ static ot_status count_unsupported(ot_form *f)
     return OT_OK;
 }
 
-/* A node in its place, which the outputs of the file that need it cannot do without. */
+/* A node in its place; outputs of the file that depend on it are not available. */
 static ot_status stand_in(ot_form *f)
 {
     const ot_op *op = &ot_op_Unsupported;
@@ -70,7 +70,7 @@ static ot_status stand_in(ot_form *f)
     return ot_status_of(n);
 }
 
-/* What its subgraphs hold may be unsupported too, and all is told at once. */
+/* Its subgraphs may contain unsupported operators too, and all are reported at once. */
 static ot_status unsupported(ot_form *f)
 {
     ot_graph *unused;
@@ -108,7 +108,7 @@ ot_status ot_form_emit(ot_form *f)
         if (i < f->n_out && *f->out_name[i]) {
             f->out[i] = n->out[i];
             n->out[i]->mark = output_type(f, op);
-        } else if (i > 0) { /* nobody asks; output 0 always stands */
+        } else if (i > 0) { /* not used; output 0 is always there */
             n->out[i]->producer = NULL;
             n->out[i] = NULL;
         }

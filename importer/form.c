@@ -1,4 +1,4 @@
-/* form.c - reading and changing a node on its way: what the rows of upgrade.c are written with. */
+/* form.c - reads and changes a node before it is emitted; the functions that the rows of upgrade.c use. */
 #include <stdio.h>
 
 #include "importer/build.h"
@@ -186,7 +186,7 @@ ot_status ot_form_copy(ot_form *g, const ot_attribute *a)
     return OT_OK;
 }
 
-/* After a finding about the emitted node a value stands for it. */
+/* After a finding about the emitted node, placeholders are its outputs. */
 ot_value *ot_form_finish(ot_form *g)
 {
     while (g->n_in && !g->in[g->n_in - 1]) g->n_in--;

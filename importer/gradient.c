@@ -1,8 +1,8 @@
-/* gradient.c - Gradient: what its attributes name becomes its inputs.
+/* gradient.c - Gradient: the tensors that its attributes name become its inputs.
  *
- * "xs" and "zs" name the tensors that "y" is a function of; the inputs are the values at which it is differentiated.  Where an
- * input is the tensor itself, that is the graph as it stands; where it is another, the nodes between are there once more,
- * with that in its place.
+ * "xs" and "zs" name tensors that "y" depends on; the inputs are the values at which y is differentiated.  If every
+ * input is the named tensor itself, the graph is used as it is.  Otherwise the nodes between them are copied, with
+ * the input in the tensor's place.
  *
  * Spec    ai.onnx.preview.training Gradient 1. */
 #include <stdlib.h>

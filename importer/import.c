@@ -8,7 +8,7 @@
 
 enum { INLINED_NODES = 200000, NEWEST_IR = 14, NEWEST_OPSET = 28, LISTED = 3000 };
 
-/* A file without an opset says by its IR version which one it can mean: the newest of its time. */
+/* The opset of a file that gives none: the newest one when its IR version was current. */
 static int64_t opset_of_ir(int64_t ir)
 {
     static const int64_t newest[] = { 1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, NEWEST_OPSET };
@@ -145,7 +145,7 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
 {
     const char *path = x->path;
     ot_error own = { 0 };
-    if (!err) err = &own; /* what it says is what is returned */
+    if (!err) err = &own; /* its status is returned */
     *out = NULL;
     ot_imported *m = calloc(1, sizeof *m);
     ot_error *found = calloc(1, sizeof *found);
@@ -156,7 +156,7 @@ static ot_status import(const from *x, ot_imported **out, ot_error *err)
         ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     }
     if (f) {
-        /* A node takes ten bytes and more: what the file itself says always fits. */
+        /* A node takes at least ten bytes: the nodes of the file itself are always within the limit. */
         ot_job j = { .m = m,
                      .f = f,
                      .found = found,

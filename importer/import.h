@@ -5,8 +5,9 @@
 #include "runtime/base/io.h"
 #include "runtime/graph/graph.h"
 
-/* A tensor of the file that may be trained: an initializer (also external, also one listed as an
- * input), a Constant node's value, an attribute's list of floats that is a weight, or the same inside a subgraph.  ot_value.source and ot_blob.source index these. */
+/* A tensor of the file that may be trained: an initializer (also external, also one listed as an input), a Constant
+ * node's value, an attribute's list of floats that is a weight, or the same inside a subgraph.  ot_value.source and
+ * ot_blob.source index these. */
 typedef struct ot_source {
     const char *
         name; /* unique in the file: an initializer's name, a Constant's output name, `node/attribute`; else sources.c */
@@ -24,9 +25,9 @@ typedef struct ot_dim_info {
     int64_t value;
 } ot_dim_info; /* name NULL and value -1: unknown */
 
-/* How the file says that it trains (TrainingInfoProto). */
+/* The training that the file describes (TrainingInfoProto). */
 typedef struct ot_training {
-    const char *why; /* it cannot be followed, and the rest is empty; NULL: it is here */
+    const char *why; /* why it cannot be used, and the rest is empty; NULL: it can */
     ot_graph *graph; /* the file's graph, and what the algorithm adds, its inputs behind the others; update bindings are
                                  * its assignments.  Names are those of the file */
     ot_graph *initialization; /* its outputs i are for sources[sets[i]]; NULL: there is none */
@@ -41,11 +42,11 @@ typedef struct ot_imported {
     int64_t ir_version, opset; /* opset of ai.onnx; 0: none given */
     const char *producer;      /* "" if none */
     const char *path;          /* as given */
-    const char *notes;         /* lines worth telling the user; "" if none */
+    const char *notes;         /* lines for the user; "" if none */
     const char
         *fixed; /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
     int64_t bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
-    ot_training *training; /* NULL: the file does not say */
+    ot_training *training; /* NULL: the file has none */
     void *file;            /* the parsed file and its bytes: exporter's and importer's only */
 } ot_imported;
 
@@ -53,7 +54,7 @@ typedef struct ot_imported {
  * OT_E_IO when it cannot be read, OT_E_NOMEM).  Free with ot_import_free. */
 ot_status ot_import(const char *path, ot_imported **out, ot_error *err);
 
-/* A file that is complete but has no name yet, and data files of it of which that holds, too: open descriptors. */
+/* A complete file that has no name yet, and those of its data files that have none: open descriptors. */
 typedef struct ot_unnamed {
     int fd, folder; /* the model; the folder it will stand in */
     int n;
@@ -66,12 +67,12 @@ typedef struct ot_unnamed {
 /* The same of such a file; `path` is for messages. */
 ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err);
 
-/* m's file with other bytes, which it takes (malloc), also where it fails: the same path, folder and data files. */
+/* Imports other bytes (malloc; owned from here on, also after an error) as m's file: same path, folder, data files. */
 ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_imported **out, ot_error *err);
 
-/* ---- for those that write ---- */
+/* ---- for the exporter ---- */
 
-/* Whether m was read from that file, or has data in it; *name: then what the user calls it. */
+/* Whether m was read from that file, or has data in it; *name: then its name for messages. */
 bool ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
 const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
 const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrowed; NULL: the file has no such entry */

@@ -1,4 +1,4 @@
-/* internal.h - the parsed file, shared by the files of importer/ and exporter/ and by nobody else.
+/* internal.h - the parsed file; only for the files of importer/ and exporter/.
  *
  * Memory  ot_file owns everything: the bytes as read, the messages unpacked from them, and an
  *         arena for what was decoded.  ot_imported.file is one. */
@@ -11,7 +11,7 @@
 #include "ops/op.h"
 #include "proto/onnx.pb-c.h"
 
-/* ---- guard.c: nothing is unpacked that has not been walked ------------------ */
+/* ---- guard.c: walks all bytes before they are unpacked ----------------------- */
 
 enum { OT_DEEPEST = 100 }; /* messages inside messages */
 #define OT_LARGEST_FILE ((size_t)INT32_MAX)
@@ -26,19 +26,19 @@ typedef struct ot_payloads {
     uint8_t *bytes;   /* of the file, malloc */
     ot_payload *list; /* in the order of the file; malloc */
     size_t n, cap, next;
-    ot_payload *unpacked; /* the last, whose pages are still there */
-    size_t released;      /* of the file's bytes, given back */
+    ot_payload *unpacked; /* the last one, whose pages are not yet released */
+    size_t released;      /* bytes of the file that use no memory any more */
 } ot_payloads;
 
-void ot_payloads_add(ot_payloads *p, size_t at, size_t n);          /* the guard has seen one */
-void ot_payloads_alloc(ot_payloads *p, void *block, size_t n);      /* protobuf-c gets a block */
-void ot_payloads_free(ot_payloads *p, const void *block, size_t n); /* and gives one back */
-void ot_payloads_end(ot_payloads *p);                               /* all is unpacked */
+void ot_payloads_add(ot_payloads *p, size_t at, size_t n);          /* called by the guard */
+void ot_payloads_alloc(ot_payloads *p, void *block, size_t n);      /* protobuf-c allocates a block */
+void ot_payloads_free(ot_payloads *p, const void *block, size_t n); /* and frees one */
+void ot_payloads_end(ot_payloads *p);                               /* everything is unpacked */
 
 /* Counts what protobuf-c asks for and refuses more than `limit`. */
 typedef struct ot_budget {
     size_t used, limit;
-    bool hit;              /* the limit, not the system, said no */
+    bool hit;              /* refused by the limit, not by the system */
     ot_payloads *payloads; /* while unpacking; or NULL */
 } ot_budget;
 
@@ -53,7 +53,7 @@ ot_status ot_guard_unpack(const ProtobufCMessageDescriptor *d, const uint8_t *by
                           ot_payloads *payloads, ot_budget *b, ProtobufCMessage **out, ot_error *err);
 void ot_guard_free(ProtobufCMessage *m, ot_budget *b);
 
-/* ---- table.c: names -> things ----------------------------------------------- */
+/* ---- table.c: a hash table -------------------------------------------------- */
 
 /* Open addressing; keys are borrowed.  Start as {0}; memory is the arena's. */
 typedef struct ot_table {
@@ -87,7 +87,7 @@ typedef struct ot_file {
     const ot_unnamed *unnamed; /* NULL: the file has its name */
     ot_file_id id;
     bool id_known;
-    uint8_t *bytes; /* malloc; what is in `payloads` has no memory here: read it with ot_file_piece */
+    uint8_t *bytes; /* malloc; without the payloads, which ot_file_piece reads */
     size_t n;
     ot_payloads payloads;
     Onnx__ModelProto *model;
@@ -105,7 +105,7 @@ ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_
 /* The same file with other bytes, which it takes (malloc), also where it fails. */
 ot_status ot_file_again(const ot_file *f, void *bytes, size_t n, ot_file **out, ot_error *err);
 void ot_file_free(ot_file *f);
-/* The file's bytes from `at` on: at most *n, which becomes how many lie there in one piece. */
+/* The file's bytes from `at` on.  *n: how many are wanted; becomes how many are contiguous there. */
 const uint8_t *ot_file_piece(const ot_file *f, size_t at, size_t *n);
 
 /* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.
@@ -130,7 +130,7 @@ ot_status ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorPro
 
 /* ---- check.c ----------------------------------------------------------------- */
 
-/* Everything that can be said about the structure without knowing operators. */
+/* All checks of the structure that need no knowledge of operators. */
 void ot_check_model(const Onnx__ModelProto *m, ot_error *found);
 void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t,
                        ot_error *found); /* of a checked model */

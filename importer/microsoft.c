@@ -1,9 +1,10 @@
-/* microsoft.c - operators of com.microsoft that ONNX Runtime's optimizers and exporters write, spelled out in those of ai.onnx.
+/* microsoft.c - rewrites operators of com.microsoft, as ONNX Runtime's optimizers and exporters write them, into
+ * operators of ai.onnx.
  *
  * Spec    com.microsoft 1 of ONNX Runtime 1.31 (ContribOperators.md), apart from the quantised ones (quantised.c).
- * Grad    of all, for it is that of what they are made of; so are the places where weights stand
+ * Grad    that of the operators they become, which also decide where weights are
  *
- * Shapes are not known here; ranks that decide what an input means are looked for in what made it (rank_of). */
+ * Shapes are not known here.  Where a rank decides what an input means, rank_of looks for it in the nodes before. */
 #include "importer/build.h"
 
 #define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))

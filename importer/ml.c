@@ -1,10 +1,9 @@
-/* ml.c - operators of ai.onnx.ml that are arithmetic, spelled out in those of ai.onnx.
+/* ml.c - rewrites operators of ai.onnx.ml that are arithmetic into operators of ai.onnx.
  *
  * Spec    ai.onnx.ml Scaler, Binarizer, Normalizer, Imputer, ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder,
- *         LinearRegressor, LinearClassifier, SVMRegressor 1; LabelEncoder 1, 2, 4; trees.c has the trees; what they hold
- *         stands in attributes and is constant, but for coefficients and intercepts of what is linear, which train (ot_floats_value).
- *         ZipMap's maps are its input, a row for each, its columns in the order of
- *         the labels.
+ *         LinearRegressor, LinearClassifier, SVMRegressor 1; LabelEncoder 1, 2, 4.  Trees are in trees.c.
+ *         Numbers in attributes are constants, except for the coefficients and intercepts of linear models, which train
+ *         (ot_floats_value).  ZipMap passes its input on: one row per map, columns in the order of the labels.
  * Grad    of what is linear or smooth in the input */
 #include "importer/ml.h"
 

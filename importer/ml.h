@@ -1,4 +1,4 @@
-/* ml.h - what the files of ai.onnx.ml share.  Each of these makes nothing (NULL) of an operand that could not be made. */
+/* ml.h - shared by the files of ai.onnx.ml.  Given an operand that is NULL, each of these returns NULL. */
 #ifndef OT_IMPORTER_ML_H
 #define OT_IMPORTER_ML_H
 
@@ -15,9 +15,9 @@ ot_status ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor 
 const char *ot_ml_post(const ot_form *f);
 ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
 
-/* Of a classifier: how many labels it has, 0: none; outputs 0 and 1 from its scores (N, classes). */
-/* The node's numbers, in the attributes named, do not train: told where nothing else does. */
+/* Notes that the node's numbers, in these attributes, do not train; reported where nothing else trains. */
 void ot_ml_fixed(ot_form *f, const char *attributes);
+/* Of a classifier: how many labels it has, 0: none; outputs 0 and 1 from its scores (N, classes). */
 int64_t ot_ml_classes(const ot_form *f);
 ot_status ot_ml_labelled(ot_form *f, ot_value *scores);
 

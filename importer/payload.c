@@ -1,17 +1,18 @@
-/* payload.c - large tensors are in memory once: in the messages, and no longer in the bytes of the file.
+/* payload.c - keeps large tensors in memory once: in the messages, not also in the bytes of the file.
  *
- * The guard records where each large raw_data is in the file.  While the messages are unpacked, the pages of the file's bytes
- * that hold such data are given back as soon as the message has its copy, which is aligned, as the file's bytes are not.  Who
- * reads the bytes of the file later (the exporter) takes them through ot_file_piece.
+ * The guard records where each large raw_data is in the file.  While the messages are unpacked, the pages of the
+ * file's bytes that hold it are released as soon as the message has its copy (the copy is aligned, the file's bytes
+ * are not).  The exporter reads the bytes of the file through ot_file_piece.
  *
- * Memory  At most one payload is there twice at a time.  What cannot be recorded or given back stays in both places. */
+ * Memory  At most one payload is in memory twice at a time.  A payload that cannot be recorded or released stays
+ *         twice. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "importer/internal.h"
 
-enum { SMALLEST = 1 << 16 }; /* less is not worth its pages */
+enum { SMALLEST = 1 << 16 }; /* bytes; smaller payloads stay in the file's bytes too */
 
 void ot_payloads_add(ot_payloads *p, size_t at, size_t n)
 {
@@ -35,7 +36,7 @@ static uint8_t *pages_of(const ot_payloads *p, const ot_payload *x, size_t *n)
     return p->bytes + x->at + skip;
 }
 
-/* Gives back the pages of the payload that was unpacked last. */
+/* Releases the pages of the payload that was unpacked last. */
 static void release(ot_payloads *p)
 {
     ot_payload *x = p->unpacked;
@@ -55,8 +56,8 @@ static void release(ot_payloads *p)
 void ot_payloads_alloc(ot_payloads *p, void *block, size_t n)
 {
     if (n < SMALLEST) return;
-    /* Who asks for a block has filled the last.  That blocks are asked for in the order of the file is protobuf-c's habit, not its
-     * promise: contents are compared before anything is given back. */
+    /* protobuf-c fills a block before it allocates the next.  It allocates in the order of the file, but does not
+     * promise to: contents are compared before pages are released. */
     release(p);
     if (p->next == p->n || p->list[p->next].n != n) return;
     p->unpacked = &p->list[p->next++];

@@ -1,8 +1,9 @@
-/* preview.c - one update of an optimizer as an operator, spelled out in those of ai.onnx.
+/* preview.c - rewrites one update of an optimizer (an operator) into operators of ai.onnx.
  *
  * Spec    ai.onnx.preview.training Adagrad, Adam, Momentum 1.
- * Shapes  R, T: scalars; then k tensors X, their k gradients G, and k of each state; outputs: the k new X, then the states
- * Grad    of what they are built from */
+ * Shapes  R, T: scalars; then k tensors X, their k gradients G, and k of each state; outputs: the k new X, then the
+ *         states
+ * Grad    that of the operators it becomes */
 #include "importer/build.h"
 
 #define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))

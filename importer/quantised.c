@@ -1,9 +1,11 @@
-/* quantised.c - quantised operators are the plain ones between DequantizeLinear and QuantizeLinear, and train as those do.
+/* quantised.c - rewrites a quantised operator into the plain one between DequantizeLinear and QuantizeLinear; it
+ * trains as those do.
  *
- * Spec    ai.onnx QLinearConv, QLinearMatMul 10, 21; com.microsoft 1 of ONNX Runtime 1.31: QGemm, QLinear*, MatMulNBits,
- *         DynamicQuantizeMatMul, MatMulIntegerToFloat
+ * Spec    ai.onnx QLinearConv, QLinearMatMul 10, 21; com.microsoft 1 of ONNX Runtime 1.31: QGemm, QLinear*,
+ *         MatMulNBits, DynamicQuantizeMatMul, MatMulIntegerToFloat
  *
- * Weights of 4 bits come as bytes of two; ONNX packs its 4-bit types alike, so the bytes are those of such a tensor. */
+ * 4-bit weights are stored two to a byte.  ONNX packs its 4-bit types the same way, so the bytes are used as they
+ * are. */
 #include "importer/build.h"
 
 #define IN(...) (ot_value *[]){ __VA_ARGS__ }, (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))

@@ -1,4 +1,4 @@
-/* scope.c - what names mean while a body is built, memory of the import, and its notes. */
+/* scope.c - the names that a body can use; the import's memory and notes. */
 #include <string.h>
 
 #include "importer/build.h"

@@ -1,7 +1,9 @@
-/* signature.c - which tensors the exporting program held as parameters, and which as buffers, where the file says so.
+/* signature.c - reads which tensors are parameters and which are buffers, where the exporting program wrote it into
+ * the file.
  *
- * Source  torch.onnx.export(dynamo=True) keeps the signature of the ExportedProgram in the graph's metadata_props, a line for
- *         each input: "p_fc_weight: PARAMETER target='fc.weight'", "b_mask: BUFFER target='mask' persistent=True". */
+ * Source  torch.onnx.export(dynamo=True) keeps the signature of the ExportedProgram in the graph's metadata_props, a
+ *         line for each input: "p_fc_weight: PARAMETER target='fc.weight'", "b_mask: BUFFER target='mask'
+ *         persistent=True". */
 #include <string.h>
 
 #include "importer/build.h"

@@ -1,7 +1,7 @@
-/* sort.c - the order to build the nodes of a body in.
+/* sort.c - sorts the nodes of a body topologically.
  *
- * ONNX wants producers before users; some writers do not keep that.  Sorted bodies keep their
- * order; others are walked from users to producers, in the order of the file where there is a choice. */
+ * ONNX requires producers before users, but some writers do not sort.  A sorted body keeps its order.  In others each
+ * node follows its producers, and the order of the file decides between nodes that are independent. */
 #include "importer/build.h"
 
 /* The nodes that node i reads are edge[first[i] .. first[i + 1]). */

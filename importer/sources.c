@@ -1,4 +1,4 @@
-/* sources.c - the tensors of the file: their order, the list of those that may train, their names. */
+/* sources.c - the tensors of the file: their order, the list of those that may train, and their names. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -138,7 +138,7 @@ int ot_source_add(ot_job *j, ot_scope *s, const void *t, const ot_blob *b, const
 
 /* ---- names --------------------------------------------------------------------------- */
 
-/* How often a name is asked for, and the number that the next one who has to differ tries. */
+/* How often a name is used, and the last number that was tried to make it unique. */
 typedef struct name_use {
     int asked, next;
 } name_use;
@@ -164,8 +164,8 @@ static const char *free_name(ot_job *j, ot_table *given, const char *name)
     return u ? name : NULL;
 }
 
-/* People tell tensors apart by name.  One inside a subgraph goes by its plain name where that is unique in the file,
- * else by node/branch/name.  Where a name is still taken (an initializer "f/w", and a constant "w" of a function that
+/* Users select tensors by name, so names are unique.  A tensor inside a subgraph has its plain name where that is unique in
+ * the file, else node/branch/name.  Where a name is still taken (an initializer "f/w", and a constant "w" of a function that
  * node f calls) the one that comes later in the file is numbered: "f/w#2".  Initializers of the file's graph come first,
  * so theirs are as the file has them. */
 ot_status ot_sources_name(ot_job *j)

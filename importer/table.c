@@ -1,6 +1,6 @@
-/* table.c - names -> things: a hash table by open addressing over borrowed keys.
+/* table.c - a hash table with names as keys: open addressing, borrowed keys.
  *
- * The hash starts from an address, so that no file can be written whose names all meet. */
+ * The hash is seeded with an address, so that no file can be written whose names all collide. */
 #include <string.h>
 
 #include "importer/internal.h"

@@ -1,10 +1,10 @@
-/* tensor.c - TensorProto, of every element type and encoding, to bytes.
+/* tensor.c - decodes a TensorProto of any element type and encoding.
  *
- * The bytes must be exactly what shape and type say: one more or one less is a finding, because a
- * shape larger than its data would read foreign memory and one that is smaller hides a fault.
+ * The number of bytes must be exactly what shape and type require.  Fewer would let us read foreign memory; more
+ * would hide an error in the file.
  *
  * Numerics  Bits are kept as they are.  Only bool is normalised to 0 and 1.
- * Spec      Sub-byte types pack low bits first; complex and 6-bit floats are not supported. */
+ * Spec      Types smaller than a byte pack low bits first; complex and 6-bit floats are not supported. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,12 +1,13 @@
-/* traced.c - what the exported program did to gradients, for which ONNX has no operator, where the exporter tells it beside its nodes.
+/* traced.c - restores two effects on gradients that ONNX has no operator for, from the exporter's notes beside the
+ * nodes.
  *
- * detach()     A reader that names a detached value gets it through a Detach: no gradient flows back from there.
- * padding_idx  The rows that an Embedding looks up for padding get no gradient from that lookup.
+ * detach()     An input that the traced program read detached goes through a Detach: no gradient flows back.
+ * padding_idx  Rows that an Embedding looks up for padding get no gradient from that lookup.
  *
  * Source  torch.onnx.export(dynamo=True) keeps the traced node that an ONNX node comes from in its metadata_props:
- *         "%mul_1 : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%relu, %detach), kwargs = {})".
- *         The Identity of a detach is optimised away, but its readers go on naming it.  The same optimizer makes one of equal nodes, where
- *         only one of them read a detached value, too. */
+ *         "%mul_1 : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%relu, %detach),
+ *         kwargs = {})".  Its optimizer removes the Identity of a detach, but the text of each reader still names the
+ *         detached value.  It also merges equal nodes, even where only one of them read a detached value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ static bool read_args(reading *r)
     return found;
 }
 
-/* The traced node that made input i; empty: none that the file tells. */
+/* The traced node that made input i; empty: unknown. */
 static word maker(const reading *r, int i)
 {
     const char *text = ot_table_find(&r->f->job->traced, r->node->input[i]);
@@ -138,7 +139,7 @@ static uint64_t detached(reading *r)
             open++;
         }
     }
-    return ordered || (!unknown && open <= named) ? inputs : 0; /* else: which it is, nobody says */
+    return ordered || (!unknown && open <= named) ? inputs : 0; /* else it is not clear which input */
 }
 
 static ot_value *detach(ot_form *f, ot_value *v)

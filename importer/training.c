@@ -1,8 +1,9 @@
-/* training.c - TrainingInfoProto: how the file itself says that it trains.
+/* training.c - TrainingInfoProto: the training that the file itself describes.
  *
- * An algorithm is a graph behind the file's own: it reads the file's tensors, adds inputs (labels) and initializers (the optimizer's
- * state), and bindings say which of what it computes replaces which initializer.  Here both become one graph, whose
- * assignments are the bindings.  What cannot be followed is no fault of the model, which is read all the same.
+ * An algorithm is a second graph: it reads the file's tensors, adds inputs (labels) and initializers (the optimizer's
+ * state), and its bindings say which result replaces which initializer.  Both graphs become one, and the bindings its
+ * assignments. An algorithm that cannot be used is no finding: the model is imported without it, and ot_training.why
+ * has the reason.
  *
  * Spec    onnx.proto, TrainingInfoProto. */
 #include <stdio.h>
@@ -29,7 +30,7 @@ static void tell_unsupported(ot_job *j)
 
 static const char *text_of(const Onnx__StringStringEntryProto *e, bool key) { return ot_text(key ? e->key : e->value); }
 
-/* The initializer that a binding names; NULL: told. */
+/* The initializer that a binding names; NULL: a finding was added. */
 static ot_value *bound(ot_job *j, const ot_scope *s, const char *kind, const char *name)
 {
     bool absent;

@@ -1,10 +1,11 @@
-/* trees.c - ensembles of decision trees, spelled out in operators of ai.onnx: every sample walks all trees at once.
+/* trees.c - rewrites ensembles of decision trees into operators of ai.onnx: every sample descends all trees at once.
  *
  * Spec    ai.onnx.ml TreeEnsemble 5; TreeEnsembleRegressor, TreeEnsembleClassifier 1, 3, 5.
- * Shapes  X: (N, F)   the node where each sample is in each tree: (N, trees)   Y: (N, targets)
- * Grad    none of X: its comparisons are flat
+ * Shapes  X: (N, F)   the node that each sample has reached in each tree: (N, trees)   Y: (N, targets)
+ * Grad    none of X: comparisons have no gradient
  *
- * The trees are tables, a row per node.  A leaf leads to itself, so that all samples walk as often as the deepest tree. */
+ * The trees are tables with a row per node.  A leaf is its own child, so that all samples take as many steps as the
+ * deepest tree. */
 #include "importer/ml.h"
 
 #include <float.h>

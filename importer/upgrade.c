@@ -1,14 +1,14 @@
-/* upgrade.c - older forms of operators -> the newest, which is the only one that ops/ knows.
+/* upgrade.c - rewrites nodes of older opsets into the newest, the only one that ops/ implements.
  *
- * A row says: nodes of this operator in an opset below `before` are rewritten by this function.
- * Rows of one operator stand in the order of its history, and all that apply run in turn; a row
- * may rename the operator, and the rows of the new name below it apply then.
+ * A row means: this function rewrites nodes of this operator in an opset below `before`.
+ * The rows of an operator are in the order of its history, and all rows that apply run in turn.  A row
+ * may rename the operator; then the rows of the new name below it apply.
  *
  * Shapes are not known here.  Where the old form depends on the rank of an input, the rewrite
- * computes it in the graph (Shape, Concat); constant folding makes it vanish.
+ * computes it in the graph (Shape, Concat), and constant folding removes these nodes.
  *
- * To add one: write what changed as a function of the form (form.c has the words), add the row.
- * Spec    ONNX Changelog.md; retired operators as they stood in opset 1. */
+ * To add one: write the change as a function of the form with the functions of form.c, and add its row.
+ * Spec    ONNX Changelog.md; retired operators as they were in opset 1. */
 #include <limits.h>
 #include <strings.h>
 
@@ -247,7 +247,7 @@ static ot_status batchnorm_9(ot_form *f)
     ot_form_drop(f, "is_test");
     ot_form_drop(f, "spatial");
     if (!training) f->n_out = f->n_out > 0;
-    else if (f->n_out > 3) f->n_out = 3; /* the saved statistics are nobody's business any more */
+    else if (f->n_out > 3) f->n_out = 3; /* newer opsets have no saved statistics */
     bool full = f->n_in == 5 && f->in[0] && f->in[1] && f->in[2] && f->in[3] && f->in[4];
     if (!spatial && full && f->in[1]->shape.rank != 1) return per_element_norm(f, training);
     return training ? ot_form_set_int(f, "training_mode", 1) : OT_OK;
@@ -334,7 +334,7 @@ static ot_status resize_empty(ot_form *f)
     return OT_OK;
 }
 
-/* The type of an element that is left out; one that is there says its own. */
+/* The attribute is for an element that is left out; an element that is there has a type. */
 static ot_status optional_type(ot_form *f)
 {
     ot_form_drop(f, "type");
